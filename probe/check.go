@@ -1,0 +1,158 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Vantage is where a check stands when it asks.
+type Vantage string
+
+// The places a check can ask from.
+const (
+	FromNode Vantage = "node" // on the node itself, in its network namespace
+	FromAPI  Vantage = "api"  // through the Kubernetes API, nothing injected
+)
+
+// DefaultLimit bounds a check that names no limit of its own.
+const DefaultLimit = 5 * time.Second
+
+// A Check is one question. It is a value: the function asks, the Runner owns
+// deadline, order, panics and timing.
+type Check struct {
+	ID     string        // for ever the same: flag value, JSON key, doc anchor; "felix-live"
+	Asks   string        // the question in one line
+	Doc    string        // why it matters, what each answer means, what usually breaks it
+	From   Vantage       // where it is asked
+	Tags   []string      // families it belongs to: "bgp", "runtime", ...
+	Limit  time.Duration // 0 = DefaultLimit
+	Needs  []*Check      // without a usable answer of these, this one is skipped
+	Access []string      // what it must be able to touch on the node, for whoever approves privileges
+	Run    func(context.Context, *Pass)
+}
+
+// Deadline is how long the check may take.
+func (c *Check) Deadline() time.Duration {
+	if c.Limit > 0 {
+		return c.Limit
+	}
+	return DefaultLimit
+}
+
+// Pass is what a running check may touch.
+type Pass struct {
+	Host    *Host
+	Targets []Target
+	// Report takes any number of results, as soon as each is known. It is safe
+	// for concurrent use and after the deadline, when results are dropped.
+	Report func(Result)
+}
+
+// Of returns the targets of the given kinds, in the plan's order.
+func (p *Pass) Of(kinds ...string) []Target {
+	var out []Target
+	for _, t := range p.Targets {
+		if slices.Contains(kinds, t.Kind) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// Once lifts a function that gives one result about the node itself.
+func Once(f func(context.Context, *Host) Result) func(context.Context, *Pass) {
+	return func(ctx context.Context, p *Pass) { p.Report(f(ctx, p.Host)) }
+}
+
+var idForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
+
+// Validate reports everything wrong with a suite: bad or repeated IDs, missing
+// texts, needs that are cyclic or not in the suite.
+func Validate(suite []*Check) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	seen := map[string]bool{}
+	for _, c := range suite {
+		switch {
+		case !idForm.MatchString(c.ID):
+			bad("check ID %q is not kebab-case of two words or more", c.ID)
+		case seen[c.ID]:
+			bad("check ID %q is used twice", c.ID)
+		}
+		seen[c.ID] = true
+		if c.Run == nil || c.Asks == "" || c.Doc == "" || c.From == "" {
+			bad("check %s lacks a function, a question, a doc or a vantage", c.ID)
+		}
+		for _, n := range c.Needs {
+			if !slices.Contains(suite, n) {
+				bad("check %s needs %s, which is not in the suite", c.ID, n.ID)
+			}
+		}
+		if cyclic(c, nil) {
+			bad("check %s needs itself", c.ID)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func cyclic(c *Check, above []*Check) bool {
+	if slices.Contains(above, c) {
+		return true
+	}
+	above = append(above, c)
+	return slices.ContainsFunc(c.Needs, func(n *Check) bool { return cyclic(n, above) })
+}
+
+// Select returns the checks of suite, in its order, that match one of the
+// wanted patterns (none = all) and none of the unwanted ones. A pattern is an
+// ID, a glob over IDs ("bgp-*") or a tag. A pattern that matches nothing is an
+// error that names the nearest ID.
+func Select(suite []*Check, want, without []string) ([]*Check, error) {
+	for _, p := range slices.Concat(want, without) {
+		if !slices.ContainsFunc(suite, func(c *Check) bool { return c.matches(p) }) {
+			return nil, fmt.Errorf("unknown check %q%s", p, nearest(suite, p))
+		}
+	}
+	var out []*Check
+	for _, c := range suite {
+		is := func(p string) bool { return c.matches(p) }
+		if (len(want) == 0 || slices.ContainsFunc(want, is)) && !slices.ContainsFunc(without, is) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func (c *Check) matches(pattern string) bool {
+	if slices.Contains(c.Tags, pattern) {
+		return true
+	}
+	ok, err := path.Match(pattern, c.ID)
+	return ok && err == nil
+}
+
+// nearest is a hint ", did you mean X?" for a mistyped ID, or "".
+func nearest(suite []*Check, typed string) string {
+	best, shared := "", 2
+	for _, c := range suite {
+		n := 0
+		for _, part := range strings.Split(typed, "-") {
+			if len(part) > 2 && strings.Contains(c.ID, part) {
+				n += len(part)
+			}
+		}
+		if n > shared {
+			best, shared = c.ID, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s?", best)
+}

@@ -1,0 +1,194 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// EventType is what an event line says.
+type EventType string
+
+// The closed list of event types. Readers skip types they do not know.
+const (
+	EventStart  EventType = "start"  // a plan begins
+	EventResult EventType = "result" // one result
+	EventLog    EventType = "log"    // something about the probe itself, in words
+	EventBeat   EventType = "beat"   // still alive
+	EventEnd    EventType = "end"    // the plan is answered; without it a stream is incomplete
+)
+
+// MaxLine is the most bytes an event takes on the wire, newline included: small
+// enough to be atomic on a pipe and never split by a container log.
+const MaxLine = 4096
+
+// Event is one line of the stream. Seq counts from 0 without gaps over the life
+// of one probe, so a reader of two copies can drop what it has seen.
+type Event struct {
+	Seq    int64     `json:"seq"`
+	Type   EventType `json:"type"`
+	Start  *Start    `json:"start,omitempty"`
+	Result *Result   `json:"result,omitempty"`
+	Text   string    `json:"text,omitempty"` // of a log event
+	End    *End      `json:"end,omitempty"`
+	// Node and Way are stamped by a reader that merges several streams.
+	Node string `json:"node,omitempty"`
+	Way  string `json:"way,omitempty"`
+}
+
+// Start describes who answers and from where.
+type Start struct {
+	V       int       `json:"v"`       // wire version
+	Version string    `json:"version"` // of the program
+	Run     string    `json:"run"`
+	Node    string    `json:"node,omitempty"`
+	Way     string    `json:"way,omitempty"`
+	Time    time.Time `json:"time"` // the answering machine's clock
+	Checks  []string  `json:"checks"`
+	Access  []string  `json:"access,omitempty"` // what the probe really holds
+}
+
+// End closes a plan.
+type End struct {
+	Results int           `json:"results"`
+	Counts  Counts        `json:"counts"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+}
+
+// Encoder writes events, each as one whole line in one Write. It is safe for
+// concurrent use. After the first write error it stays silent; Err tells.
+type Encoder struct {
+	mu  sync.Mutex
+	w   io.Writer
+	seq int64
+	err error
+}
+
+// NewEncoder returns an Encoder whose first event has number 0.
+func NewEncoder(w io.Writer) *Encoder { return &Encoder{w: w} }
+
+// Err is the first error that writing met.
+func (e *Encoder) Err() error { e.mu.Lock(); defer e.mu.Unlock(); return e.err }
+
+// Encode numbers ev and writes it, shortening a result that would exceed MaxLine.
+func (e *Encoder) Encode(ev Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return
+	}
+	ev.Seq = e.seq
+	line, err := fit(ev)
+	if err != nil {
+		e.err = err
+		return
+	}
+	e.seq++
+	_, e.err = e.w.Write(line)
+}
+
+// fit marshals ev to a line of at most MaxLine bytes: evidence goes first, then
+// facts, always with Cut set.
+func fit(ev Event) ([]byte, error) {
+	if ev.Result != nil {
+		r := ev.Result.capped()
+		ev.Result = &r
+	}
+	ev.Text = clipTo(ev.Text, MaxLine/2)
+	for {
+		line, err := json.Marshal(ev)
+		if err != nil {
+			return nil, fmt.Errorf("encoding a %s event: %w", ev.Type, err)
+		}
+		if len(line) < MaxLine {
+			return append(line, '\n'), nil
+		}
+		switch r := ev.Result; {
+		case r == nil && ev.Start != nil && len(ev.Start.Checks) > 0:
+			s := *ev.Start
+			s.Checks, ev.Start = nil, &s
+		case r == nil:
+			return nil, fmt.Errorf("encoding a %s event: %d bytes do not fit a line", ev.Type, len(line))
+		case len(r.Lines) > 0:
+			r.Lines, r.Cut = r.Lines[:len(r.Lines)/2], true
+		case r.Facts != nil:
+			r.Facts, r.Cut = nil, true
+		default:
+			r.Saw, r.Target, r.Cut = clipTo(r.Saw, maxSaw/2), clipTo(r.Target, maxSaw/2), true
+			if len(r.Check) > maxSaw {
+				return nil, fmt.Errorf("encoding a result: check ID of %d bytes", len(r.Check))
+			}
+		}
+	}
+}
+
+func clipTo(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return clip(s, n)
+}
+
+// Decoder reads a stream of events. Lines that are no events are handed to
+// Noise and do not end the stream.
+type Decoder struct {
+	Noise func(line string)
+	in    *bufio.Reader
+}
+
+// longest is the longest line a Decoder looks at; events are far shorter.
+const longest = 64 << 10
+
+// NewDecoder reads events from r.
+func NewDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, longest)} }
+
+// Next returns the next event. At the end of the stream the error is io.EOF;
+// any other error is one of reading.
+func (d *Decoder) Next() (Event, error) {
+	for {
+		line, err := d.in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			d.noise("(a line of more than 64 KiB was dropped)")
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = d.in.ReadSlice('\n')
+			}
+		case len(line) > 0:
+			var ev Event
+			if json.Unmarshal(line, &ev) == nil && ev.valid() {
+				return ev, nil // a last line without newline is whole if it parses
+			}
+			d.noise(string(bytes.TrimRight(line, "\r\n")))
+		}
+		if errors.Is(err, io.EOF) {
+			return Event{}, io.EOF
+		}
+		if err != nil {
+			return Event{}, fmt.Errorf("reading events: %w", err)
+		}
+	}
+}
+
+func (d *Decoder) noise(line string) {
+	if d.Noise != nil && line != "" {
+		d.Noise(line)
+	}
+}
+
+// valid tells an event that can be used from a line that merely is JSON.
+func (ev *Event) valid() bool {
+	switch ev.Type {
+	case EventStart:
+		return ev.Start != nil
+	case EventResult:
+		return ev.Result != nil && ev.Result.Check != ""
+	case EventEnd:
+		return ev.End != nil
+	}
+	return ev.Type != ""
+}

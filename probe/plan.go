@@ -1,0 +1,47 @@
+package probe
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Version is the version of the wire format: it rises when the meaning of an
+// existing field changes. New fields and event types do not raise it.
+const Version = 1
+
+// The kinds of target a plan names.
+const (
+	KindNode  = "node"  // another node's InternalIP
+	KindPeer  = "peer"  // another node's Calico address, where it is not one of its InternalIPs
+	KindPod   = "pod"   // a workload pod on another node
+	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port
+)
+
+// Target is one thing outside the check that it asks about.
+type Target struct {
+	Kind string     `json:"kind"`
+	Name string     `json:"name"`           // node name, namespace/pod
+	Node string     `json:"node,omitempty"` // the node it lives on
+	Addr netip.Addr `json:"addr,omitzero"`
+	Host string     `json:"host,omitempty"` // a name to be resolved on the node
+	Port int        `json:"port,omitempty"`
+}
+
+// String names the target in results: "node-b 10.0.0.2".
+func (t Target) String() string {
+	if t.Addr.IsValid() {
+		return t.Name + " " + t.Addr.String()
+	}
+	return t.Name
+}
+
+// Plan says what one probe is to ask. It travels as one JSON line.
+type Plan struct {
+	Run     string   `json:"run"`            // run ID, to tell runs apart in logs and labels
+	Node    string   `json:"node,omitempty"` // the node as Kubernetes calls it
+	Way     string   `json:"way,omitempty"`  // how the probe got there
+	Checks  []string `json:"checks"`         // IDs, in order
+	Targets []Target `json:"targets,omitempty"`
+	// Limit, when set, replaces every check's own deadline.
+	Limit time.Duration `json:"limit_ns,omitempty"`
+}

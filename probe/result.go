@@ -1,0 +1,137 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Status is the answer to a check. The zero value is not a status: a result
+// without one is turned into Unknown by the Runner.
+type Status string
+
+// The closed list of statuses.
+const (
+	OK      Status = "ok"      // asked, and the answer is good
+	Info    Status = "info"    // asked, worth knowing, nothing to do
+	Warn    Status = "warn"    // asked, will hurt or already hurts a little
+	Fail    Status = "fail"    // asked, and the observation is bad
+	Skip    Status = "skip"    // not asked: something it needs is missing, and Saw says what
+	Unknown Status = "unknown" // could not be asked, or no answer came: never good, never bad
+)
+
+// Statuses lists every status, worst first: the order of summaries.
+func Statuses() []Status { return []Status{Fail, Unknown, Warn, Skip, Info, OK} }
+
+// A Fact is the name of one typed value a result carries, in snake_case. The
+// keys a check uses are constants beside it.
+type Fact string
+
+// Facts are the typed values behind a sentence: strings, booleans, numbers,
+// and lists or maps of these. After a trip over the wire every number is a
+// float64, so read them through the getters.
+type Facts map[Fact]any
+
+// Str returns the string under key, or "".
+func (f Facts) Str(key Fact) string { s, _ := f[key].(string); return s }
+
+// Num returns the number under key, and whether there is one.
+func (f Facts) Num(key Fact) (float64, bool) {
+	switch v := f[key].(type) {
+	case float64:
+		return v, true
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	}
+	return 0, false
+}
+
+// Result is one answer of one check about one target.
+type Result struct {
+	Check   string        `json:"check"`            // the check's ID, stamped by the Runner
+	Target  string        `json:"target,omitempty"` // what was asked about: a peer, socket, pod; empty = the node itself
+	Status  Status        `json:"status"`
+	Saw     string        `json:"saw"`             // one sentence: what was observed, no advice
+	Facts   Facts         `json:"facts,omitempty"` // what programs and rules read
+	Lines   []string      `json:"lines,omitempty"` // evidence as it was read
+	Cut     bool          `json:"cut,omitempty"`   // evidence or facts were shortened to keep the line under MaxLine
+	Elapsed time.Duration `json:"elapsed_ns"`      // nanoseconds from the check's start to this result
+}
+
+// Limits on what one result may carry; an event never exceeds MaxLine.
+const (
+	maxSaw   = 400 // bytes of the sentence
+	maxLines = 16  // lines of evidence
+	maxWidth = 160 // bytes of one line of evidence
+)
+
+// Found makes a result from an observation. The sentence is formatted as by
+// fmt.Sprintf.
+func Found(s Status, format string, args ...any) Result {
+	return Result{Status: s, Saw: fmt.Sprintf(format, args...)}
+}
+
+// Failed makes the Unknown result of a question that could not be asked.
+func Failed(err error) Result { return Result{Status: Unknown, Saw: err.Error()} }
+
+// On names the target and returns the result.
+func (r Result) On(target string) Result { r.Target = target; return r }
+
+// With adds a fact and returns the result.
+func (r Result) With(key Fact, value any) Result {
+	f := make(Facts, len(r.Facts)+1)
+	for k, v := range r.Facts {
+		f[k] = v
+	}
+	f[key] = value
+	r.Facts = f
+	return r
+}
+
+// Because adds lines of evidence and returns the result.
+func (r Result) Because(lines ...string) Result {
+	r.Lines = append(slices.Clone(r.Lines), lines...)
+	return r
+}
+
+// Counts is how many results have which status.
+type Counts map[Status]int
+
+// Total is the number of results counted.
+func (c Counts) Total() int {
+	n := 0
+	for _, v := range c {
+		n += v
+	}
+	return n
+}
+
+func (r Result) capped() Result {
+	if len(r.Saw) > maxSaw {
+		r.Saw, r.Cut = clip(r.Saw, maxSaw), true
+	}
+	lines := r.Lines
+	if len(lines) > maxLines {
+		lines, r.Cut = lines[:maxLines], true
+	}
+	r.Lines = nil
+	for _, l := range lines {
+		if len(l) > maxWidth {
+			l, r.Cut = clip(l, maxWidth), true
+		}
+		r.Lines = append(r.Lines, l)
+	}
+	return r
+}
+
+// clip shortens s to at most n bytes without splitting a rune.
+func clip(s string, n int) string {
+	const mark = "…"
+	n -= len(mark)
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + mark
+}
