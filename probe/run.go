@@ -62,7 +62,7 @@ type book struct {
 	mu     sync.Mutex
 	emit   func(Event)
 	counts Counts
-	usable map[*Check]bool           // has an answer other checks may build on
+	usable map[*Check]bool          // has an answer other checks may build on
 	done   map[*Check]chan struct{} // closed when the check has ended
 }
 

@@ -1,0 +1,118 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestALineNeverExceedsMaxLine(t *testing.T) {
+	long := strings.Repeat("é", 5000)
+	var lines []string
+	for range 100 {
+		lines = append(lines, long)
+	}
+	for name, ev := range map[string]Event{
+		"everything long": {Type: EventResult, Result: &Result{Check: "a-b", Target: long, Saw: long, Lines: lines, Facts: Facts{"k": long}}},
+		"log":             {Type: EventLog, Text: long},
+		"many checks":     {Type: EventStart, Start: &Start{Checks: lines}},
+	} {
+		var out bytes.Buffer
+		enc := NewEncoder(&out)
+		enc.Encode(ev)
+		if enc.Err() != nil || out.Len() == 0 || out.Len() > MaxLine {
+			t.Errorf("%s: %d bytes, %v", name, out.Len(), enc.Err())
+		}
+		got, err := NewDecoder(&out).Next()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got.Result != nil && !got.Result.Cut {
+			t.Errorf("%s: shortened without saying so", name)
+		}
+	}
+}
+
+func TestEveryEventIsOneWrite(t *testing.T) {
+	var writes [][]byte
+	enc := NewEncoder(writerFunc(func(p []byte) (int, error) {
+		writes = append(writes, bytes.Clone(p))
+		return len(p), nil
+	}))
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { enc.Encode(Event{Type: EventBeat}) })
+	}
+	all.Wait()
+	for i, w := range writes {
+		ev, err := NewDecoder(bytes.NewReader(w)).Next()
+		if err != nil || ev.Seq != int64(i) || w[len(w)-1] != '\n' {
+			t.Fatalf("write %d: %q, %v", i, w, err)
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestEncoderStopsAtTheFirstError(t *testing.T) {
+	want := errors.New("gone")
+	n := 0
+	enc := NewEncoder(writerFunc(func([]byte) (int, error) { n++; return 0, want }))
+	enc.Encode(Event{Type: EventBeat})
+	enc.Encode(Event{Type: EventBeat})
+	if !errors.Is(enc.Err(), want) || n != 1 {
+		t.Errorf("%v after %d writes", enc.Err(), n)
+	}
+}
+
+func TestDecoderKeepsNoiseApart(t *testing.T) {
+	in := "runtime: a warning\n" +
+		`{"seq":0,"type":"start","start":{"v":1,"run":"r"}}` + "\n" +
+		`{"a":1}` + "\n" +
+		strings.Repeat("x", 200<<10) + "\n" +
+		`{"seq":1,"type":"from-the-future","future":true}` + "\n" +
+		`{"seq":2,"type":"result"}` + "\n" +
+		`{"seq":3,"type":"end","end":{"results":0}}`
+	var noise []string
+	d := NewDecoder(strings.NewReader(in))
+	d.Noise = func(l string) { noise = append(noise, l) }
+	var seqs []int64
+	for {
+		ev, err := d.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seqs = append(seqs, ev.Seq)
+	}
+	if want := []int64{0, 1, 3}; !reflect.DeepEqual(seqs, want) {
+		t.Errorf("events %v, want %v", seqs, want)
+	}
+	if len(noise) != 4 {
+		t.Errorf("noise: %d lines, want 4", len(noise))
+	}
+}
+
+func FuzzDecoder(f *testing.F) {
+	f.Add([]byte(`{"seq":0,"type":"result","result":{"check":"a-b","status":"ok","saw":"x"}}` + "\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		d := NewDecoder(bytes.NewReader(in))
+		for {
+			ev, err := d.Next()
+			if err != nil {
+				return
+			}
+			if ev.Type == EventResult && ev.Result == nil {
+				t.Fatal("a result event without a result")
+			}
+		}
+	})
+}
