@@ -1,0 +1,125 @@
+package cluster
+
+import (
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func ipRegistered(s *Snapshot, report func(probe.Result)) {
+	any := false
+	for _, key := range []string{annotationIPv4, annotationIPv6} {
+		any = registeredFamily(s, key, report) || any
+	}
+	if !any {
+		report(probe.Found(probe.Warn, "no node carries a projectcalico.org/IPv4Address or IPv6Address annotation: Calico registered no address here"))
+	}
+}
+
+// seat is one node's place in one family: what Calico registered and what the
+// kubelet reports.
+type seat struct {
+	node       string
+	registered netip.Prefix
+	internal   netip.Addr
+}
+
+func (p seat) agrees() bool { return p.registered.Addr() == p.internal }
+
+// registeredFamily reports about one address family and tells whether any node
+// has an address there.
+func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
+	family := strings.TrimSuffix(strings.TrimPrefix(key, "projectcalico.org/"), "Address")
+	seats, mine := seatsOf(s, key)
+	if len(seats) == 0 {
+		return false
+	}
+	if mine == nil {
+		status := probe.Warn
+		if key == annotationIPv6 && !hasInternal(s.Node, false) {
+			status = probe.Info
+		}
+		report(probe.Found(status, "no %s address registered here, while %s have one", family, plural(len(seats), "other node")).On(family))
+		return true
+	}
+	report(judgeSeat(*mine, seats).On(family).
+		With(FactRegistered, mine.registered.String()).With(FactInternal, textOf(mine.internal)))
+	for _, other := range seats {
+		if other.node != mine.node && other.internal.IsValid() && mine.agrees() && !other.agrees() {
+			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.node, other.registered.Addr(), other.internal).
+				On(family+" "+other.node).With(FactRegistered, other.registered.String()).With(FactInternal, textOf(other.internal)))
+		}
+	}
+	return true
+}
+
+func judgeSeat(mine seat, seats []seat) probe.Result {
+	agree, neighbours := 0, 0
+	for _, o := range seats {
+		if o.node == mine.node {
+			continue
+		}
+		if o.registered.Addr() == mine.registered.Addr() {
+			return probe.Found(probe.Fail, "%s is registered for this node and for %s", mine.registered.Addr(), o.node)
+		}
+		if o.agrees() {
+			agree++
+		}
+		if mine.registered.Contains(o.registered.Addr()) {
+			neighbours++
+		}
+	}
+	others := len(seats) - 1
+	switch {
+	case !mine.internal.IsValid():
+		return probe.Found(probe.Info, "%s is registered; the node reports no InternalIP of this family", mine.registered)
+	case mine.agrees():
+		return probe.Found(probe.OK, "registered %s is the node's InternalIP; %d of %d other nodes agree with theirs", mine.registered, agree, others)
+	case others > 0 && neighbours == others:
+		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, but all %d other nodes are registered in the same network", mine.registered, mine.internal, others)
+	case others == 0:
+		return probe.Found(probe.Info, "registered %s is not the InternalIP %s; there is no other node to compare with", mine.registered, mine.internal)
+	}
+	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, and %d of %d other nodes are registered outside %s",
+		mine.registered.Addr(), mine.internal, others-neighbours, others, mine.registered.Masked())
+}
+
+func seatsOf(s *Snapshot, key string) (seats []seat, mine *seat) {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		reg, ok := registered(n, key)
+		if !ok {
+			continue
+		}
+		p := seat{node: n.Name, registered: reg}
+		for _, a := range internalIPs(n) {
+			if a.Is4() == reg.Addr().Is4() && !p.internal.IsValid() {
+				p.internal = a
+			}
+		}
+		seats = append(seats, p)
+		if n.Name == s.Node.Name {
+			mine = &p
+		}
+	}
+	return seats, mine
+}
+
+func hasInternal(n *corev1.Node, v4 bool) bool {
+	for _, a := range internalIPs(n) {
+		if a.Is4() == v4 {
+			return true
+		}
+	}
+	return false
+}
+
+func textOf(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}

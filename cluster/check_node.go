@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func nodeReady(s *Snapshot, report func(probe.Result)) {
+	c := conditionOf(s.Node.Status.Conditions, corev1.NodeReady)
+	since := span(s.Now.Sub(c.LastTransitionTime.Time))
+	info := s.Node.Status.NodeInfo
+	switch c.Status {
+	case corev1.ConditionTrue:
+		report(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
+			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
+	case corev1.ConditionFalse:
+		report(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactReason, c.Reason))
+	default:
+		report(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactReason, c.Reason))
+	}
+	for _, c := range s.Node.Status.Conditions {
+		// Every other condition of Kubernetes is bad news when True. Unknown says
+		// no more than Ready already does.
+		if c.Type == corev1.NodeReady || c.Status != corev1.ConditionTrue {
+			continue
+		}
+		status := probe.Warn // conditions of other tools, whose meaning is theirs
+		switch c.Type {
+		case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
+			status = probe.Fail
+		}
+		report(probe.Found(status, "%s for %s: %s: %s", c.Type, span(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, oneLine(c.Message)).
+			On(string(c.Type)).With(FactReason, c.Reason))
+	}
+}
+
+// A kubelet renews every 10 s and a lease runs for 40 s (kubelet's defaults).
+const (
+	leaseLate = 20 * time.Second
+	leaseOver = 40 * time.Second
+)
+
+func nodeLease(s *Snapshot, report func(probe.Result)) {
+	switch {
+	case apierrors.IsNotFound(s.LeaseErr):
+		report(probe.Found(probe.Fail, "the node has no lease: its kubelet never renewed one, or the lease was deleted"))
+		return
+	case s.LeaseErr != nil:
+		report(unread(s.LeaseErr))
+		return
+	case s.Lease.Spec.RenewTime == nil:
+		report(probe.Found(probe.Unknown, "the node's lease carries no renew time"))
+		return
+	}
+	age := max(0, s.Now.Sub(s.Lease.Spec.RenewTime.Time))
+	status := probe.OK
+	switch {
+	case age > leaseOver:
+		status = probe.Fail
+	case age > leaseLate:
+		status = probe.Warn
+	}
+	report(probe.Found(status, "lease renewed %s ago", span(age)).With(FactAge, int(age.Seconds())))
+}
+
+func nodeTaints(s *Snapshot, report func(probe.Result)) {
+	status, texts := probe.OK, []string{}
+	for _, t := range s.Node.Spec.Taints {
+		texts = append(texts, t.ToString())
+		switch {
+		case t.Key == corev1.TaintNodeUnschedulable, !strings.HasPrefix(t.Key, "node.kubernetes.io/"):
+			if status == probe.OK {
+				status = probe.Info
+			}
+		default:
+			status = probe.Warn
+		}
+	}
+	switch {
+	case len(texts) == 0:
+		report(probe.Found(probe.OK, "no taints"))
+	default:
+		report(probe.Found(status, "%s", strings.Join(texts, ", ")).With(FactTaints, texts))
+	}
+}
+
+// oneLine makes an API message fit for a sentence.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if s == "" {
+		return "no message"
+	}
+	return s
+}
+
+// plural is "1 restart", "3 restarts".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,213 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// patience is how long a container may be starting, or have restarted, before
+// that is called a fault. Calico's own start takes a few seconds.
+const (
+	patience = 2 * time.Minute
+	recent   = 10 * time.Minute
+)
+
+func calicoPod(s *Snapshot, report func(probe.Result)) {
+	switch {
+	case s.CalicoErr != nil:
+		report(unread(s.CalicoErr))
+		return
+	case s.Calico == nil:
+		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, any namespace)", CalicoPods))
+		return
+	}
+	pod := s.Calico
+	name := pod.Namespace + "/" + pod.Name
+	tell := func(r probe.Result) { report(r.On(name).With(FactPod, name)) }
+	if pod.DeletionTimestamp != nil {
+		age := s.Now.Sub(pod.DeletionTimestamp.Time)
+		tell(probe.Found(lateness(age), "being deleted, due %s ago", span(max(0, age))))
+	}
+	if r, stuck := initState(s); stuck {
+		tell(r)
+		return
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		for _, r := range containerState(s, c) {
+			tell(r.With(FactContainer, c.Name))
+		}
+	}
+	if len(pod.Status.ContainerStatuses) == 0 {
+		age := s.Now.Sub(pod.CreationTimestamp.Time)
+		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase, span(age)).
+			With(FactPhase, string(pod.Status.Phase)))
+	}
+}
+
+// initState reports the init container the pod hangs in, if any.
+func initState(s *Snapshot) (probe.Result, bool) {
+	total := len(s.Calico.Spec.InitContainers)
+	for i, c := range s.Calico.Status.InitContainerStatuses {
+		at := fmt.Sprintf("Init:%d/%d", i, total)
+		switch {
+		case c.State.Terminated != nil && c.State.Terminated.ExitCode == 0:
+			continue
+		case c.State.Running != nil && c.Started != nil && *c.Started && restartable(s.Calico, c.Name):
+			continue // a sidecar
+		case c.State.Running != nil:
+			age := s.Now.Sub(c.State.Running.StartedAt.Time)
+			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, span(age), plural(int(c.RestartCount), "restart")).
+				With(FactContainer, c.Name).With(FactAge, int(age.Seconds())).With(FactReason, at), true
+		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
+			return probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason, lastRun(c)).
+				With(FactContainer, c.Name).With(FactReason, c.State.Waiting.Reason).With(FactRestarts, int(c.RestartCount)), true
+		case c.State.Terminated != nil:
+			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name, c.State.Terminated.ExitCode, c.State.Terminated.Reason).
+				With(FactContainer, c.Name).With(FactExitCode, int(c.State.Terminated.ExitCode)), true
+		default:
+			age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
+			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name, span(age)).
+				With(FactContainer, c.Name), true
+		}
+	}
+	return probe.Result{}, false
+}
+
+func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
+	restarts := plural(int(c.RestartCount), "restart")
+	var out []probe.Result
+	switch {
+	case c.State.Waiting != nil:
+		age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
+		status := probe.Fail
+		if c.State.Waiting.Reason == "ContainerCreating" || c.State.Waiting.Reason == "PodInitializing" {
+			status = lateness(age)
+		}
+		out = append(out, probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts, lastRun(c)).
+			With(FactReason, c.State.Waiting.Reason))
+	case c.State.Terminated != nil:
+		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts))
+	case !c.Ready:
+		age := s.Now.Sub(c.State.Running.StartedAt.Time)
+		out = append(out, probe.Found(lateness(age), "%s is running for %s and not ready, %s", c.Name, span(age), restarts))
+	default:
+		age := s.Now.Sub(c.State.Running.StartedAt.Time)
+		status, note := probe.OK, ""
+		if c.RestartCount > 0 && age < recent {
+			status, note = probe.Warn, lastRun(c)
+		}
+		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, span(age), restarts, note).With(FactImage, c.Image))
+	}
+	for i := range out {
+		out[i] = out[i].With(FactRestarts, int(c.RestartCount))
+	}
+	return out
+}
+
+// lastRun is how the previous run of a container ended, as the end of a sentence.
+func lastRun(c corev1.ContainerStatus) string {
+	t := c.LastTerminationState.Terminated
+	if t == nil {
+		return ""
+	}
+	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)", span(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason)
+}
+
+// lateness is warn for what has begun lately and fail for what should be over.
+func lateness(age time.Duration) probe.Status {
+	if age < patience {
+		return probe.Warn
+	}
+	return probe.Fail
+}
+
+func restartable(p *corev1.Pod, init string) bool {
+	for _, c := range p.Spec.InitContainers {
+		if c.Name == init {
+			return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		}
+	}
+	return false
+}
+
+// Exit codes of a container killed from outside: 128 + SIGKILL, 128 + SIGTERM.
+const (
+	exitKilled     = 137
+	exitTerminated = 143
+)
+
+func calicoBudget(s *Snapshot, report func(probe.Result)) {
+	if s.CalicoErr != nil {
+		report(unread(s.CalicoErr))
+		return
+	}
+	spec, status := calicoContainerOf(s.Calico)
+	if spec == nil {
+		report(probe.Found(probe.Skip, "no calico-node container to look at"))
+		return
+	}
+	budget, which := killBudget(spec)
+	if budget == 0 {
+		report(probe.Found(probe.Info, "calico-node has no liveness or startup probe: the kubelet never kills it for being slow"))
+		return
+	}
+	tell := func(r probe.Result) { report(r.With(FactBudget, int(budget.Seconds())).With(FactReason, which)) }
+	var last *corev1.ContainerStateTerminated
+	if status != nil {
+		last = status.LastTerminationState.Terminated
+	}
+	if last == nil {
+		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short", which, span(budget)))
+		return
+	}
+	lived := last.FinishedAt.Sub(last.StartedAt.Time)
+	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated
+	// The kubelet's probe worker starts at a random point of a period, and
+	// killing takes up to the grace period: a fifth either way is "at about".
+	near := lived > budget*4/5 && lived < budget*6/5+10*time.Second
+	r := probe.Found(probe.Info, "the last run lived %s and ended with exit code %d (%s); the %s probe allows about %s",
+		span(lived), last.ExitCode, last.Reason, which, span(budget))
+	if killed && near && last.Reason != "OOMKilled" {
+		r.Status = probe.Fail
+		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
+			last.ExitCode, span(lived), which, span(budget))
+	}
+	tell(r.With(FactLived, int(lived.Seconds())).With(FactExitCode, int(last.ExitCode)))
+}
+
+func calicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {
+	if pod == nil {
+		return nil, nil
+	}
+	var spec *corev1.Container
+	var status *corev1.ContainerStatus
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == calicoContainer {
+			spec = &pod.Spec.Containers[i]
+		}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Name == calicoContainer {
+			status = &pod.Status.ContainerStatuses[i]
+		}
+	}
+	return spec, status
+}
+
+// killBudget is how long a container may take from its start to its first good
+// answer, and which probe says so. A startup probe holds the liveness probe back.
+func killBudget(c *corev1.Container) (time.Duration, string) {
+	p, which := c.StartupProbe, "startup"
+	if p == nil {
+		p, which = c.LivenessProbe, "liveness"
+	}
+	if p == nil {
+		return 0, ""
+	}
+	s := p.InitialDelaySeconds + (max(p.FailureThreshold, 1)-1)*p.PeriodSeconds + p.TimeoutSeconds
+	return time.Duration(s) * time.Second, which
+}

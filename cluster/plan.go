@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// sampled is how many other nodes a plan asks about: enough to tell one bad
+// peer from a bad node, few enough that a thousand-node cluster costs no more
+// than a small one.
+const sampled = 8
+
+// annotation names Calico writes on a Node (libcalico-go, k8s/resources/node.go).
+const (
+	annotationIPv4 = "projectcalico.org/IPv4Address"
+	annotationIPv6 = "projectcalico.org/IPv6Address"
+)
+
+// Peers picks at most n other nodes, ready ones first, spread evenly over the
+// names. It is a pure function: the same snapshot gives the same peers.
+func Peers(s *Snapshot, n int) []corev1.Node {
+	var ready, rest []corev1.Node
+	for _, node := range s.Nodes {
+		switch {
+		case node.Name == s.Node.Name:
+		case conditionOf(node.Status.Conditions, corev1.NodeReady).Status == corev1.ConditionTrue:
+			ready = append(ready, node)
+		default:
+			rest = append(rest, node)
+		}
+	}
+	picked := spread(ready, n)
+	return append(picked, spread(rest, n-len(picked))...)
+}
+
+func spread(nodes []corev1.Node, n int) []corev1.Node {
+	if len(nodes) <= n {
+		return nodes
+	}
+	picked := make([]corev1.Node, 0, max(n, 0))
+	for i := range n {
+		picked = append(picked, nodes[i*len(nodes)/n])
+	}
+	return picked
+}
+
+// Targets is what a probe on s.Node is to ask about.
+func Targets(s *Snapshot) []probe.Target {
+	targets := []probe.Target{felixTarget(s)}
+	for _, n := range Peers(s, sampled) {
+		internal := internalIPs(&n)
+		for _, a := range internal {
+			targets = append(targets, probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a})
+		}
+		for _, key := range []string{annotationIPv4, annotationIPv6} {
+			if p, ok := registered(&n, key); ok && !slices.Contains(internal, p.Addr()) {
+				targets = append(targets, probe.Target{Kind: probe.KindPeer, Name: n.Name, Node: n.Name, Addr: p.Addr()})
+			}
+		}
+	}
+	for _, p := range s.Pods {
+		for _, ip := range p.Status.PodIPs {
+			if a, err := netip.ParseAddr(ip.IP); err == nil {
+				targets = append(targets, probe.Target{
+					Kind: probe.KindPod, Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, Addr: a,
+				})
+			}
+		}
+	}
+	return targets
+}
+
+// felixTarget is where this node's Felix is told to answer: the pod's
+// environment wins over FelixConfiguration, which wins over Felix's defaults.
+func felixTarget(s *Snapshot) probe.Target {
+	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name, Host: "localhost", Port: 9099}
+	if h, ok := s.felix["healthHost"].(string); ok && h != "" {
+		t.Host = h
+	}
+	if p, ok := s.felix["healthPort"].(int64); ok && p > 0 {
+		t.Port = int(p)
+	}
+	if h := s.calicoEnv("FELIX_HEALTHHOST"); h != "" {
+		t.Host = h
+	}
+	if p, err := strconv.Atoi(s.calicoEnv("FELIX_HEALTHPORT")); err == nil && p > 0 {
+		t.Port = p
+	}
+	return t
+}
+
+// calicoEnv is the literal value of a variable of the calico-node container.
+func (s *Snapshot) calicoEnv(name string) string {
+	if s.Calico == nil {
+		return ""
+	}
+	for _, c := range s.Calico.Spec.Containers {
+		for _, e := range c.Env {
+			if c.Name == calicoContainer && e.Name == name {
+				return e.Value
+			}
+		}
+	}
+	return ""
+}
+
+// calicoContainer is the name of Felix's container in Calico's and Canal's pods.
+const calicoContainer = "calico-node"
+
+func internalIPs(n *corev1.Node) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range n.Status.Addresses {
+		if a.Type != corev1.NodeInternalIP {
+			continue
+		}
+		if ip, err := netip.ParseAddr(a.Address); err == nil {
+			out = append(out, ip)
+		}
+	}
+	return out
+}
+
+// registered parses the address with prefix length that Calico registered for a
+// node; some versions write a bare address.
+func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
+	v := n.Annotations[key]
+	if p, err := netip.ParsePrefix(v); err == nil {
+		return p, true
+	}
+	if a, err := netip.ParseAddr(v); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	return netip.Prefix{}, false
+}
+
+func conditionOf(cs []corev1.NodeCondition, t corev1.NodeConditionType) corev1.NodeCondition {
+	for _, c := range cs {
+		if c.Type == t {
+			return c
+		}
+	}
+	return corev1.NodeCondition{Type: t, Status: corev1.ConditionUnknown, Reason: "Absent"}
+}
+
+func podReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

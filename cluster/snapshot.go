@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ReadLimit bounds Read as a whole.
+const ReadLimit = 15 * time.Second
+
+// Snapshot is what the API said at one moment. A part that could not be read is
+// nil and has its reason in the matching error; the checks turn that into
+// unknown.
+type Snapshot struct {
+	Now   time.Time // by the API server's clock
+	Node  *corev1.Node
+	Nodes []corev1.Node // all of them, Node included, by name
+
+	Lease    *coordinationv1.Lease
+	LeaseErr error
+
+	Calico    *corev1.Pod // the node's calico-node pod, nil when there is none
+	CalicoErr error
+
+	Pods    []corev1.Pod // one running workload pod on each sampled peer
+	PodsErr error
+
+	felix map[string]any // spec of FelixConfiguration, the node's own over default
+}
+
+// UnknownNodeError says that the cluster has no node of that name.
+type UnknownNodeError struct {
+	Name string
+	Have []string // the names there are, the most alike first
+}
+
+func (e *UnknownNodeError) Error() string {
+	const few = 5
+	have := e.Have
+	more := ""
+	if len(have) > few {
+		have, more = have[:few], ", …"
+	}
+	return fmt.Sprintf("no node %q in this cluster; it has %s%s", e.Name, strings.Join(have, ", "), more)
+}
+
+// Read takes a snapshot around one node. An error means that nothing useful
+// could be read: the API does not answer, refuses to list nodes, or has no such
+// node (*UnknownNodeError).
+func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, ReadLimit)
+	defer cancel()
+	s := &Snapshot{}
+	var nodesErr error
+	var all sync.WaitGroup
+	all.Go(func() { nodesErr = c.readNodes(ctx, s, node) })
+	all.Go(func() {
+		s.Lease, s.LeaseErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+		if s.LeaseErr != nil {
+			s.Lease = nil
+		}
+	})
+	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
+	all.Go(func() { s.felix = c.readFelix(ctx, node) })
+	all.Wait()
+	if nodesErr != nil {
+		return nil, nodesErr
+	}
+	s.Pods, s.PodsErr = c.readPods(ctx, Peers(s, sampled))
+	s.Now = c.clock.now()
+	return s, nil
+}
+
+func (c *Client) readNodes(ctx context.Context, s *Snapshot, name string) error {
+	// resourceVersion 0 is answered from the API server's cache: cheap, and it
+	// still answers while etcd has lost its leader.
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	s.Nodes = list.Items
+	slices.SortFunc(s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == name })
+	if i < 0 {
+		return &UnknownNodeError{Name: name, Have: alike(s.Nodes, name)}
+	}
+	s.Node = &s.Nodes[i]
+	return nil
+}
+
+// alike orders the nodes' names by how much of the wanted name they share.
+func alike(nodes []corev1.Node, want string) []string {
+	score := func(have string) int {
+		switch {
+		case strings.Contains(have, want) || strings.Contains(want, have):
+			return 1000
+		}
+		n := 0
+		for n < len(have) && n < len(want) && have[n] == want[n] {
+			n++
+		}
+		return n
+	}
+	names := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return score(b) - score(a) })
+	return names
+}
+
+// CalicoPods selects the DaemonSet pods that run Felix: Calico's own, by
+// manifest or operator, and Canal's.
+const CalicoPods = "k8s-app in (calico-node, canal)"
+
+func (c *Client) readCalicoPod(ctx context.Context, node string) (*corev1.Pod, error) {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=" + node,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing calico-node pods: %w", err)
+	}
+	var newest *corev1.Pod
+	for i := range list.Items {
+		p := &list.Items[i]
+		if newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp) {
+			newest = p
+		}
+	}
+	return newest, nil
+}
+
+// readPods finds one running pod with its own address on each of the nodes.
+func (c *Client) readPods(ctx context.Context, nodes []corev1.Node) ([]corev1.Pod, error) {
+	found := make([]*corev1.Pod, len(nodes))
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() {
+			list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+				FieldSelector: "status.phase=Running,spec.nodeName=" + n.Name, ResourceVersion: "0",
+			})
+			if err != nil {
+				errs[i] = fmt.Errorf("listing pods of node %s: %w", n.Name, err)
+				return
+			}
+			found[i] = pingable(list.Items)
+		})
+	}
+	all.Wait()
+	var pods []corev1.Pod
+	for _, p := range found {
+		if p != nil {
+			pods = append(pods, *p)
+		}
+	}
+	return pods, errors.Join(errs...)
+}
+
+// pingable picks a pod that has its own address and is there to stay: ready,
+// not being deleted, the oldest of those.
+func pingable(pods []corev1.Pod) *corev1.Pod {
+	var best *corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		if p.Spec.HostNetwork || len(p.Status.PodIPs) == 0 || p.DeletionTimestamp != nil || !podReady(p) {
+			continue
+		}
+		if best == nil || p.CreationTimestamp.Before(&best.CreationTimestamp) {
+			best = p
+		}
+	}
+	return best
+}
+
+// readFelix merges the cluster's and the node's FelixConfiguration. The
+// installation decides which of the two API groups exists; where both do, the
+// v3 one is a view of the other. An unreadable one leaves Felix's defaults,
+// which the pod's environment mostly overrides anyway.
+func (c *Client) readFelix(ctx context.Context, node string) map[string]any {
+	merged := map[string]any{}
+	for _, gv := range []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"}, {Group: "projectcalico.org", Version: "v3"}} {
+		found := false
+		for _, name := range []string{"default", "node." + node} {
+			obj, err := c.calls.Resource(gv.WithResource("felixconfigurations")).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				continue
+			}
+			found = true
+			spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
+			for k, v := range spec {
+				merged[k] = v
+			}
+		}
+		if found {
+			break
+		}
+	}
+	return merged
+}
+
+// Denied tells whether err is the API refusing for lack of rights.
+func Denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
