@@ -18,6 +18,8 @@ type Vantage string
 const (
 	FromNode Vantage = "node" // on the node itself, in its network namespace
 	FromAPI  Vantage = "api"  // through the Kubernetes API, nothing injected
+
+	FromClient Vantage = "client" // by the client itself, about the way onto the node
 )
 
 // DefaultLimit bounds a check that names no limit of its own.

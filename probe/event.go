@@ -21,6 +21,9 @@ const (
 	EventLog    EventType = "log"    // something about the probe itself, in words
 	EventBeat   EventType = "beat"   // still alive
 	EventEnd    EventType = "end"    // the plan is answered; without it a stream is incomplete
+
+	// EventVerdict closes a saved run: written by the client, once, last.
+	EventVerdict EventType = "verdict"
 )
 
 // MaxLine is the most bytes an event takes on the wire, newline included: small
@@ -36,6 +39,8 @@ type Event struct {
 	Result *Result   `json:"result,omitempty"`
 	Text   string    `json:"text,omitempty"` // of a log event
 	End    *End      `json:"end,omitempty"`
+	// Verdict is what the client concluded.
+	Verdict *Verdict `json:"verdict,omitempty"`
 	// Node and Way are stamped by a reader that merges several streams.
 	Node string `json:"node,omitempty"`
 	Way  string `json:"way,omitempty"`
@@ -56,6 +61,14 @@ type Start struct {
 // End closes a plan.
 type End struct {
 	Results int           `json:"results"`
+	Counts  Counts        `json:"counts"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+}
+
+// Verdict is the client's conclusion over all streams of a run.
+type Verdict struct {
+	Word    string        `json:"verdict"` // healthy, warnings, incomplete or fault
+	Exit    int           `json:"exit"`
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
 }
@@ -189,6 +202,8 @@ func (ev *Event) valid() bool {
 		return ev.Result != nil && ev.Result.Check != ""
 	case EventEnd:
 		return ev.End != nil
+	case EventVerdict:
+		return ev.Verdict != nil
 	}
 	return ev.Type != ""
 }

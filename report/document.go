@@ -1,0 +1,74 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// document is the whole run as one JSON value, written with the verdict.
+type document struct {
+	w       io.Writer
+	run     string
+	started []segment
+	results []located
+	log     []string
+}
+
+// segment is one way that was used: what answered, and whether it ended.
+type segment struct {
+	Way      string   `json:"way"`
+	Version  string   `json:"version"`
+	Access   []string `json:"access,omitempty"`
+	Complete bool     `json:"complete"`
+}
+
+// located is a result with the way it came.
+type located struct {
+	Way string `json:"way"`
+	probe.Result
+}
+
+func (d *document) Event(ev probe.Event) error {
+	switch ev.Type {
+	case probe.EventStart:
+		d.run = ev.Start.Run
+		d.started = append(d.started, segment{Way: ev.Way, Version: ev.Start.Version, Access: ev.Start.Access})
+	case probe.EventEnd:
+		for i := range d.started {
+			if d.started[i].Way == ev.Way {
+				d.started[i].Complete = true
+			}
+		}
+	case probe.EventResult:
+		d.results = append(d.results, located{ev.Way, *ev.Result})
+	case probe.EventLog:
+		d.log = append(d.log, ev.Text)
+	case probe.EventVerdict:
+		return d.write(ev)
+	}
+	return nil
+}
+
+func (d *document) write(ev probe.Event) error {
+	enc := json.NewEncoder(d.w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(struct {
+		V       int    `json:"v"`
+		Kind    string `json:"kind"`
+		Version string `json:"version"`
+		Run     string `json:"run"`
+		Node    string `json:"node"`
+		*probe.Verdict
+		Ways    []segment `json:"ways"`
+		Results []located `json:"results"`
+		Log     []string  `json:"log,omitempty"`
+	}{probe.Version, "Report", probe.Release, d.run, ev.Node, ev.Verdict, d.started, d.results, d.log})
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}

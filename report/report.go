@@ -1,0 +1,116 @@
+// Package report turns the events of a run into what the user asked for: a
+// table as results arrive, one JSON document, or the stream itself. A sink sees
+// the same events a saved file holds, in the same order, and keeps no knowledge
+// of where they came from.
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Exit codes of the client. They are part of its interface.
+const (
+	ExitHealthy    = 0
+	ExitTool       = 1 // the tool itself failed
+	ExitUsage      = 2
+	ExitFault      = 3
+	ExitWarnings   = 4 // only with --fail-on=warn
+	ExitIncomplete = 5 // no verdict: something could not be asked
+)
+
+// A Sink takes the events of a run as they come, and the verdict last.
+type Sink interface {
+	Event(probe.Event) error
+}
+
+// Formats names what New accepts.
+func Formats() []string { return []string{"table", "json", "ndjson"} }
+
+// New returns the sink of a format, writing to w. Colour is for terminals.
+func New(format string, w io.Writer, colour bool) (Sink, error) {
+	switch format {
+	case "table":
+		return &table{w: w, colour: colour}, nil
+	case "json":
+		return &document{w: w}, nil
+	case "ndjson":
+		return stream{probe.NewEncoder(w)}, nil
+	}
+	return nil, fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(Formats(), ", "))
+}
+
+// Tally counts a run's results and concludes the verdict.
+type Tally struct {
+	began  time.Time
+	counts probe.Counts
+	open   int // streams that began and have not ended
+}
+
+// NewTally starts counting now.
+func NewTally() *Tally { return &Tally{began: time.Now(), counts: probe.Counts{}} }
+
+// Add counts an event.
+func (t *Tally) Add(ev probe.Event) {
+	switch ev.Type {
+	case probe.EventStart:
+		t.open++
+	case probe.EventEnd:
+		t.open--
+	case probe.EventResult:
+		t.counts[ev.Result.Status]++
+	}
+}
+
+// Verdict concludes: a fault outweighs what is missing, what is missing
+// outweighs warnings. failOnWarn turns warnings into their own exit code.
+func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
+	v := probe.Verdict{Word: "healthy", Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began)}
+	switch {
+	case t.counts[probe.Fail] > 0:
+		v.Word, v.Exit = "fault", ExitFault
+	case t.counts[probe.Unknown] > 0, t.open > 0, t.counts[probe.OK]+t.counts[probe.Info]+t.counts[probe.Warn] == 0:
+		v.Word, v.Exit = "incomplete", ExitIncomplete
+	case t.counts[probe.Warn] > 0:
+		v.Word = "warnings"
+		if failOnWarn {
+			v.Exit = ExitWarnings
+		}
+	}
+	return v
+}
+
+// summary is "2 fail, 1 unknown, 40 ok".
+func summary(c probe.Counts) string {
+	var parts []string
+	for _, s := range probe.Statuses() {
+		if c[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c[s], s))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing was asked"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// stream passes the events on as one numbered stream.
+type stream struct{ enc *probe.Encoder }
+
+func (s stream) Event(ev probe.Event) error {
+	s.enc.Encode(ev)
+	return s.enc.Err()
+}
+
+// ways lists the ways that appear in order, once each.
+func appendWay(ways []string, way string) []string {
+	if way == "" || slices.Contains(ways, way) {
+		return ways
+	}
+	return append(ways, way)
+}
