@@ -1,0 +1,314 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+var now = time.Date(2026, 11, 21, 3, 50, 0, 0, time.UTC)
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+
+// node has an InternalIP and, unless empty, a registered Calico address.
+func node(name, internal, registered string) corev1.Node {
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
+	if registered != "" {
+		n.Annotations[annotationIPv4] = registered
+	}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: internal}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)}}
+	return n
+}
+
+func snapshot(nodes ...corev1.Node) *Snapshot {
+	return &Snapshot{Now: now, Node: &nodes[0], Nodes: nodes}
+}
+
+// ask runs one check on a snapshot and gives its results.
+func ask(t *testing.T, s *Snapshot, id string) []probe.Result {
+	t.Helper()
+	var got []probe.Result
+	r := probe.Runner{Suite: Checks(s), Host: &probe.Host{}}
+	r.Run(t.Context(), probe.Plan{Checks: []string{id}}, func(ev probe.Event) {
+		if ev.Type == probe.EventResult {
+			got = append(got, *ev.Result)
+		}
+	})
+	return got
+}
+
+func wantFirst(t *testing.T, got []probe.Result, s probe.Status, saw string) {
+	t.Helper()
+	if len(got) == 0 || got[0].Status != s || !strings.Contains(got[0].Saw, saw) {
+		t.Errorf("got %v, want first %s with %q", got, s, saw)
+	}
+}
+
+func TestChecksAreWellFormed(t *testing.T) {
+	if err := probe.Validate(Checks(nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNodeReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		condition corev1.NodeCondition
+		status    probe.Status
+		saw       string
+	}{
+		"ready":   {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, probe.OK, "Ready for"},
+		"runtime": {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "container runtime is down"}, probe.Fail, "KubeletNotReady: container runtime is down"},
+		"stopped": {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}, probe.Fail, "stopped posting"},
+		"absent":  {corev1.NodeCondition{Type: "Other", Status: corev1.ConditionFalse}, probe.Fail, "Unknown"},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		c.condition.LastTransitionTime = ago(time.Minute)
+		s.Node.Status.Conditions = []corev1.NodeCondition{c.condition}
+		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, "node-ready"), c.status, c.saw) })
+	}
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.Node.Status.Conditions = append(s.Node.Status.Conditions,
+		corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure"},
+		corev1.NodeCondition{Type: "SomebodysOwn", Status: corev1.ConditionTrue},
+		corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse})
+	got := ask(t, s, "node-ready")
+	if len(got) != 3 || got[1].Status != probe.Fail || got[2].Status != probe.Warn {
+		t.Errorf("beside a good Ready: %v", got)
+	}
+}
+
+func TestNodeLease(t *testing.T) {
+	lease := func(age time.Duration) *coordinationv1.Lease {
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-age)))}}
+	}
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "a")
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "a", errors.New("no"))
+	for name, c := range map[string]struct {
+		lease  *coordinationv1.Lease
+		err    error
+		status probe.Status
+		saw    string
+	}{
+		"fresh":  {lease(3 * time.Second), nil, probe.OK, "3s ago"},
+		"late":   {lease(30 * time.Second), nil, probe.Warn, "30s"},
+		"over":   {lease(5 * time.Minute), nil, probe.Fail, "5m"},
+		"future": {lease(-3 * time.Second), nil, probe.OK, "0s"},
+		"none":   {nil, gone, probe.Fail, "no lease"},
+		"denied": {nil, denied, probe.Unknown, "refuses"},
+		"empty":  {&coordinationv1.Lease{}, nil, probe.Unknown, "no renew time"},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.Lease, s.LeaseErr = c.lease, c.err
+		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, "node-lease"), c.status, c.saw) })
+	}
+}
+
+func TestNodeTaints(t *testing.T) {
+	for taint, want := range map[string]probe.Status{
+		"":                                 probe.OK,
+		"dedicated":                        probe.Info,
+		"node.kubernetes.io/unschedulable": probe.Info,
+		"node.kubernetes.io/unreachable":   probe.Warn,
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		if taint != "" {
+			s.Node.Spec.Taints = []corev1.Taint{{Key: taint, Effect: corev1.TaintEffectNoExecute}}
+		}
+		wantFirst(t, ask(t, s, "node-taints"), want, taint)
+	}
+}
+
+// calico is a calico-node pod with three init containers, of which n are done,
+// and a running, ready main container when all are.
+func calico(done int) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x", CreationTimestamp: ago(time.Hour)}}
+	for i, name := range []string{"upgrade-ipam", "install-cni", "ebpf-bootstrap"} {
+		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: name})
+		st := corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+		if i < done {
+			st.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		}
+		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, st)
+	}
+	p.Spec.Containers = []corev1.Container{{Name: calicoContainer, LivenessProbe: &corev1.Probe{
+		InitialDelaySeconds: 10, PeriodSeconds: 10, FailureThreshold: 6, TimeoutSeconds: 10,
+	}}}
+	main := corev1.ContainerStatus{Name: calicoContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+	if done == 3 {
+		main.Ready = true
+		main.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Hour)}}
+	}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{main}
+	return p
+}
+
+func TestCalicoPod(t *testing.T) {
+	running := func(age time.Duration) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(age)}}
+	}
+	killed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", StartedAt: ago(3 * time.Minute), FinishedAt: ago(2 * time.Minute)}}
+	for name, c := range map[string]struct {
+		done   int
+		change func(init, main *corev1.ContainerStatus)
+		status probe.Status
+		saw    string
+	}{
+		"healthy":       {3, nil, probe.OK, "running and ready"},
+		"hangs in init": {0, func(i, _ *corev1.ContainerStatus) { i.State = running(34 * time.Minute) }, probe.Fail, "Init:0/3: init container upgrade-ipam is running for 34m"},
+		"init begins":   {0, func(i, _ *corev1.ContainerStatus) { i.State = running(20 * time.Second) }, probe.Warn, "upgrade-ipam"},
+		"init failed":   {0, func(i, _ *corev1.ContainerStatus) { i.State.Waiting.Reason = "CrashLoopBackOff" }, probe.Fail, "CrashLoopBackOff"},
+		"not started":   {0, nil, probe.Fail, "has not started"},
+		"crash loop": {3, func(_, m *corev1.ContainerStatus) {
+			m.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+			m.LastTerminationState = killed
+			m.RestartCount = 9
+		}, probe.Fail, "CrashLoopBackOff, 9 restarts; last run lived 60s and ended with exit code 137"},
+		"not ready":      {3, func(_, m *corev1.ContainerStatus) { m.Ready = false }, probe.Fail, "not ready"},
+		"just restarted": {3, func(_, m *corev1.ContainerStatus) { m.State = running(time.Minute); m.RestartCount = 1 }, probe.Warn, "1 restart"},
+		"old restarts":   {3, func(_, m *corev1.ContainerStatus) { m.RestartCount = 7 }, probe.OK, "7 restarts"},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.Calico = calico(c.done)
+		if c.change != nil {
+			c.change(&s.Calico.Status.InitContainerStatuses[0], &s.Calico.Status.ContainerStatuses[0])
+		}
+		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, "calico-pod"), c.status, c.saw) })
+	}
+	wantFirst(t, ask(t, snapshot(node("a", "10.0.0.1", "")), "calico-pod"), probe.Fail, "no calico-node pod")
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.CalicoErr = errors.New("broken")
+	wantFirst(t, ask(t, s, "calico-pod"), probe.Unknown, "broken")
+}
+
+func TestCalicoBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		lived  time.Duration
+		code   int32
+		reason string
+		status probe.Status
+		saw    string
+	}{
+		"never ended":       {0, 0, "", probe.OK, "about 70s"},
+		"killed by budget":  {62 * time.Second, 137, "Error", probe.Fail, "it never got to answer"},
+		"killed early":      {5 * time.Second, 137, "Error", probe.Info, "lived 5s"},
+		"ended by itself":   {65 * time.Second, 1, "Error", probe.Info, "exit code 1"},
+		"out of memory":     {65 * time.Second, 137, "OOMKilled", probe.Info, "OOMKilled"},
+		"killed much later": {time.Hour, 137, "Error", probe.Info, "60m"},
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.Calico = calico(3)
+		if c.lived > 0 {
+			s.Calico.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+				ExitCode: c.code, Reason: c.reason, StartedAt: ago(2 * c.lived), FinishedAt: ago(c.lived),
+			}
+		}
+		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, "calico-budget"), c.status, c.saw) })
+	}
+}
+
+func TestIPRegistered(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes  []corev1.Node
+		status probe.Status
+		saw    string
+		more   int // results beyond the first
+	}{
+		"all agree": {[]corev1.Node{node("a", "172.17.73.66", "172.17.73.66/22"), node("b", "172.17.73.65", "172.17.73.65/22")}, probe.OK, "1 of 1 other nodes agree", 0},
+		"incident 003, a new NIC": {[]corev1.Node{node("a", "172.17.73.66", "10.0.0.66/24"), node("b", "172.17.73.65", "172.17.73.65/22")},
+			probe.Fail, "registered 10.0.0.66 is not the InternalIP 172.17.73.66, and 1 of 1 other nodes are registered outside 10.0.0.0/24", 0},
+		"incident 004, a docker bridge": {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1/16"), node("b", "10.1.0.2", "10.1.0.2/24"), node("c", "10.1.0.3", "10.1.0.3/24")},
+			probe.Fail, "172.18.0.1", 0},
+		"a network of its own": {[]corev1.Node{node("a", "10.1.0.1", "192.168.0.1/24"), node("b", "10.1.0.2", "192.168.0.2/24")}, probe.Info, "same network", 0},
+		"the other is odd":     {[]corev1.Node{node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "172.18.0.1/16")}, probe.OK, "0 of 1", 1},
+		"twice the same":       {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1/16"), node("b", "10.1.0.2", "172.18.0.1/16")}, probe.Fail, "for this node and for b", 0},
+		"routed, all agree":    {[]corev1.Node{node("a", "10.1.0.1", "10.1.0.1/32"), node("b", "10.2.0.1", "10.2.0.1/32")}, probe.OK, "agree", 0},
+		"missing here":         {[]corev1.Node{node("a", "10.1.0.1", ""), node("b", "10.1.0.2", "10.1.0.2/24")}, probe.Warn, "no IPv4 address registered here", 0},
+		"nowhere":              {[]corev1.Node{node("a", "10.1.0.1", "")}, probe.Warn, "no node carries", 0},
+		"alone":                {[]corev1.Node{node("a", "10.1.0.1", "10.9.0.1/24")}, probe.Info, "no other node", 0},
+		"rubbish":              {[]corev1.Node{node("a", "10.1.0.1", "not an address")}, probe.Warn, "no node carries", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ask(t, snapshot(c.nodes...), "ip-registered")
+			wantFirst(t, got, c.status, c.saw)
+			if len(got) != 1+c.more {
+				t.Errorf("%d results, want %d: %v", len(got), 1+c.more, got)
+			}
+		})
+	}
+}
+
+func TestPeersAreReadyFirstAndSpread(t *testing.T) {
+	nodes := []corev1.Node{node("me", "10.0.0.1", "")}
+	for i := range 100 {
+		n := node(fmt.Sprintf("n%03d", i), "10.0.0.2", "")
+		if i%2 == 0 {
+			n.Status.Conditions[0].Status = corev1.ConditionUnknown
+		}
+		nodes = append(nodes, n)
+	}
+	s := snapshot(nodes...)
+	got := Peers(s, 8)
+	if len(got) != 8 || got[0].Name != "n001" || got[7].Name < "n080" {
+		t.Errorf("first %s, last %s of %d", got[0].Name, got[len(got)-1].Name, len(got))
+	}
+	if got := Peers(s, 60); len(got) != 60 || got[49].Name != "n099" || got[50].Name != "n000" {
+		t.Errorf("when the ready ones do not suffice: %d", len(got))
+	}
+	if got := Peers(snapshot(nodes[0]), 8); len(got) != 0 {
+		t.Errorf("a node alone has peers: %v", got)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "172.18.0.1/16"))
+	s.Calico = calico(3)
+	s.Calico.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_HEALTHPORT", Value: "9199"}}
+	s.felix = map[string]any{"healthHost": "127.0.0.1", "healthPort": int64(1)}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
+	pod.Spec.NodeName, pod.Status.PodIPs = "b", []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
+	s.Pods = []corev1.Pod{pod}
+	var got []string
+	for _, t := range Targets(s) {
+		got = append(got, fmt.Sprintf("%s/%s/%s:%d", t.Kind, t, t.Host, t.Port))
+	}
+	want := "felix/felix/127.0.0.1:9199 node/b 10.1.0.2/:0 peer/b 172.18.0.1/:0 pod/default/w 10.244.1.2/:0 pod/default/w fd00::2/:0"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got  %v\nwant %s", got, want)
+	}
+}
+
+func TestUnknownNodeNamesTheNearest(t *testing.T) {
+	err := &UnknownNodeError{Name: "node-b2", Have: alike([]corev1.Node{node("alpha", "10.0.0.1", ""), node("node-b", "10.0.0.2", "")}, "node-b2")}
+	if got := err.Error(); got != `no node "node-b2" in this cluster; it has node-b, alpha` {
+		t.Error(got)
+	}
+}
+
+func TestServerClock(t *testing.T) {
+	c := &serverClock{}
+	c.note("not a date")
+	if d := time.Until(c.now()).Abs(); d > time.Second {
+		t.Errorf("without a date: off by %v", d)
+	}
+	c.note(time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat))
+	if d := time.Until(c.now()); d < 9*time.Minute {
+		t.Errorf("a server ten minutes ahead: %v", d)
+	}
+	c.note(time.Now().UTC().Format(http.TimeFormat))
+	if d := time.Until(c.now()).Abs(); d > time.Second {
+		t.Errorf("a nearer reading: off by %v", d)
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// wayChecks are the two questions the client itself answers on its way.
+func wayChecks() []*probe.Check {
+	answeredByRun := cannotRunAlone
+	return []*probe.Check{
+		{
+			ID: checkPlaced, Asks: "could a probe be put on the node?", From: probe.FromClient, Run: answeredByRun,
+			Doc: `Not being able to get onto a node is a finding of its own: an image that cannot be pulled, a policy that refuses the pod, a container runtime or a kubelet that does not answer.
+ok: the probe is running, and how long that took. info: this way failed and another one worked. unknown: no way worked, so nothing is known about the node from the inside; the sentence says what stood in the way.`,
+		},
+		{
+			ID: checkAnswered, Asks: "did the probe's answer arrive whole?", From: probe.FromClient, Run: answeredByRun,
+			Doc: `A probe ends its answer with a record of its own. Without it the report is incomplete and nothing is called healthy, however good the results that did arrive.
+unknown: the stream broke and could not be read again from the container's log. There is no result when all went well.`,
+		},
+	}
+}
+
+func (a *app) checks() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "checks", Short: "List every check", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			switch output {
+			case "table":
+				w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "ID\tASKED FROM\tTAGS\tQUESTION")
+				for _, c := range suite() {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.ID, c.From, strings.Join(c.Tags, ","), c.Asks)
+				}
+				return w.Flush()
+			case "json":
+				enc := json.NewEncoder(a.Out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(described(suite()))
+			}
+			return badUsage("unknown output format %q: use table or json", output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+// description is a check as 'checks -o json' shows it.
+type description struct {
+	ID       string   `json:"id"`
+	Asks     string   `json:"asks"`
+	Doc      string   `json:"doc"`
+	From     string   `json:"from"`
+	Tags     []string `json:"tags,omitempty"`
+	Needs    []string `json:"needs,omitempty"`
+	Access   []string `json:"access,omitempty"`
+	Deadline string   `json:"deadline"`
+}
+
+func described(suite []*probe.Check) []description {
+	out := make([]description, 0, len(suite))
+	for _, c := range suite {
+		d := description{ID: c.ID, Asks: c.Asks, Doc: c.Doc, From: string(c.From), Tags: c.Tags, Access: c.Access, Deadline: c.Deadline().String()}
+		for _, n := range c.Needs {
+			d.Needs = append(d.Needs, n.ID)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func (a *app) explain() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain CHECK", Short: "Say why a check matters and what its answers mean",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return checkIDs(suite()), cobra.ShellCompDirectiveNoFileComp
+		},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return badUsage("explain takes one check ID; 'calico-probe checks' lists them")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, err := probe.Select(suite(), args, nil)
+			if err != nil {
+				return badUsage("%w; 'calico-probe checks' lists them", err)
+			}
+			for i, d := range described(found) {
+				if i > 0 {
+					fmt.Fprintln(a.Out)
+				}
+				fmt.Fprintf(a.Out, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
+				for _, row := range [][2]string{
+					{"asked from", d.From}, {"deadline", d.Deadline}, {"needs", strings.Join(d.Needs, ", ")},
+					{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
+				} {
+					if row[1] != "" {
+						fmt.Fprintf(a.Out, "%-10s  %s\n", row[0], row[1])
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func checkIDs(suite []*probe.Check) []string {
+	ids := make([]string, 0, len(suite))
+	for _, c := range suite {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return badUsage("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// The ways onto a node, in the order auto tries them. The API is no way onto
+// the node: it is always asked first.
+const (
+	wayAPI       = "api"
+	wayPod       = "pod"
+	wayEphemeral = "ephemeral"
+	wayLocal     = "local"
+)
+
+func wayNames() []string { return []string{wayAPI, wayPod, wayEphemeral, wayLocal} }
+
+// IDs of the results the client itself adds.
+const (
+	checkPlaced   = "probe-placed"
+	checkAnswered = "probe-answered"
+)
+
+// cannotRunAlone stands for the function of a check that is answered by the
+// run verb on its way.
+func cannotRunAlone(_ context.Context, p *probe.Pass) {
+	p.Report(probe.Found(probe.Skip, "answered by 'calico-probe run' itself"))
+}
+
+// askNode gets a probe onto the node by the first way that works and passes its
+// answer on. No way is a result too. The error is one of writing the report.
+func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error {
+	ladder, err := o.ladder()
+	if err != nil {
+		return err
+	}
+	var failed []probe.Event
+	for _, step := range ladder {
+		began := time.Now()
+		opts := o.placement(step.name, snap)
+		o.progress("%s: putting a probe on %s", step.name, o.node)
+		session, err := step.open(ctx, opts)
+		if err != nil {
+			o.note("%s: %v", step.name, err)
+			failed = append(failed, unplaced(step.name, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		for _, ev := range failed { // another way worked: worth knowing, no more
+			ev.Result.Status = probe.Info
+			if err := o.emit(ev.Way, ev); err != nil {
+				return errors.Join(err, session.Close())
+			}
+		}
+		return o.converse(ctx, step.name, session, snap, time.Since(began))
+	}
+	for _, ev := range failed {
+		if err := o.emit(ev.Way, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is one rung of the ladder.
+type step struct {
+	name string
+	open injector.Way
+}
+
+func (o *runOptions) ladder() ([]step, error) {
+	if o.via == wayLocal {
+		runner := &probe.Runner{Suite: checks.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
+		return []step{{wayLocal, injector.Local(runner)}}, nil
+	}
+	config, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := injector.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	all := []step{{wayPod, injector.Pod(client)}, {wayEphemeral, injector.Ephemeral(client)}}
+	for _, s := range all {
+		if s.name == o.via {
+			return []step{s}, nil
+		}
+	}
+	return all, nil
+}
+
+func (o *runOptions) placement(way string, snap *cluster.Snapshot) injector.Options {
+	return injector.Options{
+		Node: o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
+		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Privileged: o.privileged, Start: o.startTimeout, Whole: o.timeout,
+		Progress: func(text string) { o.progress("%s: %s", way, text) },
+		Note:     func(text string) { o.note("%s: %s", way, text) },
+	}
+}
+
+// namespace is where the probe pod goes: where the user says, else beside
+// calico-node, whose namespace must admit privileged pods.
+func (o *runOptions) namespace(snap *cluster.Snapshot) string {
+	if n := o.flags.Namespace; n != nil && *n != "" {
+		return *n
+	}
+	if snap != nil && snap.Calico != nil {
+		return snap.Calico.Namespace
+	}
+	return "kube-system"
+}
+
+// converse sends the plan, passes the answer on until its end, and removes what
+// was created, however it went.
+func (o *runOptions) converse(ctx context.Context, way string, session *injector.Session, snap *cluster.Snapshot, took time.Duration) (err error) {
+	defer func() {
+		if closeErr := session.Close(); closeErr != nil {
+			o.note("%s: cleaning up: %v; remove what is left with 'calico-probe clean'", way, closeErr)
+		}
+	}()
+	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
+	placed.Check, placed.Elapsed = checkPlaced, took
+	if err := o.emit(way, probe.Event{Type: probe.EventResult, Result: &placed}); err != nil {
+		return err
+	}
+	plan := probe.Plan{Run: o.id, Node: o.node, Way: way, Checks: o.nodeChecks(), Limit: o.checkTimeout}
+	if snap != nil {
+		plan.Targets = cluster.Targets(snap)
+	}
+	if err := session.Send(probe.Request{Type: probe.RequestPlan, Plan: &plan}); err != nil {
+		return o.emit(way, unanswered(fmt.Errorf("sending the plan: %w", err)))
+	}
+	for {
+		ev, err := session.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return o.emit(way, unanswered(errors.New("the probe's stream ended before its end record")))
+		case err != nil:
+			return o.emit(way, unanswered(err))
+		}
+		if err := o.emit(way, ev); err != nil {
+			return err
+		}
+		if ev.Type == probe.EventEnd {
+			return nil
+		}
+	}
+}
+
+func unplaced(way string, err error) probe.Event {
+	r := probe.Result{Check: checkPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
+	var pe *injector.PlacementError
+	if errors.As(err, &pe) {
+		r = r.With("reason", string(pe.Reason))
+		r.Saw = pe.Text
+	}
+	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
+}
+
+func unanswered(err error) probe.Event {
+	r := probe.Result{Check: checkAnswered, Status: probe.Unknown, Saw: explainError(err)}
+	return probe.Event{Type: probe.EventResult, Result: &r}
+}
+
+// note says what the user must know on any stream.
+func (o *runOptions) note(format string, args ...any) { say(o.ErrOut, format, args...) }

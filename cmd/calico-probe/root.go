@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// app is what every verb is given.
+type app struct {
+	genericiooptions.IOStreams
+	flags *genericclioptions.ConfigFlags
+}
+
+// Run is the whole program: arguments in, exit code out.
+func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut)
+	defer stop()
+	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
+	root := a.command()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var done exit
+	switch {
+	case signalled() != 0:
+		return signalled()
+	case err == nil:
+		return report.ExitHealthy
+	case errors.As(err, &done):
+		return int(done)
+	}
+	say(streams.ErrOut, "error: %s", explainError(err))
+	if errors.As(err, new(usageError)) {
+		return report.ExitUsage
+	}
+	return report.ExitTool
+}
+
+// exit carries an exit code out of a verb that has already said everything.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// usageError is bad input: one line, exit code 2.
+type usageError struct{ error }
+
+func badUsage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func (a *app) command() *cobra.Command {
+	name := "calico-probe"
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
+		name = "kubectl calico-probe"
+	}
+	root := &cobra.Command{
+		Use:   "calico-probe",
+		Short: "Find out why a Kubernetes node running Calico is broken",
+		Long: `calico-probe asks the Kubernetes API about a node, puts a small read-only probe
+on it, tests the node directly from there and reports what was seen.`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return badUsage("unknown command %q; see '%s --help'", args[0], name)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.ErrOut)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
+	})
+	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
+	for _, verb := range []*cobra.Command{a.run(factory), a.checks(), a.explain(), a.clean(), a.version()} {
+		root.AddCommand(verb)
+	}
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// suite is every check there is, in the order it is asked: the API first, then
+// the way onto the node, then the node.
+func suite() []*probe.Check {
+	all := append(cluster.Checks(nil), wayChecks()...)
+	return append(all, checks.All()...)
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// runOptions are the flags of the run verb.
+type runOptions struct {
+	*app
+	node         string
+	via          string
+	want, skip   []string
+	output       string
+	failOn       string
+	image        string
+	pullSecret   string
+	reason       string
+	privileged   bool
+	timeout      time.Duration
+	startTimeout time.Duration
+	checkTimeout time.Duration
+
+	id     string
+	sink   report.Sink
+	tally  *report.Tally
+	picked []*probe.Check
+}
+
+const runExample = `  # everything about one node
+  calico-probe run --node worker-3
+
+  # only what the API knows: nothing is created
+  calico-probe run --node worker-3 --via api
+
+  # two families of checks, for a pipeline
+  calico-probe run --node worker-3 --checks bgp,felix -o json`
+
+func (a *app) run(factory util.Factory) *cobra.Command {
+	o := &runOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return badUsage("unexpected argument %q: name the node with --node %s", args[0], args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.do(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.node, "node", "", "the node to test")
+	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
+	f.StringSliceVar(&o.want, "checks", nil, "only these checks: IDs, globs or tags, separated by commas")
+	f.StringSliceVar(&o.skip, "skip", nil, "not these checks: IDs, globs or tags")
+	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
+	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
+	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
+	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
+	f.DurationVar(&o.startTimeout, "start-timeout", 40*time.Second, "how long to wait for a probe to start, each way")
+	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
+	a.flags.AddFlags(f)
+	o.completions(cmd, factory)
+	return cmd
+}
+
+func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
+	fixed := func(values []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return values, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	for flag, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
+		"node": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return completion.CompGetResource(factory, "node", typed), cobra.ShellCompDirectiveNoFileComp
+		},
+		"via":     fixed(append([]string{"auto"}, wayNames()...)),
+		"checks":  fixed(checkIDs(suite())),
+		"skip":    fixed(checkIDs(suite())),
+		"output":  fixed(report.Formats()),
+		"fail-on": fixed([]string{"fail", "warn"}),
+	} {
+		// The only error is a flag that does not exist or has a completion: a
+		// mistake in this file that every test of the command would meet.
+		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// complete checks the flags against each other before anything is asked.
+func (o *runOptions) complete() error {
+	var err error
+	switch {
+	case o.node == "" && o.via == wayLocal:
+		if o.node, err = os.Hostname(); err != nil {
+			return fmt.Errorf("asking for this host's name: %w", err)
+		}
+	case o.node == "":
+		return badUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
+	}
+	if o.via != "auto" && !slices.Contains(wayNames(), o.via) {
+		return badUsage("unknown way %q: --via takes auto, %s", o.via, strings.Join(wayNames(), ", "))
+	}
+	if o.failOn != "fail" && o.failOn != "warn" {
+		return badUsage("unknown level %q: --fail-on takes fail or warn", o.failOn)
+	}
+	for flag, d := range map[string]time.Duration{"timeout": o.timeout, "start-timeout": o.startTimeout} {
+		if d < time.Second {
+			return badUsage("--%s must be a second or more", flag)
+		}
+	}
+	if o.checkTimeout < 0 {
+		return badUsage("--check-timeout must not be negative")
+	}
+	if o.picked, err = probe.Select(suite(), o.want, o.skip); err != nil {
+		return badUsage("%w; 'calico-probe checks' lists them", err)
+	}
+	if len(o.picked) == 0 {
+		return badUsage("--checks and --skip leave no check to run")
+	}
+	if o.sink, err = report.New(o.output, o.Out, colourful(o.Out)); err != nil {
+		return usageError{err}
+	}
+	o.id, o.tally = newRunID(), report.NewTally()
+	return nil
+}
+
+// do is the whole job: the API first, then a way onto the node, then the verdict.
+func (o *runOptions) do(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	var snap *cluster.Snapshot
+	if o.via != wayLocal {
+		config, err := o.flags.ToRESTConfig()
+		if err != nil {
+			return err
+		}
+		client, err := cluster.NewClient(config)
+		if err != nil {
+			return err
+		}
+		o.progress("asking the API about %s", o.node)
+		if snap, err = client.Read(ctx, o.node); err != nil {
+			return notSuchNode(err)
+		}
+		if err := o.askAPI(ctx, snap); err != nil {
+			return err
+		}
+	}
+	if o.via != wayAPI && len(o.nodeChecks()) > 0 {
+		if err := o.askNode(ctx, snap); err != nil {
+			return err
+		}
+	}
+	v := o.tally.Verdict(o.failOn == "warn")
+	if err := o.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: o.node}); err != nil {
+		return err
+	}
+	if v.Exit != report.ExitHealthy {
+		return exit(v.Exit)
+	}
+	return nil
+}
+
+// askAPI runs the checks of the API tier over the snapshot.
+func (o *runOptions) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
+	own := cluster.Checks(snap)
+	var ids []string
+	for _, c := range o.picked {
+		if c.From == probe.FromAPI {
+			ids = append(ids, c.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var failed error
+	runner := probe.Runner{Suite: own, Host: &probe.Host{Node: o.node}, Version: probe.Release}
+	runner.Run(ctx, probe.Plan{Run: o.id, Node: o.node, Way: wayAPI, Checks: ids}, func(ev probe.Event) {
+		if err := o.emit(wayAPI, ev); err != nil && failed == nil {
+			failed = err
+		}
+	})
+	return failed
+}
+
+// emit stamps an event with where it came from, counts it and shows it.
+func (o *runOptions) emit(way string, ev probe.Event) error {
+	ev.Node, ev.Way = o.node, way
+	o.tally.Add(ev)
+	return o.sink.Event(ev)
+}
+
+func (o *runOptions) nodeChecks() []string {
+	var ids []string
+	for _, c := range o.picked {
+		if c.From == probe.FromNode {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// progress is for a person who waits; nobody else needs it.
+func (o *runOptions) progress(format string, args ...any) {
+	if isTerminal(o.ErrOut) {
+		say(o.ErrOut, format, args...)
+	}
+}
+
+// notSuchNode makes a misnamed node the user's mistake, not the tool's.
+func notSuchNode(err error) error {
+	if _, ok := err.(*cluster.UnknownNodeError); ok {
+		return usageError{err}
+	}
+	return err
+}
+
+// newRunID tells runs apart in labels and logs.
+func newRunID() string {
+	b := make([]byte, 4)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}
+
+// whoami is who runs this, for the labels of what is created.
+func whoami() string {
+	name := os.Getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}
+
+func envOr(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}

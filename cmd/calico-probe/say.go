@@ -1,0 +1,82 @@
+package main
+
+// How this program speaks. Results go to stdout, everything else to stderr.
+// Prose has no capital at its start and no full stop at its end. An error is one
+// line that says what was tried and what to do. Progress is for terminals;
+// what the user must know afterwards is said on any stream.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// say prints one line. There is nobody to tell when stderr is gone.
+func say(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, "calico-probe: "+format+"\n", args...)
+}
+
+// isTerminal tells whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// colourful tells whether to colour what goes to w (https://no-color.org).
+func colourful(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// explainError turns an error of the API's client into the one line a user
+// needs: what was tried, why it failed, what to do.
+func explainError(err error) string {
+	var unreachable *url.Error
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return "no cluster is configured: set KUBECONFIG or use --kubeconfig"
+	case errors.As(err, new(*cluster.UnknownNodeError)):
+		return err.Error()
+	case apierrors.IsUnauthorized(err):
+		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("no right to do this: %v; see 'kubectl auth can-i --list'", err)
+	case errors.As(err, &unreachable):
+		host := unreachable.URL
+		if u, bad := url.Parse(unreachable.URL); bad == nil {
+			host = u.Host
+		}
+		return fmt.Sprintf("the API server %s cannot be reached (%s): check --context, VPN and network, or run calico-probe on the node itself with --via local",
+			host, because(unreachable.Err))
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the API server did not answer in time: try again, or run calico-probe on the node itself with --via local"
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// because names a network error in words.
+func because(err error) string {
+	var dns *net.DNSError
+	switch reason := probe.Reason(err); {
+	case errors.As(err, &dns):
+		return "its name does not resolve: " + dns.Name
+	case reason == "refused":
+		return "connection refused"
+	case reason == "timeout":
+		return "no answer in time"
+	case reason == "net-unreachable", reason == "host-unreachable":
+		return "no route to it"
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of the client and the image it uses", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(a.Out, "calico-probe %s (%s, %s/%s, wire format %d)\nprobe image %s\n",
+				probe.Release, revision(), runtime.GOOS, runtime.GOARCH, probe.Version, envOr("CALICO_PROBE_IMAGE", probe.Image))
+			return err
+		},
+	}
+}
+
+// revision is the commit this program was built from, where the build knew it.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown revision"
+	}
+	rev, dirty := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			rev = s.Value[:min(12, len(s.Value))]
+		case "vcs.modified":
+			if s.Value == "true" {
+				dirty = " with changes"
+			}
+		}
+	}
+	if rev == "" {
+		return "unknown revision"
+	}
+	return rev + dirty
+}
