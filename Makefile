@@ -1,0 +1,61 @@
+# Everything a contributor needs; 'make help' lists it.
+RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"/\1/p' probe/version.go)
+IMAGE   ?= ghcr.io/calico-probe/probe:$(RELEASE)
+ARCHES  := amd64 arm64
+# Compressed size of one architecture's image may not grow beyond this (bytes).
+IMAGE_MAX := 10000000
+
+CACHE   := $(CURDIR)/.cache
+SANDBOX := $(CURDIR)/bin/sandbox
+# One binary for client and one for each kind of node.
+BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
+
+# The end-to-end tests have one cluster of their own, so that they never meet
+# the one somebody plays with.
+E2E_CLUSTER := e2e
+
+.PHONY: help build probe image sandbox tools unit test e2e demo bench lint fuzz clean
+help: ## list the targets
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+build: probe ## build the client (bin/calico-probe) and the probe for every node architecture
+	$(BUILD) -o bin/calico-probe ./cmd/calico-probe
+
+probe:
+	$(foreach a,$(ARCHES),GOOS=linux GOARCH=$(a) $(BUILD) -o .cache/build/linux-$(a)/probe ./cmd/probe &&) true
+
+image: probe ## write the probe's image, without a container engine
+	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar probe
+
+tools: ## install what the sandbox needs from Debian (as root)
+	@scripts/install-tools.sh
+
+sandbox: tools ## build the sandbox cluster's parts (minutes, once)
+	@go build -C sandbox -o $(SANDBOX) .
+	@$(SANDBOX) build
+
+demo: build image sandbox ## a cluster on this machine, and one run on it
+	@scripts/demo.sh
+
+unit: ## fast tests: no root, under a minute
+	go test ./...
+
+test: build image sandbox ## every test: unit, then end to end on a real cluster (as root)
+	go test ./...
+	go test -tags e2e -count=1 -timeout 20m ./e2e ./probe/...
+	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
+
+bench: build image sandbox ## measure, as ratios within one run
+	@go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 5x -timeout 20m ./e2e
+
+lint: ## vet on every system, and golangci-lint
+	gofmt -l . | (! grep .)
+	go vet -tags e2e ./...
+	GOOS=darwin go vet ./cmd/calico-probe
+	GOOS=windows go vet ./cmd/calico-probe
+	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0 run
+
+clean: ## stop the clusters and remove what was built here
+	-@$(SANDBOX) down
+	-@$(SANDBOX) down --name $(E2E_CLUSTER)
+	rm -rf bin .cache

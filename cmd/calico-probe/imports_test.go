@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestImportsRunForward holds the direction in which data flows: cmd, cluster,
+// injector, probe, report. The writing half of the Kubernetes API is reached
+// from the client alone, so that whoever reviews privileges reads one package.
+func TestImportsRunForward(t *testing.T) {
+	const own = "github.com/calico-probe/calico-probe/"
+	for pkg, forbidden := range map[string][]string{
+		"probe":        {own, "k8s.io/", "google.golang.org/", "github.com/vishvananda/", "github.com/containerd/"},
+		"probe/checks": {own + "cluster", own + "injector", own + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
+		"cluster":      {own + "injector", own + "report", own + "probe/", "k8s.io/kubectl"},
+		"injector":     {own + "cluster", own + "report", own + "probe/", "k8s.io/kubectl"},
+		"report":       {own + "cluster", own + "injector", own + "probe/", "k8s.io/"},
+	} {
+		out, err := exec.Command("go", "list", "-deps", own+pkg).Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", pkg, err)
+		}
+		for _, dep := range strings.Fields(string(out)) {
+			if dep == own+pkg {
+				continue
+			}
+			if slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(dep, f) }) {
+				t.Errorf("%s depends on %s", pkg, dep)
+			}
+		}
+	}
+}

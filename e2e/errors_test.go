@@ -1,0 +1,136 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestOneClearLine wants bad input and a missing cluster answered by one line
+// that says what to do, nothing on stdout, and the documented exit code.
+func TestOneClearLine(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(nowhere, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"x",
+		"contexts":[{"name":"x","context":{"cluster":"x"}}],"clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args string
+		exit int
+		says string
+	}{
+		{"unknown node", "run --node node-c", 2, `no node "node-c" in this cluster; it has node-`},
+		{"unreachable API", "run --node node-a --kubeconfig " + nowhere, 1, "127.0.0.1:1 cannot be reached (connection refused)"},
+		{"no such kubeconfig", "run --node node-a --kubeconfig /nowhere", 1, "/nowhere"},
+		{"wrong flag", "run --nod node-a", 2, "unknown flag: --nod"},
+		{"wrong value", "run --node node-a --timeout soon", 2, "soon"},
+		{"unknown check", "run --node node-a --checks bgp-sesion", 2, "did you mean bgp-session?"},
+		{"unknown way", "run --node node-a --via magic", 2, "auto, api, pod, ephemeral"},
+		{"unknown format", "run --node node-a -o xml", 2, "table, json, ndjson"},
+		{"unknown level", "run --node node-a --fail-on never", 2, "fail or warn"},
+		{"no node", "run", 2, "--node NODE"},
+		{"node as argument", "run node-a", 2, "--node node-a"},
+		{"unknown verb", "fix", 2, `unknown command "fix"`},
+		{"nothing to do", "run --node node-a --checks bgp-session --skip bgp-session", 2, "leave no check"},
+		{"explain what", "explain nothing-known", 2, "calico-probe checks"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := call(t, strings.Fields(c.args)...)
+			if a.exit != c.exit || !strings.Contains(a.stderr, c.says) {
+				t.Errorf("exit %d, want %d with %q:\n%s", a.exit, c.exit, c.says, a.stderr)
+			}
+			if n := strings.Count(a.stderr, "\n"); n != 1 || a.stdout != "" {
+				t.Errorf("%d lines of stderr, stdout %q:\n%s", n, a.stdout, a.stderr)
+			}
+		})
+	}
+}
+
+// TestNoRightToCreatePods wants the API's view all the same, and no verdict.
+func TestNoRightToCreatePods(t *testing.T) {
+	k := kube(t)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "e2e-reader"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "coordination.k8s.io", "crd.projectcalico.org"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "e2e-reader"},
+		Subjects: []rbacv1.Subject{{Kind: "User", Name: "reader"}}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "e2e-reader"}}
+	if _, err := k.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10e9, func() string { // the authoriser's cache learns of it
+		if a := call(t, "run", "--node", "node-a", "--via", "api", "--as", "reader"); a.exit != 0 {
+			return a.stderr
+		}
+		return ""
+	})
+	d, a := report(t, "run", "--node", "node-a", "--as", "reader")
+	if a.exit != 5 {
+		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "node-ready", probe.OK)
+	d.want(t, "probe-placed", probe.Unknown, "pods", "reader")
+
+	a = call(t, "run", "--node", "node-a", "--via", "api", "--as", "nobody-at-all")
+	if a.exit != 1 || !strings.Contains(a.stderr, "no right to do this") || strings.Count(a.stderr, "\n") != 1 {
+		t.Errorf("no rights at all: exit %d\n%s", a.exit, a.stderr)
+	}
+}
+
+func TestMissingImage(t *testing.T) {
+	d, a := report(t, "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none", "--via", "pod")
+	if a.exit != 5 {
+		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.Unknown, "nowhere.invalid/probe:none")
+	nothingLeft(t)
+}
+
+// TestRefusedByPolicy wants a refused pod to be a finding, and auto to find the
+// other way.
+func TestRefusedByPolicy(t *testing.T) {
+	k := kube(t)
+	for name, labels := range map[string]map[string]string{
+		"e2e-restricted": {"pod-security.kubernetes.io/enforce": "restricted"},
+		"e2e-full":       nil,
+	} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+		if _, err := k.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")},
+	}}
+	if _, err := k.CoreV1().ResourceQuotas("e2e-full").Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d, a := report(t, "run", "--node", "node-a", "-n", "e2e-restricted", "--via", "pod")
+	if a.exit != 5 {
+		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.Unknown, "PodSecurity")
+	d, a = report(t, "run", "--node", "node-a", "-n", "e2e-restricted")
+	if a.exit != 0 {
+		t.Errorf("by auto: exit %d, want 0\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.Info, "PodSecurity")
+	d.want(t, "probe-placed", probe.OK)
+	d, _ = report(t, "run", "--node", "node-a", "-n", "e2e-full", "--via", "pod")
+	d.want(t, "probe-placed", probe.Unknown, "quota")
+	d, _ = report(t, "run", "--node", "node-a", "-n", "not-there", "--via", "pod")
+	d.want(t, "probe-placed", probe.Unknown, "not-there")
+}

@@ -1,0 +1,181 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// left lists what our runs have left on the API and on the nodes. Ephemeral
+// containers stay in their pod's spec for ever, so only running ones count.
+func left(t testing.TB) string {
+	t.Helper()
+	k := kube(t)
+	ours := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"}
+	var found []string
+	pods, err := k.CoreV1().Pods("").List(t.Context(), ours)
+	if err != nil {
+		return err.Error()
+	}
+	for _, p := range pods.Items {
+		found = append(found, "pod "+p.Namespace+"/"+p.Name)
+	}
+	jobs, err := k.BatchV1().Jobs("").List(t.Context(), ours)
+	if err != nil {
+		return err.Error()
+	}
+	for _, j := range jobs.Items {
+		found = append(found, "job "+j.Namespace+"/"+j.Name)
+	}
+	for _, node := range []string{"node-a", "node-b"} {
+		ps := mustSandbox(t, "exec", node, "--", "sh", "-c", "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null")
+		for line := range strings.Lines(ps) {
+			if strings.HasPrefix(line, "/probe ") {
+				found = append(found, "process on "+node+": "+strings.TrimSpace(line))
+			}
+		}
+	}
+	return strings.Join(found, "; ")
+}
+
+// nothingLeft waits until nothing is left, within what the janitor takes.
+func nothingLeft(t testing.TB) {
+	t.Helper()
+	eventually(t, 60*time.Second, func() string { return left(t) })
+}
+
+// TestNothingIsLeft kills half of fifty runs at a random moment and wants
+// nothing of any of them a minute later.
+func TestNothingIsLeft(t *testing.T) {
+	const runs, abreast = 50, 4
+	turn := make(chan struct{}, abreast)
+	var all sync.WaitGroup
+	for i := range runs {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			way := []string{"pod", "pod", "pod", "ephemeral"}[i/2%4]
+			cmd := client(t, "run", "--node", []string{"node-a", "node-b"}[i%4/2], "--via", way)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Error(err)
+				return
+			}
+			if i%2 == 1 {
+				time.Sleep(time.Duration(rand.IntN(2500)) * time.Millisecond)
+				_ = cmd.Process.Signal(syscall.SIGKILL) // it may have ended just before
+				_ = cmd.Wait()
+				return
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("run %d by %s: %v\n%s", i, way, err, out.String())
+			}
+		})
+	}
+	all.Wait()
+	began := time.Now()
+	nothingLeft(t)
+	t.Logf("nothing left %v after the last of %d runs", time.Since(began).Round(time.Second), runs)
+}
+
+// TestInterrupt wants Ctrl-C to remove what was created before it returns.
+func TestInterrupt(t *testing.T) {
+	for _, c := range []struct {
+		sig  syscall.Signal
+		exit int
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
+		t.Run(c.sig.String(), func(t *testing.T) {
+			cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, out, `"way":"pod"`)
+			if err := cmd.Process.Signal(c.sig); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != c.exit {
+				t.Errorf("exit %d, want %d", got, c.exit)
+			}
+			eventually(t, 5*time.Second, func() string { return left(t) })
+		})
+	}
+}
+
+// waitFor reads r until a line contains text.
+func waitFor(t testing.TB, r interface{ Read([]byte) (int, error) }, text string) {
+	t.Helper()
+	var seen bytes.Buffer
+	buf := make([]byte, 4096)
+	for !strings.Contains(seen.String(), text) {
+		n, err := r.Read(buf)
+		seen.Write(buf[:n])
+		if err != nil {
+			t.Fatalf("%q did not come: %v\n%s", text, err, seen.String())
+		}
+	}
+}
+
+// TestClean wants the verb to list and remove what a killed client left, and to
+// leave alone what is in use.
+func TestClean(t *testing.T) {
+	cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, out, `"way":"pod"`)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if a := call(t, "clean", "--all"); a.exit != 0 || !strings.Contains(a.stdout, "calico-probe-node-a-") {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	eventually(t, 5*time.Second, func() string { return left(t) })
+	if a := call(t, "clean"); a.exit != 0 || !strings.Contains(a.stdout, "nothing") {
+		t.Errorf("with nothing to do: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+}
+
+// TestBrokenStream cuts every connection of the client as soon as the first
+// result from the node has arrived and wants the answer whole all the same.
+func TestBrokenStream(t *testing.T) {
+	relay := newRelay(t)
+	cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--kubeconfig", relay.kubeconfig(t))
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, out, `"check":"node-swap"`)
+	relay.cut()
+	waitFor(t, out, `"type":"verdict"`)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after a cut: %v\n%s", err, errs.String())
+	}
+	if relay.cuts == 0 {
+		t.Error("nothing was cut")
+	}
+	nothingLeft(t)
+}

@@ -1,0 +1,236 @@
+//go:build e2e
+
+// Package e2e tests the client, the probe and the ways onto a node against the
+// sandbox: a real two-node cluster with kubelets, containerd and BIRD. It needs
+// root and what 'make build image sandbox' builds.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+const clusterName = "e2e"
+
+func TestMain(m *testing.M) { os.Exit(onCluster(m)) }
+
+// onCluster runs the tests on a cluster of their own.
+func onCluster(m *testing.M) int {
+	began := time.Now()
+	if out, err := sandbox("up", "--name", clusterName); err != nil {
+		fmt.Fprintf(os.Stderr, "no sandbox cluster: %v\n%s", err, out)
+		return 1
+	}
+	defer func() {
+		if out, err := sandbox("down", "--name", clusterName); err != nil {
+			fmt.Fprintf(os.Stderr, "sandbox down: %v\n%s", err, out)
+		}
+	}()
+	if out, err := sandbox("load", "--name", clusterName, file(".cache/probe.tar")); err != nil {
+		fmt.Fprintf(os.Stderr, "loading the probe image: %v\n%s", err, out)
+		return 1
+	}
+	config, err := sandbox("kubeconfig", "--name", clusterName)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := os.Setenv("KUBECONFIG", strings.TrimSpace(config)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Printf("cluster up and probe image loaded in %v\n", time.Since(began).Round(100*time.Millisecond))
+	return m.Run()
+}
+
+// file is a path in the repository.
+func file(name string) string {
+	abs, err := filepath.Abs(filepath.Join("..", name))
+	if err != nil {
+		panic(err) // the working directory is gone
+	}
+	return abs
+}
+
+func sandbox(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, file("bin/sandbox"), args...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("sandbox %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
+	}
+	return string(out), err
+}
+
+// mustSandbox runs a sandbox verb on the tests' cluster.
+func mustSandbox(t testing.TB, verb string, args ...string) string {
+	t.Helper()
+	out, err := sandbox(append([]string{verb, "--name", clusterName}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// answer is what one call of the client gave.
+type answer struct {
+	exit           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+// client is calico-probe with the given arguments, not yet started. It is
+// killed with its test.
+func client(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return exec.CommandContext(ctx, file("bin/calico-probe"), args...)
+}
+
+// call runs the client to its end.
+func call(t testing.TB, args ...string) answer {
+	t.Helper()
+	cmd := client(t, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	err := cmd.Run()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return answer{cmd.ProcessState.ExitCode(), out.String(), errs.String(), time.Since(began)}
+}
+
+// located is one result of a JSON report.
+type located struct {
+	Way string `json:"way"`
+	probe.Result
+}
+
+// document is a JSON report.
+type document struct {
+	Verdict string `json:"verdict"`
+	Exit    int    `json:"exit"`
+	Ways    []struct {
+		Way      string   `json:"way"`
+		Complete bool     `json:"complete"`
+		Access   []string `json:"access"`
+	} `json:"ways"`
+	Results []located `json:"results"`
+}
+
+// report runs the client for a JSON report and wants the exit code the report
+// itself names.
+func report(t testing.TB, args ...string) (document, answer) {
+	t.Helper()
+	a := call(t, append(args, "-o", "json")...)
+	var d document
+	if err := json.Unmarshal([]byte(a.stdout), &d); err != nil {
+		t.Fatalf("no JSON report: %v\nstdout: %s\nstderr: %s", err, a.stdout, a.stderr)
+	}
+	if d.Exit != a.exit {
+		t.Errorf("the report says exit %d, the client exits %d", d.Exit, a.exit)
+	}
+	return d, a
+}
+
+// of gives the results of one check.
+func (d document) of(check string) []located {
+	var out []located
+	for _, r := range d.Results {
+		if r.Check == check {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// want fails unless some result of the check has the status and says all of saw.
+func (d document) want(t testing.TB, check string, s probe.Status, saw ...string) {
+	t.Helper()
+next:
+	for _, r := range d.of(check) {
+		for _, text := range saw {
+			if r.Status != s || !strings.Contains(r.Target+": "+r.Saw, text) {
+				continue next
+			}
+		}
+		if r.Status == s {
+			return
+		}
+	}
+	t.Errorf("%s: got %v, want %s with %q", check, d.of(check), s, saw)
+}
+
+func (r located) String() string {
+	return fmt.Sprintf("[%s %s %s: %s]", r.Status, r.Check, r.Target, r.Saw)
+}
+
+func kube(t testing.TB) *kubernetes.Clientset {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// eventually waits until ok gives "" and fails with its last text otherwise.
+func eventually(t testing.TB, limit time.Duration, ok func() string) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		why := ok()
+		if why == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v: %s", limit, why)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// calicoReady waits until calico-node on the node is ready.
+func calicoReady(t testing.TB, node string) {
+	t.Helper()
+	k := kube(t)
+	eventually(t, 90*time.Second, func() string {
+		pods, err := k.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{
+			LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node,
+		})
+		if err != nil {
+			return err.Error()
+		}
+		for _, p := range pods.Items {
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil {
+					return ""
+				}
+			}
+		}
+		return "calico-node is not ready on " + node
+	})
+}

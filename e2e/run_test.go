@@ -1,0 +1,152 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// TestHealthy wants a healthy node to be called healthy, every check answered
+// and good, in both families, by every way.
+func TestHealthy(t *testing.T) {
+	for _, way := range []string{"pod", "ephemeral"} {
+		t.Run(way, func(t *testing.T) {
+			d, a := report(t, "run", "--node", "node-a", "--via", way)
+			if a.exit != 0 || d.Verdict != "healthy" {
+				t.Errorf("exit %d, %s\n%s", a.exit, d.Verdict, a.stderr)
+			}
+			wantAllGood(t, d)
+		})
+	}
+}
+
+// wantAllGood wants every node check answered, and every answer ok.
+func wantAllGood(t *testing.T, d document) {
+	t.Helper()
+	for _, c := range checks.All() {
+		got := d.of(c.ID)
+		if len(got) == 0 {
+			t.Errorf("%s: no answer", c.ID)
+		}
+		for _, r := range got {
+			if r.Status != probe.OK {
+				t.Errorf("not ok: %v", r)
+			}
+		}
+	}
+	for _, r := range d.Results {
+		if !slices.Contains([]probe.Status{probe.OK, probe.Info}, r.Status) {
+			t.Errorf("on a healthy cluster: %v", r)
+		}
+	}
+	for _, c := range []string{"bgp-session", "pod-ping", "node-ping", "route-can-reach", "bird-socket"} {
+		families := map[bool]int{}
+		for _, r := range d.of(c) {
+			families[strings.Contains(r.Target, ":") || strings.Contains(r.Target, "6")]++
+		}
+		if len(families) != 2 {
+			t.Errorf("%s: one family only: %v", c, d.of(c))
+		}
+	}
+	for _, w := range d.Ways {
+		if !w.Complete {
+			t.Errorf("way %s is not complete", w.Way)
+		}
+	}
+}
+
+func TestTheAPIAloneCreatesNothing(t *testing.T) {
+	d, a := report(t, "run", "--node", "node-b", "--via", "api")
+	if a.exit != 0 || len(d.Ways) != 1 {
+		t.Errorf("exit %d, ways %v\n%s", a.exit, d.Ways, a.stderr)
+	}
+	for _, id := range []string{"node-ready", "node-lease", "node-taints", "calico-pod", "calico-budget", "ip-registered"} {
+		if len(d.of(id)) == 0 {
+			t.Errorf("%s: no answer", id)
+		}
+	}
+}
+
+// TestEphemeralWhileInitHangs gets onto a node whose calico-node never leaves
+// its first init container, and sees there what that means.
+func TestEphemeralWhileInitHangs(t *testing.T) {
+	t.Cleanup(func() {
+		mustSandbox(t, "init-hang", "node-a", "off")
+		calicoReady(t, "node-a")
+	})
+	mustSandbox(t, "init-hang", "node-a", "on")
+	d, a := report(t, "run", "--node", "node-a", "--via", "ephemeral")
+	if a.exit != 3 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "calico-pod", probe.Warn, "Init:0/3", "upgrade-ipam")
+	d.want(t, "probe-placed", probe.OK)
+	d.want(t, "containerd-health", probe.OK)
+	d.want(t, "node-ping", probe.OK)
+	d.want(t, "node-swap", probe.OK)
+	d.want(t, "felix-live", probe.Fail, "refused")
+	d.want(t, "bird-socket", probe.Fail)
+}
+
+// TestFelix wants each way Felix can misbehave told apart from the others.
+func TestFelix(t *testing.T) {
+	t.Cleanup(func() { mustSandbox(t, "felix", "node-a", "ok") })
+	for _, c := range []struct {
+		mode   string
+		status probe.Status
+		saw    string
+	}{
+		{"204", probe.OK, "204"},
+		{"503", probe.Fail, "InternalDataplaneMainLoop"},
+		{"hang", probe.Fail, "no answer"},
+		{"refuse", probe.Fail, "refused"},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			mustSandbox(t, "felix", "node-a", c.mode)
+			d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "felix-live")
+			d.want(t, "felix-live", c.status, c.saw)
+			if want := map[probe.Status]int{probe.OK: 0, probe.Fail: 3}[c.status]; a.exit != want {
+				t.Errorf("exit %d, want %d", a.exit, want)
+			}
+		})
+	}
+}
+
+// TestStreamFormats wants the same run whole in every format, and results alone
+// on stdout.
+func TestStreamFormats(t *testing.T) {
+	a := call(t, "run", "--node", "node-a", "-o", "ndjson")
+	d := probe.NewDecoder(strings.NewReader(a.stdout))
+	d.Noise = func(line string) { t.Errorf("not an event: %q", line) }
+	var types []probe.EventType
+	for seq := int64(0); ; seq++ {
+		ev, err := d.Next()
+		if err != nil {
+			break
+		}
+		if ev.Seq != seq {
+			t.Errorf("event %d has number %d", seq, ev.Seq)
+		}
+		types = append(types, ev.Type)
+	}
+	if len(types) == 0 || types[len(types)-1] != probe.EventVerdict {
+		t.Errorf("the stream does not end with a verdict: %v", types)
+	}
+	if a.stderr != "" {
+		t.Errorf("chatter where stderr is no terminal: %s", a.stderr)
+	}
+	table := call(t, "run", "--node", "node-a")
+	if table.exit != 0 || !strings.Contains(table.stdout, "healthy: ") || strings.Contains(table.stdout, "\x1b") {
+		t.Errorf("exit %d\n%s", table.exit, table.stdout)
+	}
+	t.Logf("what a user sees:\n%s", table.stdout)
+	if !json.Valid([]byte(call(t, "checks", "-o", "json").stdout)) {
+		t.Error("checks -o json is not JSON")
+	}
+}

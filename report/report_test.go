@@ -1,0 +1,178 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func fixed() []probe.Event {
+	result := func(way string, r probe.Result) probe.Event {
+		return probe.Event{Type: probe.EventResult, Node: "node-a", Way: way, Result: &r}
+	}
+	start := func(way string, access ...string) probe.Event {
+		return probe.Event{Type: probe.EventStart, Node: "node-a", Way: way, Start: &probe.Start{
+			V: 1, Version: "0.0.0", Run: "7f3a", Time: time.Unix(0, 0).UTC(), Access: access,
+		}}
+	}
+	end := func(way string) probe.Event {
+		return probe.Event{Type: probe.EventEnd, Node: "node-a", Way: way, End: &probe.End{}}
+	}
+	return []probe.Event{
+		start("api"),
+		result("api", probe.Result{Check: "node-ready", Status: probe.OK, Saw: "Ready for 3m"}),
+		end("api"),
+		start("pod", "NET_RAW"),
+		{Type: probe.EventBeat, Way: "pod"},
+		{Type: probe.EventLog, Way: "pod", Text: "request not understood"},
+		result("pod", probe.Result{
+			Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m, last error: Socket: Connection refused",
+			Facts: probe.Facts{"bgp_state": "Active", "as": 64512}, Lines: strings.Split("a\x1b[31m b c d e f g h", " "),
+		}),
+		result("pod", probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap device in use", Lines: []string{"not shown"}}),
+		end("pod"),
+	}
+}
+
+func play(t *testing.T, format string, colour bool) string {
+	t.Helper()
+	var out bytes.Buffer
+	sink, err := New(format, &out, colour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := NewTally()
+	for _, ev := range fixed() {
+		tally.Add(ev)
+		if err := sink.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := tally.Verdict(false)
+	v.Elapsed = 1234 * time.Millisecond
+	if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestGolden(t *testing.T) {
+	for _, format := range Formats() {
+		got, file := play(t, format, false), filepath.Join("testdata", format+".golden")
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s:\n%s\nwant:\n%s", format, got, want)
+		}
+	}
+}
+
+func TestWhatANodeSendsCannotSteerTheTerminal(t *testing.T) {
+	if out := play(t, "table", false); strings.ContainsRune(out, '\x1b') {
+		t.Errorf("an escape sequence came through: %q", out)
+	}
+	if out := play(t, "table", true); !strings.Contains(out, "\x1b[1;31mfail") {
+		t.Errorf("no colour where there should be: %q", out)
+	}
+}
+
+func TestASavedStreamGivesTheSameReport(t *testing.T) {
+	var out bytes.Buffer
+	sink, err := New("json", &out, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := probe.NewDecoder(strings.NewReader(play(t, "ndjson", false)))
+	for {
+		ev, err := d.Next()
+		if err != nil {
+			break
+		}
+		if err := sink.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if live := play(t, "json", false); out.String() != live {
+		t.Errorf("replayed:\n%s\nlive:\n%s", out.String(), live)
+	}
+	if !json.Valid(out.Bytes()) {
+		t.Error("not JSON")
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	start, end := probe.Event{Type: probe.EventStart, Start: &probe.Start{}}, probe.Event{Type: probe.EventEnd, End: &probe.End{}}
+	for _, c := range []struct {
+		statuses string
+		strict   bool
+		lost     bool
+		word     string
+		exit     int
+	}{
+		{"ok info skip", false, false, "healthy", ExitHealthy},
+		{"ok warn", false, false, "warnings", ExitHealthy},
+		{"ok warn", true, false, "warnings", ExitWarnings},
+		{"ok unknown", false, false, "incomplete", ExitIncomplete},
+		{"ok unknown warn", true, false, "incomplete", ExitIncomplete},
+		{"ok fail unknown", false, false, "fault", ExitFault},
+		{"ok", false, true, "incomplete", ExitIncomplete},
+		{"fail", false, true, "fault", ExitFault},
+		{"skip", false, false, "incomplete", ExitIncomplete},
+		{"", false, false, "incomplete", ExitIncomplete},
+	} {
+		tally := NewTally()
+		tally.Add(start)
+		for _, s := range strings.Fields(c.statuses) {
+			tally.Add(probe.Event{Type: probe.EventResult, Result: &probe.Result{Status: probe.Status(s)}})
+		}
+		if !c.lost {
+			tally.Add(end)
+		}
+		if v := tally.Verdict(c.strict); v.Word != c.word || v.Exit != c.exit {
+			t.Errorf("%+v: got %s, exit %d", c, v.Word, v.Exit)
+		}
+	}
+}
+
+func TestAFullDiskIsSaid(t *testing.T) {
+	want := errors.New("no space left on device")
+	for _, format := range Formats() {
+		sink, err := New(format, broken{want}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got error
+		for _, ev := range append(fixed(), probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{}}) {
+			if err := sink.Event(ev); err != nil {
+				got = err
+			}
+		}
+		if !errors.Is(got, want) {
+			t.Errorf("%s: %v", format, got)
+		}
+	}
+	if _, err := New("xml", nil, false); err == nil || !strings.Contains(err.Error(), "table, json, ndjson") {
+		t.Errorf("an unknown format: %v", err)
+	}
+}
+
+type broken struct{ err error }
+
+func (b broken) Write([]byte) (int, error) { return 0, b.err }
