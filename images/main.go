@@ -1,0 +1,52 @@
+// Command images writes a container image as an OCI archive from files that lie
+// here, without a container engine. The archive has nothing of the clock in it:
+// the same files give the same bytes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "images: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	flags := flag.NewFlagSet("images", flag.ContinueOnError)
+	ref := flags.String("ref", "", "name and tag of the image")
+	out := flags.String("o", "", "archive to write")
+	cache := flags.String("cache", "../.cache", "folder with the built files")
+	platforms := flags.String("platform", "", "only this platform, such as linux/amd64")
+	plain := flags.Bool("plain", false, "do not compress: for images that never travel")
+	limit := flags.Int64("max", 0, "fail when a platform's image is larger (bytes, compressed)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 || *ref == "" || *out == "" {
+		return fmt.Errorf("usage: images -ref NAME:TAG -o OUT.tar [flags] %s", strings.Join(names(), "|"))
+	}
+	i := slices.IndexFunc(definitions(), func(d definition) bool { return d.name == flags.Arg(0) })
+	if i < 0 {
+		return fmt.Errorf("unknown image %q: there are %s", flags.Arg(0), strings.Join(names(), ", "))
+	}
+	d := definitions()[i]
+	if *platforms != "" {
+		d.platforms = []string{*platforms}
+	}
+	return write(d, *ref, *cache, *out, *plain, *limit)
+}
+
+func names() []string {
+	var out []string
+	for _, d := range definitions() {
+		out = append(out, d.name)
+	}
+	return out
+}

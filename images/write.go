@@ -1,0 +1,248 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// write writes one archive with an image for each platform.
+func write(d definition, ref, cache, out string, plain bool, limit int64) error {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, p := range d.platforms {
+		p = strings.ReplaceAll(p, "{host}", runtime.GOARCH)
+		platform, err := v1.ParsePlatform(p)
+		if err != nil {
+			return fmt.Errorf("platform %s: %w", p, err)
+		}
+		img, err := build(d, cache, platform, plain)
+		if err != nil {
+			return fmt.Errorf("image %s for %s: %w", d.name, p, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: platform}})
+		size, err := sizeOf(img)
+		if err != nil {
+			return fmt.Errorf("image %s for %s: %w", d.name, p, err)
+		}
+		if !plain {
+			fmt.Printf("%s %s: %.2f MB compressed\n", ref, p, float64(size)/1e6)
+		}
+		if limit > 0 && size > limit {
+			return fmt.Errorf("image %s for %s has %d bytes compressed, %d are allowed", d.name, p, size, limit)
+		}
+	}
+	return archive(index, ref, out)
+}
+
+func build(d definition, cache string, platform *v1.Platform, plain bool) (v1.Image, error) {
+	content, err := pack(d, cache, platform.Architecture)
+	if err != nil {
+		return nil, err
+	}
+	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+	level := gzip.BestCompression
+	if plain {
+		level = gzip.NoCompression
+	}
+	layer, err := tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(level))
+	if err != nil {
+		return nil, err
+	}
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	if img, err = mutate.Append(img, mutate.Addendum{Layer: layer}); err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(img, &v1.ConfigFile{
+		Architecture: platform.Architecture, OS: platform.OS,
+		Config: v1.Config{User: d.user, Entrypoint: d.entrypoint, Cmd: d.cmd, Env: d.env, Labels: map[string]string{
+			"org.opencontainers.image.title": d.name, "org.opencontainers.image.source": "https://github.com/calico-probe/calico-probe",
+			"org.opencontainers.image.licenses": "Apache-2.0",
+		}},
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: diffIDs(layer)},
+	})
+}
+
+func diffIDs(layer v1.Layer) []v1.Hash {
+	id, err := layer.DiffID()
+	if err != nil {
+		return nil // an image without it is refused when it is written
+	}
+	return []v1.Hash{id}
+}
+
+func sizeOf(img v1.Image) (int64, error) {
+	m, err := img.Manifest()
+	if err != nil {
+		return 0, err
+	}
+	n := m.Config.Size
+	for _, l := range m.Layers {
+		n += l.Size
+	}
+	return n, nil
+}
+
+// pack makes the layer: a tar of the files with fixed times and owners.
+func pack(d definition, cache, arch string) ([]byte, error) {
+	sources := map[string]string{} // path in the image -> file here
+	for _, f := range d.files {
+		from := strings.ReplaceAll(f.from, "{arch}", arch)
+		if !filepath.IsAbs(from) {
+			from = filepath.Join(cache, from)
+		}
+		sources[f.to] = from
+		if f.libs {
+			if err := libraries(from, sources); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	made := map[string]bool{}
+	for _, to := range slices.Sorted(maps.Keys(sources)) {
+		if err := folders(w, to, made); err != nil {
+			return nil, err
+		}
+		b, err := os.ReadFile(sources[to])
+		if err != nil {
+			return nil, err
+		}
+		if err := w.WriteHeader(&tar.Header{Name: to[1:], Mode: 0o755, Size: int64(len(b)), Typeflag: tar.TypeReg}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(b); err != nil {
+			return nil, err
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(d.links)) {
+		if err := folders(w, at, made); err != nil {
+			return nil, err
+		}
+		if err := w.WriteHeader(&tar.Header{Name: at[1:], Linkname: d.links[at], Mode: 0o777, Typeflag: tar.TypeSymlink}); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+func folders(w *tar.Writer, path string, made map[string]bool) error {
+	dir := ""
+	for _, part := range strings.Split(filepath.Dir(path), "/") {
+		dir = filepath.Join(dir, part)
+		if dir == "" || made[dir] {
+			continue
+		}
+		made[dir] = true
+		if err := w.WriteHeader(&tar.Header{Name: dir + "/", Mode: 0o755, Typeflag: tar.TypeDir}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// libraries adds the shared libraries of an ELF file, and theirs.
+func libraries(path string, into map[string]string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			b, err := io.ReadAll(p.Open())
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", path, err)
+			}
+			loader := string(bytes.TrimRight(b, "\x00"))
+			into[loader] = loader
+		}
+	}
+	wanted, err := f.ImportedLibraries()
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	for _, lib := range wanted {
+		found, err := findLibrary(lib)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if _, known := into[found]; known {
+			continue
+		}
+		into[found] = found
+		if err := libraries(found, into); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func findLibrary(name string) (string, error) {
+	for _, pattern := range []string{"/lib/*-linux-gnu/", "/usr/lib/*-linux-gnu/", "/lib64/", "/lib/", "/usr/lib/"} {
+		if found, err := filepath.Glob(pattern + name); err == nil && len(found) > 0 {
+			return found[0], nil
+		}
+	}
+	return "", fmt.Errorf("library %s is not on this machine", name)
+}
+
+// archive writes the index as an OCI layout in a tar, named as containerd and
+// others look for it.
+func archive(index v1.ImageIndex, ref, out string) (err error) {
+	dir, err := os.MkdirTemp(filepath.Dir(out), ".image-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	top, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	names := map[string]string{"io.containerd.image.name": ref, "org.opencontainers.image.ref.name": ref[strings.LastIndex(ref, ":")+1:]}
+	if err := top.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
+		return err
+	}
+	f, err := os.Create(out)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(f)
+	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(p, dir+"/")
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(b)), Typeflag: tar.TypeReg}); err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	})
+	return errors.Join(err, w.Close(), f.Close())
+}

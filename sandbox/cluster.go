@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
+
+// cluster is the first process of the cluster's namespaces. It makes the network
+// between API server and nodes, starts both, and stays to wait for whatever ends.
+func cluster(l layout) error {
+	runtime.LockOSThread()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := bringUp(ctx, l); err != nil {
+		return errors.Join(err, writeFile(l.state("failed"), err.Error()))
+	}
+	if err := writeFile(l.state("ready"), ""); err != nil {
+		return err
+	}
+	select {}
+}
+
+func bringUp(ctx context.Context, l layout) error {
+	stage := func(text string) error { return writeFile(l.state("stage"), text) }
+	if err := errors.Join(
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("proc", "/proc", "proc", 0, ""),
+	); err != nil {
+		return fmt.Errorf("mounting proc: %w", err)
+	}
+	f := newFamily(l)
+	if err := makeFabric(); err != nil {
+		return err
+	}
+	if err := startControlPlane(l, f); err != nil {
+		return err
+	}
+	for _, m := range members() {
+		if err := startNode(l, f, m); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	if err := stage("the API server"); err != nil {
+		return err
+	}
+	api, err := newObjects(l)
+	if err != nil {
+		return err
+	}
+	if err := api.waitAnswering(ctx); err != nil {
+		return err
+	}
+	return furnish(ctx, l, api, stage)
+}
+
+// startControlPlane starts etcd, the API server, the controllers and the scheduler.
+func startControlPlane(l layout, f *family) error {
+	p := &pki{layout: l}
+	for _, id := range []string{"controller-manager", "scheduler", "kube-proxy", "node-a", "node-b"} {
+		if err := p.writeKubeconfig(l.state("pki", id+".kubeconfig"), fmt.Sprintf("https://%s:%d", fabric4, apiPort), id); err != nil {
+			return err
+		}
+	}
+	pki := func(name string) string { return l.state("pki", name) }
+	bin, err := cache("bin")
+	if err != nil {
+		return err
+	}
+	f.keep("etcd", bin+"/etcd", "--data-dir", l.state("etcd"), "--unsafe-no-fsync",
+		"--listen-client-urls", "http://127.0.0.1:2379", "--advertise-client-urls", "http://127.0.0.1:2379",
+		"--listen-peer-urls", "http://127.0.0.1:2380", "--log-level", "warn")
+	f.keep("kube-apiserver", bin+"/kube-apiserver",
+		"--etcd-servers=http://127.0.0.1:2379", "--advertise-address="+fabric4, "--secure-port="+strconv.Itoa(apiPort),
+		"--service-cluster-ip-range="+services4+","+services6,
+		"--client-ca-file="+pki("ca.crt"), "--tls-cert-file="+pki("apiserver.crt"), "--tls-private-key-file="+pki("apiserver.key"),
+		"--kubelet-client-certificate="+pki("apiserver-kubelet.crt"), "--kubelet-client-key="+pki("apiserver-kubelet.key"),
+		"--kubelet-certificate-authority="+pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
+		"--service-account-key-file="+pki("service-accounts.crt"), "--service-account-signing-key-file="+pki("service-accounts.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true")
+	f.keep("kube-controller-manager", bin+"/kube-controller-manager", "--kubeconfig="+pki("controller-manager.kubeconfig"),
+		"--leader-elect=false", "--use-service-account-credentials", "--service-account-private-key-file="+pki("service-accounts.key"),
+		"--root-ca-file="+pki("ca.crt"), "--allocate-node-cidrs", "--cluster-cidr="+pods4+","+pods6,
+		"--node-cidr-mask-size-ipv4=24", "--node-cidr-mask-size-ipv6=64", "--service-cluster-ip-range="+services4+","+services6,
+		"--bind-address=127.0.0.1", "--authentication-skip-lookup")
+	f.keep("kube-scheduler", bin+"/kube-scheduler", "--kubeconfig="+pki("scheduler.kubeconfig"), "--leader-elect=false",
+		"--bind-address=127.0.0.1", "--authentication-skip-lookup")
+	return nil
+}
+
+// startNode starts a node's first process in new namespaces, gives it its
+// network and cgroups, and then lets it go on.
+func startNode(l layout, f *family, m member) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("starting a node: %w", err)
+	}
+	defer w.Close()
+	defer r.Close()
+	pid, err := f.start(componentSelf, []string{"sandbox", verbNode, "--name", l.name, m.Name}, &os.ProcAttr{
+		Files: []*os.File{r},
+		Sys: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
+			syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC},
+	})
+	if err != nil {
+		return err
+	}
+	if err := connect(m, pid); err != nil {
+		return err
+	}
+	if err := joinCgroups(l.cgroup(m.Name), pid); err != nil {
+		return err
+	}
+	if _, err := w.Write([]byte("go\n")); err != nil {
+		return fmt.Errorf("letting the node go on: %w", err)
+	}
+	return nil
+}
+
+// joinNode is a node's first process before its cgroup namespace: the namespace
+// is made of the cgroup a process is in, so it has to be moved first.
+func joinNode(l layout, args []string) error {
+	runtime.LockOSThread()
+	m, _, err := memberNamed(args)
+	if err != nil {
+		return err
+	}
+	parent := os.NewFile(3, "parent")
+	word := make([]byte, 3)
+	if _, err := parent.Read(word); err != nil || strings.TrimSpace(string(word)) != "go" {
+		return fmt.Errorf("the cluster gave up on this node: %w", err)
+	}
+	parent.Close()
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("making a cgroup namespace: %w", err)
+	}
+	// exec keeps the namespaces of the thread that calls it, for all of the process.
+	return syscall.Exec("/proc/self/exe", []string{"sandbox", verbNodeInit, "--name", l.name, m.Name}, os.Environ())
+}

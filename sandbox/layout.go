@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A cluster's addresses are the same for every name: each lives in network
+// namespaces of its own.
+const (
+	fabric4   = "10.88.0.1" // the API server's end of the bridge
+	fabric6   = "fd00:10:88::1"
+	pods4     = "10.244.0.0/16"
+	pods6     = "fd00:10:244::/48"
+	services4 = "10.96.0.0/16"
+	services6 = "fd00:10:96::/112"
+	dns4      = "10.96.0.10"
+	apiPort   = 6443
+	pause     = "registry.k8s.io/pause:3.10"
+)
+
+// member is one node of the cluster. Its blocks are those Calico's IPAM would
+// have given it.
+type member struct {
+	Name           string
+	IP4, IP6       netip.Addr
+	Block4, Block6 netip.Prefix
+}
+
+func members() []member {
+	return []member{
+		{
+			Name: "node-a", IP4: netip.MustParseAddr("10.88.0.11"), IP6: netip.MustParseAddr("fd00:10:88::11"),
+			Block4: netip.MustParsePrefix("10.244.174.128/26"), Block6: netip.MustParsePrefix("fd00:10:244::ae80/122"),
+		},
+		{
+			Name: "node-b", IP4: netip.MustParseAddr("10.88.0.12"), IP6: netip.MustParseAddr("fd00:10:88::12"),
+			Block4: netip.MustParsePrefix("10.244.218.64/26"), Block6: netip.MustParsePrefix("fd00:10:244::da40/122"),
+		},
+	}
+}
+
+// layout is where one cluster keeps its things.
+type layout struct{ name string }
+
+const stateRoot = "/run/calico-probe-sandbox"
+
+func (l layout) state(elem ...string) string {
+	return filepath.Join(append([]string{stateRoot, l.name}, elem...)...)
+}
+
+func (l layout) kubeconfig() string { return l.state("kubeconfig") }
+func (l layout) log(component string) string {
+	return l.state("logs", component+".log")
+}
+
+// cgroup is the folder of one node below each hierarchy's root.
+func (l layout) cgroup(node string) string {
+	return fmt.Sprintf("calico-probe-sandbox-%s-%s", l.name, node)
+}
+
+// cache is where 'sandbox build' leaves what takes long to make.
+func cache(elem ...string) (string, error) {
+	root := os.Getenv("CALICO_PROBE_CACHE")
+	if root == "" {
+		exe, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("finding the repository: %w", err)
+		}
+		root = filepath.Join(filepath.Dir(filepath.Dir(exe)), ".cache")
+	}
+	return filepath.Join(append([]string{root}, elem...)...), nil
+}
+
+// V4Name and V6Name are the peer's address as it stands in the names Calico
+// gives BIRD's protocols: Mesh_10_88_0_12.
+func (m member) V4Name() string { return strings.ReplaceAll(m.IP4.String(), ".", "_") }
+func (m member) V6Name() string { return strings.ReplaceAll(m.IP6.String(), ":", "_") }
+
+// PassiveTo4 and PassiveTo6 tell whether this node waits for the peer to dial:
+// Calico compares the addresses as text.
+func (m member) PassiveTo4(peer member) bool { return m.IP4.String() < peer.IP4.String() }
+func (m member) PassiveTo6(peer member) bool { return m.IP6.String() < peer.IP6.String() }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// nodeInit is a node's first process: it makes the node's root, starts containerd,
+// kubelet and kube-proxy and keeps them running.
+func nodeInit(l layout, args []string) error {
+	runtime.LockOSThread()
+	m, _, err := memberNamed(args)
+	if err != nil {
+		return err
+	}
+	if err := startDaemons(l, m); err != nil {
+		return errors.Join(err, writeFile(l.state("nodes", m.Name, "failed"), err.Error()))
+	}
+	select {}
+}
+
+func startDaemons(l layout, m member) error {
+	keys := map[string][]byte{}
+	for from, to := range map[string]string{
+		"ca.crt": "ca.crt", m.Name + ".crt": "kubelet.crt", m.Name + ".key": "kubelet.key",
+		m.Name + ".kubeconfig": "kubelet.kubeconfig", "kube-proxy.kubeconfig": "kube-proxy.kubeconfig",
+	} {
+		b, err := os.ReadFile(l.state("pki", from))
+		if err != nil {
+			return fmt.Errorf("reading the node's keys: %w", err)
+		}
+		keys["/etc/kubernetes/"+to] = b
+	}
+	if err := makeRoot(l, m); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(m.Name)); err != nil {
+		return fmt.Errorf("naming the host: %w", err)
+	}
+	if err := forward(); err != nil {
+		return err
+	}
+	for name, b := range keys {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			return fmt.Errorf("writing the node's keys: %w", err)
+		}
+	}
+	if err := writeConfigs(m); err != nil {
+		return err
+	}
+	if err := os.Setenv("PATH", "/opt/sandbox/bin:/usr/sbin:/usr/bin"); err != nil {
+		return err
+	}
+	return serve(l, m)
+}
+
+func writeConfigs(m member) error {
+	for name, to := range map[string]string{
+		"containerd.toml": "/etc/containerd/config.toml", "kubelet.yaml": "/var/lib/kubelet/config.yaml",
+		"kube-proxy.yaml": "/etc/kubernetes/kube-proxy.yaml", "10-calico.conflist": "/etc/cni/net.d/10-calico.conflist",
+		"bird.cfg": "/var/lib/calico/sandbox/bird.cfg", "bird6.cfg": "/var/lib/calico/sandbox/bird6.cfg",
+		"hosts": "/etc/hosts", "resolv.conf": "/etc/resolv.conf",
+	} {
+		text, err := render(name, settingOf(m))
+		if err != nil {
+			return err
+		}
+		if err := writeFile(to, text); err != nil {
+			return err
+		}
+	}
+	if err := writeFile("/etc/machine-id", fmt.Sprintf("%032x\n", m.IP4.AsSlice())); err != nil {
+		return err
+	}
+	plugins, err := os.ReadDir("/usr/lib/cni")
+	if err != nil {
+		return fmt.Errorf("looking for CNI plugins: %w", err)
+	}
+	for _, p := range plugins {
+		if err := os.Symlink("/usr/lib/cni/"+p.Name(), "/opt/cni/bin/"+p.Name()); err != nil {
+			return fmt.Errorf("installing CNI plugins: %w", err)
+		}
+	}
+	return nil
+}
+
+// serve starts the node's daemons. Images are imported before the kubelet may
+// ask for them: it would call them missing and wait ten seconds.
+func serve(l layout, m member) error {
+	f := newFamily(l)
+	as := func(component string) string { return m.Name + "-" + component }
+	f.keep(as("containerd"), "/opt/sandbox/bin/containerd", "--config", "/etc/containerd/config.toml")
+	f.keep(as("kube-proxy"), "/opt/sandbox/bin/kube-proxy", "--config", "/etc/kubernetes/kube-proxy.yaml")
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := waitSocket(ctx, "/run/containerd/containerd.sock"); err != nil {
+		return err
+	}
+	f.keep(as("kubelet"), "/opt/sandbox/bin/kubelet", "--config=/var/lib/kubelet/config.yaml",
+		"--kubeconfig=/etc/kubernetes/kubelet.kubeconfig", "--hostname-override="+m.Name,
+		"--node-ip="+m.IP4.String()+","+m.IP6.String())
+	images, err := filepath.Glob("/opt/sandbox/images/*.tar")
+	if err != nil {
+		return err
+	}
+	for _, tar := range images {
+		if err := f.once(as("import"), "/opt/sandbox/bin/ctr", "-n", "k8s.io", "images", "import", tar); err != nil {
+			return fmt.Errorf("importing %s: %w", filepath.Base(tar), err)
+		}
+	}
+	return writeFile(l.state("nodes", m.Name, "images"), "")
+}
+
+// waitSocket waits until somebody accepts on a UNIX socket.
+func waitSocket(ctx context.Context, path string) error {
+	for {
+		c, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", path, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"net/netip"
+	"strings"
+	"text/template"
+)
+
+//go:embed config
+var configs embed.FS
+
+// render fills one of the embedded templates.
+func render(name string, data any) (string, error) {
+	t, err := template.New(name).Funcs(template.FuncMap{
+		"lower": strings.ToLower, "plural": plural, "blockOf": blockOf,
+	}).ParseFS(configs, "config/"+name)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, data); err != nil {
+		return "", fmt.Errorf("filling %s: %w", name, err)
+	}
+	return b.String(), nil
+}
+
+// plural is the resource name of one of Calico's kinds.
+func plural(kind string) string {
+	k := strings.ToLower(kind)
+	switch {
+	case strings.HasSuffix(k, "y"):
+		return strings.TrimSuffix(k, "y") + "ies"
+	case strings.HasSuffix(k, "s"):
+		return k + "es"
+	}
+	return k + "s"
+}
+
+// block is an IPAM block as Calico's objects name it.
+type block struct {
+	Node, CIDR, Flat string
+	Family           int
+	Slots            []int
+}
+
+func blockOf(node, cidr string) (block, error) {
+	p, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return block{}, err
+	}
+	b := block{Node: node, CIDR: cidr, Family: 4, Flat: strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(cidr)}
+	if p.Addr().Is6() {
+		b.Family = 6
+	}
+	for i := range 1 << (p.Addr().BitLen() - p.Bits()) {
+		b.Slots = append(b.Slots, i)
+	}
+	return b, nil
+}
+
+// setting is what the templates know.
+type setting struct {
+	Me      member
+	Peers   []member // the other nodes
+	Members []member
+	Pause   string
+	DNS     string
+}
+
+func settingOf(m member) setting {
+	s := setting{Me: m, Members: members(), Pause: pause, DNS: dns4}
+	for _, o := range members() {
+		if o.Name != m.Name {
+			s.Peers = append(s.Peers, o)
+		}
+	}
+	return s
+}

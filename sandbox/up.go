@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// up starts a detached supervisor and waits until the cluster is ready.
+func up(ctx context.Context, l layout, timeout time.Duration) error {
+	if pid := supervisorPID(l); pid != 0 {
+		if _, err := os.Stat(l.state("ready")); err == nil {
+			fmt.Printf("cluster %s is already up\nexport KUBECONFIG=%s\n", l.name, l.kubeconfig())
+			return nil
+		}
+		return fmt.Errorf("cluster %s is being started or stopped by process %d; 'sandbox down --name %s' ends it", l.name, pid, l.name)
+	}
+	if err := built(); err != nil {
+		return err
+	}
+	if err := removeState(l); err != nil { // of a cluster whose cleaner was killed too
+		return err
+	}
+	for _, dir := range []string{l.state("logs"), l.state("pki"), l.state("etcd")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("making the state folder: %w", err)
+		}
+	}
+	began := time.Now()
+	if err := startDetached(l); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := waitReady(ctx, l); err != nil {
+		downCtx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		tail := lastWords(l)
+		return errors.Join(err, errors.New(tail), down(downCtx, l))
+	}
+	fmt.Printf("cluster %s is up after %.1fs\nexport KUBECONFIG=%s\n", l.name, time.Since(began).Seconds(), l.kubeconfig())
+	return nil
+}
+
+// startDetached starts the supervisor in a session of its own, so that it
+// outlives this command and its terminal.
+func startDetached(l layout) error {
+	log, err := os.Create(l.log("supervisor"))
+	if err != nil {
+		return fmt.Errorf("starting the cluster: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command("/proc/self/exe", verbSupervise, "--name", l.name)
+	cmd.Args[0] = "sandbox"
+	cmd.Env = os.Environ()
+	root, err := cache()
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(cmd.Env, "CALICO_PROBE_CACHE="+root)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the cluster: %w", err)
+	}
+	if err := os.WriteFile(l.state("pid"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+		return errors.Join(fmt.Errorf("starting the cluster: %w", err), cmd.Process.Kill())
+	}
+	return cmd.Process.Release()
+}
+
+// waitReady waits for the cluster's first process to say how it went.
+func waitReady(ctx context.Context, l layout) error {
+	for {
+		if _, err := os.Stat(l.state("ready")); err == nil {
+			return nil
+		}
+		if why, err := os.ReadFile(l.state("failed")); err == nil {
+			return fmt.Errorf("the cluster did not start: %s", why)
+		}
+		if supervisorPID(l) == 0 {
+			return errors.New("the cluster ended while starting")
+		}
+		select {
+		case <-ctx.Done():
+			stage, err := os.ReadFile(l.state("stage"))
+			if err != nil {
+				stage = []byte("the first process")
+			}
+			return fmt.Errorf("stopped waiting for %s: %w", stage, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// lastWords is the end of the logs that were written last.
+func lastWords(l layout) string {
+	var b strings.Builder
+	logs, err := filepath.Glob(l.log("*"))
+	if err != nil {
+		return err.Error()
+	}
+	for _, name := range logs {
+		text, err := os.ReadFile(name)
+		if err != nil || len(text) == 0 {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		fmt.Fprintf(&b, "--- %s\n%s\n", filepath.Base(name), strings.Join(lines[max(0, len(lines)-6):], "\n"))
+	}
+	return b.String()
+}
+
+// down ends the supervisor and waits until its cleaner has removed everything.
+func down(ctx context.Context, l layout) error {
+	pid := supervisorPID(l)
+	if pid == 0 {
+		return removeState(l)
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stopping process %d: %w", pid, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		if _, err := os.Stat(l.state()); os.IsNotExist(err) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is still there: %w", l.state(), ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// supervisorPID is the process that holds the cluster, or 0.
+func supervisorPID(l layout) int {
+	b, err := os.ReadFile(l.state("pid"))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(string(b))
+	if err != nil || !isOurs(pid, verbSupervise, l.name) {
+		return 0
+	}
+	return pid
+}
+
+// isOurs tells whether a process is the one of this cluster that was started
+// with the verb, so that a recycled number is never taken for it.
+func isOurs(pid int, verb, name string, more ...string) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	want := strings.Join(append([]string{"sandbox", verb, "--name", name}, more...), "\x00") + "\x00"
+	return err == nil && string(b) == want
+}
+
+func status(l layout) error {
+	pid := supervisorPID(l)
+	if pid == 0 {
+		return fmt.Errorf("cluster %s is not up", l.name)
+	}
+	fmt.Printf("cluster %s: supervisor %d\nkubeconfig %s\nlogs %s\n", l.name, pid, l.kubeconfig(), l.state("logs"))
+	for _, m := range members() {
+		init, err := nodePID(l, m.Name)
+		if err != nil {
+			fmt.Printf("%s: not running\n", m.Name)
+			continue
+		}
+		fmt.Printf("%s: %s, %s, first process %d\n", m.Name, m.IP4, m.IP6, init)
+	}
+	return nil
+}
+
+func kubeconfig(l layout) error {
+	if supervisorPID(l) == 0 {
+		return fmt.Errorf("cluster %s is not up: run 'sandbox up --name %s'", l.name, l.name)
+	}
+	fmt.Println(l.kubeconfig())
+	return nil
+}

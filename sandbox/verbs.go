@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// nodePID is a node's first process as the machine sees it.
+func nodePID(l layout, node string) (int, error) {
+	procs, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, fmt.Errorf("looking for %s: %w", node, err)
+	}
+	for _, p := range procs {
+		if pid, err := strconv.Atoi(p.Name()); err == nil && isOurs(pid, verbNodeInit, l.name, node) {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("cluster %s has no running %s: run 'sandbox up --name %s'", l.name, node, l.name)
+}
+
+// inside is a command in all namespaces of a node.
+func inside(ctx context.Context, l layout, node string, argv []string) (*exec.Cmd, error) {
+	pid, err := nodePID(l, node)
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"-t", strconv.Itoa(pid), "-m", "-u", "-i", "-n", "-p", "-C", "--"}, argv...)
+	cmd := exec.CommandContext(ctx, "nsenter", args...)
+	cmd.Env = append(os.Environ(), "PATH=/opt/sandbox/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	return cmd, nil
+}
+
+func execOn(ctx context.Context, l layout, args []string) error {
+	m, argv, err := memberNamed(args)
+	if err != nil {
+		return err
+	}
+	if len(argv) > 0 && argv[0] == "--" {
+		argv = argv[1:]
+	}
+	if len(argv) == 0 {
+		return badUsage("exec: name a command: sandbox exec %s -- ip route", m.Name)
+	}
+	cmd, err := inside(ctx, l, m.Name, argv)
+	if err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err = cmd.Run()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return errExit(exit.ExitCode())
+	}
+	return err
+}
+
+// load imports archives on both nodes at the same time.
+func load(ctx context.Context, l layout, tars []string) error {
+	if len(tars) == 0 {
+		return badUsage("load: name an image archive")
+	}
+	errs := make(chan error)
+	for _, m := range members() {
+		go func() {
+			var failed error
+			for _, tar := range tars {
+				failed = errors.Join(failed, loadOn(ctx, l, m.Name, tar))
+			}
+			errs <- failed
+		}()
+	}
+	return errors.Join(<-errs, <-errs)
+}
+
+func loadOn(ctx context.Context, l layout, node, tar string) error {
+	f, err := os.Open(tar)
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	defer f.Close()
+	cmd, err := inside(ctx, l, node, []string{"ctr", "-n", "k8s.io", "images", "import", "-"})
+	if err != nil {
+		return err
+	}
+	cmd.Stdin = f
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("importing %s on %s: %w: %s", filepath.Base(tar), node, err, out)
+	}
+	fmt.Printf("%s: imported %s\n", node, filepath.Base(tar))
+	return nil
+}
+
+// felix tells the stand-in how to answer and waits until it does.
+func felix(l layout, args []string) error {
+	m, rest, err := memberNamed(args)
+	if err != nil {
+		return err
+	}
+	modes := []string{"ok", "204", "503", "hang", "refuse"}
+	if len(rest) != 1 || !slices.Contains(modes, rest[0]) {
+		return badUsage("felix: say how it answers: %s", strings.Join(modes, ", "))
+	}
+	pid, err := nodePID(l, m.Name)
+	if err != nil {
+		return err
+	}
+	dir := fmt.Sprintf("/proc/%d/root/var/lib/calico/sandbox", pid)
+	if err := writeFile(filepath.Join(dir, "felix"), rest[0]); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) {
+		if now, err := os.ReadFile(filepath.Join(dir, "felix.now")); err == nil && string(now) == rest[0] {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return fmt.Errorf("felix on %s did not change to %s within 10s: is calico-node running there?", m.Name, rest[0])
+}
+
+// initHang makes upgrade-ipam hang for the reason it hangs in the field: the
+// folder of an earlier host-local IPAM is there and the migration never succeeds.
+func initHang(ctx context.Context, l layout, args []string) error {
+	m, rest, err := memberNamed(args)
+	if err != nil {
+		return err
+	}
+	if len(rest) != 1 || rest[0] != "on" && rest[0] != "off" {
+		return badUsage("init-hang: say on or off")
+	}
+	pid, err := nodePID(l, m.Name)
+	if err != nil {
+		return err
+	}
+	dir := fmt.Sprintf("/proc/%d/root/var/lib/cni/networks/k8s-pod-network", pid)
+	hang := rest[0] == "on"
+	if hang {
+		err = os.Mkdir(dir, 0o755)
+	} else {
+		err = os.Remove(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("init-hang: %w", err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig())
+	if err != nil {
+		return fmt.Errorf("init-hang: %w", err)
+	}
+	o, err := clientFor(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return o.hang(ctx, m.Name, hang)
+}
+
+func (o *objects) hang(ctx context.Context, node string, hang bool) error {
+	pods := o.kube.CoreV1().Pods("kube-system")
+	ours := metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node}
+	if hang { // a running pod has its init containers behind it
+		if err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), ours); err != nil {
+			return fmt.Errorf("deleting calico-node on %s: %w", node, err)
+		}
+	}
+	return until(ctx, "calico-node on "+node, func(ctx context.Context) (bool, error) {
+		list, err := pods.List(ctx, ours)
+		if err != nil || len(list.Items) != 1 || len(list.Items[0].Status.InitContainerStatuses) == 0 {
+			return false, err
+		}
+		first := list.Items[0].Status.InitContainerStatuses[0].State
+		return hang == (first.Running != nil) && hang == (first.Terminated == nil) && list.Items[0].Status.Phase != corev1.PodFailed, nil
+	})
+}
