@@ -1,0 +1,85 @@
+package injector
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+// converse opens the conversation with a probe that runs: by attach, and by the
+// container's log once attach breaks.
+func (p *placed) converse(ctx context.Context) *Session {
+	s := &Session{created: p.created, remove: p.remove}
+	s.talk(ctx, p.attach, p.reread)
+	return s
+}
+
+// attach carries stdin and stdout until either side ends. It speaks WebSocket,
+// and SPDY to servers and proxies that do not, as kubectl does.
+func (p *placed) attach(ctx context.Context, in io.Reader, out io.Writer) error {
+	req := p.client.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.pod).SubResource("attach").
+		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	ws, err := remotecommand.NewWebSocketExecutor(p.client.config, "GET", req.URL().String())
+	if err != nil {
+		return fmt.Errorf("attaching to the probe: %w", err)
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(p.client.config, "POST", req.URL())
+	if err != nil {
+		return fmt.Errorf("attaching to the probe: %w", err)
+	}
+	exec, err := remotecommand.NewFallbackExecutor(ws, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return fmt.Errorf("attaching to the probe: %w", err)
+	}
+	words := &lastWords{}
+	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: words})
+	if err != nil {
+		return fmt.Errorf("attached to the probe: %w%s", err, words)
+	}
+	if words.String() != "" {
+		return fmt.Errorf("the probe ended%s", words)
+	}
+	return nil
+}
+
+// reread opens the container's log from its beginning and follows it.
+func (p *placed) reread(ctx context.Context) (io.ReadCloser, error) {
+	r, err := p.client.kube.CoreV1().Pods(p.namespace).GetLogs(p.pod, &corev1.PodLogOptions{Container: p.container, Follow: true}).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the probe's log: %w", err)
+	}
+	return r, nil
+}
+
+// lastWords keeps the end of what was written to it.
+type lastWords struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (l *lastWords) Write(b []byte) (int, error) {
+	const most = 400
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += string(b)
+	l.text = l.text[max(0, len(l.text)-most):]
+	return len(b), nil
+}
+
+func (l *lastWords) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text == "" {
+		return ""
+	}
+	return ", saying: " + strings.Join(strings.Fields(l.text), " ")
+}

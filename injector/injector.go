@@ -1,0 +1,78 @@
+// Package injector is the writing half of the Kubernetes API: the ways onto a
+// node, the conversation with the probe there, and the removal of whatever was
+// created for it. Everything it creates ends by itself on the server, is removed
+// when the session closes, and carries who made it, why and until when.
+package injector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Client writes to a cluster.
+type Client struct {
+	kube   kubernetes.Interface
+	config *rest.Config
+}
+
+// NewClient returns a Client for config, which is not changed.
+func NewClient(config *rest.Config) (*Client, error) {
+	own := rest.CopyConfig(config)
+	own.QPS, own.Burst = 50, 100
+	kube, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("reading the client configuration: %w", err)
+	}
+	return &Client{kube: kube, config: own}, nil
+}
+
+// Options say what is put where, for whom and for how long.
+type Options struct {
+	Node       string
+	Namespace  string // of the probe pod
+	Image      string
+	PullSecret string // "" = none
+	Run        string // run ID: eight hexadecimal digits
+	Who        string // user@host, for auditors
+	Reason     string // the user's own words, may be empty
+	Checks     []string
+	Privileged bool          // all capabilities instead of the few needed
+	Start      time.Duration // how long to wait for the probe to run
+	Whole      time.Duration // hard end of the probe, on the server's side
+
+	Progress func(text string) // what is waited for, each time it changes
+	Note     func(text string) // what the user must know afterwards
+}
+
+// A Way brings a probe to a node. The error of a node or cluster that does not
+// let it is a *PlacementError.
+type Way func(context.Context, Options) (*Session, error)
+
+// Labels and annotations of what is created.
+const (
+	labelManaged = "app.kubernetes.io/managed-by"
+	labelName    = "app.kubernetes.io/name"
+	labelRun     = "calico-probe.io/run"
+	managedBy    = "calico-probe"
+
+	annotationNode    = "calico-probe.io/node"
+	annotationWho     = "calico-probe.io/who"
+	annotationReason  = "calico-probe.io/reason"
+	annotationExpires = "calico-probe.io/expires" // RFC 3339, by the client's clock
+	annotationChecks  = "calico-probe.io/checks"
+)
+
+// containerName is the probe's container, in its own pod.
+const containerName = "probe"
+
+// margin is what the server-side end leaves beyond the run's own limit, so that
+// a run that keeps its limit is never cut by it.
+const margin = 10 * time.Second
+
+// cleanLimit bounds the removal of what was created, which also happens after
+// the run's own context has ended.
+const cleanLimit = 10 * time.Second

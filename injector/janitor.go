@@ -1,0 +1,94 @@
+package injector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// The janitor is a Job that never runs anything and owns the probe's pod. It has
+// a deadline that the living client moves on. When the client is gone the Job
+// controller fails the Job at its deadline, the TTL controller deletes it at
+// once, and the garbage collector the pod with it: a client killed by SIGKILL, or
+// a laptop that lost its network, leaves nothing behind.
+const (
+	janitorLife  = 40 * time.Second
+	janitorRenew = 15 * time.Second
+)
+
+// startJanitor creates the Job and keeps it alive. Without the right to create
+// one the run goes on; a killed client then leaves an ended pod for clean.
+func (p *placed) startJanitor(ctx context.Context) *metav1.OwnerReference {
+	o := p.options
+	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, janitorFor(o), metav1.CreateOptions{})
+	if err != nil {
+		// If the pod meets the same refusal, that is what the user has to know.
+		p.afterwards = fmt.Sprintf("no clean-up job (%v): should this client be killed, 'calico-probe clean' removes what is left", err)
+		return nil
+	}
+	p.job, p.created = job.Name, append(p.created, "job "+o.Namespace+"/"+job.Name)
+	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p.stopRenewing = cancel
+	go p.renew(renewing, time.Now())
+	return &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
+}
+
+func janitorFor(o Options) *batchv1.Job {
+	meta := metaFor(o)
+	return &batchv1.Job{
+		ObjectMeta: meta,
+		Spec: batchv1.JobSpec{
+			Parallelism:             ptr.To[int32](0), // never a pod
+			Completions:             ptr.To[int32](1),
+			BackoffLimit:            ptr.To[int32](0),
+			ActiveDeadlineSeconds:   ptr.To(int64(janitorLife.Seconds())),
+			TTLSecondsAfterFinished: ptr.To[int32](0),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever,
+					Containers:    []corev1.Container{{Name: "never", Image: o.Image}},
+				},
+			},
+		},
+	}
+}
+
+// renew moves the deadline on, from the client's own count of time: neither
+// clock has to be right.
+func (p *placed) renew(ctx context.Context, began time.Time) {
+	tick := time.NewTicker(janitorRenew)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			patch := fmt.Sprintf(`{"spec":{"activeDeadlineSeconds":%d}}`, int64((time.Since(began) + janitorLife).Seconds()))
+			ctx, cancel := context.WithTimeout(ctx, janitorRenew)
+			// A renewal that fails is tried again in time; if the API stays away, the
+			// deadline passes, as it should.
+			_, _ = p.client.kube.BatchV1().Jobs(p.namespace).Patch(ctx, p.job, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			cancel()
+		}
+	}
+}
+
+func (p *placed) stopJanitor(ctx context.Context) error {
+	if p.job == "" {
+		return nil
+	}
+	p.stopRenewing()
+	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting job %s/%s: %w", p.namespace, p.job, err)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Pod is the way of a pod of its own: bound to the node by name, in the node's
+// network and process namespaces, with the node's files read-only.
+func Pod(c *Client) Way {
+	return func(ctx context.Context, o Options) (*Session, error) {
+		p := &placed{client: c, options: o, namespace: o.Namespace, container: containerName}
+		owner := p.startJanitor(ctx)
+		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, owner), metav1.CreateOptions{})
+		if err != nil {
+			return nil, errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.remove())
+		}
+		p.pod, p.created = pod.Name, append(p.created, "pod "+o.Namespace+"/"+pod.Name)
+		if err := p.awaitRunning(ctx, pod); err != nil {
+			return nil, errors.Join(err, p.remove())
+		}
+		return p.converse(ctx), nil
+	}
+}
+
+// podFor is the probe's pod.
+func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metaFor(o),
+		Spec: corev1.PodSpec{
+			NodeName:    o.Node, // no scheduler needed
+			HostNetwork: true,   // no CNI needed, and the network to be tested
+			HostPID:     true,   // to see the node's processes and enter pods' namespaces
+			DNSPolicy:   corev1.DNSDefault,
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			ActiveDeadlineSeconds:         ptr.To(int64((o.Whole + margin).Seconds())),
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			AutomountServiceAccountToken:  ptr.To(false),
+			EnableServiceLinks:            ptr.To(false),
+
+			Containers: []corev1.Container{{
+				Name: containerName, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+				Args:  sessionArgs(o, "pod", "/host", nil),
+				Stdin: true, StdinOnce: true, // the probe's stdin ends with its client
+				SecurityContext: securityFor(o.Privileged),
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+				},
+				VolumeMounts: []corev1.VolumeMount{{
+					Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: ptr.To(corev1.RecursiveReadOnlyIfPossible),
+				}},
+			}},
+			// The whole root rather than single paths: a path that is missing on the
+			// node would be created there by the container runtime.
+			Volumes: []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}},
+		},
+	}
+	if owner != nil {
+		pod.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	if o.PullSecret != "" {
+		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: o.PullSecret}}
+	}
+	if o.Namespace == metav1.NamespaceSystem {
+		// Admitted there on every cluster: a full node still takes the probe.
+		pod.Spec.PriorityClassName = "system-node-critical"
+	}
+	return pod
+}
+
+// securityFor is the least the checks need, or everything.
+func securityFor(privileged bool) *corev1.SecurityContext {
+	if privileged {
+		return &corev1.SecurityContext{Privileged: ptr.To(true), RunAsUser: ptr.To[int64](0), ReadOnlyRootFilesystem: ptr.To(true)}
+	}
+	return &corev1.SecurityContext{
+		RunAsUser:                ptr.To[int64](0), // containerd's and BIRD's sockets belong to root
+		RunAsGroup:               ptr.To[int64](0),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		AllowPrivilegeEscalation: ptr.To(false),
+		Capabilities: &corev1.Capabilities{
+			Drop: []corev1.Capability{"ALL"},
+			Add:  []corev1.Capability{"NET_RAW"}, // ICMP
+		},
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		// Where SELinux is on, the default type may not connect to the node's sockets.
+		SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
+	}
+}
+
+// sessionArgs are the probe's arguments: what an auditor reads in the pod.
+func sessionArgs(o Options, way, root string, only []string) []string {
+	args := []string{"session", "--root", root, "--node", o.Node, "--way", way, "--life", (o.Whole + margin).String()}
+	if len(only) > 0 {
+		args = append(args, "--only", strings.Join(only, ","))
+	}
+	return args
+}
+
+func metaFor(o Options) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:      nameFor(o.Node, o.Run),
+		Namespace: o.Namespace,
+		Labels:    map[string]string{labelManaged: managedBy, labelName: managedBy, labelRun: o.Run},
+		Annotations: map[string]string{
+			annotationNode: o.Node, annotationWho: o.Who, annotationReason: o.Reason, annotationChecks: strings.Join(o.Checks, ","),
+			annotationExpires: time.Now().Add(o.Whole + margin).UTC().Format(time.RFC3339),
+		},
+	}
+}
+
+// nameFor is unique by its run and still tells the node; a name has at most 63
+// characters and node names may be longer.
+func nameFor(node, run string) string {
+	const longest = 63
+	room := longest - len(managedBy) - len(run) - 2
+	node = strings.Map(func(r rune) rune {
+		if r == '.' {
+			return '-'
+		}
+		return r
+	}, strings.ToLower(node))
+	return fmt.Sprintf("%s-%s-%s", managedBy, strings.Trim(node[:min(len(node), room)], "-"), run)
+}
+
+// remove deletes what was created. A pod whose container never ran is deleted at
+// once: on a dead kubelet nobody would ever confirm a graceful end.
+func (p *placed) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
+	defer cancel()
+	var errs []error
+	if p.pod != "" && p.ownPod() {
+		grace := int64(0)
+		if p.ran {
+			grace = 1
+		}
+		err := p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("deleting pod %s/%s: %w", p.namespace, p.pod, err))
+		}
+	}
+	return errors.Join(append(errs, p.stopJanitor(ctx))...)
+}

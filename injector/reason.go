@@ -1,0 +1,59 @@
+package injector
+
+import (
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Reason is why a probe could not be put on a node.
+type Reason string
+
+// The closed list of reasons; rules read them.
+const (
+	ReasonRBAC      Reason = "rbac"      // the API refuses for lack of rights
+	ReasonAdmission Reason = "admission" // PodSecurity, a webhook or a SCC refuses the pod
+	ReasonQuota     Reason = "quota"     // a ResourceQuota or LimitRange refuses the pod
+	ReasonNamespace Reason = "namespace" // the namespace is missing or ending
+	ReasonImage     Reason = "image"     // the image cannot be pulled, or is not ours
+	ReasonKubelet   Reason = "kubelet"   // the kubelet does not take the pod up, or rejects it
+	ReasonRuntime   Reason = "runtime"   // the container runtime does not start it
+	ReasonNoCalico  Reason = "no-calico" // no calico-node pod to join
+	ReasonSupport   Reason = "support"   // this cluster cannot do it this way
+	ReasonAttach    Reason = "attach"    // the probe runs and cannot be talked to
+	ReasonAPI       Reason = "api"       // the API server fails or cannot be reached
+)
+
+// PlacementError says why one way onto a node does not work. Text is one
+// sentence for the user.
+type PlacementError struct {
+	Reason Reason
+	Text   string
+	Err    error
+}
+
+func (e *PlacementError) Error() string { return e.Text }
+func (e *PlacementError) Unwrap() error { return e.Err }
+
+func refuse(r Reason, format string, args ...any) *PlacementError {
+	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
+}
+
+// refusedCreate sorts the API's answer to the creation of a pod.
+func refusedCreate(what string, err error) *PlacementError {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
+	switch {
+	case apierrors.IsForbidden(err) && strings.Contains(text, "exceeded quota"),
+		apierrors.IsForbidden(err) && strings.Contains(text, "limits.") && strings.Contains(text, "maximum"):
+		pe.Reason, pe.Text = ReasonQuota, "the namespace's quota refuses the probe: "+text
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && strings.Contains(text, "being terminated"):
+		pe.Reason = ReasonNamespace
+	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
+		pe.Reason, pe.Text = ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), strings.Contains(text, "admission webhook"):
+		pe.Reason, pe.Text = ReasonAdmission, "the cluster's policy refuses the probe: "+text
+	}
+	return pe
+}

@@ -1,0 +1,202 @@
+package injector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Session is a conversation with a probe. Send and Next are for one goroutine
+// each; Close may be called by any, and more than once.
+type Session struct {
+	created []string
+	remove  func() error
+
+	feed   io.WriteCloser
+	sendMu sync.Mutex
+	events chan probe.Event
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+
+	mu      sync.Mutex
+	open    int   // plans sent and not answered to their end
+	next    int64 // number of the next event wanted
+	failure error // why the stream ended, once events is closed
+
+	closing  sync.Once
+	closeErr error
+}
+
+// Created names what was created for this session, for whoever cleans up.
+func (s *Session) Created() []string { return s.created }
+
+// Send sends one request to the probe.
+func (s *Session) Send(r probe.Request) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding a request: %w", err)
+	}
+	if r.Type == probe.RequestPlan {
+		s.mu.Lock()
+		s.open++
+		s.mu.Unlock()
+	}
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
+	_, err = s.feed.Write(append(line, '\n'))
+	return err
+}
+
+// Next returns the next event, beats left out. io.EOF means that the probe ended
+// with every plan answered; any other error that something is missing.
+func (s *Session) Next(ctx context.Context) (probe.Event, error) {
+	for {
+		select {
+		case ev, more := <-s.events:
+			if !more {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return probe.Event{}, s.failure
+			}
+			if ev.Type != probe.EventBeat {
+				return ev, nil
+			}
+		case <-ctx.Done():
+			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was whole: %w", ctx.Err())
+		}
+	}
+}
+
+// Close ends the probe and removes what was created, with ten seconds of its
+// own, also when the context the session was opened with has ended.
+func (s *Session) Close() error {
+	s.closing.Do(func() {
+		// The end of stdin says the same; this says it a moment earlier.
+		_ = s.Send(probe.Request{Type: probe.RequestEnd})
+		s.feed.Close()
+		s.closeErr = s.remove()
+		s.cancel()
+		for range s.events { // let the readers go
+		}
+		s.ended.Wait()
+	})
+	return s.closeErr
+}
+
+// talk starts the goroutines of a session: transport carries stdin and stdout
+// until it breaks, and reread opens the output once more from its beginning.
+func (s *Session) talk(ctx context.Context, transport func(context.Context, io.Reader, io.Writer) error, reread func(context.Context) (io.ReadCloser, error)) {
+	ctx, s.cancel = context.WithCancel(ctx)
+	in, feed := io.Pipe()
+	out, sink := io.Pipe()
+	s.feed, s.events = feed, make(chan probe.Event, 64)
+	s.ended.Go(func() {
+		err := transport(ctx, in, sink)
+		in.CloseWithError(errors.Join(errors.New("the line to the probe is gone"), err))
+		sink.CloseWithError(errOr(err, io.EOF))
+	})
+	s.ended.Go(func() { s.beat(ctx) })
+	s.ended.Go(func() {
+		defer close(s.events)
+		err := s.read(ctx, out)
+		out.Close()
+		for tries := 0; reread != nil && s.owed() && ctx.Err() == nil && tries < rereads; tries++ {
+			err = s.again(ctx, reread)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failure = io.EOF
+		if s.open > 0 {
+			s.failure = fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, errOr(err, io.ErrUnexpectedEOF))
+		}
+	})
+}
+
+// rereads is how often the log is opened after a broken stream, a second apart.
+const rereads = 10
+
+func (s *Session) again(ctx context.Context, reread func(context.Context) (io.ReadCloser, error)) error {
+	r, err := reread(ctx)
+	if err == nil {
+		err = s.read(ctx, r)
+		r.Close()
+	}
+	if s.owed() {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return err
+}
+
+// read passes on the events not seen before until the stream ends or every plan
+// is answered.
+func (s *Session) read(ctx context.Context, r io.Reader) error {
+	d := probe.NewDecoder(r)
+	var noise string
+	d.Noise = func(line string) { noise = line }
+	for {
+		ev, err := d.Next()
+		if err != nil {
+			if noise != "" && errors.Is(err, io.EOF) {
+				return fmt.Errorf("the probe's last words: %s", noise)
+			}
+			return err
+		}
+		if !s.fresh(ev) {
+			continue
+		}
+		select {
+		case s.events <- ev:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// fresh tells whether an event is new, and keeps count.
+func (s *Session) fresh(ev probe.Event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ev.Seq < s.next {
+		return false
+	}
+	s.next = ev.Seq + 1
+	if ev.Type == probe.EventEnd {
+		s.open--
+	}
+	return true
+}
+
+// owed tells whether a plan still waits for its end.
+func (s *Session) owed() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.open > 0 }
+
+// beat tells the probe that its client is there.
+func (s *Session) beat(ctx context.Context) {
+	tick := time.NewTicker(probe.BeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if s.Send(probe.Request{Type: probe.RequestBeat}) != nil {
+				return // the line is gone; the reader says so
+			}
+		}
+	}
+}
+
+func errOr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}

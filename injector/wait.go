@@ -1,0 +1,195 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// placed is a probe on its way onto a node, and what was created for it.
+type placed struct {
+	client    *Client
+	options   Options
+	namespace string
+	pod       string // the probe's own pod, or the one it joined
+	container string
+	joined    bool // the pod is somebody else's
+	ran       bool // the container was seen running or ended
+
+	job          string
+	stopRenewing context.CancelFunc
+
+	created    []string
+	afterwards string // said once the probe runs
+}
+
+func (p *placed) ownPod() bool { return !p.joined }
+
+// awaitRunning waits until the probe's container runs, and says meanwhile what it
+// waits for. It gives up as soon as waiting cannot help.
+func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, p.options.Start)
+	defer cancel()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	said, began := "", time.Now()
+	var events []corev1.Event
+	for {
+		w, err := p.watch(ctx, pod)
+		if err != nil {
+			return p.gaveUp(ctx, pod, events, err)
+		}
+		for open := true; open; {
+			s := standingOf(pod, p.container, events)
+			p.ran = p.ran || s.running
+			switch {
+			case s.refusal != nil:
+				w.Stop()
+				return s.refusal
+			case s.running:
+				w.Stop()
+				if p.afterwards != "" {
+					p.options.Note(p.afterwards)
+				}
+				return nil
+			case s.text != said && time.Since(began) > time.Second:
+				said = s.text
+				p.options.Progress("waiting: " + said)
+			}
+			select {
+			case ev, more := <-w.ResultChan():
+				open = more
+				if seen, ok := ev.Object.(*corev1.Pod); ok {
+					pod = seen
+					if ev.Type == watch.Deleted {
+						w.Stop()
+						return refuse(ReasonKubelet, "pod %s/%s was deleted before the probe ran: %s", pod.Namespace, pod.Name, s.text)
+					}
+				} else {
+					open = false // an error event: look again from now
+				}
+			case <-tick.C:
+				events = p.events(ctx, pod)
+			case <-ctx.Done():
+				w.Stop()
+				return p.gaveUp(ctx, pod, events, ctx.Err())
+			}
+		}
+		if fresh, err := p.client.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
+			pod = fresh
+		} else if apierrors.IsNotFound(err) {
+			return refuse(ReasonKubelet, "pod %s/%s was deleted before the probe ran", pod.Namespace, pod.Name)
+		}
+	}
+}
+
+func (p *placed) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface, error) {
+	for {
+		w, err := p.client.kube.CoreV1().Pods(pod.Namespace).Watch(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("metadata.name", pod.Name).String(), ResourceVersion: pod.ResourceVersion,
+		})
+		if err == nil || apierrors.IsForbidden(err) || ctx.Err() != nil {
+			return w, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// events are the pod's own events since it was created; without the right to
+// read them there are none.
+func (p *placed) events(ctx context.Context, pod *corev1.Pod) []corev1.Event {
+	list, err := p.client.kube.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.AndSelectors(
+			fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)),
+			fields.OneTermEqualSelector("type", corev1.EventTypeWarning)).String(),
+	})
+	if err != nil {
+		return nil
+	}
+	if p.joined { // that pod has a history of its own
+		list.Items = slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !strings.Contains(e.InvolvedObject.FieldPath, p.container) })
+	}
+	return list.Items
+}
+
+// gaveUp says what stood in the way when the time was up.
+func (p *placed) gaveUp(ctx context.Context, pod *corev1.Pod, events []corev1.Event, cause error) error {
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return fmt.Errorf("stopped while waiting for the probe to start: %w", context.Canceled)
+	}
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		return &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("watching pod %s/%s: %v", pod.Namespace, pod.Name, cause), Err: cause}
+	}
+	s := standingOf(pod, p.container, events)
+	if pod.Status.StartTime == nil && !p.joined {
+		return refuse(ReasonKubelet, "the kubelet of %s did not take pod %s up within %v", p.options.Node, pod.Name, p.options.Start)
+	}
+	reason := ReasonRuntime
+	if s.untouched && p.joined {
+		reason = ReasonKubelet
+	}
+	return refuse(reason, "the probe did not start within %v: %s", p.options.Start, s.text)
+}
+
+// standing is how far a container has come.
+type standing struct {
+	running   bool
+	untouched bool   // the kubelet has said nothing about it yet
+	text      string // what it waits for
+	refusal   *PlacementError
+}
+
+// standingOf reads a container's standing from its pod and the pod's warnings.
+func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standing {
+	last := ""
+	for _, e := range events {
+		last = fmt.Sprintf(" (%s: %s)", e.Reason, strings.Join(strings.Fields(e.Message), " "))
+	}
+	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
+	i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool { return c.Name == container })
+	if i < 0 {
+		if pod.Status.Phase == corev1.PodFailed {
+			return standing{refusal: refuse(ReasonKubelet, "the kubelet rejected the pod: %s: %s", pod.Status.Reason, pod.Status.Message)}
+		}
+		return standing{untouched: true, text: "the kubelet has not reported the container yet" + last}
+	}
+	switch c := all[i]; {
+	case c.State.Running != nil:
+		return standing{running: true}
+	case c.State.Terminated != nil:
+		t := c.State.Terminated
+		reason := ReasonRuntime
+		if t.Reason == "ContainerCannotRun" || t.Reason == "StartError" {
+			reason = ReasonImage
+		}
+		return standing{refusal: refuse(reason, "the probe ended at once: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)}
+	case c.State.Waiting != nil:
+		return waitingOn(c, last)
+	}
+	return standing{untouched: true, text: "the container has no state yet" + last}
+}
+
+func waitingOn(c corev1.ContainerStatus, last string) standing {
+	w := c.State.Waiting
+	text := strings.TrimSpace(w.Reason+" "+strings.Join(strings.Fields(w.Message), " ")) + last
+	switch w.Reason {
+	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrInvalidImageName", "ImageInspectError", "RegistryUnavailable":
+		return standing{text: text, refusal: refuse(ReasonImage,
+			"image %s cannot be had on this node: %s; name another with --image, or import it on the node", c.Image, text)}
+	case "CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError":
+		return standing{text: text, refusal: refuse(ReasonRuntime, "the container runtime refuses the probe: %s", text)}
+	}
+	return standing{text: text}
+}
