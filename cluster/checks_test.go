@@ -279,12 +279,13 @@ func TestTargets(t *testing.T) {
 	s.felix = map[string]any{"healthHost": "127.0.0.1", "healthPort": int64(1)}
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
 	pod.Spec.NodeName, pod.Status.PodIPs = "b", []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
-	s.Pods = []corev1.Pod{pod}
+	s.Pods, s.backend = []corev1.Pod{pod}, "vxlan"
+	s.Node.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
 	var got []string
 	for _, t := range Targets(s) {
 		got = append(got, fmt.Sprintf("%s/%s/%s:%d", t.Kind, t, t.Host, t.Port))
 	}
-	want := "felix/felix/127.0.0.1:9199 node/b 10.1.0.2/:0 peer/b 172.18.0.1/:0 pod/default/w 10.244.1.2/:0 pod/default/w fd00::2/:0"
+	want := "felix/felix/127.0.0.1:9199 self/a 10.1.0.1/:0 backend/vxlan/:0 runtime/containerd://2.4.2/:0 node/b 10.1.0.2/:0 peer/b 172.18.0.1/:0 pod/default/w 10.244.1.2/:0 pod/default/w fd00::2/:0"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %v\nwant %s", got, want)
 	}

@@ -52,6 +52,17 @@ func spread(nodes []corev1.Node, n int) []corev1.Node {
 // Targets is what a probe on s.Node is to ask about.
 func Targets(s *Snapshot) []probe.Target {
 	targets := []probe.Target{felixTarget(s)}
+	for _, key := range []string{annotationIPv4, annotationIPv6} {
+		if p, ok := registered(s.Node, key); ok {
+			targets = append(targets, probe.Target{Kind: probe.KindSelf, Name: s.Node.Name, Node: s.Node.Name, Addr: p.Addr()})
+		}
+	}
+	if s.backend != "" {
+		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name})
+	}
+	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
+		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
+	}
 	for _, n := range Peers(s, sampled) {
 		internal := internalIPs(&n)
 		for _, a := range internal {
@@ -95,18 +106,21 @@ func felixTarget(s *Snapshot) probe.Target {
 }
 
 // calicoEnv is the literal value of a variable of the calico-node container.
-func (s *Snapshot) calicoEnv(name string) string {
-	if s.Calico == nil {
-		return ""
+func (s *Snapshot) calicoEnv(name string) string { return envOf(s.Calico, name).Value }
+
+// envOf is a variable of the calico-node container, zero when it has none.
+func envOf(calico *corev1.Pod, name string) corev1.EnvVar {
+	if calico == nil {
+		return corev1.EnvVar{}
 	}
-	for _, c := range s.Calico.Spec.Containers {
+	for _, c := range calico.Spec.Containers {
 		for _, e := range c.Env {
 			if c.Name == calicoContainer && e.Name == name {
-				return e.Value
+				return e
 			}
 		}
 	}
-	return ""
+	return corev1.EnvVar{}
 }
 
 // calicoContainer is the name of Felix's container in Calico's and Canal's pods.

@@ -37,7 +37,8 @@ type Snapshot struct {
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
-	felix map[string]any // spec of FelixConfiguration, the node's own over default
+	felix   map[string]any // spec of FelixConfiguration, the node's own over default
+	backend string         // Calico's networking backend: bird, vxlan, none; "" = not known
 }
 
 // UnknownNodeError says that the cluster has no node of that name.
@@ -78,7 +79,9 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	if nodesErr != nil {
 		return nil, nodesErr
 	}
-	s.Pods, s.PodsErr = c.readPods(ctx, Peers(s, sampled))
+	all.Go(func() { s.backend = c.readBackend(ctx, s.Calico) })
+	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, Peers(s, sampled)) })
+	all.Wait()
 	s.Now = c.clock.now()
 	return s, nil
 }
@@ -209,6 +212,22 @@ func (c *Client) readFelix(ctx context.Context, node string) map[string]any {
 		}
 	}
 	return merged
+}
+
+// readBackend is what the calico-node container gets as its networking backend:
+// a literal, as the operator writes it, or a key of a ConfigMap, as Calico's
+// manifests have it. One that cannot be read is not known.
+func (c *Client) readBackend(ctx context.Context, calico *corev1.Pod) string {
+	env := envOf(calico, "CALICO_NETWORKING_BACKEND")
+	if env.ValueFrom == nil || env.ValueFrom.ConfigMapKeyRef == nil {
+		return env.Value
+	}
+	ref := env.ValueFrom.ConfigMapKeyRef
+	m, err := c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return m.Data[ref.Key]
 }
 
 // Denied tells whether err is the API refusing for lack of rights.

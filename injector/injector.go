@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -40,6 +41,7 @@ type Options struct {
 	Who        string // user@host, for auditors
 	Reason     string // the user's own words, may be empty
 	Checks     []string
+	Calico     *corev1.Pod   // the node's calico-node pod, nil when there is none
 	Privileged bool          // all capabilities instead of the few needed
 	Start      time.Duration // how long to wait for the probe to run
 	Whole      time.Duration // hard end of the probe, on the server's side

@@ -62,11 +62,6 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 	return readCapped(full, name)
 }
 
-// ReadProc reads a machine-wide file of proc, such as "swaps" or "loadavg".
-func (h *Host) ReadProc(name string) ([]byte, error) {
-	return readCapped(path.Join(h.Proc, name), path.Join("/proc", name))
-}
-
 func readCapped(full, name string) ([]byte, error) {
 	f, err := os.Open(full)
 	if err != nil {

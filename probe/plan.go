@@ -15,6 +15,10 @@ const (
 	KindPeer  = "peer"  // another node's Calico address, where it is not one of its InternalIPs
 	KindPod   = "pod"   // a workload pod on another node
 	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port
+
+	KindSelf    = "self"    // an address Calico registered for this node itself
+	KindBackend = "backend" // Name is Calico's networking backend on this node: bird, vxlan or none
+	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 
 // Target is one thing outside the check that it asks about.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
@@ -103,8 +105,13 @@ func (o *runOptions) ladder() ([]step, error) {
 }
 
 func (o *runOptions) placement(way string, snap *cluster.Snapshot) injector.Options {
+	var calico *corev1.Pod
+	if snap != nil {
+		calico = snap.Calico
+	}
 	return injector.Options{
-		Node: o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
+		Calico: calico,
+		Node:   o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
 		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Privileged: o.privileged, Start: o.startTimeout, Whole: o.timeout,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },

@@ -1,0 +1,196 @@
+// Command probe is the part of calico-probe that travels to a node. It looks at
+// the node directly, changes nothing there, and says what it saw on stdout. It
+// also runs by hand on a node.
+//
+//	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION]
+//	probe run [--root DIR] [--proc DIR] [--checks LIST] [--text]
+//	probe version
+//
+// # Wire format, version 1
+//
+// A session reads requests on stdin and writes events on stdout, one JSON object
+// a line. Requests:
+//
+//	{"type":"plan","plan":{"run":"7f3a09c1","node":"worker-3","checks":["bgp-session"],"targets":[...]}}
+//	{"type":"beat"}
+//	{"type":"end"}
+//
+// A plan is answered by a start event, any number of results, and an end event.
+// Plans are answered one after the other. Events:
+//
+//	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","time":"...","checks":[...],"access":[...]}}
+//	{"seq":1,"type":"result","result":{"check":"bgp-session","target":"10.0.0.2","status":"ok","saw":"...","facts":{...},"lines":[...],"elapsed_ns":1200000}}
+//	{"seq":2,"type":"log","text":"..."}
+//	{"seq":3,"type":"beat"}
+//	{"seq":4,"type":"end","end":{"results":1,"counts":{"ok":1},"elapsed_ns":1500000}}
+//
+// Every event is one line of less than 4096 bytes, written at once. seq counts
+// from 0 without gaps over the life of the process, so that a reader of two
+// copies can drop what it has seen. A stream without end is incomplete, whatever
+// it says. Readers skip event types and fields they do not know; v rises only
+// when the meaning of an existing field changes. Statuses are ok, info, warn,
+// fail, skip and unknown. Durations are nanoseconds.
+//
+// The probe ends when stdin ends, when it is told to, when no request has come
+// for 30 seconds, or after --life. Clients send a beat every 5 seconds.
+//
+// # Exit codes
+//
+// 0: everything asked was answered, whatever the answers. 1: it could not be.
+// 2: wrong arguments.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	err := command(ctx, os.Args[1:], os.Stdin, os.Stdout)
+	stop()
+	switch {
+	case err == nil:
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(os.Stderr, "probe: error: %v; see 'probe --help'\n", err)
+		os.Exit(2)
+	default:
+		fmt.Fprintf(os.Stderr, "probe: error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+const usage = `The part of calico-probe that looks at a node directly. It changes nothing.
+
+  probe run [--checks LIST] [--text]   ask everything about this machine once
+  probe session                        answer plans from stdin (for calico-probe)
+  probe version                        print the version
+  probe VERB --help                    list a verb's flags
+`
+
+// usageError is bad input: one line, exit code 2.
+type usageError struct{ error }
+
+func command(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	if len(args) == 0 {
+		return usageError{errors.New("no verb; use run, session or version")}
+	}
+	switch args[0] {
+	case "session":
+		return session(ctx, args[1:], in, out)
+	case "run":
+		return run(ctx, args[1:], out)
+	case "version":
+		_, err := fmt.Fprintf(out, "probe %s (%s/%s, wire format %d)\n", probe.Release, runtime.GOOS, runtime.GOARCH, probe.Version)
+		return err
+	case "-h", "-help", "--help", "help":
+		return flag.ErrHelp
+	}
+	return usageError{fmt.Errorf("unknown verb %q; use run, session or version", args[0])}
+}
+
+// options are the flags of both verbs.
+type options struct {
+	*flag.FlagSet
+	root, only, proc, node *string
+}
+
+func flags(verb string, out io.Writer) options {
+	f := flag.NewFlagSet("probe "+verb, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {
+		f.SetOutput(out)
+		f.PrintDefaults()
+	}
+	return options{
+		f,
+		f.String("root", "/", "where the node's root directory is seen"),
+		f.String("only", "", "paths of the node that are visible below it, separated by commas (empty: all)"),
+		f.String("proc", "/proc", "a proc file system"),
+		f.String("node", "", "the node's name in Kubernetes"),
+	}
+}
+
+func (o options) parse(args []string) error {
+	switch err := o.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return usageError{err}
+	case o.NArg() > 0:
+		return usageError{fmt.Errorf("unexpected argument %q", o.Arg(0))}
+	}
+	return nil
+}
+
+func (o options) runner() *probe.Runner {
+	h := &probe.Host{Node: *o.node, Root: *o.root, Proc: *o.proc}
+	if *o.only != "" {
+		h.Only = strings.Split(*o.only, ",")
+	}
+	return &probe.Runner{Suite: checks.All(), Host: h, Version: probe.Release, Access: held()}
+}
+
+// session answers plans until its client is gone or its life is over.
+func session(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	o := flags("session", out)
+	o.String("way", "", "how this probe got here; for whoever reads the arguments")
+	life := o.Duration("life", 10*time.Minute, "end after this time in any case")
+	if err := o.parse(args); err != nil {
+		return err
+	}
+	if *life <= 0 {
+		return usageError{errors.New("--life must be positive")}
+	}
+	ctx, cancel := context.WithTimeout(ctx, *life)
+	defer cancel()
+	return o.runner().Serve(ctx, in, out)
+}
+
+// run asks once what can be asked without a plan's targets.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o := flags("run", out)
+	want := o.String("checks", "", "only these checks: IDs, globs or tags, separated by commas (empty: all)")
+	text := o.Bool("text", false, "write for people instead of JSON")
+	if err := o.parse(args); err != nil {
+		return err
+	}
+	var patterns []string
+	if *want != "" {
+		patterns = strings.Split(*want, ",")
+	}
+	picked, err := probe.Select(checks.All(), patterns, nil)
+	if err != nil {
+		return usageError{err}
+	}
+	plan := probe.Plan{Node: *o.node, Way: "hand"}
+	for _, c := range picked {
+		plan.Checks = append(plan.Checks, c.ID)
+	}
+	enc := probe.NewEncoder(out)
+	emit := enc.Encode
+	var failed error
+	if *text {
+		emit = func(ev probe.Event) {
+			if r := ev.Result; r != nil && failed == nil {
+				_, failed = fmt.Fprintf(out, "%-8s%-20s%s\n", r.Status, r.Check, strings.TrimPrefix(r.Target+": "+r.Saw, ": "))
+			}
+		}
+	}
+	o.runner().Run(ctx, plan, emit)
+	return errors.Join(failed, enc.Err())
+}

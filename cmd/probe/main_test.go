@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// TestSession holds the conversation of the wire format with the whole suite.
+func TestSession(t *testing.T) {
+	var out bytes.Buffer
+	in := strings.NewReader(`{"type":"plan","plan":{"run":"1","checks":["node-load","not-known"]}}` + "\n" + `{"type":"end"}` + "\n")
+	if err := command(t.Context(), []string{"session", "--node", "n"}, in, &out); err != nil {
+		t.Fatal(err)
+	}
+	d := probe.NewDecoder(&out)
+	d.Noise = func(line string) { t.Errorf("not an event: %s", line) }
+	var seen []string
+	for {
+		ev, err := d.Next()
+		if err != nil {
+			break
+		}
+		text := string(ev.Type)
+		if ev.Result != nil {
+			text += " " + ev.Result.Check
+		}
+		seen = append(seen, text)
+	}
+	if got := strings.Join(seen, ", "); got != "start, result not-known, result node-load, end" {
+		t.Error(got)
+	}
+}
+
+// TestLife wants a probe whose client holds the line open and says nothing to
+// end all the same.
+func TestLife(t *testing.T) {
+	began := time.Now()
+	silent, _ := pipe(t)
+	if err := command(t.Context(), []string{"session", "--life", "50ms"}, silent, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > probe.Silence/2 {
+		t.Errorf("ended after %v", took)
+	}
+}
+
+func TestRun(t *testing.T) {
+	var out bytes.Buffer
+	if err := command(t.Context(), []string{"run", "--text", "--checks", "host"}, nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"node-load", "node-swap"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is missing:\n%s", want, &out)
+		}
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for args, says := range map[string]string{
+		"":                        "no verb",
+		"sesion":                  `unknown verb "sesion"`,
+		"session --nodde x":       "nodde",
+		"session x":               `unexpected argument "x"`,
+		"session --life 0s":       "--life must be positive",
+		"run --checks felix-life": "did you mean felix-live?",
+	} {
+		err := command(t.Context(), strings.Fields(args), strings.NewReader(""), &bytes.Buffer{})
+		if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want a usage error with %q", args, err, says)
+		}
+	}
+	if err := command(t.Context(), []string{"session", "-h"}, nil, &bytes.Buffer{}); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("asking for help: %v", err)
+	}
+}
+
+func TestSuite(t *testing.T) {
+	if err := probe.Validate(checks.All()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatTravels keeps out of the probe what would make it big, or able to
+// change a cluster.
+func TestWhatTravels(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for forbidden, why := range map[string]string{
+		"k8s.io/client-go":                              "the probe never talks to the Kubernetes API",
+		"k8s.io/apimachinery":                           "nothing the probe reads is a Kubernetes object",
+		"k8s.io/kubectl":                                "belongs to the client",
+		"k8s.io/cli-runtime":                            "belongs to the client",
+		"github.com/spf13/cobra":                        "two verbs need no framework",
+		"github.com/prometheus/client_golang":           "the probe exports nothing",
+		"github.com/calico-probe/calico-probe/injector": "writing belongs to the client",
+		"github.com/calico-probe/calico-probe/cluster":  "reading the API belongs to the client",
+		"github.com/calico-probe/calico-probe/report":   "the client reports",
+	} {
+		for dep := range strings.Lines(string(out)) {
+			if dep = strings.TrimSpace(dep); dep == forbidden || strings.HasPrefix(dep, forbidden+"/") {
+				t.Errorf("the probe links %s: %s", dep, why)
+			}
+		}
+	}
+}
+
+// pipe is a line on which nobody speaks.
+func pipe(t *testing.T) (io.Reader, io.Writer) {
+	r, w := io.Pipe()
+	t.Cleanup(func() { w.Close() })
+	return r, w
+}

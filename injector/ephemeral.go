@@ -1,0 +1,95 @@
+package injector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// Ephemeral is the way into the calico-node pod that is on the node already: a
+// privileged ephemeral container there needs no scheduler, no new sandbox and no
+// network, and starts while that pod's init containers hang. It sees the node
+// through that pod's volumes.
+func Ephemeral(c *Client) Way {
+	return func(ctx context.Context, o Options) (*Session, error) {
+		if o.Calico == nil {
+			return nil, refuse(ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
+		}
+		in := o.Calico.Namespace + "/" + o.Calico.Name
+		container := ephemeralFor(o)
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{container}}})
+		if err != nil {
+			return nil, fmt.Errorf("encoding the ephemeral container: %w", err)
+		}
+		pod, err := c.kube.CoreV1().Pods(o.Calico.Namespace).Patch(ctx, o.Calico.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "ephemeralcontainers")
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, refuse(ReasonSupport, "pod %s is gone, or this cluster has no ephemeral containers (Kubernetes before 1.23)", in)
+		case err != nil:
+			return nil, refusedCreate("an ephemeral container in pod "+in, err)
+		}
+		p := &placed{
+			client: c, options: o, namespace: pod.Namespace, pod: pod.Name, container: container.Name, joined: true,
+			created:    []string{"container " + container.Name + " in pod " + in},
+			afterwards: fmt.Sprintf("Kubernetes keeps the ended container %s listed in pod %s until that pod is replaced", container.Name, in),
+		}
+		if err := p.awaitRunning(ctx, pod); err != nil {
+			return nil, err
+		}
+		return p.converse(ctx), nil
+	}
+}
+
+// ephemeralName is the container's name; leftovers are told by its prefix.
+func ephemeralName(run string) string { return managedBy + "-" + run }
+
+func ephemeralFor(o Options) corev1.EphemeralContainer {
+	root, proc, only, mounts := viewThrough(o.Calico)
+	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc),
+		Stdin: true, StdinOnce: true,
+		// Privileged, because only that may follow process 1 to the node's root.
+		SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true), RunAsUser: ptr.To[int64](0), ReadOnlyRootFilesystem: ptr.To(true)},
+		VolumeMounts:    mounts,
+	}}
+}
+
+// viewThrough says how a container in the pod sees the node. Since Calico v3.31
+// the pod has the node's /proc as a volume, and there process 1 leads to the
+// node's whole root. Earlier pods have the directories Calico uses; these are
+// mounted, read-only, where they would be below a root.
+func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []corev1.VolumeMount) {
+	for _, v := range pod.Spec.Volumes {
+		if v.HostPath != nil && path.Clean(v.HostPath.Path) == "/proc" {
+			return "/nodeproc/1/root", "/nodeproc", nil, []corev1.VolumeMount{{Name: v.Name, MountPath: "/nodeproc", ReadOnly: true}}
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.HostPath == nil || !isDirectory(v.HostPath.Type) {
+			continue
+		}
+		name := path.Clean(v.HostPath.Path)
+		if strings.HasPrefix(name, "/sys") || strings.HasPrefix(name, "/lib") {
+			continue // nothing a check reads
+		}
+		if strings.HasPrefix(name, "/var/run/") {
+			name = strings.TrimPrefix(name, "/var") // as probe.Host looks it up
+		}
+		only = append(only, name)
+		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/host" + name, ReadOnly: true})
+	}
+	return "/host", "/proc", only, mounts
+}
+
+func isDirectory(t *corev1.HostPathType) bool {
+	return t == nil || *t == corev1.HostPathUnset || *t == corev1.HostPathDirectory || *t == corev1.HostPathDirectoryOrCreate
+}

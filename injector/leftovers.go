@@ -1,0 +1,126 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Leftover is something of ours that is on the cluster.
+type Leftover struct {
+	Kind      string // "pod", "job", or "container" for an ephemeral one
+	Namespace string
+	Name      string // of a container: pod/container
+	Node      string
+	Who       string
+	Reason    string
+	Created   time.Time
+	// InUse says that its client may be alive: it is neither ended nor expired.
+	InUse bool
+	// Fixed says that Kubernetes has no way to remove it; it ends by itself.
+	Fixed bool
+}
+
+func (l Leftover) String() string {
+	text := fmt.Sprintf("%s %s/%s", l.Kind, l.Namespace, l.Name)
+	for _, part := range [][2]string{{" on node ", l.Node}, {", created by ", l.Who}, {", reason: ", l.Reason}} {
+		if part[1] != "" {
+			text += part[0] + part[1]
+		}
+	}
+	return text
+}
+
+// Leftovers lists what runs have left, in one namespace or in all (""). Running
+// ephemeral containers are looked for in the pods calicoPods selects. Objects
+// that could be listed are returned beside the error of those that could not.
+func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string) ([]Leftover, error) {
+	ours := metav1.ListOptions{LabelSelector: labelManaged + "=" + managedBy}
+	var out []Leftover
+	var errs []error
+	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, ours)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("listing probe pods: %w", err))
+	} else {
+		for _, p := range pods.Items {
+			ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+			out = append(out, leftover("pod", p.ObjectMeta, ended))
+		}
+	}
+	jobs, err := c.kube.BatchV1().Jobs(namespace).List(ctx, ours)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("listing clean-up jobs: %w", err))
+	} else {
+		for _, j := range jobs.Items {
+			out = append(out, leftover("job", j.ObjectMeta, jobFailed(&j)))
+		}
+	}
+	joined, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: calicoPods})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("listing calico-node pods: %w", err))
+	} else {
+		for _, p := range joined.Items {
+			out = append(out, runningIn(p)...)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func leftover(kind string, m metav1.ObjectMeta, ended bool) Leftover {
+	expires, err := time.Parse(time.RFC3339, m.Annotations[annotationExpires])
+	expired := err == nil && time.Now().After(expires)
+	return Leftover{
+		Kind: kind, Namespace: m.Namespace, Name: m.Name, Node: m.Annotations[annotationNode],
+		Who: m.Annotations[annotationWho], Reason: m.Annotations[annotationReason], Created: m.CreationTimestamp.Time,
+		InUse: !ended && !expired,
+	}
+}
+
+func jobFailed(j *batchv1.Job) bool {
+	for _, c := range j.Status.Conditions {
+		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+func runningIn(p corev1.Pod) []Leftover {
+	var out []Leftover
+	for _, c := range p.Status.EphemeralContainerStatuses {
+		if strings.HasPrefix(c.Name, managedBy+"-") && c.State.Running != nil {
+			out = append(out, Leftover{
+				Kind: "container", Namespace: p.Namespace, Name: p.Name + "/" + c.Name, Node: p.Spec.NodeName,
+				Created: c.State.Running.StartedAt.Time, InUse: true, Fixed: true,
+			})
+		}
+	}
+	return out
+}
+
+// Remove deletes one leftover; that it is gone already is no error.
+func (c *Client) Remove(ctx context.Context, l Leftover) error {
+	opts := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	var err error
+	switch l.Kind {
+	case "pod":
+		opts.GracePeriodSeconds = ptr.To[int64](1)
+		err = c.kube.CoreV1().Pods(l.Namespace).Delete(ctx, l.Name, opts)
+	case "job":
+		err = c.kube.BatchV1().Jobs(l.Namespace).Delete(ctx, l.Name, opts)
+	default:
+		return fmt.Errorf("a %s cannot be removed", l.Kind)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s: %w", l, err)
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+// Package bird asks a BIRD routing daemon over its control socket. Every
+// conversation begins with "restrict", after which BIRD itself refuses to be
+// changed. It reads what BIRD 1.6, Calico's fork of it and BIRD 2 print.
+//
+// Source of the protocol: nest/cli.c and doc/reply_codes in BIRD.
+package bird
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Line is one line of a reply without its code: "1002-Mesh_10_0_0_2 BGP ..." has
+// code 1002. A continuation line has the code of the line before it.
+type Line struct {
+	Code int
+	Text string
+}
+
+// Reply codes this package knows.
+const (
+	codeWelcome    = 1
+	codeUp         = 13 // end of "show status"
+	codeRestricted = 16
+	codeRestarting = 24 // graceful restart in progress
+	codeVersion    = 1000
+	codeRow        = 1002
+	codeDetail     = 1006
+	codeUptime     = 1011
+	codeErrors     = 8000 // this and above: the command failed
+)
+
+// maxReply bounds one reply: the details of a mesh of a thousand nodes take 2 MB.
+const maxReply = 16 << 20
+
+// ErrNotBIRD says that whoever listens on the socket does not speak BIRD's
+// protocol.
+var ErrNotBIRD = errors.New("this is not BIRD")
+
+// Conn is a restricted conversation. It is for one goroutine.
+type Conn struct {
+	Greeting string // "BIRD v0.3.3+birdv1.6.8 ready."
+	conn     net.Conn
+	in       *bufio.Reader
+}
+
+// Dial connects to the control socket at path, waits for the greeting and
+// restricts the conversation. The deadline of ctx holds for all that is asked.
+func Dial(ctx context.Context, path string) (*Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{conn: conn, in: bufio.NewReader(conn)}
+	if at, ok := ctx.Deadline(); ok {
+		err = conn.SetDeadline(at)
+	}
+	if err == nil {
+		err = c.begin()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Conn) begin() error {
+	hello, err := c.reply()
+	if err != nil {
+		return fmt.Errorf("waiting for the greeting: %w", err)
+	}
+	last := hello[len(hello)-1]
+	if last.Code != codeWelcome {
+		return fmt.Errorf("%w: it greets with %04d %s", ErrNotBIRD, last.Code, last.Text)
+	}
+	c.Greeting = last.Text
+	answer, err := c.Ask("restrict")
+	if err != nil {
+		return err
+	}
+	if answer[len(answer)-1].Code != codeRestricted {
+		return fmt.Errorf("%w: 'restrict' is answered %q", ErrNotBIRD, answer[len(answer)-1].Text)
+	}
+	return nil
+}
+
+// Close ends the conversation.
+func (c *Conn) Close() error { return c.conn.Close() }
+
+// Ask sends one command and returns its reply. An error code of BIRD's is an
+// error.
+func (c *Conn) Ask(command string) ([]Line, error) {
+	if _, err := c.conn.Write([]byte(command + "\n")); err != nil {
+		return nil, fmt.Errorf("asking %q: %w", command, err)
+	}
+	lines, err := c.reply()
+	if err != nil {
+		return nil, fmt.Errorf("asking %q: %w", command, err)
+	}
+	if last := lines[len(lines)-1]; last.Code >= codeErrors {
+		return nil, fmt.Errorf("asking %q: BIRD answers %04d %s", command, last.Code, last.Text)
+	}
+	return lines, nil
+}
+
+// reply reads lines up to the one whose code is followed by a space.
+func (c *Conn) reply() ([]Line, error) {
+	var lines []Line
+	code, size := -1, 0
+	for {
+		raw, err := c.in.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		if size += len(raw); size > maxReply {
+			return nil, fmt.Errorf("%w: a reply of more than %d bytes", ErrNotBIRD, maxReply)
+		}
+		line, more, err := parseLine(strings.TrimRight(raw, "\r\n"), code)
+		if err != nil {
+			return nil, err
+		}
+		if line == nil {
+			continue
+		}
+		code = line.Code
+		lines = append(lines, *line)
+		if !more {
+			return lines, nil
+		}
+	}
+}
+
+// parseLine reads one line after one of the given code. An asynchronous message
+// (+) is no line of a reply.
+func parseLine(raw string, code int) (line *Line, more bool, err error) {
+	switch {
+	case strings.HasPrefix(raw, "+"):
+		return nil, true, nil
+	case strings.HasPrefix(raw, " ") && code >= 0:
+		return &Line{code, strings.TrimRight(raw[1:], " ")}, true, nil
+	case len(raw) >= 5 && (raw[4] == ' ' || raw[4] == '-'):
+		if n, bad := strconv.ParseUint(raw[:4], 10, 16); bad == nil {
+			return &Line{int(n), strings.TrimRight(raw[5:], " ")}, raw[4] == '-', nil
+		}
+	}
+	return nil, false, fmt.Errorf("%w: a line that begins with %.40q", ErrNotBIRD, raw)
+}
+
+// Status is what "show status" says.
+type Status struct {
+	Version      string // "v0.3.3+birdv1.6.8", "2.0.12"
+	RouterID     string
+	ServerTime   string // as printed: "2026-11-21 03:52:01"
+	LastReboot   string
+	LastReconfig string
+	Daemon       string // "Daemon is up and running"
+	// Restarting is true during graceful-restart recovery: no BGP route enters
+	// the kernel until Waiting protocols have come up or WaitLeft has passed.
+	Restarting bool
+	Waiting    int           // protocols waited for
+	WaitLeft   time.Duration // of WaitWhole
+	WaitWhole  time.Duration
+}
+
+// Status asks for the daemon's state.
+func (c *Conn) Status() (Status, error) {
+	lines, err := c.Ask("show status")
+	if err != nil {
+		return Status{}, err
+	}
+	return ParseStatus(lines), nil
+}
+
+// ParseStatus reads a reply to "show status". What is not there stays empty.
+func ParseStatus(lines []Line) Status {
+	var s Status
+	for _, l := range lines {
+		text := strings.TrimSpace(l.Text)
+		switch l.Code {
+		case codeVersion:
+			s.Version = strings.TrimPrefix(text, "BIRD ")
+		case codeUp:
+			s.Daemon = text
+		case codeUptime:
+			for prefix, into := range map[string]*string{
+				"Router ID is ": &s.RouterID, "Current server time is ": &s.ServerTime,
+				"Last reboot on ": &s.LastReboot, "Last reconfiguration on ": &s.LastReconfig,
+			} {
+				if v, ok := strings.CutPrefix(text, prefix); ok {
+					*into = v
+				}
+			}
+		case codeRestarting:
+			s.Restarting = true
+			s.waiting(text)
+		}
+	}
+	return s
+}
+
+func (s *Status) waiting(text string) {
+	f := strings.Fields(text)
+	switch {
+	case strings.HasPrefix(text, "Waiting for ") && len(f) > 2:
+		if n, err := strconv.Atoi(f[2]); err == nil {
+			s.Waiting = n
+		}
+	case strings.HasPrefix(text, "Wait timer is "):
+		s.WaitLeft, s.WaitWhole = timer(f[len(f)-1])
+	}
+}
+
+// timer reads "221/240", and "221.334/240" as BIRD 2 prints it: seconds left of
+// seconds.
+func timer(text string) (left, whole time.Duration) {
+	a, b, _ := strings.Cut(text, "/")
+	seconds := func(s string) time.Duration {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return 0
+		}
+		return time.Duration(f * float64(time.Second))
+	}
+	return seconds(a), seconds(b)
+}

@@ -1,0 +1,163 @@
+package bird
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Protocol is one row of "show protocols all" with its details. What BIRD does
+// not print stays empty.
+type Protocol struct {
+	Name  string // "Mesh_10_0_0_2", "kernel1"
+	Proto string // "BGP", "Kernel", "Static", ...
+	State string // up, start, wait, feed, down, stop, flush
+	Since string // as printed: "03:52:01", "2026-11-21", "2026-11-21 03:52:01"
+	Info  string // of BGP: "Established", "Active Socket: Connection refused"
+
+	Neighbor   netip.Addr
+	NeighborAS string
+	Source     netip.Addr // the address this side uses
+	BGP        string     // Idle, Connect, Active, OpenSent, OpenConfirm, Established, Close, Passive, Down
+	LastError  string     // survives in Idle and Active: the best single diagnostic
+	HoldTimer  string     // "156/240", seconds left of seconds
+	Imported   int        // routes taken from the peer
+	Exported   int        // routes sent to it
+
+	Details []string // the lines of details as printed
+}
+
+// Established tells whether the session is up. As calico-node's own readiness
+// does, it reads the first word of the row.
+func (p *Protocol) Established() bool { return p.BGP == "Established" }
+
+// Protocols asks for every protocol with its details.
+func (c *Conn) Protocols() ([]Protocol, error) {
+	lines, err := c.Ask("show protocols all")
+	if err != nil {
+		return nil, err
+	}
+	return ParseProtocols(lines), nil
+}
+
+// ParseProtocols reads a reply to "show protocols" or "show protocols all".
+func ParseProtocols(lines []Line) []Protocol {
+	var out []Protocol
+	for _, l := range lines {
+		switch {
+		case l.Code == codeRow:
+			if p, ok := row(l.Text); ok {
+				out = append(out, p)
+			}
+		case l.Code == codeDetail && len(out) > 0 && strings.TrimSpace(l.Text) != "":
+			p := &out[len(out)-1]
+			p.Details = append(p.Details, l.Text)
+			p.detail(strings.TrimSpace(l.Text))
+		}
+	}
+	return out
+}
+
+// row splits on blanks: a long name pushes the columns to the right.
+func row(text string) (Protocol, bool) {
+	f := strings.Fields(text)
+	if len(f) < 4 {
+		return Protocol{}, false
+	}
+	p := Protocol{Name: f[0], Proto: f[1], State: f[3]}
+	rest := f[4:]
+	if len(rest) > 0 {
+		p.Since, rest = rest[0], rest[1:]
+	}
+	if len(rest) > 0 && len(p.Since) == len("2006-01-02") && strings.Count(p.Since, "-") == 2 && strings.Count(rest[0], ":") == 2 {
+		p.Since, rest = p.Since+" "+rest[0], rest[1:]
+	}
+	p.Info = strings.Join(rest, " ")
+	if p.Proto == "BGP" && len(rest) > 0 {
+		p.BGP = rest[0]
+		p.Neighbor = addressIn(p.Name)
+	}
+	return p, true
+}
+
+// addressIn reads the peer's address from a name in Calico's manner:
+// Mesh_10_0_0_2, Global_fd00__2, Node_10_0_0_2_port_179.
+func addressIn(name string) netip.Addr {
+	_, tail, ok := strings.Cut(name, "_")
+	if !ok {
+		return netip.Addr{}
+	}
+	tail, _, _ = strings.Cut(tail, "_port_")
+	for _, sep := range []string{".", ":"} {
+		if a, err := netip.ParseAddr(strings.ReplaceAll(tail, "_", sep)); err == nil {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
+func (p *Protocol) detail(text string) {
+	key, value, ok := strings.Cut(text, ":")
+	value = strings.TrimSpace(value)
+	if !ok {
+		return
+	}
+	switch key {
+	case "Neighbor address":
+		if a, err := netip.ParseAddr(value); err == nil {
+			p.Neighbor = a
+		}
+	case "Source address":
+		if a, err := netip.ParseAddr(value); err == nil {
+			p.Source = a
+		}
+	case "Neighbor AS":
+		p.NeighborAS = value
+	case "BGP state":
+		p.BGP = value
+	case "Last error":
+		p.LastError = value
+	case "Hold timer":
+		p.HoldTimer = value
+	case "Routes": // "2 imported, 0 filtered, 1 exported, 2 preferred"
+		for part := range strings.SplitSeq(value, ",") {
+			f := strings.Fields(part)
+			if len(f) != 2 {
+				continue
+			}
+			n, err := strconv.Atoi(f[0])
+			switch {
+			case err != nil:
+			case f[1] == "imported":
+				p.Imported += n
+			case f[1] == "exported":
+				p.Exported += n
+			}
+		}
+	}
+}
+
+// Age is how long ago Since was, by the daemon's own clock as Status has it;
+// false when either cannot be read. BIRD prints a time of day for what changed
+// in the last hours, a date for what is older.
+func Age(since, serverTime string) (time.Duration, bool) {
+	now, err := time.Parse("2006-01-02 15:04:05", serverTime)
+	if err != nil {
+		return 0, false
+	}
+	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02"} {
+		if t, err := time.Parse(layout, since); err == nil {
+			return now.Sub(t), true
+		}
+	}
+	t, err := time.Parse("15:04:05", since)
+	if err != nil {
+		return 0, false
+	}
+	at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+	if at.After(now) {
+		at = at.AddDate(0, 0, -1)
+	}
+	return now.Sub(at), true
+}

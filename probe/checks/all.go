@@ -1,0 +1,103 @@
+// Package checks holds the questions a probe asks on a node, one file each. All
+// lists them; there is no other registration.
+//
+// A check is a value, so its ID, question and documentation are the same text in
+// flags, help, completion and reports. It must compile everywhere, because
+// clients on other systems list and explain it; what only Linux can do answers
+// skip elsewhere.
+package checks
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// All lists the node checks in the order they are shown.
+func All() []*probe.Check {
+	return []*probe.Check{
+		FelixLive,
+		FelixReady,
+		BirdSocket,
+		BGPSession,
+		NodePing,
+		PodPing,
+		RouteCanReach,
+		ContainerdHealth,
+		NodeSwap,
+		NodeLoad,
+	}
+}
+
+// Tags are the families a check can belong to.
+const (
+	tagFelix   = "felix"
+	tagBGP     = "bgp"
+	tagNetwork = "network"
+	tagRuntime = "runtime"
+	tagHost    = "host"
+)
+
+// Facts that several checks use.
+const (
+	FactReason probe.Fact = "reason" // probe.Reason's word for what went wrong
+	FactFamily probe.Fact = "family" // 4 or 6
+)
+
+func family(a netip.Addr) int {
+	if a.Is4() || a.Is4In6() {
+		return 4
+	}
+	return 6
+}
+
+// unseen turns an error of looking at the node into a result: skip when this way
+// onto the node does not show the place, unknown otherwise.
+func unseen(err error) probe.Result {
+	if errors.Is(err, probe.ErrNotVisible) || errors.Is(err, errors.ErrUnsupported) {
+		return probe.Found(probe.Skip, "%v", err)
+	}
+	return probe.Failed(err)
+}
+
+// named is the name of the first target of a kind, "" when the plan has none.
+func named(p *probe.Pass, kind string) string {
+	if t := p.Of(kind); len(t) > 0 {
+		return t[0].Name
+	}
+	return ""
+}
+
+// splitByFamily gives the targets of each family, in order.
+func splitByFamily(targets []probe.Target) map[int][]probe.Target {
+	out := map[int][]probe.Target{}
+	for _, t := range targets {
+		if t.Addr.IsValid() {
+			out[family(t.Addr)] = append(out[family(t.Addr)], t)
+		}
+	}
+	return out
+}
+
+// unique drops targets whose address came before.
+func unique(targets []probe.Target) []probe.Target {
+	var out []probe.Target
+	for _, t := range targets {
+		if !slices.ContainsFunc(out, func(o probe.Target) bool { return o.Addr == t.Addr }) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// each calls f for every item, side by side.
+func each[T any](items []T, f func(T)) {
+	var all sync.WaitGroup
+	for _, item := range items {
+		all.Go(func() { f(item) })
+	}
+	all.Wait()
+}

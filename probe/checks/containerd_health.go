@@ -1,0 +1,177 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/api/services/tasks/v1"
+	containerd "github.com/containerd/containerd/v2/client"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// ContainerdHealth asks containerd four things, because a wedged one answers
+// some and hangs on others: in the field, docker's ping was fine for hours while
+// no container could start.
+var ContainerdHealth = &probe.Check{
+	ID: "containerd-health", Asks: "does containerd live, in every part that the kubelet needs?", From: probe.FromNode,
+	Tags: []string{tagRuntime}, Access: []string{"run/containerd", "uid 0"}, Run: containerdHealth, Limit: 6 * time.Second,
+	Doc: `Four calls, each with two seconds of its own: version (does the daemon speak), health (its health service), cri-status (the interface the kubelet uses: RuntimeReady and NetworkReady), tasks (the list of running containers, which a hung shim blocks).
+ok: answered, and in order. fail, no answer: it accepts the connection and does not answer, so nothing can start or stop on this node. fail, refused: the socket is left and the daemon is dead. fail, NetworkReady is false: no usable CNI configuration; Calico writes it when its install-cni has run.
+skip: the kubelet uses another runtime. unknown: there is no socket, and the plan does not say which runtime the node uses.`,
+}
+
+// Facts of the runtime check.
+const (
+	FactSocket   probe.Fact = "socket"   // path on the node
+	FactRuntime  probe.Fact = "runtime"  // the runtime the kubelet reports
+	FactTasks    probe.Fact = "tasks"    // containers that run
+	FactRevision probe.Fact = "revision" // commit of containerd
+)
+
+// callWait is what one call may take. A healthy containerd answers in
+// milliseconds; the kubelet gives up after minutes.
+const callWait = 2 * time.Second
+
+// sockets are where containerd listens: its own default, k3s and RKE2, docker's.
+var sockets = []string{"/run/containerd/containerd.sock", "/run/k3s/containerd/containerd.sock", "/run/docker/containerd/containerd.sock"}
+
+// kubernetesNamespace is containerd's namespace for what the kubelet starts.
+const kubernetesNamespace = "k8s.io"
+
+func containerdHealth(ctx context.Context, p *probe.Pass) {
+	runtime := named(p, probe.KindRuntime)
+	kind, _, known := strings.Cut(runtime, "://")
+	if known && kind != "containerd" && kind != "docker" {
+		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", runtime).With(FactRuntime, runtime))
+		return
+	}
+	socket, full, err := findSocket(p.Host, sockets)
+	switch {
+	case errors.Is(err, probe.ErrNotVisible):
+		p.Report(unseen(err))
+		return
+	case err != nil && known:
+		p.Report(probe.Found(probe.Fail, "%v, though the kubelet uses %s", err, runtime).With(FactReason, "missing"))
+		return
+	case err != nil:
+		p.Report(probe.Found(probe.Unknown, "%v, and which runtime this node uses is not known", err).With(FactReason, "missing"))
+		return
+	}
+	// A first dial tells refused and denied apart before gRPC hides them.
+	if err := dialable(ctx, full); err != nil {
+		p.Report(unanswering(err, "the socket").On(socket).With(FactSocket, socket))
+		return
+	}
+	client, err := containerd.New(full, containerd.WithDefaultNamespace(kubernetesNamespace), containerd.WithTimeout(callWait))
+	if err != nil {
+		p.Report(unanswering(err, "the connection").On(socket).With(FactSocket, socket))
+		return
+	}
+	defer client.Close()
+	each([]call{
+		{"version", askVersion}, {"health", askHealth}, {"cri-status", askCRI}, {"tasks", askTasks},
+	}, func(c call) {
+		ctx, cancel := context.WithTimeout(ctx, callWait)
+		defer cancel()
+		r, err := c.ask(ctx, client)
+		if err != nil {
+			r = unanswering(err, c.name)
+		}
+		p.Report(r.On(c.name).With(FactSocket, socket))
+	})
+}
+
+// call is one question to containerd.
+type call struct {
+	name string
+	ask  func(context.Context, *containerd.Client) (probe.Result, error)
+}
+
+func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+	v, err := c.Version(ctx)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	return probe.Found(probe.OK, "containerd %s", v.Version).With(FactVersion, v.Version).With(FactRevision, v.Revision), nil
+}
+
+func askHealth(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+	a, err := c.HealthService().Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		return probe.Result{}, err
+	}
+	if a.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		return probe.Found(probe.Fail, "its health service says %s", a.Status), nil
+	}
+	return probe.Found(probe.OK, "its health service says %s", a.Status), nil
+}
+
+func askCRI(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+	conn, ok := c.Conn().(grpc.ClientConnInterface)
+	if !ok {
+		return probe.Result{}, fmt.Errorf("containerd's client holds a %T, no gRPC connection", c.Conn())
+	}
+	a, err := cri.NewRuntimeServiceClient(conn).Status(ctx, &cri.StatusRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		return probe.Found(probe.Fail, "its CRI plugin is not loaded, so the kubelet cannot use it (disabled_plugins in its configuration?)").With(FactReason, "unimplemented"), nil
+	}
+	if err != nil {
+		return probe.Result{}, err
+	}
+	var bad, good []string
+	for _, cond := range a.GetStatus().GetConditions() {
+		switch {
+		case cond.Status:
+			good = append(good, cond.Type)
+		case cond.Type == cri.RuntimeReady, cond.Type == cri.NetworkReady:
+			bad = append(bad, fmt.Sprintf("%s is false: %s %s", cond.Type, cond.Reason, cond.Message))
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return probe.Found(probe.Fail, "%s", strings.Join(bad, "; ")), nil
+	case len(good) == 0:
+		return probe.Found(probe.Unknown, "it answers without any condition"), nil
+	}
+	return probe.Found(probe.OK, "%s", strings.Join(good, ", ")), nil
+}
+
+func askTasks(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+	a, err := c.TaskService().List(ctx, &tasks.ListTasksRequest{})
+	if err != nil {
+		return probe.Result{}, err
+	}
+	return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(FactTasks, len(a.Tasks)), nil
+}
+
+// unanswering judges an error of asking containerd.
+func unanswering(err error, what string) probe.Result {
+	reason := probe.Reason(err)
+	if status.Code(err) == codes.DeadlineExceeded {
+		reason = "timeout"
+	}
+	var r probe.Result
+	switch reason {
+	case "refused":
+		r = probe.Found(probe.Fail, "the socket is there and nobody listens: containerd is dead or just starting again")
+	case "timeout":
+		r = probe.Found(probe.Fail, "%s: accepts the connection, no answer within %v", what, callWait)
+	case "reset", "closed":
+		r = probe.Found(probe.Fail, "%s: took the connection and closed it", what)
+	default:
+		r = probe.Found(probe.Unknown, "%s: %v", what, err)
+		if status.Code(err) == codes.Unavailable {
+			r.Status = probe.Fail
+		}
+	}
+	return r.With(FactReason, reason)
+}

@@ -1,0 +1,232 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/felix"
+)
+
+// FelixLive asks what calico-node's liveness probe asks. A container that fails
+// it is killed: in the field, by a start longer than the kill budget, by
+// "localhost" pointing to another machine, by a data plane that hangs.
+var FelixLive = &probe.Check{
+	ID: "felix-live", Asks: "does Felix answer its liveness port?", From: probe.FromNode,
+	Tags: []string{tagFelix}, Access: []string{"host network", "etc/hosts"},
+	Run: func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/liveness") },
+	Doc: `calico-node's liveness probe asks http://localhost:9099/liveness; when that fails for the whole kill budget, the container is killed and starts again.
+ok: Felix answers 200 with its table of components, or 204 as versions before v3.23 do.
+fail, refused: nothing listens there. Felix opens the port only after the node's start-up has finished, so a container that is killed before never opens it. If something listens on the same port of another address, that is said.
+fail, no answer: the port accepts and Felix does not answer within 3 s: starved of CPU, or frozen.
+fail, 503: a component has not reported in time or reports non-live; the table names it.
+fail, foreign address: "localhost" leads to an address that is not this machine's loopback, so the kubelet asks somebody else. Look at the node's /etc/hosts.
+warn: something answers there that is not Felix.`,
+}
+
+// FelixReady asks what the readiness probe asks; it differs from liveness while
+// the datastore cannot be reached.
+var FelixReady = &probe.Check{
+	ID: "felix-ready", Asks: "does Felix call itself ready?", From: probe.FromNode,
+	Tags: []string{tagFelix}, Access: []string{"host network", "etc/hosts"},
+	Run: func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/readiness") },
+	Doc: `Felix is ready when it has synchronised with the datastore and programmed the data plane once.
+ok: it says so. fail, 503: the table names the component that is not ready; FelixStartup alone means that the datastore or Typha has not been reached yet, while liveness stays good.
+The other answers mean what they mean for felix-live.`,
+}
+
+// Facts of the Felix checks.
+const (
+	FactAddress    probe.Fact = "address"    // where Felix was asked, "127.0.0.1:9099"
+	FactCode       probe.Fact = "code"       // HTTP status
+	FactComponents probe.Fact = "components" // list of {name, timeout, live, ready, detail}
+	FactBad        probe.Fact = "bad"        // names of the components that are not in order
+	FactListening  probe.Fact = "listening"  // addresses that listen on Felix's port
+	FactResolved   probe.Fact = "resolved"   // addresses that the health host's name leads to
+)
+
+// felixWait is how long Felix may take: a healthy one answers in a millisecond,
+// and kubelet's own probe waits at least a second.
+const felixWait = 3 * time.Second
+
+func askFelix(ctx context.Context, p *probe.Pass, path string) {
+	at := probe.Target{Host: "localhost", Port: 9099} // Felix's defaults, without a plan
+	if t := p.Of(probe.KindFelix); len(t) > 0 {
+		at = t[0]
+	}
+	addrs, err := resolve(ctx, p.Host, at.Host)
+	if err != nil {
+		p.Report(probe.Found(probe.Fail, "the health host %q does not resolve on this node: %v", at.Host, err))
+		return
+	}
+	if i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() }); at.Host == "localhost" && i >= 0 {
+		r := probe.Found(probe.Fail, "localhost leads to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
+		p.Report(r.With(FactResolved, texts(addrs)).With(FactReason, "foreign-address"))
+		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // what would be, were it right
+	}
+	var result probe.Result
+	for _, a := range addrs {
+		addr := netip.AddrPortFrom(a, uint16(at.Port))
+		one, cancel := context.WithTimeout(ctx, felixWait)
+		answer, err := felix.Get(one, addr, path)
+		cancel()
+		if err == nil {
+			p.Report(answered(answer, addr, path))
+			return
+		}
+		if result.Saw == "" || probe.Reason(err) != "refused" {
+			result = unanswered(p.Host, addr, err)
+		}
+	}
+	p.Report(result)
+}
+
+// answered judges an answer that came.
+func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
+	r := probe.Found(probe.OK, "%d from %s%s", a.Code, addr, path)
+	var bad []string
+	for _, c := range a.Components {
+		word := c.Live
+		if path == "/readiness" {
+			word = c.Ready
+		}
+		if word != "-" && !strings.HasPrefix(word, "reporting "+map[string]string{"/liveness": "live", "/readiness": "ready"}[path]) {
+			bad = append(bad, fmt.Sprintf("%s %s (limit %s)", c.Name, word, c.Timeout))
+		}
+	}
+	switch {
+	case !a.FromFelix():
+		r = probe.Found(probe.Warn, "%d from %s%s, and not in the manner of Felix: something else listens there", a.Code, addr, path)
+	case !a.Good() && len(bad) > 0:
+		r = probe.Found(probe.Fail, "%d from %s%s: %s", a.Code, addr, path, strings.Join(bad, ", "))
+	case !a.Good():
+		r = probe.Found(probe.Fail, "%d from %s%s, without saying why", a.Code, addr, path)
+	case len(a.Components) > 0:
+		r.Saw += fmt.Sprintf(", %d components in order", len(a.Components))
+	}
+	if !a.Good() || !a.FromFelix() {
+		r = r.Because(lines(a.Body)...)
+	}
+	r = r.With(FactAddress, addr.String()).With(FactCode, a.Code)
+	if len(a.Components) > 0 {
+		r = r.With(FactComponents, a.Components)
+	}
+	if len(bad) > 0 {
+		r = r.With(FactBad, bad)
+	}
+	return r
+}
+
+// unanswered judges an error of asking: the connection itself is what was seen.
+func unanswered(h *probe.Host, addr netip.AddrPort, err error) probe.Result {
+	reason := probe.Reason(err)
+	var r probe.Result
+	switch reason {
+	case "refused":
+		r = probe.Found(probe.Fail, "connection to %s refused: nothing listens there", addr)
+		if others, err := listening(h, addr.Port()); err == nil {
+			r = r.With(FactListening, others)
+			if len(others) > 0 {
+				r.Saw = fmt.Sprintf("connection to %s refused, while something listens on %s", addr, strings.Join(others, ", "))
+			} else {
+				r.Saw += fmt.Sprintf(", and on no other address of port %d", addr.Port())
+			}
+		}
+	case "timeout":
+		r = probe.Found(probe.Fail, "no answer from %s within %v", addr, felixWait)
+	case "reset", "closed":
+		r = probe.Found(probe.Fail, "%s took the connection and closed it without an answer", addr)
+	case "host-unreachable", "net-unreachable", "no-address":
+		r = probe.Found(probe.Fail, "%s cannot be reached from this node: %s", addr, reason)
+	default:
+		r = probe.Failed(err)
+	}
+	return r.With(FactAddress, addr.String()).With(FactReason, reason)
+}
+
+// resolve looks a name up as programs on the node do: a literal address, the
+// node's own hosts file, then DNS. "localhost" needs neither.
+func resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(name); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	hosts, err := h.ReadFile("/etc/hosts")
+	if err != nil && !errors.Is(err, probe.ErrNotVisible) {
+		hosts = nil // no hosts file is legal; the name may be known otherwise
+	}
+	if found := inHosts(string(hosts), name); len(found) > 0 {
+		return found, nil
+	}
+	if name == "localhost" {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+}
+
+// inHosts gives the addresses a hosts file has for a name, IPv4 first, as the
+// resolvers of libc and Go order loopback.
+func inHosts(hosts, name string) []netip.Addr {
+	var out []netip.Addr
+	for line := range strings.Lines(hosts) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) < 2 || !slices.ContainsFunc(f[1:], func(n string) bool { return strings.EqualFold(n, name) }) {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[0]); err == nil && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b netip.Addr) int { return family(a) - family(b) })
+	return out
+}
+
+// listening gives the addresses of this network namespace that listen on a TCP
+// port.
+func listening(h *probe.Host, port uint16) ([]string, error) {
+	fs, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", h.Proc, err)
+	}
+	const listen = 10 // TCP_LISTEN, include/net/tcp_states.h
+	out := []string{}
+	for _, read := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} {
+		table, err := read()
+		if err != nil {
+			return nil, fmt.Errorf("reading the table of TCP sockets: %w", err)
+		}
+		for _, s := range table {
+			if s.St == listen && s.LocalPort == uint64(port) {
+				out = append(out, net.JoinHostPort(s.LocalAddr.String(), fmt.Sprint(port)))
+			}
+		}
+	}
+	return out, nil
+}
+
+func texts(addrs []netip.Addr) []string {
+	out := make([]string, 0, len(addrs))
+	for _, a := range addrs {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// lines gives the lines of a text that hold something.
+func lines(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n "); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package checks
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/icmp"
+)
+
+// NodePing asks whether the other machines are there at all, apart from
+// anything Calico does.
+var NodePing = &probe.Check{
+	ID: "node-ping", Asks: "do the other nodes answer a ping?", From: probe.FromNode,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW"},
+	Run: func(ctx context.Context, p *probe.Pass) {
+		ping(ctx, p, unique(p.Of(probe.KindNode, probe.KindPeer)), "no other node is known")
+	},
+	Doc: `Five packets to each address of up to eight other nodes: their InternalIPs, and the address Calico registered for them where that is another one.
+ok: all came back. warn: some did. fail: none did, and what came instead: no route on this node, a router's refusal, the node's own firewall.
+An address Calico registered that does not answer while the InternalIP does is the wrong NIC, picked by autodetection. Some clouds drop all ICMP: then every node fails here while pod-ping and bgp-session are good.
+unknown: no right to open an ICMP socket.`,
+}
+
+// PodPing is the test that matters to users: does the pod network carry packets
+// from this node to the others?
+var PodPing = &probe.Check{
+	ID: "pod-ping", Asks: "do workload pods on other nodes answer a ping from this node?", From: probe.FromNode,
+	Tags: []string{tagNetwork, tagBGP}, Access: []string{"host network", "NET_RAW"},
+	Run: func(ctx context.Context, p *probe.Pass) {
+		ping(ctx, p, unique(p.Of(probe.KindPod)), "no running workload pod on another node is known")
+	},
+	Doc: `Five packets to a running workload pod on each of up to eight other nodes, in every family the pod has: through the routes, tunnels and policy that pods use.
+ok: all came back. warn: some did. fail: none did. When node-ping is good and this is not, the pod network between the two nodes is broken: a route is missing, the tunnel is blocked, or the other node drops it.
+A NetworkPolicy that forbids ICMP to that very pod also makes it fail; other pods then answer.
+unknown: no right to open an ICMP socket.`,
+}
+
+// Facts of the ping checks.
+const (
+	FactSent     probe.Fact = "sent"       // packets
+	FactReceived probe.Fact = "received"   // packets
+	FactRTT      probe.Fact = "rtt_ms"     // mean, milliseconds
+	FactRTTMax   probe.Fact = "rtt_max_ms" // milliseconds
+	FactNode     probe.Fact = "node"       // the node the target lives on
+)
+
+func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, nobody string) {
+	if len(targets) == 0 {
+		p.Report(probe.Found(probe.Skip, "%s", nobody))
+		return
+	}
+	byFamily := splitByFamily(targets)
+	each([]int{4, 6}, func(f int) {
+		targets := byFamily[f]
+		addrs := make([]netip.Addr, len(targets))
+		for i, t := range targets {
+			addrs[i] = t.Addr
+		}
+		stats, err := icmp.Ping(ctx, addrs)
+		for i, t := range targets {
+			if err != nil {
+				p.Report(probe.Failed(err).On(t.String()).With(FactFamily, f))
+				continue
+			}
+			p.Report(pinged(stats[i]).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
+		}
+	})
+}
+
+func pinged(s icmp.Stats) probe.Result {
+	var r probe.Result
+	switch {
+	case s.Received == 0 && s.Refusal == "denied":
+		r = probe.Found(probe.Fail, "no packet could leave: this node's own firewall refuses them")
+	case s.Received == 0 && s.Refusal != "":
+		r = probe.Found(probe.Fail, "no packet could leave this node: %s", s.Refusal)
+	case s.Received == 0 && s.Bounced != "":
+		r = probe.Found(probe.Fail, "%d of %d packets came back: %s", s.Received, s.Sent, s.Bounced)
+	case s.Received == 0 && s.Sent == 0:
+		return probe.Found(probe.Unknown, "no packet was sent in the time there was")
+	case s.Received == 0:
+		r = probe.Found(probe.Fail, "none of %d packets came back", s.Sent)
+	case s.Received < s.Sent:
+		r = probe.Found(probe.Warn, "%d of %d packets came back, %s on average", s.Received, s.Sent, s.Avg.Round(10*time.Microsecond))
+	default:
+		r = probe.Found(probe.OK, "%d of %d packets came back, %s on average", s.Received, s.Sent, s.Avg.Round(10*time.Microsecond))
+	}
+	if s.Received > 0 {
+		r = r.With(FactRTT, milliseconds(s.Avg)).With(FactRTTMax, milliseconds(s.Max))
+	}
+	if s.Refusal != "" {
+		r = r.With(FactReason, s.Refusal)
+	}
+	return r.With(FactSent, s.Sent).With(FactReceived, s.Received)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,106 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// RouteCanReach asks the kernel what it would do with a packet, which is what
+// Calico's can-reach autodetection does to pick an address.
+var RouteCanReach = &probe.Check{
+	ID: "route-can-reach", Asks: "which way and from which address does the kernel send to nodes and pods?", From: probe.FromNode,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeCanReach,
+	Doc: `The kernel is asked through netlink for the route to each other node, each address Calico registered for it, and a pod there: interface, gateway, source address, the route that matches and who made it.
+ok: there is a route. fail: there is none, or one that forbids (unreachable, blackhole, prohibit).
+info: a pod is reached by the default route alone, so BIRD or Felix has made no route for its block; normal where the underlying network routes pods itself, otherwise the reason why pod-ping fails.
+info: towards another node the kernel uses a source address that is not the one Calico registered for this node; peers that expect the registered one refuse the session.`,
+}
+
+// Facts of the route check.
+const (
+	FactInterface  probe.Fact = "interface"
+	FactGateway    probe.Fact = "gateway"
+	FactMatch      probe.Fact = "match"      // the route that matches, as a prefix
+	FactRouteProto probe.Fact = "proto"      // who made it: bird, kernel, boot, felix, ...
+	FactRegistered probe.Fact = "registered" // the address Calico registered for this node
+)
+
+// path is what the kernel does with packets to one address.
+type path struct {
+	device  string
+	gateway netip.Addr // invalid when the target is on the link
+	source  netip.Addr
+	match   netip.Prefix // the route that matches; invalid where the kernel does not tell
+	proto   string       // who made it
+}
+
+func routeCanReach(_ context.Context, p *probe.Pass) {
+	targets := unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod))
+	if len(targets) == 0 {
+		p.Report(probe.Found(probe.Skip, "no other node or pod is known"))
+		return
+	}
+	own := p.Of(probe.KindSelf)
+	for _, t := range targets {
+		way, err := lookup(t.Addr)
+		r := routed(t, way, own)
+		if err != nil {
+			r = unroutable(err)
+		}
+		p.Report(r.On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
+	}
+}
+
+// unroutable judges what the kernel answers instead of a route.
+func unroutable(err error) probe.Result {
+	for errno, saw := range map[syscall.Errno]string{
+		syscall.ENETUNREACH:  "the kernel has no route to it",
+		syscall.EHOSTUNREACH: "a route of type unreachable forbids it",
+		syscall.EACCES:       "a route of type prohibit forbids it",
+		syscall.EINVAL:       "a route of type blackhole swallows it",
+	} {
+		if errors.Is(err, errno) {
+			return probe.Found(probe.Fail, "%s", saw).With(FactReason, probe.Reason(err))
+		}
+	}
+	return unseen(err)
+}
+
+func routed(t probe.Target, way path, own []probe.Target) probe.Result {
+	var saw strings.Builder
+	fmt.Fprintf(&saw, "by %s", way.device)
+	if way.gateway.IsValid() {
+		fmt.Fprintf(&saw, " through %s", way.gateway)
+	}
+	fmt.Fprintf(&saw, " from %s", way.source)
+	if way.match.IsValid() {
+		fmt.Fprintf(&saw, ", route %s made by %s", way.match, way.proto)
+	}
+	r := probe.Found(probe.OK, "%s", &saw).With(FactInterface, way.device).With(FactSource, way.source.String())
+	if way.gateway.IsValid() {
+		r = r.With(FactGateway, way.gateway.String())
+	}
+	if way.match.IsValid() {
+		r = r.With(FactMatch, way.match.String()).With(FactRouteProto, way.proto)
+	}
+	if t.Kind == probe.KindPod && way.match.IsValid() && way.match.Bits() == 0 {
+		r.Status = probe.Info
+		r.Saw += ": only the default route leads to this pod"
+	}
+	for _, o := range own {
+		if t.Kind != probe.KindPod && family(o.Addr) == family(t.Addr) {
+			r = r.With(FactRegistered, o.Addr.String())
+			if o.Addr != way.source {
+				r.Status = probe.Info
+				r.Saw += fmt.Sprintf("; Calico registered %s for this node", o.Addr)
+			}
+		}
+	}
+	return r
+}

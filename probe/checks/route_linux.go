@@ -1,0 +1,56 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// routeProtoFelix is what Felix writes on its routes (felix/dataplane/linux,
+// DefaultRouteProto); no table of iproute2 has a name for it.
+const routeProtoFelix = 80
+
+// lookup asks the kernel for the way to an address. An error of the kernel's own
+// wraps its errno.
+func lookup(to netip.Addr) (path, error) {
+	routes, err := netlink.RouteGet(to.AsSlice())
+	if err != nil {
+		return path{}, fmt.Errorf("asking for the route to %s: %w", to, err)
+	}
+	if len(routes) == 0 {
+		return path{}, fmt.Errorf("asking for the route to %s: %w", to, errors.New("the kernel answers nothing"))
+	}
+	var way path
+	way.gateway, _ = netip.AddrFromSlice(routes[0].Gw)
+	way.source, _ = netip.AddrFromSlice(routes[0].Src)
+	way.gateway, way.source = way.gateway.Unmap(), way.source.Unmap()
+	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return path{}, fmt.Errorf("asking for interface %d: %w", routes[0].LinkIndex, err)
+	}
+	way.device = link.Attrs().Name
+	// Kernels before 4.13 do not tell which route matched; then that stays open.
+	if matched, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true}); err == nil && len(matched) > 0 {
+		way.match = netip.PrefixFrom(unspecified(to), 0) // a default route has no destination
+		if d := matched[0].Dst; d != nil {
+			if a, ok := netip.AddrFromSlice(d.IP); ok {
+				bits, _ := d.Mask.Size()
+				way.match = netip.PrefixFrom(a.Unmap(), bits)
+			}
+		}
+		way.proto = matched[0].Protocol.String()
+		if matched[0].Protocol == routeProtoFelix {
+			way.proto = "felix"
+		}
+	}
+	return way, nil
+}
+
+func unspecified(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}

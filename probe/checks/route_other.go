@@ -1,0 +1,13 @@
+//go:build !linux
+
+package checks
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+func lookup(netip.Addr) (path, error) {
+	return path{}, fmt.Errorf("asking the kernel for routes: %w", errors.ErrUnsupported)
+}

@@ -1,0 +1,122 @@
+// Package felix asks Felix, Calico's agent on the node, for its health.
+package felix
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Component is one row of the table Felix answers with since v3.23. A cell that
+// Felix leaves open is "-".
+type Component struct {
+	Name    string `json:"name"`    // FelixStartup, CalculationGraph, InternalDataplaneMainLoop, ...
+	Timeout string `json:"timeout"` // how old a report may be: "1m30s"
+	Live    string `json:"live"`    // "reporting live", "reporting non-live", "timed out"
+	Ready   string `json:"ready"`   // "reporting ready", "reporting non-ready", "timed out"
+	Detail  string `json:"detail,omitempty"`
+}
+
+// Answer is what a health endpoint answered.
+type Answer struct {
+	Code       int
+	Body       string // at most 16 KiB
+	Components []Component
+}
+
+// Good is what Felix means by its code: 200 with a table since v3.23, 204
+// without a body before.
+func (a *Answer) Good() bool { return a.Code == http.StatusOK || a.Code == http.StatusNoContent }
+
+// FromFelix tells an answer of Felix from one of somebody else on the port.
+func (a *Answer) FromFelix() bool {
+	switch a.Code {
+	case http.StatusOK, http.StatusServiceUnavailable:
+		return len(a.Components) > 0 || strings.TrimSpace(a.Body) == ""
+	case http.StatusNoContent:
+		return true
+	}
+	return false
+}
+
+// maxBody bounds what is read of an answer.
+const maxBody = 16 << 10
+
+// Get asks for path ("/liveness", "/readiness") at addr, and nowhere else:
+// proxies and redirects are not followed.
+func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr.String()+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s%s: %w", addr, path, err)
+	}
+	var d net.Dialer
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: d.DialContext}
+	client := http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s%s: %w", addr, path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the code has arrived: a cut body is no reason to lose it
+		return nil, fmt.Errorf("reading the answer of %s%s: %w", addr, path, err)
+	}
+	return &Answer{Code: resp.StatusCode, Body: string(body), Components: ParseTable(body)}, nil
+}
+
+// ParseTable reads the table of components. Columns are told by their headings,
+// so borders, widths and capitals may change; without a table there are none.
+func ParseTable(body []byte) []Component {
+	var heads []string
+	var out []Component
+	for raw := range bytes.Lines(body) {
+		cells := cellsOf(string(raw))
+		switch {
+		case len(cells) < 4:
+		case heads == nil:
+			if strings.EqualFold(cells[0], "component") {
+				heads = cells
+			}
+		case len(cells) == len(heads) && cells[0] != "":
+			var c Component
+			for i, head := range heads {
+				switch strings.ToUpper(head) {
+				case "COMPONENT":
+					c.Name = cells[i]
+				case "TIMEOUT":
+					c.Timeout = cells[i]
+				case "LIVENESS":
+					c.Live = cells[i]
+				case "READINESS":
+					c.Ready = cells[i]
+				case "DETAIL":
+					c.Detail = cells[i]
+				}
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// cellsOf splits a row at its bars, plain or drawn.
+func cellsOf(line string) []string {
+	line = strings.TrimSpace(strings.ReplaceAll(line, "│", "|"))
+	if !strings.HasPrefix(line, "|") {
+		return nil
+	}
+	cells := strings.Split(strings.TrimSuffix(line[1:], "|"), "|")
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	return cells
+}

@@ -1,0 +1,272 @@
+// Package icmp pings many addresses at once: one socket for each family, several
+// packets for each address, replies told apart by number.
+package icmp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// How a ping is done. Ten targets take half a second and a wait.
+const (
+	Packets = 5
+	Every   = 100 * time.Millisecond
+	Wait    = time.Second // for the answer to the last packet
+)
+
+// Stats is what came back from one address.
+type Stats struct {
+	Addr          netip.Addr
+	Sent          int
+	Received      int
+	Min, Avg, Max time.Duration // of the replies, zero without one
+	// Refusal is why a packet could not leave this node, in probe.Reason's words:
+	// "net-unreachable", "host-unreachable", "denied" by its own firewall; "" when
+	// all could.
+	Refusal string
+	// Bounced is what a router or the peer answered instead: "destination
+	// unreachable from 10.0.0.1, code 13"; "" when nobody did.
+	Bounced string
+
+	sum time.Duration
+}
+
+// ErrNoSocket says that this process may not open an ICMP socket.
+var ErrNoSocket = errors.New("no right to open an ICMP socket")
+
+// Ping sends Packets echo requests to each address, all of one family, and
+// collects the replies until Wait after the last one or the end of ctx. The
+// error says that nothing could be asked at all.
+func Ping(ctx context.Context, addrs []netip.Addr) ([]Stats, error) {
+	if len(addrs) == 0 {
+		return nil, nil
+	}
+	p, err := listen(addrs[0].Is4() || addrs[0].Is4In6())
+	if err != nil {
+		return nil, err
+	}
+	p.stats = make([]Stats, len(addrs))
+	for i, a := range addrs {
+		p.stats[i].Addr = a
+	}
+	p.sentAt = make([]time.Time, len(addrs)*Packets)
+	p.seen = make([]bool, len(p.sentAt))
+	var reader sync.WaitGroup
+	reader.Go(p.receive)
+	p.send(ctx)
+	p.linger(ctx)
+	p.conn.Close() // ends the reader
+	reader.Wait()
+	for i := range p.stats {
+		if s := &p.stats[i]; s.Received > 0 {
+			s.Avg = s.sum / time.Duration(s.Received)
+		}
+	}
+	return p.stats, nil
+}
+
+type pinger struct {
+	conn  *icmp.PacketConn
+	v4    bool
+	raw   bool // a raw socket; otherwise a datagram one, whose ID the kernel sets
+	id    uint16
+	nonce uint64 // in every payload: an echo without it is not ours
+
+	mu       sync.Mutex
+	stats    []Stats
+	sentAt   []time.Time // by sequence number: target*Packets + packet
+	seen     []bool
+	answered int
+}
+
+// listen opens a raw socket, or a datagram one where only that is allowed.
+func listen(v4 bool) (*pinger, error) {
+	p := &pinger{v4: v4, raw: true, id: uint16(rand.Uint32()), nonce: rand.Uint64()}
+	networks, any := [2]string{"ip6:ipv6-icmp", "udp6"}, "::"
+	if v4 {
+		networks, any = [2]string{"ip4:icmp", "udp4"}, "0.0.0.0"
+	}
+	var err error
+	if p.conn, err = icmp.ListenPacket(networks[0], any); err == nil {
+		return p, nil
+	}
+	p.raw = false
+	var second error
+	if p.conn, second = icmp.ListenPacket(networks[1], any); second == nil {
+		return p, nil
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("%w: raw: %w; datagram: %w", ErrNoSocket, err, second)
+	}
+	return nil, fmt.Errorf("opening an ICMP socket: %w", err)
+}
+
+func (p *pinger) send(ctx context.Context) {
+	tick := time.NewTicker(Every)
+	defer tick.Stop()
+	for round := range Packets {
+		for i := range p.stats {
+			p.sendOne(i, i*Packets+round)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *pinger) sendOne(target, seq int) {
+	payload := binary.BigEndian.AppendUint64(make([]byte, 0, 56), p.nonce)
+	msg := icmp.Message{Type: ipv6.ICMPTypeEchoRequest, Body: &icmp.Echo{ID: int(p.id), Seq: seq, Data: payload[:cap(payload)]}}
+	if p.v4 {
+		msg.Type = ipv4.ICMPTypeEcho
+	}
+	packet, err := msg.Marshal(nil)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.stats[target]
+	if err == nil {
+		p.sentAt[seq] = time.Now()
+		_, err = p.conn.WriteTo(packet, p.to(s.Addr))
+	}
+	if err != nil {
+		s.Refusal = refusal(err)
+		return
+	}
+	s.Sent++
+}
+
+// refusal is the reason a packet could not leave. A local firewall that drops
+// it is reported by the kernel as EPERM.
+func refusal(err error) string {
+	if errors.Is(err, syscall.EPERM) {
+		return "denied"
+	}
+	return probe.Reason(err)
+}
+
+func (p *pinger) to(a netip.Addr) net.Addr {
+	if p.raw {
+		return &net.IPAddr{IP: a.AsSlice(), Zone: a.Zone()}
+	}
+	return &net.UDPAddr{IP: a.AsSlice(), Zone: a.Zone()}
+}
+
+// linger waits for the answers that are still on their way.
+func (p *pinger) linger(ctx context.Context) {
+	deadline := time.NewTimer(Wait)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		p.mu.Lock()
+		sent := 0
+		for _, s := range p.stats {
+			sent += s.Sent
+		}
+		done := p.answered >= sent
+		p.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// receive takes packets until the socket is closed.
+func (p *pinger) receive() {
+	buf := make([]byte, 1500)
+	for {
+		n, from, err := p.conn.ReadFrom(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error of one packet, reported by the kernel
+		}
+		p.take(buf[:n], from, time.Now())
+	}
+}
+
+func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
+	proto := ipv6.ICMPTypeEchoReply.Protocol()
+	if p.v4 {
+		proto = ipv4.ICMPTypeEchoReply.Protocol()
+	}
+	msg, err := icmp.ParseMessage(proto, packet)
+	if err != nil {
+		return
+	}
+	switch body := msg.Body.(type) {
+	case *icmp.Echo:
+		reply := msg.Type == ipv4.ICMPTypeEchoReply || msg.Type == ipv6.ICMPTypeEchoReply
+		if reply && len(body.Data) >= 8 && binary.BigEndian.Uint64(body.Data) == p.nonce {
+			p.echo(body.Seq, at)
+		}
+	case *icmp.DstUnreach:
+		p.bounced(body.Data, msg.Code, from)
+	}
+}
+
+func (p *pinger) echo(seq int, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if seq >= len(p.seen) || p.seen[seq] || p.sentAt[seq].IsZero() {
+		return
+	}
+	p.seen[seq] = true
+	p.answered++
+	s, rtt := &p.stats[seq/Packets], at.Sub(p.sentAt[seq])
+	s.Received++
+	s.sum += rtt
+	s.Max = max(s.Max, rtt)
+	if s.Min == 0 || rtt < s.Min {
+		s.Min = rtt
+	}
+}
+
+// bounced reads which of our packets an error message quotes: an IP header, then
+// at least the eight bytes of the echo request's own.
+func (p *pinger) bounced(quote []byte, code int, from net.Addr) {
+	header := ipv6.HeaderLen
+	if p.v4 {
+		if len(quote) == 0 {
+			return
+		}
+		header = int(quote[0]&0x0f) * 4
+	}
+	if len(quote) < header+8 {
+		return
+	}
+	id, seq := binary.BigEndian.Uint16(quote[header+4:]), int(binary.BigEndian.Uint16(quote[header+6:]))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if id != p.id || seq >= len(p.seen) || p.seen[seq] {
+		return
+	}
+	p.seen[seq] = true
+	p.answered++
+	p.stats[seq/Packets].Bounced = fmt.Sprintf("destination unreachable from %s, code %d", from, code)
+}
