@@ -94,7 +94,8 @@ func startControlPlane(l layout, f *family) error {
 		"--leader-elect=false", "--use-service-account-credentials", "--service-account-private-key-file="+pki("service-accounts.key"),
 		"--root-ca-file="+pki("ca.crt"), "--allocate-node-cidrs", "--cluster-cidr="+pods4+","+pods6,
 		"--node-cidr-mask-size-ipv4=24", "--node-cidr-mask-size-ipv6=64", "--service-cluster-ip-range="+services4+","+services6,
-		"--bind-address=127.0.0.1", "--authentication-skip-lookup")
+		"--bind-address=127.0.0.1", "--authentication-skip-lookup",
+		"--kube-api-qps=200", "--kube-api-burst=400") // its start alone makes a hundred calls
 	f.keep("kube-scheduler", bin+"/kube-scheduler", "--kubeconfig="+pki("scheduler.kubeconfig"), "--leader-elect=false",
 		"--bind-address=127.0.0.1", "--authentication-skip-lookup")
 	return nil
