@@ -47,7 +47,11 @@ const (
 )
 
 func nodeLease(s *Snapshot, report func(probe.Result)) {
+	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {
+	case apierrors.IsNotFound(s.LeaseErr) && registered < leaseOver:
+		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", span(registered)))
+		return
 	case apierrors.IsNotFound(s.LeaseErr):
 		report(probe.Found(probe.Fail, "the node has no lease: its kubelet never renewed one, or the lease was deleted"))
 		return

@@ -25,7 +25,7 @@ What usually breaks it: a container runtime that does not answer, swap that came
 		{
 			ID: "node-lease", Asks: "when did the kubelet last renew its lease?", Run: bind(nodeLease),
 			Doc: `A living kubelet renews the node's Lease every 10 s. The lease goes stale long before the Ready condition changes, so this is the earliest sign of a dead kubelet that the API has.
-ok: renewed within 20 s. warn: 20 to 40 s. fail: more than 40 s, the lease has run out.
+ok: renewed within 20 s. warn: 20 to 40 s. fail: more than 40 s, the lease has run out; or there is none. info: there is none yet, on a node that registered less than 40 s ago.
 Ages are taken by the API server's clock, not by the clock of the machine that asks.`,
 		},
 		{

@@ -114,6 +114,9 @@ func TestNodeLease(t *testing.T) {
 		s.Lease, s.LeaseErr = c.lease, c.err
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, "node-lease"), c.status, c.saw) })
 	}
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.LeaseErr, s.Node.CreationTimestamp = gone, ago(5*time.Second)
+	wantFirst(t, ask(t, s, "node-lease"), probe.Info, "registered 5s ago")
 }
 
 func TestNodeTaints(t *testing.T) {

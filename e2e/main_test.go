@@ -213,12 +213,13 @@ func eventually(t testing.TB, limit time.Duration, ok func() string) {
 	}
 }
 
-// calicoReady waits until calico-node on the node is ready.
+// calicoReady waits until calico-node on the node is ready; clean-ups use it, so
+// it does not end with the test's own context.
 func calicoReady(t testing.TB, node string) {
 	t.Helper()
 	k := kube(t)
 	eventually(t, 90*time.Second, func() string {
-		pods, err := k.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{
+		pods, err := k.CoreV1().Pods("kube-system").List(context.Background(), metav1.ListOptions{
 			LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node,
 		})
 		if err != nil {

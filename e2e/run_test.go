@@ -46,11 +46,12 @@ func wantAllGood(t *testing.T, d document) {
 		}
 	}
 	for _, c := range []string{"bgp-session", "pod-ping", "node-ping", "route-can-reach", "bird-socket"} {
-		families := map[bool]int{}
+		families := map[float64]bool{}
 		for _, r := range d.of(c) {
-			families[strings.Contains(r.Target, ":") || strings.Contains(r.Target, "6")]++
+			f, _ := r.Facts.Num(checks.FactFamily)
+			families[f] = true
 		}
-		if len(families) != 2 {
+		if !families[4] || !families[6] {
 			t.Errorf("%s: one family only: %v", c, d.of(c))
 		}
 	}

@@ -81,13 +81,19 @@ func (s *Session) Close() error {
 		_ = s.Send(probe.Request{Type: probe.RequestEnd})
 		s.feed.Close()
 		s.closeErr = s.remove()
-		s.cancel()
+		late := time.AfterFunc(farewell, s.cancel)
 		for range s.events { // let the readers go
 		}
+		s.cancel()
 		s.ended.Wait()
+		late.Stop()
 	})
 	return s.closeErr
 }
+
+// farewell is how long a probe that was told to end may take before the line to
+// it is cut.
+const farewell = time.Second
 
 // talk starts the goroutines of a session: transport carries stdin and stdout
 // until it breaks, and reread opens the output once more from its beginning.

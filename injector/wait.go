@@ -183,13 +183,13 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 
 func waitingOn(c corev1.ContainerStatus, last string) standing {
 	w := c.State.Waiting
-	text := strings.TrimSpace(w.Reason+" "+strings.Join(strings.Fields(w.Message), " ")) + last
+	text := strings.TrimSpace(w.Reason + " " + strings.Join(strings.Fields(w.Message), " "))
 	switch w.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrInvalidImageName", "ImageInspectError", "RegistryUnavailable":
 		return standing{text: text, refusal: refuse(ReasonImage,
 			"image %s cannot be had on this node: %s; name another with --image, or import it on the node", c.Image, text)}
 	case "CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError":
-		return standing{text: text, refusal: refuse(ReasonRuntime, "the container runtime refuses the probe: %s", text)}
+		return standing{text: text, refusal: refuse(ReasonRuntime, "the container runtime refuses the probe: %s", text+last)}
 	}
-	return standing{text: text}
+	return standing{text: text + last}
 }

@@ -47,13 +47,15 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 		return err
 	}
 	var failed []probe.Event
-	for _, step := range ladder {
+	for i, step := range ladder {
 		began := time.Now()
 		opts := o.placement(step.name, snap)
 		o.progress("%s: putting a probe on %s", step.name, o.node)
 		session, err := step.open(ctx, opts)
 		if err != nil {
-			o.note("%s: %v", step.name, err)
+			if i+1 < len(ladder) { // the last one's failure is shown as a result right away
+				o.progress("%s: %v", step.name, err)
+			}
 			failed = append(failed, unplaced(step.name, err))
 			if ctx.Err() != nil {
 				break

@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -27,6 +29,7 @@ type app struct {
 
 // Run is the whole program: arguments in, exit code out.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	klog.SetLogger(logr.Discard()) // client-go's own chatter; what matters of it comes back as errors
 	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut)
 	defer stop()
 	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
