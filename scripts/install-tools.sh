@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what the sandbox needs on Debian 12. Run as root; quiet when there is
 # nothing to do. BIRD is only unpacked: installed, it would start on this machine.
+# BIRD 2 needs libssh-gcrypt-4.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${CALICO_PROBE_CACHE:-$PWD/.cache}
-packages=(runc containernetworking-plugins iptables nftables iproute2 util-linux ca-certificates)
+packages=(runc libssh-gcrypt-4 containernetworking-plugins iptables nftables iproute2 util-linux ca-certificates)
 
 missing=()
 for p in "${packages[@]}"; do

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -236,7 +237,7 @@ func session(proto bird.Protocol, status bird.Status) probe.Result {
 		if proto.BGP == "Passive" {
 			r.Saw += ": this side waits, the other end has to dial"
 		}
-		if e := proto.LastError; e != "" {
+		if e := proto.LastError; e != "" && !strings.Contains(proto.Info, e) {
 			r.Saw += fmt.Sprintf(", last error %q", e)
 		}
 		if !calicoName.MatchString(proto.Name) {

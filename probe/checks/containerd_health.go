@@ -71,7 +71,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(unanswering(err, "the socket").On(socket).With(FactSocket, socket))
 		return
 	}
-	client, err := containerd.New(full, containerd.WithDefaultNamespace(kubernetesNamespace), containerd.WithTimeout(callWait))
+	client, err := containerd.New(full, containerd.WithDefaultNamespace(kubernetesNamespace), containerd.WithTimeout(2*callWait)) // the calls' own deadlines come first
 	if err != nil {
 		p.Report(unanswering(err, "the connection").On(socket).With(FactSocket, socket))
 		return

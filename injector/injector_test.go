@@ -1,0 +1,204 @@
+package injector
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+var options = Options{
+	Node: "worker-3.example.com", Namespace: "kube-system", Image: "probe:1", Run: "7f3a09c1", Who: "me@here", Reason: "ticket 7",
+	Checks: []string{"felix-live", "node-swap"}, Start: time.Second, Whole: 2 * time.Minute,
+}
+
+// TestPod holds what whoever approves a privileged tool has to be able to rely on.
+func TestPod(t *testing.T) {
+	p := podFor(options, nil)
+	c := p.Spec.Containers[0]
+	if p.Spec.NodeName != options.Node || !p.Spec.HostNetwork || !p.Spec.HostPID || *p.Spec.AutomountServiceAccountToken {
+		t.Errorf("%+v", p.Spec)
+	}
+	if *p.Spec.ActiveDeadlineSeconds != 130 || p.Spec.RestartPolicy != corev1.RestartPolicyNever || !c.StdinOnce {
+		t.Errorf("it does not end by itself: %+v", p.Spec)
+	}
+	s := c.SecurityContext
+	if s.Privileged != nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || !slices.Equal(s.Capabilities.Add, []corev1.Capability{"NET_RAW"}) || *s.AllowPrivilegeEscalation {
+		t.Errorf("more than the least: %+v", s)
+	}
+	if len(c.VolumeMounts) != 1 || !c.VolumeMounts[0].ReadOnly || !*s.ReadOnlyRootFilesystem {
+		t.Errorf("the node can be written to: %+v", c.VolumeMounts)
+	}
+	if p.Labels[labelRun] != "7f3a09c1" || p.Annotations[annotationWho] != "me@here" || p.Annotations[annotationReason] != "ticket 7" || p.Annotations[annotationChecks] != "felix-live,node-swap" {
+		t.Errorf("%v %v", p.Labels, p.Annotations)
+	}
+	if at, err := time.Parse(time.RFC3339, p.Annotations[annotationExpires]); err != nil || time.Until(at) > 131*time.Second {
+		t.Errorf("expires %v %v", at, err)
+	}
+	if p.Spec.PriorityClassName == "" {
+		t.Error("a full node takes no probe without priority")
+	}
+	o := options
+	o.Namespace, o.Privileged, o.PullSecret = "tools", true, "registry"
+	p = podFor(o, &metav1.OwnerReference{Name: "job"})
+	if p.Spec.PriorityClassName != "" {
+		t.Error("that priority is refused outside kube-system by default")
+	}
+	if !*p.Spec.Containers[0].SecurityContext.Privileged || p.Spec.ImagePullSecrets[0].Name != "registry" || p.OwnerReferences[0].Name != "job" {
+		t.Errorf("%+v", p)
+	}
+	if j := janitorFor(options); *j.Spec.Parallelism != 0 || *j.Spec.TTLSecondsAfterFinished != 0 || *j.Spec.ActiveDeadlineSeconds != 40 || j.Labels[labelRun] != "7f3a09c1" {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, node := range []string{"a", "worker-3.example.com", strings.Repeat("long.", 50) + "x", "NODE-Upper"} {
+		name := nameFor(node, "7f3a09c1")
+		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+			t.Errorf("%s: %v", name, errs)
+		}
+		if !strings.HasSuffix(name, "-7f3a09c1") {
+			t.Errorf("%s does not end with its run", name)
+		}
+	}
+}
+
+func volume(name, path string, kind corev1.HostPathType) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}}
+}
+
+func TestEphemeral(t *testing.T) {
+	o := options
+	o.Calico = &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+		volume("lib-modules", "/lib/modules", ""), volume("run", "/var/run/calico", corev1.HostPathDirectoryOrCreate),
+		volume("xtables-lock", "/run/xtables.lock", corev1.HostPathFileOrCreate), volume("cni", "/etc/cni/net.d", ""),
+		{Name: "token"},
+	}}}
+	c := ephemeralFor(o)
+	args := strings.Join(c.Args, " ")
+	if !strings.Contains(args, "--root /host ") || !strings.Contains(args, "--only /run/calico,/etc/cni/net.d ") || !strings.HasSuffix(args, "--proc /proc") {
+		t.Errorf("before v3.31: %s", args)
+	}
+	if len(c.VolumeMounts) != 2 || c.VolumeMounts[0].MountPath != "/host/run/calico" || !c.VolumeMounts[0].ReadOnly {
+		t.Errorf("%+v", c.VolumeMounts)
+	}
+	o.Calico.Spec.Volumes = append(o.Calico.Spec.Volumes, volume("nodeproc", "/proc", ""))
+	c = ephemeralFor(o)
+	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--root /nodeproc/1/root ") || strings.Contains(args, "--only") {
+		t.Errorf("from v3.31: %s", args)
+	}
+	if !*c.SecurityContext.Privileged || !c.Stdin || !c.StdinOnce || c.Name != "calico-probe-7f3a09c1" || c.TargetContainerName != "" {
+		t.Errorf("%+v", c)
+	}
+	o.Calico = nil
+	var pe *PlacementError
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico {
+		t.Errorf("nothing to join: %v", err)
+	}
+}
+
+// TestRefusals sorts answers as API servers give them.
+func TestRefusals(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	forbidden := func(text string) error { return apierrors.NewForbidden(pods, "p", errors.New(text)) }
+	for text, c := range map[string]struct {
+		err  error
+		want Reason
+	}{
+		"rbac":      {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "kube-system"`), ReasonRBAC},
+		"psa":       {forbidden(`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`), ReasonAdmission},
+		"quota":     {forbidden("exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0"), ReasonQuota},
+		"range":     {forbidden("maximum memory usage per Container is 64Mi, but limits.memory is 256Mi"), ReasonQuota},
+		"ending":    {forbidden("unable to create new content in namespace x because it is being terminated"), ReasonNamespace},
+		"namespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), ReasonNamespace},
+		"webhook":   {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": admission webhook "policy" denied the request`)), ReasonAdmission},
+		"down":      {errors.New("connection refused"), ReasonAPI},
+	} {
+		pe := refusedCreate("a pod", c.err)
+		if pe.Reason != c.want || !errors.Is(pe, c.err) || strings.Contains(pe.Text, "\n") {
+			t.Errorf("%s: %s, want %s: %v", text, pe.Reason, c.want, pe)
+		}
+	}
+}
+
+// statusOf is a pod with one container in a state.
+func statusOf(s corev1.ContainerState) *corev1.Pod {
+	return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "probe", Image: "probe:1", State: s}}}}
+}
+
+func waitingFor(reason, message string) *corev1.Pod {
+	return statusOf(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})
+}
+
+func TestStanding(t *testing.T) {
+	rejected := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Node didn't have enough resource"}}
+	sandbox := []corev1.Event{{Reason: "FailedCreatePodSandBox", Message: "context deadline\nexceeded"}}
+	for name, c := range map[string]struct {
+		pod     *corev1.Pod
+		events  []corev1.Event
+		running bool
+		refusal Reason
+		says    string
+	}{
+		"running":    {pod: statusOf(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), running: true},
+		"new":        {pod: &corev1.Pod{}, says: "not reported"},
+		"no sandbox": {pod: waitingFor("ContainerCreating", ""), events: sandbox, says: "FailedCreatePodSandBox: context deadline exceeded"},
+		"rejected":   {pod: rejected, refusal: ReasonKubelet, says: "OutOfcpu"},
+		"pull":       {pod: waitingFor("ErrImagePull", "not found"), refusal: ReasonImage, says: "--image"},
+		"back-off":   {pod: waitingFor("ImagePullBackOff", "Back-off"), refusal: ReasonImage, says: "probe:1"},
+		"runtime":    {pod: waitingFor("CreateContainerError", "context deadline exceeded"), refusal: ReasonRuntime, says: "refuses"},
+		"wrong image": {
+			pod:     statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "StartError", ExitCode: 128, Message: "exec: no such file"}}),
+			refusal: ReasonImage, says: "exit code 128",
+		},
+		"oom": {
+			pod:     statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}),
+			refusal: ReasonRuntime, says: "OOMKilled",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := standingOf(c.pod, "probe", c.events)
+			text := s.text
+			if s.refusal != nil {
+				text = s.refusal.Text
+			}
+			if s.running != c.running || (s.refusal != nil) != (c.refusal != "") || s.refusal != nil && s.refusal.Reason != c.refusal || !strings.Contains(text, c.says) {
+				t.Errorf("%+v %v", s, s.refusal)
+			}
+		})
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	meta := metaFor(options)
+	if l := leftover("pod", meta, false); !l.InUse || l.Node != options.Node || !strings.Contains(l.String(), "me@here") {
+		t.Errorf("%+v", l)
+	}
+	if l := leftover("pod", meta, true); l.InUse {
+		t.Error("an ended pod is in use")
+	}
+	meta.Annotations[annotationExpires] = time.Now().Add(-time.Minute).Format(time.RFC3339)
+	if l := leftover("pod", meta, false); l.InUse {
+		t.Error("an expired pod is in use")
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}}
+	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{
+		{Name: "calico-probe-1", State: running}, {Name: "debugger", State: running}, {Name: "calico-probe-2"},
+	}
+	if got := fmt.Sprint(runningIn(p)); got != "[container kube-system/calico-node-x/calico-probe-1]" {
+		t.Error(got)
+	}
+	if err := (&Client{}).Remove(t.Context(), runningIn(p)[0]); err == nil {
+		t.Error("an ephemeral container was removed")
+	}
+}

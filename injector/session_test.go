@@ -1,0 +1,184 @@
+package injector
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// suite has one check that answers n times.
+func suite(n int) []*probe.Check {
+	return []*probe.Check{{ID: "test-check", Run: func(_ context.Context, p *probe.Pass) {
+		for range n {
+			p.Report(probe.Found(probe.OK, "fine"))
+		}
+	}}}
+}
+
+var plan = probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Checks: []string{"test-check"}}}
+
+// drain reads a session to its end.
+func drain(t *testing.T, s *Session) ([]probe.EventType, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var got []probe.EventType
+	for {
+		ev, err := s.Next(ctx)
+		if err != nil {
+			return got, err
+		}
+		if ev.Seq != int64(len(got)) {
+			t.Errorf("event %d has number %d", len(got), ev.Seq)
+		}
+		if got = append(got, ev.Type); ev.Type == probe.EventEnd {
+			return got, nil
+		}
+	}
+}
+
+func TestLocal(t *testing.T) {
+	s, err := Local(&probe.Runner{Suite: suite(2), Host: &probe.Host{}})(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a session takes plan after plan
+		if err := s.Send(plan); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			ev, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Type == probe.EventEnd {
+				if ev.End.Results != 2 {
+					t.Errorf("%+v", ev.End)
+				}
+				break
+			}
+		}
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("after a good end: %v", err)
+	}
+}
+
+// transcript is what a probe writes that is given one plan.
+func transcript(t *testing.T, results int) []byte {
+	t.Helper()
+	request, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	r := &probe.Runner{Suite: suite(results), Host: &probe.Host{}}
+	if err := r.Serve(t.Context(), bytes.NewReader(append(request, '\n')), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// broken is a session whose line breaks after n bytes of the probe's answer and
+// whose log can be had after some tries.
+func broken(t *testing.T, whole []byte, n, tries int) *Session {
+	t.Helper()
+	s := &Session{remove: func() error { return nil }}
+	line := func(_ context.Context, in io.Reader, out io.Writer) error {
+		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
+			return err
+		}
+		if _, err := out.Write(whole[:n]); err != nil {
+			return err
+		}
+		return errors.New("connection reset by peer")
+	}
+	s.talk(t.Context(), line, func(context.Context) (io.ReadCloser, error) {
+		if tries--; tries > 0 {
+			return nil, errors.New("the API server is away")
+		}
+		return io.NopCloser(bytes.NewReader(whole)), nil
+	})
+	return s
+}
+
+// TestBrokenLine cuts the answer everywhere and wants it whole and without
+// repetition all the same.
+func TestBrokenLine(t *testing.T) {
+	whole := transcript(t, 5)
+	want := append(append([]probe.EventType{probe.EventStart}, slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
+	for n := 0; n < len(whole); n += 7 {
+		s := broken(t, whole, n, 1)
+		if err := s.Send(plan); err != nil {
+			t.Fatal(err)
+		}
+		got, err := drain(t, s)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("cut after %d bytes: %v, %v", n, got, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestBrokenLineAndLog(t *testing.T) {
+	whole := transcript(t, 5)
+	s := broken(t, whole, len(whole)/2, 2)
+	defer s.Close()
+	if err := s.Send(plan); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drain(t, s); err != nil {
+		t.Errorf("the log came at the second try: %v", err)
+	}
+}
+
+// TestLost wants an answer that never came whole to be an error, not an end.
+func TestLost(t *testing.T) {
+	whole := transcript(t, 5)
+	s := &Session{remove: func() error { return errors.New("still there") }}
+	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
+		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
+			return err
+		}
+		_, err := out.Write(append(bytes.Clone(whole[:len(whole)/2]), "\npanic: out of memory\n"...))
+		return err
+	}, nil)
+	if err := s.Send(plan); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drain(t, s); err == nil || !strings.Contains(err.Error(), "broke off") || !strings.Contains(err.Error(), "out of memory") {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Close(); err == nil || err.Error() != "still there" {
+		t.Errorf("what could not be removed is not said: %v", err)
+	}
+}
+
+func TestStopped(t *testing.T) {
+	s, err := Local(&probe.Runner{Host: &probe.Host{}})(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,170 @@
+package bird_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe/bird"
+	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
+)
+
+// recorded answers as BIRD did and gives its socket.
+func recorded(t *testing.T, name string) string {
+	socket := birdtest.Socket(t)
+	birdtest.Serve(t, socket, "testdata/"+name)
+	return socket
+}
+
+func TestRecordings(t *testing.T) {
+	for _, c := range []struct {
+		file, version, router string
+		restarting            bool
+		waiting               int
+		peers                 []string // name bgp-state neighbour source error
+	}{
+		{"bird-1.6.8-restarting.txt", "1.6.8", "10.0.0.1", true, 3, []string{
+			"Mesh_127_0_0_2 Established 127.0.0.2 127.0.0.1 ",
+			"Mesh_127_0_0_3 Active 127.0.0.3 invalid IP Socket: Connection refused",
+			"Node_127_0_0_4_port_179 Passive 127.0.0.4 invalid IP ",
+			"Global_192_0_2_1 Active 192.0.2.1 invalid IP Socket: Network is unreachable",
+		}},
+		{"bird-2.0.12.txt", "2.0.12", "10.0.0.2", false, 0, []string{
+			"Mesh_127_0_0_1 Established 127.0.0.1 127.0.0.2 ",
+			"Mesh_127_0_0_3 Active 127.0.0.3 invalid IP Socket: Connection refused",
+		}},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			conn, err := bird.Dial(t.Context(), recorded(t, c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			s, err := conn.Status()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Version != c.version || s.RouterID != c.router || s.Restarting != c.restarting || s.Waiting != c.waiting || s.Daemon != "Daemon is up and running" {
+				t.Errorf("%+v", s)
+			}
+			protocols, err := conn.Protocols()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, p := range protocols {
+				if p.Proto == "BGP" {
+					got = append(got, fmt.Sprintf("%s %s %s %s %s", p.Name, p.BGP, p.Neighbor, p.Source, p.LastError))
+				}
+			}
+			if !slices.Equal(got, c.peers) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.peers, "\n"))
+			}
+			if i := slices.IndexFunc(protocols, func(p bird.Protocol) bool { return p.Name == "static1" }); i < 0 || protocols[i].Imported != 1 {
+				t.Errorf("static1 imports one route: %+v", protocols)
+			}
+		})
+	}
+}
+
+func TestCommandIsRefused(t *testing.T) {
+	conn, err := bird.Dial(t.Context(), recorded(t, "bird-2.0.12.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Ask("show nonsense"); err == nil || !strings.Contains(err.Error(), "9001 syntax error") {
+		t.Error(err)
+	}
+}
+
+// TestNotBIRD wants other programs on the socket told apart from a BIRD that is
+// in trouble.
+func TestNotBIRD(t *testing.T) {
+	for name, c := range map[string]struct {
+		says string
+		want error
+	}{
+		"web server":  {"HTTP/1.1 400 Bad Request\r\n", bird.ErrNotBIRD},
+		"other codes": {"0013 Daemon is up\n", bird.ErrNotBIRD},
+		"endless":     {strings.Repeat("0001-"+strings.Repeat("x", 1<<16)+"\n", 300), bird.ErrNotBIRD},
+		"hangs up":    {"", io.EOF},
+		"cut":         {"0001 BIRD 1.6", io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			socket := birdtest.Socket(t)
+			l, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, c.says) // the other side may hang up first
+				conn.Close()
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if _, err := bird.Dial(ctx, socket); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+	if _, err := bird.Dial(t.Context(), "/nowhere/bird.ctl"); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestAge(t *testing.T) {
+	for since, want := range map[string]time.Duration{
+		"03:52:01":            time.Hour,
+		"03:52:01.500":        time.Hour - 500*time.Millisecond,
+		"23:52:01":            5 * time.Hour, // yesterday
+		"2026-11-20":          28*time.Hour + 52*time.Minute + time.Second,
+		"2026-11-20 04:52:01": 24 * time.Hour,
+		"yesterday":           -1,
+		"":                    -1,
+	} {
+		got, ok := bird.Age(since, "2026-11-21 04:52:01")
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %v %v, want %v", since, got, ok, want)
+		}
+	}
+	if _, ok := bird.Age("03:52:01", ""); ok {
+		t.Error("an age without a clock")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"bird-1.6.8-restarting.txt", "bird-2.0.12.txt"} {
+		text, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Add("1002-Mesh_ BGP a b c d e\n1006- Routes: x imported, -1 exported\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		var lines []bird.Line
+		for i, l := range strings.Split(text, "\n") {
+			lines = append(lines, bird.Line{Code: []int{1002, 1006, 1011, 24}[i%4], Text: l})
+		}
+		bird.ParseStatus(lines)
+		for _, p := range bird.ParseProtocols(lines) {
+			if p.Name == "" || p.Proto == "" {
+				t.Errorf("a protocol without a name: %+v", p)
+			}
+			bird.Age(p.Since, "2026-11-21 04:52:01")
+		}
+	})
+}

@@ -1,0 +1,83 @@
+// Package birdtest answers on a UNIX socket as a recorded BIRD did. The
+// recordings are made from real ones by the tests of package bird.
+package birdtest
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Serve listens on path and answers every conversation from the recording. A
+// command that was not recorded is a syntax error, as BIRD says it.
+func Serve(t testing.TB, path, recording string) {
+	t.Helper()
+	text, err := os.ReadFile(recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	greeting, answers := split(string(text))
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			go answer(c, greeting, answers)
+		}
+	}()
+}
+
+// Socket is a short path for a socket: a UNIX address has at most 107 bytes.
+func Socket(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bird")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "bird.ctl")
+}
+
+func answer(c net.Conn, greeting string, answers map[string]string) {
+	defer c.Close()
+	if _, err := c.Write([]byte(greeting)); err != nil {
+		return
+	}
+	for lines := bufio.NewScanner(c); lines.Scan(); {
+		reply, ok := answers[lines.Text()]
+		if !ok {
+			reply = "9001 syntax error, unexpected CF_SYM_UNDEFINED\n"
+		}
+		if _, err := c.Write([]byte(reply)); err != nil {
+			return
+		}
+	}
+}
+
+// split reads a recording: the greeting, then each command after "> " with the
+// lines of its reply.
+func split(text string) (greeting string, answers map[string]string) {
+	answers = map[string]string{}
+	command := ""
+	for line := range strings.Lines(text) {
+		if c, ok := strings.CutPrefix(line, "> "); ok {
+			command = strings.TrimSpace(c)
+			continue
+		}
+		if command == "" {
+			greeting += line
+		} else {
+			answers[command] += line
+		}
+	}
+	return greeting, answers
+}

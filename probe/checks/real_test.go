@@ -1,0 +1,180 @@
+//go:build e2e
+
+package checks
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// inNamespace runs the rest of a test in a child process in a network namespace of
+// its own, furnished by commands of iproute2 and nftables. It returns false in
+// the parent, which has nothing left to do. A process and not a thread: checks
+// use goroutines, which run anywhere.
+func inNamespace(t *testing.T, commands string) bool {
+	t.Helper()
+	if os.Getenv("IN_NAMESPACE_OF") != t.Name() {
+		child := exec.Command("/proc/self/exe", "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
+		child.Env = append(os.Environ(), "IN_NAMESPACE_OF="+t.Name())
+		child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		if out, err := child.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+			t.Errorf("in its namespace: %v\n%s", err, out)
+		}
+		return false
+	}
+	for line := range strings.Lines(commands) {
+		args := strings.Fields(line)
+		if len(args) == 0 {
+			continue
+		}
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+	}
+	return true
+}
+
+func at(kind, name, addr string) probe.Target {
+	return probe.Target{Kind: kind, Name: name, Node: name, Addr: netip.MustParseAddr(addr)}
+}
+
+// A node with one neighbour's subnet, and a route of each kind that forbids.
+const network = `
+ip link set lo up
+ip link add eth0 type veth peer name far
+ip addr add 10.9.0.1/24 dev eth0
+ip addr add fd09::1/64 dev eth0 nodad
+ip link set eth0 up
+ip link set far up
+ip route add 10.244.1.0/26 via 10.9.0.2 proto bird
+ip route add 10.244.2.0/26 via 10.9.0.2 proto 80
+ip route add blackhole 10.244.3.0/26
+ip route add unreachable 10.244.4.0/26
+ip route add prohibit 10.244.5.0/26
+ip -6 route add fd00:244::/64 via fd09::2 proto bird
+`
+
+func TestRealRoutes(t *testing.T) {
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	t.Run("each kind", func(t *testing.T) {
+		if !inNamespace(t, network) {
+			return
+		}
+		got := run(t, RouteCanReach, h,
+			at(probe.KindNode, "peer", "10.9.0.2"), at(probe.KindPod, "pod", "10.244.1.2"), at(probe.KindPod, "felix", "10.244.2.2"),
+			at(probe.KindPod, "hole", "10.244.3.2"), at(probe.KindPod, "unreachable", "10.244.4.2"), at(probe.KindPod, "prohibit", "10.244.5.2"),
+			at(probe.KindPeer, "docker", "172.18.0.1"), at(probe.KindPod, "pod6", "fd00:244::2"), at(probe.KindNode, "none6", "fd77::1"),
+			at(probe.KindSelf, "self", "10.9.0.1"))
+		want(t, got, "peer 10.9.0.2", probe.OK, "by eth0 from 10.9.0.1, route 10.9.0.0/24 made by kernel")
+		want(t, got, "pod 10.244.1.2", probe.OK, "by eth0 through 10.9.0.2 from 10.9.0.1, route 10.244.1.0/26 made by bird")
+		want(t, got, "felix 10.244.2.2", probe.OK, "made by felix")
+		want(t, got, "hole 10.244.3.2", probe.Fail, "blackhole")
+		want(t, got, "unreachable 10.244.4.2", probe.Fail, "unreachable")
+		want(t, got, "prohibit 10.244.5.2", probe.Fail, "prohibit")
+		want(t, got, "docker 172.18.0.1", probe.Fail, "no route")
+		want(t, got, "pod6 fd00:244::2", probe.OK, "through fd09::2", "made by bird")
+		want(t, got, "none6 fd77::1", probe.Fail, "no route")
+	})
+	t.Run("default route", func(t *testing.T) {
+		if !inNamespace(t, network+"ip route add default via 10.9.0.2\n") {
+			return
+		}
+		got := run(t, RouteCanReach, h,
+			at(probe.KindPod, "pod", "10.244.9.2"), at(probe.KindNode, "peer", "10.9.0.2"), at(probe.KindSelf, "self", "10.0.0.66"))
+		want(t, got, "pod 10.244.9.2", probe.Info, "only the default route")
+		want(t, got, "peer 10.9.0.2", probe.Info, "Calico registered 10.0.0.66")
+	})
+}
+
+// TestRealPings wants loss, a missing route, silence and the node's own firewall
+// told apart.
+func TestRealPings(t *testing.T) {
+	if !inNamespace(t, network+`
+nft add table inet t
+nft add chain inet t out { type filter hook output priority 0 ; }
+nft add rule inet t out ip daddr 127.0.0.9 drop
+nft add chain inet t in { type filter hook input priority 0 ; }
+nft add rule inet t in ip daddr 127.0.0.8 icmp type echo-request drop
+nft add rule inet t in ip daddr 127.0.0.7 icmp type echo-request numgen inc mod 2 == 0 drop
+nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icmp type admin-prohibited
+`) {
+		return
+	}
+	got := run(t, NodePing, &probe.Host{},
+		at(probe.KindNode, "good", "127.0.0.1"), at(probe.KindNode, "good6", "::1"), at(probe.KindNode, "firewall", "127.0.0.9"),
+		at(probe.KindNode, "silent", "127.0.0.8"), at(probe.KindNode, "lossy", "127.0.0.7"), at(probe.KindNode, "refusing", "127.0.0.6"),
+		at(probe.KindNode, "nowhere", "172.18.0.1"), at(probe.KindNode, "nowhere6", "fd77::1"))
+	want(t, got, "good 127.0.0.1", probe.OK, "5 of 5")
+	want(t, got, "good6 ::1", probe.OK, "5 of 5")
+	want(t, got, "firewall 127.0.0.9", probe.Fail, "own firewall")
+	want(t, got, "silent 127.0.0.8", probe.Fail, "none of 5")
+	want(t, got, "refusing 127.0.0.6", probe.Fail, "destination unreachable from", "code 13")
+	want(t, got, "nowhere 172.18.0.1", probe.Fail, "net-unreachable")
+	want(t, got, "nowhere6 fd77::1", probe.Fail, "net-unreachable")
+	r := want(t, got, "lossy 127.0.0.7", probe.Warn, "of 5 packets")
+	if n, _ := r.Facts.Num(FactReceived); n < 2 || n > 3 {
+		t.Errorf("every other packet was dropped: %v", r.Facts)
+	}
+}
+
+// TestRealContainerd asks a containerd of its own: alive, frozen, dead.
+func TestRealContainerd(t *testing.T) {
+	h := node(t, map[string]string{"config.toml": ""})
+	socket := filepath.Join(h.Root, "run/containerd/containerd.sock")
+	config := "version = 3\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + socket + "'\n"
+	if err := os.WriteFile(filepath.Join(h.Root, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("../../.cache/bin/containerd", "--config", filepath.Join(h.Root, "config.toml"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // the test may have done so
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("containerd said:\n%s", &log)
+		}
+	})
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		got := run(t, ContainerdHealth, h)
+		if len(got) == 4 && !strings.Contains(log.String(), "fatal") && got[0].Status != probe.Unknown {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("containerd did not start: %+v", got)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	got := run(t, ContainerdHealth, h)
+	want(t, got, "version", probe.OK, "containerd 2.")
+	want(t, got, "health", probe.OK, "SERVING")
+	want(t, got, "tasks", probe.OK, "0 tasks")
+	want(t, got, "cri-status", probe.Fail, "NetworkReady is false") // it has no CNI configuration
+
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	got = run(t, ContainerdHealth, h)
+	for _, part := range []string{"version", "health", "cri-status", "tasks"} {
+		want(t, got, part, probe.Fail, "no answer within")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	want(t, run(t, ContainerdHealth, h), "/run/containerd/containerd.sock", probe.Fail, "nobody listens")
+}

@@ -1,0 +1,67 @@
+package icmp
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// TestLoopback needs a raw socket, or a group that may open datagram ones
+// (net.ipv4.ping_group_range).
+func TestLoopback(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1", "::1"} {
+		t.Run(addr, func(t *testing.T) {
+			stats, err := Ping(t.Context(), []netip.Addr{netip.MustParseAddr(addr), netip.MustParseAddr(addr)})
+			if errors.Is(err, ErrNoSocket) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range stats {
+				if s.Sent != Packets || s.Received != Packets || s.Min <= 0 || s.Min > s.Avg || s.Avg > s.Max || s.Refusal != "" || s.Bounced != "" {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+	}
+}
+
+func TestNobody(t *testing.T) {
+	if stats, err := Ping(t.Context(), nil); err != nil || stats != nil {
+		t.Error(stats, err)
+	}
+}
+
+func TestStopped(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), Every/2)
+	defer cancel()
+	began := time.Now()
+	stats, err := Ping(ctx, []netip.Addr{netip.MustParseAddr("127.0.0.1")})
+	if errors.Is(err, ErrNoSocket) {
+		t.Skip(err)
+	}
+	if err != nil || stats[0].Sent != 1 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if took := time.Since(began); took > Wait {
+		t.Errorf("a stopped ping took %v", took)
+	}
+}
+
+// FuzzTake feeds packets that anybody on the network could send.
+func FuzzTake(f *testing.F) {
+	f.Add([]byte{3, 1, 0, 0, 0, 0, 0, 0, 0x45, 0, 0, 84}, true)
+	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, true)
+	f.Add([]byte{1, 4, 0, 0, 0, 0, 0, 0, 0x60}, false)
+	f.Fuzz(func(t *testing.T, packet []byte, v4 bool) {
+		p := &pinger{v4: v4, nonce: 1, stats: make([]Stats, 1), sentAt: make([]time.Time, Packets), seen: make([]bool, Packets)}
+		p.sentAt[0] = time.Now()
+		p.take(packet, nil, time.Now())
+		if p.stats[0].Received > 1 {
+			t.Errorf("one packet counted %d times", p.stats[0].Received)
+		}
+	})
+}
