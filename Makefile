@@ -14,7 +14,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 # the one somebody plays with.
 E2E_CLUSTER := e2e
 
-.PHONY: help build probe image sandbox tools unit test e2e demo bench lint fuzz clean
+.PHONY: help build probe image sandbox tools unit test e2e demo bench lint clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -46,14 +46,15 @@ test: build image sandbox ## every test: unit, then end to end on a real cluster
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
 
 bench: build image sandbox ## measure, as ratios within one run
-	@go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 5x -timeout 20m ./e2e
+	@go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e
+	@go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m .
 
 lint: ## vet on every system, and golangci-lint
 	gofmt -l . | (! grep .)
 	go vet -tags e2e ./...
 	GOOS=darwin go vet ./cmd/calico-probe
 	GOOS=windows go vet ./cmd/calico-probe
-	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0 run
+	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run
 
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down

@@ -16,33 +16,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/felix"
 )
 
-// FelixLive asks what calico-node's liveness probe asks. A container that fails
-// it is killed: in the field, by a start longer than the kill budget, by
-// "localhost" pointing to another machine, by a data plane that hangs.
-var FelixLive = &probe.Check{
-	ID: "felix-live", Asks: "does Felix answer its liveness port?", From: probe.FromNode,
-	Tags: []string{tagFelix}, Access: []string{"host network", "etc/hosts"},
-	Run: func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/liveness") },
-	Doc: `calico-node's liveness probe asks http://localhost:9099/liveness; when that fails for the whole kill budget, the container is killed and starts again.
-ok: Felix answers 200 with its table of components, or 204 as versions before v3.23 do.
-fail, refused: nothing listens there. Felix opens the port only after the node's start-up has finished, so a container that is killed before never opens it. If something listens on the same port of another address, that is said.
-fail, no answer: the port accepts and Felix does not answer within 3 s: starved of CPU, or frozen.
-fail, 503: a component has not reported in time or reports non-live; the table names it.
-fail, foreign address: "localhost" leads to an address that is not this machine's loopback, so the kubelet asks somebody else. Look at the node's /etc/hosts.
-warn: something answers there that is not Felix.`,
-}
-
-// FelixReady asks what the readiness probe asks; it differs from liveness while
-// the datastore cannot be reached.
-var FelixReady = &probe.Check{
-	ID: "felix-ready", Asks: "does Felix call itself ready?", From: probe.FromNode,
-	Tags: []string{tagFelix}, Access: []string{"host network", "etc/hosts"},
-	Run: func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/readiness") },
-	Doc: `Felix is ready when it has synchronised with the datastore and programmed the data plane once.
-ok: it says so. fail, 503: the table names the component that is not ready; FelixStartup alone means that the datastore or Typha has not been reached yet, while liveness stays good.
-The other answers mean what they mean for felix-live.`,
-}
-
 // Facts of the Felix checks.
 const (
 	FactAddress    probe.Fact = "address"    // where Felix was asked, "127.0.0.1:9099"

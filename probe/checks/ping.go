@@ -9,34 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// NodePing asks whether the other machines are there at all, apart from
-// anything Calico does.
-var NodePing = &probe.Check{
-	ID: "node-ping", Asks: "do the other nodes answer a ping?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW"},
-	Run: func(ctx context.Context, p *probe.Pass) {
-		ping(ctx, p, unique(p.Of(probe.KindNode, probe.KindPeer)), "no other node is known")
-	},
-	Doc: `Five packets to each address of up to eight other nodes: their InternalIPs, and the address Calico registered for them where that is another one.
-ok: all came back. warn: some did. fail: none did, and what came instead: no route on this node, a router's refusal, the node's own firewall.
-An address Calico registered that does not answer while the InternalIP does is the wrong NIC, picked by autodetection. Some clouds drop all ICMP: then every node fails here while pod-ping and bgp-session are good.
-unknown: no right to open an ICMP socket.`,
-}
-
-// PodPing is the test that matters to users: does the pod network carry packets
-// from this node to the others?
-var PodPing = &probe.Check{
-	ID: "pod-ping", Asks: "do workload pods on other nodes answer a ping from this node?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagBGP}, Access: []string{"host network", "NET_RAW"},
-	Run: func(ctx context.Context, p *probe.Pass) {
-		ping(ctx, p, unique(p.Of(probe.KindPod)), "no running workload pod on another node is known")
-	},
-	Doc: `Five packets to a running workload pod on each of up to eight other nodes, in every family the pod has: through the routes, tunnels and policy that pods use.
-ok: all came back. warn: some did. fail: none did. When node-ping is good and this is not, the pod network between the two nodes is broken: a route is missing, the tunnel is blocked, or the other node drops it.
-A NetworkPolicy that forbids ICMP to that very pod also makes it fail; other pods then answer.
-unknown: no right to open an ICMP socket.`,
-}
-
 // Facts of the ping checks.
 const (
 	FactSent     probe.Fact = "sent"       // packets

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestReadme holds the README to what the program is.
+func TestReadme(t *testing.T) {
+	b, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := string(b)
+	for _, c := range suite() {
+		if row := fmt.Sprintf("| `%s` | %s |\n", c.ID, c.Asks); !strings.Contains(readme, row) {
+			t.Errorf("the table of checks lacks: %s", row)
+		}
+	}
+	for _, way := range wayNames() {
+		if !strings.Contains(readme, "| `"+way+"` |") {
+			t.Errorf("the table of ways lacks %s", way)
+		}
+	}
+	if !strings.Contains(readme, probe.Image) {
+		t.Errorf("the image is %s", probe.Image)
+	}
+	a := &app{IOStreams: genericiooptions.IOStreams{}, flags: genericclioptions.NewConfigFlags(true)}
+	root := a.command()
+	kubectl := pflag.NewFlagSet("", pflag.ContinueOnError)
+	a.flags.AddFlags(kubectl)
+	for _, verb := range root.Commands() {
+		if !strings.Contains(readme, verb.Name()) {
+			t.Errorf("the verb %s is not mentioned", verb.Name())
+		}
+		if verb.Name() != "run" {
+			continue
+		}
+		verb.Flags().VisitAll(func(f *pflag.Flag) {
+			if kubectl.Lookup(f.Name) == nil && f.Name != "help" && !strings.Contains(readme, "--"+f.Name) && !strings.Contains(readme, "`-"+f.Shorthand+" ") {
+				t.Errorf("run --%s is not mentioned", f.Name)
+			}
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package checks
+
+import (
+	"context"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
+)
+
+// BirdSocket asks whether BIRD lives, by its control socket: a file left by a
+// dead BIRD refuses, a frozen one accepts and stays silent.
+var BirdSocket = &probe.Check{
+	ID: "bird-socket", Asks: "does BIRD answer on its control socket?", From: probe.FromNode,
+	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Run: birdSocket,
+	Doc: `BIRD carries the routes between nodes, one daemon for IPv4 (bird.ctl) and one for IPv6 (bird6.ctl).
+ok: it answers and says that it is up.
+fail, refused: the socket is there and nobody listens: BIRD died, often because another program holds port 179.
+fail, missing: BIRD never started on this node, usually because calico-node has not got past its start-up.
+fail, no answer: it accepts and does not speak: frozen, or starved of CPU.
+skip: Calico's networking backend here is not bird (VXLAN, policy only), or has no address of that family.
+unknown: there is no socket, and the plan does not say whether this node should run BIRD.`,
+}
+
+func birdSocket(ctx context.Context, p *probe.Pass) {
+	ctx, cancel := context.WithTimeout(ctx, birdWait)
+	defer cancel()
+	each(daemons(), func(d daemon) {
+		r := d.alive(ctx, p)
+		p.Report(r.With(FactFamily, d.family))
+	})
+}
+
+func (d daemon) alive(ctx context.Context, p *probe.Pass) probe.Result {
+	c, name, err := d.talk(ctx, p.Host)
+	if err != nil {
+		return d.dead(p, err).On(name)
+	}
+	defer c.Close()
+	s, err := c.Status()
+	if err != nil {
+		return d.dead(p, err).On(name)
+	}
+	r := probe.Found(probe.OK, "BIRD %s answers, router ID %s", s.Version, s.RouterID)
+	if s.Daemon != "Daemon is up and running" {
+		r = probe.Found(probe.Warn, "BIRD %s answers: %s", s.Version, s.Daemon)
+	}
+	if age, ok := bird.Age(s.LastReboot, s.ServerTime); ok {
+		r.Saw += ", up for " + age.Round(time.Second).String()
+		r = r.With(FactSince, int(age.Seconds()))
+	}
+	return r.On(name).With(FactVersion, s.Version).With(FactRouterID, s.RouterID)
+}

@@ -1,0 +1,31 @@
+package checks
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func TestBirdNotThere(t *testing.T) {
+	t.Parallel()
+	empty := node(t, map[string]string{"run/x": ""})
+	want(t, run(t, BirdSocket, empty, backend("vxlan"), self("10.0.0.1")), "/run/calico/bird.ctl", probe.Skip, "vxlan")
+	want(t, run(t, BirdSocket, empty, backend("bird"), self("10.0.0.1")), "/run/calico/bird.ctl", probe.Fail, "has not started")
+	want(t, run(t, BGPSession, empty, backend("bird"), self("10.0.0.1")), "/run/calico/bird.ctl", probe.Unknown, "peers not asked")
+	blind := node(t, nil)
+	blind.Only = []string{"/etc"}
+	want(t, run(t, BirdSocket, blind, backend("bird")), "/run/calico/bird.ctl", probe.Skip, "not visible")
+
+	dead := node(t, map[string]string{"run/calico/x": ""})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dead.Root, "run/calico/bird.ctl"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	silent := run(t, BirdSocket, dead, backend("bird"))
+	want(t, silent, "/run/calico/bird.ctl", probe.Fail, "does not speak within "+birdWait.String())
+	l.Close()
+	want(t, run(t, BirdSocket, dead, backend("bird")), "/run/calico/bird.ctl", probe.Fail, "nobody listens")
+}

@@ -1,0 +1,23 @@
+package checks
+
+import (
+	"context"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// FelixLive asks what calico-node's liveness probe asks. A container that fails
+// it is killed: in the field, by a start longer than the kill budget, by
+// "localhost" pointing to another machine, by a data plane that hangs.
+var FelixLive = &probe.Check{
+	ID: "felix-live", Asks: "does Felix answer its liveness port?", From: probe.FromNode,
+	Tags: []string{tagFelix}, Access: []string{"host network", "etc/hosts"},
+	Run: func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/liveness") },
+	Doc: `calico-node's liveness probe asks http://localhost:9099/liveness; when that fails for the whole kill budget, the container is killed and starts again.
+ok: Felix answers 200 with its table of components, or 204 as versions before v3.23 do.
+fail, refused: nothing listens there. Felix opens the port only after the node's start-up has finished, so a container that is killed before never opens it. If something listens on the same port of another address, that is said.
+fail, no answer: the port accepts and Felix does not answer within 3 s: starved of CPU, or frozen.
+fail, 503: a component has not reported in time or reports non-live; the table names it.
+fail, foreign address: "localhost" leads to an address that is not this machine's loopback, so the kubelet asks somebody else. Look at the node's /etc/hosts.
+warn: something answers there that is not Felix.`,
+}

@@ -1,0 +1,90 @@
+package checks
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+const hang = `+--------------+---------+-----------+-----------+--------+
+|  COMPONENT   | TIMEOUT | LIVENESS  | READINESS | DETAIL |
++--------------+---------+-----------+-----------+--------+
+| FelixStartup | -       | reporting live | reporting non-ready | |
+| InternalDataplaneMainLoop | 20s | timed out | - |        |
++--------------+---------+-----------+-----------+--------+`
+
+// felixAt is where a test's Felix answers.
+func felixAt(t *testing.T, f http.HandlerFunc) probe.Target {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	at := netip.MustParseAddrPort(s.Listener.Addr().String())
+	return probe.Target{Kind: probe.KindFelix, Host: "localhost", Port: int(at.Port())}
+}
+
+func says(code int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+func TestFelix(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"etc/hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"})
+	h.Proc = "/proc"
+	r := want(t, run(t, FelixLive, h, felixAt(t, says(503, hang))), "", probe.Fail, "503", "InternalDataplaneMainLoop timed out (limit 20s)")
+	if len(r.Lines) == 0 || r.Facts[FactBad] == nil || r.Facts[FactComponents] == nil {
+		t.Errorf("no evidence: %+v", r)
+	}
+	want(t, run(t, FelixReady, h, felixAt(t, says(503, hang))), "", probe.Fail, "FelixStartup reporting non-ready")
+	want(t, run(t, FelixLive, h, felixAt(t, says(503, ""))), "", probe.Fail, "without saying why")
+	want(t, run(t, FelixLive, h, felixAt(t, says(204, ""))), "", probe.OK, "204")
+	want(t, run(t, FelixLive, h, felixAt(t, says(200, "hello"))), "", probe.Warn, "something else listens")
+	want(t, run(t, FelixLive, h, felixAt(t, says(404, "no"))), "", probe.Warn, "something else listens")
+
+	nobody := felixAt(t, nil)
+	nobody.Host = "felix.invalid"
+	want(t, run(t, FelixLive, h, nobody), "", probe.Fail, "does not resolve")
+}
+
+func TestFelixRefusedAndSilent(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs 127.0.0.2 and /proc/net/tcp")
+	}
+	h := node(t, nil)
+	h.Proc = "/proc"
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := int(netip.MustParseAddrPort(l.Addr().String()).Port())
+	at := probe.Target{Kind: probe.KindFelix, Host: "localhost", Port: port}
+	want(t, run(t, FelixLive, h, at), "", probe.Fail, "127.0.0.1", "refused", "while something listens on 127.0.0.2:")
+	at.Host = "127.0.0.2" // accepts and stays silent
+	want(t, run(t, FelixLive, h, at), "", probe.Fail, "no answer", felixWait.String())
+	l.Close()
+	r := want(t, run(t, FelixLive, h, at), "", probe.Fail, "refused", "on no other address")
+	if r.Facts.Str(FactReason) != "refused" {
+		t.Errorf("%+v", r.Facts)
+	}
+}
+
+func TestFelixForeignLocalhost(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"etc/hosts": "# by hand\n192.0.2.7 localhost # oops\n"})
+	h.Proc = "/proc"
+	got := run(t, FelixLive, h, felixAt(t, says(204, "")))
+	r := want(t, got, "", probe.Fail, "localhost leads to 192.0.2.7")
+	if r.Facts.Str(FactReason) != "foreign-address" {
+		t.Errorf("%+v", r.Facts)
+	}
+	want(t, got, "", probe.OK, "204 from 127.0.0.1") // told apart from a Felix that is down
+}

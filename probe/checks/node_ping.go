@@ -1,0 +1,21 @@
+package checks
+
+import (
+	"context"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// NodePing asks whether the other machines are there at all, apart from
+// anything Calico does.
+var NodePing = &probe.Check{
+	ID: "node-ping", Asks: "do the other nodes answer a ping?", From: probe.FromNode,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW"},
+	Run: func(ctx context.Context, p *probe.Pass) {
+		ping(ctx, p, unique(p.Of(probe.KindNode, probe.KindPeer)), "no other node is known")
+	},
+	Doc: `Five packets to each address of up to eight other nodes: their InternalIPs, and the address Calico registered for them where that is another one.
+ok: all came back. warn: some did. fail: none did, and what came instead: no route on this node, a router's refusal, the node's own firewall.
+An address Calico registered that does not answer while the InternalIP does is the wrong NIC, picked by autodetection. Some clouds drop all ICMP: then every node fails here while pod-ping and bgp-session are good.
+unknown: no right to open an ICMP socket.`,
+}
