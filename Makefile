@@ -7,6 +7,7 @@ IMAGE_MAX := 10000000
 
 CACHE   := $(CURDIR)/.cache
 SANDBOX := $(CURDIR)/bin/sandbox
+LINTER  := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # One binary for client and one for each kind of node.
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 
@@ -54,7 +55,7 @@ lint: ## vet on every system, and golangci-lint
 	go vet -tags e2e ./...
 	GOOS=darwin go vet ./cmd/calico-probe
 	GOOS=windows go vet ./cmd/calico-probe
-	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run
+	$(foreach m,. images sandbox,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
 
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down

@@ -10,11 +10,11 @@ import (
 )
 
 func ipRegistered(s *Snapshot, report func(probe.Result)) {
-	any := false
+	found := false
 	for _, key := range []string{annotationIPv4, annotationIPv6} {
-		any = registeredFamily(s, key, report) || any
+		found = registeredFamily(s, key, report) || found
 	}
-	if !any {
+	if !found {
 		report(probe.Found(probe.Warn, "no node carries a projectcalico.org/IPv4Address or IPv6Address annotation: Calico registered no address here"))
 	}
 }

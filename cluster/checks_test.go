@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -92,7 +91,7 @@ func TestNodeReady(t *testing.T) {
 
 func TestNodeLease(t *testing.T) {
 	lease := func(age time.Duration) *coordinationv1.Lease {
-		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-age)))}}
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(now.Add(-age)))}}
 	}
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "a")
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "a", errors.New("no"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -203,9 +204,7 @@ func (c *Client) readFelix(ctx context.Context, node string) map[string]any {
 			}
 			found = true
 			spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
-			for k, v := range spec {
-				merged[k] = v
-			}
+			maps.Copy(merged, spec)
 		}
 		if found {
 			break

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // BenchmarkRun measures a run by way of a pod from its start to its end record,
@@ -38,7 +37,7 @@ func pausePod(b *testing.B) time.Duration {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pause-"},
 		Spec: corev1.PodSpec{
-			NodeName: "node-a", HostNetwork: true, TerminationGracePeriodSeconds: ptr.To[int64](0),
+			NodeName: "node-a", HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
 			Containers: []corev1.Container{{Name: "pause", Image: "registry.k8s.io/pause:3.10"}},
 		},
 	}
@@ -47,7 +46,7 @@ func pausePod(b *testing.B) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := pods.Watch(b.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name, TimeoutSeconds: ptr.To[int64](60)})
+	w, err := pods.Watch(b.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name, TimeoutSeconds: new(int64(60))})
 	if err != nil {
 		b.Fatal(err)
 	}

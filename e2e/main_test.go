@@ -72,8 +72,7 @@ func sandbox(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, file("bin/sandbox"), args...).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("sandbox %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
 	}
 	return string(out), err

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 // Ephemeral is the way into the calico-node pod that is on the node already: a
@@ -58,7 +57,7 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc),
 		Stdin: true, StdinOnce: true,
 		// Privileged, because only that may follow process 1 to the node's root.
-		SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true), RunAsUser: ptr.To[int64](0), ReadOnlyRootFilesystem: ptr.To(true)},
+		SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(true)},
 		VolumeMounts:    mounts,
 	}}
 }

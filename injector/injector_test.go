@@ -191,11 +191,11 @@ func TestLeftovers(t *testing.T) {
 		t.Error("an expired pod is in use")
 	}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}}
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}, Spec: corev1.PodSpec{NodeName: "n"}}
 	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{
 		{Name: "calico-probe-1", State: running}, {Name: "debugger", State: running}, {Name: "calico-probe-2"},
 	}
-	if got := fmt.Sprint(runningIn(p)); got != "[container kube-system/calico-node-x/calico-probe-1]" {
+	if got := fmt.Sprint(runningIn(p)); got != "[container kube-system/calico-node-x/calico-probe-1 on node n]" {
 		t.Error(got)
 	}
 	if err := (&Client{}).Remove(t.Context(), runningIn(p)[0]); err == nil {

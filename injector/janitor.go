@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 // The janitor is a Job that never runs anything and owns the probe's pod. It has
@@ -45,11 +44,11 @@ func janitorFor(o Options) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
-			Parallelism:             ptr.To[int32](0), // never a pod
-			Completions:             ptr.To[int32](1),
-			BackoffLimit:            ptr.To[int32](0),
-			ActiveDeadlineSeconds:   ptr.To(int64(janitorLife.Seconds())),
-			TTLSecondsAfterFinished: ptr.To[int32](0),
+			Parallelism:             new(int32(0)), // never a pod
+			Completions:             new(int32(1)),
+			BackoffLimit:            new(int32(0)),
+			ActiveDeadlineSeconds:   new(int64(janitorLife.Seconds())),
+			TTLSecondsAfterFinished: new(int32(0)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels},
 				Spec: corev1.PodSpec{
@@ -86,7 +85,7 @@ func (p *placed) stopJanitor(ctx context.Context) error {
 		return nil
 	}
 	p.stopRenewing()
-	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
+	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting job %s/%s: %w", p.namespace, p.job, err)
 	}

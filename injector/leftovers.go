@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // Leftover is something of ours that is on the cluster.
@@ -30,13 +29,14 @@ type Leftover struct {
 }
 
 func (l Leftover) String() string {
-	text := fmt.Sprintf("%s %s/%s", l.Kind, l.Namespace, l.Name)
-	for _, part := range [][2]string{{" on node ", l.Node}, {", created by ", l.Who}, {", reason: ", l.Reason}} {
-		if part[1] != "" {
-			text += part[0] + part[1]
-		}
+	parts := []string{fmt.Sprintf("%s %s/%s on node %s", l.Kind, l.Namespace, l.Name, l.Node)}
+	if l.Who != "" {
+		parts = append(parts, "created by "+l.Who)
 	}
-	return text
+	if l.Reason != "" {
+		parts = append(parts, "reason: "+l.Reason)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Leftovers lists what runs have left, in one namespace or in all (""). Running
@@ -108,11 +108,11 @@ func runningIn(p corev1.Pod) []Leftover {
 
 // Remove deletes one leftover; that it is gone already is no error.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
-	opts := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	opts := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	var err error
 	switch l.Kind {
 	case "pod":
-		opts.GracePeriodSeconds = ptr.To[int64](1)
+		opts.GracePeriodSeconds = new(int64(1))
 		err = c.kube.CoreV1().Pods(l.Namespace).Delete(ctx, l.Name, opts)
 	case "job":
 		err = c.kube.BatchV1().Jobs(l.Namespace).Delete(ctx, l.Name, opts)

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // Pod is the way of a pod of its own: bound to the node by name, in the node's
@@ -44,10 +43,10 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 
 			RestartPolicy:                 corev1.RestartPolicyNever,
-			ActiveDeadlineSeconds:         ptr.To(int64((o.Whole + margin).Seconds())),
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
-			AutomountServiceAccountToken:  ptr.To(false),
-			EnableServiceLinks:            ptr.To(false),
+			ActiveDeadlineSeconds:         new(int64((o.Whole + margin).Seconds())),
+			TerminationGracePeriodSeconds: new(int64(1)),
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
 
 			Containers: []corev1.Container{{
 				Name: containerName, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -59,7 +58,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 				},
 				VolumeMounts: []corev1.VolumeMount{{
-					Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: ptr.To(corev1.RecursiveReadOnlyIfPossible),
+					Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible),
 				}},
 			}},
 			// The whole root rather than single paths: a path that is missing on the
@@ -83,13 +82,13 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 // securityFor is the least the checks need, or everything.
 func securityFor(privileged bool) *corev1.SecurityContext {
 	if privileged {
-		return &corev1.SecurityContext{Privileged: ptr.To(true), RunAsUser: ptr.To[int64](0), ReadOnlyRootFilesystem: ptr.To(true)}
+		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(true)}
 	}
 	return &corev1.SecurityContext{
-		RunAsUser:                ptr.To[int64](0), // containerd's and BIRD's sockets belong to root
-		RunAsGroup:               ptr.To[int64](0),
-		ReadOnlyRootFilesystem:   ptr.To(true),
-		AllowPrivilegeEscalation: ptr.To(false),
+		RunAsUser:                new(int64(0)), // containerd's and BIRD's sockets belong to root
+		RunAsGroup:               new(int64(0)),
+		ReadOnlyRootFilesystem:   new(true),
+		AllowPrivilegeEscalation: new(false),
 		Capabilities: &corev1.Capabilities{
 			Drop: []corev1.Capability{"ALL"},
 			Add:  []corev1.Capability{"NET_RAW"}, // ICMP

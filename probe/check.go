@@ -144,7 +144,7 @@ func nearest(suite []*Check, typed string) string {
 	best, shared := "", 2
 	for _, c := range suite {
 		n := 0
-		for _, part := range strings.Split(typed, "-") {
+		for part := range strings.SplitSeq(typed, "-") {
 			if len(part) > 2 && strings.Contains(c.ID, part) {
 				n += len(part)
 			}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -82,9 +83,7 @@ func (r Result) On(target string) Result { r.Target = target; return r }
 // With adds a fact and returns the result.
 func (r Result) With(key Fact, value any) Result {
 	f := make(Facts, len(r.Facts)+1)
-	for k, v := range r.Facts {
-		f[k] = v
-	}
+	maps.Copy(f, r.Facts)
 	f[key] = value
 	r.Facts = f
 	return r

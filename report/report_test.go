@@ -139,7 +139,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		tally := NewTally()
 		tally.Add(start)
-		for _, s := range strings.Fields(c.statuses) {
+		for s := range strings.FieldsSeq(c.statuses) {
 			tally.Add(probe.Event{Type: probe.EventResult, Result: &probe.Result{Status: probe.Status(s)}})
 		}
 		if !c.lost {

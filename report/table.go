@@ -28,12 +28,11 @@ const (
 func (t *table) Event(ev probe.Event) error {
 	var b strings.Builder
 	switch ev.Type {
-	case probe.EventStart:
+	case probe.EventResult:
 		if !t.head {
 			t.head = true
 			fmt.Fprintf(&b, "%-*s %-*s %-*s %s\n", widthStatus, "STATUS", widthCheck, "CHECK", widthTarget, "TARGET", "SAW")
 		}
-	case probe.EventResult:
 		t.ways = appendWay(t.ways, ev.Way)
 		t.row(&b, *ev.Result)
 	case probe.EventVerdict:

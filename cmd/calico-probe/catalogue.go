@@ -83,7 +83,7 @@ func (a *app) explain() *cobra.Command {
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return checkIDs(suite()), cobra.ShellCompDirectiveNoFileComp
 		},
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return badUsage("explain takes one check ID; 'calico-probe checks' lists them")
 			}

@@ -23,7 +23,7 @@ func TestImportsRunForward(t *testing.T) {
 		if err != nil {
 			t.Fatalf("go list %s: %v", pkg, err)
 		}
-		for _, dep := range strings.Fields(string(out)) {
+		for dep := range strings.FieldsSeq(string(out)) {
 			if dep == own+pkg {
 				continue
 			}

@@ -171,8 +171,7 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 
 func unplaced(way string, err error) probe.Event {
 	r := probe.Result{Check: checkPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
-	var pe *injector.PlacementError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With("reason", string(pe.Reason))
 		r.Saw = pe.Text
 	}

@@ -17,6 +17,7 @@ func untilSignal(ctx context.Context, errOut io.Writer) (context.Context, func()
 	var first atomic.Int64
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE) // "run | head" gets an error of writing, and cleans up
 	ended := make(chan struct{})
 	go func() {
 		for {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/felix"
 )
@@ -56,7 +54,7 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 			return
 		}
 		if result.Saw == "" || probe.Reason(err) != "refused" {
-			result = unanswered(p.Host, addr, err)
+			result = unanswered(addr, err)
 		}
 	}
 	p.Report(result)
@@ -99,13 +97,13 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 }
 
 // unanswered judges an error of asking: the connection itself is what was seen.
-func unanswered(h *probe.Host, addr netip.AddrPort, err error) probe.Result {
+func unanswered(addr netip.AddrPort, err error) probe.Result {
 	reason := probe.Reason(err)
 	var r probe.Result
 	switch reason {
 	case "refused":
 		r = probe.Found(probe.Fail, "connection to %s refused: nothing listens there", addr)
-		if others, err := listening(h, addr.Port()); err == nil {
+		if others, err := listening(addr.Port()); err == nil {
 			r = r.With(FactListening, others)
 			if len(others) > 0 {
 				r.Saw = fmt.Sprintf("connection to %s refused, while something listens on %s", addr, strings.Join(others, ", "))
@@ -160,29 +158,6 @@ func inHosts(hosts, name string) []netip.Addr {
 	}
 	slices.SortStableFunc(out, func(a, b netip.Addr) int { return family(a) - family(b) })
 	return out
-}
-
-// listening gives the addresses of this network namespace that listen on a TCP
-// port.
-func listening(h *probe.Host, port uint16) ([]string, error) {
-	fs, err := procfs.NewFS(h.Proc)
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", h.Proc, err)
-	}
-	const listen = 10 // TCP_LISTEN, include/net/tcp_states.h
-	out := []string{}
-	for _, read := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} {
-		table, err := read()
-		if err != nil {
-			return nil, fmt.Errorf("reading the table of TCP sockets: %w", err)
-		}
-		for _, s := range table {
-			if s.St == listen && s.LocalPort == uint64(port) {
-				out = append(out, net.JoinHostPort(s.LocalAddr.String(), fmt.Sprint(port)))
-			}
-		}
-	}
-	return out, nil
 }
 
 func texts(addrs []netip.Addr) []string {

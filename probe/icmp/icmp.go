@@ -97,17 +97,17 @@ type pinger struct {
 // listen opens a raw socket, or a datagram one where only that is allowed.
 func listen(v4 bool) (*pinger, error) {
 	p := &pinger{v4: v4, raw: true, id: uint16(rand.Uint32()), nonce: rand.Uint64()}
-	networks, any := [2]string{"ip6:ipv6-icmp", "udp6"}, "::"
+	networks, all := [2]string{"ip6:ipv6-icmp", "udp6"}, "::"
 	if v4 {
-		networks, any = [2]string{"ip4:icmp", "udp4"}, "0.0.0.0"
+		networks, all = [2]string{"ip4:icmp", "udp4"}, "0.0.0.0"
 	}
 	var err error
-	if p.conn, err = icmp.ListenPacket(networks[0], any); err == nil {
+	if p.conn, err = icmp.ListenPacket(networks[0], all); err == nil {
 		return p, nil
 	}
 	p.raw = false
 	var second error
-	if p.conn, second = icmp.ListenPacket(networks[1], any); second == nil {
+	if p.conn, second = icmp.ListenPacket(networks[1], all); second == nil {
 		return p, nil
 	}
 	if errors.Is(err, os.ErrPermission) {

@@ -3,9 +3,12 @@ package checks
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"strconv"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // routeProtoFelix is what Felix writes on its routes (felix/dataplane/linux,
@@ -53,4 +56,22 @@ func unspecified(a netip.Addr) netip.Addr {
 		return netip.IPv4Unspecified()
 	}
 	return netip.IPv6Unspecified()
+}
+
+// listening gives the addresses of this network namespace that listen on a TCP
+// port.
+func listening(port uint16) ([]string, error) {
+	out := []string{}
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		sockets, err := netlink.SocketDiagTCP(family)
+		if err != nil {
+			return nil, fmt.Errorf("asking for TCP sockets: %w", err)
+		}
+		for _, s := range sockets {
+			if s.State == netlink.TCP_LISTEN && s.ID.SourcePort == port {
+				out = append(out, net.JoinHostPort(s.ID.Source.String(), strconv.Itoa(int(port))))
+			}
+		}
+	}
+	return out, nil
 }

@@ -11,3 +11,7 @@ import (
 func lookup(netip.Addr) (path, error) {
 	return path{}, fmt.Errorf("asking the kernel for routes: %w", errors.ErrUnsupported)
 }
+
+func listening(uint16) ([]string, error) {
+	return nil, fmt.Errorf("asking the kernel for sockets: %w", errors.ErrUnsupported)
+}
