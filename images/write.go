@@ -149,7 +149,7 @@ func pack(d definition, cache, arch string) ([]byte, error) {
 
 func folders(w *tar.Writer, path string, made map[string]bool) error {
 	dir := ""
-	for _, part := range strings.Split(filepath.Dir(path), "/") {
+	for part := range strings.SplitSeq(filepath.Dir(path), "/") {
 		dir = filepath.Join(dir, part)
 		if dir == "" || made[dir] {
 			continue

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -107,9 +108,9 @@ func removeCgroups(name string) error {
 			return nil // a folder that goes while it is walked is what is wanted
 		})
 		errs = append(errs, err)
-		for i := len(below) - 1; i >= 0; i-- {
-			if err := unix.Rmdir(below[i]); err != nil && !errors.Is(err, unix.ENOENT) {
-				errs = append(errs, fmt.Errorf("%s: %w", below[i], err))
+		for _, dir := range slices.Backward(below) {
+			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
+				errs = append(errs, fmt.Errorf("%s: %w", dir, err))
 			}
 		}
 	}
