@@ -46,6 +46,11 @@ const (
 	leaseOver = 40 * time.Second
 )
 
+// KubeletSilent tells whether the node's lease has run out.
+func KubeletSilent(s *Snapshot) bool {
+	return s.Lease != nil && s.Lease.Spec.RenewTime != nil && s.Now.Sub(s.Lease.Spec.RenewTime.Time) > leaseOver
+}
+
 func nodeLease(s *Snapshot, report func(probe.Result)) {
 	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {
@@ -70,7 +75,11 @@ func nodeLease(s *Snapshot, report func(probe.Result)) {
 	case age > leaseLate:
 		status = probe.Warn
 	}
-	report(probe.Found(status, "lease renewed %s ago", span(age)).With(FactAge, int(age.Seconds())))
+	r := probe.Found(status, "lease renewed %s ago", span(age))
+	if status == probe.Fail {
+		r.Saw = "the lease has run out: last renewed " + span(age) + " ago"
+	}
+	report(r.With(FactAge, int(age.Seconds())))
 }
 
 func nodeTaints(s *Snapshot, report func(probe.Result)) {

@@ -41,6 +41,7 @@ func Ephemeral(c *Client) Way {
 			afterwards: fmt.Sprintf("Kubernetes keeps the ended container %s listed in pod %s until that pod is replaced", container.Name, in),
 		}
 		if err := p.awaitRunning(ctx, pod); err != nil {
+			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; should it start later, it ends by itself", container.Name, in))
 			return nil, err
 		}
 		return p.converse(ctx), nil

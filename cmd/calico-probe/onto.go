@@ -106,15 +106,30 @@ func (o *runOptions) ladder() ([]step, error) {
 	return all, nil
 }
 
+// How long to wait for a probe to start unless the user says. A healthy node
+// takes a second; one whose kubelet has not been heard of for 40 s will hardly
+// start anything, and somebody is waiting.
+const (
+	startUsual  = 40 * time.Second
+	startSilent = 10 * time.Second
+)
+
 func (o *runOptions) placement(way string, snap *cluster.Snapshot) injector.Options {
 	var calico *corev1.Pod
+	start := o.startTimeout
 	if snap != nil {
 		calico = snap.Calico
+		if start == 0 && cluster.KubeletSilent(snap) {
+			start = startSilent
+		}
+	}
+	if start == 0 {
+		start = startUsual
 	}
 	return injector.Options{
 		Calico: calico,
 		Node:   o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
-		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Privileged: o.privileged, Start: o.startTimeout, Whole: o.timeout,
+		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Privileged: o.privileged, Start: start, Whole: o.timeout,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },
 	}

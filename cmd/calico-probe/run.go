@@ -80,7 +80,7 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.startTimeout, "start-timeout", 40*time.Second, "how long to wait for a probe to start, each way")
+	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a probe to start, each way (default 40s, or 10s when the node's lease has run out)")
 	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
 	a.flags.AddFlags(f)
 	o.completions(cmd, factory)
@@ -128,13 +128,11 @@ func (o *runOptions) complete() error {
 	if o.failOn != "fail" && o.failOn != "warn" {
 		return badUsage("unknown level %q: --fail-on takes fail or warn", o.failOn)
 	}
-	for flag, d := range map[string]time.Duration{"timeout": o.timeout, "start-timeout": o.startTimeout} {
-		if d < time.Second {
-			return badUsage("--%s must be a second or more", flag)
-		}
+	if o.timeout < time.Second {
+		return badUsage("--timeout must be a second or more")
 	}
-	if o.checkTimeout < 0 {
-		return badUsage("--check-timeout must not be negative")
+	if o.checkTimeout < 0 || o.startTimeout < 0 {
+		return badUsage("--check-timeout and --start-timeout must not be negative")
 	}
 	if o.picked, err = probe.Select(suite(), o.want, o.skip); err != nil {
 		return badUsage("%w; 'calico-probe checks' lists them", err)

@@ -1,0 +1,66 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// signalAll sends a signal to every process of that name on a node.
+func signalAll(t testing.TB, node, name, signal string) {
+	t.Helper()
+	mustSandbox(t, "exec", node, "--", "sh", "-c",
+		`for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = `+name+` ] && kill -`+signal+` ${p#/proc/}; done; true`)
+}
+
+// TestKubeletFrozen wants a node nobody can get onto to be a finding, soon, and
+// without anything waiting there for the kubelet's return.
+func TestKubeletFrozen(t *testing.T) {
+	signalAll(t, "node-b", "kubelet", "STOP")
+	t.Cleanup(func() { signalAll(t, "node-b", "kubelet", "CONT"); calicoReady(t, "node-b") })
+	eventually(t, 90*time.Second, func() string { // the lease runs out
+		d, _ := report(t, "run", "--node", "node-b", "--via", "api")
+		for _, r := range d.of("node-lease") {
+			if r.Status == probe.Fail {
+				return ""
+			}
+		}
+		return "the lease still runs"
+	})
+	d, a := report(t, "run", "--node", "node-b")
+	if a.exit != 3 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "node-lease", probe.Fail, "last renewed")
+	d.want(t, "probe-placed", probe.Unknown, "pod: ", "kubelet of node-b did not take pod")
+	d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", "kubelet")
+	if a.took > 35*time.Second {
+		t.Errorf("two ways of ten seconds took %v", a.took)
+	}
+	nothingLeft(t)
+}
+
+// TestRuntimeFrozen wants a runtime that accepts and never answers named as what
+// keeps the probe out.
+func TestRuntimeFrozen(t *testing.T) {
+	signalAll(t, "node-b", "containerd", "STOP")
+	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT") })
+	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "5s")
+	if a.exit != 5 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	for _, way := range []string{"pod", "ephemeral"} {
+		d.want(t, "probe-placed", probe.Unknown, way+": ", "did not start within 5s")
+	}
+	for _, r := range d.of("probe-placed") {
+		if !strings.Contains(r.Facts.Str("reason"), "runtime") && !strings.Contains(r.Facts.Str("reason"), "kubelet") {
+			t.Errorf("reason %v", r.Facts)
+		}
+	}
+	signalAll(t, "node-b", "containerd", "CONT")
+	nothingLeft(t)
+}
