@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the sandbox needs on Debian 12. Run as root; quiet when there is
-# nothing to do. BIRD is only unpacked: installed, it would start on this machine.
+# nothing to do. BIRD and docker are only unpacked: installed, they would start on
+# this machine.
 # BIRD 2 needs libssh-gcrypt-4.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,21 +12,24 @@ missing=()
 for p in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
-need_bird=
-[ -x "$cache/bird/usr/sbin/bird6" ] || need_bird=1
-[ ${#missing[@]} -eq 0 ] && [ -z "$need_bird" ] && exit 0
+# Programs that are only unpacked: package, then a file it has.
+unpacked=(bird:usr/sbin/bird6 bird2:usr/sbin/bird docker.io:usr/sbin/dockerd)
+wanted=()
+for u in "${unpacked[@]}"; do
+  [ -x "$cache/${u%%:*}/${u#*:}" ] || wanted+=("${u%%:*}")
+done
+[ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ] && exit 0
 
 [ "$(id -u)" = 0 ] || { echo "install-tools: run this as root: it installs ${missing[*]}" >&2; exit 1; }
 command -v apt-get >/dev/null || { echo "install-tools: needs Debian's apt-get" >&2; exit 1; }
 export DEBIAN_FRONTEND=noninteractive
-echo "installing ${missing[*]} ${need_bird:+and unpacking bird} from Debian"
+echo "from Debian: installing ${missing[*]:-nothing}, unpacking ${wanted[*]:-nothing}"
 apt-get update -qq
 if [ ${#missing[@]} -gt 0 ]; then
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
-if [ -n "$need_bird" ]; then
+for p in "${wanted[@]}"; do
   mkdir -p "$cache/debs"
-  (cd "$cache/debs" && rm -f ./*.deb && { apt-get download -qq bird bird2 2>/dev/null || apt-get download -qq bird bird2; })
-  dpkg-deb -x "$cache"/debs/bird_*.deb "$cache/bird"
-  dpkg-deb -x "$cache"/debs/bird2_*.deb "$cache/bird2"
-fi
+  (cd "$cache/debs" && rm -f ./"$p"_*.deb && apt-get download -qq "$p" 2>&1 | { grep -v 'performed unsandboxed' >&2 || true; })
+  dpkg-deb -x "$cache"/debs/"$p"_*.deb "$cache/$p"
+done

@@ -27,6 +27,9 @@ func All() []*probe.Check {
 		PodPing,
 		RouteCanReach,
 		ContainerdHealth,
+		CRIHealth,
+		DockerHealth,
+		KubeletHealth,
 		NodeSwap,
 		NodeLoad,
 	}

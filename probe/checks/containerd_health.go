@@ -77,23 +77,12 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	defer client.Close()
-	each([]call{
-		{"version", askVersion}, {"health", askHealth}, {"cri-status", askCRI}, {"tasks", askTasks},
-	}, func(c call) {
-		ctx, cancel := context.WithTimeout(ctx, callWait)
-		defer cancel()
-		r, err := c.ask(ctx, client)
-		if err != nil {
-			r = unanswering(err, c.name)
-		}
-		p.Report(r.On(c.name).With(FactSocket, socket))
+	with := func(ask func(context.Context, *containerd.Client) (probe.Result, error)) func(context.Context) (probe.Result, error) {
+		return func(ctx context.Context) (probe.Result, error) { return ask(ctx, client) }
+	}
+	askEach(ctx, p, socket, "", []question{
+		{"version", with(askVersion)}, {"health", with(askHealth)}, {"cri-status", with(askCRI)}, {"tasks", with(askTasks)},
 	})
-}
-
-// call is one question to containerd.
-type call struct {
-	name string
-	ask  func(context.Context, *containerd.Client) (probe.Result, error)
 }
 
 func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error) {
@@ -120,7 +109,12 @@ func askCRI(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 	if !ok {
 		return probe.Result{}, fmt.Errorf("containerd's client holds a %T, no gRPC connection", c.Conn())
 	}
-	a, err := cri.NewRuntimeServiceClient(conn).Status(ctx, &cri.StatusRequest{})
+	return runtimeStatus(ctx, cri.NewRuntimeServiceClient(conn))
+}
+
+// runtimeStatus asks for the two conditions the kubelet goes by.
+func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
+	a, err := client.Status(ctx, &cri.StatusRequest{})
 	if status.Code(err) == codes.Unimplemented {
 		return probe.Found(probe.Fail, "its CRI plugin is not loaded, so the kubelet cannot use it (disabled_plugins in its configuration?)").With(FactReason, "unimplemented"), nil
 	}

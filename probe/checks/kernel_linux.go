@@ -17,21 +17,21 @@ const routeProtoFelix = 80
 
 // lookup asks the kernel for the way to an address. An error of the kernel's own
 // wraps its errno.
-func lookup(to netip.Addr) (path, error) {
+func lookup(to netip.Addr) (hop, error) {
 	routes, err := netlink.RouteGet(to.AsSlice())
 	if err != nil {
-		return path{}, fmt.Errorf("asking for the route to %s: %w", to, err)
+		return hop{}, fmt.Errorf("asking for the route to %s: %w", to, err)
 	}
 	if len(routes) == 0 {
-		return path{}, fmt.Errorf("asking for the route to %s: %w", to, errors.New("the kernel answers nothing"))
+		return hop{}, fmt.Errorf("asking for the route to %s: %w", to, errors.New("the kernel answers nothing"))
 	}
-	var way path
+	var way hop
 	way.gateway, _ = netip.AddrFromSlice(routes[0].Gw)
 	way.source, _ = netip.AddrFromSlice(routes[0].Src)
 	way.gateway, way.source = way.gateway.Unmap(), way.source.Unmap()
 	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
 	if err != nil {
-		return path{}, fmt.Errorf("asking for interface %d: %w", routes[0].LinkIndex, err)
+		return hop{}, fmt.Errorf("asking for interface %d: %w", routes[0].LinkIndex, err)
 	}
 	way.device = link.Attrs().Name
 	// Kernels before 4.13 do not tell which route matched; then that stays open.

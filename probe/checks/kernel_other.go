@@ -8,8 +8,8 @@ import (
 	"net/netip"
 )
 
-func lookup(netip.Addr) (path, error) {
-	return path{}, fmt.Errorf("asking the kernel for routes: %w", errors.ErrUnsupported)
+func lookup(netip.Addr) (hop, error) {
+	return hop{}, fmt.Errorf("asking the kernel for routes: %w", errors.ErrUnsupported)
 }
 
 func listening(uint16) ([]string, error) {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -13,21 +16,20 @@ import (
 )
 
 // NodeSwap asks for what kills a kubelet at its next start: in the field, swap
-// that came back with a reboot.
+// that was turned off by hand and came back with a reboot.
 var NodeSwap = &probe.Check{
-	ID: "node-swap", Asks: "is swap on?", From: probe.FromNode,
-	Tags: []string{tagHost}, Access: []string{"proc", "var/lib/kubelet/config.yaml"}, Run: probe.Once(nodeSwap),
+	ID: "node-swap", Asks: "is swap on, or will it be after a reboot?", From: probe.FromNode,
+	Tags: []string{tagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"}, Run: probe.Once(nodeSwap),
 	Doc: `A kubelet that is not told otherwise (failSwapOn) ends at its start when swap is on: "running with swap on is not supported". A kubelet that runs already is not touched, so the fault shows at the next restart.
-ok: no swap. fail: swap is on. info: swap is on and the kubelet's configuration accepts it.`,
+ok: no swap, and nothing that would bring it back. fail: swap is on. warn: swap is off now, and a line of /etc/fstab, a systemd swap unit or a zram generator brings it back at the next reboot. info: the kubelet is set to accept swap; or no swap now, and the files that would bring it back are not visible this way onto the node.`,
 }
 
 // Facts of node-swap.
 const (
-	FactSwaps   probe.Fact = "swaps"   // file names of what is swapped to
+	FactSwaps   probe.Fact = "swaps"   // file names of what is swapped to now
+	FactReturns probe.Fact = "returns" // what turns swap on at the next boot: file, and line in it
 	FactAllowed probe.Fact = "allowed" // the kubelet's configuration accepts swap
 )
-
-const kubeletConfig = "/var/lib/kubelet/config.yaml"
 
 func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	proc, err := procfs.NewFS(h.Proc)
@@ -35,38 +37,85 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
 	}
 	swaps, err := proc.Swaps()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return probe.Found(probe.OK, "this kernel has no swap").With(FactSwaps, []string{})
-	case err != nil:
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without swap has no such file
 		return probe.Failed(fmt.Errorf("reading /proc/swaps: %w", err))
-	case len(swaps) == 0:
-		return probe.Found(probe.OK, "no swap").With(FactSwaps, []string{})
 	}
-	var names, evidence []string
+	k, err := readKubelet(h)
+	if err != nil {
+		return probe.Failed(err)
+	}
+	names, evidence := []string{}, []string{}
 	for _, s := range swaps {
 		names = append(names, s.Filename)
 		evidence = append(evidence, fmt.Sprintf("%s %s size %d KiB, used %d KiB, priority %d", s.Filename, s.Type, s.Size, s.Used, s.Priority))
 	}
-	r := probe.Found(probe.Fail, "swap is on: %s", strings.Join(names, ", "))
-	if allowsSwap(h) {
+	back := swapAtBoot(h)
+	r := probe.Found(probe.OK, "no swap")
+	_, hidden := h.Path("/etc/fstab")
+	switch {
+	case len(names) > 0 && k.takesSwap():
 		r = probe.Found(probe.Info, "swap is on, and the kubelet is set to accept it (failSwapOn: false): %s", strings.Join(names, ", "))
+	case len(names) > 0:
+		r = probe.Found(probe.Fail, "swap is on, and the kubelet does not start with it: %s", strings.Join(names, ", "))
+	case len(back) > 0 && k.takesSwap():
+		r = probe.Found(probe.Info, "swap is off now, comes back at the next reboot, and the kubelet is set to accept it: %s", strings.Join(back, ", "))
+	case hidden != nil && len(names) == 0:
+		r = probe.Found(probe.Info, "no swap now; whether a reboot brings it back is not visible this way onto the node")
+	case len(back) > 0:
+		r = probe.Found(probe.Warn, "swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s", strings.Join(back, ", "))
 	}
-	return r.With(FactSwaps, names).With(FactAllowed, r.Status == probe.Info).Because(evidence...)
+	return r.With(FactSwaps, names).With(FactReturns, back).With(FactAllowed, k.takesSwap()).Because(evidence...)
 }
 
-// allowsSwap tells whether the kubelet's configuration file says so. Without
-// the file the kubelet's default holds, which does not.
-func allowsSwap(h *probe.Host) bool {
-	config, err := h.ReadFile(kubeletConfig)
+// swapAtBoot lists what turns swap on when the node boots. Places that this way
+// onto the node does not show are left out.
+func swapAtBoot(h *probe.Host) []string {
+	back := []string{}
+	if fstab, err := h.ReadFile("/etc/fstab"); err == nil {
+		n := 0
+		for line := range strings.Lines(string(fstab)) {
+			n++
+			f := strings.Fields(line)
+			if len(f) < 3 || strings.HasPrefix(f[0], "#") || f[2] != "swap" {
+				continue
+			}
+			if len(f) > 3 && slices.Contains(strings.Split(f[3], ","), "noauto") {
+				continue
+			}
+			back = append(back, fmt.Sprintf("/etc/fstab line %d (%s)", n, f[0]))
+		}
+	}
+	// Units made by hand or by an installer; one linked to /dev/null is masked.
+	for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system"} {
+		full, err := h.Path(dir)
+		if err != nil {
+			continue
+		}
+		entries, err := os.ReadDir(full)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), ".swap") && !masked(h, e.Name()) {
+				back = append(back, path.Join(dir, e.Name()))
+			}
+		}
+	}
+	for _, name := range []string{"/etc/systemd/zram-generator.conf", "/usr/lib/systemd/zram-generator.conf"} {
+		if text, err := h.ReadFile(name); err == nil && strings.Contains(string(text), "[zram") {
+			back = append(back, name)
+			break // the first one found is the one that counts
+		}
+	}
+	return back
+}
+
+// masked tells whether systemd is told to leave a unit alone.
+func masked(h *probe.Host, unit string) bool {
+	dir, err := h.Path("/etc/systemd/system")
 	if err != nil {
 		return false
 	}
-	for line := range strings.Lines(string(config)) {
-		if value, ok := strings.CutPrefix(line, "failSwapOn:"); ok {
-			value, _, _ = strings.Cut(value, "#")
-			return strings.TrimSpace(value) == "false"
-		}
-	}
-	return false
+	to, err := os.Readlink(path.Join(dir, unit))
+	return err == nil && to == "/dev/null"
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,55 +127,118 @@ nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icm
 	}
 }
 
-// TestRealContainerd asks a containerd of its own: alive, frozen, dead.
-func TestRealContainerd(t *testing.T) {
-	h := node(t, map[string]string{"config.toml": ""})
-	socket := filepath.Join(h.Root, "run/containerd/containerd.sock")
-	config := "version = 3\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + socket + "'\n"
-	if err := os.WriteFile(filepath.Join(h.Root, "config.toml"), []byte(config), 0o600); err != nil {
+// daemonOf starts a program with namespaces of its own for mounts and network, and
+// ends it with the test.
+func daemonOf(t *testing.T, binary string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(filepath.Join("../../.cache", binary), args...)
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":../../.cache/bin")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("../../.cache/bin/containerd", "--config", filepath.Join(h.Root, "config.toml"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // the test may have done so
 		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("containerd said:\n%s", &log)
+		if said, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("%s said:\n%s", binary, said)
 		}
 	})
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		got := run(t, ContainerdHealth, h)
-		if len(got) == 4 && !strings.Contains(log.String(), "fatal") && got[0].Status != probe.Unknown {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("containerd did not start: %+v", got)
-		}
-		time.Sleep(100 * time.Millisecond)
+	return cmd
+}
+
+// realContainerd starts a containerd below the node's root and waits until it
+// answers.
+func realContainerd(t *testing.T, h *probe.Host) *exec.Cmd {
+	t.Helper()
+	config := "version = 3\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + h.Root + "/run/containerd/containerd.sock'\n"
+	file := filepath.Join(h.Root, "config.toml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	got := run(t, ContainerdHealth, h)
+	cmd := daemonOf(t, "bin/containerd", "--config", file)
+	eventually(t, func() bool {
+		got := run(t, ContainerdHealth, h)
+		return len(got) == 4 && !slices.ContainsFunc(got, func(r probe.Result) bool { return r.Target == "health" && r.Status != probe.OK })
+	})
+	return cmd
+}
+
+// eventually waits until ok is true.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not in 30 s")
+		}
+	}
+}
+
+// freeze stops a process where it stands; kill ends it.
+func freeze(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+}
+
+// TestRealContainerd asks a containerd of its own: alive, frozen, dead.
+func TestRealContainerd(t *testing.T) {
+	const socket = "/run/containerd/containerd.sock"
+	h := node(t, nil)
+	cmd := realContainerd(t, h)
+	got := append(run(t, ContainerdHealth, h), run(t, CRIHealth, h)...)
 	want(t, got, "version", probe.OK, "containerd 2.")
 	want(t, got, "health", probe.OK, "SERVING")
 	want(t, got, "tasks", probe.OK, "0 tasks")
 	want(t, got, "cri-status", probe.Fail, "NetworkReady is false") // it has no CNI configuration
+	want(t, got, socket+" version", probe.OK, "containerd 2.")
+	want(t, got, socket+" status", probe.Fail, "NetworkReady is false")
+	want(t, got, socket+" containers", probe.OK, "0 containers")
 
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	got = run(t, ContainerdHealth, h)
-	for _, part := range []string{"version", "health", "cri-status", "tasks"} {
+	freeze(t, cmd)
+	got = append(run(t, ContainerdHealth, h), run(t, CRIHealth, h)...)
+	for _, part := range []string{"version", "health", "cri-status", "tasks", socket + " version", socket + " status", socket + " containers"} {
 		want(t, got, part, probe.Fail, "no answer within")
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	want(t, run(t, ContainerdHealth, h), "/run/containerd/containerd.sock", probe.Fail, "nobody listens")
+	kill(t, cmd)
+	want(t, run(t, ContainerdHealth, h), socket, probe.Fail, "nobody listens")
+	want(t, run(t, CRIHealth, h), socket, probe.Fail, "nobody listens")
+}
+
+// TestRealDocker is the incident: dockerd answers its ping while the containerd
+// behind it is frozen.
+func TestRealDocker(t *testing.T) {
+	h := node(t, map[string]string{"run/x": ""})
+	behind := realContainerd(t, h)
+	docker := daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
+		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H", "unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
+	eventually(t, func() bool {
+		got := run(t, DockerHealth, h)
+		return len(got) == 2 && got[0].Status == probe.OK && got[1].Status == probe.OK
+	})
+	want(t, run(t, DockerHealth, h), "info", probe.OK, "docker 20.10", "0 of 0 containers")
+
+	freeze(t, behind)
+	got := run(t, DockerHealth, h)
+	want(t, got, "_ping", probe.OK, "OK")
+	want(t, got, "info", probe.Fail, "no answer from dockerd /info within "+dockerWait.String())
+
+	freeze(t, docker)
+	want(t, run(t, DockerHealth, h), "_ping", probe.Fail, "no answer")
+	kill(t, docker)
+	want(t, run(t, DockerHealth, h), "_ping", probe.Fail, "refused")
 }

@@ -31,8 +31,8 @@ const (
 	FactRegistered probe.Fact = "registered" // the address Calico registered for this node
 )
 
-// path is what the kernel does with packets to one address.
-type path struct {
+// hop is what the kernel does with packets to one address.
+type hop struct {
 	device  string
 	gateway netip.Addr // invalid when the target is on the link
 	source  netip.Addr
@@ -72,7 +72,7 @@ func unroutable(err error) probe.Result {
 	return unseen(err)
 }
 
-func routed(t probe.Target, way path, own []probe.Target) probe.Result {
+func routed(t probe.Target, way hop, own []probe.Target) probe.Result {
 	var saw strings.Builder
 	fmt.Fprintf(&saw, "by %s", way.device)
 	if way.gateway.IsValid() {

@@ -1,0 +1,74 @@
+package checks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// DockerHealth asks docker twice, because its ping is no proof of life: in the
+// field, dockerd answered it in milliseconds for an hour while the containerd
+// behind it was gone and no container could start.
+var DockerHealth = &probe.Check{
+	ID: "docker-health", Asks: "does dockerd live, and the containerd behind it?", From: probe.FromNode,
+	Tags: []string{tagRuntime}, Access: []string{"run/docker.sock", "uid 0"}, Run: dockerHealth,
+	Doc: `/_ping is answered by dockerd alone; /info asks the containerd behind it.
+ok: both answer. fail, info without answer while ping is fine: dockerd lives and its containerd does not answer: nothing starts or stops on this node, and the state of containers is stale. fail, no answer at all: dockerd itself is frozen. fail, refused: dockerd is dead and its socket was left.
+skip: there is no docker on this node.`,
+}
+
+// dockerWait is what either answer may take.
+const dockerWait = 3 * time.Second
+
+// FactDockerVersion is dockerd's own version.
+const FactDockerVersion probe.Fact = "docker_version"
+
+func dockerHealth(ctx context.Context, p *probe.Pass) {
+	const socket = "/run/docker.sock"
+	_, full, err := findSocket(p.Host, []string{socket})
+	switch {
+	case errors.Is(err, probe.ErrNotVisible):
+		p.Report(unseen(err))
+		return
+	case errors.Is(err, errNoSocket):
+		p.Report(probe.Found(probe.Skip, "no docker on this node: %v", err))
+		return
+	case err != nil:
+		p.Report(probe.Failed(err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, dockerWait)
+	defer cancel()
+	each([]string{"_ping", "info"}, func(what string) {
+		answer, err := get(ctx, "http://docker/"+what, full)
+		if err != nil {
+			p.Report(noAnswer(err, "dockerd /"+what, dockerWait).On(what).With(FactSocket, socket))
+			return
+		}
+		p.Report(dockerSays(what, answer).On(what).With(FactSocket, socket).With(FactCode, answer.code))
+	})
+}
+
+func dockerSays(what string, a page) probe.Result {
+	if a.code != http.StatusOK {
+		return probe.Found(probe.Fail, "dockerd answers %d: %.200s", a.code, a.body)
+	}
+	if what == "_ping" {
+		return probe.Found(probe.OK, "dockerd answers %.20s", a.body)
+	}
+	var info struct {
+		ServerVersion     string
+		ContainersRunning int
+		Containers        int
+	}
+	if err := json.Unmarshal(a.body, &info); err != nil {
+		return probe.Failed(fmt.Errorf("reading dockerd's /info: %w", err))
+	}
+	return probe.Found(probe.OK, "docker %s, %d of %d containers running", info.ServerVersion, info.ContainersRunning, info.Containers).
+		With(FactDockerVersion, info.ServerVersion)
+}

@@ -1,0 +1,120 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// kubelet is how the node's kubelet is set, from its configuration file and,
+// over that, its arguments. The zero value of a setting is the kubelet's own
+// default (k8s.io/kubelet/config/v1beta1).
+type kubelet struct {
+	pid    int    // 0 when no kubelet is seen running
+	config string // the file's path on the node, "" when there is none
+
+	FailSwapOn         *bool  `yaml:"failSwapOn"`
+	HealthzPort        *int   `yaml:"healthzPort"`
+	HealthzBindAddress string `yaml:"healthzBindAddress"`
+	Port               int    `yaml:"port"`
+	MemorySwap         struct {
+		SwapBehavior string `yaml:"swapBehavior"`
+	} `yaml:"memorySwap"`
+}
+
+// kubeletConfigs are where kubeadm, and k3s and RKE2, put the file.
+var kubeletConfigs = []string{"/var/lib/kubelet/config.yaml", "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d/00-k3s-defaults.conf"}
+
+// readKubelet gives what can be known; a file that is not there or not visible
+// leaves the defaults. The error is one of a file that cannot be understood.
+func readKubelet(h *probe.Host) (kubelet, error) {
+	var k kubelet
+	configs := kubeletConfigs
+	pid, args := processOf(h, "kubelet")
+	k.pid = pid
+	if name := flagOf(args, "--config"); name != "" {
+		configs = []string{name}
+	}
+	for _, name := range configs {
+		text, err := h.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
+			continue
+		}
+		if err != nil {
+			return k, err
+		}
+		if err := yaml.Unmarshal(text, &k); err != nil {
+			return k, fmt.Errorf("reading %s: %w", name, err)
+		}
+		k.config = name
+		break
+	}
+	if v := flagOf(args, "--fail-swap-on"); v != "" {
+		k.FailSwapOn = new(v != "false")
+	}
+	if n, err := strconv.Atoi(flagOf(args, "--healthz-port")); err == nil {
+		k.HealthzPort = &n
+	}
+	return k, nil
+}
+
+// takesSwap tells whether this kubelet starts with swap on.
+func (k kubelet) takesSwap() bool { return k.FailSwapOn != nil && !*k.FailSwapOn }
+
+// healthz is where it answers to everybody; false when that is turned off.
+func (k kubelet) healthz() (netip.AddrPort, bool) {
+	port, addr := 10248, netip.MustParseAddr("127.0.0.1")
+	if k.HealthzPort != nil {
+		port = *k.HealthzPort
+	}
+	if a, err := netip.ParseAddr(k.HealthzBindAddress); err == nil && !a.IsUnspecified() {
+		addr = a
+	}
+	return netip.AddrPortFrom(addr, uint16(port)), port > 0
+}
+
+// processOf finds a process of the node by its name and gives its PID and
+// arguments: 0 when none is seen, which without the node's processes in sight
+// means nothing.
+func processOf(h *probe.Host, name string) (int, []string) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return 0, nil
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return 0, nil
+	}
+	for _, p := range all {
+		if comm, err := p.Comm(); err != nil || comm != name {
+			continue // gone, or another
+		}
+		args, err := p.CmdLine()
+		if err != nil {
+			return p.PID, nil
+		}
+		return p.PID, args
+	}
+	return 0, nil
+}
+
+// flagOf is the value of a flag given as --name=value or --name value.
+func flagOf(args []string, name string) string {
+	for i, a := range args {
+		if v, ok := strings.CutPrefix(a, name+"="); ok {
+			return v
+		}
+		if a == name && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
+}

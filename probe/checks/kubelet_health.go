@@ -1,0 +1,90 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// KubeletHealth asks the kubelet itself, on the two ports it has: the API only
+// knows that it stopped reporting, forty seconds later.
+var KubeletHealth = &probe.Check{
+	ID: "kubelet-health", Asks: "does the kubelet answer on its own ports?", From: probe.FromNode,
+	Tags: []string{tagRuntime}, Access: []string{"host network", "proc", "var/lib/kubelet/config.yaml"}, Run: kubeletHealth,
+	Doc: `The kubelet answers 127.0.0.1:10248/healthz to anybody, and the API server on 10250.
+ok: healthz says ok; port 10250 completes a TLS handshake and asks for credentials.
+fail, refused: the kubelet is not running, or is between two starts; look at its log for the reason it ends. fail, no answer: it is frozen, or waits for the container runtime. fail, 500: one of its own checks fails, and it names which.
+skip: healthz is turned off in the kubelet's configuration.`,
+}
+
+// kubeletWait is what either answer may take; a healthy kubelet needs
+// milliseconds.
+const kubeletWait = 3 * time.Second
+
+func kubeletHealth(ctx context.Context, p *probe.Pass) {
+	k, err := readKubelet(p.Host)
+	if err != nil {
+		p.Report(probe.Failed(err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, kubeletWait)
+	defer cancel()
+	port := 10250
+	if k.Port > 0 {
+		port = k.Port
+	}
+	each([]func(){
+		func() {
+			addr, on := k.healthz()
+			if !on {
+				p.Report(probe.Found(probe.Skip, "the kubelet's configuration turns healthz off").On("healthz"))
+				return
+			}
+			r := askKubelet(ctx, "http", addr, http.StatusOK)
+			p.Report(r.On("healthz"))
+		},
+		func() {
+			addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(port))
+			// Without credentials the good answer is a refusal.
+			p.Report(askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK).On("api"))
+		},
+	}, func(f func()) { f() })
+}
+
+func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {
+	answer, err := get(ctx, fmt.Sprintf("%s://%s/healthz", scheme, addr), "")
+	if err != nil {
+		return noAnswer(err, addr.String(), kubeletWait).With(FactAddress, addr.String())
+	}
+	r := probe.Found(probe.Fail, "%d from %s: %.200s", answer.code, addr, answer.body)
+	for _, code := range good {
+		if answer.code == code {
+			r = probe.Found(probe.OK, "%d from %s", answer.code, addr)
+		}
+	}
+	return r.With(FactAddress, addr.String()).With(FactCode, answer.code)
+}
+
+// noAnswer judges an error of asking a daemon of this node that should be there:
+// what the connection did is what was seen.
+func noAnswer(err error, who string, limit time.Duration) probe.Result {
+	reason := probe.Reason(err)
+	var r probe.Result
+	switch reason {
+	case "refused":
+		r = probe.Found(probe.Fail, "connection to %s refused: nothing listens there", who)
+	case "timeout":
+		r = probe.Found(probe.Fail, "no answer from %s within %v", who, limit)
+	case "reset", "closed":
+		r = probe.Found(probe.Fail, "%s took the connection and closed it without an answer", who)
+	case "host-unreachable", "net-unreachable", "no-address":
+		r = probe.Found(probe.Fail, "%s cannot be reached from this node: %s", who, reason)
+	default:
+		r = probe.Failed(err)
+	}
+	return r.With(FactReason, reason)
+}
