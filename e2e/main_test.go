@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -210,6 +212,27 @@ func eventually(t testing.TB, limit time.Duration, ok func() string) {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
+}
+
+// settled waits until this machine, which is the nodes' too, is no busier than a
+// healthy node: what was built and started before the test still counts in its
+// load average.
+func settled(t testing.TB) {
+	t.Helper()
+	eventually(t, 5*time.Minute, func() string {
+		b, err := os.ReadFile("/proc/loadavg")
+		if err != nil {
+			return err.Error()
+		}
+		load, err := strconv.ParseFloat(strings.Fields(string(b))[0], 64)
+		if err != nil {
+			return err.Error()
+		}
+		if load > 3*float64(runtime.NumCPU()) {
+			return fmt.Sprintf("the machine's load is still %.1f", load)
+		}
+		return ""
+	})
 }
 
 // calicoReady waits until calico-node on the node is ready; clean-ups use it, so

@@ -15,6 +15,7 @@ import (
 // TestHealthy wants a healthy node to be called healthy, every check answered
 // and good, in both families, by every way.
 func TestHealthy(t *testing.T) {
+	settled(t)
 	for _, way := range []string{"pod", "ephemeral"} {
 		t.Run(way, func(t *testing.T) {
 			d, a := report(t, "run", "--node", "node-a", "--via", way)
@@ -122,6 +123,7 @@ func TestFelix(t *testing.T) {
 // TestStreamFormats wants the same run whole in every format, and results alone
 // on stdout.
 func TestStreamFormats(t *testing.T) {
+	settled(t)
 	a := call(t, "run", "--node", "node-a", "-o", "ndjson")
 	d := probe.NewDecoder(strings.NewReader(a.stdout))
 	d.Noise = func(line string) { t.Errorf("not an event: %q", line) }

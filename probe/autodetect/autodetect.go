@@ -1,0 +1,247 @@
+// Package autodetect replays how calico-node picks the node's address: each
+// method, with the rules of the Calico version in use.
+//
+// Source: node/pkg/lifecycle/startup/autodetection in projectcalico/calico, and
+// pkg/startup in projectcalico/node before v3.20.
+package autodetect
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Interface is one network interface with its addresses in the order the kernel
+// lists them.
+type Interface struct {
+	Index int
+	Name  string
+	Kind  string // "bridge", "veth", "device", ... as the kernel calls it
+	Addrs []netip.Prefix
+}
+
+// Node is what a detection looks at.
+type Node struct {
+	Interfaces []Interface
+	Internal   []netip.Addr // the Kubernetes Node's InternalIPs
+	Version    string       // of Calico: "v3.24.1"; one that cannot be read counts as the newest
+	// Reach is the source address the kernel uses towards a destination: an
+	// address, or a name to be resolved.
+	Reach func(destination string) (netip.Addr, error)
+}
+
+// Choice is what a method picks.
+type Choice struct {
+	Interface string // "" when the address is on none
+	Kind      string
+	Addr      netip.Prefix
+}
+
+func (c Choice) String() string {
+	if c.Interface == "" {
+		return c.Addr.Addr().String()
+	}
+	return fmt.Sprintf("%s on %s (%s)", c.Addr.Addr(), c.Interface, c.Kind)
+}
+
+// ErrNothing says that a method finds no address.
+var ErrNothing = errors.New("finds no address")
+
+// ErrMethod says that there is no such method: calico-node ends with it.
+var ErrMethod = errors.New("is no autodetection method")
+
+// First is the method calico-node uses unless told otherwise.
+const First = "first-found"
+
+// Detect picks the address of a family, 4 or 6, by a method as it stands in
+// IP_AUTODETECTION_METHOD: "first-found", "can-reach=8.8.8.8",
+// "interface=eth.*", "skip-interface=ens.*", "cidr=10.0.0.0/8" or
+// "kubernetes-internal-ip". Empty means first-found.
+func (n Node) Detect(method string, family int) (Choice, error) {
+	name, value, _ := strings.Cut(method, "=")
+	switch name {
+	case "", First:
+		return n.walk(family, nil, Excluded(n.Version), nil)
+	case "interface":
+		return n.walk(family, split(value), nil, nil)
+	case "skip-interface":
+		return n.walk(family, nil, append(Excluded(n.Version), split(value)...), nil)
+	case "cidr":
+		var within []netip.Prefix
+		for _, c := range split(value) {
+			p, err := netip.ParsePrefix(c)
+			if err != nil {
+				return Choice{}, fmt.Errorf("%q %w: %w", method, ErrMethod, err)
+			}
+			within = append(within, p)
+		}
+		return n.walk(family, nil, nil, within)
+	case "can-reach":
+		return n.reaching(value, family)
+	case "kubernetes-internal-ip":
+		for _, a := range n.Internal {
+			if familyOf(a) == family {
+				return n.placed(a), nil
+			}
+		}
+		return Choice{}, fmt.Errorf("%s %w: the node has no InternalIP of that family", method, ErrNothing)
+	}
+	return Choice{}, fmt.Errorf("%q %w", method, ErrMethod)
+}
+
+// walk looks at the interfaces from the newest to the oldest, as calico-node
+// does "to maintain behavior with older versions", and takes the first address
+// of the first that fits. Neither state nor carrier matters.
+func (n Node) walk(family int, include, exclude []string, within []netip.Prefix) (Choice, error) {
+	in, err := patterns(include)
+	if err != nil {
+		return Choice{}, err
+	}
+	out, err := patterns(exclude)
+	if err != nil {
+		return Choice{}, err
+	}
+	ordered := slices.SortedFunc(slices.Values(n.Interfaces), func(a, b Interface) int { return b.Index - a.Index })
+	for _, i := range ordered {
+		if in != nil && !in.MatchString(i.Name) || out != nil && out.MatchString(i.Name) {
+			continue
+		}
+		for _, p := range i.Addrs {
+			if familyOf(p.Addr()) != family || !p.Addr().IsGlobalUnicast() {
+				continue
+			}
+			if within != nil && !slices.ContainsFunc(within, func(w netip.Prefix) bool { return w.Contains(p.Addr()) }) {
+				continue
+			}
+			return Choice{i.Name, i.Kind, p}, nil
+		}
+	}
+	return Choice{}, ErrNothing
+}
+
+// patterns joins expressions as calico-node does: any may match, anywhere in the
+// name unless it is anchored.
+func patterns(list []string) (*regexp.Regexp, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	re, err := regexp.Compile("(" + strings.Join(list, ")|(") + ")")
+	if err != nil {
+		return nil, fmt.Errorf("an interface expression: %w: %w", ErrMethod, err)
+	}
+	return re, nil
+}
+
+// reaching is the source address towards a destination, which has to be on an
+// interface.
+func (n Node) reaching(destination string, family int) (Choice, error) {
+	if n.Reach == nil {
+		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not asked", destination, ErrNothing)
+	}
+	a, err := n.Reach(destination)
+	if err != nil {
+		return Choice{}, fmt.Errorf("can-reach=%s %w: %w", destination, ErrNothing, err)
+	}
+	if familyOf(a) != family {
+		return Choice{}, fmt.Errorf("can-reach=%s %w of that family", destination, ErrNothing)
+	}
+	c := n.placed(a)
+	if c.Interface == "" {
+		return Choice{}, fmt.Errorf("can-reach=%s %w: %s is on no local interface", destination, ErrNothing, a)
+	}
+	return c, nil
+}
+
+// placed finds the interface that has an address.
+func (n Node) placed(a netip.Addr) Choice {
+	for _, i := range n.Interfaces {
+		for _, p := range i.Addrs {
+			if p.Addr() == a {
+				return Choice{i.Name, i.Kind, p}
+			}
+		}
+	}
+	return Choice{Addr: netip.PrefixFrom(a, a.BitLen())}
+}
+
+func split(list string) []string {
+	var out []string
+	for part := range strings.SplitSeq(list, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+func familyOf(a netip.Addr) int {
+	if a.Is4() || a.Is4In6() {
+		return 4
+	}
+	return 6
+}
+
+// Excluded lists the interfaces first-found leaves out in a version of Calico.
+func Excluded(version string) []string {
+	v := parse(version)
+	if !v.below(3, 24, 5) {
+		list := []string{"^docker.*", "^cbr.*", "^dummy.*", "^virbr.*", "^lxcbr.*", "^veth.*", "^lo", "^cali.*", "^tunl.*", "^flannel.*",
+			"^kube-ipvs.*", "^cni.*", "^vxlan.calico", "^vxlan-v6.calico", "^wireguard.cali", "^wg-v6.cali"}
+		if !v.below(3, 25, 0) {
+			list = append(list, "^nodelocaldns.*", "^podman.*", "^br-.*")
+		}
+		return list
+	}
+	list := []string{"docker.*", "cbr.*", "dummy.*", "virbr.*", "lxcbr.*", "veth.*", "lo", "cali.*", "tunl.*", "flannel.*"}
+	if !v.below(3, 1, 0) {
+		list = append(list, "kube-ipvs.*")
+	}
+	if !v.below(3, 15, 0) {
+		list = append(list, "cni.*")
+	}
+	return list
+}
+
+// Since is the first version of Calico that has a method, "" when all do.
+func Since(method string) string {
+	name, _, _ := strings.Cut(method, "=")
+	return map[string]string{"cidr": "v3.16", "kubernetes-internal-ip": "v3.22", "skip-interface": "v3.0"}[name]
+}
+
+// Redetects tells whether calico-node of a version looks again every minute, and
+// not only when it starts.
+func Redetects(version string) bool { return !parse(version).below(3, 16, 0) }
+
+// Knows tells whether a version has a method.
+func Knows(version, method string) bool {
+	since := Since(method)
+	if since == "" {
+		return true
+	}
+	s := parse(since)
+	return !parse(version).below(s[0], s[1], s[2])
+}
+
+type release [3]int
+
+func (r release) below(major, minor, patch int) bool {
+	return slices.Compare(r[:], []int{major, minor, patch}) < 0
+}
+
+// parse reads "v3.24.1" and "3.24"; what it cannot read counts as the newest.
+func parse(version string) release {
+	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "-")
+	r := release{}
+	for i, part := range strings.SplitN(version, ".", 3) {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return release{1 << 20}
+		}
+		r[i] = n
+	}
+	return r
+}
