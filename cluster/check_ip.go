@@ -46,11 +46,11 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 		return true
 	}
 	report(judgeSeat(*mine, seats).On(family).
-		With(FactRegistered, mine.registered.String()).With(FactInternal, textOf(mine.internal)))
+		With(FactRegistered, mine.registered.Addr().String()).With(FactInternal, textOf(mine.internal)))
 	for _, other := range seats {
 		if other.node != mine.node && other.internal.IsValid() && mine.agrees() && !other.agrees() {
 			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.node, other.registered.Addr(), other.internal).
-				On(family+" "+other.node).With(FactRegistered, other.registered.String()).With(FactInternal, textOf(other.internal)))
+				On(family+" "+other.node).With(FactRegistered, other.registered.Addr().String()).With(FactInternal, textOf(other.internal)))
 		}
 	}
 	return true
@@ -96,8 +96,8 @@ func seatsOf(s *Snapshot, key string) (seats []seat, mine *seat) {
 		}
 		p := seat{node: n.Name, registered: reg}
 		for _, a := range internalIPs(n) {
-			if a.Is4() == reg.Addr().Is4() && !p.internal.IsValid() {
-				p.internal = a
+			if a.Is4() == reg.Addr().Is4() && (!p.internal.IsValid() || a == reg.Addr()) {
+				p.internal = a // of several, the one that was registered
 			}
 		}
 		seats = append(seats, p)

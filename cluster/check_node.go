@@ -20,9 +20,9 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		report(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactReason, c.Reason))
+		report(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason))
 	default:
-		report(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactReason, c.Reason))
+		report(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason))
 	}
 	for _, c := range s.Node.Status.Conditions {
 		// Every other condition of Kubernetes is bad news when True. Unknown says
@@ -36,7 +36,7 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 			status = probe.Fail
 		}
 		report(probe.Found(status, "%s for %s: %s: %s", c.Type, span(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, oneLine(c.Message)).
-			On(string(c.Type)).With(FactReason, c.Reason))
+			On(string(c.Type)).With(FactAPIReason, c.Reason))
 	}
 }
 

@@ -61,10 +61,10 @@ func initState(s *Snapshot) (probe.Result, bool) {
 		case c.State.Running != nil:
 			age := s.Now.Sub(c.State.Running.StartedAt.Time)
 			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, span(age), plural(int(c.RestartCount), "restart")).
-				With(FactContainer, c.Name).With(FactAge, int(age.Seconds())).With(FactReason, at), true
+				With(FactContainer, c.Name).With(FactAge, int(age.Seconds())).With(FactAPIReason, at), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
 			return probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason, lastRun(c)).
-				With(FactContainer, c.Name).With(FactReason, c.State.Waiting.Reason).With(FactRestarts, int(c.RestartCount)), true
+				With(FactContainer, c.Name).With(FactAPIReason, c.State.Waiting.Reason).With(FactRestarts, int(c.RestartCount)), true
 		case c.State.Terminated != nil:
 			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name, c.State.Terminated.ExitCode, c.State.Terminated.Reason).
 				With(FactContainer, c.Name).With(FactExitCode, int(c.State.Terminated.ExitCode)), true
@@ -88,9 +88,12 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 			status = lateness(age)
 		}
 		out = append(out, probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts, lastRun(c)).
-			With(FactReason, c.State.Waiting.Reason))
+			With(FactAPIReason, c.State.Waiting.Reason))
 	case c.State.Terminated != nil:
 		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts))
+	case c.State.Running == nil: // nothing is set while the kubelet has not said anything
+		age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
+		out = append(out, probe.Found(lateness(age), "%s has no state yet, %s", c.Name, restarts))
 	case !c.Ready:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		out = append(out, probe.Found(lateness(age), "%s is running for %s and not ready, %s", c.Name, span(age), restarts))
@@ -155,7 +158,7 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Info, "calico-node has no liveness or startup probe: the kubelet never kills it for being slow"))
 		return
 	}
-	tell := func(r probe.Result) { report(r.With(FactBudget, int(budget.Seconds())).With(FactReason, which)) }
+	tell := func(r probe.Result) { report(r.With(FactBudget, int(budget.Seconds())).With(FactProbe, which)) }
 	var last *corev1.ContainerStateTerminated
 	if status != nil {
 		last = status.LastTerminationState.Terminated
@@ -171,7 +174,9 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 	near := lived > budget*4/5 && lived < budget*6/5+10*time.Second
 	r := probe.Found(probe.Info, "the last run lived %s and ended with exit code %d (%s); the %s probe allows about %s",
 		span(lived), last.ExitCode, last.Reason, which, span(budget))
-	if killed && near && last.Reason != "OOMKilled" {
+	now := status.State.Running
+	over := status.Ready && now != nil && s.Now.Sub(now.StartedAt.Time) > recent
+	if killed && near && last.Reason != "OOMKilled" && !over {
 		r.Status = probe.Fail
 		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
 			last.ExitCode, span(lived), which, span(budget))

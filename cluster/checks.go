@@ -43,7 +43,7 @@ What usually breaks it: the API's service address out of reach from the node, a 
 		{
 			ID: "calico-budget", Asks: "how long may calico-node take to start before it is killed?", Run: bind(calicoBudget),
 			Doc: `The kubelet kills a container whose liveness probe fails for its whole budget: initial delay + (failure threshold - 1) x period + one timeout. Felix opens its health port only after start-up has finished, so on a slow or far-away node a start that is longer than the budget never ends: the container is killed and starts again.
-ok: the last start was not cut short. fail: the last run was killed from outside (exit 137 or 143) at about the age the budget allows. info: there is no liveness probe, or the last run ended otherwise.`,
+ok: no run was cut short. fail: the last run was killed from outside (exit 137 or 143) at about the age the budget allows, and the present one is not ready or has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
 		},
 		{
 			ID: "ip-registered", Asks: "is the address Calico registered the one its nodes use?", Run: bind(ipRegistered),
@@ -61,13 +61,14 @@ What usually breaks it: a new NIC, a bridge made by docker network create, autod
 // Facts of the API checks.
 const (
 	FactAge        probe.Fact = "age_s"       // seconds
-	FactReason     probe.Fact = "reason"      // the API's CamelCase reason
+	FactAPIReason  probe.Fact = "api_reason"  // the API's own word: KubeletNotReady, CrashLoopBackOff, Init:0/3
+	FactProbe      probe.Fact = "probe"       // liveness or startup, whichever sets the budget
 	FactContainer  probe.Fact = "container"   // container name
 	FactRestarts   probe.Fact = "restarts"    // count
 	FactExitCode   probe.Fact = "exit_code"   // of the last termination
 	FactLived      probe.Fact = "lived_s"     // seconds the last run lived
 	FactBudget     probe.Fact = "budget_s"    // seconds from start to kill without a good answer
-	FactRegistered probe.Fact = "registered"  // address Calico registered
+	FactRegistered probe.Fact = "registered"  // address Calico registered, without its prefix length
 	FactInternal   probe.Fact = "internal_ip" // the Node's InternalIP of that family
 	FactTaints     probe.Fact = "taints"      // list of key=value:effect
 	FactPhase      probe.Fact = "phase"       // pod phase
@@ -90,7 +91,7 @@ func span(d time.Duration) string {
 
 // unread is the result of a question whose part of the snapshot is missing.
 func unread(err error) probe.Result {
-	if Denied(err) {
+	if denied(err) {
 		return probe.Found(probe.Unknown, "the API refuses to say: %v", err)
 	}
 	return probe.Failed(err)

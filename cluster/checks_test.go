@@ -209,12 +209,20 @@ func TestCalicoBudget(t *testing.T) {
 		"ended by itself":   {65 * time.Second, 1, "Error", probe.Info, "exit code 1"},
 		"out of memory":     {65 * time.Second, 137, "OOMKilled", probe.Info, "OOMKilled"},
 		"killed much later": {time.Hour, 137, "Error", probe.Info, "60m"},
+		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "lived 62s"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Calico = calico(3)
+		running := &s.Calico.Status.ContainerStatuses[0]
+		running.State.Running.StartedAt = ago(30 * time.Second)
+		ended := 31 * time.Second
+		if name == "killed, and ready" { // that was forty days ago
+			running.State.Running.StartedAt = ago(40 * 24 * time.Hour)
+			ended = 40*24*time.Hour + time.Second
+		}
 		if c.lived > 0 {
-			s.Calico.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-				ExitCode: c.code, Reason: c.reason, StartedAt: ago(2 * c.lived), FinishedAt: ago(c.lived),
+			running.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+				ExitCode: c.code, Reason: c.reason, StartedAt: ago(ended + c.lived), FinishedAt: ago(ended),
 			}
 		}
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, "calico-budget"), c.status, c.saw) })
@@ -262,14 +270,14 @@ func TestPeersAreReadyFirstAndSpread(t *testing.T) {
 		nodes = append(nodes, n)
 	}
 	s := snapshot(nodes...)
-	got := Peers(s, 8)
+	got := peers(s, 8)
 	if len(got) != 8 || got[0].Name != "n001" || got[7].Name < "n080" {
 		t.Errorf("first %s, last %s of %d", got[0].Name, got[len(got)-1].Name, len(got))
 	}
-	if got := Peers(s, 60); len(got) != 60 || got[49].Name != "n099" || got[50].Name != "n000" {
+	if got := peers(s, 60); len(got) != 60 || got[49].Name != "n099" || got[50].Name != "n000" {
 		t.Errorf("when the ready ones do not suffice: %d", len(got))
 	}
-	if got := Peers(snapshot(nodes[0]), 8); len(got) != 0 {
+	if got := peers(snapshot(nodes[0]), 8); len(got) != 0 {
 		t.Errorf("a node alone has peers: %v", got)
 	}
 }
@@ -284,12 +292,41 @@ func TestTargets(t *testing.T) {
 	s.Pods, s.backend = []corev1.Pod{pod}, "vxlan"
 	s.Node.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
 	var got []string
-	for _, t := range Targets(s) {
+	s.PodsErr = errors.New("the server was too slow")
+	targets, gaps := Targets(s)
+	if len(gaps) != 1 || gaps[probe.KindPod] != "the server was too slow" {
+		t.Errorf("gaps %v", gaps)
+	}
+	for _, t := range targets {
 		got = append(got, fmt.Sprintf("%s/%s/%s:%d", t.Kind, t, t.Host, t.Port))
 	}
 	want := "felix/felix/127.0.0.1:9199 self/a 10.1.0.1/:0 backend/vxlan/:0 runtime/containerd://2.4.2/:0 node/b 10.1.0.2/:0 peer/b 172.18.0.1/:0 pod/default/w 10.244.1.2/:0 pod/default/w fd00::2/:0"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %v\nwant %s", got, want)
+	}
+}
+
+func TestFelixEnabled(t *testing.T) {
+	for name, c := range map[string]struct {
+		env   []corev1.EnvVar
+		felix map[string]any
+		want  string
+	}{
+		"by environment":     {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "true"}}, map[string]any{"healthEnabled": false}, ""},
+		"off by environment": {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "false"}}, map[string]any{"healthEnabled": true}, "false"},
+		"by resource":        {nil, map[string]any{"healthEnabled": true}, ""},
+		"off by default":     {nil, nil, "false"},
+	} {
+		s := snapshot(node("a", "10.1.0.1", ""))
+		s.Calico, s.felix = calico(3), c.felix
+		s.Calico.Spec.Containers[0].Env = c.env
+		if got := felixTarget(s).Attrs[probe.AttrEnabled]; got != c.want {
+			t.Errorf("%s: enabled %q, want %q", name, got, c.want)
+		}
+	}
+	s := snapshot(node("a", "10.1.0.1", ""))
+	if got := felixTarget(s); got.Attrs != nil {
+		t.Errorf("without a pod it is not known: %v", got)
 	}
 }
 

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,9 +23,9 @@ const (
 	annotationIPv6 = "projectcalico.org/IPv6Address"
 )
 
-// Peers picks at most n other nodes, ready ones first, spread evenly over the
+// peers picks at most n other nodes, ready ones first, spread evenly over the
 // names. It is a pure function: the same snapshot gives the same peers.
-func Peers(s *Snapshot, n int) []corev1.Node {
+func peers(s *Snapshot, n int) []corev1.Node {
 	var ready, rest []corev1.Node
 	for _, node := range s.Nodes {
 		switch {
@@ -49,9 +51,16 @@ func spread(nodes []corev1.Node, n int) []corev1.Node {
 	return picked
 }
 
-// Targets is what a probe on s.Node is to ask about.
-func Targets(s *Snapshot) []probe.Target {
-	targets := []probe.Target{felixTarget(s)}
+// Targets is what a probe on s.Node is to ask about, and which kinds of target
+// could not be listed, and why.
+func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
+	gaps = map[string]string{}
+	for kind, err := range map[string]error{probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr} {
+		if err != nil {
+			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
+		}
+	}
+	targets = []probe.Target{felixTarget(s)}
 	for _, key := range []string{annotationIPv4, annotationIPv6} {
 		if p, ok := registered(s.Node, key); ok {
 			targets = append(targets, probe.Target{Kind: probe.KindSelf, Name: s.Node.Name, Node: s.Node.Name, Addr: p.Addr()})
@@ -63,7 +72,7 @@ func Targets(s *Snapshot) []probe.Target {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	for _, n := range Peers(s, sampled) {
+	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
 		for _, a := range internal {
 			targets = append(targets, probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a})
@@ -83,13 +92,16 @@ func Targets(s *Snapshot) []probe.Target {
 			}
 		}
 	}
-	return targets
+	return targets, gaps
 }
 
 // felixTarget is where this node's Felix is told to answer: the pod's
 // environment wins over FelixConfiguration, which wins over Felix's defaults.
 func felixTarget(s *Snapshot) probe.Target {
-	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name, Host: "localhost", Port: 9099}
+	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name}
+	if on, ok := felixEnabled(s); ok && !on {
+		t.Attrs = map[string]string{probe.AttrEnabled: "false"}
+	}
 	if h, ok := s.felix["healthHost"].(string); ok && h != "" {
 		t.Host = h
 	}
@@ -103,6 +115,21 @@ func felixTarget(s *Snapshot) probe.Target {
 		t.Port = p
 	}
 	return t
+}
+
+// felixEnabled tells whether Felix's health endpoint is turned on, which it is
+// not unless somebody says so; false when that cannot be told.
+func felixEnabled(s *Snapshot) (on, known bool) {
+	env := envOf(s.Calico, "FELIX_HEALTHENABLED")
+	if env.Value != "" {
+		on, err := strconv.ParseBool(env.Value)
+		return on, err == nil
+	}
+	if spec, _ := calicoContainerOf(s.Calico); spec == nil || env.ValueFrom != nil || s.felixErr != nil {
+		return false, false
+	}
+	on, _ = s.felix["healthEnabled"].(bool)
+	return on, true
 }
 
 // calicoEnv is the literal value of a variable of the calico-node container.

@@ -18,14 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ReadLimit bounds Read as a whole.
-const ReadLimit = 15 * time.Second
+// readLimit bounds Read as a whole.
+const readLimit = 15 * time.Second
 
 // Snapshot is what the API said at one moment. A part that could not be read is
 // nil and has its reason in the matching error; the checks turn that into
 // unknown.
 type Snapshot struct {
-	Now   time.Time // by the API server's clock
+	Now   time.Time // by the API server's clock, when the lease was read
 	Node  *corev1.Node
 	Nodes []corev1.Node // all of them, Node included, by name
 
@@ -38,8 +38,9 @@ type Snapshot struct {
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
-	felix   map[string]any // spec of FelixConfiguration, the node's own over default
-	backend string         // Calico's networking backend: bird, vxlan, none; "" = not known
+	felix    map[string]any // spec of FelixConfiguration, the node's own over default
+	felixErr error
+	backend  string // Calico's networking backend: bird, vxlan, none; "" = not known
 }
 
 // UnknownNodeError says that the cluster has no node of that name.
@@ -62,7 +63,7 @@ func (e *UnknownNodeError) Error() string {
 // could be read: the API does not answer, refuses to list nodes, or has no such
 // node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, ReadLimit)
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	s := &Snapshot{}
 	var nodesErr error
@@ -73,17 +74,17 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		if s.LeaseErr != nil {
 			s.Lease = nil
 		}
+		s.Now = c.clock.now()
 	})
 	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
-	all.Go(func() { s.felix = c.readFelix(ctx, node) })
+	all.Go(func() { s.felix, s.felixErr = c.readFelix(ctx, node) })
 	all.Wait()
 	if nodesErr != nil {
 		return nil, nodesErr
 	}
 	all.Go(func() { s.backend = c.readBackend(ctx, s.Calico) })
-	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, Peers(s, sampled)) })
+	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled)) })
 	all.Wait()
-	s.Now = c.clock.now()
 	return s, nil
 }
 
@@ -191,26 +192,29 @@ func pingable(pods []corev1.Pod) *corev1.Pod {
 
 // readFelix merges the cluster's and the node's FelixConfiguration. The
 // installation decides which of the two API groups exists; where both do, the
-// v3 one is a view of the other. An unreadable one leaves Felix's defaults,
-// which the pod's environment mostly overrides anyway.
-func (c *Client) readFelix(ctx context.Context, node string) map[string]any {
+// v3 one is a view of the other. Without any there are Felix's defaults.
+func (c *Client) readFelix(ctx context.Context, node string) (map[string]any, error) {
 	merged := map[string]any{}
 	for _, gv := range []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"}, {Group: "projectcalico.org", Version: "v3"}} {
-		found := false
 		for _, name := range []string{"default", "node." + node} {
 			obj, err := c.calls.Resource(gv.WithResource("felixconfigurations")).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
+			if apierrors.IsNotFound(err) {
 				continue
 			}
-			found = true
-			spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
+			if err != nil {
+				return nil, fmt.Errorf("reading FelixConfiguration %s: %w", name, err)
+			}
+			spec, _, err := unstructured.NestedMap(obj.Object, "spec")
+			if err != nil {
+				return nil, fmt.Errorf("reading FelixConfiguration %s: %w", name, err)
+			}
 			maps.Copy(merged, spec)
 		}
-		if found {
+		if len(merged) > 0 {
 			break
 		}
 	}
-	return merged
+	return merged, nil
 }
 
 // readBackend is what the calico-node container gets as its networking backend:
@@ -229,5 +233,5 @@ func (c *Client) readBackend(ctx context.Context, calico *corev1.Pod) string {
 	return m.Data[ref.Key]
 }
 
-// Denied tells whether err is the API refusing for lack of rights.
-func Denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+// denied tells whether err is the API refusing for lack of rights.
+func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

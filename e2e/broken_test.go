@@ -47,11 +47,12 @@ func TestKubeletFrozen(t *testing.T) {
 // TestRuntimeFrozen wants a runtime that accepts and never answers named as what
 // keeps the probe out.
 func TestRuntimeFrozen(t *testing.T) {
+	calicoReady(t, "node-b")
 	signalAll(t, "node-b", "containerd", "STOP")
 	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT") })
 	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "5s")
 	if a.exit != 5 {
-		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+		t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
 	}
 	for _, way := range []string{"pod", "ephemeral"} {
 		d.want(t, "probe-placed", probe.Unknown, way+": ", "did not start within 5s")

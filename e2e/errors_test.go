@@ -3,15 +3,18 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -42,6 +45,9 @@ func TestOneClearLine(t *testing.T) {
 		{"no node", "run", 2, "--node NODE"},
 		{"node as argument", "run node-a", 2, "--node node-a"},
 		{"unknown verb", "fix", 2, `unknown command "fix"`},
+		{"another way's check", "run --node node-a --via api --checks node-ready,bgp-session", 2, "--via api cannot ask bgp-session"},
+		{"no API, its check", "run --via local --checks node-ready,node-load", 2, "--via local cannot ask node-ready"},
+		{"the run's own check", "run --node node-a --checks probe-placed", 2, "answered by every run"},
 		{"nothing to do", "run --node node-a --checks bgp-session --skip bgp-session", 2, "leave no check"},
 		{"explain what", "explain nothing-known", 2, "calico-probe checks"},
 	} {
@@ -90,12 +96,51 @@ func TestNoRightToCreatePods(t *testing.T) {
 	}
 }
 
+// TestRightsOfTheReadme wants the role in the README to be enough for every way.
+func TestRightsOfTheReadme(t *testing.T) {
+	readme, err := os.ReadFile(file("README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(readme), "```yaml\n")
+	text, _, ended := strings.Cut(text, "```")
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict([]byte(text), &role); err != nil || !ok || !ended {
+		t.Fatalf("the README's role: %v", err)
+	}
+	k := kube(t)
+	if _, err := k.RbacV1().ClusterRoles().Create(t.Context(), &role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "e2e-oncall"},
+		Subjects: []rbacv1.Subject{{Kind: "User", Name: "oncall"}}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: role.Name}}
+	if _, err := k.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []string{"pod", "ephemeral"} {
+		eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
+			d, a := report(t, "run", "--node", "node-b", "--via", way, "--as", "oncall", "--checks", "api,felix,bgp")
+			if a.exit != 0 || way == "pod" && a.stderr != "" {
+				return fmt.Sprintf("by %s: exit %d, %v, %s", way, a.exit, d.Results, a.stderr)
+			}
+			return ""
+		})
+	}
+	if a := call(t, "clean", "--as", "oncall"); a.exit != 0 {
+		t.Errorf("clean: exit %d: %s", a.exit, a.stderr)
+	}
+}
+
+// TestMissingImage also wants the way not taken that could not be undone.
 func TestMissingImage(t *testing.T) {
-	d, a := report(t, "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none", "--via", "pod")
+	d, a := report(t, "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none")
 	if a.exit != 5 {
 		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Unknown, "nowhere.invalid/probe:none")
+	if n := len(d.of("probe-placed")); n != 1 {
+		t.Errorf("%d ways were tried with an image that cannot be had: %v", n, d.of("probe-placed"))
+	}
 	nothingLeft(t)
 }
 

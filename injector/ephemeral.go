@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Ephemeral is the way into the calico-node pod that is on the node already: a
@@ -19,6 +22,10 @@ import (
 // through that pod's volumes.
 func Ephemeral(c *Client) Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
+		if o.CalicoErr != nil {
+			return nil, &PlacementError{Reason: ReasonAPI, Err: o.CalicoErr,
+				Text: fmt.Sprintf("whether node %s has a calico-node pod to join is not known: %v", o.Node, o.CalicoErr)}
+		}
 		if o.Calico == nil {
 			return nil, refuse(ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
 		}
@@ -41,12 +48,17 @@ func Ephemeral(c *Client) Way {
 			afterwards: fmt.Sprintf("Kubernetes keeps the ended container %s listed in pod %s until that pod is replaced", container.Name, in),
 		}
 		if err := p.awaitRunning(ctx, pod); err != nil {
-			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; should it start later, it ends by itself", container.Name, in))
+			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; should it start later, it ends within %v, after a day at once",
+				container.Name, in, probe.Silence))
 			return nil, err
 		}
 		return p.converse(ctx), nil
 	}
 }
+
+// ephemeralShelf is how old an ephemeral container may be when it starts. It is
+// long, because the node's clock may be wrong and that is worth finding out.
+const ephemeralShelf = 24 * time.Hour
 
 // ephemeralName is the container's name; leftovers are told by its prefix.
 func ephemeralName(run string) string { return managedBy + "-" + run }
@@ -55,7 +67,8 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 	root, proc, only, mounts := viewThrough(o.Calico)
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc),
+		// The kubelet starts it whenever it can, be it weeks later; then it ends at once.
+		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after", time.Now().Add(ephemeralShelf).UTC().Format(time.RFC3339)),
 		Stdin: true, StdinOnce: true,
 		// Privileged, because only that may follow process 1 to the node's root.
 		SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(true)},

@@ -42,6 +42,7 @@ type Options struct {
 	Reason     string // the user's own words, may be empty
 	Checks     []string
 	Calico     *corev1.Pod   // the node's calico-node pod, nil when there is none
+	CalicoErr  error         // why that is not known
 	Privileged bool          // all capabilities instead of the few needed
 	Start      time.Duration // how long to wait for the probe to run
 	Whole      time.Duration // hard end of the probe, on the server's side

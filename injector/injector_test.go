@@ -85,7 +85,7 @@ func TestEphemeral(t *testing.T) {
 	}}}
 	c := ephemeralFor(o)
 	args := strings.Join(c.Args, " ")
-	if !strings.Contains(args, "--root /host ") || !strings.Contains(args, "--only /run/calico,/etc/cni/net.d ") || !strings.HasSuffix(args, "--proc /proc") {
+	if !strings.Contains(args, "--root /host ") || !strings.Contains(args, "--only /run/calico,/etc/cni/net.d ") || !strings.Contains(args, "--proc /proc --not-after ") {
 		t.Errorf("before v3.31: %s", args)
 	}
 	if len(c.VolumeMounts) != 2 || c.VolumeMounts[0].MountPath != "/host/run/calico" || !c.VolumeMounts[0].ReadOnly {
@@ -99,8 +99,12 @@ func TestEphemeral(t *testing.T) {
 	if !*c.SecurityContext.Privileged || !c.Stdin || !c.StdinOnce || c.Name != "calico-probe-7f3a09c1" || c.TargetContainerName != "" {
 		t.Errorf("%+v", c)
 	}
-	o.Calico = nil
+	o.Calico, o.CalicoErr = nil, errors.New("the server was too slow")
 	var pe *PlacementError
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonAPI || !strings.Contains(pe.Text, "too slow") {
+		t.Errorf("nobody could look: %v", err)
+	}
+	o.CalicoErr = nil
 	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico {
 		t.Errorf("nothing to join: %v", err)
 	}
@@ -192,13 +196,17 @@ func TestLeftovers(t *testing.T) {
 	}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}, Spec: corev1.PodSpec{NodeName: "n"}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{
-		{Name: "calico-probe-1", State: running}, {Name: "debugger", State: running}, {Name: "calico-probe-2"},
+		{Name: "calico-probe-1", State: running}, {Name: "debugger", State: running}, {Name: "calico-probe-2", State: ended},
 	}
-	if got := fmt.Sprint(runningIn(p)); got != "[container kube-system/calico-node-x/calico-probe-1 on node n]" {
+	for _, name := range []string{"calico-probe-1", "debugger", "calico-probe-2", "calico-probe-3"} { // the last waits for its image
+		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
+	}
+	if got := fmt.Sprint(waitingIn(p)); got != "[container kube-system/calico-node-x/calico-probe-1 on node n container kube-system/calico-node-x/calico-probe-3 on node n]" {
 		t.Error(got)
 	}
-	if err := (&Client{}).Remove(t.Context(), runningIn(p)[0]); err == nil {
+	if err := (&Client{}).Remove(t.Context(), waitingIn(p)[0]); err == nil {
 		t.Error("an ephemeral container was removed")
 	}
 }

@@ -21,7 +21,6 @@ type Leftover struct {
 	Node      string
 	Who       string
 	Reason    string
-	Created   time.Time
 	// InUse says that its client may be alive: it is neither ended nor expired.
 	InUse bool
 	// Fixed says that Kubernetes has no way to remove it; it ends by itself.
@@ -39,8 +38,8 @@ func (l Leftover) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Leftovers lists what runs have left, in one namespace or in all (""). Running
-// ephemeral containers are looked for in the pods calicoPods selects. Objects
+// Leftovers lists what runs have left, in one namespace or in all (""). Ephemeral
+// containers that have not ended are looked for in the pods calicoPods selects. Objects
 // that could be listed are returned beside the error of those that could not.
 func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string) ([]Leftover, error) {
 	ours := metav1.ListOptions{LabelSelector: labelManaged + "=" + managedBy}
@@ -68,7 +67,7 @@ func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string) ([
 		errs = append(errs, fmt.Errorf("listing calico-node pods: %w", err))
 	} else {
 		for _, p := range joined.Items {
-			out = append(out, runningIn(p)...)
+			out = append(out, waitingIn(p)...)
 		}
 	}
 	return out, errors.Join(errs...)
@@ -79,7 +78,7 @@ func leftover(kind string, m metav1.ObjectMeta, ended bool) Leftover {
 	expired := err == nil && time.Now().After(expires)
 	return Leftover{
 		Kind: kind, Namespace: m.Namespace, Name: m.Name, Node: m.Annotations[annotationNode],
-		Who: m.Annotations[annotationWho], Reason: m.Annotations[annotationReason], Created: m.CreationTimestamp.Time,
+		Who: m.Annotations[annotationWho], Reason: m.Annotations[annotationReason],
 		InUse: !ended && !expired,
 	}
 }
@@ -93,14 +92,21 @@ func jobFailed(j *batchv1.Job) bool {
 	return false
 }
 
-func runningIn(p corev1.Pod) []Leftover {
+// waitingIn lists our ephemeral containers in a pod that have not ended: they run,
+// or wait to start.
+func waitingIn(p corev1.Pod) []Leftover {
 	var out []Leftover
-	for _, c := range p.Status.EphemeralContainerStatuses {
-		if strings.HasPrefix(c.Name, managedBy+"-") && c.State.Running != nil {
-			out = append(out, Leftover{
-				Kind: "container", Namespace: p.Namespace, Name: p.Name + "/" + c.Name, Node: p.Spec.NodeName,
-				Created: c.State.Running.StartedAt.Time, InUse: true, Fixed: true,
-			})
+	for _, c := range p.Spec.EphemeralContainers {
+		if !strings.HasPrefix(c.Name, managedBy+"-") {
+			continue
+		}
+		l := Leftover{Kind: "container", Namespace: p.Namespace, Name: p.Name + "/" + c.Name, Node: p.Spec.NodeName, InUse: true, Fixed: true}
+		ended := false
+		for _, s := range p.Status.EphemeralContainerStatuses {
+			ended = ended || s.Name == c.Name && s.State.Terminated != nil
+		}
+		if !ended {
+			out = append(out, l)
 		}
 	}
 	return out

@@ -17,13 +17,15 @@ import (
 // network and process namespaces, with the node's files read-only.
 func Pod(c *Client) Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
-		p := &placed{client: c, options: o, namespace: o.Namespace, container: containerName}
+		// The name is known before the pod is: one that was created by a request whose
+		// answer never came is removed too.
+		p := &placed{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}
 		owner := p.startJanitor(ctx)
 		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, owner), metav1.CreateOptions{})
 		if err != nil {
 			return nil, errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.remove())
 		}
-		p.pod, p.created = pod.Name, append(p.created, "pod "+o.Namespace+"/"+pod.Name)
+		p.created = append(p.created, "pod "+o.Namespace+"/"+pod.Name)
 		if err := p.awaitRunning(ctx, pod); err != nil {
 			return nil, errors.Join(err, p.remove())
 		}

@@ -36,8 +36,12 @@ type Session struct {
 // Created names what was created for this session, for whoever cleans up.
 func (s *Session) Created() []string { return s.created }
 
-// Send sends one request to the probe.
-func (s *Session) Send(r probe.Request) error {
+// sendLimit is how long a probe that runs may take to be reached.
+const sendLimit = 20 * time.Second
+
+// Send sends one request to the probe. A line that is not open within 20 seconds
+// is a *PlacementError: the probe runs and cannot be talked to.
+func (s *Session) Send(ctx context.Context, r probe.Request) error {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encoding a request: %w", err)
@@ -47,10 +51,26 @@ func (s *Session) Send(r probe.Request) error {
 		s.open++
 		s.mu.Unlock()
 	}
-	s.sendMu.Lock()
-	defer s.sendMu.Unlock()
-	_, err = s.feed.Write(append(line, '\n'))
-	return err
+	sent := make(chan error, 1)
+	go func() { // ends with the feed at the latest
+		s.sendMu.Lock()
+		defer s.sendMu.Unlock()
+		_, err := s.feed.Write(append(line, '\n'))
+		sent <- err
+	}()
+	late := time.NewTimer(sendLimit)
+	defer late.Stop()
+	select {
+	case err = <-sent:
+	case <-late.C:
+		return refuse(ReasonAttach, "the probe runs, and the line to it did not open within %v", sendLimit)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err != nil {
+		return refuse(ReasonAttach, "the probe runs and cannot be talked to: %v", err)
+	}
+	return nil
 }
 
 // Next returns the next event, beats left out. io.EOF means that the probe ended
@@ -77,9 +97,7 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 // own, also when the context the session was opened with has ended.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
-		// The end of stdin says the same; this says it a moment earlier.
-		_ = s.Send(probe.Request{Type: probe.RequestEnd})
-		s.feed.Close()
+		s.feed.Close() // the end of its stdin ends the probe
 		s.closeErr = s.remove()
 		late := time.AfterFunc(farewell, s.cancel)
 		for range s.events { // let the readers go
@@ -119,7 +137,10 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 		defer s.mu.Unlock()
 		s.failure = io.EOF
 		if s.open > 0 {
-			s.failure = fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, errOr(err, io.ErrUnexpectedEOF))
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF // io.EOF means a good end
+			}
+			s.failure = fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, err)
 		}
 	})
 }
@@ -142,8 +163,8 @@ func (s *Session) again(ctx context.Context, reread func(context.Context) (io.Re
 	return err
 }
 
-// read passes on the events not seen before until the stream ends or every plan
-// is answered.
+// read passes on the events not seen before until the stream ends, or shows that
+// something of it is missing.
 func (s *Session) read(ctx context.Context, r io.Reader) error {
 	d := probe.NewDecoder(r)
 	var noise string
@@ -156,7 +177,10 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 			}
 			return err
 		}
-		if !s.fresh(ev) {
+		switch fresh, err := s.fresh(ev); {
+		case err != nil:
+			return err
+		case !fresh:
 			continue
 		}
 		select {
@@ -167,18 +191,22 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// fresh tells whether an event is new, and keeps count.
-func (s *Session) fresh(ev probe.Event) bool {
+// fresh tells whether an event is new, and keeps count. The error says that
+// events before it are missing: the numbers have a gap.
+func (s *Session) fresh(ev probe.Event) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ev.Seq < s.next {
-		return false
+	switch {
+	case ev.Seq < s.next:
+		return false, nil
+	case ev.Seq > s.next:
+		return false, fmt.Errorf("events %d to %d are missing", s.next, ev.Seq-1)
 	}
-	s.next = ev.Seq + 1
+	s.next++
 	if ev.Type == probe.EventEnd {
 		s.open--
 	}
-	return true
+	return true, nil
 }
 
 // owed tells whether a plan still waits for its end.
@@ -193,7 +221,7 @@ func (s *Session) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s.Send(probe.Request{Type: probe.RequestBeat}) != nil {
+			if s.Send(ctx, probe.Request{Type: probe.RequestBeat}) != nil {
 				return // the line is gone; the reader says so
 			}
 		}

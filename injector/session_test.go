@@ -52,7 +52,7 @@ func TestLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // a session takes plan after plan
-		if err := s.Send(plan); err != nil {
+		if err := s.Send(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
 		for {
@@ -123,7 +123,7 @@ func TestBrokenLine(t *testing.T) {
 	want := append(append([]probe.EventType{probe.EventStart}, slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
 	for n := 0; n < len(whole); n += 7 {
 		s := broken(t, whole, n, 1)
-		if err := s.Send(plan); err != nil {
+		if err := s.Send(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
 		got, err := drain(t, s)
@@ -140,11 +140,70 @@ func TestBrokenLineAndLog(t *testing.T) {
 	whole := transcript(t, 5)
 	s := broken(t, whole, len(whole)/2, 2)
 	defer s.Close()
-	if err := s.Send(plan); err != nil {
+	if err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := drain(t, s); err != nil {
 		t.Errorf("the log came at the second try: %v", err)
+	}
+}
+
+// TestMissingLine takes one result out of the middle of the answer and wants it
+// from the log; without a log, the answer must not pass for whole.
+func TestMissingLine(t *testing.T) {
+	whole := transcript(t, 5)
+	lines := slices.Collect(bytes.Lines(whole))
+	lines[3] = []byte("level=warning msg=\"something of the runtime's\"\n")
+	holed := bytes.Join(lines, nil)
+	line := func(_ context.Context, in io.Reader, out io.Writer) error {
+		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
+			return err
+		}
+		_, err := out.Write(holed)
+		return err
+	}
+	s := &Session{remove: func() error { return nil }}
+	s.talk(t.Context(), line, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil })
+	if err := s.Send(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := drain(t, s); err != nil || len(got) != 7 {
+		t.Errorf("with a log: %v, %v", got, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	s = &Session{remove: func() error { return nil }}
+	s.talk(t.Context(), line, nil)
+	if err := s.Send(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := drain(t, s); err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("without a log: %v, %v", got, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoHandshake wants a line that never opens to hold up neither Send nor the
+// removal of what was created.
+func TestNoHandshake(t *testing.T) {
+	removed := make(chan struct{})
+	s := &Session{remove: func() error { close(removed); return nil }}
+	s.talk(t.Context(), func(ctx context.Context, _ io.Reader, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Send(ctx, plan); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("sending: %v", err)
+	}
+	began := time.Now()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	<-removed
+	if took := time.Since(began); took > 5*farewell {
+		t.Errorf("closing took %v", took)
 	}
 }
 
@@ -159,7 +218,7 @@ func TestLost(t *testing.T) {
 		_, err := out.Write(append(bytes.Clone(whole[:len(whole)/2]), "\npanic: out of memory\n"...))
 		return err
 	}, nil)
-	if err := s.Send(plan); err != nil {
+	if err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := drain(t, s); err == nil || !strings.Contains(err.Error(), "broke off") || !strings.Contains(err.Error(), "out of memory") {

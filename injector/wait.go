@@ -22,8 +22,9 @@ type placed struct {
 	namespace string
 	pod       string // the probe's own pod, or the one it joined
 	container string
-	joined    bool // the pod is somebody else's
-	ran       bool // the container was seen running or ended
+	joined    bool      // the pod is somebody else's
+	ran       bool      // the container was seen running
+	began     time.Time // of the wait
 
 	job          string
 	stopRenewing context.CancelFunc
@@ -37,11 +38,12 @@ func (p *placed) ownPod() bool { return !p.joined }
 // awaitRunning waits until the probe's container runs, and says meanwhile what it
 // waits for. It gives up as soon as waiting cannot help.
 func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
+	p.began = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.options.Start)
 	defer cancel()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	said, began := "", time.Now()
+	said := ""
 	var events []corev1.Event
 	for {
 		w, err := p.watch(ctx, pod)
@@ -61,7 +63,7 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 					p.options.Note(p.afterwards)
 				}
 				return nil
-			case s.text != said && time.Since(began) > time.Second:
+			case s.text != said && time.Since(p.began) > time.Second:
 				said = s.text
 				p.options.Progress("waiting: " + said)
 			}
@@ -132,15 +134,15 @@ func (p *placed) gaveUp(ctx context.Context, pod *corev1.Pod, events []corev1.Ev
 	if !errors.Is(cause, context.DeadlineExceeded) {
 		return &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("watching pod %s/%s: %v", pod.Namespace, pod.Name, cause), Err: cause}
 	}
-	s := standingOf(pod, p.container, events)
+	s, waited := standingOf(pod, p.container, events), time.Since(p.began).Round(100*time.Millisecond)
 	if pod.Status.StartTime == nil && !p.joined {
-		return refuse(ReasonKubelet, "the kubelet of %s did not take pod %s up within %v", p.options.Node, pod.Name, p.options.Start)
+		return refuse(ReasonKubelet, "the kubelet of %s did not take pod %s up within %v", p.options.Node, pod.Name, waited)
 	}
 	reason := ReasonRuntime
 	if s.untouched && p.joined {
 		reason = ReasonKubelet
 	}
-	return refuse(reason, "the probe did not start within %v: %s", p.options.Start, s.text)
+	return refuse(reason, "the probe did not start within %v: %s", waited, s.text)
 }
 
 // standing is how far a container has come.

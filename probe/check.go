@@ -51,6 +51,7 @@ func (c *Check) Deadline() time.Duration {
 type Pass struct {
 	Host    *Host
 	Targets []Target
+	Gaps    map[string]string // of the plan
 	// Report takes any number of results, as soon as each is known. It is safe
 	// for concurrent use and after the deadline, when results are dropped.
 	Report func(Result)
@@ -88,7 +89,7 @@ func Validate(suite []*Check) error {
 			bad("check ID %q is used twice", c.ID)
 		}
 		seen[c.ID] = true
-		if c.Run == nil || c.Asks == "" || c.Doc == "" || c.From == "" {
+		if c.Run == nil && c.From != FromClient || c.Asks == "" || c.Doc == "" || c.From == "" {
 			bad("check %s lacks a function, a question, a doc or a vantage", c.ID)
 		}
 		for _, n := range c.Needs {

@@ -125,19 +125,28 @@ func fit(ev Event) ([]byte, error) {
 		case r == nil && ev.Start != nil && len(ev.Start.Checks) > 0:
 			s := *ev.Start
 			s.Checks, ev.Start = nil, &s
+		case r == nil && ev.Text != "":
+			ev.Text = halve(ev.Text)
 		case r == nil:
 			return nil, fmt.Errorf("encoding a %s event: %d bytes do not fit a line", ev.Type, len(line))
 		case len(r.Lines) > 0:
 			r.Lines, r.Cut = r.Lines[:len(r.Lines)/2], true
 		case r.Facts != nil:
 			r.Facts, r.Cut = nil, true
-		default:
-			r.Saw, r.Target, r.Cut = clipTo(r.Saw, maxSaw/2), clipTo(r.Target, maxSaw/2), true
-			if len(r.Check) > maxSaw {
-				return nil, fmt.Errorf("encoding a result: check ID of %d bytes", len(r.Check))
-			}
+		case len(r.Check) > maxID:
+			r.Check, r.Cut = clip(r.Check, maxID), true
+		default: // every byte of control characters takes six
+			r.Saw, r.Target, r.Cut = halve(r.Saw), halve(r.Target), true
 		}
 	}
+}
+
+// halve shortens s until nothing is left.
+func halve(s string) string {
+	if len(s) < 16 {
+		return ""
+	}
+	return clip(s, len(s)/2)
 }
 
 func clipTo(s string, n int) string {

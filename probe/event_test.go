@@ -60,6 +60,28 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+// TestHostileEventsFitALine takes what JSON makes six times longer.
+func TestHostileEventsFitALine(t *testing.T) {
+	bad := strings.Repeat("\x01", 3000)
+	var out bytes.Buffer
+	enc := NewEncoder(&out)
+	enc.Encode(Event{Type: EventLog, Text: bad})
+	enc.Encode(Event{Type: EventResult, Result: &Result{Check: bad, Target: bad, Saw: bad, Lines: []string{bad, bad}, Facts: Facts{"x": bad}}})
+	enc.Encode(Event{Type: EventEnd, End: &End{}})
+	if err := enc.Err(); err != nil {
+		t.Error(err)
+	}
+	n := 0
+	for line := range bytes.Lines(out.Bytes()) {
+		if n++; len(line) > MaxLine {
+			t.Errorf("line %d has %d bytes", n, len(line))
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d lines", n)
+	}
+}
+
 func TestEncoderStopsAtTheFirstError(t *testing.T) {
 	want := errors.New("gone")
 	n := 0

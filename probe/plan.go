@@ -9,12 +9,15 @@ import (
 // existing field changes. New fields and event types do not raise it.
 const Version = 1
 
+// AttrEnabled is "false" on a KindFelix target whose health endpoint is turned off.
+const AttrEnabled = "enabled"
+
 // The kinds of target a plan names.
 const (
 	KindNode  = "node"  // another node's InternalIP
 	KindPeer  = "peer"  // another node's Calico address, where it is not one of its InternalIPs
 	KindPod   = "pod"   // a workload pod on another node
-	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port
+	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port, where they are set
 
 	KindSelf    = "self"    // an address Calico registered for this node itself
 	KindBackend = "backend" // Name is Calico's networking backend on this node: bird, vxlan or none
@@ -29,6 +32,8 @@ type Target struct {
 	Addr netip.Addr `json:"addr,omitzero"`
 	Host string     `json:"host,omitempty"` // a name to be resolved on the node
 	Port int        `json:"port,omitempty"`
+	// Attrs are settings that belong to the target; each kind names its own.
+	Attrs map[string]string `json:"attrs,omitempty"`
 }
 
 // String names the target in results: "node-b 10.0.0.2".
@@ -46,6 +51,9 @@ type Plan struct {
 	Way     string   `json:"way,omitempty"`  // how the probe got there
 	Checks  []string `json:"checks"`         // IDs, in order
 	Targets []Target `json:"targets,omitempty"`
+	// Gaps are the kinds of target that could not be listed, and why: a check
+	// without targets of such a kind answers unknown.
+	Gaps map[string]string `json:"gaps,omitempty"`
 	// Limit, when set, replaces every check's own deadline.
 	Limit time.Duration `json:"limit_ns,omitempty"`
 }

@@ -28,6 +28,10 @@ func Statuses() []Status { return []Status{Fail, Unknown, Warn, Skip, Info, OK} 
 // keys a check uses are constants beside it.
 type Fact string
 
+// FactReason is one machine-readable word for why a result is what it is; rules
+// read it. Reason gives it for errors of the network.
+const FactReason Fact = "reason"
+
 // Facts are the typed values behind a sentence: strings, booleans, numbers,
 // and lists or maps of these. After a trip over the wire every number is a
 // float64, so read them through the getters.
@@ -64,6 +68,7 @@ type Result struct {
 // Limits on what one result may carry; an event never exceeds MaxLine.
 const (
 	maxSaw   = 400 // bytes of the sentence
+	maxID    = 64  // bytes of a check's ID
 	maxLines = 16  // lines of evidence
 	maxWidth = 160 // bytes of one line of evidence
 )

@@ -23,8 +23,8 @@ type Runner struct {
 // Run answers one plan: a start event, results as they become known, an end
 // event. Checks run side by side; one that panics, overruns its deadline or
 // blocks in the kernel costs one unknown result and nothing else. A check the
-// suite does not have is skipped with that reason, so probes and clients of
-// different versions work together.
+// suite does not have is unknown with that reason, so probes and clients of
+// different versions work together and nothing passes for answered.
 func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	began := time.Now()
 	emit(Event{Type: EventStart, Start: &Start{
@@ -36,7 +36,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	for _, id := range plan.Checks {
 		i := slices.IndexFunc(r.Suite, func(c *Check) bool { return c.ID == id })
 		if i < 0 {
-			b.add(nil, Result{Check: id, Status: Skip, Saw: fmt.Sprintf("this probe (%s) has no such check", r.Version)})
+			b.add(nil, Result{Check: id, Status: Unknown, Saw: fmt.Sprintf("this probe (%s) has no such check", r.Version)})
 			continue
 		}
 		if c := r.Suite[i]; b.done[c] == nil {
@@ -134,7 +134,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 				report(Result{Status: Unknown, Saw: fmt.Sprintf("the check itself broke: %v", p)})
 			}
 		}()
-		c.Run(ctx, &Pass{Host: r.Host, Targets: plan.Targets, Report: report})
+		c.Run(ctx, &Pass{Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Report: report})
 	}()
 	select {
 	case <-ended:

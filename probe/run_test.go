@@ -58,7 +58,7 @@ func TestWhatACheckDoesWrongCostsOneUnknownResult(t *testing.T) {
 	if got := result(t, evs, "good-one"); got.Status != OK {
 		t.Errorf("a good check beside bad ones: %v", got)
 	}
-	if got := result(t, evs, "not-here"); got.Status != Skip {
+	if got := result(t, evs, "not-here"); got.Status != Unknown {
 		t.Errorf("a check this probe does not have: %v", got)
 	}
 	if n := len(evs); n != 8 { // partial-one gives two

@@ -48,7 +48,7 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer silence.Stop()
 	var queue []Plan
 	var running chan struct{} // closed when the plan that runs is answered
-	ending := false
+	ending, heard := false, false
 	for {
 		if running == nil && len(queue) > 0 {
 			plan := queue[0]
@@ -64,6 +64,7 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		select {
 		case req, open := <-requests:
 			silence.Reset(Silence)
+			heard = true
 			switch {
 			case !open:
 				requests, ending = nil, true
@@ -75,7 +76,11 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		case <-running:
 			running = nil
 		case <-beat.C:
-			enc.Encode(Event{Type: EventBeat})
+			// Nothing is said before the client is there: what is written before it has
+			// attached would be missing from its copy.
+			if heard {
+				enc.Encode(Event{Type: EventBeat})
+			}
 		case <-silence.C:
 			enc.Encode(Event{Type: EventLog, Text: "nothing heard from the client for " + Silence.String() + ", ending"})
 			queue, requests, ending = nil, nil, true

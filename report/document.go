@@ -66,7 +66,8 @@ func (d *document) write(ev probe.Event) error {
 		Ways    []segment `json:"ways"`
 		Results []located `json:"results"`
 		Log     []string  `json:"log,omitempty"`
-	}{probe.Version, "Report", probe.Release, d.run, ev.Node, ev.Verdict, d.started, d.results, d.log})
+	}{probe.Version, "Report", probe.Release, d.run, ev.Node, ev.Verdict,
+		append([]segment{}, d.started...), append([]located{}, d.results...), d.log})
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

@@ -47,9 +47,10 @@ func New(format string, w io.Writer, colour bool) (Sink, error) {
 
 // Tally counts a run's results and concludes the verdict.
 type Tally struct {
-	began  time.Time
-	counts probe.Counts
-	open   int // streams that began and have not ended
+	began    time.Time
+	counts   probe.Counts
+	open     int // streams that began and have not ended
+	answered int // good or bad answers within streams, not the client's own about its way
 }
 
 // NewTally starts counting now.
@@ -64,6 +65,9 @@ func (t *Tally) Add(ev probe.Event) {
 		t.open--
 	case probe.EventResult:
 		t.counts[ev.Result.Status]++
+		if t.open > 0 && ev.Result.Status != probe.Skip && ev.Result.Status != probe.Unknown {
+			t.answered++
+		}
 	}
 }
 
@@ -74,7 +78,7 @@ func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	switch {
 	case t.counts[probe.Fail] > 0:
 		v.Word, v.Exit = "fault", ExitFault
-	case t.counts[probe.Unknown] > 0, t.open > 0, t.counts[probe.OK]+t.counts[probe.Info]+t.counts[probe.Warn] == 0:
+	case t.counts[probe.Unknown] > 0, t.open > 0, t.answered == 0:
 		v.Word, v.Exit = "incomplete", ExitIncomplete
 	case t.counts[probe.Warn] > 0:
 		v.Word = "warnings"

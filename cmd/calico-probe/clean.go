@@ -52,7 +52,7 @@ func (a *app) cleanUp(ctx context.Context, all bool) error {
 		text := l.String()
 		switch {
 		case l.Fixed:
-			text = "runs, and ends by itself within 30 s of its client: " + text
+			text = "cannot be removed, ends by itself within 30 s of its start: " + text
 		case l.InUse && !all:
 			text = "in use, left alone (--all removes it): " + text
 		default:

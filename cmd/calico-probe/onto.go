@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -33,12 +32,6 @@ const (
 	checkAnswered = "probe-answered"
 )
 
-// cannotRunAlone stands for the function of a check that is answered by the
-// run verb on its way.
-func cannotRunAlone(_ context.Context, p *probe.Pass) {
-	p.Report(probe.Found(probe.Skip, "answered by 'calico-probe run' itself"))
-}
-
 // askNode gets a probe onto the node by the first way that works and passes its
 // answer on. No way is a result too. The error is one of writing the report.
 func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error {
@@ -57,7 +50,7 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 				o.progress("%s: %v", step.name, err)
 			}
 			failed = append(failed, unplaced(step.name, err))
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || sameEverywhere(err) {
 				break
 			}
 			continue
@@ -76,6 +69,14 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 		}
 	}
 	return nil
+}
+
+// sameEverywhere tells whether the next way on the same node would meet the same
+// obstacle: an image that one container cannot have, the other cannot either, and
+// an ephemeral container that waits for it cannot be removed.
+func sameEverywhere(err error) bool {
+	pe, ok := errors.AsType[*injector.PlacementError](err)
+	return ok && pe.Reason == injector.ReasonImage
 }
 
 // step is one rung of the ladder.
@@ -116,9 +117,10 @@ const (
 
 func (o *runOptions) placement(way string, snap *cluster.Snapshot) injector.Options {
 	var calico *corev1.Pod
+	var calicoErr error
 	start := o.startTimeout
 	if snap != nil {
-		calico = snap.Calico
+		calico, calicoErr = snap.Calico, snap.CalicoErr
 		if start == 0 && cluster.KubeletSilent(snap) {
 			start = startSilent
 		}
@@ -127,7 +129,7 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot) injector.Opti
 		start = startUsual
 	}
 	return injector.Options{
-		Calico: calico,
+		Calico: calico, CalicoErr: calicoErr,
 		Node:   o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
 		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Privileged: o.privileged, Start: start, Whole: o.timeout,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
@@ -162,16 +164,14 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 	}
 	plan := probe.Plan{Run: o.id, Node: o.node, Way: way, Checks: o.nodeChecks(), Limit: o.checkTimeout}
 	if snap != nil {
-		plan.Targets = cluster.Targets(snap)
+		plan.Targets, plan.Gaps = cluster.Targets(snap)
 	}
-	if err := session.Send(probe.Request{Type: probe.RequestPlan, Plan: &plan}); err != nil {
+	if err := session.Send(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}); err != nil {
 		return o.emit(way, unanswered(fmt.Errorf("sending the plan: %w", err)))
 	}
 	for {
 		ev, err := session.Next(ctx)
 		switch {
-		case errors.Is(err, io.EOF):
-			return o.emit(way, unanswered(errors.New("the probe's stream ended before its end record")))
 		case err != nil:
 			return o.emit(way, unanswered(err))
 		}
@@ -187,7 +187,7 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 func unplaced(way string, err error) probe.Event {
 	r := probe.Result{Check: checkPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
-		r = r.With("reason", string(pe.Reason))
+		r = r.With(probe.FactReason, string(pe.Reason))
 		r.Saw = pe.Text
 	}
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}

@@ -140,10 +140,33 @@ func (o *runOptions) complete() error {
 	if len(o.picked) == 0 {
 		return badUsage("--checks and --skip leave no check to run")
 	}
+	if err := o.askable(); err != nil {
+		return err
+	}
 	if o.sink, err = report.New(o.output, o.Out, colourful(o.Out)); err != nil {
 		return usageError{err}
 	}
 	o.id, o.tally = newRunID(), report.NewTally()
+	return nil
+}
+
+// askable refuses checks named by the user that the way named by the user cannot
+// ask: a report without them would pass for a good one.
+func (o *runOptions) askable() error {
+	var cannot []string
+	for _, c := range o.picked {
+		if c.From == probe.FromClient || c.From == probe.FromNode && o.via == wayAPI || c.From == probe.FromAPI && o.via == wayLocal {
+			cannot = append(cannot, c.ID)
+		}
+	}
+	switch {
+	case len(cannot) == len(o.picked) && o.via != wayAPI && o.via != wayLocal:
+		return badUsage("%s is answered by every run that goes onto the node; name other checks too", strings.Join(cannot, ", "))
+	case len(o.want) > 0 && o.via == wayAPI && len(cannot) > 0:
+		return badUsage("--via api cannot ask %s: use another way, or leave them out", strings.Join(cannot, ", "))
+	case len(o.want) > 0 && o.via == wayLocal && len(cannot) > 0:
+		return badUsage("--via local cannot ask %s: use another way, or leave them out", strings.Join(cannot, ", "))
+	}
 	return nil
 }
 

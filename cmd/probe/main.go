@@ -2,7 +2,7 @@
 // the node directly, changes nothing there, and says what it saw on stdout. It
 // also runs by hand on a node.
 //
-//	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION]
+//	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION] [--not-after TIME]
 //	probe run [--root DIR] [--proc DIR] [--checks LIST] [--text]
 //	probe version
 //
@@ -150,15 +150,52 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	o := flags("session", out)
 	o.String("way", "", "how this probe got here; for whoever reads the arguments")
 	life := o.Duration("life", 10*time.Minute, "end after this time in any case")
+	notAfter := o.String("not-after", "", "do not begin later than this (RFC 3339), by this machine's clock")
 	if err := o.parse(args); err != nil {
 		return err
 	}
 	if *life <= 0 {
 		return usageError{errors.New("--life must be positive")}
 	}
+	if *notAfter != "" {
+		at, err := time.Parse(time.RFC3339, *notAfter)
+		if err != nil {
+			return usageError{fmt.Errorf("--not-after: %w", err)}
+		}
+		if now := time.Now(); now.After(at) {
+			return fmt.Errorf("too late: this probe was not to begin after %s, and this machine's clock says %s", *notAfter, now.UTC().Format(time.RFC3339))
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, *life)
 	defer cancel()
-	return o.runner().Serve(ctx, in, out)
+	// A write that blocks, because nobody reads or the runtime is frozen, holds
+	// everything up but these two.
+	abandon := func() {
+		fmt.Fprintln(os.Stderr, "probe: error: nobody takes its output, ending")
+		os.Exit(1)
+	}
+	defer time.AfterFunc(*life+blocked, abandon).Stop()
+	silence := time.AfterFunc(probe.Silence+blocked, abandon)
+	defer silence.Stop()
+	heard := func() { silence.Reset(probe.Silence + blocked) }
+	return o.runner().Serve(ctx, listener{in, heard}, out)
+}
+
+// blocked is how long after its end was due a session that cannot write is given.
+const blocked = 2 * time.Second
+
+// listener tells of every read that brought something.
+type listener struct {
+	io.Reader
+	heard func()
+}
+
+func (l listener) Read(b []byte) (int, error) {
+	n, err := l.Reader.Read(b)
+	if n > 0 {
+		l.heard()
+	}
+	return n, err
 }
 
 // run asks once what can be asked without a plan's targets.

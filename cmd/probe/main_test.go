@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -113,6 +114,50 @@ func TestWhatTravels(t *testing.T) {
 				t.Errorf("the probe links %s: %s", dep, why)
 			}
 		}
+	}
+}
+
+// TestMain lets the tests start this program as one of its own.
+func TestMain(m *testing.M) {
+	if os.Getenv("AS_PROBE") != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestNobodyReads wants a probe whose output nobody takes to end all the same.
+func TestNobodyReads(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "session", "--life", "500ms")
+	cmd.Env = append(os.Environ(), "AS_PROBE=1")
+	many := strings.Repeat(`"no-such-check",`, 5000) // more than a pipe holds
+	cmd.Stdin = strings.NewReader(`{"type":"plan","plan":{"checks":[` + strings.TrimSuffix(many, ",") + `]}}` + "\n")
+	unread, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _, _ = cmd.Process.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("it still waits for somebody to read")
+		_ = cmd.Process.Kill()
+	}
+}
+
+func TestTooLate(t *testing.T) {
+	err := command(t.Context(), []string{"session", "--not-after", "2020-01-01T00:00:00Z"}, strings.NewReader(""), &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "too late") {
+		t.Error(err)
 	}
 }
 

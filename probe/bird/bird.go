@@ -45,9 +45,8 @@ var ErrNotBIRD = errors.New("this is not BIRD")
 
 // Conn is a restricted conversation. It is for one goroutine.
 type Conn struct {
-	Greeting string // "BIRD v0.3.3+birdv1.6.8 ready."
-	conn     net.Conn
-	in       *bufio.Reader
+	conn net.Conn
+	in   *bufio.Reader
 }
 
 // Dial connects to the control socket at path, waits for the greeting and
@@ -81,7 +80,6 @@ func (c *Conn) begin() error {
 	if last.Code != codeWelcome {
 		return fmt.Errorf("%w: it greets with %04d %s", ErrNotBIRD, last.Code, last.Text)
 	}
-	c.Greeting = last.Text
 	answer, err := c.Ask("restrict")
 	if err != nil {
 		return err
@@ -156,12 +154,11 @@ func parseLine(raw string, code int) (line *Line, more bool, err error) {
 
 // Status is what "show status" says.
 type Status struct {
-	Version      string // "v0.3.3+birdv1.6.8", "2.0.12"
-	RouterID     string
-	ServerTime   string // as printed: "2026-11-21 03:52:01"
-	LastReboot   string
-	LastReconfig string
-	Daemon       string // "Daemon is up and running"
+	Version    string // "v0.3.3+birdv1.6.8", "2.0.12"
+	RouterID   string
+	ServerTime string // as printed: "2026-11-21 03:52:01"
+	LastReboot string
+	Daemon     string // "Daemon is up and running"
 	// Restarting is true during graceful-restart recovery: no BGP route enters
 	// the kernel until Waiting protocols have come up or WaitLeft has passed.
 	Restarting bool
@@ -192,7 +189,7 @@ func ParseStatus(lines []Line) Status {
 		case codeUptime:
 			for prefix, into := range map[string]*string{
 				"Router ID is ": &s.RouterID, "Current server time is ": &s.ServerTime,
-				"Last reboot on ": &s.LastReboot, "Last reconfiguration on ": &s.LastReconfig,
+				"Last reboot on ": &s.LastReboot,
 			} {
 				if v, ok := strings.CutPrefix(text, prefix); ok {
 					*into = v

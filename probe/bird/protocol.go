@@ -21,7 +21,6 @@ type Protocol struct {
 	Source     netip.Addr // the address this side uses
 	BGP        string     // Idle, Connect, Active, OpenSent, OpenConfirm, Established, Close, Passive, Down
 	LastError  string     // survives in Idle and Active: the best single diagnostic
-	HoldTimer  string     // "156/240", seconds left of seconds
 	Imported   int        // routes taken from the peer
 	Exported   int        // routes sent to it
 
@@ -118,8 +117,6 @@ func (p *Protocol) detail(text string) {
 		p.BGP = value
 	case "Last error":
 		p.LastError = value
-	case "Hold timer":
-		p.HoldTimer = value
 	case "Routes": // "2 imported, 0 filtered, 1 exported, 2 preferred"
 		for part := range strings.SplitSeq(value, ",") {
 			f := strings.Fields(part)

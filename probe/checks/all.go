@@ -8,10 +8,12 @@
 package checks
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -46,7 +48,6 @@ const (
 
 // Facts that several checks use.
 const (
-	FactReason probe.Fact = "reason" // probe.Reason's word for what went wrong
 	FactFamily probe.Fact = "family" // 4 or 6
 )
 
@@ -64,6 +65,37 @@ func unseen(err error) probe.Result {
 		return probe.Found(probe.Skip, "%v", err)
 	}
 	return probe.Failed(err)
+}
+
+// part is a share of the time a check has left for one of the things it waits
+// for, so that a longer or shorter --check-timeout is felt inside too. The second
+// value is how long that is.
+func part(ctx context.Context, of, whole int) (context.Context, time.Duration, context.CancelFunc) {
+	limit := probe.DefaultLimit
+	if at, ok := ctx.Deadline(); ok {
+		limit = time.Until(at)
+	}
+	limit = limit * time.Duration(of) / time.Duration(whole)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	return ctx, limit.Round(time.Millisecond), cancel
+}
+
+// cutShort is the result of a question that was stopped from outside while its
+// own time had not passed; false when it was not.
+func cutShort(ctx context.Context, err error) (probe.Result, bool) {
+	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+		return probe.Result{}, false
+	}
+	return probe.Found(probe.Unknown, "stopped before an answer came: %v", err), true
+}
+
+// gap is the result of a check that has nobody to ask: unknown when the plan
+// says that they could not be listed, skip otherwise.
+func gap(p *probe.Pass, kind, nobody string) probe.Result {
+	if why := p.Gaps[kind]; why != "" {
+		return probe.Found(probe.Unknown, "whom to ask is not known: %s", why)
+	}
+	return probe.Found(probe.Skip, "%s", nobody)
 }
 
 // named is the name of the first target of a kind, "" when the plan has none.

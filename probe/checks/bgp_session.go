@@ -23,16 +23,17 @@ info: BIRD has no peers at all.`,
 }
 
 func bgpSession(ctx context.Context, p *probe.Pass) {
-	ctx, cancel := context.WithTimeout(ctx, birdWait)
-	defer cancel()
 	each(daemons(), func(d daemon) { d.sessions(ctx, p) })
 }
 
 func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
-	c, name, err := d.talk(ctx, p.Host)
+	// calico-node's own check waits two seconds.
+	one, limit, cancel := part(ctx, 3, 5)
+	defer cancel()
+	c, name, err := d.talk(one, p.Host)
 	if err != nil {
 		// bird-socket says what this means; here nothing could be asked.
-		r := d.dead(p, err)
+		r := d.dead(p, limit, err)
 		if r.Status != probe.Skip {
 			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
 		}
@@ -46,7 +47,7 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 		protocols, err = c.Protocols()
 	}
 	if err != nil {
-		p.Report(d.dead(p, err).On(name).With(FactFamily, d.family))
+		p.Report(d.dead(p, limit, err).On(name).With(FactFamily, d.family))
 		return
 	}
 	peers, up := 0, 0

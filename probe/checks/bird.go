@@ -31,9 +31,6 @@ const (
 	FactASNumber  probe.Fact = "neighbour_as" // the peer's AS number
 )
 
-// birdWait bounds a conversation; calico-node's own check waits two seconds.
-const birdWait = 3 * time.Second
-
 // daemon is one of the two BIRDs a node may run.
 type daemon struct {
 	family int
@@ -68,8 +65,8 @@ func (d daemon) talk(ctx context.Context, h *probe.Host) (*bird.Conn, string, er
 	return nil, folders[0] + "/" + d.name, first
 }
 
-// dead judges an error of talking to BIRD.
-func (d daemon) dead(p *probe.Pass, err error) probe.Result {
+// dead judges an error of talking to BIRD, after at most the limit.
+func (d daemon) dead(p *probe.Pass, limit time.Duration, err error) probe.Result {
 	reason := probe.Reason(err)
 	r := probe.Failed(err)
 	switch {
@@ -80,13 +77,13 @@ func (d daemon) dead(p *probe.Pass, err error) probe.Result {
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "the socket is there and nobody listens: BIRD is dead or just starting again")
 	case reason == "timeout":
-		r = probe.Found(probe.Fail, "accepts the connection and does not speak within %v", birdWait)
+		r = probe.Found(probe.Fail, "accepts the connection and does not speak within %v", limit)
 	case reason == "reset", reason == "closed":
 		r = probe.Found(probe.Fail, "took the connection and closed it")
 	case errors.Is(err, bird.ErrNotBIRD):
 		r = probe.Found(probe.Fail, "%v", err)
 	}
-	return r.With(FactReason, reason)
+	return r.With(probe.FactReason, reason)
 }
 
 // missing judges a socket that is not there, by what Calico is set to on this node.

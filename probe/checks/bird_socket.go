@@ -23,8 +23,6 @@ unknown: there is no socket, and the plan does not say whether this node should 
 }
 
 func birdSocket(ctx context.Context, p *probe.Pass) {
-	ctx, cancel := context.WithTimeout(ctx, birdWait)
-	defer cancel()
 	each(daemons(), func(d daemon) {
 		r := d.alive(ctx, p)
 		p.Report(r.With(FactFamily, d.family))
@@ -32,14 +30,17 @@ func birdSocket(ctx context.Context, p *probe.Pass) {
 }
 
 func (d daemon) alive(ctx context.Context, p *probe.Pass) probe.Result {
-	c, name, err := d.talk(ctx, p.Host)
+	// calico-node's own check waits two seconds.
+	one, limit, cancel := part(ctx, 3, 5)
+	defer cancel()
+	c, name, err := d.talk(one, p.Host)
 	if err != nil {
-		return d.dead(p, err).On(name)
+		return d.dead(p, limit, err).On(name)
 	}
 	defer c.Close()
 	s, err := c.Status()
 	if err != nil {
-		return d.dead(p, err).On(name)
+		return d.dead(p, limit, err).On(name)
 	}
 	r := probe.Found(probe.OK, "BIRD %s answers, router ID %s", s.Version, s.RouterID)
 	if s.Daemon != "Daemon is up and running" {

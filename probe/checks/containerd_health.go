@@ -2,7 +2,6 @@ package checks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,8 +22,8 @@ import (
 // no container could start.
 var ContainerdHealth = &probe.Check{
 	ID: "containerd-health", Asks: "does containerd live, in every part that the kubelet needs?", From: probe.FromNode,
-	Tags: []string{tagRuntime}, Access: []string{"run/containerd", "uid 0"}, Run: containerdHealth, Limit: 6 * time.Second,
-	Doc: `Four calls, each with two seconds of its own: version (does the daemon speak), health (its health service), cri-status (the interface the kubelet uses: RuntimeReady and NetworkReady), tasks (the list of running containers, which a hung shim blocks).
+	Tags: []string{tagRuntime}, Access: []string{"run/containerd", "uid 0"}, Run: containerdHealth, Limit: 5 * time.Second,
+	Doc: `Four calls, each with two fifths of the check's time (two seconds): version (does the daemon speak), health (its health service), cri-status (the interface the kubelet uses: RuntimeReady and NetworkReady; not behind docker, where the kubelet does not use it), tasks (the list of running containers, which a hung shim blocks).
 ok: answered, and in order. fail, no answer: it accepts the connection and does not answer, so nothing can start or stop on this node. fail, refused: the socket is left and the daemon is dead. fail, NetworkReady is false: no usable CNI configuration; Calico writes it when its install-cni has run.
 skip: the kubelet uses another runtime. unknown: there is no socket, and the plan does not say which runtime the node uses.`,
 }
@@ -37,52 +36,53 @@ const (
 	FactRevision probe.Fact = "revision" // commit of containerd
 )
 
-// callWait is what one call may take. A healthy containerd answers in
-// milliseconds; the kubelet gives up after minutes.
-const callWait = 2 * time.Second
+// Where containerd listens: its own default, which docker's packages use too;
+// k3s and RKE2; a docker that brought its own.
+const (
+	socketContainerd = "/run/containerd/containerd.sock"
+	socketK3s        = "/run/k3s/containerd/containerd.sock"
+	socketDockers    = "/run/docker/containerd/containerd.sock"
+)
 
-// sockets are where containerd listens: its own default, k3s and RKE2, docker's.
-var sockets = []string{"/run/containerd/containerd.sock", "/run/k3s/containerd/containerd.sock", "/run/docker/containerd/containerd.sock"}
-
-// kubernetesNamespace is containerd's namespace for what the kubelet starts.
-const kubernetesNamespace = "k8s.io"
+// namespaceOf is containerd's namespace for what the kubelet starts: its own, or
+// docker's.
+func namespaceOf(runtime string) string {
+	if runtime == "docker" {
+		return "moby"
+	}
+	return "k8s.io"
+}
 
 func containerdHealth(ctx context.Context, p *probe.Pass) {
-	runtime := named(p, probe.KindRuntime)
-	kind, _, known := strings.Cut(runtime, "://")
+	kind, known := runtimeOf(p)
 	if known && kind != "containerd" && kind != "docker" {
-		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", runtime).With(FactRuntime, runtime))
+		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
 		return
 	}
-	socket, full, err := findSocket(p.Host, sockets)
-	switch {
-	case errors.Is(err, probe.ErrNotVisible):
-		p.Report(unseen(err))
-		return
-	case err != nil && known:
-		p.Report(probe.Found(probe.Fail, "%v, though the kubelet uses %s", err, runtime).With(FactReason, "missing"))
-		return
-	case err != nil:
-		p.Report(probe.Found(probe.Unknown, "%v, and which runtime this node uses is not known", err).With(FactReason, "missing"))
+	socket, full, err := findSocket(p.Host, []string{socketContainerd, socketK3s, socketDockers})
+	if err != nil {
+		p.Report(noSocketHere(err, kind, known))
 		return
 	}
 	// A first dial tells refused and denied apart before gRPC hides them.
-	if err := dialable(ctx, full); err != nil {
-		p.Report(unanswering(err, "the socket").On(socket).With(FactSocket, socket))
+	if r, ok := dialable(ctx, full); !ok {
+		p.Report(r.On(socket).With(FactSocket, socket))
 		return
 	}
-	client, err := containerd.New(full, containerd.WithDefaultNamespace(kubernetesNamespace), containerd.WithTimeout(2*callWait)) // the calls' own deadlines come first
+	client, err := containerd.New(full, containerd.WithDefaultNamespace(namespaceOf(kind)))
 	if err != nil {
-		p.Report(unanswering(err, "the connection").On(socket).With(FactSocket, socket))
+		p.Report(probe.Failed(fmt.Errorf("opening the connection: %w", err)).On(socket).With(FactSocket, socket))
 		return
 	}
 	defer client.Close()
 	with := func(ask func(context.Context, *containerd.Client) (probe.Result, error)) func(context.Context) (probe.Result, error) {
 		return func(ctx context.Context) (probe.Result, error) { return ask(ctx, client) }
 	}
-	askEach(ctx, p, socket, "", []question{
-		{"version", with(askVersion)}, {"health", with(askHealth)}, {"cri-status", with(askCRI)}, {"tasks", with(askTasks)},
-	})
+	questions := []question{{"version", with(askVersion)}, {"health", with(askHealth)}, {"tasks", with(askTasks)}}
+	if kind != "docker" {
+		questions = append(questions, question{"cri-status", with(askCRI)})
+	}
+	askEach(ctx, p, socket, "", questions)
 }
 
 func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error) {
@@ -116,7 +116,7 @@ func askCRI(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
 	a, err := client.Status(ctx, &cri.StatusRequest{})
 	if status.Code(err) == codes.Unimplemented {
-		return probe.Found(probe.Fail, "its CRI plugin is not loaded, so the kubelet cannot use it (disabled_plugins in its configuration?)").With(FactReason, "unimplemented"), nil
+		return probe.Found(probe.Fail, "its CRI plugin is not loaded, so the kubelet cannot use it (disabled_plugins in its configuration?)").With(probe.FactReason, "unimplemented"), nil
 	}
 	if err != nil {
 		return probe.Result{}, err
@@ -145,27 +145,4 @@ func askTasks(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 		return probe.Result{}, err
 	}
 	return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(FactTasks, len(a.Tasks)), nil
-}
-
-// unanswering judges an error of asking containerd.
-func unanswering(err error, what string) probe.Result {
-	reason := probe.Reason(err)
-	if status.Code(err) == codes.DeadlineExceeded {
-		reason = "timeout"
-	}
-	var r probe.Result
-	switch reason {
-	case "refused":
-		r = probe.Found(probe.Fail, "the socket is there and nobody listens: containerd is dead or just starting again")
-	case "timeout":
-		r = probe.Found(probe.Fail, "%s: accepts the connection, no answer within %v", what, callWait)
-	case "reset", "closed":
-		r = probe.Found(probe.Fail, "%s: took the connection and closed it", what)
-	default:
-		r = probe.Found(probe.Unknown, "%s: %v", what, err)
-		if status.Code(err) == codes.Unavailable {
-			r.Status = probe.Fail
-		}
-	}
-	return r.With(FactReason, reason)
 }

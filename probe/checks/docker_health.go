@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -21,9 +20,6 @@ var DockerHealth = &probe.Check{
 ok: both answer. fail, info without answer while ping is fine: dockerd lives and its containerd does not answer: nothing starts or stops on this node, and the state of containers is stale. fail, no answer at all: dockerd itself is frozen. fail, refused: dockerd is dead and its socket was left.
 skip: there is no docker on this node.`,
 }
-
-// dockerWait is what either answer may take.
-const dockerWait = 3 * time.Second
 
 // FactDockerVersion is dockerd's own version.
 const FactDockerVersion probe.Fact = "docker_version"
@@ -42,12 +38,16 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Failed(err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, dockerWait)
-	defer cancel()
 	each([]string{"_ping", "info"}, func(what string) {
-		answer, err := get(ctx, "http://docker/"+what, full)
+		one, limit, cancel := part(ctx, 3, 5)
+		defer cancel()
+		answer, err := get(one, "http://docker/"+what, full)
+		if r, cut := cutShort(ctx, err); err != nil && cut {
+			p.Report(r.On(what))
+			return
+		}
 		if err != nil {
-			p.Report(noAnswer(err, "dockerd /"+what, dockerWait).On(what).With(FactSocket, socket))
+			p.Report(noAnswer(err, "dockerd /"+what, limit).On(what).With(FactSocket, socket))
 			return
 		}
 		p.Report(dockerSays(what, answer).On(what).With(FactSocket, socket).With(FactCode, answer.code))

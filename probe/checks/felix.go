@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/felix"
@@ -24,40 +24,94 @@ const (
 	FactResolved   probe.Fact = "resolved"   // addresses that the health host's name leads to
 )
 
-// felixWait is how long Felix may take: a healthy one answers in a millisecond,
-// and kubelet's own probe waits at least a second.
-const felixWait = 3 * time.Second
-
 func askFelix(ctx context.Context, p *probe.Pass, path string) {
-	at := probe.Target{Host: "localhost", Port: 9099} // Felix's defaults, without a plan
+	at := probe.Target{}
 	if t := p.Of(probe.KindFelix); len(t) > 0 {
 		at = t[0]
 	}
+	if at.Host == "" {
+		at.Host = felix.DefaultHost
+	}
+	if at.Port == 0 {
+		at.Port = felix.DefaultPort
+	}
 	addrs, err := resolve(ctx, p.Host, at.Host)
-	if err != nil {
-		p.Report(probe.Found(probe.Fail, "the health host %q does not resolve on this node: %v", at.Host, err))
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		p.Report(probe.Found(probe.Fail, "the health host %q does not resolve on this node", at.Host).With(probe.FactReason, "no-name"))
+		return
+	case err != nil:
+		p.Report(probe.Failed(fmt.Errorf("resolving the health host %q: %w", at.Host, err)))
 		return
 	}
-	if i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() }); at.Host == "localhost" && i >= 0 {
+	if i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() }); at.Host == felix.DefaultHost && i >= 0 {
 		r := probe.Found(probe.Fail, "localhost leads to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
-		p.Report(r.With(FactResolved, texts(addrs)).With(FactReason, "foreign-address"))
+		p.Report(r.With(FactResolved, texts(addrs)).With(probe.FactReason, "foreign-address"))
 		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // what would be, were it right
 	}
-	var result probe.Result
+	var worst probe.Result
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, uint16(at.Port))
-		one, cancel := context.WithTimeout(ctx, felixWait)
+		// A healthy one answers in a millisecond, and the kubelet's own probe waits at
+		// least a second; with two addresses both get their turn.
+		one, limit, cancel := part(ctx, 3, 5)
 		answer, err := felix.Get(one, addr, path)
 		cancel()
 		if err == nil {
 			p.Report(answered(answer, addr, path))
 			return
 		}
-		if result.Saw == "" || probe.Reason(err) != "refused" {
-			result = unanswered(addr, err)
+		if r, cut := cutShort(ctx, err); cut {
+			p.Report(r)
+			return
+		}
+		if r := noAnswer(err, addr.String(), limit).With(FactAddress, addr.String()); weight(r) > weight(worst) {
+			worst = r
 		}
 	}
-	p.Report(result)
+	p.Report(meaning(p, worst, at))
+}
+
+// weight orders what several addresses answered by what it says about Felix: on
+// a node without IPv6, ::1 cannot be reached and says nothing.
+func weight(r probe.Result) int {
+	switch r.Facts.Str(probe.FactReason) {
+	case "timeout":
+		return 5
+	case "reset", "closed":
+		return 4
+	case "refused":
+		return 3
+	case "":
+		return 0
+	}
+	return 1
+}
+
+// meaning adds to a Felix that does not answer what else is known: who listens on
+// its port elsewhere, that it is turned off, that where to ask is a guess.
+func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
+	if r.Facts.Str(probe.FactReason) != "refused" {
+		return r
+	}
+	if others, err := listening(uint16(at.Port)); err == nil {
+		r = r.With(FactListening, others)
+		if len(others) > 0 {
+			r.Saw = fmt.Sprintf("connection to %s refused, while something listens on %s", r.Facts.Str(FactAddress), strings.Join(others, ", "))
+		} else {
+			r.Saw += fmt.Sprintf(", and on no other address of port %d", at.Port)
+		}
+	}
+	switch why := p.Gaps[probe.KindFelix]; {
+	case at.Attrs[probe.AttrEnabled] == "false":
+		r.Status = probe.Skip
+		r.Saw = "Felix is set not to answer (healthEnabled is false): " + r.Saw
+	case why != "":
+		r.Status = probe.Unknown
+		r.Saw += "; whether Felix is to answer there is not known: " + why
+	}
+	return r
 }
 
 // answered judges an answer that came.
@@ -96,33 +150,6 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	return r
 }
 
-// unanswered judges an error of asking: the connection itself is what was seen.
-func unanswered(addr netip.AddrPort, err error) probe.Result {
-	reason := probe.Reason(err)
-	var r probe.Result
-	switch reason {
-	case "refused":
-		r = probe.Found(probe.Fail, "connection to %s refused: nothing listens there", addr)
-		if others, err := listening(addr.Port()); err == nil {
-			r = r.With(FactListening, others)
-			if len(others) > 0 {
-				r.Saw = fmt.Sprintf("connection to %s refused, while something listens on %s", addr, strings.Join(others, ", "))
-			} else {
-				r.Saw += fmt.Sprintf(", and on no other address of port %d", addr.Port())
-			}
-		}
-	case "timeout":
-		r = probe.Found(probe.Fail, "no answer from %s within %v", addr, felixWait)
-	case "reset", "closed":
-		r = probe.Found(probe.Fail, "%s took the connection and closed it without an answer", addr)
-	case "host-unreachable", "net-unreachable", "no-address":
-		r = probe.Found(probe.Fail, "%s cannot be reached from this node: %s", addr, reason)
-	default:
-		r = probe.Failed(err)
-	}
-	return r.With(FactAddress, addr.String()).With(FactReason, reason)
-}
-
 // resolve looks a name up as programs on the node do: a literal address, the
 // node's own hosts file, then DNS. "localhost" needs neither.
 func resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, error) {
@@ -130,8 +157,8 @@ func resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, err
 		return []netip.Addr{a}, nil
 	}
 	hosts, err := h.ReadFile("/etc/hosts")
-	if err != nil && !errors.Is(err, probe.ErrNotVisible) {
-		hosts = nil // no hosts file is legal; the name may be known otherwise
+	if err != nil && !errors.Is(err, probe.ErrNotVisible) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err // no hosts file is legal; the name may be known otherwise
 	}
 	if found := inHosts(string(hosts), name); len(found) > 0 {
 		return found, nil

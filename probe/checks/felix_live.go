@@ -16,8 +16,8 @@ var FelixLive = &probe.Check{
 	Doc: `calico-node's liveness probe asks http://localhost:9099/liveness; when that fails for the whole kill budget, the container is killed and starts again.
 ok: Felix answers 200 with its table of components, or 204 as versions before v3.23 do.
 fail, refused: nothing listens there. Felix opens the port only after the node's start-up has finished, so a container that is killed before never opens it. If something listens on the same port of another address, that is said.
-fail, no answer: the port accepts and Felix does not answer within 3 s: starved of CPU, or frozen.
+fail, no answer: the port accepts and Felix does not answer in time: starved of CPU, or frozen.
 fail, 503: a component has not reported in time or reports non-live; the table names it.
 fail, foreign address: "localhost" leads to an address that is not this machine's loopback, so the kubelet asks somebody else. Look at the node's /etc/hosts.
-warn: something answers there that is not Felix.`,
+skip: Felix is set not to answer (healthEnabled). warn: something answers there that is not Felix. unknown: where Felix is set to answer could not be read.`,
 }

@@ -69,10 +69,10 @@ func TestFelixRefusedAndSilent(t *testing.T) {
 	at := probe.Target{Kind: probe.KindFelix, Host: "localhost", Port: port}
 	want(t, run(t, FelixLive, h, at), "", probe.Fail, "127.0.0.1", "refused", "while something listens on 127.0.0.2:")
 	at.Host = "127.0.0.2" // accepts and stays silent
-	want(t, run(t, FelixLive, h, at), "", probe.Fail, "no answer", felixWait.String())
+	want(t, run(t, FelixLive, h, at), "", probe.Fail, "no answer", "within 3s")
 	l.Close()
 	r := want(t, run(t, FelixLive, h, at), "", probe.Fail, "refused", "on no other address")
-	if r.Facts.Str(FactReason) != "refused" {
+	if r.Facts.Str(probe.FactReason) != "refused" {
 		t.Errorf("%+v", r.Facts)
 	}
 }
@@ -83,7 +83,7 @@ func TestFelixForeignLocalhost(t *testing.T) {
 	h.Proc = "/proc"
 	got := run(t, FelixLive, h, felixAt(t, says(204, "")))
 	r := want(t, got, "", probe.Fail, "localhost leads to 192.0.2.7")
-	if r.Facts.Str(FactReason) != "foreign-address" {
+	if r.Facts.Str(probe.FactReason) != "foreign-address" {
 		t.Errorf("%+v", r.Facts)
 	}
 	want(t, got, "", probe.OK, "204 from 127.0.0.1") // told apart from a Felix that is down

@@ -24,6 +24,7 @@ type kubelet struct {
 	FailSwapOn         *bool  `yaml:"failSwapOn"`
 	HealthzPort        *int   `yaml:"healthzPort"`
 	HealthzBindAddress string `yaml:"healthzBindAddress"`
+	Address            string `yaml:"address"`
 	Port               int    `yaml:"port"`
 	MemorySwap         struct {
 		SwapBehavior string `yaml:"swapBehavior"`
@@ -60,11 +61,18 @@ func readKubelet(h *probe.Host) (kubelet, error) {
 	if v := flagOf(args, "--fail-swap-on"); v != "" {
 		k.FailSwapOn = new(v != "false")
 	}
+	if v := flagOf(args, "--address"); v != "" {
+		k.Address = v
+	}
 	if n, err := strconv.Atoi(flagOf(args, "--healthz-port")); err == nil {
 		k.HealthzPort = &n
 	}
 	return k, nil
 }
+
+// seen tells whether the settings come from the kubelet and not from its defaults
+// alone.
+func (k kubelet) seen() bool { return k.config != "" || k.pid != 0 }
 
 // takesSwap tells whether this kubelet starts with swap on.
 func (k kubelet) takesSwap() bool { return k.FailSwapOn != nil && !*k.FailSwapOn }
@@ -79,6 +87,18 @@ func (k kubelet) healthz() (netip.AddrPort, bool) {
 		addr = a
 	}
 	return netip.AddrPortFrom(addr, uint16(port)), port > 0
+}
+
+// api is where it answers the API server.
+func (k kubelet) api() netip.AddrPort {
+	port, addr := 10250, netip.MustParseAddr("127.0.0.1")
+	if k.Port > 0 {
+		port = k.Port
+	}
+	if a, err := netip.ParseAddr(k.Address); err == nil && !a.IsUnspecified() {
+		addr = a
+	}
+	return netip.AddrPortFrom(addr, uint16(port))
 }
 
 // processOf finds a process of the node by its name and gives its PID and

@@ -21,21 +21,11 @@ fail, refused: the kubelet is not running, or is between two starts; look at its
 skip: healthz is turned off in the kubelet's configuration.`,
 }
 
-// kubeletWait is what either answer may take; a healthy kubelet needs
-// milliseconds.
-const kubeletWait = 3 * time.Second
-
 func kubeletHealth(ctx context.Context, p *probe.Pass) {
 	k, err := readKubelet(p.Host)
 	if err != nil {
 		p.Report(probe.Failed(err))
 		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, kubeletWait)
-	defer cancel()
-	port := 10250
-	if k.Port > 0 {
-		port = k.Port
 	}
 	each([]func(){
 		func() {
@@ -48,7 +38,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 			p.Report(r.On("healthz"))
 		},
 		func() {
-			addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(port))
+			addr := k.api()
 			// Without credentials the good answer is a refusal.
 			p.Report(askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK).On("api"))
 		},
@@ -56,9 +46,14 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 }
 
 func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {
-	answer, err := get(ctx, fmt.Sprintf("%s://%s/healthz", scheme, addr), "")
+	one, limit, cancel := part(ctx, 3, 5) // a healthy kubelet needs milliseconds
+	defer cancel()
+	answer, err := get(one, fmt.Sprintf("%s://%s/healthz", scheme, addr), "")
+	if r, cut := cutShort(ctx, err); err != nil && cut {
+		return r
+	}
 	if err != nil {
-		return noAnswer(err, addr.String(), kubeletWait).With(FactAddress, addr.String())
+		return noAnswer(err, addr.String(), limit).With(FactAddress, addr.String())
 	}
 	r := probe.Found(probe.Fail, "%d from %s: %.200s", answer.code, addr, answer.body)
 	for _, code := range good {
@@ -86,5 +81,5 @@ func noAnswer(err error, who string, limit time.Duration) probe.Result {
 	default:
 		r = probe.Failed(err)
 	}
-	return r.With(FactReason, reason)
+	return r.With(probe.FactReason, reason)
 }

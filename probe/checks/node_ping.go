@@ -12,7 +12,7 @@ var NodePing = &probe.Check{
 	ID: "node-ping", Asks: "do the other nodes answer a ping?", From: probe.FromNode,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW"},
 	Run: func(ctx context.Context, p *probe.Pass) {
-		ping(ctx, p, unique(p.Of(probe.KindNode, probe.KindPeer)), "no other node is known")
+		ping(ctx, p, unique(p.Of(probe.KindNode, probe.KindPeer)), probe.KindNode, "no other node is known")
 	},
 	Doc: `Five packets to each address of up to eight other nodes: their InternalIPs, and the address Calico registered for them where that is another one.
 ok: all came back. warn: some did. fail: none did, and what came instead: no route on this node, a router's refusal, the node's own firewall.

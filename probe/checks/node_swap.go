@@ -21,7 +21,7 @@ var NodeSwap = &probe.Check{
 	ID: "node-swap", Asks: "is swap on, or will it be after a reboot?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"}, Run: probe.Once(nodeSwap),
 	Doc: `A kubelet that is not told otherwise (failSwapOn) ends at its start when swap is on: "running with swap on is not supported". A kubelet that runs already is not touched, so the fault shows at the next restart.
-ok: no swap, and nothing that would bring it back. fail: swap is on. warn: swap is off now, and a line of /etc/fstab, a systemd swap unit or a zram generator brings it back at the next reboot. info: the kubelet is set to accept swap; or no swap now, and the files that would bring it back are not visible this way onto the node.`,
+ok: no swap, and nothing that would bring it back. fail: swap is on. warn: swap is on, and how the kubelet is set is not visible; or swap is off now, and a line of /etc/fstab, a systemd swap unit or a zram generator brings it back at the next reboot. info: the kubelet is set to accept swap; or no swap now, and the files that would bring it back are not visible this way onto the node.`,
 }
 
 // Facts of node-swap.
@@ -49,12 +49,17 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 		names = append(names, s.Filename)
 		evidence = append(evidence, fmt.Sprintf("%s %s size %d KiB, used %d KiB, priority %d", s.Filename, s.Type, s.Size, s.Used, s.Priority))
 	}
-	back := swapAtBoot(h)
+	back, err := swapAtBoot(h)
+	if err != nil {
+		return probe.Failed(err)
+	}
 	r := probe.Found(probe.OK, "no swap")
 	_, hidden := h.Path("/etc/fstab")
 	switch {
 	case len(names) > 0 && k.takesSwap():
 		r = probe.Found(probe.Info, "swap is on, and the kubelet is set to accept it (failSwapOn: false): %s", strings.Join(names, ", "))
+	case len(names) > 0 && !k.seen():
+		r = probe.Found(probe.Warn, "swap is on, and whether the kubelet starts with it is not visible: %s", strings.Join(names, ", "))
 	case len(names) > 0:
 		r = probe.Found(probe.Fail, "swap is on, and the kubelet does not start with it: %s", strings.Join(names, ", "))
 	case len(back) > 0 && k.takesSwap():
@@ -69,9 +74,14 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 
 // swapAtBoot lists what turns swap on when the node boots. Places that this way
 // onto the node does not show are left out.
-func swapAtBoot(h *probe.Host) []string {
+func swapAtBoot(h *probe.Host) ([]string, error) {
 	back := []string{}
-	if fstab, err := h.ReadFile("/etc/fstab"); err == nil {
+	fstab, err := h.ReadFile("/etc/fstab")
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible):
+	case err != nil:
+		return nil, err
+	default:
 		n := 0
 		for line := range strings.Lines(string(fstab)) {
 			n++
@@ -107,7 +117,7 @@ func swapAtBoot(h *probe.Host) []string {
 			break // the first one found is the one that counts
 		}
 	}
-	return back
+	return back, nil
 }
 
 // masked tells whether systemd is told to leave a unit alone.

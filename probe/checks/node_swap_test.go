@@ -19,7 +19,8 @@ func TestNodeSwap(t *testing.T) {
 	}{
 		"none":           {map[string]string{"proc/swaps": off}, probe.OK, "no swap"},
 		"no such kernel": {map[string]string{"proc/x": ""}, probe.OK, "no swap"},
-		"on":             {map[string]string{"proc/swaps": on}, probe.Fail, "/dev/sda3"},
+		"on":             {map[string]string{"proc/swaps": on, "proc/77/comm": "kubelet\n", "proc/77/cmdline": "kubelet\x00"}, probe.Fail, "/dev/sda3"},
+		"on, who knows":  {map[string]string{"proc/swaps": on}, probe.Warn, "not visible"},
 		"on, accepted":   {map[string]string{"proc/swaps": on, "var/lib/kubelet/config.yaml": "failSwapOn: false\n"}, probe.Info, "/dev/sda3"},
 		"on, refused":    {map[string]string{"proc/swaps": on, "var/lib/kubelet/config.yaml": "failSwapOn: true\n"}, probe.Fail, "/dev/sda3"},
 		"by argument": {map[string]string{"proc/swaps": on, "proc/77/comm": "kubelet\n", "proc/77/cmdline": "kubelet\x00--fail-swap-on=false\x00"},

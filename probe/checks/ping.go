@@ -14,13 +14,14 @@ const (
 	FactSent     probe.Fact = "sent"       // packets
 	FactReceived probe.Fact = "received"   // packets
 	FactRTT      probe.Fact = "rtt_ms"     // mean, milliseconds
+	FactRTTMin   probe.Fact = "rtt_min_ms" // milliseconds
 	FactRTTMax   probe.Fact = "rtt_max_ms" // milliseconds
 	FactNode     probe.Fact = "node"       // the node the target lives on
 )
 
-func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, nobody string) {
+func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobody string) {
 	if len(targets) == 0 {
-		p.Report(probe.Found(probe.Skip, "%s", nobody))
+		p.Report(gap(p, kind, nobody))
 		return
 	}
 	byFamily := splitByFamily(targets)
@@ -50,8 +51,8 @@ func pinged(s icmp.Stats) probe.Result {
 		r = probe.Found(probe.Fail, "no packet could leave this node: %s", s.Refusal)
 	case s.Received == 0 && s.Bounced != "":
 		r = probe.Found(probe.Fail, "%d of %d packets came back: %s", s.Received, s.Sent, s.Bounced)
-	case s.Received == 0 && s.Sent == 0:
-		return probe.Found(probe.Unknown, "no packet was sent in the time there was")
+	case s.Received == 0 && s.Cut:
+		return probe.Found(probe.Unknown, "stopped before an answer to %d packets could come", s.Sent)
 	case s.Received == 0:
 		r = probe.Found(probe.Fail, "none of %d packets came back", s.Sent)
 	case s.Received < s.Sent:
@@ -60,10 +61,10 @@ func pinged(s icmp.Stats) probe.Result {
 		r = probe.Found(probe.OK, "%d of %d packets came back, %s on average", s.Received, s.Sent, s.Avg.Round(10*time.Microsecond))
 	}
 	if s.Received > 0 {
-		r = r.With(FactRTT, milliseconds(s.Avg)).With(FactRTTMax, milliseconds(s.Max))
+		r = r.With(FactRTT, milliseconds(s.Avg)).With(FactRTTMin, milliseconds(s.Min)).With(FactRTTMax, milliseconds(s.Max))
 	}
 	if s.Refusal != "" {
-		r = r.With(FactReason, s.Refusal)
+		r = r.With(probe.FactReason, s.Refusal)
 	}
 	return r.With(FactSent, s.Sent).With(FactReceived, s.Received)
 }

@@ -43,7 +43,7 @@ type hop struct {
 func routeCanReach(_ context.Context, p *probe.Pass) {
 	targets := unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod))
 	if len(targets) == 0 {
-		p.Report(probe.Found(probe.Skip, "no other node or pod is known"))
+		p.Report(gap(p, probe.KindPod, "no other node or pod is known"))
 		return
 	}
 	own := p.Of(probe.KindSelf)
@@ -66,7 +66,7 @@ func unroutable(err error) probe.Result {
 		syscall.EINVAL:       "a route of type blackhole swallows it",
 	} {
 		if errors.Is(err, errno) {
-			return probe.Found(probe.Fail, "%s", saw).With(FactReason, probe.Reason(err))
+			return probe.Found(probe.Fail, "%s", saw).With(probe.FactReason, probe.Reason(err))
 		}
 	}
 	return unseen(err)

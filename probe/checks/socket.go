@@ -8,6 +8,10 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -41,16 +45,43 @@ func findSocket(h *probe.Host, candidates []string) (name, full string, err erro
 	return "", "", fmt.Errorf("%w at %s", errNoSocket, strings.Join(candidates, ", "))
 }
 
-// dialable connects to a socket and hangs up.
-func dialable(ctx context.Context, full string) error {
-	ctx, cancel := context.WithTimeout(ctx, callWait)
+// runtimeOf is the kind of runtime the kubelet reports, "containerd" or "cri-o";
+// false when the plan does not say.
+func runtimeOf(p *probe.Pass) (string, bool) {
+	kind, _, known := strings.Cut(named(p, probe.KindRuntime), "://")
+	return kind, known
+}
+
+// noSocketHere is the result of a runtime whose socket was not found.
+func noSocketHere(err error, kind string, known bool) probe.Result {
+	switch {
+	case !errors.Is(err, errNoSocket):
+		return unseen(err)
+	case known:
+		return probe.Found(probe.Fail, "%v, though the kubelet uses %s", err, kind).With(probe.FactReason, "missing")
+	}
+	return probe.Found(probe.Unknown, "%v, and which runtime this node uses is not known", err).With(probe.FactReason, "missing")
+}
+
+// dialable connects to a socket and hangs up; the result says why it cannot.
+func dialable(ctx context.Context, full string) (probe.Result, bool) {
+	one, limit, cancel := part(ctx, 2, 5)
 	defer cancel()
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", full)
-	if err != nil {
-		return err
+	c, err := d.DialContext(one, "unix", full)
+	if err == nil {
+		err = c.Close()
 	}
-	return c.Close()
+	if err == nil {
+		return probe.Result{}, true
+	}
+	if r, cut := cutShort(ctx, err); cut {
+		return r, false
+	}
+	if probe.Reason(err) == "refused" {
+		return probe.Found(probe.Fail, "the socket is there and nobody listens: the daemon is dead or just starting again").With(probe.FactReason, "refused"), false
+	}
+	return unanswering(err, "the socket", limit), false
 }
 
 // question is one call to a runtime.
@@ -59,16 +90,40 @@ type question struct {
 	ask  func(context.Context) (probe.Result, error)
 }
 
-// askEach asks side by side, each with callWait of its own, and reports every
-// answer about the question's name after the prefix.
+// askEach asks side by side, each with two fifths of the check's time, and
+// reports every answer about the question's name after the prefix.
 func askEach(ctx context.Context, p *probe.Pass, socket, prefix string, questions []question) {
 	each(questions, func(q question) {
-		ctx, cancel := context.WithTimeout(ctx, callWait)
+		one, limit, cancel := part(ctx, 2, 5)
 		defer cancel()
-		r, err := q.ask(ctx)
+		r, err := q.ask(one)
 		if err != nil {
-			r = unanswering(err, q.name)
+			var cut bool
+			if r, cut = cutShort(ctx, err); !cut {
+				if one.Err() != nil { // whatever gRPC makes of it
+					err = one.Err()
+				}
+				r = unanswering(err, q.name, limit)
+			}
 		}
 		p.Report(r.On(prefix+q.name).With(FactSocket, socket))
 	})
+}
+
+// unanswering judges an error of asking a runtime over gRPC.
+func unanswering(err error, what string, limit time.Duration) probe.Result {
+	reason := probe.Reason(err)
+	if status.Code(err) == codes.DeadlineExceeded {
+		reason = "timeout"
+	}
+	var r probe.Result
+	switch {
+	case reason == "timeout":
+		r = probe.Found(probe.Fail, "%s: accepts the connection, no answer within %v", what, limit)
+	case status.Code(err) == codes.Unavailable, reason == "reset", reason == "closed":
+		r = probe.Found(probe.Fail, "%s: took the connection and does not speak: %v", what, err)
+	default:
+		r = probe.Found(probe.Unknown, "%s: %v", what, err)
+	}
+	return r.With(probe.FactReason, reason)
 }

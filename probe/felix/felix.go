@@ -13,6 +13,12 @@ import (
 	"strings"
 )
 
+// Where Felix answers unless it is set otherwise (felix/config in Calico).
+const (
+	DefaultHost = "localhost"
+	DefaultPort = 9099
+)
+
 // Component is one row of the table Felix answers with since v3.23. A cell that
 // Felix leaves open is "-".
 type Component struct {

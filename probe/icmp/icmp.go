@@ -42,6 +42,8 @@ type Stats struct {
 	// Bounced is what a router or the peer answered instead: "destination
 	// unreachable from 10.0.0.1, code 13"; "" when nobody did.
 	Bounced string
+	// Cut says that the context ended before the time for answers had passed.
+	Cut bool
 
 	sum time.Duration
 }
@@ -70,10 +72,13 @@ func Ping(ctx context.Context, addrs []netip.Addr) ([]Stats, error) {
 	reader.Go(p.receive)
 	p.send(ctx)
 	p.linger(ctx)
+	cut := ctx.Err() != nil
 	p.conn.Close() // ends the reader
 	reader.Wait()
 	for i := range p.stats {
-		if s := &p.stats[i]; s.Received > 0 {
+		s := &p.stats[i]
+		s.Cut = cut
+		if s.Received > 0 {
 			s.Avg = s.sum / time.Duration(s.Received)
 		}
 	}
