@@ -82,6 +82,10 @@ func judgeSeat(mine seat, seats []seat) probe.Result {
 		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, but all %d other nodes are registered in the same network", mine.registered, mine.internal, others)
 	case others == 0:
 		return probe.Found(probe.Info, "registered %s is not the InternalIP %s; there is no other node to compare with", mine.registered, mine.internal)
+	case others > 0 && agree == 0:
+		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, and no other node's is either: a network of its own for pods?", mine.registered, mine.internal)
+	case mine.registered.IsSingleIP():
+		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, while %d of %d other nodes registered theirs", mine.registered.Addr(), mine.internal, agree, others)
 	}
 	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, and %d of %d other nodes are registered outside %s",
 		mine.registered.Addr(), mine.internal, others-neighbours, others, mine.registered.Masked())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -27,7 +28,13 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	}
 	pod := s.Calico
 	name := pod.Namespace + "/" + pod.Name
-	tell := func(r probe.Result) { report(r.On(name).With(FactPod, name)) }
+	tell := func(r probe.Result) {
+		if r.Status == probe.OK && KubeletSilent(s) { // a dead kubelet's last words
+			r.Status = probe.Unknown
+			r.Saw = fmt.Sprintf("last reported %s ago, when %s", span(s.Now.Sub(s.Lease.Spec.RenewTime.Time)), r.Saw)
+		}
+		report(r.On(name).With(FactPod, name))
+	}
 	if pod.DeletionTimestamp != nil {
 		age := s.Now.Sub(pod.DeletionTimestamp.Time)
 		tell(probe.Found(lateness(age), "being deleted, due %s ago", span(max(0, age))))
@@ -96,7 +103,8 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		out = append(out, probe.Found(lateness(age), "%s has no state yet, %s", c.Name, restarts))
 	case !c.Ready:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
-		out = append(out, probe.Found(lateness(age), "%s is running for %s and not ready, %s", c.Name, span(age), restarts))
+		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time))
+		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name, span(unready), span(age), restarts))
 	default:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		status, note := probe.OK, ""
@@ -109,6 +117,17 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		out[i] = out[i].With(FactRestarts, int(c.RestartCount))
 	}
 	return out
+}
+
+// conditionOfPod is when a condition of the pod last changed, zero when it has
+// none.
+func conditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == t {
+			return c.LastTransitionTime
+		}
+	}
+	return metav1.Time{}
 }
 
 // lastRun is how the previous run of a container ended, as the end of a sentence.

@@ -74,12 +74,19 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	}
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
+		var attrs map[string]string
+		switch conditionOf(n.Status.Conditions, corev1.NodeReady).Status {
+		case corev1.ConditionFalse:
+			attrs = map[string]string{probe.AttrNode: "NotReady"}
+		case corev1.ConditionUnknown:
+			attrs = map[string]string{probe.AttrNode: "NotReady (its kubelet is silent)"}
+		}
 		for _, a := range internal {
-			targets = append(targets, probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a})
+			targets = append(targets, probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a, Attrs: attrs})
 		}
 		for _, key := range []string{annotationIPv4, annotationIPv6} {
 			if p, ok := registered(&n, key); ok && !slices.Contains(internal, p.Addr()) {
-				targets = append(targets, probe.Target{Kind: probe.KindPeer, Name: n.Name, Node: n.Name, Addr: p.Addr()})
+				targets = append(targets, probe.Target{Kind: probe.KindPeer, Name: n.Name, Node: n.Name, Addr: p.Addr(), Attrs: attrs})
 			}
 		}
 	}

@@ -161,7 +161,9 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node) ([]corev1.Po
 				errs[i] = fmt.Errorf("listing pods of node %s: %w", n.Name, err)
 				return
 			}
-			found[i] = pingable(list.Items)
+			if found[i] = pingable(list.Items); found[i] == nil && slices.ContainsFunc(list.Items, ownAddress) {
+				errs[i] = fmt.Errorf("no workload pod on node %s is ready", n.Name)
+			}
 		})
 	}
 	all.Wait()
@@ -174,13 +176,16 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node) ([]corev1.Po
 	return pods, errors.Join(errs...)
 }
 
+// ownAddress tells whether a pod has an address that is not its node's.
+func ownAddress(p corev1.Pod) bool { return !p.Spec.HostNetwork && len(p.Status.PodIPs) > 0 }
+
 // pingable picks a pod that has its own address and is there to stay: ready,
 // not being deleted, the oldest of those.
 func pingable(pods []corev1.Pod) *corev1.Pod {
 	var best *corev1.Pod
 	for i := range pods {
 		p := &pods[i]
-		if p.Spec.HostNetwork || len(p.Status.PodIPs) == 0 || p.DeletionTimestamp != nil || !podReady(p) {
+		if !ownAddress(*p) || p.DeletionTimestamp != nil || !podReady(p) {
 			continue
 		}
 		if best == nil || p.CreationTimestamp.Before(&best.CreationTimestamp) {

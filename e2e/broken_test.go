@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -50,18 +49,50 @@ func TestRuntimeFrozen(t *testing.T) {
 	calicoReady(t, "node-b")
 	signalAll(t, "node-b", "containerd", "STOP")
 	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT") })
-	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "5s")
+	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "10s")
 	if a.exit != 5 {
 		t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
 	}
-	for _, way := range []string{"pod", "ephemeral"} {
-		d.want(t, "probe-placed", probe.Unknown, way+": ", "did not start within 5s")
-	}
+	d.want(t, "probe-placed", probe.Unknown, "pod: ", "within 10")
+	d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", "did not start within 10")
 	for _, r := range d.of("probe-placed") {
-		if !strings.Contains(r.Facts.Str("reason"), "runtime") && !strings.Contains(r.Facts.Str("reason"), "kubelet") {
+		if reason := r.Facts.Str(probe.FactReason); reason != "runtime" && reason != "kubelet" {
 			t.Errorf("reason %v", r.Facts)
 		}
 	}
 	signalAll(t, "node-b", "containerd", "CONT")
+	nothingLeft(t)
+}
+
+// TestKubeletFreezesMidRun wants a line that dies without a word to be noticed by
+// the missing beats, what did arrive to be shown, and nothing to be left.
+func TestKubeletFreezesMidRun(t *testing.T) {
+	mustSandbox(t, "felix", "node-a", "hang") // so that the run is still going on
+	t.Cleanup(func() {
+		signalAll(t, "node-a", "kubelet", "CONT")
+		mustSandbox(t, "felix", "node-a", "ok")
+		calicoReady(t, "node-a")
+	})
+	cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--check-timeout", "40s")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, out, `"check":"node-swap"`)
+	signalAll(t, "node-a", "kubelet", "STOP")
+	began := time.Now()
+	waitFor(t, out, "nothing heard from the probe for 15s")
+	if took := time.Since(began); took > 45*time.Second {
+		t.Errorf("noticed after %v", took)
+	}
+	waitFor(t, out, `"type":"verdict"`)
+	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 5 {
+		t.Errorf("exit %d, want 5", got)
+	}
+	signalAll(t, "node-a", "kubelet", "CONT")
 	nothingLeft(t)
 }

@@ -36,6 +36,7 @@ func TestOneClearLine(t *testing.T) {
 		{"unknown node", "run --node node-c", 2, `no node "node-c" in this cluster; it has node-`},
 		{"unreachable API", "run --node node-a --kubeconfig " + nowhere, 1, "127.0.0.1:1 cannot be reached (connection refused)"},
 		{"no such kubeconfig", "run --node node-a --kubeconfig /nowhere", 1, "/nowhere"},
+		{"no kubeconfig at all", "run --node node-a --context nowhere", 1, "nowhere"},
 		{"wrong flag", "run --nod node-a", 2, "unknown flag: --nod"},
 		{"wrong value", "run --node node-a --timeout soon", 2, "soon"},
 		{"unknown check", "run --node node-a --checks bgp-sesion", 2, "did you mean bgp-session?"},

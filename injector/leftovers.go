@@ -17,7 +17,8 @@ import (
 type Leftover struct {
 	Kind      string // "pod", "job", or "container" for an ephemeral one
 	Namespace string
-	Name      string // of a container: pod/container
+	Name      string
+	Pod       string // of a container, the pod it is in
 	Node      string
 	Who       string
 	Reason    string
@@ -28,7 +29,11 @@ type Leftover struct {
 }
 
 func (l Leftover) String() string {
-	parts := []string{fmt.Sprintf("%s %s/%s on node %s", l.Kind, l.Namespace, l.Name, l.Node)}
+	name := l.Name
+	if l.Pod != "" {
+		name = l.Pod + "/" + l.Name
+	}
+	parts := []string{fmt.Sprintf("%s %s/%s on node %s", l.Kind, l.Namespace, name, l.Node)}
 	if l.Who != "" {
 		parts = append(parts, "created by "+l.Who)
 	}
@@ -100,7 +105,7 @@ func waitingIn(p corev1.Pod) []Leftover {
 		if !strings.HasPrefix(c.Name, managedBy+"-") {
 			continue
 		}
-		l := Leftover{Kind: "container", Namespace: p.Namespace, Name: p.Name + "/" + c.Name, Node: p.Spec.NodeName, InUse: true, Fixed: true}
+		l := Leftover{Kind: "container", Namespace: p.Namespace, Name: c.Name, Pod: p.Name, Node: p.Spec.NodeName, InUse: true, Fixed: true}
 		ended := false
 		for _, s := range p.Status.EphemeralContainerStatuses {
 			ended = ended || s.Name == c.Name && s.State.Terminated != nil
@@ -118,7 +123,7 @@ func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	var err error
 	switch l.Kind {
 	case "pod":
-		opts.GracePeriodSeconds = new(int64(1))
+		opts.GracePeriodSeconds = new(int64(0)) // a dead kubelet would never confirm more
 		err = c.kube.CoreV1().Pods(l.Namespace).Delete(ctx, l.Name, opts)
 	case "job":
 		err = c.kube.BatchV1().Jobs(l.Namespace).Delete(ctx, l.Name, opts)

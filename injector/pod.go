@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Pod is the way of a pod of its own: bound to the node by name, in the node's
@@ -23,11 +25,11 @@ func Pod(c *Client) Way {
 		owner := p.startJanitor(ctx)
 		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, owner), metav1.CreateOptions{})
 		if err != nil {
-			return nil, errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.remove())
+			return nil, p.abandon(refusedCreate("a pod in namespace "+o.Namespace, err))
 		}
 		p.created = append(p.created, "pod "+o.Namespace+"/"+pod.Name)
 		if err := p.awaitRunning(ctx, pod); err != nil {
-			return nil, errors.Join(err, p.remove())
+			return nil, p.abandon(err)
 		}
 		return p.converse(ctx), nil
 	}
@@ -136,15 +138,29 @@ func nameFor(node, run string) string {
 	return fmt.Sprintf("%s-%s-%s", managedBy, strings.Trim(node[:min(len(node), room)], "-"), run)
 }
 
-// remove deletes what was created. A pod whose container never ran is deleted at
-// once: on a dead kubelet nobody would ever confirm a graceful end.
-func (p *placed) remove() error {
+// abandon removes what was created for a probe that did not start, and tells the
+// user what could not be removed.
+func (p *placed) abandon(err error) error {
+	if left := p.remove(false); left != nil {
+		p.options.Note(fmt.Sprintf("%v; remove what is left with 'calico-probe clean --all'", left))
+	}
+	return err
+}
+
+// remove deletes what was created. A probe that has answered is given a moment to
+// end; any other is deleted at once, because on a dead kubelet nobody would ever
+// confirm a graceful end.
+func (p *placed) remove(answered bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
 	var errs []error
-	if p.pod != "" && p.ownPod() {
+	switch {
+	case p.joined && !answered:
+		p.options.Note(fmt.Sprintf("container %s in pod %s/%s was not seen to end; if it is our probe it ends within %v, else 'kubectl -n %s delete pod %s' ends it",
+			p.container, p.namespace, p.pod, probe.Silence, p.namespace, p.pod))
+	case !p.joined:
 		grace := int64(0)
-		if p.ran {
+		if answered {
 			grace = 1
 		}
 		err := p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: &grace})

@@ -16,7 +16,7 @@ import (
 // each; Close may be called by any, and more than once.
 type Session struct {
 	created []string
-	remove  func() error
+	remove  func(answered bool) error
 
 	feed   io.WriteCloser
 	sendMu sync.Mutex
@@ -25,9 +25,11 @@ type Session struct {
 	ended  sync.WaitGroup
 
 	mu      sync.Mutex
-	open    int   // plans sent and not answered to their end
-	next    int64 // number of the next event wanted
-	failure error // why the stream ended, once events is closed
+	open    int       // plans sent and not answered to their end
+	next    int64     // number of the next event wanted
+	heard   time.Time // when the last event came
+	cut     func()    // ends the stream that is read now
+	failure error     // why the stream ended, once events is closed
 
 	closing  sync.Once
 	closeErr error
@@ -49,6 +51,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) error {
 	if r.Type == probe.RequestPlan {
 		s.mu.Lock()
 		s.open++
+		s.heard = time.Now()
 		s.mu.Unlock()
 	}
 	sent := make(chan error, 1)
@@ -63,9 +66,9 @@ func (s *Session) Send(ctx context.Context, r probe.Request) error {
 	select {
 	case err = <-sent:
 	case <-late.C:
-		return refuse(ReasonAttach, "the probe runs, and the line to it did not open within %v", sendLimit)
+		return refuse(ReasonAttach, "the probe runs, and the line to it (through the API server to the kubelet's port 10250) did not open within %v", sendLimit)
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	if err != nil {
 		return refuse(ReasonAttach, "the probe runs and cannot be talked to: %v", err)
@@ -88,7 +91,7 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 				return ev, nil
 			}
 		case <-ctx.Done():
-			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was whole: %w", ctx.Err())
+			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was whole: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -98,7 +101,10 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		s.feed.Close() // the end of its stdin ends the probe
-		s.closeErr = s.remove()
+		s.mu.Lock()
+		ok := s.next > 0 && s.open == 0
+		s.mu.Unlock()
+		s.closeErr = s.remove(ok)
 		late := time.AfterFunc(farewell, s.cancel)
 		for range s.events { // let the readers go
 		}
@@ -122,16 +128,20 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 	s.feed, s.events = feed, make(chan probe.Event, 64)
 	s.ended.Go(func() {
 		err := transport(ctx, in, sink)
-		in.CloseWithError(errors.Join(errors.New("the line to the probe is gone"), err))
+		in.CloseWithError(errOr(err, errors.New("the line is closed")))
 		sink.CloseWithError(errOr(err, io.EOF))
 	})
 	s.ended.Go(func() { s.beat(ctx) })
+	s.ended.Go(func() { s.listen(ctx) })
 	s.ended.Go(func() {
 		defer close(s.events)
+		s.reading(func() { out.CloseWithError(errSilent) })
 		err := s.read(ctx, out)
 		out.Close()
 		for tries := 0; reread != nil && s.owed() && ctx.Err() == nil && tries < rereads; tries++ {
-			err = s.again(ctx, reread)
+			if err = s.again(ctx, reread); errors.Is(err, errSilent) {
+				break
+			}
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -149,10 +159,16 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 const rereads = 10
 
 func (s *Session) again(ctx context.Context, reread func(context.Context) (io.ReadCloser, error)) error {
-	r, err := reread(ctx)
+	one, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.reading(func() { cancel(errSilent) })
+	r, err := reread(one)
 	if err == nil {
-		err = s.read(ctx, r)
+		err = s.read(one, r)
 		r.Close()
+	}
+	if errors.Is(context.Cause(one), errSilent) {
+		return errSilent
 	}
 	if s.owed() {
 		select {
@@ -161,6 +177,38 @@ func (s *Session) again(ctx context.Context, reread func(context.Context) (io.Re
 		}
 	}
 	return err
+}
+
+// quiet is how long a probe may be silent while it owes an answer: it says at
+// least that it lives every five seconds.
+const quiet = 3 * probe.BeatEvery
+
+var errSilent = fmt.Errorf("nothing heard from the probe for %v, though it runs: its node, its kubelet or its container runtime froze, or the line to it is dead", quiet)
+
+// reading tells what is read from now on, and how to end that.
+func (s *Session) reading(cut func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut, s.heard = cut, time.Now()
+}
+
+// listen ends a stream that has been silent for too long.
+func (s *Session) listen(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.mu.Lock()
+			if s.open > 0 && s.cut != nil && time.Since(s.heard) > quiet {
+				s.cut()
+				s.cut = nil
+			}
+			s.mu.Unlock()
+		}
+	}
 }
 
 // read passes on the events not seen before until the stream ends, or shows that
@@ -196,6 +244,7 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 func (s *Session) fresh(ev probe.Event) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.heard = time.Now()
 	switch {
 	case ev.Seq < s.next:
 		return false, nil

@@ -97,7 +97,7 @@ func transcript(t *testing.T, results int) []byte {
 // whose log can be had after some tries.
 func broken(t *testing.T, whole []byte, n, tries int) *Session {
 	t.Helper()
-	s := &Session{remove: func() error { return nil }}
+	s := &Session{remove: func(bool) error { return nil }}
 	line := func(_ context.Context, in io.Reader, out io.Writer) error {
 		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
 			return err
@@ -162,7 +162,7 @@ func TestMissingLine(t *testing.T) {
 		_, err := out.Write(holed)
 		return err
 	}
-	s := &Session{remove: func() error { return nil }}
+	s := &Session{remove: func(bool) error { return nil }}
 	s.talk(t.Context(), line, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil })
 	if err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestMissingLine(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	s = &Session{remove: func() error { return nil }}
+	s = &Session{remove: func(bool) error { return nil }}
 	s.talk(t.Context(), line, nil)
 	if err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestMissingLine(t *testing.T) {
 // removal of what was created.
 func TestNoHandshake(t *testing.T) {
 	removed := make(chan struct{})
-	s := &Session{remove: func() error { close(removed); return nil }}
+	s := &Session{remove: func(bool) error { close(removed); return nil }}
 	s.talk(t.Context(), func(ctx context.Context, _ io.Reader, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -210,7 +210,7 @@ func TestNoHandshake(t *testing.T) {
 // TestLost wants an answer that never came whole to be an error, not an end.
 func TestLost(t *testing.T) {
 	whole := transcript(t, 5)
-	s := &Session{remove: func() error { return errors.New("still there") }}
+	s := &Session{remove: func(bool) error { return errors.New("still there") }}
 	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
 		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
 			return err

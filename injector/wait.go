@@ -23,7 +23,6 @@ type placed struct {
 	pod       string // the probe's own pod, or the one it joined
 	container string
 	joined    bool      // the pod is somebody else's
-	ran       bool      // the container was seen running
 	began     time.Time // of the wait
 
 	job          string
@@ -32,8 +31,6 @@ type placed struct {
 	created    []string
 	afterwards string // said once the probe runs
 }
-
-func (p *placed) ownPod() bool { return !p.joined }
 
 // awaitRunning waits until the probe's container runs, and says meanwhile what it
 // waits for. It gives up as soon as waiting cannot help.
@@ -52,7 +49,6 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 		}
 		for open := true; open; {
 			s := standingOf(pod, p.container, events)
-			p.ran = p.ran || s.running
 			switch {
 			case s.refusal != nil:
 				w.Stop()
@@ -94,17 +90,21 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
+// watch follows the pod from what is known of it.
 func (p *placed) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface, error) {
 	for {
 		w, err := p.client.kube.CoreV1().Pods(pod.Namespace).Watch(ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector("metadata.name", pod.Name).String(), ResourceVersion: pod.ResourceVersion,
 		})
-		if err == nil || apierrors.IsForbidden(err) || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil {
 			return w, err
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
+		}
+		if apierrors.IsForbidden(err) {
+			return watch.NewEmptyWatch(), nil // without the right to watch, look again and again
 		}
 	}
 }

@@ -9,6 +9,9 @@ import (
 // existing field changes. New fields and event types do not raise it.
 const Version = 1
 
+// AttrNode is on targets on a node that is not Ready: "NotReady", "Unknown".
+const AttrNode = "node"
+
 // AttrEnabled is "false" on a KindFelix target whose health endpoint is turned off.
 const AttrEnabled = "enabled"
 

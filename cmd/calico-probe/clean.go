@@ -10,6 +10,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // cleanLimit bounds the whole verb.
@@ -34,7 +35,7 @@ an ephemeral container's process within half of one.`,
 }
 
 func (a *app) cleanUp(ctx context.Context, all bool) error {
-	config, err := a.flags.ToRESTConfig()
+	config, err := a.restConfig()
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (a *app) cleanUp(ctx context.Context, all bool) error {
 		text := l.String()
 		switch {
 		case l.Fixed:
-			text = "cannot be removed, ends by itself within 30 s of its start: " + text
+			text = fmt.Sprintf("cannot be removed but with its pod (kubectl -n %s delete pod %s); a probe ends by itself within %v of its start: ", l.Namespace, l.Pod, probe.Silence) + text
 		case l.InUse && !all:
 			text = "in use, left alone (--all removes it): " + text
 		default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 	var failed []probe.Event
 	for i, step := range ladder {
 		began := time.Now()
-		opts := o.placement(step.name, snap)
+		opts := o.placement(step.name, snap, len(failed) > 0)
 		o.progress("%s: putting a probe on %s", step.name, o.node)
 		session, err := step.open(ctx, opts)
 		if err != nil {
@@ -90,7 +91,7 @@ func (o *runOptions) ladder() ([]step, error) {
 		runner := &probe.Runner{Suite: checks.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
 		return []step{{wayLocal, injector.Local(runner)}}, nil
 	}
-	config, err := o.flags.ToRESTConfig()
+	config, err := o.restConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ const (
 	startSilent = 10 * time.Second
 )
 
-func (o *runOptions) placement(way string, snap *cluster.Snapshot) injector.Options {
+func (o *runOptions) placement(way string, snap *cluster.Snapshot, second bool) injector.Options {
 	var calico *corev1.Pod
 	var calicoErr error
 	start := o.startTimeout
@@ -125,12 +126,15 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot) injector.Opti
 			start = startSilent
 		}
 	}
-	if start == 0 {
+	switch {
+	case start == 0 && second: // the same kubelet and runtime have just been waited for
+		start = startSilent
+	case start == 0:
 		start = startUsual
 	}
 	return injector.Options{
 		Calico: calico, CalicoErr: calicoErr,
-		Node:   o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
+		Node: o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
 		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Privileged: o.privileged, Start: start, Whole: o.timeout,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },
@@ -154,7 +158,7 @@ func (o *runOptions) namespace(snap *cluster.Snapshot) string {
 func (o *runOptions) converse(ctx context.Context, way string, session *injector.Session, snap *cluster.Snapshot, took time.Duration) (err error) {
 	defer func() {
 		if closeErr := session.Close(); closeErr != nil {
-			o.note("%s: cleaning up: %v; remove what is left with 'calico-probe clean'", way, closeErr)
+			o.note("%s: cleaning up: %v; remove what is left with 'calico-probe clean --all'", way, closeErr)
 		}
 	}()
 	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
@@ -167,16 +171,19 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 		plan.Targets, plan.Gaps = cluster.Targets(snap)
 	}
 	if err := session.Send(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}); err != nil {
-		return o.emit(way, unanswered(fmt.Errorf("sending the plan: %w", err)))
+		return o.emit(way, unanswered(err))
 	}
+	open := o.nodeChecks()
 	for {
 		ev, err := session.Next(ctx)
-		switch {
-		case err != nil:
-			return o.emit(way, unanswered(err))
+		if err != nil {
+			return o.emit(way, unanswered(fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))))
 		}
 		if err := o.emit(way, ev); err != nil {
 			return err
+		}
+		if ev.Result != nil {
+			open = slices.DeleteFunc(open, func(id string) bool { return id == ev.Result.Check })
 		}
 		if ev.Type == probe.EventEnd {
 			return nil
@@ -188,13 +195,18 @@ func unplaced(way string, err error) probe.Event {
 	r := probe.Result{Check: checkPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
-		r.Saw = pe.Text
+		if pe.Reason == injector.ReasonRuntime {
+			r.Saw += "; on the node itself, 'calico-probe run --via local --checks runtime' asks the runtime why"
+		}
 	}
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
 }
 
 func unanswered(err error) probe.Event {
 	r := probe.Result{Check: checkAnswered, Status: probe.Unknown, Saw: explainError(err)}
+	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
+		r = r.With(probe.FactReason, string(pe.Reason))
+	}
 	return probe.Event{Type: probe.EventResult, Result: &r}
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
@@ -25,6 +27,23 @@ import (
 type app struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
+}
+
+// restConfig is how to reach the cluster. Without any configuration client-go
+// would try localhost:8080, which is nobody's cluster.
+func (a *app) restConfig() (*rest.Config, error) {
+	raw, err := a.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, err
+	}
+	if _, inCluster := rest.InClusterConfig(); len(raw.Clusters) == 0 && *a.flags.APIServer == "" && inCluster != nil {
+		where := "no kubeconfig was found in $HOME/.kube/config"
+		if files := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); files != "" {
+			where = fmt.Sprintf("$KUBECONFIG (%s) names no file that has one", files)
+		}
+		return nil, fmt.Errorf("no cluster is configured: %s; set KUBECONFIG or use --kubeconfig", where)
+	}
+	return a.flags.ToRESTConfig()
 }
 
 // Run is the whole program: arguments in, exit code out.

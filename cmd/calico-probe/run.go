@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -172,11 +173,24 @@ func (o *runOptions) askable() error {
 
 // do is the whole job: the API first, then a way onto the node, then the verdict.
 func (o *runOptions) do(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
 	defer cancel()
+	err := o.ask(ctx)
+	if over, ok := errors.AsType[overError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(exit)) {
+		return over // whatever it interrupted
+	}
+	return err
+}
+
+// overError says that the run's own time is over.
+type overError time.Duration
+
+func (e overError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
+
+func (o *runOptions) ask(ctx context.Context) error {
 	var snap *cluster.Snapshot
 	if o.via != wayLocal {
-		config, err := o.flags.ToRESTConfig()
+		config, err := o.restConfig()
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,13 +21,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // say prints one line. There is nobody to tell when stderr is gone.
 func say(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(w, "calico-probe: "+format+"\n", args...)
+	_, _ = fmt.Fprintln(w, "calico-probe: "+oneLine(fmt.Sprintf(format, args...)))
 }
+
+// oneLine puts a text that libraries may have broken into lines on one.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // isTerminal tells whether w is a terminal.
 func isTerminal(w io.Writer) bool {
@@ -46,8 +51,8 @@ func explainError(err error) string {
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return "no cluster is configured: set KUBECONFIG or use --kubeconfig"
-	case errors.As(err, new(*cluster.UnknownNodeError)):
-		return err.Error()
+	case errors.As(err, new(*cluster.UnknownNodeError)), errors.As(err, new(*injector.PlacementError)), errors.As(err, new(overError)):
+		return oneLine(err.Error())
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
@@ -57,12 +62,15 @@ func explainError(err error) string {
 		if u, bad := url.Parse(unreachable.URL); bad == nil {
 			host = u.Host
 		}
+		if errors.As(err, new(*tls.CertificateVerificationError)) {
+			return fmt.Sprintf("%s answers with a certificate that is not accepted (%s): check the cluster's CA in the kubeconfig, or what stands in between", host, oneLine(unreachable.Err.Error()))
+		}
 		return fmt.Sprintf("the API server %s cannot be reached (%s): check --context, VPN and network, or run calico-probe on the node itself with --via local",
 			host, because(unreachable.Err))
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the API server did not answer in time: try again, or run calico-probe on the node itself with --via local"
 	}
-	return strings.Join(strings.Fields(err.Error()), " ")
+	return oneLine(err.Error())
 }
 
 // because names a network error in words.
@@ -78,5 +86,5 @@ func because(err error) string {
 	case reason == "net-unreachable", reason == "host-unreachable":
 		return "no route to it"
 	}
-	return strings.Join(strings.Fields(err.Error()), " ")
+	return oneLine(err.Error())
 }

@@ -10,6 +10,7 @@ package checks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -48,7 +49,8 @@ const (
 
 // Facts that several checks use.
 const (
-	FactFamily probe.Fact = "family" // 4 or 6
+	FactFamily    probe.Fact = "family"     // 4 or 6
+	FactNodeState probe.Fact = "node_state" // what the API says of the target's node, when that is not Ready
 )
 
 func family(a netip.Addr) int {
@@ -96,6 +98,16 @@ func gap(p *probe.Pass, kind, nobody string) probe.Result {
 		return probe.Found(probe.Unknown, "whom to ask is not known: %s", why)
 	}
 	return probe.Found(probe.Skip, "%s", nobody)
+}
+
+// about adds to what was seen of a target what the API says about the node it
+// lives on.
+func about(r probe.Result, t probe.Target) probe.Result {
+	if state := t.Attrs[probe.AttrNode]; state != "" && r.Status != probe.OK {
+		r.Saw += fmt.Sprintf("; the API calls %s %s", t.Node, state)
+		r = r.With(FactNodeState, state)
+	}
+	return r
 }
 
 // named is the name of the first target of a kind, "" when the plan has none.

@@ -59,7 +59,7 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 		if proto.Established() {
 			up++
 		}
-		p.Report(session(proto, status))
+		p.Report(d.session(p, proto, status))
 	}
 	r := probe.Found(probe.Info, "BIRD %s has no BGP peers", status.Version)
 	switch {
@@ -79,10 +79,15 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 // configured by hand.
 var calicoName = regexp.MustCompile(`^(Global|Node|Mesh|Local_Workload)_`)
 
-func session(proto bird.Protocol, status bird.Status) probe.Result {
-	target := proto.Name
+func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) probe.Result {
+	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()
+		for _, t := range p.Of(probe.KindNode, probe.KindPeer) {
+			if t.Addr == proto.Neighbor { // a node of this cluster
+				target, peer = t.String(), t
+			}
+		}
 	}
 	age := "since " + proto.Since
 	seconds, known := bird.Age(proto.Since, status.ServerTime)
@@ -107,10 +112,10 @@ func session(proto bird.Protocol, status bird.Status) probe.Result {
 		}
 		r = r.Because(proto.Details...)
 	}
-	r = r.On(target).With(FactProtocol, proto.Name).With(FactState, proto.State).With(FactBGPState, proto.BGP).
+	r = about(r, peer).On(target).With(FactProtocol, proto.Name).With(FactState, proto.State).With(FactBGPState, proto.BGP).
 		With(FactImported, proto.Imported).With(FactExported, proto.Exported).With(FactASNumber, proto.NeighborAS)
 	if proto.Neighbor.IsValid() {
-		r = r.With(FactPeer, target).With(FactFamily, family(proto.Neighbor))
+		r = r.With(FactPeer, proto.Neighbor.String()).With(FactFamily, family(proto.Neighbor))
 	}
 	if proto.Source.IsValid() {
 		r = r.With(FactSource, proto.Source.String())

@@ -86,6 +86,17 @@ func (d daemon) dead(p *probe.Pass, limit time.Duration, err error) probe.Result
 	return r.With(probe.FactReason, reason)
 }
 
+// alone tells whether the daemon of the other family has a socket.
+func (d daemon) alone(h *probe.Host) bool {
+	for _, o := range daemons() {
+		if o.family != d.family {
+			_, _, err := findSocket(h, []string{folders[0] + "/" + o.name, folders[1] + "/" + o.name})
+			return err == nil
+		}
+	}
+	return false
+}
+
 // missing judges a socket that is not there, by what Calico is set to on this node.
 func (d daemon) missing(p *probe.Pass) probe.Result {
 	backend, own := named(p, probe.KindBackend), p.Of(probe.KindSelf)
@@ -95,6 +106,8 @@ func (d daemon) missing(p *probe.Pass) probe.Result {
 		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD", backend)
 	case len(own) > 0 && !slices.ContainsFunc(own, has):
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.family)
+	case backend == "" && d.alone(p.Host):
+		return probe.Found(probe.Skip, "only BIRD for IPv%d runs here", 10-d.family)
 	case backend == "":
 		return probe.Found(probe.Unknown, "no such socket, and whether this node should run BIRD is not known")
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 
@@ -104,6 +105,9 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 		}
 	}
 	switch why := p.Gaps[probe.KindFelix]; {
+	case len(p.Of(probe.KindFelix)) == 0 && !calicoHere(p.Host):
+		r.Status = probe.Unknown
+		r.Saw += "; and nothing on this machine looks like a node of Calico's"
 	case at.Attrs[probe.AttrEnabled] == "false":
 		r.Status = probe.Skip
 		r.Saw = "Felix is set not to answer (healthEnabled is false): " + r.Saw
@@ -112,6 +116,23 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 		r.Saw += "; whether Felix is to answer there is not known: " + why
 	}
 	return r
+}
+
+// calicoHere tells whether the node shows any trace of Calico.
+func calicoHere(h *probe.Host) bool {
+	for _, name := range []string{"/run/calico", "/var/lib/calico", "/etc/cni/net.d/10-calico.conflist"} {
+		full, err := h.Path(name)
+		if errors.Is(err, probe.ErrNotVisible) {
+			return true // nobody can tell
+		}
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(full); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // answered judges an answer that came.
@@ -128,6 +149,8 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 		}
 	}
 	switch {
+	case !a.FromFelix() && (a.Code < 200 || a.Code > 399): // what a kubelet takes for good
+		r = probe.Found(probe.Fail, "%d from %s%s, and not in the manner of Felix: something else holds its port, and the kubelet's probe fails", a.Code, addr, path)
 	case !a.FromFelix():
 		r = probe.Found(probe.Warn, "%d from %s%s, and not in the manner of Felix: something else listens there", a.Code, addr, path)
 	case !a.Good() && len(bad) > 0:

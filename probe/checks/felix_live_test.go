@@ -46,8 +46,18 @@ func TestFelix(t *testing.T) {
 	want(t, run(t, FelixLive, h, felixAt(t, says(503, ""))), "", probe.Fail, "without saying why")
 	want(t, run(t, FelixLive, h, felixAt(t, says(204, ""))), "", probe.OK, "204")
 	want(t, run(t, FelixLive, h, felixAt(t, says(200, "hello"))), "", probe.Warn, "something else listens")
-	want(t, run(t, FelixLive, h, felixAt(t, says(404, "no"))), "", probe.Warn, "something else listens")
+	want(t, run(t, FelixLive, h, felixAt(t, says(404, "no"))), "", probe.Fail, "something else holds its port")
 
+	at := felixAt(t, nil)
+	at.Port = 1 // nobody listens there
+	at.Attrs = map[string]string{probe.AttrEnabled: "false"}
+	want(t, run(t, FelixLive, h, at), "", probe.Skip, "set not to answer")
+	if l, err := net.Listen("tcp", "127.0.0.1:9099"); err == nil { // free here: then nobody answers once it is closed
+		l.Close()
+		want(t, run(t, FelixLive, h), "", probe.Unknown, "nothing on this machine looks like")
+		calico := node(t, map[string]string{"var/lib/calico/nodename": "n"})
+		want(t, run(t, FelixLive, calico), "", probe.Fail, "refused")
+	}
 	nobody := felixAt(t, nil)
 	nobody.Host = "felix.invalid"
 	want(t, run(t, FelixLive, h, nobody), "", probe.Fail, "does not resolve")

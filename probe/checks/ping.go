@@ -2,6 +2,7 @@ package checks
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -37,36 +38,43 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 				p.Report(probe.Failed(err).On(t.String()).With(FactFamily, f))
 				continue
 			}
-			p.Report(pinged(stats[i]).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
+			p.Report(about(pinged(stats[i]), t).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
 		}
 	})
 }
 
 func pinged(s icmp.Stats) probe.Result {
 	var r probe.Result
+	why := ""
 	switch {
-	case s.Received == 0 && s.Refusal == "denied":
-		r = probe.Found(probe.Fail, "no packet could leave: this node's own firewall refuses them")
-	case s.Received == 0 && s.Refusal != "":
-		r = probe.Found(probe.Fail, "no packet could leave this node: %s", s.Refusal)
-	case s.Received == 0 && s.Bounced != "":
-		r = probe.Found(probe.Fail, "%d of %d packets came back: %s", s.Received, s.Sent, s.Bounced)
-	case s.Received == 0 && s.Cut:
-		return probe.Found(probe.Unknown, "stopped before an answer to %d packets could come", s.Sent)
-	case s.Received == 0:
-		r = probe.Found(probe.Fail, "none of %d packets came back", s.Sent)
-	case s.Received < s.Sent:
-		r = probe.Found(probe.Warn, "%d of %d packets came back, %s on average", s.Received, s.Sent, s.Avg.Round(10*time.Microsecond))
-	default:
-		r = probe.Found(probe.OK, "%d of %d packets came back, %s on average", s.Received, s.Sent, s.Avg.Round(10*time.Microsecond))
+	case s.Refused > 0:
+		why = fmt.Sprintf("; %d could not leave this node: %s", s.Refused, refusals[s.Refusal])
+	case s.Bounced != "":
+		why = "; " + s.Bounced
 	}
-	if s.Received > 0 {
+	switch {
+	case s.Cut && s.Sent < icmp.Packets, s.Cut && s.Received == 0:
+		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, icmp.Packets, s.Received)
+	case s.Received == 0:
+		r = probe.Found(probe.Fail, "none of %d packets came back%s", s.Sent, why)
+	default:
+		r = probe.Found(probe.OK, "%d of %d packets came back, %s on average%s", s.Received, s.Sent, s.Avg.Round(10*time.Microsecond), why)
 		r = r.With(FactRTT, milliseconds(s.Avg)).With(FactRTTMin, milliseconds(s.Min)).With(FactRTTMax, milliseconds(s.Max))
+		if s.Received < s.Sent {
+			r.Status = probe.Warn
+		}
 	}
 	if s.Refusal != "" {
 		r = r.With(probe.FactReason, s.Refusal)
 	}
 	return r.With(FactSent, s.Sent).With(FactReceived, s.Received)
+}
+
+// refusals puts why a packet could not leave into words.
+var refusals = map[string]string{
+	"denied": "its own firewall refuses them", "blackhole": "a route of type blackhole swallows them",
+	"net-unreachable": "it has no route there (net-unreachable)", "host-unreachable": "a route of type unreachable, or nobody answers on the link (host-unreachable)",
+	"no-address": "it has no address to send from (no-address)", "error": "the kernel refuses them",
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -103,6 +103,7 @@ func TestRealPings(t *testing.T) {
 nft add table inet t
 nft add chain inet t out { type filter hook output priority 0 ; }
 nft add rule inet t out ip daddr 127.0.0.9 drop
+nft add rule inet t out ip daddr 127.0.0.5 icmp type echo-request numgen inc mod 2 == 0 drop
 nft add chain inet t in { type filter hook input priority 0 ; }
 nft add rule inet t in ip daddr 127.0.0.8 icmp type echo-request drop
 nft add rule inet t in ip daddr 127.0.0.7 icmp type echo-request numgen inc mod 2 == 0 drop
@@ -113,15 +114,20 @@ nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icm
 	got := run(t, NodePing, &probe.Host{},
 		at(probe.KindNode, "good", "127.0.0.1"), at(probe.KindNode, "good6", "::1"), at(probe.KindNode, "firewall", "127.0.0.9"),
 		at(probe.KindNode, "silent", "127.0.0.8"), at(probe.KindNode, "lossy", "127.0.0.7"), at(probe.KindNode, "refusing", "127.0.0.6"),
-		at(probe.KindNode, "nowhere", "172.18.0.1"), at(probe.KindNode, "nowhere6", "fd77::1"))
+		at(probe.KindNode, "nowhere", "172.18.0.1"), at(probe.KindNode, "hole", "10.244.3.2"), at(probe.KindNode, "choosy", "127.0.0.5"), at(probe.KindNode, "nowhere6", "fd77::1"))
 	want(t, got, "good 127.0.0.1", probe.OK, "5 of 5")
 	want(t, got, "good6 ::1", probe.OK, "5 of 5")
 	want(t, got, "firewall 127.0.0.9", probe.Fail, "own firewall")
 	want(t, got, "silent 127.0.0.8", probe.Fail, "none of 5")
 	want(t, got, "refusing 127.0.0.6", probe.Fail, "destination unreachable from", "code 13")
 	want(t, got, "nowhere 172.18.0.1", probe.Fail, "net-unreachable")
+	want(t, got, "hole 10.244.3.2", probe.Fail, "blackhole")
+	r := want(t, got, "choosy 127.0.0.5", probe.Warn, "of 5 packets", "own firewall")
+	if n, _ := r.Facts.Num(FactReceived); n < 2 || n > 3 {
+		t.Errorf("every other packet was refused: %v", r.Facts)
+	}
 	want(t, got, "nowhere6 fd77::1", probe.Fail, "net-unreachable")
-	r := want(t, got, "lossy 127.0.0.7", probe.Warn, "of 5 packets")
+	r = want(t, got, "lossy 127.0.0.7", probe.Warn, "of 5 packets")
 	if n, _ := r.Facts.Num(FactReceived); n < 2 || n > 3 {
 		t.Errorf("every other packet was dropped: %v", r.Facts)
 	}

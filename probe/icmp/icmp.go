@@ -32,12 +32,13 @@ const (
 // Stats is what came back from one address.
 type Stats struct {
 	Addr          netip.Addr
-	Sent          int
+	Sent          int // tried, whether the packet could leave or not
+	Refused       int // of these, could not leave this node
 	Received      int
 	Min, Avg, Max time.Duration // of the replies, zero without one
-	// Refusal is why a packet could not leave this node, in probe.Reason's words:
-	// "net-unreachable", "host-unreachable", "denied" by its own firewall; "" when
-	// all could.
+	// Refusal is why a packet could not leave this node: "net-unreachable",
+	// "host-unreachable" and so on in probe.Reason's words, "denied" by its own
+	// firewall, "blackhole"; "" when all could.
 	Refusal string
 	// Bounced is what a router or the peer answered instead: "destination
 	// unreachable from 10.0.0.1, code 13"; "" when nobody did.
@@ -150,18 +151,21 @@ func (p *pinger) sendOne(target, seq int) {
 		p.sentAt[seq] = time.Now()
 		_, err = p.conn.WriteTo(packet, p.to(s.Addr))
 	}
-	if err != nil {
-		s.Refusal = refusal(err)
-		return
-	}
 	s.Sent++
+	if err != nil {
+		s.Refused++
+		s.Refusal = refusal(err)
+	}
 }
 
-// refusal is the reason a packet could not leave. A local firewall that drops
-// it is reported by the kernel as EPERM.
+// refusal is the reason a packet could not leave. The kernel reports a local
+// firewall that drops it as EPERM, and a route of type blackhole as EINVAL.
 func refusal(err error) string {
-	if errors.Is(err, syscall.EPERM) {
+	switch {
+	case errors.Is(err, syscall.EPERM):
 		return "denied"
+	case errors.Is(err, syscall.EINVAL):
+		return "blackhole"
 	}
 	return probe.Reason(err)
 }
@@ -183,7 +187,7 @@ func (p *pinger) linger(ctx context.Context) {
 		p.mu.Lock()
 		sent := 0
 		for _, s := range p.stats {
-			sent += s.Sent
+			sent += s.Sent - s.Refused
 		}
 		done := p.answered >= sent
 		p.mu.Unlock()
