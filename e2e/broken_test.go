@@ -20,7 +20,7 @@ func signalAll(t testing.TB, node, name, signal string) {
 // without anything waiting there for the kubelet's return.
 func TestKubeletFrozen(t *testing.T) {
 	signalAll(t, "node-b", "kubelet", "STOP")
-	t.Cleanup(func() { signalAll(t, "node-b", "kubelet", "CONT"); calicoReady(t, "node-b") })
+	t.Cleanup(func() { signalAll(t, "node-b", "kubelet", "CONT"); nodeReady(t, "node-b") })
 	eventually(t, 90*time.Second, func() string { // the lease runs out
 		d, _ := report(t, "run", "--node", "node-b", "--via", "api")
 		for _, r := range d.of("node-lease") {
@@ -48,7 +48,7 @@ func TestKubeletFrozen(t *testing.T) {
 func TestRuntimeFrozen(t *testing.T) {
 	calicoReady(t, "node-b")
 	signalAll(t, "node-b", "containerd", "STOP")
-	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT") })
+	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") })
 	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "10s")
 	if a.exit != 5 {
 		t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
@@ -71,7 +71,7 @@ func TestKubeletFreezesMidRun(t *testing.T) {
 	t.Cleanup(func() {
 		signalAll(t, "node-a", "kubelet", "CONT")
 		mustSandbox(t, "felix", "node-a", "ok")
-		calicoReady(t, "node-a")
+		nodeReady(t, "node-a")
 	})
 	cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--check-timeout", "40s")
 	out, err := cmd.StdoutPipe()

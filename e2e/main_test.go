@@ -235,6 +235,25 @@ func settled(t testing.TB) {
 	})
 }
 
+// nodeReady waits until the API calls the node ready and its calico-node too.
+func nodeReady(t testing.TB, node string) {
+	t.Helper()
+	k := kube(t)
+	eventually(t, 2*time.Minute, func() string {
+		n, err := k.CoreV1().Nodes().Get(context.Background(), node, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				return ""
+			}
+		}
+		return node + " is not ready"
+	})
+	calicoReady(t, node)
+}
+
 // calicoReady waits until calico-node on the node is ready; clean-ups use it, so
 // it does not end with the test's own context.
 func calicoReady(t testing.TB, node string) {

@@ -25,6 +25,9 @@ func Pod(c *Client) Way {
 		owner := p.startJanitor(ctx)
 		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, owner), metav1.CreateOptions{})
 		if err != nil {
+			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
+				p.pod = "" // certainly not created
+			}
 			return nil, p.abandon(refusedCreate("a pod in namespace "+o.Namespace, err))
 		}
 		p.created = append(p.created, "pod "+o.Namespace+"/"+pod.Name)
@@ -158,7 +161,7 @@ func (p *placed) remove(answered bool) error {
 	case p.joined && !answered:
 		p.options.Note(fmt.Sprintf("container %s in pod %s/%s was not seen to end; if it is our probe it ends within %v, else 'kubectl -n %s delete pod %s' ends it",
 			p.container, p.namespace, p.pod, probe.Silence, p.namespace, p.pod))
-	case !p.joined:
+	case !p.joined && p.pod != "":
 		grace := int64(0)
 		if answered {
 			grace = 1

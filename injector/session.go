@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -135,12 +136,20 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 	s.ended.Go(func() { s.listen(ctx) })
 	s.ended.Go(func() {
 		defer close(s.events)
-		s.reading(func() { out.CloseWithError(errSilent) })
+		var silent atomic.Bool
+		s.reading(func() { silent.Store(true); out.Close() })
 		err := s.read(ctx, out)
 		out.Close()
-		for tries := 0; reread != nil && s.owed() && ctx.Err() == nil && tries < rereads; tries++ {
-			if err = s.again(ctx, reread); errors.Is(err, errSilent) {
-				break
+		if silent.Load() {
+			err = errSilent
+		}
+		for began := time.Now(); reread != nil && s.owed() && ctx.Err() == nil && time.Since(began) < rereading; {
+			progress, again := s.again(ctx, reread)
+			if progress {
+				began = time.Now()
+			}
+			if !errors.Is(err, errSilent) { // which says more than a log that cannot be had
+				err = again
 			}
 		}
 		s.mu.Lock()
@@ -155,10 +164,13 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 	})
 }
 
-// rereads is how often the log is opened after a broken stream, a second apart.
-const rereads = 10
+// rereading is how long the log is tried for after a broken stream, a second apart,
+// without anything new in it.
+const rereading = 10 * time.Second
 
-func (s *Session) again(ctx context.Context, reread func(context.Context) (io.ReadCloser, error)) error {
+// again reads the log once and tells whether it brought anything new.
+func (s *Session) again(ctx context.Context, reread func(context.Context) (io.ReadCloser, error)) (progress bool, err error) {
+	before := s.count()
 	one, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.reading(func() { cancel(errSilent) })
@@ -168,7 +180,7 @@ func (s *Session) again(ctx context.Context, reread func(context.Context) (io.Re
 		r.Close()
 	}
 	if errors.Is(context.Cause(one), errSilent) {
-		return errSilent
+		return s.count() > before, errSilent
 	}
 	if s.owed() {
 		select {
@@ -176,8 +188,11 @@ func (s *Session) again(ctx context.Context, reread func(context.Context) (io.Re
 		case <-ctx.Done():
 		}
 	}
-	return err
+	return s.count() > before, err
 }
+
+// count is how many events have come.
+func (s *Session) count() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.next }
 
 // quiet is how long a probe may be silent while it owes an answer: it says at
 // least that it lives every five seconds.
