@@ -78,15 +78,15 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// transcript is what a probe writes that is given one plan.
-func transcript(t *testing.T, results int) []byte {
+// transcript is what a probe writes that is given one plan of five results.
+func transcript(t *testing.T) []byte {
 	t.Helper()
 	request, err := json.Marshal(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	r := &probe.Runner{Suite: suite(results), Host: &probe.Host{}}
+	r := &probe.Runner{Suite: suite(5), Host: &probe.Host{}}
 	if err := r.Serve(t.Context(), bytes.NewReader(append(request, '\n')), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func broken(t *testing.T, whole []byte, n, tries int) *Session {
 // TestBrokenLine cuts the answer everywhere and wants it whole and without
 // repetition all the same.
 func TestBrokenLine(t *testing.T) {
-	whole := transcript(t, 5)
+	whole := transcript(t)
 	want := append(append([]probe.EventType{probe.EventStart}, slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
 	for n := 0; n < len(whole); n += 7 {
 		s := broken(t, whole, n, 1)
@@ -137,7 +137,7 @@ func TestBrokenLine(t *testing.T) {
 }
 
 func TestBrokenLineAndLog(t *testing.T) {
-	whole := transcript(t, 5)
+	whole := transcript(t)
 	s := broken(t, whole, len(whole)/2, 2)
 	defer s.Close()
 	if err := s.Send(t.Context(), plan); err != nil {
@@ -151,7 +151,7 @@ func TestBrokenLineAndLog(t *testing.T) {
 // TestMissingLine takes one result out of the middle of the answer and wants it
 // from the log; without a log, the answer must not pass for whole.
 func TestMissingLine(t *testing.T) {
-	whole := transcript(t, 5)
+	whole := transcript(t)
 	lines := slices.Collect(bytes.Lines(whole))
 	lines[3] = []byte("level=warning msg=\"something of the runtime's\"\n")
 	holed := bytes.Join(lines, nil)
@@ -209,7 +209,7 @@ func TestNoHandshake(t *testing.T) {
 
 // TestLost wants an answer that never came whole to be an error, not an end.
 func TestLost(t *testing.T) {
-	whole := transcript(t, 5)
+	whole := transcript(t)
 	s := &Session{remove: func(bool) error { return errors.New("still there") }}
 	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
 		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {

@@ -69,15 +69,15 @@ func unseen(err error) probe.Result {
 	return probe.Failed(err)
 }
 
-// part is a share of the time a check has left for one of the things it waits
+// part is some fifths of the time a check has left for one of the things it waits
 // for, so that a longer or shorter --check-timeout is felt inside too. The second
 // value is how long that is.
-func part(ctx context.Context, of, whole int) (context.Context, time.Duration, context.CancelFunc) {
+func part(ctx context.Context, fifths int) (context.Context, time.Duration, context.CancelFunc) {
 	limit := probe.DefaultLimit
 	if at, ok := ctx.Deadline(); ok {
 		limit = time.Until(at)
 	}
-	limit = limit * time.Duration(of) / time.Duration(whole)
+	limit = limit * time.Duration(fifths) / 5
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	return ctx, limit.Round(time.Millisecond), cancel
 }

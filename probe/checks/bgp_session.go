@@ -28,7 +28,7 @@ func bgpSession(ctx context.Context, p *probe.Pass) {
 
 func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 	// calico-node's own check waits two seconds.
-	one, limit, cancel := part(ctx, 3, 5)
+	one, limit, cancel := part(ctx, 3)
 	defer cancel()
 	c, name, err := d.talk(one, p.Host)
 	if err != nil {

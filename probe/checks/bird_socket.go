@@ -31,7 +31,7 @@ func birdSocket(ctx context.Context, p *probe.Pass) {
 
 func (d daemon) alive(ctx context.Context, p *probe.Pass) probe.Result {
 	// calico-node's own check waits two seconds.
-	one, limit, cancel := part(ctx, 3, 5)
+	one, limit, cancel := part(ctx, 3)
 	defer cancel()
 	c, name, err := d.talk(one, p.Host)
 	if err != nil {

@@ -39,7 +39,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	each([]string{"_ping", "info"}, func(what string) {
-		one, limit, cancel := part(ctx, 3, 5)
+		one, limit, cancel := part(ctx, 3)
 		defer cancel()
 		answer, err := get(one, "http://docker/"+what, full)
 		if r, cut := cutShort(ctx, err); err != nil && cut {

@@ -56,7 +56,7 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		addr := netip.AddrPortFrom(a, uint16(at.Port))
 		// A healthy one answers in a millisecond, and the kubelet's own probe waits at
 		// least a second; with two addresses both get their turn.
-		one, limit, cancel := part(ctx, 3, 5)
+		one, limit, cancel := part(ctx, 3)
 		answer, err := felix.Get(one, addr, path)
 		cancel()
 		if err == nil {

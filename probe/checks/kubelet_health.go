@@ -46,7 +46,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 }
 
 func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {
-	one, limit, cancel := part(ctx, 3, 5) // a healthy kubelet needs milliseconds
+	one, limit, cancel := part(ctx, 3) // a healthy kubelet needs milliseconds
 	defer cancel()
 	answer, err := get(one, fmt.Sprintf("%s://%s/healthz", scheme, addr), "")
 	if r, cut := cutShort(ctx, err); err != nil && cut {

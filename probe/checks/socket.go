@@ -65,7 +65,7 @@ func noSocketHere(err error, kind string, known bool) probe.Result {
 
 // dialable connects to a socket and hangs up; the result says why it cannot.
 func dialable(ctx context.Context, full string) (probe.Result, bool) {
-	one, limit, cancel := part(ctx, 2, 5)
+	one, limit, cancel := part(ctx, 2)
 	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(one, "unix", full)
@@ -94,7 +94,7 @@ type question struct {
 // reports every answer about the question's name after the prefix.
 func askEach(ctx context.Context, p *probe.Pass, socket, prefix string, questions []question) {
 	each(questions, func(q question) {
-		one, limit, cancel := part(ctx, 2, 5)
+		one, limit, cancel := part(ctx, 2)
 		defer cancel()
 		r, err := q.ask(one)
 		if err != nil {
