@@ -293,6 +293,8 @@ func TestTargets(t *testing.T) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
 	pod.Spec.NodeName, pod.Status.PodIPs = "b", []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
 	s.Pods, s.backend = []corev1.Pod{pod}, "vxlan"
+	s.bgp = map[string]any{"listenPort": int64(1790)}
+	s.Calico.Spec.Containers[0].Image = "docker.io/calico/node:v3.32.1-amd64"
 	s.Node.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
 	var got []string
 	s.PodsErr = errors.New("the server was too slow")
@@ -303,7 +305,7 @@ func TestTargets(t *testing.T) {
 	for _, t := range targets {
 		got = append(got, fmt.Sprintf("%s/%s/%s:%d", t.Kind, t, t.Host, t.Port))
 	}
-	want := "felix/felix/127.0.0.1:9199 self/a 10.1.0.1/:0 backend/vxlan/:0 runtime/containerd://2.4.2/:0 node/b 10.1.0.2/:0 peer/b 172.18.0.1/:0 pod/default/w 10.244.1.2/:0 pod/default/w fd00::2/:0"
+	want := "felix/felix/127.0.0.1:9199 self/a 10.1.0.1/:0 backend/vxlan/:1790 calico/v3.32.1/:0 runtime/containerd://2.4.2/:0 node/b 10.1.0.2/:0 peer/b 172.18.0.1/:0 pod/default/w 10.244.1.2/:0 pod/default/w fd00::2/:0"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %v\nwant %s", got, want)
 	}

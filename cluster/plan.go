@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,10 @@ func spread(nodes []corev1.Node, n int) []corev1.Node {
 // could not be listed, and why.
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
-	for kind, err := range map[string]error{probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr} {
+	for kind, err := range map[string]error{
+		probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
+		probe.KindBackend: s.bgpErr, probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
 		}
@@ -67,7 +71,10 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 		}
 	}
 	if s.backend != "" {
-		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name})
+		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name, Port: bgpPort(s)})
+	}
+	if t, ok := calicoTarget(s); ok {
+		targets = append(targets, t)
 	}
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
@@ -100,6 +107,37 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 		}
 	}
 	return targets, gaps
+}
+
+// bgpPort is where BIRD listens on this cluster's nodes; 0 when nobody says.
+func bgpPort(s *Snapshot) int {
+	port, _ := s.bgp["listenPort"].(int64)
+	return int(port)
+}
+
+// versionIn is the version an image's tag names: calico/node:v3.32.1.
+var versionIn = regexp.MustCompile(`:v?(\d+\.\d+(\.\d+)?)[^:/]*$`)
+
+// calicoTarget is how calico-node on this node is to find its address. The
+// version is that of the node's own image, for upgrades go node by node.
+func calicoTarget(s *Snapshot) (probe.Target, bool) {
+	spec, _ := calicoContainerOf(s.Calico)
+	if spec == nil {
+		return probe.Target{}, false
+	}
+	version, _ := s.info["calicoVersion"].(string)
+	if m := versionIn.FindStringSubmatch(spec.Image); m != nil {
+		version = "v" + m[1]
+	}
+	var internal []string
+	for _, a := range internalIPs(s.Node) {
+		internal = append(internal, a.String())
+	}
+	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: map[string]string{
+		probe.AttrIP: s.calicoEnv("IP"), probe.AttrIP6: s.calicoEnv("IP6"),
+		probe.AttrMethod: s.calicoEnv("IP_AUTODETECTION_METHOD"), probe.AttrMethod6: s.calicoEnv("IP6_AUTODETECTION_METHOD"),
+		probe.AttrInternal: strings.Join(internal, ","),
+	}}, true
 }
 
 // felixTarget is where this node's Felix is told to answer: the pod's

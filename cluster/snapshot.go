@@ -40,6 +40,10 @@ type Snapshot struct {
 
 	felix    map[string]any // spec of FelixConfiguration, the node's own over default
 	felixErr error
+	bgp      map[string]any // spec of BGPConfiguration, likewise
+	bgpErr   error
+	info     map[string]any // spec of ClusterInformation
+	infoErr  error
 	backend  string // Calico's networking backend: bird, vxlan, none; "" = not known
 }
 
@@ -77,7 +81,9 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		s.Now = c.clock.now()
 	})
 	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
-	all.Go(func() { s.felix, s.felixErr = c.readFelix(ctx, node) })
+	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
+	all.Go(func() { s.bgp, s.bgpErr = c.readSpec(ctx, "bgpconfigurations", "default", "node."+node) })
+	all.Go(func() { s.info, s.infoErr = c.readSpec(ctx, "clusterinformations", "default") })
 	all.Wait()
 	if nodesErr != nil {
 		return nil, nodesErr
@@ -195,23 +201,24 @@ func pingable(pods []corev1.Pod) *corev1.Pod {
 	return best
 }
 
-// readFelix merges the cluster's and the node's FelixConfiguration. The
-// installation decides which of the two API groups exists; where both do, the
-// v3 one is a view of the other. Without any there are Felix's defaults.
-func (c *Client) readFelix(ctx context.Context, node string) (map[string]any, error) {
+// readSpec merges the specs of Calico's resources of one kind and these names, the
+// later over the earlier. The installation decides which of the two API groups
+// exists; where both do, the v3 one is a view of the other. Without any there
+// are Calico's defaults.
+func (c *Client) readSpec(ctx context.Context, resource string, names ...string) (map[string]any, error) {
 	merged := map[string]any{}
 	for _, gv := range []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"}, {Group: "projectcalico.org", Version: "v3"}} {
-		for _, name := range []string{"default", "node." + node} {
-			obj, err := c.calls.Resource(gv.WithResource("felixconfigurations")).Get(ctx, name, metav1.GetOptions{})
+		for _, name := range names {
+			obj, err := c.calls.Resource(gv.WithResource(resource)).Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				continue
 			}
 			if err != nil {
-				return nil, fmt.Errorf("reading FelixConfiguration %s: %w", name, err)
+				return nil, fmt.Errorf("reading %s %s: %w", resource, name, err)
 			}
 			spec, _, err := unstructured.NestedMap(obj.Object, "spec")
 			if err != nil {
-				return nil, fmt.Errorf("reading FelixConfiguration %s: %w", name, err)
+				return nil, fmt.Errorf("reading %s %s: %w", resource, name, err)
 			}
 			maps.Copy(merged, spec)
 		}

@@ -12,6 +12,17 @@ const Version = 1
 // AttrNode is on targets on a node that is not Ready: "NotReady", "Unknown".
 const AttrNode = "node"
 
+// Attributes of a KindCalico target: calico-node's environment as it stands
+// ("autodetect", "none", an address; "first-found", "can-reach=...") and the
+// Kubernetes Node's InternalIPs, separated by commas.
+const (
+	AttrIP       = "ip"
+	AttrIP6      = "ip6"
+	AttrMethod   = "method"
+	AttrMethod6  = "method6"
+	AttrInternal = "internal"
+)
+
 // AttrEnabled is "false" on a KindFelix target whose health endpoint is turned off.
 const AttrEnabled = "enabled"
 
@@ -23,7 +34,8 @@ const (
 	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port, where they are set
 
 	KindSelf    = "self"    // an address Calico registered for this node itself
-	KindBackend = "backend" // Name is Calico's networking backend on this node: bird, vxlan or none
+	KindBackend = "backend" // Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
+	KindCalico  = "calico"  // Name is the version of Calico on this node, Attrs how it is to find its address
 	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 

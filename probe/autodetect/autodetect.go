@@ -29,9 +29,9 @@ type Node struct {
 	Interfaces []Interface
 	Internal   []netip.Addr // the Kubernetes Node's InternalIPs
 	Version    string       // of Calico: "v3.24.1"; one that cannot be read counts as the newest
-	// Reach is the source address the kernel uses towards a destination: an
-	// address, or a name to be resolved.
-	Reach func(destination string) (netip.Addr, error)
+	// Reach is the source address of a family that the kernel uses towards a
+	// destination: an address, or a name to be resolved.
+	Reach func(destination string, family int) (netip.Addr, error)
 }
 
 // Choice is what a method picks.
@@ -142,7 +142,7 @@ func (n Node) reaching(destination string, family int) (Choice, error) {
 	if n.Reach == nil {
 		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not asked", destination, ErrNothing)
 	}
-	a, err := n.Reach(destination)
+	a, err := n.Reach(destination, family)
 	if err != nil {
 		return Choice{}, fmt.Errorf("can-reach=%s %w: %w", destination, ErrNothing, err)
 	}

@@ -31,7 +31,7 @@ func (n Node) at(version string) Node { n.Version = version; return n }
 
 func TestDetect(t *testing.T) {
 	reach := func(n Node, a string, err error) Node {
-		n.Reach = func(string) (netip.Addr, error) { return netip.MustParseAddr(a), err }
+		n.Reach = func(string, int) (netip.Addr, error) { return netip.MustParseAddr(a), err }
 		return n
 	}
 	for _, c := range []struct {

@@ -29,6 +29,8 @@ func All() []*probe.Check {
 		NodePing,
 		PodPing,
 		RouteCanReach,
+		IPAutodetect,
+		BGPPort,
 		ContainerdHealth,
 		CRIHealth,
 		DockerHealth,
@@ -79,7 +81,7 @@ func part(ctx context.Context, fifths int) (context.Context, time.Duration, cont
 	}
 	limit = limit * time.Duration(fifths) / 5
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	return ctx, limit.Round(time.Millisecond), cancel
+	return ctx, limit.Round(10 * time.Millisecond), cancel
 }
 
 // cutShort is the result of a question that was stopped from outside while its

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe/autodetect"
 )
 
 // routeProtoFelix is what Felix writes on its routes (felix/dataplane/linux,
@@ -72,6 +74,30 @@ func listening(port uint16) ([]string, error) {
 				out = append(out, net.JoinHostPort(s.ID.Source.String(), strconv.Itoa(int(port))))
 			}
 		}
+	}
+	return out, nil
+}
+
+// interfaces lists the interfaces of this network namespace.
+func interfaces() ([]autodetect.Interface, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("listing interfaces: %w", err)
+	}
+	var out []autodetect.Interface
+	for _, l := range links {
+		i := autodetect.Interface{Index: l.Attrs().Index, Name: l.Attrs().Name, Kind: l.Type()}
+		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
+		if err != nil {
+			return nil, fmt.Errorf("listing addresses of %s: %w", i.Name, err)
+		}
+		for _, a := range addrs {
+			if ip, ok := netip.AddrFromSlice(a.IP); ok {
+				bits, _ := a.Mask.Size()
+				i.Addrs = append(i.Addrs, netip.PrefixFrom(ip.Unmap(), bits))
+			}
+		}
+		out = append(out, i)
 	}
 	return out, nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+
+	"github.com/calico-probe/calico-probe/probe/autodetect"
 )
 
 func lookup(netip.Addr) (hop, error) {
@@ -14,4 +16,8 @@ func lookup(netip.Addr) (hop, error) {
 
 func listening(uint16) ([]string, error) {
 	return nil, fmt.Errorf("asking the kernel for sockets: %w", errors.ErrUnsupported)
+}
+
+func interfaces() ([]autodetect.Interface, error) {
+	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
 }

@@ -4,6 +4,7 @@ package checks
 
 import (
 	"bytes"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -94,6 +95,80 @@ func TestRealRoutes(t *testing.T) {
 		want(t, got, "pod 10.244.9.2", probe.Info, "only the default route")
 		want(t, got, "peer 10.9.0.2", probe.Info, "Calico registered 10.0.0.66")
 	})
+}
+
+// TestRealAutodetect adds the NIC of one incident and the bridge of another to a
+// node and wants both named as what Calico would pick.
+func TestRealAutodetect(t *testing.T) {
+	if !inNamespace(t, network+`
+ip link add ens224 type veth peer name far2
+ip addr add 10.0.0.66/24 dev ens224
+`) {
+		return
+	}
+	calico := func(version, ip6, method string) probe.Target {
+		return probe.Target{Kind: probe.KindCalico, Name: version, Attrs: map[string]string{
+			probe.AttrIP: "autodetect", probe.AttrIP6: ip6, probe.AttrMethod: method, probe.AttrInternal: "10.9.0.1,fd09::1",
+		}}
+	}
+	own, peer := at(probe.KindSelf, "self", "10.9.0.1"), at(probe.KindNode, "peer", "10.9.0.2")
+	ask := func(targets ...probe.Target) []probe.Result { return run(t, IPAutodetect, &probe.Host{}, targets...) }
+	r := want(t, ask(calico("v3.9.5", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 10.0.0.66 on ens224 (veth), while 10.9.0.1 is registered", "next start")
+	if slices.ContainsFunc(r.Lines, func(l string) bool { return strings.HasPrefix(l, "cidr=") }) {
+		t.Errorf("v3.9 has no cidr: %v", r.Lines)
+	}
+	r = want(t, ask(calico("v3.32.1", "none", "first-found"), own, peer), "IPv4", probe.Fail, "within a minute")
+	for _, line := range []string{"can-reach=10.9.0.2 would pick 10.9.0.1 on eth0", "cidr=10.9.0.0/24 would pick 10.9.0.1 on eth0", "interface=^eth0$ would pick 10.9.0.1"} {
+		if !slices.ContainsFunc(r.Lines, func(l string) bool { return strings.HasPrefix(l, line) }) {
+			t.Errorf("the evidence lacks %q: %v", line, r.Lines)
+		}
+	}
+	got := ask(calico("v3.32.1", "autodetect", "kubernetes-internal-ip"), own, peer, at(probe.KindSelf, "self", "fd09::1"))
+	want(t, got, "IPv4", probe.OK, "kubernetes-internal-ip picks 10.9.0.1 on eth0")
+	want(t, got, "IPv6", probe.OK, "first-found picks fd09::1 on eth0")
+	want(t, ask(calico("v3.32.1", "none", "can-reach=10.9.0.2"), own, peer), "IPv4", probe.OK, "can-reach=10.9.0.2 picks 10.9.0.1")
+	want(t, ask(calico("v3.15.0", "none", "kubernetes-internal-ip"), own, peer), "IPv4", probe.Fail, "has no method", "v3.22")
+	want(t, ask(calico("v3.32.1", "none", "nonsense"), own, peer), "IPv4", probe.Fail, "is no autodetection method")
+	want(t, ask(calico("v3.32.1", "none", "interface=eth7"), own, peer), "IPv4", probe.Warn, "finds no IPv4 address", "10.9.0.1 is kept")
+	want(t, ask(calico("v3.32.1", "", ""), own), "IPv6", probe.Skip, "not to find")
+
+	for _, args := range [][]string{{"link", "del", "ens224"}, {"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"}, {"addr", "add", "172.18.0.1/16", "dev", "br-0a1b2c3d4e5f"}} {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %v: %v: %s", args, err, out)
+		}
+	}
+	want(t, ask(calico("v3.24.1", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 172.18.0.1 on br-0a1b2c3d4e5f (bridge)")
+	want(t, ask(calico("v3.25.0", "none", ""), own, peer), "IPv4", probe.OK, "first-found picks 10.9.0.1 on eth0")
+	want(t, ask(calico("v3.24.1", "none", ""), at(probe.KindSelf, "self", "172.18.0.1"), peer), "IPv4", probe.Info, "it is not the node's InternalIP")
+}
+
+// TestRealBGPPort wants each way a connection can fail told apart.
+func TestRealBGPPort(t *testing.T) {
+	if !inNamespace(t, network+`
+nft add table inet t
+nft add chain inet t in { type filter hook input priority 0 ; }
+nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
+`) {
+		return
+	}
+	backend := probe.Target{Kind: probe.KindBackend, Name: "bird", Port: 1790}
+	h := node(t, map[string]string{"run/x": ""})
+	want(t, run(t, BGPPort, h, backend), "port 1790 here", probe.Fail, "nothing listens")
+	l, err := net.Listen("tcp", "127.0.0.2:1790")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	got := run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"),
+		at(probe.KindNode, "good", "127.0.0.2"), at(probe.KindNode, "dead", "127.0.0.3"), at(probe.KindNode, "filtered", "127.0.0.4"), at(probe.KindPeer, "docker", "172.18.0.1"))
+	want(t, got, "port 1790 here", probe.OK, "127.0.0.2:1790")
+	want(t, got, "good 127.0.0.2", probe.OK, "from 127.0.0.1 to port 1790 is taken")
+	want(t, got, "dead 127.0.0.3", probe.Fail, "refused")
+	want(t, got, "filtered 127.0.0.4", probe.Fail, "without an answer within 3s")
+	want(t, got, "docker 172.18.0.1", probe.Fail, "no")
+	got = run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "10.99.99.99"), at(probe.KindNode, "good", "127.0.0.2"))
+	want(t, got, "good 127.0.0.2", probe.Fail, "from 10.99.99.99", "on no interface of this node")
+	want(t, run(t, BGPPort, h, probe.Target{Kind: probe.KindBackend, Name: "vxlan"}), "", probe.Skip, "vxlan")
 }
 
 // TestRealPings wants loss, a missing route, silence and the node's own firewall

@@ -1,0 +1,145 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
+)
+
+// BGPPort asks below BGP: can this node open the connection that a session needs,
+// from the very address its peers expect?
+var BGPPort = &probe.Check{
+	ID: "bgp-port", Asks: "does every peer take BGP connections from the address Calico registered for this node?", From: probe.FromNode,
+	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"}, Run: bgpPort,
+	Doc: `A TCP connection to port 179 (or BGPConfiguration's listenPort) of up to eight peers, from the address Calico registered for this node; and who listens on that port here. A peer whose session is up is not disturbed: it counts as ok.
+ok: taken, or the session is up. fail, refused: the peer's machine answers and nothing listens there: its BIRD is down, or a firewall rejects. fail, no answer: packets are dropped on the way there or back. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
+skip: Calico's networking backend here is not bird.`,
+}
+
+// FactPort is a TCP port.
+const FactPort probe.Fact = "port"
+
+const bgpDefaultPort = 179
+
+func bgpPort(ctx context.Context, p *probe.Pass) {
+	port := bgpDefaultPort
+	if set := p.Of(probe.KindBackend); len(set) > 0 {
+		if set[0].Name != "bird" {
+			p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which has no BGP", set[0].Name))
+			return
+		}
+		if set[0].Port > 0 {
+			port = set[0].Port
+		}
+	} else {
+		p.Report(gap(p, probe.KindBackend, "whether this node speaks BGP is not known"))
+		return
+	}
+	reportListener(p, uint16(port))
+	peers := bgpPeers(p)
+	if len(peers) == 0 {
+		p.Report(probe.Found(probe.Skip, "no other node is known"))
+		return
+	}
+	up := established(ctx, p.Host)
+	each(peers, func(t probe.Target) {
+		var from netip.Addr
+		for _, own := range p.Of(probe.KindSelf) {
+			if family(own.Addr) == family(t.Addr) {
+				from = own.Addr
+			}
+		}
+		r := probe.Found(probe.OK, "the BGP session is up")
+		if !slices.Contains(up, t.Addr) {
+			r = dialBGP(ctx, from, netip.AddrPortFrom(t.Addr, uint16(port)))
+		}
+		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, port))
+	})
+}
+
+// bgpPeers are the addresses other nodes are registered with: their InternalIPs,
+// or others where Calico has others.
+func bgpPeers(p *probe.Pass) []probe.Target {
+	other := p.Of(probe.KindPeer)
+	return slices.DeleteFunc(p.Of(probe.KindNode, probe.KindPeer), func(t probe.Target) bool {
+		return t.Kind == probe.KindNode && slices.ContainsFunc(other, func(o probe.Target) bool {
+			return o.Node == t.Node && family(o.Addr) == family(t.Addr)
+		})
+	})
+}
+
+// established lists the peers BIRD has a session with; a BIRD that does not
+// answer has none, and bird-socket says so.
+func established(ctx context.Context, h *probe.Host) []netip.Addr {
+	var up []netip.Addr
+	for _, d := range daemons() {
+		one, _, cancel := part(ctx, 1)
+		c, _, err := d.talk(one, h)
+		if err == nil {
+			var protocols []bird.Protocol
+			if protocols, err = c.Protocols(); err == nil {
+				for _, proto := range protocols {
+					if proto.Established() {
+						up = append(up, proto.Neighbor)
+					}
+				}
+			}
+			c.Close()
+		}
+		cancel()
+	}
+	return up
+}
+
+func dialBGP(ctx context.Context, from netip.Addr, to netip.AddrPort) probe.Result {
+	one, limit, cancel := part(ctx, 3)
+	defer cancel()
+	d := net.Dialer{}
+	source := "this node"
+	if from.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+		source = from.String()
+	}
+	c, err := d.DialContext(one, "tcp", to.String())
+	if err == nil {
+		c.Close()
+		return probe.Found(probe.OK, "a connection from %s to port %d is taken", source, to.Port()).With(FactSource, source)
+	}
+	if r, cut := cutShort(ctx, err); cut {
+		return r
+	}
+	reason := probe.Reason(err)
+	words := map[string]string{
+		"refused":          "refused: the machine answers, and nothing listens there or a firewall rejects",
+		"timeout":          fmt.Sprintf("without an answer within %v: dropped on the way", limit),
+		"reset":            "reset",
+		"net-unreachable":  "not possible: this node has no route there",
+		"host-unreachable": "not possible: nobody has that address, or a firewall says so",
+		"no-address":       "not possible: that address is on no interface of this node",
+		"denied":           "not possible: this node's own firewall refuses it",
+	}
+	if words[reason] == "" {
+		return probe.Failed(err)
+	}
+	return probe.Found(probe.Fail, "a connection from %s to port %d is %s", source, to.Port(), words[reason]).With(FactSource, source).With(probe.FactReason, reason)
+}
+
+// reportListener says who holds the port on this node.
+func reportListener(p *probe.Pass, port uint16) {
+	here := "port " + strconv.Itoa(int(port)) + " here"
+	at, err := listening(port)
+	switch {
+	case err != nil:
+		p.Report(unseen(err).On(here))
+	case len(at) == 0:
+		p.Report(probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port).On(here).With(FactListening, at))
+	default:
+		p.Report(probe.Found(probe.OK, "somebody listens on %v", at).On(here).With(FactListening, at))
+	}
+}

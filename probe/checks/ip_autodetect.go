@@ -1,0 +1,161 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/autodetect"
+)
+
+// IPAutodetect replays how calico-node picks the node's address. In the field a new
+// NIC and a bridge made by 'docker network create' were picked, weeks after they
+// had come, at the next restart.
+var IPAutodetect = &probe.Check{
+	ID: "ip-autodetect", Asks: "which address would Calico pick for this node, by its own method and by every other?", From: probe.FromNode,
+	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "netlink"}, Run: ipAutodetect,
+	Doc: `calico-node looks at the interfaces from the newest to the oldest and takes the first address that its method allows; what is left out by default depends on its version. It looks again every minute (from v3.16) or at its next start.
+ok: its method picks the address that is registered. info: so it does, and the address is not the node's InternalIP; or the address is set by hand; or nothing is registered yet.
+fail: its method picks another address than the registered one, which will change; or the method does not exist in this version. warn: its method finds nothing, so the registered address is kept.
+skip: detection is turned off for that family. The evidence lists what each other method would pick.`,
+}
+
+// Facts of ip-autodetect.
+const (
+	FactMethod       probe.Fact = "method"       // as it is set; first-found when it is not
+	FactPicked       probe.Fact = "picked"       // address
+	FactKind         probe.Fact = "kind"         // of the interface: device, bridge, ...
+	FactCalico       probe.Fact = "calico"       // version
+	FactAlternatives probe.Fact = "alternatives" // map of method to what it would pick
+)
+
+func ipAutodetect(ctx context.Context, p *probe.Pass) {
+	set := p.Of(probe.KindCalico)
+	if len(set) == 0 {
+		p.Report(gap(p, probe.KindCalico, "how Calico is set on this node is not known"))
+		return
+	}
+	interfaces, err := interfaces()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	node := autodetect.Node{Interfaces: interfaces, Version: set[0].Name, Reach: reach(ctx)}
+	for text := range strings.SplitSeq(set[0].Attrs[probe.AttrInternal], ",") {
+		if a, err := netip.ParseAddr(text); err == nil {
+			node.Internal = append(node.Internal, a)
+		}
+	}
+	for family, keys := range map[int][2]string{4: {probe.AttrIP, probe.AttrMethod}, 6: {probe.AttrIP6, probe.AttrMethod6}} {
+		ip, method := set[0].Attrs[keys[0]], set[0].Attrs[keys[1]]
+		if method == "" {
+			method = autodetect.First
+		}
+		r := detected(p, node, family, ip, method)
+		p.Report(r.On(fmt.Sprintf("IPv%d", family)).With(FactFamily, family).With(FactMethod, method).With(FactCalico, node.Version))
+	}
+}
+
+// detected judges one family, whose setting is the value of IP or IP6.
+func detected(p *probe.Pass, node autodetect.Node, family int, setting, method string) probe.Result {
+	switch _, literal := netip.ParsePrefix(setting); {
+	case setting == "none", setting == "" && family == 6: // IPv6 is detected when asked for only
+		return probe.Found(probe.Skip, "Calico is not to find an IPv%d address here", family)
+	case literal == nil, setting != "" && setting != "autodetect":
+		return probe.Found(probe.Info, "the address is set by hand: %s", setting)
+	case !autodetect.Knows(node.Version, method):
+		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it", node.Version, method, autodetect.Since(method))
+	}
+	var mine netip.Addr
+	for _, t := range p.Of(probe.KindSelf) {
+		if t.Addr.Is4() == (family == 4) {
+			mine = t.Addr
+		}
+	}
+	choice, err := node.Detect(method, family)
+	others, lines := alternatives(p, node, family, method)
+	var r probe.Result
+	switch picked := choice.Addr.Addr(); {
+	case errors.Is(err, autodetect.ErrMethod):
+		r = probe.Found(probe.Fail, "%v: calico-node ends with it", err)
+	case err != nil && mine.IsValid():
+		r = probe.Found(probe.Warn, "%s finds no IPv%d address (%v), so the registered %s is kept", method, family, err, mine)
+	case err != nil:
+		r = probe.Found(probe.Fail, "%s finds no IPv%d address (%v), and none is registered", method, family, err)
+	case !mine.IsValid():
+		r = probe.Found(probe.Info, "%s picks %s, and nothing is registered yet", method, choice)
+	case picked != mine:
+		when := "at calico-node's next start"
+		if autodetect.Redetects(node.Version) {
+			when = "within a minute, or at calico-node's next start"
+		}
+		r = probe.Found(probe.Fail, "%s picks %s, while %s is registered: that changes %s", method, choice, mine, when)
+	case len(node.Internal) > 0 && !slices.Contains(node.Internal, picked):
+		r = probe.Found(probe.Info, "%s picks %s, as registered; it is not the node's InternalIP", method, choice)
+	default:
+		r = probe.Found(probe.OK, "%s picks %s, as registered", method, choice)
+	}
+	if err == nil {
+		r = r.With(FactPicked, choice.Addr.Addr().String()).With(FactInterface, choice.Interface).With(FactKind, choice.Kind)
+	}
+	if mine.IsValid() {
+		r = r.With(FactRegistered, mine.String())
+	}
+	return r.With(FactAlternatives, others).Because(lines...)
+}
+
+// alternatives is what the other methods would pick: for reaching a peer, for the
+// networks the peers are in, for the Node's own address.
+func alternatives(p *probe.Pass, node autodetect.Node, family int, own string) (map[string]string, []string) {
+	methods := []string{autodetect.First, "kubernetes-internal-ip"}
+	for _, t := range p.Of(probe.KindNode) {
+		if t.Addr.Is4() != (family == 4) {
+			continue
+		}
+		methods = append(methods, "can-reach="+t.Addr.String())
+		for _, i := range node.Interfaces {
+			for _, prefix := range i.Addrs {
+				if prefix.Contains(t.Addr) && !prefix.IsSingleIP() {
+					methods = append(methods, "cidr="+prefix.Masked().String(), "interface=^"+i.Name+"$")
+				}
+			}
+		}
+	}
+	picks, lines := map[string]string{}, []string{}
+	for _, m := range methods {
+		if _, seen := picks[m]; seen || m == own || !autodetect.Knows(node.Version, m) || len(picks) == maxAlternatives {
+			continue
+		}
+		picks[m] = "nothing"
+		if c, err := node.Detect(m, family); err == nil {
+			picks[m] = c.String()
+		}
+		lines = append(lines, m+" would pick "+picks[m])
+	}
+	return picks, lines
+}
+
+// maxAlternatives keeps one result within a line of the stream.
+const maxAlternatives = 8
+
+// reach asks the kernel as Calico does: it connects a UDP socket, which sends
+// nothing, and looks at its own address.
+func reach(ctx context.Context) func(string, int) (netip.Addr, error) {
+	return func(destination string, family int) (netip.Addr, error) {
+		one, _, cancel := part(ctx, 2)
+		defer cancel()
+		var d net.Dialer
+		c, err := d.DialContext(one, fmt.Sprintf("udp%d", family), net.JoinHostPort(destination, "80"))
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		defer c.Close()
+		at, err := netip.ParseAddrPort(c.LocalAddr().String())
+		return at.Addr(), err
+	}
+}
