@@ -26,6 +26,7 @@ const readLimit = 15 * time.Second
 // unknown.
 type Snapshot struct {
 	Now   time.Time // by the API server's clock, when the lease was read
+	Read  time.Time // that moment by our own clock
 	Node  *corev1.Node
 	Nodes []corev1.Node // all of them, Node included, by name
 
@@ -78,7 +79,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		if s.LeaseErr != nil {
 			s.Lease = nil
 		}
-		s.Now = c.clock.now()
+		s.Now, s.Read = c.clock.now(), time.Now()
 	})
 	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })

@@ -52,6 +52,7 @@ type Pass struct {
 	Host    *Host
 	Targets []Target
 	Gaps    map[string]string // of the plan
+	Now     time.Time         // of the plan: the API server's clock
 	// Report takes any number of results, as soon as each is known. It is safe
 	// for concurrent use and after the deadline, when results are dropped.
 	Report func(Result)

@@ -69,6 +69,8 @@ type Plan struct {
 	// Gaps are the kinds of target that could not be listed, and why: a check
 	// without targets of such a kind answers unknown.
 	Gaps map[string]string `json:"gaps,omitempty"`
+	// Now is the API server's clock when the plan was made, zero when not known.
+	Now time.Time `json:"now,omitzero"`
 	// Limit, when set, replaces every check's own deadline.
 	Limit time.Duration `json:"limit_ns,omitempty"`
 }

@@ -134,7 +134,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 				report(Result{Status: Unknown, Saw: fmt.Sprintf("the check itself broke: %v", p)})
 			}
 		}()
-		c.Run(ctx, &Pass{Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Report: report})
+		c.Run(ctx, &Pass{Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, Report: report})
 	}()
 	select {
 	case <-ended:

@@ -169,6 +169,7 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 	plan := probe.Plan{Run: o.id, Node: o.node, Way: way, Checks: o.nodeChecks(), Limit: o.checkTimeout}
 	if snap != nil {
 		plan.Targets, plan.Gaps = cluster.Targets(snap)
+		plan.Now = snap.Now.Add(time.Since(snap.Read))
 	}
 	if err := session.Send(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}); err != nil {
 		return o.emit(way, unanswered(err))

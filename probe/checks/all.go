@@ -37,6 +37,12 @@ func All() []*probe.Check {
 		KubeletHealth,
 		NodeSwap,
 		NodeLoad,
+		NodeMemory,
+		NodeDisk,
+		NodeClock,
+		NodeConntrack,
+		NodeSysctl,
+		NodeNeighbours,
 	}
 }
 

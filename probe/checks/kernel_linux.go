@@ -101,3 +101,53 @@ func interfaces() ([]autodetect.Interface, error) {
 	}
 	return out, nil
 }
+
+// usage is how full the file system under a path is.
+func usage(full string) (disk, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(full, &st); err != nil {
+		return disk{}, fmt.Errorf("asking how full %s is: %w", full, err)
+	}
+	d := disk{id: uint64(uint32(st.Fsid.Val[0]))<<32 | uint64(uint32(st.Fsid.Val[1])), free: 100, freeInodes: 100,
+		total: st.Blocks * uint64(st.Bsize)}
+	if st.Blocks > 0 {
+		d.free = float64(st.Bavail) * 100 / float64(st.Blocks-st.Bfree+st.Bavail)
+	}
+	if st.Files > 0 {
+		d.freeInodes = float64(st.Ffree) * 100 / float64(st.Files)
+	}
+	return d, nil
+}
+
+// synchronised tells whether something keeps the kernel's clock right.
+func synchronised() (bool, error) {
+	var t unix.Timex
+	if _, err := unix.Adjtimex(&t); err != nil { // modes 0: only asks
+		return false, fmt.Errorf("asking for the state of the clock: %w", err)
+	}
+	return t.Status&unix.STA_UNSYNC == 0, nil
+}
+
+// neighbours lists the kernel's table of a family, without the entries that are
+// about no neighbour (multicast, loopback).
+func neighbours(family int) ([]neighbour, error) {
+	af := unix.AF_INET
+	if family == 6 {
+		af = unix.AF_INET6
+	}
+	list, err := netlink.NeighList(0, af)
+	if err != nil {
+		return nil, fmt.Errorf("listing neighbours: %w", err)
+	}
+	states := map[int]string{
+		netlink.NUD_INCOMPLETE: "incomplete", netlink.NUD_REACHABLE: "reachable", netlink.NUD_STALE: "stale", netlink.NUD_DELAY: "delay",
+		netlink.NUD_PROBE: "probe", netlink.NUD_FAILED: "failed", netlink.NUD_PERMANENT: "permanent",
+	}
+	var out []neighbour
+	for _, n := range list {
+		if a, ok := netip.AddrFromSlice(n.IP); ok && states[n.State] != "" {
+			out = append(out, neighbour{a.Unmap(), states[n.State]})
+		}
+	}
+	return out, nil
+}

@@ -21,3 +21,9 @@ func listening(uint16) ([]string, error) {
 func interfaces() ([]autodetect.Interface, error) {
 	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
 }
+
+func usage(string) (disk, error) { return disk{}, errors.ErrUnsupported }
+
+func synchronised() (bool, error) { return false, errors.ErrUnsupported }
+
+func neighbours(int) ([]neighbour, error) { return nil, errors.ErrUnsupported }

@@ -19,7 +19,7 @@ import (
 )
 
 // inNamespace runs the rest of a test in a child process in a network namespace of
-// its own, furnished by commands of iproute2 and nftables. It returns false in
+// its own, and a mount one, furnished by commands of iproute2 and nftables. It returns false in
 // the parent, which has nothing left to do. A process and not a thread: checks
 // use goroutines, which run anywhere.
 func inNamespace(t *testing.T, commands string) bool {
@@ -27,7 +27,7 @@ func inNamespace(t *testing.T, commands string) bool {
 	if os.Getenv("IN_NAMESPACE_OF") != t.Name() {
 		child := exec.Command("/proc/self/exe", "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
 		child.Env = append(os.Environ(), "IN_NAMESPACE_OF="+t.Name())
-		child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
 		if out, err := child.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
 			t.Errorf("in its namespace: %v\n%s", err, out)
 		}
@@ -169,6 +169,41 @@ nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
 	got = run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "10.99.99.99"), at(probe.KindNode, "good", "127.0.0.2"))
 	want(t, got, "good 127.0.0.2", probe.Fail, "from 10.99.99.99", "on no interface of this node")
 	want(t, run(t, BGPPort, h, probe.Target{Kind: probe.KindBackend, Name: "vxlan"}), "", probe.Skip, "vxlan")
+}
+
+// TestRealHost makes faults of a node's kernel for real, in a namespace: forwarding
+// turned off, a peer on the link that does not exist, a full disk.
+func TestRealHost(t *testing.T) {
+	if !inNamespace(t, network+`
+mount --make-rprivate /
+mount -t tmpfs -o size=1m tmpfs /var/log
+`) {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const forward = "net/ipv4/ip_forward"
+	write("/proc/sys/"+forward, "1")
+	want(t, run(t, NodeSysctl, h), forward, probe.OK, "1")
+	write("/proc/sys/"+forward, "0")
+	want(t, run(t, NodeSysctl, h), forward, probe.Fail, "does not forward")
+
+	want(t, run(t, NodeConntrack, h), "", probe.OK, "entries")
+
+	peer := at(probe.KindNode, "peer", "10.9.0.2") // on the link, and nobody there
+	want(t, run(t, NodePing, h, peer), "peer 10.9.0.2", probe.Fail, "none of 5")
+	eventually(t, func() bool {
+		return slices.ContainsFunc(run(t, NodeNeighbours, h, peer), func(r probe.Result) bool { return r.Target == "peer 10.9.0.2" && r.Status == probe.Fail })
+	})
+
+	want(t, run(t, NodeDisk, h), "/var/log", probe.OK, "100 % of")
+	write("/var/log/fill", strings.Repeat("x", 950<<10))
+	want(t, run(t, NodeDisk, h), "/var/log", probe.Fail, "7 % of")
 }
 
 // TestRealPings wants loss, a missing route, silence and the node's own firewall

@@ -1,0 +1,111 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// NodeDisk asks for what makes a kubelet evict pods and a runtime fail in odd
+// ways: a full or read-only file system, and one without inodes.
+var NodeDisk = &probe.Check{
+	ID: "node-disk", Asks: "is a file system the node needs full, out of inodes or read-only?", From: probe.FromNode,
+	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "proc"}, Run: nodeDisk,
+	Doc: `The file systems under /, the kubelet's and the runtime's data and the logs; one result for each.
+ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk.
+skip: not visible this way onto the node.`,
+}
+
+// Facts of node-disk.
+const (
+	FactFree       probe.Fact = "free_percent"        // of the space
+	FactFreeInodes probe.Fact = "free_inodes_percent" // 100 where the file system counts none
+	FactReadOnly   probe.Fact = "read_only"
+)
+
+// The kubelet's default thresholds (evictionHard, imageGCHighThresholdPercent).
+const (
+	diskEvict   = 10 // percent of the space free
+	diskCollect = 15
+	inodesEvict = 5
+)
+
+// disk is what the kernel says about one file system.
+type disk struct {
+	id               uint64  // tells file systems apart
+	free, freeInodes float64 // percent
+	total            uint64  // bytes
+}
+
+func nodeDisk(_ context.Context, p *probe.Pass) {
+	var seen []uint64
+	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker", "/var/lib/containers", "/var/log", "/etc"} {
+		full, err := p.Host.Path(name)
+		if err != nil {
+			if name == "/" {
+				p.Report(unseen(err).On(name))
+			}
+			continue
+		}
+		d, err := usage(full)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			p.Report(unseen(err).On(name))
+			continue
+		case slices.Contains(seen, d.id):
+			continue
+		}
+		seen = append(seen, d.id)
+		p.Report(roomy(d, readOnly(p.Host, name)).On(name))
+	}
+}
+
+func roomy(d disk, frozen bool) probe.Result {
+	saw := fmt.Sprintf("%.0f %% of %.1f GB free, %.0f %% of the inodes", d.free, float64(d.total)/1e9, d.freeInodes)
+	r := probe.Found(probe.OK, "%s", saw)
+	switch {
+	case frozen:
+		r = probe.Found(probe.Fail, "read-only: the kernel has turned it so, or it is mounted so; %s", saw)
+	case d.free < diskEvict || d.freeInodes < inodesEvict:
+		r.Status = probe.Fail
+	case d.free < diskCollect:
+		r.Status = probe.Warn
+	}
+	return r.With(FactFree, d.free).With(FactFreeInodes, d.freeInodes).With(FactReadOnly, frozen)
+}
+
+// readOnly tells whether the file system under a path of the node is read-only,
+// by the mount table of the node's first process: the probe's own view always
+// is. Without that table nobody can tell, and it is not claimed.
+func readOnly(h *probe.Host, name string) bool {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return false
+	}
+	first, err := proc.Proc(1)
+	if err != nil {
+		return false
+	}
+	mounts, err := first.MountInfo()
+	if err != nil {
+		return false
+	}
+	best, frozen := "", false
+	for _, m := range mounts {
+		inside := name == m.MountPoint || m.MountPoint == "/" || strings.HasPrefix(name, m.MountPoint+"/")
+		if inside && len(m.MountPoint) >= len(best) {
+			_, frozen = m.SuperOptions["ro"]
+			best = m.MountPoint
+		}
+	}
+	return frozen
+}

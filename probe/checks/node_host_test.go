@@ -1,0 +1,116 @@
+package checks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func TestNodeMemory(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		available, vmstat string
+		status            probe.Status
+		saw               string
+	}{
+		"enough": {"8000000", "oom_kill 0\n", probe.OK, "8.2 of 16.4 GB"},
+		"killed": {"8000000", "pgfault 1\noom_kill 3\n", probe.Info, "3 processes were killed"},
+		"little": {"500000", "oom_kill 0\n", probe.Warn, "available"},
+		"none":   {"90000", "oom_kill 12\n", probe.Fail, "12 processes"},
+		"old":    {"8000000", "", probe.OK, "available"},
+	} {
+		h := node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: " + c.available + " kB\n", "proc/vmstat": c.vmstat})
+		t.Run(name, func(t *testing.T) { want(t, run(t, NodeMemory, h), "", c.status, c.saw) })
+	}
+	h := node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\n"})
+	want(t, run(t, NodeMemory, h), "", probe.Unknown, "does not say")
+}
+
+func TestNodeDisk(t *testing.T) {
+	t.Parallel()
+	for saw, c := range map[string]struct {
+		disk   disk
+		frozen bool
+		status probe.Status
+	}{
+		"61 % of 100.0 GB":        {disk{free: 61, freeInodes: 95, total: 1e11}, false, probe.OK},
+		"12 % of":                 {disk{free: 12, freeInodes: 95}, false, probe.Warn},
+		"9 % of":                  {disk{free: 9.4, freeInodes: 95}, false, probe.Fail},
+		"4 % of the inodes":       {disk{free: 50, freeInodes: 4}, false, probe.Fail},
+		"read-only: the kernel h": {disk{free: 50, freeInodes: 50}, true, probe.Fail},
+	} {
+		if r := roomy(c.disk, c.frozen); r.Status != c.status || !strings.Contains(r.Saw, saw) {
+			t.Errorf("%+v: %s %s", c.disk, r.Status, r.Saw)
+		}
+	}
+	// The mount table of the node's first process, not the probe's own.
+	h := node(t, map[string]string{"proc/1/mountinfo": "1 0 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 ro,errors=remount-ro\n2 1 8:2 / /var/lib rw - ext4 /dev/sdb1 rw\n"})
+	if !readOnly(h, "/") || !readOnly(h, "/var") || readOnly(h, "/var/lib/kubelet") {
+		t.Error("the mount table was misread")
+	}
+	if got := run(t, NodeDisk, h); len(got) == 0 || got[0].Target != "/" || got[0].Facts[FactReadOnly] != true {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNodeConntrack(t *testing.T) {
+	t.Parallel()
+	for entries, s := range map[string]probe.Status{"100": probe.OK, "749": probe.OK, "750": probe.Warn, "950": probe.Fail, "1000": probe.Fail} {
+		h := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": entries + "\n", "proc/sys/net/netfilter/nf_conntrack_max": "1000\n"})
+		want(t, run(t, NodeConntrack, h), "", s, entries+" of 1000 entries")
+	}
+	want(t, run(t, NodeConntrack, node(t, map[string]string{"proc/x": ""})), "", probe.Skip, "not loaded")
+	odd := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "many\n"})
+	want(t, run(t, NodeConntrack, odd), "", probe.Unknown, "nf_conntrack_count")
+}
+
+func TestNodeSysctl(t *testing.T) {
+	t.Parallel()
+	const v4, v6 = "net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"
+	on := node(t, map[string]string{"proc/sys/" + v4: "1\n", "proc/sys/" + v6: "1\n"})
+	off := node(t, map[string]string{"proc/sys/" + v4: "0\n", "proc/sys/" + v6: "0\n"})
+	both := []probe.Target{self("10.0.0.1"), self("fd00::1")}
+	want(t, run(t, NodeSysctl, on, both...), v4, probe.OK, "1")
+	want(t, run(t, NodeSysctl, on, both...), v6, probe.OK, "1")
+	want(t, run(t, NodeSysctl, off, both...), v4, probe.Fail, "does not forward")
+	want(t, run(t, NodeSysctl, off, both...), v6, probe.Fail, "does not forward")
+	want(t, run(t, NodeSysctl, off, both[0]), v6, probe.Skip, "no IPv6 address")
+	want(t, run(t, NodeSysctl, node(t, map[string]string{"proc/x": ""})), v4, probe.Skip, "no such setting")
+}
+
+// TestNodeClock takes the API server's clock from the plan.
+func TestNodeClock(t *testing.T) {
+	t.Parallel()
+	ask := func(skew time.Duration) []probe.Result {
+		var got []probe.Result
+		now := time.Now().Add(-skew)
+		r := probe.Runner{Suite: []*probe.Check{NodeClock}, Host: &probe.Host{}}
+		r.Run(t.Context(), probe.Plan{Checks: []string{NodeClock.ID}, Now: now}, func(ev probe.Event) {
+			if ev.Result != nil {
+				got = append(got, *ev.Result)
+			}
+		})
+		return got
+	}
+	if got := ask(0); got[0].Status != probe.OK && got[0].Status != probe.Info {
+		t.Errorf("%+v", got)
+	}
+	want(t, ask(20*time.Second), "", probe.Warn, "20s ahead of the API server's clock")
+	want(t, ask(-2*time.Hour), "", probe.Fail, "2h0m0s behind the API server's clock")
+	want(t, run(t, NodeClock, &probe.Host{}), "", probe.Info, "no other clock")
+}
+
+func TestNodeNeighbours(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"proc/sys/net/ipv4/neigh/default/gc_thresh3": "1024\n"})
+	for entries, s := range map[int]probe.Status{3: probe.OK, 819: probe.OK, 820: probe.Warn, 1024: probe.Fail} {
+		if r := full(h, 4, entries); r.Status != s {
+			t.Errorf("%d entries: %+v", entries, r)
+		}
+	}
+	if r := full(h, 6, 3); r.Status != probe.Info {
+		t.Errorf("without a limit: %+v", r)
+	}
+}

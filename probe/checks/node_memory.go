@@ -1,0 +1,77 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// NodeMemory asks whether the node runs out of memory, or has killed for it.
+var NodeMemory = &probe.Check{
+	ID: "node-memory", Asks: "is memory short, or was something killed for it?", From: probe.FromNode,
+	Tags: []string{tagHost}, Access: []string{"proc"}, Run: probe.Once(nodeMemory),
+	Doc: `What is available without swapping, as the kernel estimates it, and how many processes it has killed for memory since boot.
+ok: enough, nothing killed. info: something was killed since boot, in this or another cgroup; calico-node's own state says whether it was that. warn: less than 5 % is available. fail: less than 100 MiB, where the kubelet evicts pods.`,
+}
+
+// Facts of node-memory.
+const (
+	FactAvailable probe.Fact = "available_bytes"
+	FactTotal     probe.Fact = "total_bytes"
+	FactOOMKills  probe.Fact = "oom_kills" // since boot
+)
+
+// memoryEvict is the kubelet's default threshold (evictionHard), in bytes.
+const memoryEvict = 100 << 20
+
+func nodeMemory(_ context.Context, h *probe.Host) probe.Result {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
+	}
+	m, err := proc.Meminfo()
+	if err != nil {
+		return probe.Failed(fmt.Errorf("reading /proc/meminfo: %w", err))
+	}
+	if m.MemAvailableBytes == nil || m.MemTotalBytes == nil || *m.MemTotalBytes == 0 {
+		return probe.Found(probe.Unknown, "/proc/meminfo does not say how much is available")
+	}
+	available, total := *m.MemAvailableBytes, *m.MemTotalBytes
+	r := probe.Found(probe.OK, "%.1f of %.1f GB available", float64(available)/1e9, float64(total)/1e9)
+	kills, known := oomKills(h)
+	switch {
+	case available < memoryEvict:
+		r.Status = probe.Fail
+	case available < total/20:
+		r.Status = probe.Warn
+	case kills > 0:
+		r.Status = probe.Info
+	}
+	if known {
+		r = r.With(FactOOMKills, kills)
+	}
+	if kills > 0 {
+		r.Saw += fmt.Sprintf("; %d processes were killed for memory since boot", kills)
+	}
+	return r.With(FactAvailable, available).With(FactTotal, total)
+}
+
+// oomKills is the kernel's count since boot (from Linux 4.13).
+func oomKills(h *probe.Host) (int, bool) {
+	text, err := readProc(h, "vmstat")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(v))
+			return n, err == nil
+		}
+	}
+	return 0, false
+}

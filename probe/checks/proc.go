@@ -1,0 +1,39 @@
+package checks
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// readProc reads a small file of the proc file system.
+func readProc(h *probe.Host, name string) (string, error) {
+	f, err := os.Open(filepath.Join(h.Proc, name))
+	if err != nil {
+		return "", fmt.Errorf("reading /proc/%s: %w", name, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err != nil {
+		return "", fmt.Errorf("reading /proc/%s: %w", name, err)
+	}
+	return string(b), nil
+}
+
+// sysctl reads a setting that is a number: "net/ipv4/ip_forward".
+func sysctl(h *probe.Host, name string) (int, error) {
+	text, err := readProc(h, "sys/"+name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		return 0, fmt.Errorf("reading /proc/sys/%s: %w", name, err)
+	}
+	return n, nil
+}
