@@ -32,7 +32,7 @@ func TestHealthy(t *testing.T) {
 // clock nobody synchronises).
 var core = []string{
 	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "node-ping", "pod-ping", "route-can-reach",
-	"containerd-health", "cri-health", "kubelet-health", "node-swap", "node-load", "node-sysctl",
+	"containerd-health", "cri-health", "kubelet-health", "cni-config", "cni-nodename", "ipam-files", "node-swap", "node-load", "node-sysctl",
 }
 
 // wantAllGood wants every node check answered, and every answer good.
@@ -102,6 +102,7 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	d.want(t, "node-swap", probe.OK)
 	d.want(t, "felix-live", probe.Fail, "refused")
 	d.want(t, "bird-socket", probe.Fail)
+	d.want(t, "ipam-files", probe.Warn, "1 addresses")
 }
 
 // TestFelix wants each way Felix can misbehave told apart from the others.

@@ -84,8 +84,13 @@ func writeConfigs(m member) error {
 	if err != nil {
 		return fmt.Errorf("looking for CNI plugins: %w", err)
 	}
+	// Calico's own plugins are not to be had here: others stand in under their names.
+	links := map[string]string{"calico": "ptp", "calico-ipam": "host-local"}
 	for _, p := range plugins {
-		if err := os.Symlink("/usr/lib/cni/"+p.Name(), "/opt/cni/bin/"+p.Name()); err != nil {
+		links[p.Name()] = p.Name()
+	}
+	for name, plugin := range links {
+		if err := os.Symlink("/usr/lib/cni/"+plugin, "/opt/cni/bin/"+name); err != nil {
 			return fmt.Errorf("installing CNI plugins: %w", err)
 		}
 	}

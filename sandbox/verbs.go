@@ -147,10 +147,12 @@ func initHang(ctx context.Context, l layout, args []string) error {
 	}
 	dir := fmt.Sprintf("/proc/%d/root/var/lib/cni/networks/k8s-pod-network", pid)
 	hang := rest[0] == "on"
-	if hang {
-		err = os.Mkdir(dir, 0o755)
+	if hang { // an address that host-local gave to a pod long gone
+		if err = os.Mkdir(dir, 0o755); err == nil {
+			err = os.WriteFile(dir+"/10.200.0.5", []byte("f3c1\neth0"), 0o644)
+		}
 	} else {
-		err = os.Remove(dir)
+		err = os.RemoveAll(dir)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("init-hang: %w", err)

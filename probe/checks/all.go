@@ -35,6 +35,9 @@ func All() []*probe.Check {
 		CRIHealth,
 		DockerHealth,
 		KubeletHealth,
+		IPAMFiles,
+		CNIConfig,
+		CNINodename,
 		NodeSwap,
 		NodeLoad,
 		NodeMemory,
@@ -53,6 +56,7 @@ const (
 	tagNetwork = "network"
 	tagRuntime = "runtime"
 	tagHost    = "host"
+	tagCNI     = "cni"
 )
 
 // Facts that several checks use.

@@ -3,13 +3,17 @@ package checks
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/autodetect"
 )
 
@@ -150,4 +154,41 @@ func neighbours(family int) ([]neighbour, error) {
 		}
 	}
 	return out, nil
+}
+
+// lockHeld tells whether somebody holds a file's lock (flock), and who by
+// /proc/locks, 0 when that does not tell. It asks for a shared lock and gives it
+// back at once. A file that is not there is held by nobody.
+func lockHeld(h *probe.Host, full string) (held bool, holder int, err error) {
+	f, err := os.Open(full)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, 0, nil
+	}
+	if err != nil {
+		return false, 0, fmt.Errorf("opening the lock: %w", errors.Unwrap(err))
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if err == nil {
+		return false, 0, nil
+	}
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return false, 0, fmt.Errorf("asking for the lock: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return true, 0, nil
+	}
+	// 1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF
+	table, err := readProc(h, "locks")
+	if err != nil {
+		return true, 0, nil
+	}
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) > 5 && f[1] == "FLOCK" && strings.HasSuffix(f[5], ":"+strconv.FormatUint(st.Ino, 10)) {
+			holder, _ = strconv.Atoi(f[4])
+		}
+	}
+	return true, holder, nil
 }

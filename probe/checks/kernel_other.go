@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/autodetect"
 )
 
@@ -27,3 +28,5 @@ func usage(string) (disk, error) { return disk{}, errors.ErrUnsupported }
 func synchronised() (bool, error) { return false, errors.ErrUnsupported }
 
 func neighbours(int) ([]neighbour, error) { return nil, errors.ErrUnsupported }
+
+func lockHeld(*probe.Host, string) (bool, int, error) { return false, 0, errors.ErrUnsupported }

@@ -50,7 +50,7 @@ func at(kind, name, addr string) probe.Target {
 }
 
 // A node with one neighbour's subnet, and a route of each kind that forbids.
-const network = `
+const furniture = `
 ip link set lo up
 ip link add eth0 type veth peer name far
 ip addr add 10.9.0.1/24 dev eth0
@@ -68,7 +68,7 @@ ip -6 route add fd00:244::/64 via fd09::2 proto bird
 func TestRealRoutes(t *testing.T) {
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	t.Run("each kind", func(t *testing.T) {
-		if !inNamespace(t, network) {
+		if !inNamespace(t, furniture) {
 			return
 		}
 		got := run(t, RouteCanReach, h,
@@ -87,7 +87,7 @@ func TestRealRoutes(t *testing.T) {
 		want(t, got, "none6 fd77::1", probe.Fail, "no route")
 	})
 	t.Run("default route", func(t *testing.T) {
-		if !inNamespace(t, network+"ip route add default via 10.9.0.2\n") {
+		if !inNamespace(t, furniture+"ip route add default via 10.9.0.2\n") {
 			return
 		}
 		got := run(t, RouteCanReach, h,
@@ -100,7 +100,7 @@ func TestRealRoutes(t *testing.T) {
 // TestRealAutodetect adds the NIC of one incident and the bridge of another to a
 // node and wants both named as what Calico would pick.
 func TestRealAutodetect(t *testing.T) {
-	if !inNamespace(t, network+`
+	if !inNamespace(t, furniture+`
 ip link add ens224 type veth peer name far2
 ip addr add 10.0.0.66/24 dev ens224
 `) {
@@ -144,7 +144,7 @@ ip addr add 10.0.0.66/24 dev ens224
 
 // TestRealBGPPort wants each way a connection can fail told apart.
 func TestRealBGPPort(t *testing.T) {
-	if !inNamespace(t, network+`
+	if !inNamespace(t, furniture+`
 nft add table inet t
 nft add chain inet t in { type filter hook input priority 0 ; }
 nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
@@ -174,7 +174,7 @@ nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
 // TestRealHost makes faults of a node's kernel for real, in a namespace: forwarding
 // turned off, a peer on the link that does not exist, a full disk.
 func TestRealHost(t *testing.T) {
-	if !inNamespace(t, network+`
+	if !inNamespace(t, furniture+`
 mount --make-rprivate /
 mount -t tmpfs -o size=1m tmpfs /var/log
 `) {
@@ -209,7 +209,7 @@ mount -t tmpfs -o size=1m tmpfs /var/log
 // TestRealPings wants loss, a missing route, silence and the node's own firewall
 // told apart.
 func TestRealPings(t *testing.T) {
-	if !inNamespace(t, network+`
+	if !inNamespace(t, furniture+`
 nft add table inet t
 nft add chain inet t out { type filter hook output priority 0 ; }
 nft add rule inet t out ip daddr 127.0.0.9 drop

@@ -1,0 +1,54 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// CNINodename asks for the file by which Calico's plugin knows on which node it
+// is; it also tells when calico-node last got through its start-up.
+var CNINodename = &probe.Check{
+	ID: "cni-nodename", Asks: "does Calico know this node by the name Kubernetes has for it?", From: probe.FromNode,
+	Tags: []string{tagCNI}, Access: []string{"var/lib/calico"}, Run: probe.Once(cniNodename),
+	Doc: `calico-node writes the node's name to /var/lib/calico/nodename at the end of its start-up; Calico's CNI plugin reads it for every pod.
+ok: the file has the name Kubernetes uses. fail: it is missing ("check that the calico/node container is running and has mounted /var/lib/calico/"), so no pod gets a network; or it has another name, so addresses are booked for a node that does not exist.
+info: what Kubernetes calls this node is not known here. skip: not visible this way onto the node.`,
+}
+
+// FactName is a name as it was read.
+const FactName probe.Fact = "name"
+
+func cniNodename(_ context.Context, h *probe.Host) probe.Result {
+	const file = "/var/lib/calico/nodename"
+	text, err := h.ReadFile(file)
+	switch {
+	case errors.Is(err, probe.ErrNotVisible):
+		return unseen(err)
+	case errors.Is(err, fs.ErrNotExist):
+		return probe.Found(probe.Fail, "no %s: calico-node has not got through its start-up on this node", file)
+	case err != nil:
+		return probe.Failed(err)
+	}
+	name := strings.TrimSpace(string(text))
+	r := probe.Found(probe.OK, "%q, as Kubernetes has it", name)
+	switch {
+	case h.Node == "":
+		r = probe.Found(probe.Info, "%q; what Kubernetes calls this node is not known here", name)
+	case name != h.Node:
+		r = probe.Found(probe.Fail, "%q, while Kubernetes calls this node %q: Calico books its addresses for another node", name, h.Node)
+	}
+	if full, err := h.Path(file); err == nil {
+		if info, err := os.Stat(full); err == nil {
+			age := time.Since(info.ModTime()).Round(time.Second)
+			r.Saw += ", written " + age.String() + " ago"
+			r = r.With(FactSince, int(age.Seconds()))
+		}
+	}
+	return r.With(FactName, name)
+}

@@ -1,0 +1,99 @@
+package checks
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+const calicoList = `{"name":"k8s-pod-network","cniVersion":"0.3.1","plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}},{"type":"portmap"}]}`
+
+func TestCNIConfig(t *testing.T) {
+	t.Parallel()
+	bins := map[string]string{"opt/cni/bin/calico": "", "opt/cni/bin/calico-ipam": "", "opt/cni/bin/portmap": ""}
+	with := func(files map[string]string, without string) *probe.Host {
+		all := map[string]string{}
+		for name, text := range bins {
+			if name != without {
+				all[name] = text
+			}
+		}
+		for name, text := range files {
+			all[name] = text
+		}
+		return node(t, all)
+	}
+	for name, c := range map[string]struct {
+		files   map[string]string
+		without string
+		status  probe.Status
+		saw     string
+	}{
+		"good":      {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList, "etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.OK, "10-calico.conflist is used and names calico, calico-ipam, portmap"},
+		"none":      {map[string]string{"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.Fail, "install-cni has not run"},
+		"no folder": {nil, "", probe.Fail, "no network configuration"},
+		"second":    {map[string]string{"etc/cni/net.d/05-cilium.conf": `{"type":"cilium-cni"}`, "etc/cni/net.d/10-calico.conflist": calicoList}, "", probe.Fail, "05-cilium.conf comes first"},
+		"another":   {map[string]string{"etc/cni/net.d/10-flannel.conflist": `{"plugins":[{"type":"flannel"}]}`}, "", probe.Fail, "no file names calico"},
+		"broken":    {map[string]string{"etc/cni/net.d/10-calico.conflist": `{"plugins":[`}, "", probe.Fail, "cannot be used"},
+		"no plugin": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList}, "opt/cni/bin/calico-ipam", probe.Fail, "not in /opt/cni/bin: calico-ipam"},
+		"k3s":       {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList, "var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "", "var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},
+	} {
+		t.Run(name, func(t *testing.T) { want(t, run(t, CNIConfig, with(c.files, c.without)), "", c.status, c.saw) })
+	}
+	blind := node(t, nil)
+	blind.Only = []string{"/run/calico"}
+	want(t, run(t, CNIConfig, blind), "", probe.Skip, "not visible")
+}
+
+func FuzzPluginsIn(f *testing.F) {
+	f.Add([]byte(calicoList))
+	f.Add([]byte(`{"type":"bridge","ipam":{"type":"host-local"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		plugins, err := pluginsIn(text)
+		if err != nil && plugins != nil {
+			t.Errorf("plugins of a file that cannot be read: %v", plugins)
+		}
+	})
+}
+
+func TestCNINodename(t *testing.T) {
+	t.Parallel()
+	named := func(name string) []probe.Result {
+		h := node(t, map[string]string{"var/lib/calico/nodename": "worker-3"})
+		h.Node = name
+		return run(t, CNINodename, h)
+	}
+	want(t, named("worker-3"), "", probe.OK, `"worker-3", as Kubernetes has it`)
+	want(t, named("worker-3.example.com"), "", probe.Fail, "for another node")
+	want(t, named(""), "", probe.Info, "not known here")
+	want(t, run(t, CNINodename, node(t, map[string]string{"x": ""})), "", probe.Fail, "has not got through its start-up")
+}
+
+func TestIPAMFiles(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("locks are looked at on Linux")
+	}
+	const dir = "var/lib/cni/networks/k8s-pod-network/"
+	want(t, run(t, IPAMFiles, node(t, map[string]string{"x": ""})), "", probe.OK, "nothing to do")
+	want(t, run(t, IPAMFiles, node(t, map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info, "holds no address")
+	h := node(t, map[string]string{dir + "10.200.0.5": "abc", dir + "10.200.0.6": "def", dir + "lock": ""})
+	h.Proc = "/proc"
+	want(t, run(t, IPAMFiles, h), "", probe.Warn, "2 addresses")
+	f, err := os.Open(filepath.Join(h.Root, dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := flockExclusively(f); err != nil {
+		t.Fatal(err)
+	}
+	r := want(t, run(t, IPAMFiles, h), "", probe.Fail, "is held", "upgrade-ipam waits")
+	if n, _ := r.Facts.Num(FactHolder); int(n) != os.Getpid() || !strings.Contains(r.Saw, "by process") {
+		t.Errorf("held by this process, %d: %s", os.Getpid(), r.Saw)
+	}
+}
