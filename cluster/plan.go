@@ -58,7 +58,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	for kind, err := range map[string]error{
 		probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
-		probe.KindBackend: s.bgpErr, probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+		probe.KindDatastore: s.apiErr, probe.KindBackend: s.bgpErr, probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
@@ -79,6 +79,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
+	targets = append(targets, s.api...)
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
 		var attrs map[string]string
@@ -129,6 +130,7 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	if m := versionIn.FindStringSubmatch(spec.Image); m != nil {
 		version = "v" + m[1]
 	}
+	budget, _ := killBudget(spec)
 	var internal []string
 	for _, a := range internalIPs(s.Node) {
 		internal = append(internal, a.String())
@@ -136,7 +138,7 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: map[string]string{
 		probe.AttrIP: s.calicoEnv("IP"), probe.AttrIP6: s.calicoEnv("IP6"),
 		probe.AttrMethod: s.calicoEnv("IP_AUTODETECTION_METHOD"), probe.AttrMethod6: s.calicoEnv("IP6_AUTODETECTION_METHOD"),
-		probe.AttrInternal: strings.Join(internal, ","),
+		probe.AttrInternal: strings.Join(internal, ","), probe.AttrBudget: strconv.Itoa(int(budget.Seconds())),
 	}}, true
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -12,10 +13,13 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // readLimit bounds Read as a whole.
@@ -41,6 +45,8 @@ type Snapshot struct {
 
 	felix    map[string]any // spec of FelixConfiguration, the node's own over default
 	felixErr error
+	api      []probe.Target // the API server's service and each endpoint
+	apiErr   error
 	bgp      map[string]any // spec of BGPConfiguration, likewise
 	bgpErr   error
 	info     map[string]any // spec of ClusterInformation
@@ -84,6 +90,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
 	all.Go(func() { s.bgp, s.bgpErr = c.readSpec(ctx, "bgpconfigurations", "default", "node."+node) })
+	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.info, s.infoErr = c.readSpec(ctx, "clusterinformations", "default") })
 	all.Wait()
 	if nodesErr != nil {
@@ -228,6 +235,38 @@ func (c *Client) readSpec(ctx context.Context, resource string, names ...string)
 		}
 	}
 	return merged, nil
+}
+
+// readAPI lists where the API server answers inside the cluster.
+func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
+	const name = "kubernetes"
+	svc, err := c.kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading service default/%s: %w", name, err)
+	}
+	var out []probe.Target
+	add := func(name, addr string, port int32) {
+		if a, err := netip.ParseAddr(addr); err == nil {
+			out = append(out, probe.Target{Kind: probe.KindDatastore, Name: name, Addr: a, Port: int(port)})
+		}
+	}
+	for _, p := range svc.Spec.Ports {
+		add("service", svc.Spec.ClusterIP, p.Port)
+	}
+	slicesOf, err := c.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
+	if err != nil {
+		return out, fmt.Errorf("listing the endpoints of default/%s: %w", name, err)
+	}
+	for _, s := range slicesOf.Items {
+		for _, e := range s.Endpoints {
+			for _, p := range s.Ports {
+				if p.Port != nil && len(e.Addresses) > 0 { // all addresses of one endpoint are the same place
+					add("endpoint", e.Addresses[0], *p.Port)
+				}
+			}
+		}
+	}
+	return out, nil
 }
 
 // readBackend is what the calico-node container gets as its networking backend:

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -95,4 +96,38 @@ func TestKubeletFreezesMidRun(t *testing.T) {
 	}
 	signalAll(t, "node-a", "kubelet", "CONT")
 	nothingLeft(t)
+}
+
+// TestSecondNIC gives a node the NIC of incident 003 and wants it named as what
+// Calico would pick, with the setting that would not.
+func TestSecondNIC(t *testing.T) {
+	t.Cleanup(func() { mustSandbox(t, "exec", "node-a", "--", "ip", "link", "del", "ens224") })
+	mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "ip link add ens224 type veth peer name ens224-far && ip addr add 10.0.0.66/24 dev ens224 && ip link set ens224 up")
+	d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "ip-autodetect,ip-registered")
+	if a.exit != 3 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "ip-autodetect", probe.Fail, "IPv4: first-found picks 10.0.0.66 on ens224", "while 10.88.0.11 is registered")
+	for _, r := range d.of("ip-autodetect") {
+		if r.Status == probe.Fail && !slices.Contains(r.Lines, "kubernetes-internal-ip would pick 10.88.0.11 on eth0 (veth)") {
+			t.Errorf("the evidence does not say what would be right: %v", r.Lines)
+		}
+	}
+}
+
+// TestDeadBIRD kills a node's BIRD and wants it named there, and on the other node
+// as a peer whose machine answers and whose BIRD does not.
+func TestDeadBIRD(t *testing.T) {
+	t.Cleanup(func() {
+		mustSandbox(t, "exec", "node-a", "--", "rm", "/var/lib/calico/sandbox/bird.down")
+		calicoReady(t, "node-a")
+	})
+	mustSandbox(t, "exec", "node-a", "--", "touch", "/var/lib/calico/sandbox/bird.down")
+	signalAll(t, "node-a", "bird", "KILL")
+	d, _ := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "bgp")
+	d.want(t, "bird-socket", probe.Fail, "/run/calico/bird.ctl", "nobody listens")
+	d.want(t, "bgp-port", probe.OK, "port 179 here") // BIRD for IPv6 lives
+	d, _ = report(t, "run", "--node", "node-b", "--via", "pod", "--checks", "bgp")
+	d.want(t, "bgp-session", probe.Fail, "node-a 10.88.0.11")
+	d.want(t, "bgp-port", probe.Fail, "node-a 10.88.0.11", "refused: the machine answers")
 }

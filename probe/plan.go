@@ -21,6 +21,7 @@ const (
 	AttrMethod   = "method"
 	AttrMethod6  = "method6"
 	AttrInternal = "internal"
+	AttrBudget   = "budget_s" // seconds from a start to the first good answer that its probe allows
 )
 
 // AttrEnabled is "false" on a KindFelix target whose health endpoint is turned off.
@@ -33,10 +34,11 @@ const (
 	KindPod   = "pod"   // a workload pod on another node
 	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port, where they are set
 
-	KindSelf    = "self"    // an address Calico registered for this node itself
-	KindBackend = "backend" // Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
-	KindCalico  = "calico"  // Name is the version of Calico on this node, Attrs how it is to find its address
-	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
+	KindSelf      = "self"      // an address Calico registered for this node itself
+	KindBackend   = "backend"   // Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
+	KindDatastore = "datastore" // where the API server answers: its service and each endpoint, Addr and Port
+	KindCalico    = "calico"    // Name is the version of Calico on this node, Attrs how it is to find its address
+	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 
 // Target is one thing outside the check that it asks about.

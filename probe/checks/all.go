@@ -31,6 +31,7 @@ func All() []*probe.Check {
 		RouteCanReach,
 		IPAutodetect,
 		BGPPort,
+		DatastoreLatency,
 		ContainerdHealth,
 		CRIHealth,
 		DockerHealth,
@@ -57,6 +58,8 @@ const (
 	tagRuntime = "runtime"
 	tagHost    = "host"
 	tagCNI     = "cni"
+
+	tagDatastore = "datastore"
 )
 
 // Facts that several checks use.

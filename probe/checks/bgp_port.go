@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird"
@@ -140,6 +141,6 @@ func reportListener(p *probe.Pass, port uint16) {
 	case len(at) == 0:
 		p.Report(probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port).On(here).With(FactListening, at))
 	default:
-		p.Report(probe.Found(probe.OK, "somebody listens on %v", at).On(here).With(FactListening, at))
+		p.Report(probe.Found(probe.OK, "something listens on %s", strings.Join(at, ", ")).On(here).With(FactListening, at))
 	}
 }
