@@ -58,7 +58,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	for kind, err := range map[string]error{
 		probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
-		probe.KindDatastore: s.apiErr, probe.KindBackend: s.bgpErr, probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+		probe.KindDatastore: s.apiErr, probe.KindDNS: s.dnsErr, probe.KindBackend: s.bgpErr, probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
@@ -79,7 +79,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = append(targets, s.api...)
+	targets = append(append(targets, s.api...), s.dns...)
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
 		var attrs map[string]string

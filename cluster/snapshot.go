@@ -47,6 +47,8 @@ type Snapshot struct {
 	felixErr error
 	api      []probe.Target // the API server's service and each endpoint
 	apiErr   error
+	dns      []probe.Target // the cluster's DNS, likewise
+	dnsErr   error
 	bgp      map[string]any // spec of BGPConfiguration, likewise
 	bgpErr   error
 	info     map[string]any // spec of ClusterInformation
@@ -91,6 +93,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
 	all.Go(func() { s.bgp, s.bgpErr = c.readSpec(ctx, "bgpconfigurations", "default", "node."+node) })
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
+	all.Go(func() { s.dns, s.dnsErr = c.readDNS(ctx) })
 	all.Go(func() { s.info, s.infoErr = c.readSpec(ctx, "clusterinformations", "default") })
 	all.Wait()
 	if nodesErr != nil {
@@ -239,29 +242,59 @@ func (c *Client) readSpec(ctx context.Context, resource string, names ...string)
 
 // readAPI lists where the API server answers inside the cluster.
 func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
-	const name = "kubernetes"
-	svc, err := c.kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+	svc, err := c.kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading service default/%s: %w", name, err)
+		return nil, fmt.Errorf("reading service default/kubernetes: %w", err)
 	}
+	return c.readService(ctx, probe.KindDatastore, svc)
+}
+
+// readDNS lists where the cluster's DNS answers. Distributions name its service
+// differently and agree on the label.
+func (c *Client) readDNS(ctx context.Context) ([]probe.Target, error) {
+	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
+	if err != nil {
+		return nil, fmt.Errorf("listing DNS services: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return c.readService(ctx, probe.KindDNS, &list.Items[0])
+}
+
+// readService lists a service's own addresses and those of its endpoints, as
+// targets of a kind. A port that is both UDP and TCP is one target.
+func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
 	var out []probe.Target
-	add := func(name, addr string, port int32) {
-		if a, err := netip.ParseAddr(addr); err == nil {
-			out = append(out, probe.Target{Kind: probe.KindDatastore, Name: name, Addr: a, Port: int(port)})
+	add := func(name, node, addr string, port int32) {
+		a, err := netip.ParseAddr(addr)
+		t := probe.Target{Kind: kind, Name: name, Node: node, Addr: a, Port: int(port)}
+		same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Port == t.Port }
+		if err == nil && !slices.ContainsFunc(out, same) {
+			out = append(out, t)
 		}
 	}
+	wanted := func(port string) bool { return kind != probe.KindDNS || !strings.Contains(port, "metrics") }
 	for _, p := range svc.Spec.Ports {
-		add("service", svc.Spec.ClusterIP, p.Port)
+		for _, ip := range svc.Spec.ClusterIPs {
+			if wanted(p.Name) {
+				add("service", "", ip, p.Port)
+			}
+		}
 	}
-	slicesOf, err := c.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
+	parts, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + svc.Name})
 	if err != nil {
-		return out, fmt.Errorf("listing the endpoints of default/%s: %w", name, err)
+		return out, fmt.Errorf("listing the endpoints of %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	for _, s := range slicesOf.Items {
-		for _, e := range s.Endpoints {
-			for _, p := range s.Ports {
-				if p.Port != nil && len(e.Addresses) > 0 { // all addresses of one endpoint are the same place
-					add("endpoint", e.Addresses[0], *p.Port)
+	for _, part := range parts.Items {
+		for _, e := range part.Endpoints {
+			for _, p := range part.Ports {
+				if p.Port != nil && len(e.Addresses) > 0 && (p.Name == nil || wanted(*p.Name)) { // all addresses of an endpoint are the same place
+					node := ""
+					if e.NodeName != nil {
+						node = *e.NodeName
+					}
+					add("endpoint", node, e.Addresses[0], *p.Port)
 				}
 			}
 		}

@@ -74,14 +74,7 @@ func TestKubeletFreezesMidRun(t *testing.T) {
 		mustSandbox(t, "felix", "node-a", "ok")
 		nodeReady(t, "node-a")
 	})
-	cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--check-timeout", "40s")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--check-timeout", "40s")
 	waitFor(t, out, `"check":"node-swap"`)
 	signalAll(t, "node-a", "kubelet", "STOP")
 	began := time.Now()

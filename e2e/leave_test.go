@@ -94,14 +94,7 @@ func TestInterrupt(t *testing.T) {
 		exit int
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
 		t.Run(c.sig.String(), func(t *testing.T) {
-			cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
 			waitFor(t, out, `"way":"pod"`)
 			if err := cmd.Process.Signal(c.sig); err != nil {
 				t.Fatal(err)
@@ -132,14 +125,7 @@ func waitFor(t testing.TB, r interface{ Read([]byte) (int, error) }, text string
 // TestClean wants the verb to list and remove what a killed client left, and to
 // leave alone what is in use.
 func TestClean(t *testing.T) {
-	cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
 	waitFor(t, out, `"way":"pod"`)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -158,16 +144,8 @@ func TestClean(t *testing.T) {
 // result from the node has arrived and wants the answer whole all the same.
 func TestBrokenStream(t *testing.T) {
 	relay := newRelay(t)
-	cmd := client(t, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--kubeconfig", relay.kubeconfig(t))
 	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, out := started(t, &errs, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--kubeconfig", relay.kubeconfig(t))
 	waitFor(t, out, `"check":"node-swap"`)
 	relay.cut()
 	waitFor(t, out, `"type":"verdict"`)

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,6 +105,22 @@ func client(t testing.TB, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return exec.CommandContext(ctx, file("bin/calico-probe"), args...)
+}
+
+// started is a client that runs, and its stdout. Its stderr goes to the
+// writer given, if any.
+func started(t testing.TB, stderr io.Writer, args ...string) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	cmd := client(t, args...)
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
 }
 
 // call runs the client to its end.

@@ -37,6 +37,7 @@ const (
 	KindSelf      = "self"      // an address Calico registered for this node itself
 	KindBackend   = "backend"   // Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
 	KindDatastore = "datastore" // where the API server answers: its service and each endpoint, Addr and Port
+	KindDNS       = "dns"       // where the cluster's DNS answers: its service and each endpoint, Addr and Port
 	KindCalico    = "calico"    // Name is the version of Calico on this node, Attrs how it is to find its address
 	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2
 )

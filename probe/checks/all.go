@@ -32,6 +32,7 @@ func All() []*probe.Check {
 		IPAutodetect,
 		BGPPort,
 		DatastoreLatency,
+		DNSCluster,
 		ContainerdHealth,
 		CRIHealth,
 		DockerHealth,
@@ -60,6 +61,7 @@ const (
 	tagCNI     = "cni"
 
 	tagDatastore = "datastore"
+	tagDNS       = "dns"
 )
 
 // Facts that several checks use.

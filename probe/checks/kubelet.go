@@ -26,6 +26,7 @@ type kubelet struct {
 	HealthzBindAddress string `yaml:"healthzBindAddress"`
 	Address            string `yaml:"address"`
 	Port               int    `yaml:"port"`
+	ClusterDomain      string `yaml:"clusterDomain"`
 	MemorySwap         struct {
 		SwapBehavior string `yaml:"swapBehavior"`
 	} `yaml:"memorySwap"`

@@ -1,0 +1,76 @@
+package checks
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// dnsAt is a DNS server that answers by UDP and TCP on one port.
+func dnsAt(t *testing.T, answer func(*dns.Msg) *dns.Msg) probe.Target {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.MustParseAddrPort(l.Addr().String())
+	u, err := net.ListenPacket("udp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		if a := answer(q); a != nil {
+			_ = w.WriteMsg(a) // the asker may have gone
+		}
+	})
+	for _, s := range []*dns.Server{{Listener: l, Handler: handler}, {PacketConn: u, Handler: handler}} {
+		go func() { _ = s.ActivateAndServe() }() // until it is shut down
+		t.Cleanup(func() { _ = s.Shutdown() })
+	}
+	return probe.Target{Kind: probe.KindDNS, Name: "endpoint", Addr: at.Addr(), Port: int(at.Port())}
+}
+
+func TestDNSCluster(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDomain: example.local\n"})
+	address := func(q *dns.Msg) *dns.Msg {
+		a := new(dns.Msg).SetReply(q)
+		if rr, err := dns.NewRR(q.Question[0].Name + " 5 IN A 10.96.0.1"); err == nil && q.Question[0].Name == "kubernetes.default.svc.example.local." {
+			a.Answer = []dns.RR{rr}
+		}
+		return a
+	}
+	rcode := func(code int) func(*dns.Msg) *dns.Msg {
+		return func(q *dns.Msg) *dns.Msg { return new(dns.Msg).SetRcode(q, code) }
+	}
+	for name, c := range map[string]struct {
+		answer func(*dns.Msg) *dns.Msg
+		status probe.Status
+		saw    string
+	}{
+		"good":     {address, probe.OK, "10.96.0.1 in"},
+		"nxdomain": {rcode(dns.RcodeNameError), probe.Fail, "another cluster domain"},
+		"servfail": {rcode(dns.RcodeServerFailure), probe.Fail, "SERVFAIL"},
+		"refused":  {rcode(dns.RcodeRefused), probe.Fail, "REFUSED"},
+		"empty":    {rcode(dns.RcodeSuccess), probe.Fail, "without an address"},
+		"silent":   {func(*dns.Msg) *dns.Msg { return nil }, probe.Fail, "no answer from"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := dnsAt(t, c.answer)
+			got := run(t, DNSCluster, h, target)
+			at := netip.AddrPortFrom(target.Addr, uint16(target.Port)).String()
+			want(t, got, "endpoint "+at+" udp", c.status, c.saw)
+			want(t, got, "endpoint "+at+" tcp", c.status, c.saw)
+		})
+	}
+	nobody := probe.Target{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("127.0.0.1"), Port: 1}
+	got := run(t, DNSCluster, h, nobody)
+	want(t, got, "service 127.0.0.1:1 tcp", probe.Fail, "refused")
+	want(t, got, "service 127.0.0.1:1 udp", probe.Fail, "refused")
+	want(t, run(t, DNSCluster, h), "", probe.Skip, "no DNS service")
+}
