@@ -48,6 +48,7 @@ test: build image sandbox ## every test: unit, then end to end on a real cluster
 
 bench: build image sandbox ## measure, as ratios within one run
 	@go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e
+	@go test -tags e2e -count=1 -run '^$$' -bench . -v -benchtime 3x ./probe/icmp
 	@go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m .
 
 lint: ## vet on every system, and golangci-lint

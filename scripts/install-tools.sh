@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the sandbox needs on Debian 12. Run as root; quiet when there is
-# nothing to do. BIRD and docker are only unpacked: installed, they would start on
+# nothing to do. BIRD, docker and fping are only unpacked: installed, the first two
+# would start on
 # this machine.
 # BIRD 2 needs libssh-gcrypt-4.
 set -euo pipefail
@@ -13,7 +14,7 @@ for p in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
 # Programs that are only unpacked: package, then a file it has.
-unpacked=(bird:usr/sbin/bird6 bird2:usr/sbin/bird docker.io:usr/sbin/dockerd)
+unpacked=(bird:usr/sbin/bird6 bird2:usr/sbin/bird docker.io:usr/sbin/dockerd fping:usr/bin/fping)
 wanted=()
 for u in "${unpacked[@]}"; do
   [ -x "$cache/${u%%:*}/${u#*:}" ] || wanted+=("${u%%:*}")

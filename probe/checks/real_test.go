@@ -3,7 +3,6 @@
 package checks
 
 import (
-	"bytes"
 	"net"
 	"net/netip"
 	"os"
@@ -16,34 +15,8 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/nstest"
 )
-
-// inNamespace runs the rest of a test in a child process in a network namespace of
-// its own, and a mount one, furnished by commands of iproute2 and nftables. It returns false in
-// the parent, which has nothing left to do. A process and not a thread: checks
-// use goroutines, which run anywhere.
-func inNamespace(t *testing.T, commands string) bool {
-	t.Helper()
-	if os.Getenv("IN_NAMESPACE_OF") != t.Name() {
-		child := exec.Command("/proc/self/exe", "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
-		child.Env = append(os.Environ(), "IN_NAMESPACE_OF="+t.Name())
-		child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
-		if out, err := child.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
-			t.Errorf("in its namespace: %v\n%s", err, out)
-		}
-		return false
-	}
-	for line := range strings.Lines(commands) {
-		args := strings.Fields(line)
-		if len(args) == 0 {
-			continue
-		}
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", line, err, out)
-		}
-	}
-	return true
-}
 
 func at(kind, name, addr string) probe.Target {
 	return probe.Target{Kind: kind, Name: name, Node: name, Addr: netip.MustParseAddr(addr)}
@@ -68,7 +41,7 @@ ip -6 route add fd00:244::/64 via fd09::2 proto bird
 func TestRealRoutes(t *testing.T) {
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	t.Run("each kind", func(t *testing.T) {
-		if !inNamespace(t, furniture) {
+		if !nstest.Enter(t, furniture) {
 			return
 		}
 		got := run(t, RouteCanReach, h,
@@ -87,7 +60,7 @@ func TestRealRoutes(t *testing.T) {
 		want(t, got, "none6 fd77::1", probe.Fail, "no route")
 	})
 	t.Run("default route", func(t *testing.T) {
-		if !inNamespace(t, furniture+"ip route add default via 10.9.0.2\n") {
+		if !nstest.Enter(t, furniture+"ip route add default via 10.9.0.2\n") {
 			return
 		}
 		got := run(t, RouteCanReach, h,
@@ -100,7 +73,7 @@ func TestRealRoutes(t *testing.T) {
 // TestRealAutodetect adds the NIC of one incident and the bridge of another to a
 // node and wants both named as what Calico would pick.
 func TestRealAutodetect(t *testing.T) {
-	if !inNamespace(t, furniture+`
+	if !nstest.Enter(t, furniture+`
 ip link add ens224 type veth peer name far2
 ip addr add 10.0.0.66/24 dev ens224
 `) {
@@ -144,7 +117,7 @@ ip addr add 10.0.0.66/24 dev ens224
 
 // TestRealBGPPort wants each way a connection can fail told apart.
 func TestRealBGPPort(t *testing.T) {
-	if !inNamespace(t, furniture+`
+	if !nstest.Enter(t, furniture+`
 nft add table inet t
 nft add chain inet t in { type filter hook input priority 0 ; }
 nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
@@ -174,7 +147,7 @@ nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
 // TestRealHost makes faults of a node's kernel for real, in a namespace: forwarding
 // turned off, a peer on the link that does not exist, a full disk.
 func TestRealHost(t *testing.T) {
-	if !inNamespace(t, furniture+`
+	if !nstest.Enter(t, furniture+`
 mount --make-rprivate /
 mount -t tmpfs -o size=1m tmpfs /var/log
 `) {
@@ -209,7 +182,7 @@ mount -t tmpfs -o size=1m tmpfs /var/log
 // TestRealPings wants loss, a missing route, silence and the node's own firewall
 // told apart.
 func TestRealPings(t *testing.T) {
-	if !inNamespace(t, furniture+`
+	if !nstest.Enter(t, furniture+`
 nft add table inet t
 nft add chain inet t out { type filter hook output priority 0 ; }
 nft add rule inet t out ip daddr 127.0.0.9 drop

@@ -109,6 +109,7 @@ func listen(v4 bool) (*pinger, error) {
 	}
 	var err error
 	if p.conn, err = icmp.ListenPacket(networks[0], all); err == nil {
+		p.filter()
 		return p, nil
 	}
 	p.raw = false
@@ -122,16 +123,50 @@ func listen(v4 bool) (*pinger, error) {
 	return nil, fmt.Errorf("opening an ICMP socket: %w", err)
 }
 
+// filter lets only what this package reads into the socket's buffer, which is
+// small: on a busy node a raw socket sees every ICMP packet there is. Where the
+// system has no such filter, more is read and thrown away.
+func (p *pinger) filter() {
+	if c := p.conn.IPv4PacketConn(); c != nil {
+		var f ipv4.ICMPFilter
+		f.SetAll(true)
+		f.Accept(ipv4.ICMPTypeEchoReply)
+		f.Accept(ipv4.ICMPTypeDestinationUnreachable)
+		_ = c.SetICMPFilter(&f)
+	}
+	if c := p.conn.IPv6PacketConn(); c != nil {
+		var f ipv6.ICMPFilter
+		f.SetAll(true)
+		f.Accept(ipv6.ICMPTypeEchoReply)
+		f.Accept(ipv6.ICMPTypeDestinationUnreachable)
+		_ = c.SetICMPFilter(&f)
+	}
+}
+
+// burst is how many packets leave at once. Answers to more than a few hundred
+// overflow the socket's buffer (net.core.rmem_default, about 270 packets), and
+// would be called lost.
+const burst = 16
+
+// send spreads each round of packets evenly over its time.
 func (p *pinger) send(ctx context.Context) {
-	tick := time.NewTicker(Every)
-	defer tick.Stop()
+	began := time.Now()
+	wait := func(at time.Duration) bool {
+		select {
+		case <-time.After(time.Until(began.Add(at))):
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
 	for round := range Packets {
 		for i := range p.stats {
+			if i%burst == 0 && i > 0 && !wait(time.Duration(round)*Every+Every*time.Duration(i)/time.Duration(len(p.stats))) {
+				return
+			}
 			p.sendOne(i, i*Packets+round)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if round+1 < Packets && !wait(time.Duration(round+1)*Every) {
 			return
 		}
 	}
