@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -308,6 +309,34 @@ func TestTargets(t *testing.T) {
 	want := "felix/felix/127.0.0.1:9199 self/a 10.1.0.1/:0 backend/vxlan/:1790 calico/v3.32.1/:0 runtime/containerd://2.4.2/:0 node/b 10.1.0.2/:0 peer/b 172.18.0.1/:0 pod/default/w 10.244.1.2/:0 pod/default/w fd00::2/:0"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %v\nwant %s", got, want)
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	spec := func(kv ...any) map[string]any {
+		m := map[string]any{"cidr": "10.244.1.0/26", "node": "b", "state": "confirmed", "deleted": "false", "type": "host"}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i].(string)] = kv[i+1]
+		}
+		return map[string]any{"spec": m}
+	}
+	for name, c := range map[string]struct {
+		obj  map[string]any
+		want bool
+	}{
+		"v1": {spec(), true}, "v3": {spec("deleted", false), true}, "old": {spec("type", nil, "deleted", nil), true},
+		"pending": {spec("state", "pending"), false}, "deleted v1": {spec("deleted", "true"), false}, "deleted v3": {spec("deleted", true), false},
+		"virtual": {spec("type", "virtual"), false}, "rubbish": {spec("cidr", "x"), false}, "nobody's": {spec("node", ""), false}, "empty": {nil, false},
+	} {
+		if _, ok := confirmed(c.obj); ok != c.want {
+			t.Errorf("%s: %v", name, ok)
+		}
+	}
+	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
+	s.blocks = []block{{netip.MustParsePrefix("10.244.1.0/26"), "b"}, {netip.MustParsePrefix("10.244.2.0/26"), "a"}, {netip.MustParsePrefix("10.244.3.0/26"), "gone"}, {netip.MustParsePrefix("fd00::/122"), "b"}}
+	got := blockTargets(s)
+	if len(got) != 2 || got[0].Addr.String() != "10.1.0.2" || got[1].Attrs[probe.AttrOwn] != "true" {
+		t.Errorf("%+v", got)
 	}
 }
 

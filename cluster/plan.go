@@ -58,7 +58,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	for kind, err := range map[string]error{
 		probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
-		probe.KindDatastore: s.apiErr, probe.KindDNS: s.dnsErr, probe.KindBackend: s.bgpErr, probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+		probe.KindDatastore: s.apiErr, probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindBackend: s.bgpErr, probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
@@ -80,6 +80,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
 	targets = append(append(targets, s.api...), s.dns...)
+	targets = append(targets, blockTargets(s)...)
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
 		var attrs map[string]string
@@ -108,6 +109,34 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 		}
 	}
 	return targets, gaps
+}
+
+// blockTargets are the blocks of nodes that have a registered address of the
+// block's family: others are left over from nodes that are gone, and nobody can
+// say where they should lead.
+func blockTargets(s *Snapshot) []probe.Target {
+	at := map[string][2]netip.Addr{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		v4, _ := registered(n, annotationIPv4)
+		v6, _ := registered(n, annotationIPv6)
+		at[n.Name] = [2]netip.Addr{v4.Addr(), v6.Addr()}
+	}
+	var out []probe.Target
+	for _, b := range s.blocks {
+		addr := at[b.node][0]
+		if b.cidr.Addr().Is6() {
+			addr = at[b.node][1]
+		}
+		t := probe.Target{Kind: probe.KindBlock, Name: b.cidr.String(), Node: b.node, Addr: addr}
+		if b.node == s.Node.Name {
+			t.Attrs = map[string]string{probe.AttrOwn: "true"}
+		} else if !addr.IsValid() {
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 // bgpPort is where BIRD listens on this cluster's nodes; 0 when nobody says.

@@ -49,6 +49,8 @@ type Snapshot struct {
 	apiErr   error
 	dns      []probe.Target // the cluster's DNS, likewise
 	dnsErr   error
+	blocks   []block
+	blockErr error
 	bgp      map[string]any // spec of BGPConfiguration, likewise
 	bgpErr   error
 	info     map[string]any // spec of ClusterInformation
@@ -94,6 +96,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.bgp, s.bgpErr = c.readSpec(ctx, "bgpconfigurations", "default", "node."+node) })
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.dns, s.dnsErr = c.readDNS(ctx) })
+	all.Go(func() { s.blocks, s.blockErr = c.readBlocks(ctx) })
 	all.Go(func() { s.info, s.infoErr = c.readSpec(ctx, "clusterinformations", "default") })
 	all.Wait()
 	if nodesErr != nil {
@@ -300,6 +303,53 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 		}
 	}
 	return out, nil
+}
+
+// block is one block of pod addresses that belongs to a node.
+type block struct {
+	cidr netip.Prefix
+	node string
+}
+
+// readBlocks lists the confirmed block affinities of nodes. Versions write
+// "deleted" as text or as a truth value.
+func (c *Client) readBlocks(ctx context.Context) ([]block, error) {
+	var last error
+	for _, gv := range []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"}, {Group: "projectcalico.org", Version: "v3"}} {
+		list, err := c.calls.Resource(gv.WithResource("blockaffinities")).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if apierrors.IsNotFound(err) { // the group is not installed
+			continue
+		}
+		if err != nil {
+			last = err
+			continue
+		}
+		var out []block
+		for _, item := range list.Items {
+			if b, ok := confirmed(item.Object); ok {
+				out = append(out, b)
+			}
+		}
+		return out, nil
+	}
+	if last != nil {
+		return nil, fmt.Errorf("listing block affinities: %w", last)
+	}
+	return nil, nil
+}
+
+func confirmed(obj map[string]any) (block, bool) {
+	spec, _, err := unstructured.NestedMap(obj, "spec")
+	if err != nil || spec["state"] != "confirmed" || spec["deleted"] == "true" || spec["deleted"] == true {
+		return block{}, false
+	}
+	if kind, _ := spec["type"].(string); kind != "" && kind != "host" {
+		return block{}, false // of a load balancer, not of a node
+	}
+	text, _ := spec["cidr"].(string)
+	node, _ := spec["node"].(string)
+	cidr, err := netip.ParsePrefix(text)
+	return block{cidr, node}, err == nil && node != ""
 }
 
 // readBackend is what the calico-node container gets as its networking backend:

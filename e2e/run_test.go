@@ -31,7 +31,7 @@ func TestHealthy(t *testing.T) {
 // others may have nothing to ask there (docker) or something worth knowing (a
 // clock nobody synchronises).
 var core = []string{
-	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "node-ping", "pod-ping", "route-can-reach",
+	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks", "datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
 	"containerd-health", "cri-health", "kubelet-health", "cni-config", "cni-nodename", "ipam-files", "node-swap", "node-load", "node-sysctl",
 }
 

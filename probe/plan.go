@@ -24,6 +24,9 @@ const (
 	AttrBudget   = "budget_s" // seconds from a start to the first good answer that its probe allows
 )
 
+// AttrOwn is "true" on a KindBlock target that belongs to the node itself.
+const AttrOwn = "own"
+
 // AttrEnabled is "false" on a KindFelix target whose health endpoint is turned off.
 const AttrEnabled = "enabled"
 
@@ -37,6 +40,7 @@ const (
 	KindSelf      = "self"      // an address Calico registered for this node itself
 	KindBackend   = "backend"   // Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
 	KindDatastore = "datastore" // where the API server answers: its service and each endpoint, Addr and Port
+	KindBlock     = "block"     // a block of pod addresses: Name is its prefix, Addr the address of the node it belongs to
 	KindDNS       = "dns"       // where the cluster's DNS answers: its service and each endpoint, Addr and Port
 	KindCalico    = "calico"    // Name is the version of Calico on this node, Attrs how it is to find its address
 	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2

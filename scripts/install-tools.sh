@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the sandbox needs on Debian 12. Run as root; quiet when there is
 # nothing to do. BIRD, docker and fping are only unpacked: installed, the first two
-# would start on
-# this machine.
-# BIRD 2 needs libssh-gcrypt-4.
+# would start on this machine. BIRD 2 needs libssh-gcrypt-4.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${CALICO_PROBE_CACHE:-$PWD/.cache}

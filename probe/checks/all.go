@@ -29,6 +29,7 @@ func All() []*probe.Check {
 		NodePing,
 		PodPing,
 		RouteCanReach,
+		RouteBlocks,
 		IPAutodetect,
 		BGPPort,
 		DatastoreLatency,

@@ -70,6 +70,37 @@ func TestRealRoutes(t *testing.T) {
 	})
 }
 
+// TestRealBlocks removes and misleads routes to other nodes' blocks.
+func TestRealBlocks(t *testing.T) {
+	if !nstest.Enter(t, furniture+"ip route add default via 10.9.0.9\nip route add blackhole 10.244.7.0/26 proto bird\n") {
+		return
+	}
+	block := func(cidr, node, addr string) probe.Target {
+		return probe.Target{Kind: probe.KindBlock, Name: cidr, Node: node, Addr: netip.MustParseAddr(addr)}
+	}
+	good, felix, six := block("10.244.1.0/26", "b", "10.9.0.2"), block("10.244.2.0/26", "b", "10.9.0.2"), block("fd00:244::/64", "b", "fd09::2")
+	own := block("10.244.7.0/26", "a", "10.9.0.1")
+	own.Attrs = map[string]string{probe.AttrOwn: "true"}
+	ask := func(targets ...probe.Target) []probe.Result { return run(t, RouteBlocks, &probe.Host{}, targets...) }
+	got := ask(good, felix, six, own)
+	want(t, got, "IPv4", probe.OK, "all 2 blocks")
+	want(t, got, "IPv6", probe.OK, "all 1 blocks")
+	want(t, got, "own IPv4", probe.OK, "all 1 own blocks")
+	r := want(t, ask(good, block("10.244.9.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c")
+	if r.Facts[FactNoRoute] == nil {
+		t.Errorf("%+v", r.Facts)
+	}
+	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "1 of 1 lead to another machine: 10.244.1.0/26 of c leads to 10.9.0.2 by eth0")
+	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "no route") // swallowed here
+	own.Name = "10.244.8.0/26"
+	want(t, ask(own), "own IPv4", probe.Info, "no blackhole route")
+	want(t, ask(), "", probe.Skip, "no blocks")
+	if out, err := exec.Command("ip", "route", "del", "10.244.1.0/26").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want(t, ask(good, felix), "IPv4", probe.Fail, "10.244.1.0/26 of b")
+}
+
 // TestRealAutodetect adds the NIC of one incident and the bridge of another to a
 // node and wants both named as what Calico would pick.
 func TestRealAutodetect(t *testing.T) {
