@@ -5,6 +5,8 @@ ARCHES  := amd64 arm64
 # Compressed size of one architecture's image may not grow beyond this (bytes).
 IMAGE_MAX := 10000000
 
+FUZZTIME ?= 3s
+
 CACHE   := $(CURDIR)/.cache
 SANDBOX := $(CURDIR)/bin/sandbox
 LINTER  := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -15,7 +17,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 # the one somebody plays with.
 E2E_CLUSTER := e2e
 
-.PHONY: help build probe image sandbox tools unit test e2e demo bench lint clean
+.PHONY: help build probe image sandbox tools unit test e2e demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -45,6 +47,11 @@ test: build image sandbox ## every test: unit, then end to end on a real cluster
 	go test ./...
 	go test -tags e2e -count=1 -timeout 20m ./e2e ./probe/...
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
+	@$(MAKE) --no-print-directory fuzz
+
+fuzz: ## every parser on odd input, a few seconds each (FUZZTIME=3s)
+	@for p in $$(go list ./probe/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
 bench: build image sandbox ## measure, as ratios within one run
 	@go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e

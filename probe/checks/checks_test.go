@@ -2,11 +2,14 @@ package checks
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -95,4 +98,44 @@ func TestNobodyToAsk(t *testing.T) {
 func ExampleAll() {
 	fmt.Println(All()[0].ID, "-", All()[0].Asks)
 	// Output: felix-live - does Felix answer its liveness port?
+}
+
+// TestEverySocketSilent is the worst night: BIRD, containerd and dockerd accept and
+// never answer. Everything ends in its time, and says so.
+func TestEverySocketSilent(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"run/calico/x": "", "run/containerd/x": ""})
+	for _, name := range []string{"run/calico/bird.ctl", "run/calico/bird6.ctl", "run/containerd/containerd.sock", "run/docker.sock"} {
+		l, err := net.Listen("unix", filepath.Join(h.Root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+	}
+	var ids []string
+	for _, c := range All() {
+		ids = append(ids, c.ID)
+	}
+	began := time.Now()
+	var got []probe.Result
+	ended := false
+	r := probe.Runner{Suite: All(), Host: h}
+	r.Run(t.Context(), probe.Plan{Checks: ids, Targets: []probe.Target{backend("bird"), self("10.0.0.1"), self("fd00::1")}}, func(ev probe.Event) {
+		if ev.Result != nil {
+			got = append(got, *ev.Result)
+		}
+		ended = ended || ev.Type == probe.EventEnd
+	})
+	if took := time.Since(began); !ended || took > 12*time.Second { // the longest limit is ten
+		t.Errorf("ended %v after %v", ended, took)
+	}
+	for id, target := range map[string]string{
+		"bird-socket": "/run/calico/bird.ctl", "containerd-health": "version", "docker-health": "info", "cri-health": "/run/containerd/containerd.sock version",
+	} {
+		if !slices.ContainsFunc(got, func(r probe.Result) bool {
+			return r.Check == id && r.Target == target && r.Status == probe.Fail && r.Facts.Str(probe.FactReason) == "timeout"
+		}) {
+			t.Errorf("%s of %s is not called a timeout", id, target)
+		}
+	}
 }

@@ -1,0 +1,125 @@
+package checks
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// CNIToken asks whether the credentials of Calico's plugin are still good: when
+// they are not, no pod gets a network and the message speaks of
+// ClusterInformation.
+var CNIToken = &probe.Check{
+	ID: "cni-token", Asks: "has the token of Calico's CNI plugin run out?", From: probe.FromNode,
+	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d"}, Run: probe.Once(cniToken),
+	Doc: `calico-node writes a token into /etc/cni/net.d/calico-kubeconfig and renews it (from v3.24 every few hours, for a day). Only its dates, issuer and subject are looked at; the token does not leave the node.
+ok: valid for a while. warn: less than an hour is left, so nobody renews it. fail: it has run out, or is not valid yet by this node's clock: "connection is unauthorized". info: a token without an end, as before v3.11.
+skip: no such file, or not visible this way onto the node. unknown: the file holds no token that can be read.`,
+}
+
+// Facts of cni-token.
+const (
+	FactExpires probe.Fact = "expires" // RFC 3339, "" for a token without an end
+	FactIssued  probe.Fact = "issued"  // RFC 3339
+	FactIssuer  probe.Fact = "issuer"
+	FactSubject probe.Fact = "subject"
+	FactServer  probe.Fact = "server" // the API server's address in the file
+)
+
+// tokenLow is when a token that is renewed at a quarter of its life has certainly
+// been forgotten.
+const tokenLow = time.Hour
+
+func cniToken(_ context.Context, h *probe.Host) probe.Result {
+	const file = "/etc/cni/net.d/calico-kubeconfig"
+	text, err := h.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return probe.Found(probe.Skip, "no %s on this node", file)
+	case err != nil:
+		return unseen(err)
+	}
+	server, claims, err := claimsIn(text)
+	if err != nil {
+		// The error never quotes the file: it may hold the token.
+		return probe.Found(probe.Unknown, "%s: %v", file, err)
+	}
+	return claims.judge(time.Now()).With(FactServer, server)
+}
+
+// claims are what a service account's token says of itself (RFC 7519).
+type claims struct {
+	Issuer  string `json:"iss"`
+	Subject string `json:"sub"`
+	Expires int64  `json:"exp"` // seconds since 1970, 0 = no end
+	Issued  int64  `json:"iat"`
+	From    int64  `json:"nbf"`
+}
+
+// claimsIn reads a kubeconfig's first token. Its errors never quote what they read.
+func claimsIn(kubeconfig []byte) (server string, c claims, err error) {
+	var config struct {
+		Clusters []struct {
+			Cluster struct {
+				Server string `yaml:"server"`
+			} `yaml:"cluster"`
+		} `yaml:"clusters"`
+		Users []struct {
+			User struct {
+				Token string `yaml:"token"`
+			} `yaml:"user"`
+		} `yaml:"users"`
+	}
+	if yaml.Unmarshal(kubeconfig, &config) != nil {
+		return "", c, errors.New("is not a kubeconfig")
+	}
+	if len(config.Clusters) > 0 {
+		server = config.Clusters[0].Cluster.Server
+	}
+	if len(config.Users) == 0 || config.Users[0].User.Token == "" {
+		return server, c, errors.New("holds no token")
+	}
+	parts := strings.Split(config.Users[0].User.Token, ".")
+	if len(parts) != 3 {
+		return server, c, errors.New("holds a token that is none of Kubernetes'")
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(payload, &c) != nil {
+		return server, c, errors.New("holds a token that cannot be read")
+	}
+	return server, c, nil
+}
+
+func (c claims) judge(now time.Time) probe.Result {
+	expires, from := time.Unix(c.Expires, 0).UTC(), time.Unix(max(c.From, c.Issued), 0).UTC()
+	left := expires.Sub(now).Round(time.Second)
+	var r probe.Result
+	switch {
+	case from.After(now.Add(skewOdd)):
+		r = probe.Found(probe.Fail, "the token is valid from %s on, and this node's clock says %s", from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case c.Expires == 0:
+		r = probe.Found(probe.Info, "the token has no end")
+	case left <= 0:
+		r = probe.Found(probe.Fail, "the token ran out %v ago: no pod gets a network on this node", -left)
+	case left < tokenLow:
+		r = probe.Found(probe.Warn, "the token runs out in %v, and nobody has renewed it", left)
+	default:
+		r = probe.Found(probe.OK, "the token is valid for %v", left)
+	}
+	stamp := func(seconds int64) string {
+		if seconds == 0 {
+			return ""
+		}
+		return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
+	}
+	return r.With(FactExpires, stamp(c.Expires)).With(FactIssued, stamp(c.Issued)).With(FactIssuer, c.Issuer).With(FactSubject, fmt.Sprintf("%.200s", c.Subject))
+}
