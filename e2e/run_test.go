@@ -103,6 +103,7 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	d.want(t, "felix-live", probe.Fail, "refused")
 	d.want(t, "bird-socket", probe.Fail)
 	d.want(t, "ipam-files", probe.Warn, "1 addresses")
+	d.want(t, "init-stall", probe.Info, "upgrade-ipam", "is at work")
 }
 
 // TestFelix wants each way Felix can misbehave told apart from the others.

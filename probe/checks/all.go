@@ -39,6 +39,7 @@ func All() []*probe.Check {
 		DockerHealth,
 		KubeletHealth,
 		KubeProxyHealth,
+		InitStall,
 		IPAMFiles,
 		CNIConfig,
 		CNINodename,

@@ -1,0 +1,125 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// InitStall looks at the processes of calico-node's init containers themselves. In
+// the field one had been "Running" for half an hour without an event or a log
+// line; on another night the runtime called one running that had long ended.
+var InitStall = &probe.Check{
+	ID: "init-stall", Asks: "is an init container of calico-node still at work, and what is it doing?", From: probe.FromNode,
+	Tags: []string{tagCNI, tagRuntime}, Access: []string{"host processes", "SYS_PTRACE for open files"}, Run: probe.Once(initStall),
+	Doc: `The programs of the init containers (calico-ipam -upgrade, install, calico-node -init) are looked for among the node's processes.
+ok: none is at work. info: one is, for less than two minutes. fail: one is for longer, so it hangs: the evidence has its state, what it waits for in the kernel and its open files and sockets, as far as this way onto the node may see them. ipam-files and datastore-latency hold the known reasons.
+When the API says that an init container is running (calico-pod) and this check finds no such process, the container runtime's state is stale: look at containerd-health and docker-health.
+skip: this way onto the node does not show its processes.`,
+}
+
+// Facts of init-stall.
+const (
+	FactProgram probe.Fact = "program" // upgrade-ipam, install-cni, mount-bpffs
+	FactPID     probe.Fact = "pid"
+	FactAge     probe.Fact = "age_s" // seconds the process has lived
+	FactWaits   probe.Fact = "waits" // kernel function it waits in, "" when not visible
+)
+
+// initPatience is how long an init container may take: each is a matter of
+// seconds, pulled images included.
+const initPatience = 2 * time.Minute
+
+func initStall(_ context.Context, h *probe.Host) probe.Result {
+	if comm, err := readProc(h, "1/comm"); err != nil || strings.TrimSpace(comm) == "probe" {
+		return probe.Found(probe.Skip, "this way onto the node does not show its processes")
+	}
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return probe.Failed(fmt.Errorf("listing processes: %w", err))
+	}
+	for _, p := range all {
+		args, err := p.CmdLine()
+		if err != nil {
+			continue // gone
+		}
+		if program := initProgram(args); program != "" {
+			return atWork(h, p, program)
+		}
+	}
+	return probe.Found(probe.OK, "no init container of calico-node is at work")
+}
+
+// initProgram names the init container whose program this is.
+func initProgram(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	switch filepath.Base(args[0]) {
+	case "calico-ipam":
+		if slices.Contains(args, "-upgrade") {
+			return "upgrade-ipam"
+		}
+	case "install":
+		if strings.HasPrefix(args[0], "/opt/cni/bin/") {
+			return "install-cni"
+		}
+	case "calico-node":
+		if slices.Contains(args, "-init") {
+			return "mount-bpffs"
+		}
+	}
+	return ""
+}
+
+func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
+	stat, err := p.Stat()
+	if err != nil {
+		return probe.Failed(fmt.Errorf("looking at process %d: %w", p.PID, err))
+	}
+	started, err := stat.StartTime()
+	if err != nil {
+		return probe.Failed(fmt.Errorf("looking at process %d: %w", p.PID, err))
+	}
+	age := time.Since(time.Unix(int64(started), 0)).Round(time.Second)
+	status := probe.Info
+	if age > initPatience {
+		status = probe.Fail
+	}
+	r := probe.Found(status, "%s (process %d) is at work for %v, state %s", program, p.PID, age, stat.State)
+	waits := ""
+	if text, err := readProc(h, fmt.Sprintf("%d/wchan", p.PID)); err == nil && text != "0" {
+		waits = strings.TrimSpace(text)
+		r.Saw += ", waiting in " + waits
+	}
+	return r.With(FactProgram, program).With(FactPID, p.PID).With(FactAge, int(age.Seconds())).With(FactWaits, waits).Because(openFiles(h, p.PID)...)
+}
+
+// openFiles lists what a process has open, without a word where that is not
+// visible.
+func openFiles(h *probe.Host, pid int) []string {
+	dir := filepath.Join(h.Proc, fmt.Sprint(pid), "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
+			out = append(out, "open: "+to)
+		}
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package checks
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestInitStall looks at a real process under the name of the real one.
+func TestInitStall(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("looks at /proc")
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	want(t, run(t, InitStall, h), "", probe.OK, "no init container")
+	cmd := &exec.Cmd{Path: "/bin/sleep", Args: []string{"/opt/cni/bin/install", "60"}}
+	if _, err := os.Stat(cmd.Path); err != nil {
+		t.Skip(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	r := want(t, run(t, InitStall, h), "", probe.Info, fmt.Sprintf("install-cni (process %d) is at work", cmd.Process.Pid))
+	if len(r.Lines) == 0 {
+		t.Errorf("its open files are not shown: %+v", r)
+	}
+}
+
+// TestInitStalled takes a process that has been there for half an hour.
+func TestInitStalled(t *testing.T) {
+	t.Parallel()
+	boot := time.Now().Add(-time.Hour).Unix()
+	h := node(t, map[string]string{
+		"proc/1/comm":    "systemd\n",
+		"proc/stat":      fmt.Sprintf("cpu  1 0 1 1 0 0 0 0 0 0\nbtime %d\n", boot),
+		"proc/9/cmdline": "/opt/cni/bin/calico-ipam\x00-upgrade\x00",
+		"proc/9/stat":    "9 (calico-ipam) S 1 9 9 0 -1 4194560 100 0 0 0 1 1 0 0 20 0 8 0 180000 1000 10 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+		"proc/9/wchan":   "futex_wait_queue",
+	})
+	if err := os.MkdirAll(filepath.Join(h.Proc, "9/fd"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/var/lib/cni/networks/k8s-pod-network/lock", filepath.Join(h.Proc, "9/fd/3")); err != nil {
+		t.Fatal(err)
+	}
+	r := want(t, run(t, InitStall, h), "", probe.Fail, "upgrade-ipam (process 9) is at work for 30m", "state S", "waiting in futex_wait_queue")
+	if len(r.Lines) != 1 || r.Lines[0] != "open: /var/lib/cni/networks/k8s-pod-network/lock" {
+		t.Errorf("evidence %v", r.Lines)
+	}
+	alone := node(t, map[string]string{"proc/1/comm": "probe\n"})
+	want(t, run(t, InitStall, alone), "", probe.Skip, "does not show its processes")
+}
