@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,9 +23,7 @@ func TestCNIConfig(t *testing.T) {
 				all[name] = text
 			}
 		}
-		for name, text := range files {
-			all[name] = text
-		}
+		maps.Copy(all, files)
 		return node(t, all)
 	}
 	for name, c := range map[string]struct {

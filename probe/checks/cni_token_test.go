@@ -61,7 +61,7 @@ func TestCNIToken(t *testing.T) {
 func FuzzClaims(f *testing.F) {
 	f.Add([]byte(kubeconfigWith(token(time.Now(), time.Now()))))
 	f.Add([]byte(kubeconfigWith("a.e30.c")))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(_ *testing.T, text []byte) {
 		if _, c, err := claimsIn(text); err == nil {
 			c.judge(time.Now())
 		}

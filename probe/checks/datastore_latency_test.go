@@ -24,7 +24,7 @@ func TestDatastoreLatency(t *testing.T) {
 	if n, _ := r.Facts.Num(FactAnswered); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
-	far := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { time.Sleep(60 * time.Millisecond) }))
+	far := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(60 * time.Millisecond) }))
 	t.Cleanup(far.Close)
 	addr = netip.MustParseAddrPort(far.Listener.Addr().String())
 	for budget, s := range map[string]probe.Status{"60": probe.OK, "2": probe.Warn, "1": probe.Fail} { // 20 calls of 60 ms
