@@ -165,10 +165,22 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 		internal = append(internal, a.String())
 	}
 	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: map[string]string{
-		probe.AttrIP: s.calicoEnv("IP"), probe.AttrIP6: s.calicoEnv("IP6"),
+		probe.AttrIP: given(s.Calico, "IP"), probe.AttrIP6: given(s.Calico, "IP6"),
 		probe.AttrMethod: s.calicoEnv("IP_AUTODETECTION_METHOD"), probe.AttrMethod6: s.calicoEnv("IP6_AUTODETECTION_METHOD"),
 		probe.AttrInternal: strings.Join(internal, ","), probe.AttrBudget: strconv.Itoa(int(budget.Seconds())),
 	}}, true
+}
+
+// given is how an address is set, also when that is the pod's own field.
+func given(calico *corev1.Pod, name string) string {
+	env := envOf(calico, name)
+	switch from := env.ValueFrom; {
+	case from != nil && from.FieldRef != nil:
+		return "(" + from.FieldRef.FieldPath + ")"
+	case from != nil:
+		return "(from elsewhere)"
+	}
+	return env.Value
 }
 
 // felixTarget is where this node's Felix is told to answer: the pod's

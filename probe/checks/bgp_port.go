@@ -20,7 +20,7 @@ var BGPPort = &probe.Check{
 	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"}, Run: bgpPort,
 	Doc: `A TCP connection to port 179 (or BGPConfiguration's listenPort) of up to eight peers, from the address Calico registered for this node; and who listens on that port here. A peer whose session is up is not disturbed: it counts as ok.
 ok: taken, or the session is up. fail, refused: the peer's machine answers and nothing listens there: its BIRD is down, or a firewall rejects. fail, no answer: packets are dropped on the way there or back. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
-skip: Calico's networking backend here is not bird.`,
+skip: Calico's networking backend here is not bird, or BIRD has no peers.`,
 }
 
 // FactPort is a TCP port.
@@ -42,13 +42,17 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBackend, "whether this node speaks BGP is not known"))
 		return
 	}
+	up, sessions, answered := established(ctx, p.Host)
+	if answered && sessions == 0 {
+		p.Report(probe.Found(probe.Skip, "BIRD has no BGP peers here, so it listens to nobody"))
+		return
+	}
 	reportListener(p, uint16(port))
 	peers := bgpPeers(p)
 	if len(peers) == 0 {
 		p.Report(probe.Found(probe.Skip, "no other node is known"))
 		return
 	}
-	up := established(ctx, p.Host)
 	each(peers, func(t probe.Target) {
 		var from netip.Addr
 		for _, own := range p.Of(probe.KindSelf) {
@@ -75,17 +79,20 @@ func bgpPeers(p *probe.Pass) []probe.Target {
 	})
 }
 
-// established lists the peers BIRD has a session with; a BIRD that does not
-// answer has none, and bird-socket says so.
-func established(ctx context.Context, h *probe.Host) []netip.Addr {
-	var up []netip.Addr
+// established lists the peers BIRD has a session with and counts its BGP
+// protocols, up or not; false when no BIRD answers, which bird-socket says.
+func established(ctx context.Context, h *probe.Host) (up []netip.Addr, sessions int, answered bool) {
 	for _, d := range daemons() {
 		one, _, cancel := part(ctx, 1)
 		c, _, err := d.talk(one, h)
 		if err == nil {
 			var protocols []bird.Protocol
 			if protocols, err = c.Protocols(); err == nil {
+				answered = true
 				for _, proto := range protocols {
+					if proto.Proto == "BGP" {
+						sessions++
+					}
 					if proto.Established() {
 						up = append(up, proto.Neighbor)
 					}
@@ -95,7 +102,7 @@ func established(ctx context.Context, h *probe.Host) []netip.Addr {
 		}
 		cancel()
 	}
-	return up
+	return up, sessions, answered
 }
 
 func dialBGP(ctx context.Context, from netip.Addr, to netip.AddrPort) probe.Result {

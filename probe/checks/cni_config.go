@@ -20,7 +20,7 @@ var CNIConfig = &probe.Check{
 	ID: "cni-config", Asks: "does the container runtime use Calico's network configuration, and are its plugins there?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin"}, Run: probe.Once(cniConfig),
 	Doc: `The runtime reads /etc/cni/net.d in the order of names and uses the first file with a network in it. install-cni writes 10-calico.conflist there and puts the plugins into /opt/cni/bin.
-ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin.
+ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
 skip: not visible this way onto the node. Distributions that keep these files elsewhere (k3s, RKE2, MicroK8s) are looked at there.`,
 }
 
@@ -125,11 +125,13 @@ func judgeNetworks(h *probe.Host, networks []network, bin string) probe.Result {
 	switch {
 	case first.err != nil:
 		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file, first.err)
+	case slices.Contains(first.plugins, "multus") || slices.Contains(first.plugins, "multus-shim"):
+		r = probe.Found(probe.Info, "%s is used: Multus, which calls other networks", first.file)
 	case calicos > 0:
 		r = probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.file, strings.Join(first.plugins, ", "), networks[calicos].file).
 			With(FactBehind, networks[calicos].file)
 	case calicos < 0:
-		r = probe.Found(probe.Fail, "%s names %s, and no file names calico", first.file, strings.Join(first.plugins, ", "))
+		r = probe.Found(probe.Info, "%s names %s, and no file names calico: here Calico does policy alone, or its file is gone", first.file, strings.Join(first.plugins, ", "))
 	case len(missing) > 0:
 		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, bin, strings.Join(missing, ", "))
 	default:

@@ -36,7 +36,8 @@ func TestCNIConfig(t *testing.T) {
 		"none":      {map[string]string{"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.Fail, "install-cni has not run"},
 		"no folder": {nil, "", probe.Fail, "no network configuration"},
 		"second":    {map[string]string{"etc/cni/net.d/05-cilium.conf": `{"type":"cilium-cni"}`, "etc/cni/net.d/10-calico.conflist": calicoList}, "", probe.Fail, "05-cilium.conf comes first"},
-		"another":   {map[string]string{"etc/cni/net.d/10-flannel.conflist": `{"plugins":[{"type":"flannel"}]}`}, "", probe.Fail, "no file names calico"},
+		"another":   {map[string]string{"etc/cni/net.d/10-flannel.conflist": `{"plugins":[{"type":"flannel"}]}`}, "", probe.Info, "no file names calico"},
+		"multus":    {map[string]string{"etc/cni/net.d/00-multus.conf": `{"type":"multus"}`, "etc/cni/net.d/10-calico.conflist": calicoList}, "", probe.Info, "Multus"},
 		"broken":    {map[string]string{"etc/cni/net.d/10-calico.conflist": `{"plugins":[`}, "", probe.Fail, "cannot be used"},
 		"no plugin": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList}, "opt/cni/bin/calico-ipam", probe.Fail, "not in /opt/cni/bin: calico-ipam"},
 		"k3s":       {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList, "var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "", "var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},
@@ -80,6 +81,8 @@ func TestIPAMFiles(t *testing.T) {
 	const dir = "var/lib/cni/networks/k8s-pod-network/"
 	want(t, run(t, IPAMFiles, node(t, map[string]string{"x": ""})), "", probe.OK, "nothing to do")
 	want(t, run(t, IPAMFiles, node(t, map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info, "holds no address")
+	canal := node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
+	want(t, run(t, IPAMFiles, canal), "", probe.Info, "host-local is in use")
 	h := node(t, map[string]string{dir + "10.200.0.5": "abc", dir + "10.200.0.6": "def", dir + "lock": ""})
 	h.Proc = "/proc"
 	want(t, run(t, IPAMFiles, h), "", probe.Warn, "2 addresses")

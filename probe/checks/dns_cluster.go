@@ -17,7 +17,7 @@ import (
 // behind it: a broken service path and a broken server look the same to users.
 var DNSCluster = &probe.Check{
 	ID: "dns-cluster", Asks: "does the cluster's DNS answer this node, by its service and by each server behind it?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagDNS}, Access: []string{"host network", "var/lib/kubelet/config.yaml"}, Run: dnsCluster,
+	Tags: []string{tagNetwork, tagDNS}, Access: []string{"host network", "var/lib/kubelet/config.yaml"}, Run: dnsCluster, Limit: 8 * time.Second,
 	Doc: `The name of the API server's service (kubernetes.default.svc in the cluster's domain) is asked of the DNS service's address and of each of its endpoints, by UDP and by TCP.
 ok: an address came back. fail, no answer: packets get lost on the way there: when the endpoints answer and the service does not, kube-proxy's rules on this node are broken; when endpoints on other nodes do not answer, the pod network between the nodes is. fail, refused: nothing listens. fail, SERVFAIL: the server itself cannot reach the API. fail, NXDOMAIN: it knows another cluster domain than the kubelet.
 skip: the cluster has no DNS service with the usual label (k8s-app=kube-dns).`,
@@ -55,12 +55,20 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 // askDNS asks one server for a name once, or twice by UDP, which may lose one
 // packet without meaning anything.
 func askDNS(ctx context.Context, network, addr, name string) probe.Result {
-	question := new(dns.Msg).SetQuestion(name, dns.TypeA)
+	r := askRecord(ctx, network, addr, name, dns.TypeA)
+	if r.Facts.Str(FactRcode) == dns.RcodeToString[dns.RcodeSuccess] && r.Status == probe.Fail { // a cluster of IPv6 alone
+		r = askRecord(ctx, network, addr, name, dns.TypeAAAA)
+	}
+	return r
+}
+
+func askRecord(ctx context.Context, network, addr, name string, record uint16) probe.Result {
+	question := new(dns.Msg).SetQuestion(name, record)
 	tries := map[string]int{"udp": 2, "tcp": 1}[network]
 	var err error
 	var waited time.Duration
 	for range tries {
-		one, limit, cancel := part(ctx, 2)
+		one, limit, cancel := part(ctx, 1)
 		client := dns.Client{Net: network, Timeout: limit}
 		var answer *dns.Msg
 		var took time.Duration
@@ -83,8 +91,11 @@ func askDNS(ctx context.Context, network, addr, name string) probe.Result {
 func dnsSays(a *dns.Msg, took time.Duration) probe.Result {
 	var addrs []string
 	for _, rr := range a.Answer {
-		if r, ok := rr.(*dns.A); ok {
+		switch r := rr.(type) {
+		case *dns.A:
 			addrs = append(addrs, r.A.String())
+		case *dns.AAAA:
+			addrs = append(addrs, r.AAAA.String())
 		}
 	}
 	rcode := dns.RcodeToString[a.Rcode]

@@ -44,6 +44,13 @@ func TestDNSCluster(t *testing.T) {
 		}
 		return a
 	}
+	address6 := func(q *dns.Msg) *dns.Msg {
+		a := new(dns.Msg).SetReply(q)
+		if rr, err := dns.NewRR(q.Question[0].Name + " 5 IN AAAA fd00:10:96::1"); err == nil && q.Question[0].Qtype == dns.TypeAAAA {
+			a.Answer = []dns.RR{rr}
+		}
+		return a
+	}
 	rcode := func(code int) func(*dns.Msg) *dns.Msg {
 		return func(q *dns.Msg) *dns.Msg { return new(dns.Msg).SetRcode(q, code) }
 	}
@@ -53,6 +60,7 @@ func TestDNSCluster(t *testing.T) {
 		saw    string
 	}{
 		"good":     {address, probe.OK, "10.96.0.1 in"},
+		"IPv6":     {address6, probe.OK, "fd00:10:96::1 in"},
 		"nxdomain": {rcode(dns.RcodeNameError), probe.Fail, "another cluster domain"},
 		"servfail": {rcode(dns.RcodeServerFailure), probe.Fail, "SERVFAIL"},
 		"refused":  {rcode(dns.RcodeRefused), probe.Fail, "REFUSED"},

@@ -18,7 +18,7 @@ var DockerHealth = &probe.Check{
 	Tags: []string{tagRuntime}, Access: []string{"run/docker.sock", "uid 0"}, Run: dockerHealth,
 	Doc: `/_ping is answered by dockerd alone; /info asks the containerd behind it.
 ok: both answer. fail, info without answer while ping is fine: dockerd lives and its containerd does not answer: nothing starts or stops on this node, and the state of containers is stale. fail, no answer at all: dockerd itself is frozen. fail, refused: dockerd is dead and its socket was left.
-skip: there is no docker on this node.`,
+skip: the kubelet uses another runtime, or there is no docker on this node.`,
 }
 
 // FactDockerVersion is dockerd's own version.
@@ -26,6 +26,11 @@ const FactDockerVersion probe.Fact = "docker_version"
 
 func dockerHealth(ctx context.Context, p *probe.Pass) {
 	const socket = "/run/docker.sock"
+	if kind, known := runtimeOf(p); known && kind != "docker" {
+		// Asking could start it: systemd listens on a sleeping docker's socket.
+		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
+		return
+	}
 	_, full, err := findSocket(p.Host, []string{socket})
 	switch {
 	case errors.Is(err, probe.ErrNotVisible):

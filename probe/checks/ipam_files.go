@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -19,7 +20,7 @@ var IPAMFiles = &probe.Check{
 	ID: "ipam-files", Asks: "has another network plugin left addresses that upgrade-ipam has to migrate?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"var/lib/cni/networks"}, Run: probe.Once(ipamFiles),
 	Doc: `upgrade-ipam looks for /var/lib/cni/networks/k8s-pod-network, where host-local keeps one file for each address. Without that directory it ends at once. With it, it waits for a lock, migrates every address and, when that fails, tries again every second for ever.
-ok: no such directory. info: it is there and empty, which upgrade-ipam removes. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, so upgrade-ipam waits; the facts name the process.
+ok: no such directory. info: it is there and empty, which upgrade-ipam removes; or host-local is what this node uses, as with Canal. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, so upgrade-ipam waits; the facts name the process.
 skip: not visible this way onto the node.`,
 }
 
@@ -48,6 +49,9 @@ func ipamFiles(_ context.Context, h *probe.Host) probe.Result {
 		if _, err := netip.ParseAddr(e.Name()); err == nil {
 			addresses++
 		}
+	}
+	if networks, err := networksIn(h, cniPlaces[0].config); err == nil && len(networks) > 0 && slices.Contains(networks[0].plugins, "host-local") {
+		return probe.Found(probe.Info, "%d addresses in %s: host-local is in use on this node, as with Canal", addresses, hostLocal).With(FactAddresses, addresses)
 	}
 	held, holder, err := lockHeld(h, filepath.Join(dir, "lock"))
 	r := probe.Found(probe.Info, "%s is there and holds no address", hostLocal)

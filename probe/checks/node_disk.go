@@ -19,7 +19,7 @@ var NodeDisk = &probe.Check{
 	ID: "node-disk", Asks: "is a file system the node needs full, out of inodes or read-only?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "proc"}, Run: nodeDisk,
 	Doc: `The file systems under /, the kubelet's and the runtime's data and the logs; one result for each.
-ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk.
+ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk. info: / or /etc is read-only, which immutable systems want.
 skip: not visible this way onto the node.`,
 }
 
@@ -65,7 +65,12 @@ func nodeDisk(_ context.Context, p *probe.Pass) {
 			continue
 		}
 		seen = append(seen, d.id)
-		p.Report(roomy(d, readOnly(p.Host, name)).On(name))
+		frozen := readOnly(p.Host, name)
+		if frozen && (name == "/" || name == "/etc") {
+			p.Report(probe.Found(probe.Info, "read-only, as immutable systems have it").On(name).With(FactReadOnly, true))
+			continue
+		}
+		p.Report(roomy(d, frozen).On(name))
 	}
 }
 

@@ -76,7 +76,7 @@ func TestNodeSysctl(t *testing.T) {
 	want(t, run(t, NodeSysctl, on, both...), v6, probe.OK, "1")
 	want(t, run(t, NodeSysctl, off, both...), v4, probe.Fail, "does not forward")
 	want(t, run(t, NodeSysctl, off, both...), v6, probe.Fail, "does not forward")
-	want(t, run(t, NodeSysctl, off, both[0]), v6, probe.Skip, "no IPv6 address")
+	want(t, run(t, NodeSysctl, off, both[0]), v6, probe.Skip, "no address of that family")
 	want(t, run(t, NodeSysctl, node(t, map[string]string{"proc/x": ""})), v4, probe.Skip, "no such setting")
 }
 

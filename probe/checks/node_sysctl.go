@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -14,22 +15,21 @@ var NodeSysctl = &probe.Check{
 	ID: "node-sysctl", Asks: "does the kernel forward packets?", From: probe.FromNode,
 	Tags: []string{tagHost, tagNetwork}, Access: []string{"proc", "host network"}, Run: nodeSysctl,
 	Doc: `Pods' packets pass a node only when it forwards. Felix turns forwarding on when it starts; something else can turn it off again.
-ok: on. fail: off: no pod on this node reaches anything beyond it. skip: the kernel has no such setting, or Calico has no IPv6 address here.`,
+ok: on. fail: off: no pod on this node reaches anything beyond it. skip: the kernel has no such setting, or Calico has no address of that family here.`,
 }
 
 func nodeSysctl(_ context.Context, p *probe.Pass) {
-	want := map[string]bool{"net/ipv4/ip_forward": true, "net/ipv6/conf/all/forwarding": false}
-	for _, own := range p.Of(probe.KindSelf) {
-		if family(own.Addr) == 6 {
-			want["net/ipv6/conf/all/forwarding"] = true
-		}
+	own := p.Of(probe.KindSelf)
+	has := func(f int) bool {
+		return slices.ContainsFunc(own, func(t probe.Target) bool { return family(t.Addr) == f })
 	}
+	want := map[string]bool{"net/ipv4/ip_forward": has(4) || len(own) == 0, "net/ipv6/conf/all/forwarding": has(6)}
 	for name, needed := range want {
 		value, err := sysctl(p.Host, name)
 		r := probe.Found(probe.OK, "%d", value)
 		switch {
 		case !needed:
-			r = probe.Found(probe.Skip, "Calico has registered no IPv6 address for this node")
+			r = probe.Found(probe.Skip, "Calico has registered no address of that family for this node")
 		case errors.Is(err, fs.ErrNotExist):
 			r = probe.Found(probe.Skip, "this kernel has no such setting")
 		case err != nil:

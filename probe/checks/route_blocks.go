@@ -108,7 +108,11 @@ const noRoute = "nowhere"
 // is. Tunnels that Felix fills have gateways of their own, and it is the device
 // that tells.
 func leads(block netip.Prefix, node netip.Addr) (string, error) {
-	way, err := lookup(block.Addr().Next())
+	to := block.Addr()
+	if !block.IsSingleIP() {
+		to = to.Next()
+	}
+	way, err := lookup(to)
 	switch {
 	case err != nil && unroutable(err).Status == probe.Fail:
 		return noRoute, nil
@@ -120,6 +124,8 @@ func leads(block netip.Prefix, node netip.Addr) (string, error) {
 		return "", errors.New("this kernel does not tell which route matches")
 	case way.match.Bits() < block.Bits() && !tunnel(way.device):
 		return noRoute, nil // a wider route, such as the default one, is not the block's
+	case way.match.Bits() > block.Bits(): // one address, borrowed by a pod elsewhere
+		return "", nil
 	case way.gateway == node, tunnel(way.device):
 		return "", nil
 	case !way.gateway.IsValid():
