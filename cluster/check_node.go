@@ -46,8 +46,11 @@ const (
 	leaseOver = 40 * time.Second
 )
 
-// KubeletSilent tells whether the node's lease has run out.
+// KubeletSilent tells whether the node's lease has run out, or was never made.
 func KubeletSilent(s *Snapshot) bool {
+	if apierrors.IsNotFound(s.LeaseErr) {
+		return s.Now.Sub(s.Node.CreationTimestamp.Time) > leaseOver
+	}
 	return s.Lease != nil && s.Lease.Spec.RenewTime != nil && s.Now.Sub(s.Lease.Spec.RenewTime.Time) > leaseOver
 }
 

@@ -31,7 +31,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	tell := func(r probe.Result) {
 		if r.Status == probe.OK && KubeletSilent(s) { // a dead kubelet's last words
 			r.Status = probe.Unknown
-			r.Saw = fmt.Sprintf("last reported %s ago, when %s", span(s.Now.Sub(s.Lease.Spec.RenewTime.Time)), r.Saw)
+			r.Saw = "the kubelet is silent (see node-lease); when it last spoke, " + r.Saw
 		}
 		report(r.On(name).With(FactPod, name))
 	}

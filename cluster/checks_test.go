@@ -117,6 +117,14 @@ func TestNodeLease(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
 	s.LeaseErr, s.Node.CreationTimestamp = gone, ago(5*time.Second)
 	wantFirst(t, ask(t, s, "node-lease"), probe.Info, "registered 5s ago")
+	if KubeletSilent(s) {
+		t.Error("a kubelet that has just registered is called silent")
+	}
+	s.Calico, s.Node.CreationTimestamp = calico(3), ago(time.Hour)
+	if !KubeletSilent(s) {
+		t.Error("a kubelet without a lease is not called silent")
+	}
+	wantFirst(t, ask(t, s, "calico-pod"), probe.Unknown, "the kubelet is silent")
 }
 
 func TestNodeTaints(t *testing.T) {

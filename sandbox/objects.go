@@ -204,6 +204,10 @@ func (o *objects) waitFurnished(ctx context.Context) error {
 			return false, err
 		}
 		for _, n := range nodes.Items {
+			// The kubelet makes its lease some seconds after it has registered.
+			if _, err := o.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{}); err != nil {
+				return false, err
+			}
 			for _, c := range n.Status.Conditions {
 				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 					return false, fmt.Errorf("%s: %s", n.Name, c.Message)
