@@ -291,6 +291,9 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 	}
 	for _, part := range parts.Items {
 		for _, e := range part.Endpoints {
+			if ready := e.Conditions.Ready; ready != nil && !*ready {
+				continue // kube-proxy does not use it either
+			}
 			for _, p := range part.Ports {
 				if p.Port != nil && len(e.Addresses) > 0 && (p.Name == nil || wanted(*p.Name)) { // all addresses of an endpoint are the same place
 					node := ""

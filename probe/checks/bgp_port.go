@@ -42,17 +42,20 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBackend, "whether this node speaks BGP is not known"))
 		return
 	}
-	up, sessions, answered := established(ctx, p.Host)
-	if answered && sessions == 0 {
-		p.Report(probe.Found(probe.Skip, "BIRD has no BGP peers here, so it listens to nobody"))
+	up, asked := sessions(ctx, p.Host)
+	known := func(t probe.Target) bool { // what BIRD has no session with is nobody's business
+		neighbours, answered := asked[family(t.Addr)]
+		return !answered || slices.Contains(neighbours, t.Addr)
+	}
+	own := func(t probe.Target) bool {
+		return slices.ContainsFunc(p.Of(probe.KindSelf), func(o probe.Target) bool { return family(o.Addr) == family(t.Addr) })
+	}
+	peers := slices.DeleteFunc(bgpPeers(p), func(t probe.Target) bool { return !known(t) || !own(t) })
+	if len(peers) == 0 {
+		p.Report(probe.Found(probe.Skip, "no other node is a BGP peer of this one, as far as is known"))
 		return
 	}
 	reportListener(p, uint16(port))
-	peers := bgpPeers(p)
-	if len(peers) == 0 {
-		p.Report(probe.Found(probe.Skip, "no other node is known"))
-		return
-	}
 	each(peers, func(t probe.Target) {
 		var from netip.Addr
 		for _, own := range p.Of(probe.KindSelf) {
@@ -63,6 +66,10 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		r := probe.Found(probe.OK, "the BGP session is up")
 		if !slices.Contains(up, t.Addr) {
 			r = dialBGP(ctx, from, netip.AddrPortFrom(t.Addr, uint16(port)))
+		}
+		if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
+			r.Status = probe.Unknown
+			r.Saw += "; whether BGP has another port here is not known: " + why
 		}
 		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, port))
 	})
@@ -79,30 +86,31 @@ func bgpPeers(p *probe.Pass) []probe.Target {
 	})
 }
 
-// established lists the peers BIRD has a session with and counts its BGP
-// protocols, up or not; false when no BIRD answers, which bird-socket says.
-func established(ctx context.Context, h *probe.Host) (up []netip.Addr, sessions int, answered bool) {
+// sessions lists the peers BIRD has a session with, and for each family whose BIRD
+// answers the neighbours it is set to have.
+func sessions(ctx context.Context, h *probe.Host) (up []netip.Addr, asked map[int][]netip.Addr) {
+	asked = map[int][]netip.Addr{}
 	for _, d := range daemons() {
 		one, _, cancel := part(ctx, 1)
 		c, _, err := d.talk(one, h)
 		if err == nil {
 			var protocols []bird.Protocol
 			if protocols, err = c.Protocols(); err == nil {
-				answered = true
-				for _, proto := range protocols {
-					if proto.Proto == "BGP" {
-						sessions++
-					}
-					if proto.Established() {
-						up = append(up, proto.Neighbor)
-					}
+				asked[d.family] = []netip.Addr{}
+			}
+			for _, proto := range protocols {
+				if proto.Proto == "BGP" {
+					asked[d.family] = append(asked[d.family], proto.Neighbor)
+				}
+				if proto.Established() {
+					up = append(up, proto.Neighbor)
 				}
 			}
 			c.Close()
 		}
 		cancel()
 	}
-	return up, sessions, answered
+	return up, asked
 }
 
 func dialBGP(ctx context.Context, from netip.Addr, to netip.AddrPort) probe.Result {

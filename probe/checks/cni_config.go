@@ -48,19 +48,28 @@ type network struct {
 }
 
 func cniConfig(_ context.Context, h *probe.Host) probe.Result {
-	var last error
+	var odd error
+	hidden := 0
 	for _, place := range cniPlaces {
 		networks, err := networksIn(h, place.config)
+		switch {
+		case errors.Is(err, probe.ErrNotVisible):
+			hidden++
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && odd == nil:
+			odd = err
+		}
 		if err != nil {
-			last = err
 			continue
 		}
 		if len(networks) > 0 {
 			return judgeNetworks(h, networks, place.plugins)
 		}
 	}
-	if last != nil && !errors.Is(last, fs.ErrNotExist) {
-		return unseen(last)
+	switch {
+	case odd != nil:
+		return unseen(odd)
+	case hidden == len(cniPlaces):
+		return unseen(fmt.Errorf("%s: %w", cniPlaces[0].config, probe.ErrNotVisible))
 	}
 	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed", cniPlaces[0].config)
 }
@@ -145,6 +154,9 @@ func judgeNetworks(h *probe.Host, networks []network, bin string) probe.Result {
 func missingPlugins(h *probe.Host, plugins []string, bin string) []string {
 	missing := []string{}
 	full, err := h.Path(bin)
+	if err == nil {
+		_, err = os.Stat(full) // elsewhere on GKE, OpenShift and others
+	}
 	if err != nil {
 		return missing
 	}

@@ -110,7 +110,7 @@ func (c claims) judge(now time.Time) probe.Result {
 		r = probe.Found(probe.Info, "the token has no end")
 	case left <= 0:
 		r = probe.Found(probe.Fail, "the token ran out %v ago: no pod gets a network on this node", -left)
-	case left < tokenLow:
+	case left < min(tokenLow, expires.Sub(time.Unix(c.Issued, 0))/4):
 		r = probe.Found(probe.Warn, "the token runs out in %v, and nobody has renewed it", left)
 	default:
 		r = probe.Found(probe.OK, "the token is valid for %v", left)

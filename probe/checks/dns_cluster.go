@@ -37,15 +37,19 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindDNS, "the cluster has no DNS service that is known"))
 		return
 	}
-	domain := "cluster.local" // kubeadm's default
+	domain, guessed := "cluster.local", true // kubeadm's default
 	if k, err := readKubelet(p.Host); err == nil && k.ClusterDomain != "" {
-		domain = strings.TrimSuffix(k.ClusterDomain, ".")
+		domain, guessed = strings.TrimSuffix(k.ClusterDomain, "."), false
 	}
 	name := "kubernetes.default.svc." + domain + "."
 	each(servers, func(t probe.Target) {
 		each([]string{"udp", "tcp"}, func(network string) {
 			addr := net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port))
 			r := askDNS(ctx, network, addr, name)
+			if guessed && r.Facts.Str(FactRcode) == dns.RcodeToString[dns.RcodeNameError] {
+				r.Status = probe.Unknown
+				r.Saw += " (the kubelet's domain is not visible here)"
+			}
 			p.Report(about(r, t).On(fmt.Sprintf("%s %s %s", t.Name, addr, network)).
 				With(FactQuestion, name).With(FactTransport, network).With(FactFamily, family(t.Addr)))
 		})

@@ -27,6 +27,10 @@ func TestInitStall(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	// A process has its arguments a moment after it has begun.
+	for deadline := time.Now().Add(10 * time.Second); run(t, InitStall, h)[0].Status == probe.OK && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	r := want(t, run(t, InitStall, h), "", probe.Info, fmt.Sprintf("install-cni (process %d) is at work", cmd.Process.Pid))
 	if len(r.Lines) == 0 {
 		t.Errorf("its open files are not shown: %+v", r)

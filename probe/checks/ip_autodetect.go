@@ -63,19 +63,25 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 
 // detected judges one family, whose setting is the value of IP or IP6.
 func detected(p *probe.Pass, node autodetect.Node, family int, setting, method string) probe.Result {
-	switch _, literal := netip.ParsePrefix(setting); {
-	case setting == "none", setting == "" && family == 6: // IPv6 is detected when asked for only
-		return probe.Found(probe.Skip, "Calico is not to find an IPv%d address here", family)
-	case literal == nil, setting != "" && setting != "autodetect":
-		return probe.Found(probe.Info, "the address is set by hand: %s", setting)
-	case !autodetect.Knows(node.Version, method):
-		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it", node.Version, method, autodetect.Since(method))
-	}
 	var mine netip.Addr
 	for _, t := range p.Of(probe.KindSelf) {
 		if t.Addr.Is4() == (family == 4) {
 			mine = t.Addr
 		}
+	}
+	switch {
+	case named(p, probe.KindBackend) == "none":
+		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it looks for no address")
+	case setting == "none", setting == "" && family == 6: // IPv6 is detected when asked for only
+		return probe.Found(probe.Skip, "Calico is not to find an IPv%d address here", family)
+	case setting != "" && setting != "autodetect":
+		return probe.Found(probe.Info, "the address is set by hand: %s", setting)
+	case setting == "" && mine.IsValid():
+		return probe.Found(probe.Info, "%s is registered and kept: Calico looks for an address only when there is none", mine)
+	case strings.Contains(method, "$(") || strings.HasPrefix(method, "("):
+		return probe.Found(probe.Unknown, "the method is %s, and what that is on this node is not known", method)
+	case !autodetect.Knows(node.Version, method):
+		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it", node.Version, method, autodetect.Since(method))
 	}
 	choice, err := node.Detect(method, family)
 	others, lines := alternatives(p, node, family, method)

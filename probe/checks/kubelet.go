@@ -62,6 +62,12 @@ func readKubelet(h *probe.Host) (kubelet, error) {
 	if v := flagOf(args, "--fail-swap-on"); v != "" {
 		k.FailSwapOn = new(v != "false")
 	}
+	if v := flagOf(args, "--cluster-domain"); v != "" {
+		k.ClusterDomain = v
+	}
+	if v := flagOf(args, "--healthz-bind-address"); v != "" {
+		k.HealthzBindAddress = v
+	}
 	if v := flagOf(args, "--address"); v != "" {
 		k.Address = v
 	}

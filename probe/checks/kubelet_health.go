@@ -34,15 +34,23 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 				p.Report(probe.Found(probe.Skip, "the kubelet's configuration turns healthz off").On("healthz"))
 				return
 			}
-			r := askKubelet(ctx, "http", addr, http.StatusOK)
-			p.Report(r.On("healthz"))
+			p.Report(guess(k, askKubelet(ctx, "http", addr, http.StatusOK)).On("healthz"))
 		},
 		func() {
 			addr := k.api()
 			// Without credentials the good answer is a refusal.
-			p.Report(askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK).On("api"))
+			p.Report(guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK)).On("api"))
 		},
 	}, func(f func()) { f() })
+}
+
+// guess takes back a refusal where only the kubelet's defaults say where to ask.
+func guess(k kubelet, r probe.Result) probe.Result {
+	if !k.seen() && r.Facts.Str(probe.FactReason) == "refused" {
+		r.Status = probe.Unknown
+		r.Saw += "; how the kubelet is set is not visible here"
+	}
+	return r
 }
 
 func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -35,7 +36,9 @@ func nodeNeighbours(_ context.Context, p *probe.Pass) {
 			p.Report(unseen(err).On(target))
 			continue
 		}
-		p.Report(full(p.Host, f, len(table)).On(target).With(FactFamily, f))
+		// Permanent entries, such as Felix writes for tunnels, do not count.
+		counted := slices.DeleteFunc(slices.Clone(table), func(n neighbour) bool { return n.state == "permanent" })
+		p.Report(full(p.Host, f, len(counted)).On(target).With(FactFamily, f))
 		for _, t := range p.Of(probe.KindNode, probe.KindPeer) {
 			for _, n := range table {
 				if n.addr == t.Addr && n.state == "failed" {

@@ -90,8 +90,10 @@ func TestRealBlocks(t *testing.T) {
 	if r.Facts[FactNoRoute] == nil {
 		t.Errorf("%+v", r.Facts)
 	}
-	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "1 of 1 lead to another machine: 10.244.1.0/26 of c leads to 10.9.0.2 by eth0")
-	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "no route") // swallowed here
+	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail, "1 of 2 lead to another machine: 10.244.1.0/26 of c leads to 10.9.0.2 by eth0")
+	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info, "through a router")    // 10.9.0.2 is no node
+	want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info, "through a router") // as the node itself
+	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "no route")            // swallowed here
 	own.Name = "10.244.8.0/26"
 	want(t, ask(own), "own IPv4", probe.Info, "no blackhole route")
 	want(t, ask(), "", probe.Skip, "no blocks")
@@ -157,7 +159,8 @@ nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
 	}
 	backend := probe.Target{Kind: probe.KindBackend, Name: "bird", Port: 1790}
 	h := node(t, map[string]string{"run/x": ""})
-	want(t, run(t, BGPPort, h, backend), "port 1790 here", probe.Fail, "nothing listens")
+	want(t, run(t, BGPPort, h, backend), "", probe.Skip, "no other node is a BGP peer")
+	want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), at(probe.KindNode, "dead", "127.0.0.3")), "port 1790 here", probe.Fail, "nothing listens")
 	l, err := net.Listen("tcp", "127.0.0.2:1790")
 	if err != nil {
 		t.Fatal(err)

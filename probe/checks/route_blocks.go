@@ -17,7 +17,7 @@ var RouteBlocks = &probe.Check{
 	Tags: []string{tagNetwork, tagBGP}, Access: []string{"host network", "netlink"}, Run: routeBlocks,
 	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it.
 ok: all there. fail: some are missing, so pods there cannot be reached from this node: BIRD has no session with that node, or holds routes back in a graceful restart; or some lead to another machine than the one the block belongs to, as with an affinity that is left over.
-info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
+info: some are reached through a router that is no node of the cluster. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
 skip: Calico's IPAM has no blocks (another IPAM is used). unknown: they could not be read.`,
 }
 
@@ -34,9 +34,13 @@ func routeBlocks(_ context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBlock, "Calico's IPAM has no blocks"))
 		return
 	}
+	nodes := map[netip.Addr]bool{}
+	for _, t := range blocks {
+		nodes[t.Addr] = true
+	}
 	for _, f := range []int{4, 6} {
 		var others, own []netip.Prefix
-		var missing, wrong []string
+		var missing, wrong, routed []string
 		var asking error
 		for _, t := range blocks {
 			block, err := netip.ParsePrefix(t.Name)
@@ -48,11 +52,13 @@ func routeBlocks(_ context.Context, p *probe.Pass) {
 				continue
 			}
 			others = append(others, block)
-			saw, err := leads(block, t.Addr)
+			saw, err := leads(block, t.Addr, nodes)
 			switch {
 			case err != nil:
 				asking = err
 			case saw == "":
+			case saw == byRouter:
+				routed = append(routed, fmt.Sprintf("%s of %s", block, t.Node))
 			case saw == noRoute:
 				missing = append(missing, fmt.Sprintf("%s of %s", block, t.Node))
 			default:
@@ -60,7 +66,7 @@ func routeBlocks(_ context.Context, p *probe.Pass) {
 			}
 		}
 		if len(others) > 0 {
-			p.Report(blocksRouted(len(others), missing, wrong, asking).On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
+			p.Report(blocksRouted(len(others), missing, wrong, routed, asking).On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
 		}
 		if len(own) > 0 {
 			p.Report(ownBlocks(own).On(fmt.Sprintf("own IPv%d", f)).With(FactFamily, f))
@@ -68,7 +74,7 @@ func routeBlocks(_ context.Context, p *probe.Pass) {
 	}
 }
 
-func blocksRouted(total int, missing, wrong []string, asking error) probe.Result {
+func blocksRouted(total int, missing, wrong, routed []string, asking error) probe.Result {
 	r := probe.Found(probe.OK, "all %d blocks of other nodes have a route that leads to their node", total)
 	var bad []string
 	if len(missing) > 0 {
@@ -82,6 +88,8 @@ func blocksRouted(total int, missing, wrong []string, asking error) probe.Result
 		r = probe.Found(probe.Fail, "%s", strings.Join(bad, "; "))
 	case asking != nil:
 		r = unseen(asking)
+	case len(routed) > 0:
+		r = probe.Found(probe.Info, "%d of %d blocks of other nodes are reached through a router, which has to know them: %s", len(routed), total, some(routed))
 	}
 	return r.With(FactBlocks, total).With(FactNoRoute, first(missing)).With(FactWrong, first(wrong))
 }
@@ -104,10 +112,14 @@ func some(all []string) string {
 // none.
 const noRoute = "nowhere"
 
+// byRouter is what leads says of a block whose gateway is no node of the cluster:
+// between networks without encapsulation that is how it should be.
+const byRouter = "by a router"
+
 // leads says where packets to a block go when that is not its node: "" when it
 // is. Tunnels that Felix fills have gateways of their own, and it is the device
 // that tells.
-func leads(block netip.Prefix, node netip.Addr) (string, error) {
+func leads(block netip.Prefix, node netip.Addr, nodes map[netip.Addr]bool) (string, error) {
 	to := block.Addr()
 	if !block.IsSingleIP() {
 		to = to.Next()
@@ -123,13 +135,21 @@ func leads(block netip.Prefix, node netip.Addr) (string, error) {
 	case !way.match.IsValid():
 		return "", errors.New("this kernel does not tell which route matches")
 	case way.match.Bits() < block.Bits() && !tunnel(way.device):
-		return noRoute, nil // a wider route, such as the default one, is not the block's
+		// A wider route, such as the default one, is not the block's; but where it also
+		// leads to the node, a router may know the block.
+		if to, err := lookup(node); err == nil && to.gateway.IsValid() && to.gateway == way.gateway {
+			return byRouter, nil
+		}
+		return noRoute, nil
 	case way.match.Bits() > block.Bits(): // one address, borrowed by a pod elsewhere
 		return "", nil
 	case way.gateway == node, tunnel(way.device):
 		return "", nil
 	case !way.gateway.IsValid():
 		return "to " + way.device + " without a gateway", nil
+	}
+	if !nodes[way.gateway] {
+		return byRouter, nil
 	}
 	return "to " + way.gateway.String() + " by " + way.device, nil
 }
