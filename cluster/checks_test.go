@@ -348,6 +348,29 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestBackend wants a backend that could not be read to be a gap, and Calico's
+// default only where nothing is set.
+func TestBackend(t *testing.T) {
+	c := &Client{}
+	s := snapshot(node("a", "10.1.0.1", ""))
+	s.Calico = calico(3)
+	if got, err := c.readBackend(t.Context(), s.Calico); got != "bird" || err != nil {
+		t.Errorf("nothing set: %q, %v", got, err)
+	}
+	env := &s.Calico.Spec.Containers[0].Env
+	*env = []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND", Value: "vxlan"}}
+	if got, err := c.readBackend(t.Context(), s.Calico); got != "vxlan" || err != nil {
+		t.Errorf("a literal: %q, %v", got, err)
+	}
+	*env = []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}}}
+	if s.backend, s.backendErr = c.readBackend(t.Context(), s.Calico); s.backendErr == nil {
+		t.Error("from a secret: no error")
+	}
+	if _, gaps := Targets(s); gaps[probe.KindBackend] == "" {
+		t.Errorf("gaps %v", gaps)
+	}
+}
+
 func TestFelixEnabled(t *testing.T) {
 	for name, c := range map[string]struct {
 		env   []corev1.EnvVar

@@ -58,7 +58,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	for kind, err := range map[string]error{
 		probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
-		probe.KindDatastore: s.apiErr, probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindBackend: s.bgpErr, probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+		probe.KindDatastore: s.apiErr, probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, s.bgpErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")

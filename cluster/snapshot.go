@@ -43,19 +43,20 @@ type Snapshot struct {
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
-	felix    map[string]any // spec of FelixConfiguration, the node's own over default
-	felixErr error
-	api      []probe.Target // the API server's service and each endpoint
-	apiErr   error
-	dns      []probe.Target // the cluster's DNS, likewise
-	dnsErr   error
-	blocks   []block
-	blockErr error
-	bgp      map[string]any // spec of BGPConfiguration, likewise
-	bgpErr   error
-	info     map[string]any // spec of ClusterInformation
-	infoErr  error
-	backend  string // Calico's networking backend: bird, vxlan, none; "" = not known
+	felix      map[string]any // spec of FelixConfiguration, the node's own over default
+	felixErr   error
+	api        []probe.Target // the API server's service and each endpoint
+	apiErr     error
+	dns        []probe.Target // the cluster's DNS, likewise
+	dnsErr     error
+	blocks     []block
+	blockErr   error
+	bgp        map[string]any // spec of BGPConfiguration, likewise
+	bgpErr     error
+	info       map[string]any // spec of ClusterInformation
+	infoErr    error
+	backendErr error
+	backend    string // Calico's networking backend: bird, vxlan, none; "" = not known
 }
 
 // UnknownNodeError says that the cluster has no node of that name.
@@ -102,7 +103,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	if nodesErr != nil {
 		return nil, nodesErr
 	}
-	all.Go(func() { s.backend = c.readBackend(ctx, s.Calico) })
+	all.Go(func() { s.backend, s.backendErr = c.readBackend(ctx, s.Calico) })
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled)) })
 	all.Wait()
 	return s, nil
@@ -357,18 +358,28 @@ func confirmed(obj map[string]any) (block, bool) {
 
 // readBackend is what the calico-node container gets as its networking backend:
 // a literal, as the operator writes it, or a key of a ConfigMap, as Calico's
-// manifests have it. One that cannot be read is not known.
-func (c *Client) readBackend(ctx context.Context, calico *corev1.Pod) string {
+// manifests have it. A container without the variable gets Calico's default.
+func (c *Client) readBackend(ctx context.Context, calico *corev1.Pod) (string, error) {
+	spec, _ := calicoContainerOf(calico)
+	if spec == nil {
+		return "", nil
+	}
 	env := envOf(calico, "CALICO_NETWORKING_BACKEND")
-	if env.ValueFrom == nil || env.ValueFrom.ConfigMapKeyRef == nil {
-		return env.Value
+	switch {
+	case env.ValueFrom != nil && env.ValueFrom.ConfigMapKeyRef != nil:
+	case env.ValueFrom != nil:
+		return "", errors.New("CALICO_NETWORKING_BACKEND is set from elsewhere than a ConfigMap")
+	case env.Value != "":
+		return env.Value, nil
+	default:
+		return "bird", nil
 	}
 	ref := env.ValueFrom.ConfigMapKeyRef
 	m, err := c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("reading Calico's networking backend: %w", err)
 	}
-	return m.Data[ref.Key]
+	return m.Data[ref.Key], nil
 }
 
 // denied tells whether err is the API refusing for lack of rights.

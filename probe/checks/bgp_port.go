@@ -67,11 +67,7 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		if !slices.Contains(up, t.Addr) {
 			r = dialBGP(ctx, from, netip.AddrPortFrom(t.Addr, uint16(port)))
 		}
-		if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
-			r.Status = probe.Unknown
-			r.Saw += "; whether BGP has another port here is not known: " + why
-		}
-		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, port))
+		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, port))
 	})
 }
 
@@ -146,6 +142,15 @@ func dialBGP(ctx context.Context, from netip.Addr, to netip.AddrPort) probe.Resu
 	return probe.Found(probe.Fail, "a connection from %s to port %d is %s", source, to.Port(), words[reason]).With(FactSource, source).With(probe.FactReason, reason)
 }
 
+// guessedPort takes a fail back where the plan could not say which port BGP has.
+func guessedPort(p *probe.Pass, r probe.Result) probe.Result {
+	if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
+		r.Status = probe.Unknown
+		r.Saw += "; whether BGP has another port here is not known: " + why
+	}
+	return r
+}
+
 // reportListener says who holds the port on this node.
 func reportListener(p *probe.Pass, port uint16) {
 	here := "port " + strconv.Itoa(int(port)) + " here"
@@ -154,7 +159,7 @@ func reportListener(p *probe.Pass, port uint16) {
 	case err != nil:
 		p.Report(unseen(err).On(here))
 	case len(at) == 0:
-		p.Report(probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port).On(here).With(FactListening, at))
+		p.Report(guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port)).On(here).With(FactListening, at))
 	default:
 		p.Report(probe.Found(probe.OK, "something listens on %s", strings.Join(at, ", ")).On(here).With(FactListening, at))
 	}
