@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,28 @@ type Vantage string
 // The places a check can ask from.
 const (
 	FromNode Vantage = "node" // on the node itself, in its network namespace
+	FromPod  Vantage = "pod"  // inside the network namespace of a workload pod on the node
 	FromAPI  Vantage = "api"  // through the Kubernetes API, nothing injected
 
 	FromClient Vantage = "client" // by the client itself, about the way onto the node
 )
+
+// Profile is how much of a suite is asked. Each contains the one before it.
+type Profile string
+
+// The profiles.
+const (
+	Quick    Profile = "quick"    // what answers within a second or two and needs the least of the node
+	Standard Profile = "standard" // all that a run asks when nobody says
+	Deep     Profile = "deep"     // also what takes longer, or a second probe on another node
+)
+
+// Profiles lists the profiles, the smallest first.
+func Profiles() []Profile { return []Profile{Quick, Standard, Deep} }
+
+// AccessPods is the access of a check that looks out of a pod's network namespace:
+// to enter it takes SYS_ADMIN, to find it SYS_PTRACE.
+const AccessPods = "pods' network namespaces"
 
 // DefaultLimit bounds a check that names no limit of its own.
 const DefaultLimit = 5 * time.Second
@@ -32,6 +51,8 @@ type Check struct {
 	Asks   string        // the question in one line
 	Doc    string        // why it matters, what each answer means, what usually breaks it
 	From   Vantage       // where it is asked
+	Inside bool          // asked from the node, and again out of a workload pod's network namespace
+	In     Profile       // the smallest profile that has it; "" = Quick
 	Tags   []string      // families it belongs to: "bgp", "runtime", ...
 	Limit  time.Duration // 0 = DefaultLimit
 	Needs  []*Check      // without a usable answer of these, this one is skipped
@@ -47,12 +68,16 @@ func (c *Check) Deadline() time.Duration {
 	return DefaultLimit
 }
 
+// EntersPods tells whether the check is asked inside pods' network namespaces.
+func (c *Check) EntersPods() bool { return c.Inside || c.From == FromPod }
+
 // Pass is what a running check may touch.
 type Pass struct {
 	Host    *Host
 	Targets []Target
 	Gaps    map[string]string // of the plan
 	Now     time.Time         // of the plan: the API server's clock
+	From    string            // of the plan: the pod it is asked from, "" = the node
 	// Report takes any number of results, as soon as each is known. It is safe
 	// for concurrent use and after the deadline, when results are dropped.
 	Report func(Result)
@@ -93,6 +118,12 @@ func Validate(suite []*Check) error {
 		if c.Run == nil && c.From != FromClient || c.Asks == "" || c.Doc == "" || c.From == "" {
 			bad("check %s lacks a function, a question, a doc or a vantage", c.ID)
 		}
+		if c.EntersPods() != slices.Contains(c.Access, AccessPods) {
+			bad("check %s is asked inside pods and does not say so in its access, or the other way round", c.ID)
+		}
+		if c.In != "" && !slices.Contains(Profiles(), c.In) {
+			bad("check %s is in the unknown profile %q", c.ID, c.In)
+		}
 		for _, n := range c.Needs {
 			if !slices.Contains(suite, n) {
 				bad("check %s needs %s, which is not in the suite", c.ID, n.ID)
@@ -131,6 +162,18 @@ func Select(suite []*Check, want, without []string) ([]*Check, error) {
 		}
 	}
 	return out, nil
+}
+
+// Within returns the checks of a suite that belong to a profile, in its order.
+func Within(suite []*Check, p Profile) []*Check {
+	upTo := slices.Index(Profiles(), p)
+	var out []*Check
+	for _, c := range suite {
+		if slices.Index(Profiles(), cmp.Or(c.In, Quick)) <= upTo {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func (c *Check) matches(pattern string) bool {

@@ -24,8 +24,42 @@ const (
 	AttrBudget   = "budget_s" // seconds from a start to the first good answer that its probe allows
 )
 
-// AttrOwn is "true" on a KindBlock target that belongs to the node itself.
+// AttrOwn is "true" on a KindBlock or KindTunnel target that belongs to the node
+// itself.
 const AttrOwn = "own"
+
+// AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
+// bear too.
+const AttrUID = "uid"
+
+// Attributes of a KindPool target: Always, CrossSubnet or Never.
+const (
+	AttrIPIP  = "ipip"
+	AttrVXLAN = "vxlan"
+)
+
+// Attributes of a KindTunnel target.
+const (
+	AttrDevice = "device" // tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali or wg-v6.cali
+	AttrOuter  = "outer"  // the address Calico registered for the node: where the tunnel ends
+	AttrMAC    = "mac"    // of the VXLAN device
+	AttrKey    = "key"    // WireGuard's public one
+)
+
+// Attributes of a KindSession target.
+const (
+	AttrScope = "scope" // mesh, global or node: as Calico calls its peers
+	AttrAS    = "as"    // the peer's AS number
+)
+
+// FelixSettings are the attributes a KindFelix target carries beside its own,
+// where they are set: under the names that FelixConfiguration has for them.
+func FelixSettings() []string {
+	return []string{
+		"bpfEnabled", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode", "programClusterRoutes",
+		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "wireguardEnabled", "wireguardEnabledV6", "wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
+	}
+}
 
 // AttrEnabled is "false" on a KindFelix target whose health endpoint is turned off.
 const AttrEnabled = "enabled"
@@ -34,13 +68,20 @@ const AttrEnabled = "enabled"
 const (
 	KindNode  = "node"  // another node's InternalIP
 	KindPeer  = "peer"  // another node's Calico address, where it is not one of its InternalIPs
-	KindPod   = "pod"   // a workload pod on another node
+	KindPod   = "pod"   // a workload pod on another node; Port is one it declares for TCP, 0 when it declares none
+	KindLocal = "local" // likewise on the node itself
 	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port, where they are set
 
 	KindSelf      = "self"      // an address Calico registered for this node itself
 	KindBackend   = "backend"   // Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
-	KindDatastore = "datastore" // where the API server answers: its service and each endpoint, Addr and Port
-	KindBlock     = "block"     // a block of pod addresses: Name is its prefix, Addr the address of the node it belongs to
+	KindDatastore = "datastore" // where Calico's datastore answers: the API server's service and each endpoint, etcd's endpoints; Addr or Host, and Port
+	KindBlock     = "block"     // a block of pod addresses, or one borrowed address: Name is its prefix, Addr the address of the node it belongs to
+	KindPool      = "pool"      // one of Calico's IP pools: Name is its prefix
+	KindTunnel    = "tunnel"    // the address a node has inside a tunnel
+	KindTypha     = "typha"     // where Typha answers: Addr and Port
+	KindSession   = "session"   // a BGP session this node should have, by the API: Addr and Port
+	KindService   = "service"   // a TCP service with ready endpoints, at its cluster IP: Addr and Port
+	KindNodePort  = "nodeport"  // the same service at a node's own port: Name is the service, Node the node
 	KindDNS       = "dns"       // where the cluster's DNS answers: its service and each endpoint, Addr and Port
 	KindCalico    = "calico"    // Name is the version of Calico on this node, Attrs how it is to find its address
 	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2
@@ -71,6 +112,7 @@ type Plan struct {
 	Run     string   `json:"run"`            // run ID, to tell runs apart in logs and labels
 	Node    string   `json:"node,omitempty"` // the node as Kubernetes calls it
 	Way     string   `json:"way,omitempty"`  // how the probe got there
+	From    string   `json:"from,omitempty"` // the pod in whose network namespace the probe stands, "" = the node's own
 	Checks  []string `json:"checks"`         // IDs, in order
 	Targets []Target `json:"targets,omitempty"`
 	// Gaps are the kinds of target that could not be listed, and why: a check

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,6 +19,9 @@ type Runner struct {
 	Host    *Host
 	Version string
 	Access  []string // what this probe holds, for the start event
+	// Enter answers a plan inside the network namespace of a workload pod on this
+	// node, a KindLocal target. nil = this probe cannot.
+	Enter func(ctx context.Context, pod Target, plan Plan, emit func(Event)) error
 }
 
 // Run answers one plan: a start event, results as they become known, an end
@@ -122,6 +126,9 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 		}
 		reported++
 		res.Check, res.Elapsed = c.ID, time.Since(began)
+		if plan.From != "" {
+			res.From = plan.From
+		}
 		b.add(c, res)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -134,7 +141,15 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 				report(Result{Status: Unknown, Saw: fmt.Sprintf("the check itself broke: %v", p)})
 			}
 		}()
-		c.Run(ctx, &Pass{Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, Report: report})
+		pass := &Pass{Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, From: plan.From, Report: report}
+		var both sync.WaitGroup
+		if c.EntersPods() && plan.From == "" {
+			both.Go(func() { r.inside(ctx, c, plan, report) })
+		}
+		defer both.Wait()
+		if c.From != FromPod || plan.From != "" {
+			c.Run(ctx, pass)
+		}
 	}()
 	select {
 	case <-ended:
@@ -154,4 +169,39 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 	mu.Lock()
 	open = false
 	mu.Unlock()
+}
+
+// inside asks a check out of the network namespace of a workload pod on this node:
+// the first that can be entered stands for all.
+func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Result)) {
+	pods := (&Pass{Targets: plan.Targets}).Of(KindLocal)
+	why := "no workload pod with an address of its own is ready on this node to ask from"
+	if gap := plan.Gaps[KindLocal]; gap != "" {
+		report(Found(Unknown, "which pods are on this node to ask from is not known: %s", gap))
+		return
+	}
+	if r.Enter == nil {
+		pods, why = nil, "this probe cannot enter pods"
+	}
+	plan.Checks = []string{c.ID}
+	if at, ok := ctx.Deadline(); ok { // what is inside says itself that it timed out
+		plan.Limit = max(time.Until(at)-grace, time.Until(at)/2)
+	}
+	status := Skip
+	for _, pod := range pods {
+		plan.From = pod.Name
+		err := r.Enter(ctx, pod, plan, func(ev Event) {
+			if ev.Result != nil {
+				report(*ev.Result)
+			}
+		})
+		if err == nil {
+			return
+		}
+		why = fmt.Sprintf("not asked from inside a pod: %v", err)
+		if !errors.Is(err, ErrNotVisible) && !errors.Is(err, errors.ErrUnsupported) {
+			status = Unknown
+		}
+	}
+	report(Result{Status: status, Saw: why})
 }

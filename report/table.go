@@ -55,6 +55,9 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 	if target == "" {
 		target = "-"
 	}
+	if r.From != "" {
+		target += " from " + r.From
+	}
 	fmt.Fprintf(b, "%s %-*s %-*s %s\n", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)),
 		widthCheck, r.Check, widthTarget, printable(target), printable(r.Saw))
 	if r.Status == probe.OK || r.Status == probe.Info {

@@ -55,6 +55,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/netns"
 )
 
 func main() {
@@ -142,7 +143,8 @@ func (o options) runner() *probe.Runner {
 	if *o.only != "" {
 		h.Only = strings.Split(*o.only, ",")
 	}
-	return &probe.Runner{Suite: checks.All(), Host: h, Version: probe.Release, Access: held()}
+	entry := netns.Entry{Host: h, Args: []string{"session", "--root", h.Root, "--only", *o.only, "--proc", h.Proc, "--node", h.Node}}
+	return &probe.Runner{Suite: checks.All(), Host: h, Version: probe.Release, Access: held(), Enter: entry.Run}
 }
 
 // session answers plans until its client is gone or its life is over.

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Run needs Linux.
+func (Entry) Run(context.Context, probe.Target, probe.Plan, func(probe.Event)) error {
+	return fmt.Errorf("network namespaces: %w", errors.ErrUnsupported)
+}
