@@ -53,6 +53,7 @@ func All() []*probe.Check {
 		NodeConntrack,
 		NodeSysctl,
 		NodeNeighbours,
+		EncapProof,
 	}
 }
 
@@ -64,6 +65,7 @@ const (
 	tagRuntime = "runtime"
 	tagHost    = "host"
 	tagCNI     = "cni"
+	tagOverlay = "overlay"
 
 	tagDatastore = "datastore"
 	tagDNS       = "dns"
