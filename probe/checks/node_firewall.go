@@ -115,6 +115,11 @@ func wallsOf(family int, nft, legacy []chain) walls {
 			w.drops, w.dropsIn = append(w.drops, c), append(w.dropsIn, wall)
 		}
 	}
+	for _, c := range legacy {
+		if c.family == family {
+			look(inLegacy, c)
+		}
+	}
 	for _, c := range nft {
 		switch {
 		case c.family != family && c.family != 0:
@@ -122,11 +127,6 @@ func wallsOf(family int, nft, legacy []chain) walls {
 			look(inNFT, c)
 		default:
 			look(inNative, c)
-		}
-	}
-	for _, c := range legacy {
-		if c.family == family {
-			look(inLegacy, c)
 		}
 	}
 	return w
