@@ -94,8 +94,10 @@ func cniMTU(_ context.Context, p *probe.Pass) {
 }
 
 // isPods tells whether an interface is the node's end of a pod's, by Calico's name
-// for it.
-func isPods(d device) bool { return strings.HasPrefix(d.name, "cali") && d.kind == "veth" }
+// for it. New versions make netkit ones for eBPF.
+func isPods(d device) bool {
+	return strings.HasPrefix(d.name, "cali") && (d.kind == "veth" || d.kind == "netkit")
+}
 
 // legsOf lists the ways of one family: through the interface with the node's
 // address, packed as the pools say.

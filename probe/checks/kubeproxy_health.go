@@ -21,7 +21,7 @@ import (
 // it was the first suspect, wrongly, and nobody could show that it was fine.
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", Asks: "does kube-proxy live, and in which mode does it work?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network"}, Run: kubeProxyHealth,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "proc"}, Run: kubeProxyHealth,
 	Doc: `kube-proxy answers 10256/healthz, with 200 as long as it has updated its rules lately, and tells its mode on 127.0.0.1:10249.
 ok: healthy, and the mode it says; about its services: what it has written into the kernel in this mode is there (in the mode ipvs, how many virtual services, and how many of them without a destination, as services without ready pods are). fail, 503: it has not updated its rules for a while: it cannot reach the API server, or rules take too long. fail, no answer: it is frozen. fail, of its services: it calls itself healthy, and the kernel has nothing of it, or no destination for any service: somebody flushed the rules (a restart of nftables or firewalld does), and it writes them again only when something changes, or after an hour; no service works from this node until then.
 skip: nothing listens: there is no kube-proxy on this node, as with Calico's eBPF data plane, k3s, or another replacement. Rules of iptables and nftables are seen only with the capability NET_ADMIN; virtual services of ipvs always. Whether services work is for datastore-latency and dns-cluster to say.`,

@@ -206,7 +206,7 @@ func settingsOf(p *probe.Pass, e encapsulation) tunnelSettings {
 // datastore. IPIP and WireGuard are judged on what every interface has.
 func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set tunnelSettings) probe.Result {
 	if d == nil {
-		return probe.Found(probe.Fail, "there is no interface %s, though Calico uses %s (%s) and keeps %s for this node's end of it", e.device, e.name, mode, ends(own)).
+		return probe.Found(probe.Fail, "there is no interface %s, though Calico uses %s (%s) and keeps %s for this node's end of it", e.device, e.name, mode, endOf(own)).
 			With(FactFaults, []string{"missing"})
 	}
 	faults, wrong := []string{}, []string{}
@@ -269,8 +269,8 @@ func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set 
 	return r
 }
 
-// ends names a tunnel's end.
-func ends(t probe.Target) string {
+// endOf names a tunnel's end.
+func endOf(t probe.Target) string {
 	if t.Addr.IsValid() {
 		return t.Addr.String()
 	}

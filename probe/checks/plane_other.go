@@ -4,11 +4,14 @@ package checks
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-func devices() ([]device, error) { return nil, errors.ErrUnsupported }
+func devices() ([]device, error) {
+	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
+}
 
 func vteps(int, int) (forwarding, error) { return forwarding{}, errors.ErrUnsupported }
 

@@ -333,7 +333,11 @@ func TestRealWithoutNetAdmin(t *testing.T) {
 		if !nstest.Enter(t, furniture+"ip link add cali0123456789a type veth peer name pod1\niptables-legacy -N cali-FORWARD\n") {
 			return
 		}
-		child := exec.Command("setpriv", "--bounding-set", "-net_admin", os.Args[0], "-test.v", "-test.run=^TestRealWithoutNetAdmin$")
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		child := exec.Command("setpriv", "--bounding-set", "-net_admin", self, "-test.v", "-test.run=^TestRealWithoutNetAdmin$")
 		child.Env = append(os.Environ(), "WITHOUT_NET_ADMIN=1")
 		if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 			t.Errorf("%v\n%s", err, out)
