@@ -27,6 +27,7 @@ func TestMTUJudged(t *testing.T) {
 		"an old default": {[]leg{ipip}, map[int]int{1440: 3}, 1440, probe.OK, "tunl0 takes 1480"},
 		"the smallest":   {[]leg{ipip, wg}, map[int]int{1440: 1}, 1440, probe.OK, "wireguard.cali takes 1440"},
 		"too large":      {[]leg{ipip, wg}, nil, 1480, probe.Warn, "wireguard.cali takes no more than 1440"},
+		"narrow tunnel":  {[]leg{{"tunl0", 1410, "IPIP", 20, "eth0", 1500}}, nil, 1440, probe.Warn, "tunl0 takes no more than 1410"},
 		"does not fit":   {[]leg{wide}, nil, 1500, probe.Fail, "new pods get MTU 1500 (file), tunl0 takes 1500, and with 20 bytes of IPIP that does not fit eth0's 1500"},
 		"host's own":     {[]leg{wide}, nil, 1480, probe.Info, "pods send less"},
 		"older pods":     {[]leg{wg}, map[int]int{1440: 2, 1480: 5}, 1440, probe.Warn, "5 of the pods' interfaces have an older MTU of up to 1480"},

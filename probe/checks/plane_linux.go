@@ -90,11 +90,15 @@ func vteps(index, family int) (forwarding, error) {
 	return f, nil
 }
 
-// firewallDenied says in words what the kernel's refusal of a question about its
-// firewall means; other errors stay what they are.
-func firewallDenied(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
+// firewallError says in words what the kernel's refusal of a question about its
+// firewall means: a lack of rights, or (EINVAL, from netlink itself) that this
+// kernel has no such firewall. Other errors stay what they are.
+func firewallError(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the firewall, without the capability NET_ADMIN: %w", probe.ErrNotVisible)
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("not in this kernel: %w", fs.ErrNotExist)
 	}
 	return err
 }
@@ -102,15 +106,19 @@ func firewallDenied(err error) error {
 // nftFamilies are the families of tables that see packets of IPv4 or IPv6.
 var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6, nftables.TableFamilyINet: 0}
 
-// nftChains lists the chains of nftables, those of iptables-nft among them. Felix
-// and kube-proxy have asked nftables before, so this loads no module.
+// nftChains lists the chains of nftables, those of iptables-nft among them; none in
+// a kernel without nftables. Felix and kube-proxy have asked for them before, so
+// this loads no module.
 func nftChains() ([]chain, error) {
 	var c nftables.Conn
 	var out []chain
 	for f, number := range nftFamilies {
 		chains, err := c.ListChainsOfTableFamily(f)
+		if err = firewallError(err); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
 		if err != nil {
-			return nil, fmt.Errorf("listing the chains of nftables: %w", firewallDenied(err))
+			return nil, fmt.Errorf("listing the chains of nftables: %w", err)
 		}
 		for _, n := range chains {
 			next := chain{family: number, table: n.Table.Name, name: n.Name}
@@ -131,7 +139,7 @@ func nftChains() ([]chain, error) {
 func nftJumps(c *nftables.Conn, of *nftables.Chain) ([]string, error) {
 	rules, err := c.GetRules(of.Table, of)
 	if err != nil {
-		return nil, fmt.Errorf("listing the rules of %s: %w", of.Name, firewallDenied(err))
+		return nil, fmt.Errorf("listing the rules of %s: %w", of.Name, firewallError(err))
 	}
 	var out []string
 	for _, r := range rules {
@@ -154,11 +162,11 @@ func nftSet(family int, table, name string) ([]span, error) {
 	var c nftables.Conn
 	set, err := c.GetSetByName(&nftables.Table{Name: table, Family: f}, name)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the set %s: %w", name, firewallDenied(err))
+		return nil, fmt.Errorf("asking for the set %s: %w", name, firewallError(err))
 	}
 	elements, err := c.GetSetElements(set)
 	if err != nil {
-		return nil, fmt.Errorf("listing the set %s: %w", name, firewallDenied(err))
+		return nil, fmt.Errorf("listing the set %s: %w", name, firewallError(err))
 	}
 	var keys []boundary
 	for _, e := range elements {
@@ -173,7 +181,7 @@ func nftSet(family int, table, name string) ([]span, error) {
 func ipSet(name string) ([]span, error) {
 	set, err := netlink.IpsetList(name)
 	if err != nil {
-		return nil, fmt.Errorf("listing the ipset %s: %w", name, firewallDenied(err))
+		return nil, fmt.Errorf("listing the ipset %s: %w", name, firewallError(err))
 	}
 	var out []span
 	for _, e := range set.Entries {
@@ -250,7 +258,7 @@ func legacyTable(af, level int, table string) (legacyInfo, []byte, error) {
 	var info legacyInfo
 	fd, err := unix.Socket(af, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {
-		return info, nil, fmt.Errorf("asking for legacy iptables: %w", firewallDenied(err))
+		return info, nil, fmt.Errorf("asking for legacy iptables: %w", firewallError(err))
 	}
 	defer unix.Close(fd)
 	for range 3 { // its size may change between the two questions
@@ -277,7 +285,7 @@ func legacyTable(af, level int, table string) (legacyInfo, []byte, error) {
 			break
 		}
 	}
-	return info, nil, fmt.Errorf("reading legacy iptables' table %s: %w", table, firewallDenied(err))
+	return info, nil, fmt.Errorf("reading legacy iptables' table %s: %w", table, firewallError(err))
 }
 
 func getsockopt(fd, level, name int, buf []byte) error {

@@ -95,6 +95,14 @@ func TestRealOverlay(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	want(t, run(t, OverlayTunnels, &probe.Host{}), dev, probe.Unknown, "no API was asked")
+	for kind, saw := range map[string]string{probe.KindPool: "which tunnels Calico's pools use is not known: forbidden", probe.KindTunnel: "whom to ask is not known: forbidden"} {
+		var got []probe.Result
+		OverlayTunnels.Run(t.Context(), &probe.Pass{
+			Targets: []probe.Target{felixWith(), pool("10.244.0.0/16", "Never", "Always")}, Gaps: map[string]string{kind: "forbidden"},
+			Report: func(r probe.Result) { got = append(got, r) },
+		})
+		want(t, got, dev, probe.Unknown, saw)
+	}
 	got = run(t, OverlayTunnels, &probe.Host{}, felixWith(), pool("10.244.0.0/16", "Never", "Never"))
 	want(t, got, dev, probe.Info, "vxlan.calico is there with 10.244.0.1, and nothing in Calico's settings uses VXLAN")
 	want(t, run(t, OverlayTunnels, &probe.Host{}, felixWith("bpfEnabled", "true"), pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool of Calico's uses a tunnel")
