@@ -21,7 +21,7 @@ var CNIMTU = &probe.Check{
 	Doc: `A packet of a pod grows on its way: IPIP takes 20 bytes, VXLAN 50 (70 outside IPv6), WireGuard 60 (80). Pods get their MTU when they are made: from "mtu" in the CNI configuration, or else from /var/lib/calico/mtu, where Felix writes what fits. Compared are that setting, the interfaces of the pods that are there (cali*), the tunnel devices in use and the interface with the node's address.
 ok: what pods send fits everywhere. fail: with what the tunnel adds, packets that pods send at their MTU and that the tunnel device takes are larger than the node's interface: they are cut into fragments or lost, and large transfers hang. warn: pods send larger packets than the tunnel or the interface takes, now or after they are made: it works only as far as path MTU discovery does; or pods were made at an older, larger MTU and not since.
 info: the MTU is far smaller than could be, which costs throughput; or a tunnel device is larger than fits, which hurts only what the node itself sends; or pods have an older MTU that still fits. A CrossSubnet tunnel counts only when some other node is in another subnet.
-skip: Calico made no pod's interface here and has no MTU for them. Nothing is said of the network between the nodes: that may take less than the node's interface does.
+skip: Calico made no pod's interface here and has no MTU for them. unknown: which address Calico registered for the node could not be read. Nothing is said of the network between the nodes: that may take less than the node's interface does.
 What breaks it: a changed MTU of the network without new pods; an interface that Felix does not look at (bond*, br*, vlan*: mtuIfacePattern), for which it assumes 1460; a fixed "mtu" or veth_mtu that came from a guide.`,
 }
 

@@ -158,7 +158,7 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 	var r probe.Result
 	switch {
 	case len(w.used) > 1:
-		r = probe.Found(probe.Fail, "forwarded packets pass Calico's chains in %s: one's rules are left over, and drop what they do not know", strings.Join(w.used, " and in "))
+		r = probe.Found(probe.Fail, "forwarded packets pass Calico's chains in %s: the rules of one are left over from before and drop what they do not know", strings.Join(w.used, " and in "))
 	case len(w.used) == 0 && w.unread != nil:
 		r = unseen(w.unread)
 	case len(w.used) == 0 && len(in) > 0:
