@@ -169,6 +169,8 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 			say(gap(p, probe.KindTunnel, "").On(e.device))
 		case own == nil:
 			say(probe.Found(probe.Info, "%s is in use (%s), and Calico has no address for this node's %s", e.name, mode, e.device).On(e.device))
+		case d == nil && e.device == "vxlan-v6.calico" && ebpf(p, all):
+			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: its vxlan.calico carries both families", e.device).On(e.device))
 		default:
 			say(judgeTunnel(e, mode, d, *own, settingsOf(p, e)).On(e.device))
 			if d != nil && d.up && d.vxlan != nil && !d.vxlan.external && len(others) > 0 {

@@ -148,7 +148,9 @@ func TestRealOverlay(t *testing.T) {
 	do(t, "ip link del vxlan-v6.calico", "ip link add vxlan.calico type vxlan external dstport 4789", "ip addr add 10.244.0.1/32 dev vxlan.calico", "ip link set vxlan.calico address 66:00:00:00:00:01 up")
 	got = ask(felixWith("bpfEnabled", "true"))
 	want(t, got, dev, probe.OK, "in the mode of the eBPF data plane")
-	if len(got) != 2 { // and one about the device for IPv6
+	want(t, got, "vxlan-v6.calico", probe.Skip, "carries both families")
+	want(t, ask(felixWith("bpfEnabled", "false")), "vxlan-v6.calico", probe.Fail, "there is no interface")
+	if len(got) != 2 {
 		t.Errorf("%+v", got)
 	}
 }
