@@ -144,13 +144,16 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		}
 	}
 	// What Calico accepts is accepted only in the firewall where its chains are. Tables
-	// somebody wrote for nftables himself are taken to know the pods.
+	// somebody wrote for nftables himself are taken to know the pods; docker's own, from
+	// version 29 on, does not.
 	var shut []string
 	for i, c := range w.drops {
-		name := fmt.Sprintf("%s of %s", c.name, w.dropsIn[i])
+		name, byHand := fmt.Sprintf("%s of %s", c.name, w.dropsIn[i]), false
 		if w.dropsIn[i] == inNative {
 			name = fmt.Sprintf("%s of nftables' table %s", c.name, c.table)
-		} else if !slices.Contains(w.used, w.dropsIn[i]) {
+			byHand = c.table != "docker-bridges"
+		}
+		if !byHand && (w.dropsIn[i] == inNative || !slices.Contains(w.used, w.dropsIn[i])) {
 			shut = append(shut, name)
 		}
 		names = append(names, name)
