@@ -144,16 +144,13 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		}
 	}
 	// What Calico accepts is accepted only in the firewall where its chains are. Tables
-	// somebody wrote for nftables himself are taken to know the pods; docker's own, from
-	// version 29 on, does not.
+	// somebody wrote for nftables himself are taken to know the pods.
 	var shut []string
 	for i, c := range w.drops {
-		name, byHand := fmt.Sprintf("%s of %s", c.name, w.dropsIn[i]), false
+		name := fmt.Sprintf("%s of %s", c.name, w.dropsIn[i])
 		if w.dropsIn[i] == inNative {
 			name = fmt.Sprintf("%s of nftables' table %s", c.name, c.table)
-			byHand = c.table != "docker-bridges"
-		}
-		if !byHand && (w.dropsIn[i] == inNative || !slices.Contains(w.used, w.dropsIn[i])) {
+		} else if !slices.Contains(w.used, w.dropsIn[i]) {
 			shut = append(shut, name)
 		}
 		names = append(names, name)
