@@ -93,6 +93,7 @@ func TestWalls(t *testing.T) {
 		"nft and docker":          {[]chain{calico, both}, nil, nil, 3, true, probe.OK, "alone"},
 		"docker beside":           {[]chain{docker}, []chain{calico, forward}, nil, 3, true, probe.Warn, "FORWARD of iptables-nft is to drop"},
 		"docker beside, no pods":  {[]chain{docker}, []chain{calico, forward}, nil, 0, true, probe.OK, "legacy iptables alone"},
+		"by hand":                 {[]chain{calico, forward, {table: "filter", name: "forward", forward: true, drops: true}}, nil, nil, 3, true, probe.OK, "iptables-nft alone"},
 		"two":                     {[]chain{calico, forward}, []chain{calico, forward}, nil, 0, false, probe.Fail, "legacy iptables and in iptables-nft"},
 		"one in use":              {[]chain{calico, forward}, []chain{calico}, nil, 1, true, probe.Info, "left over, not in use, in legacy"},
 		"none in use":             {[]chain{calico}, nil, nil, 1, true, probe.Fail, "no rule of FORWARD leads to them"},
