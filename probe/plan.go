@@ -71,7 +71,7 @@ const (
 func FelixSettings() []string {
 	return []string{
 		"bpfEnabled", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode", "programClusterRoutes",
-		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "wireguardEnabled", "wireguardEnabledV6", "wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
+		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "vxlanVNI", "wireguardEnabled", "wireguardEnabledV6", "wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
 	}
 }
 
