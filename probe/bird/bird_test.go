@@ -183,3 +183,14 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func FuzzConfig(f *testing.F) {
+	f.Add("router id 10.0.0.1;\nprotocol kernel { }\nprotocol bgp Mesh_10_0_0_2 from t { neighbor 10.0.0.2 as 64512; }\n")
+	f.Add("# protocol bgp x\n protocol bgp\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := bird.ReadConfig(strings.NewReader(text))
+		if err == nil && len(c.Peers) > c.Protocols {
+			t.Errorf("more BGP protocols than protocols: %+v", c)
+		}
+	})
+}

@@ -87,9 +87,55 @@ func TestRealGracefulRestart(t *testing.T) {
 	kill(t, dead)
 	birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2"), "-R") // without the dead peer nothing holds routes back
 	established(t, h, "127.0.0.2")
-	eventually(t, func() bool { return slices.ContainsFunc(ask(), func(r probe.Result) bool { return r.Target == socket && r.Status == probe.OK }) })
+	eventually(t, func() bool {
+		return slices.ContainsFunc(ask(), func(r probe.Result) bool { return r.Target == socket && r.Status == probe.OK })
+	})
 	if out, err := exec.Command("../../.cache/bird/usr/sbin/birdc", "-s", filepath.Join(h.Root, socket), "disable", "kernel1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	want(t, ask(), socket, probe.Fail, "1 of 1 peers established, and BIRD writes no routes into the kernel: its kernel protocol is down")
+}
+
+// TestRealBirdConfig takes the configuration from under a BIRD, and the BIRD from
+// beside confd.
+func TestRealBirdConfig(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	h := node(t, map[string]string{"run/calico/x": ""})
+	h.Proc = "/proc"
+	file := filepath.Join(h.Root, "etc/calico/confd/config/bird.cfg")
+	cmd := birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"), "-R")
+	ask := func() []probe.Result { return run(t, BirdConfig, h, backend("bird"), self("127.0.0.1")) }
+	eventually(t, func() bool {
+		return slices.ContainsFunc(ask(), func(r probe.Result) bool { return r.Status == probe.OK })
+	})
+	want(t, ask(), file, probe.OK, "router ID 127.0.0.1, 2 BGP peers")
+	if err := os.WriteFile(file, []byte(meshOf("127.0.0.1", "127.0.0.2")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, ask(), file, probe.Info, "1 BGP peers", "about to be loaded")
+	if err := os.Truncate(file, 0); err != nil {
+		t.Fatal(err)
+	}
+	want(t, ask(), file, probe.Fail, "names no protocol")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	want(t, ask(), file, probe.Fail, "the file is not there")
+	kill(t, cmd)
+	want(t, ask(), "", probe.Fail, "neither BIRD nor confd runs")
+	confd := exec.Command("/bin/sh", "-c", "read x") // a process of that name is all of confd that can be had without Calico
+	confd.Args[0] = "confd"
+	if _, err := confd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := confd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = confd.Process.Kill()
+		_ = confd.Wait()
+	}()
+	want(t, ask(), "/etc/calico/confd/config/bird.cfg", probe.Fail, "bird does not run while confd does", "not there")
 }
