@@ -56,8 +56,10 @@ func spread(nodes []corev1.Node, n int) []corev1.Node {
 // could not be listed, and why.
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
+	sessions, sessionErr := sessionTargets(s)
 	for kind, err := range map[string]error{
-		probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
+		probe.KindSession: sessionErr,
+		probe.KindFelix:   errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
 		probe.KindDatastore: s.apiErr, probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, s.bgpErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
 		if err != nil {
@@ -81,6 +83,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	}
 	targets = append(append(targets, s.api...), s.dns...)
 	targets = append(targets, blockTargets(s)...)
+	targets = append(targets, sessions...)
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
 		var attrs map[string]string

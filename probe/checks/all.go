@@ -27,6 +27,7 @@ func All() []*probe.Check {
 		BirdSocket,
 		BGPSession,
 		BirdConfig,
+		BGPExpected,
 		NodePing,
 		PodPing,
 		RouteCanReach,

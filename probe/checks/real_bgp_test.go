@@ -139,3 +139,21 @@ func TestRealBirdConfig(t *testing.T) {
 	}()
 	want(t, ask(), "/etc/calico/confd/config/bird.cfg", probe.Fail, "bird does not run while confd does", "not there")
 }
+
+// TestRealBGPExpected takes a peer out of a BIRD's configuration that the API
+// still asks for.
+func TestRealBGPExpected(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	h := node(t, map[string]string{"run/calico/x": ""})
+	b, c := session("mesh", "b", "127.0.0.2", 179), session("mesh", "c", "127.0.0.3", 179)
+	ask := func() []probe.Result { return run(t, BGPExpected, h, backend("bird"), self("127.0.0.1"), b, c) }
+	cmd := birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"))
+	eventually(t, func() bool { return ask()[0].Status == probe.OK })
+	want(t, ask(), "IPv4", probe.OK, "all 2 peers that the API expects: 2 mesh")
+	kill(t, cmd)
+	birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2", "127.0.0.9"))
+	eventually(t, func() bool { return ask()[0].Status == probe.Fail })
+	want(t, ask(), "IPv4", probe.Fail, "BIRD lacks 1 of 2 peers that the API expects: c 127.0.0.3; BIRD has 1 that the API does not know: Mesh_127_0_0_9")
+}
