@@ -30,5 +30,3 @@ func synchronised() (bool, error) { return false, errors.ErrUnsupported }
 func neighbours(int) ([]neighbour, error) { return nil, errors.ErrUnsupported }
 
 func lockHeld(*probe.Host, string) (bool, int, error) { return false, 0, errors.ErrUnsupported }
-
-func blackholes() (map[netip.Prefix]bool, error) { return nil, errors.ErrUnsupported }

@@ -4,10 +4,12 @@ package checks
 
 import (
 	"bytes"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -25,7 +27,7 @@ protocol direct direct1 { interface "eth0"; }
 template bgp bgp_template { local as 64512; multihop; gateway recursive; import all; export all; source address ` + own + `; graceful restart; connect delay time 1; connect retry time 1; error wait time 1,2; }
 `
 	for _, p := range peers {
-		text += "protocol bgp Mesh_" + string(bytes.ReplaceAll([]byte(p), []byte("."), []byte("_"))) + " from bgp_template { neighbor " + p + " as 64512; }\n"
+		text += "protocol bgp Mesh_" + strings.ReplaceAll(p, ".", "_") + " from bgp_template { neighbor " + p + " as 64512; }\n"
 	}
 	return text
 }
@@ -156,4 +158,90 @@ func TestRealBGPExpected(t *testing.T) {
 	birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2", "127.0.0.9"))
 	eventually(t, func() bool { return ask()[0].Status == probe.Fail })
 	want(t, ask(), "IPv4", probe.Fail, "BIRD lacks 1 of 2 peers that the API expects: c 127.0.0.3; BIRD has 1 that the API does not know: Mesh_127_0_0_9")
+}
+
+// own marks a target as the node's own.
+func own(t probe.Target) probe.Target {
+	t.Attrs = map[string]string{probe.AttrOwn: "true"}
+	return t
+}
+
+// TestRealBlockFaults has what is worse than a missing route: one that leads to two
+// nodes, an owner too many, a borrowed address that goes with its block, a tunnel to
+// the wrong node.
+func TestRealBlockFaults(t *testing.T) {
+	if !nstest.Enter(t, furniture+`
+ip route add 10.244.20.0/26 nexthop via 10.9.0.2 nexthop via 10.9.0.3
+ip route add 10.244.21.0/26 nexthop via 10.9.0.2 nexthop via 10.9.0.9
+ip route add 10.244.22.0/26 via 10.9.0.2
+ip route add 10.244.22.5/32 via 10.9.0.3
+ip route add blackhole 10.244.23.0/26
+ip -6 route add fd00:244:20::/64 nexthop via fd09::2 nexthop via fd09::3
+ip link add vxlan.calico type vxlan id 4096 dstport 4789 local 10.9.0.1
+ip addr add 10.244.77.0/32 dev vxlan.calico
+ip link set vxlan.calico up
+ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
+`) {
+		return
+	}
+	b := func(cidr string) probe.Target { return blockOf(cidr, "b", "10.9.0.2") }
+	c := func(cidr string) probe.Target { return blockOf(cidr, "c", "10.9.0.3") }
+	ask := func(targets ...probe.Target) []probe.Result {
+		return run(t, RouteBlocks, &probe.Host{Root: t.TempDir()}, targets...)
+	}
+	with := c("10.244.2.0/26") // makes c known as a node
+	r := want(t, ask(b("10.244.20.0/26"), with), "IPv4", probe.Fail, "10.244.20.0/26 of b leads to b 10.9.0.2 and c 10.9.0.3 at once")
+	if len(r.Facts[FactWrong].([]string)) != 2 { // 10.244.2.0/26 is b's
+		t.Errorf("%+v", r.Facts)
+	}
+	want(t, ask(blockOf("fd00:244:20::/64", "b", "fd09::2"), blockOf("fd00:244:9::/64", "c", "fd09::3")), "IPv6", probe.Fail, "of b leads to b fd09::2 and c fd09::3 at once")
+	if r := ask(b("10.244.21.0/26"))[0]; r.Status == probe.Fail { // the second way is a router's
+		t.Errorf("%+v", r)
+	}
+
+	want(t, ask(b("10.244.1.0/26"), c("10.244.1.0/26")), "IPv4", probe.Fail, "1 of 2 blocks of other nodes belong to two nodes at once in Calico's IPAM: 10.244.1.0/26 of b and c")
+	want(t, ask(own(blockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4", probe.Fail, "10.244.1.0/26 of a and c")
+
+	got := ask(b("10.244.22.0/26"), c("10.244.22.5/32"))
+	want(t, got, "IPv4", probe.OK)
+	want(t, got, "IPv4 addresses", probe.OK, "all 1 addresses that other nodes borrowed")
+	want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Warn, "1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
+	want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail, "10.244.22.5 of b leads to c 10.9.0.3 by eth0")
+	want(t, ask(own(blockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Warn, "10.244.23.7 of c")
+	want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node swallows 1 of 1")
+
+	inside := func(node, addr string) probe.Target { return at(probe.KindTunnel, node, addr) }
+	want(t, ask(b("10.244.24.0/26")), "IPv4", probe.OK)
+	want(t, ask(b("10.244.24.0/26"), inside("b", "10.244.24.0")), "IPv4", probe.OK)
+	want(t, ask(b("10.244.24.0/26"), inside("c", "10.244.24.0")), "IPv4", probe.Fail, "10.244.24.0/26 of b leads to c 10.244.24.0 by vxlan.calico")
+	want(t, ask(c("10.244.24.9/32"), inside("b", "10.244.24.0")), "IPv4 addresses", probe.Warn, "10.244.24.9 of c")
+}
+
+// blockOf is a block, or a borrowed address, of a node.
+func blockOf(cidr, node, addr string) probe.Target {
+	return probe.Target{Kind: probe.KindBlock, Name: cidr, Node: node, Addr: netip.MustParseAddr(addr)}
+}
+
+// TestRealBlocksInBIRD asks a BIRD in a graceful restart, which has routes and keeps
+// them to itself, about blocks the kernel lacks.
+func TestRealBlocksInBIRD(t *testing.T) {
+	if !nstest.Enter(t, furniture+"ip addr add 10.9.0.2/32 dev lo\n") {
+		return
+	}
+	far, h := node(t, map[string]string{"run/calico/x": ""}), node(t, map[string]string{"run/calico/x": ""})
+	mute := strings.Replace(meshOf("10.9.0.2", "10.9.0.1"), "import all; export all; graceful", "import all; export none; graceful", 1) // it shares this kernel
+	birdIn(t, far, mute+"protocol static static1 { route 10.244.99.0/26 blackhole; }\n")
+	birdIn(t, h, meshOf("10.9.0.1", "10.9.0.2", "10.9.0.3"), "-R")
+	established(t, h, "10.9.0.2")
+	known, unknown := blockOf("10.244.99.0/26", "b", "10.9.0.2"), blockOf("10.244.97.0/26", "c", "10.9.0.3")
+	ask := func(targets ...probe.Target) []probe.Result { return run(t, RouteBlocks, h, targets...) }
+	has := func(r probe.Result) bool { return r.Facts[FactInBIRD] != nil }
+	eventually(t, func() bool { return slices.ContainsFunc(ask(known), has) })
+	want(t, ask(known), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.99.0/26 of b; BIRD has 10.244.99.0/26 from Mesh_10_9_0_2 and has not given it to the kernel")
+	want(t, ask(unknown), "IPv4", probe.Fail, "10.244.97.0/26 of c; BIRD has no route either")
+	want(t, ask(known, unknown), "IPv4", probe.Fail, "2 of 2", "BIRD has 10.244.99.0/26 from Mesh_10_9_0_2", ", and no route to 1 others")
+	vxlan := probe.Target{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: map[string]string{probe.AttrVXLAN: "Always"}}
+	if r := want(t, ask(known, vxlan), "IPv4", probe.Fail, "10.244.99.0/26 of b"); has(r) {
+		t.Errorf("Felix makes this route, not BIRD: %+v", r)
+	}
 }
