@@ -126,8 +126,10 @@ func (p *Protocol) detail(text string) {
 		p.BGP = value
 	case "Last error":
 		p.LastError = value
-	case "GR recovery":
-		p.Recovery = value
+	case "GR recovery": // of each channel, in BIRD 2
+		if p.Recovery != "pending" {
+			p.Recovery = value
+		}
 	case "Routes": // "2 imported, 0 filtered, 1 exported, 2 preferred"
 		for part := range strings.SplitSeq(value, ",") {
 			f := strings.Fields(part)

@@ -92,6 +92,10 @@ func (d daemon) program() string { return strings.TrimSuffix(d.name, ".ctl") }
 
 // configured judges the file and, when BIRD runs, whether it is what BIRD uses.
 func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) probe.Result {
+	// calico-node starts both daemons always; one of them may have nothing to do.
+	if own := p.Of(probe.KindSelf); len(own) > 0 && len(splitByFamily(own)[d.family]) == 0 {
+		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.family)
+	}
 	file, err := readConfig(filepath.Join(p.Host.Proc, strconv.Itoa(b.pid), "root"), b.config)
 	var r probe.Result
 	switch {
@@ -105,8 +109,7 @@ func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) pr
 		r = probe.Found(probe.Fail, "the file names no protocol: confd has not rendered it").With(probe.FactReason, "empty")
 	default:
 		r = probe.Found(probe.OK, "router ID %s, %d BGP peers, written %v ago", cmp.Or(file.RouterID, "not set"), len(file.Peers), file.age)
-		own := splitByFamily(p.Of(probe.KindSelf))
-		if len(file.Peers) == 0 && len(own[d.family]) > 0 {
+		if len(file.Peers) == 0 {
 			r.Status = probe.Info
 		}
 		r = r.With(FactPeerCount, len(file.Peers)).With(FactRouterID, file.RouterID).With(FactAge, int(file.age.Seconds()))

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,9 +33,7 @@ func TestBirdConfig(t *testing.T) {
 	const start = "bird\x00-R\x00-s\x00/var/run/calico/bird.ctl\x00-d\x00-c\x00" + file + "\x00"
 	files := func(more map[string]string) map[string]string {
 		all := map[string]string{"run/calico/x": "", "proc/1/comm": "systemd\n", "proc/1/cmdline": "/sbin/init\x00", "proc/7/root/x": ""}
-		for name, text := range more {
-			all[name] = text
-		}
+		maps.Copy(all, more)
 		return all
 	}
 	ask := func(h *probe.Host, targets ...probe.Target) []probe.Result {
@@ -92,9 +91,13 @@ func TestBirdConfig(t *testing.T) {
 	want(t, ask(outside), file, probe.Fail, "not there")
 
 	dead := node(t, files(map[string]string{"proc/7/cmdline": "runsv\x00bird\x00", "proc/8/cmdline": "runsv\x00bird6\x00", "proc/8/root/x": ""}))
+	const six = "/etc/calico/confd/config/bird6.cfg"
 	got := ask(dead)
 	want(t, got, file, probe.Fail, "bird does not run while runsv does (process 7); the file is not there")
-	want(t, got, "/etc/calico/confd/config/bird6.cfg", probe.Fail, "bird6 does not run")
+	want(t, got, six, probe.Skip, "no IPv6 address")
+	want(t, ask(dead, self("fd00::1")), six, probe.Fail, "bird6 does not run")
+	lone := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\n"}))
+	want(t, ask(lone), file, probe.Info, "0 BGP peers")
 	confd := node(t, files(map[string]string{"proc/7/cmdline": "calico-node\x00-confd\x00", "proc/7/root" + file: renderedConfig}))
 	want(t, ask(confd), file, probe.Fail, "bird does not run while confd does (process 7); router ID 10.0.0.1")
 

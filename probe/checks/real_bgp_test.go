@@ -36,6 +36,11 @@ template bgp bgp_template { local as 64512; multihop; gateway recursive; import 
 // below a node's root, as calico-node's run script does.
 func birdIn(t *testing.T, h *probe.Host, config string, args ...string) *exec.Cmd {
 	t.Helper()
+	return startBIRD(t, "bird", h, config, args...)
+}
+
+func startBIRD(t *testing.T, version string, h *probe.Host, config string, args ...string) *exec.Cmd {
+	t.Helper()
 	file := filepath.Join(h.Root, "etc/calico/confd/config/bird.cfg")
 	for _, dir := range []string{filepath.Dir(file), filepath.Join(h.Root, "run/calico")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -45,7 +50,7 @@ func birdIn(t *testing.T, h *probe.Host, config string, args ...string) *exec.Cm
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("../../.cache/bird/usr/sbin/bird", append([]string{"-f", "-s", filepath.Join(h.Root, "run/calico/bird.ctl"), "-c", file}, args...)...)
+	cmd := exec.Command(filepath.Join("../../.cache", version, "usr/sbin/bird"), append([]string{"-f", "-s", filepath.Join(h.Root, "run/calico/bird.ctl"), "-c", file}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -96,6 +101,26 @@ func TestRealGracefulRestart(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	want(t, ask(), socket, probe.Fail, "1 of 1 peers established, and BIRD writes no routes into the kernel: its kernel protocol is down")
+}
+
+// TestRealGracefulRestart2 asks the same of BIRD 2, which tells it for each channel.
+func TestRealGracefulRestart2(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	h := node(t, map[string]string{"run/calico/x": ""})
+	startBIRD(t, "bird2", h, `
+router id 10.0.0.1;
+protocol kernel kernel1 { ipv4 { import all; export all; }; learn; persist; graceful restart; }
+protocol device device1 { }
+template bgp bgp_template { local 127.0.0.1 as 64512; strict bind on; multihop; ipv4 { import all; export all; }; graceful restart; connect retry time 1; error wait time 1,2; }
+protocol bgp Mesh_127_0_0_3 from bgp_template { neighbor 127.0.0.3 as 64512; }
+`, "-R")
+	ask := func() []probe.Result { return run(t, BGPSession, h, backend("bird"), self("127.0.0.1")) }
+	eventually(t, func() bool {
+		return slices.ContainsFunc(ask(), func(r probe.Result) bool { return r.Target == "127.0.0.3" })
+	})
+	want(t, ask(), "/run/calico/bird.ctl", probe.Warn, "graceful restart", "unless these come up: 127.0.0.3")
 }
 
 // TestRealBirdConfig takes the configuration from under a BIRD, and the BIRD from
