@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -99,5 +102,45 @@ func TestSessions(t *testing.T) {
 	s.backend, s.peeringErr = "bird", errors.New("refused")
 	if targets, gaps := Targets(s); gaps[probe.KindSession] != "refused" || slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Kind == probe.KindSession }) {
 		t.Errorf("unread: %v, %v", targets, gaps)
+	}
+}
+
+// TestReadPeering reads from a server that has one of Calico's two API groups; a
+// real API server with either is more than a unit test has.
+func TestReadPeering(t *testing.T) {
+	answers := map[string]string{
+		"/bgppeers":          `{"kind":"List","items":[{"metadata":{"name":"tor"},"spec":{"peerIP":"10.0.0.254","asNumber":65000}},{"metadata":{"name":"bare"}}]}`,
+		"/bgpconfigurations": `{"kind":"List","items":[{"metadata":{"name":"default"},"spec":{"listenPort":1790,"nodeToNodeMeshEnabled":false}}]}`,
+	}
+	for group, want := range map[string]string{"/apis/crd.projectcalico.org/v1": "", "/apis/projectcalico.org/v3": "", "/forbidden": "forbidden"} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			text, ok := answers[strings.TrimPrefix(r.URL.Path, group)]
+			switch {
+			case ok && strings.HasPrefix(r.URL.Path, group):
+				fmt.Fprint(w, text)
+			case want != "":
+				w.WriteHeader(http.StatusForbidden)
+				fmt.Fprint(w, `{"kind":"Status","status":"Failure","reason":"Forbidden","message":"forbidden","code":403}`)
+			default:
+				w.WriteHeader(http.StatusNotFound)
+				fmt.Fprint(w, `{"kind":"Status","status":"Failure","reason":"NotFound","code":404}`)
+			}
+		}))
+		defer srv.Close()
+		c, err := NewClient(&rest.Config{Host: srv.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.readPeering(t.Context())
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", group, err)
+			}
+			continue
+		}
+		if err != nil || got.peers["tor"]["asNumber"] != int64(65000) || len(got.peers) != 2 || got.configs["default"]["listenPort"] != int64(1790) {
+			t.Errorf("%s: %v, %v", group, got, err)
+		}
 	}
 }

@@ -234,7 +234,11 @@ func (d daemon) inBIRD(ctx context.Context, p *probe.Pass, missing []land) birdK
 	defer c.Close()
 	var in birdKnows
 	var unreachable []string
-	missing = missing[:min(len(missing), listed)]
+	either := "no route either"
+	if len(missing) > listed {
+		missing = missing[:listed]
+		either = fmt.Sprintf("no route to the first %d of them either", listed)
+	}
 	for _, l := range missing {
 		routes, err := c.Routes(l.prefix)
 		if err != nil {
@@ -254,7 +258,7 @@ func (d daemon) inBIRD(ctx context.Context, p *probe.Pass, missing []land) birdK
 	}
 	switch {
 	case len(in.known) == 0:
-		in.said = "; BIRD has no route either"
+		in.said = "; BIRD has " + either
 	case len(unreachable) == len(in.known):
 		in.said = fmt.Sprintf("; BIRD has %s and knows no way to the next hop", some(in.known))
 	default:
