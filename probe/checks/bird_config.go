@@ -28,9 +28,9 @@ var BirdConfig = &probe.Check{
 	ID: "bird-config", Asks: "has confd written BIRD's configuration, and does BIRD use it?", From: probe.FromNode, In: probe.Standard,
 	Tags: []string{tagBGP}, Access: []string{"host processes", "SYS_PTRACE", "run/calico"}, Run: birdConfig,
 	Doc: `BIRD's configuration lies in calico-node's container alone and is written by confd from what the datastore (or Typha) says. This check finds BIRD or its supervisor among the node's processes, reads the file in their root, and compares the peers it names with those BIRD has loaded. Passwords in it are not looked at.
-ok: it is there and BIRD has loaded it. info: it names no BGP peer, or was written less than 30 s ago and is about to be loaded.
-fail, not there or empty: confd has not finished its first rendering: it cannot reach Typha or the API server, so look there and not at BIRD. fail, BIRD does not run while confd does: it ends at every start, by its configuration or because its port is taken. fail, not loaded: the file is newer than what BIRD works with, and names other peers. warn: it is newer and names the same peers.
-skip: Calico's networking backend here has no BIRD; or this way onto the node shows no processes of the node, or may not look into their root, which takes SYS_PTRACE.`,
+ok: it is there and BIRD has loaded it. info: it names no BGP peer, or it was written less than 30 s ago and is about to be loaded, or BIRD has other peers though it was the last to read it.
+fail, not there or empty: confd has not finished its first rendering: it cannot reach Typha or the API server, so look there and not at BIRD. fail, BIRD does not run while its supervisor or confd does: it ends at every start, for want of this file or by what is in it. fail, neither runs: calico-node is not up. fail, not loaded: the file is newer than what BIRD works with, and names other peers. warn: it is newer and names the same peers.
+skip: Calico's networking backend here has no BIRD, or this node no address of that family; or this way onto the node shows no processes of the node, or may not look into their root, which takes SYS_PTRACE.`,
 }
 
 const (
@@ -277,7 +277,9 @@ func birdProcessOf(args []string) (string, birdProcess) {
 		return program, birdProcess{runs: true, config: config}
 	case program == "runsv" && len(args) > 1 && (args[1] == "bird" || args[1] == "bird6"):
 		return args[1], birdProcess{beside: "runsv", config: folder + args[1] + ".cfg"}
-	case program == "confd", program == "calico-node" && slices.Contains(args, "-confd"):
+	case program == "confd",
+		program == "calico-node" && (slices.Contains(args, "-confd") || slices.Contains(args, "confd")),
+		program == "calico" && slices.Contains(args, "confd"): // calico component node confd
 		return "bird", birdProcess{beside: "confd", config: folder + "bird.cfg"}
 	}
 	return "", birdProcess{}

@@ -98,6 +98,10 @@ func TestBirdConfig(t *testing.T) {
 	want(t, ask(dead, self("fd00::1")), six, probe.Fail, "bird6 does not run")
 	lone := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\n"}))
 	want(t, ask(lone), file, probe.Info, "0 BGP peers")
+	for _, args := range []string{"confd\x00-confdir=/etc/calico/confd\x00", "/bin/calico-node\x00confd\x00", "calico\x00component\x00node\x00confd\x00"} { // of other versions
+		h := node(t, files(map[string]string{"proc/7/cmdline": args}))
+		want(t, ask(h), file, probe.Fail, "bird does not run while confd does")
+	}
 	confd := node(t, files(map[string]string{"proc/7/cmdline": "calico-node\x00-confd\x00", "proc/7/root" + file: renderedConfig}))
 	want(t, ask(confd), file, probe.Fail, "bird does not run while confd does (process 7); router ID 10.0.0.1")
 
