@@ -147,8 +147,9 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()
-		for _, t := range p.Of(probe.KindNode, probe.KindPeer) {
-			if t.Addr == proto.Neighbor { // a node of this cluster
+		// Nodes' own targets come last: they know how the node is.
+		for _, t := range append(p.Of(probe.KindSession), p.Of(probe.KindNode, probe.KindPeer)...) {
+			if t.Addr == proto.Neighbor {
 				target, peer = t.String(), t
 			}
 		}

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,6 +38,12 @@ func TestBird(t *testing.T) {
 		t.Errorf("%+v", r.Facts)
 	}
 	want(t, got, v6, probe.Skip, "no IPv6 address")
+
+	quiet := probe.Target{Kind: probe.KindNode, Name: "c", Node: "c", Addr: netip.MustParseAddr("127.0.0.3")}
+	quiet.Attrs = map[string]string{probe.AttrNode: "NotReady"}
+	got = run(t, BGPSession, h, backend("bird"), self("10.0.0.1"), quiet, session("mesh", "c", "127.0.0.3", 179), session("global", "tor", "192.0.2.1", 179))
+	want(t, got, "c 127.0.0.3", probe.Fail, "the API calls c NotReady")
+	want(t, got, "tor 192.0.2.1", probe.Fail, "unreachable")
 }
 
 func TestBird2(t *testing.T) {

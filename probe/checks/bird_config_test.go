@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,10 +99,6 @@ func TestBirdConfig(t *testing.T) {
 	want(t, ask(dead, self("fd00::1")), six, probe.Fail, "bird6 does not run")
 	lone := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\n"}))
 	want(t, ask(lone), file, probe.Info, "0 BGP peers")
-	for _, args := range []string{"confd\x00-confdir=/etc/calico/confd\x00", "/bin/calico-node\x00confd\x00", "calico\x00component\x00node\x00confd\x00"} { // of other versions
-		h := node(t, files(map[string]string{"proc/7/cmdline": args}))
-		want(t, ask(h), file, probe.Fail, "bird does not run while confd does")
-	}
 	confd := node(t, files(map[string]string{"proc/7/cmdline": "calico-node\x00-confd\x00", "proc/7/root" + file: renderedConfig}))
 	want(t, ask(confd), file, probe.Fail, "bird does not run while confd does (process 7); router ID 10.0.0.1")
 
@@ -109,4 +106,24 @@ func TestBirdConfig(t *testing.T) {
 	want(t, ask(node(t, files(nil))), "", probe.Skip, "no BIRD of Calico's")
 	want(t, ask(node(t, files(map[string]string{"proc/7/cmdline": "/usr/sbin/bird\x00-f\x00-u\x00bird\x00"}))), "", probe.Skip, "no BIRD of Calico's")
 	want(t, ask(node(t, map[string]string{"proc/1/comm": "probe\n"}), backend("bird")), "", probe.Skip, "does not show its processes")
+}
+
+func TestBirdProcessOf(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"bird -R -s /var/run/calico/bird.ctl -d -c /etc/calico/confd/config/bird.cfg":    "bird BIRD",
+		"bird6 -R -s /var/run/calico/bird6.ctl -d -c /etc/calico/confd/config/bird6.cfg": "bird6 BIRD",
+		"runsv bird": "bird runsv", "runsv bird6": "bird6 runsv", "runsv felix": "", "runsv": "",
+		"confd -confdir=/etc/calico/confd": "bird confd", "calico-node -confd": "bird confd", "/bin/calico-node confd": "bird confd", "calico component node confd": "bird confd",
+		"calico-node -felix": "", "/usr/sbin/bird -f -u bird -g bird": "", "bird -c /etc/bird/bird.conf": "", "bird -c": "", "grep bird": "",
+	} {
+		name, b := birdProcessOf(strings.Fields(line))
+		got := strings.TrimSpace(name + " " + b.beside)
+		if b.runs {
+			got += " BIRD"
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
 }
