@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -51,6 +52,9 @@ func TestBirdConfig(t *testing.T) {
 	r := want(t, ask(good, backend("bird")), file, probe.OK, "router ID 10.0.0.1, 4 BGP peers, written 0s ago")
 	if n, _ := r.Facts.Num(FactPeerCount); n != 4 || r.Facts.Str(FactRouterID) != "10.0.0.1" {
 		t.Errorf("%+v", r.Facts)
+	}
+	if strings.Contains(fmt.Sprint(ask(good)), "hunter2") {
+		t.Error("a password is shown")
 	}
 	birdtest.Serve(t, filepath.Join(good.Root, "run/calico/bird.ctl"), "../bird/testdata/bird-1.6.8-restarting.txt") // loaded a second ago, by its clock
 	at(good, time.Hour)
