@@ -3,17 +3,15 @@ package checks
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
 // DatastoreLatency measures the way to Calico's datastore from this very node. In
@@ -141,22 +139,8 @@ func travel(ctx context.Context, addr string) (trip, error) {
 		WroteRequest:         func(httptrace.WroteRequestInfo) { sent = time.Now() },
 		GotFirstResponseByte: func() { t.answer = time.Since(sent) },
 	}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodGet, "https://"+addr+"/version", nil)
-	if err != nil {
-		return trip{}, fmt.Errorf("asking %s: %w", addr, err)
-	}
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // no secret is sent
-		DialContext:       (&net.Dialer{}).DialContext,
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return trip{}, fmt.Errorf("asking %s: %w", addr, err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody)); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return trip{}, fmt.Errorf("reading the answer of %s: %w", addr, err)
+	if _, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), "https://"+addr+"/version", httpget.Way{}); err != nil {
+		return trip{}, err
 	}
 	return t, nil
 }
