@@ -36,14 +36,6 @@ const (
 	FactRevision probe.Fact = "revision" // commit of containerd
 )
 
-// Where containerd listens: its own default, which docker's packages use too;
-// k3s and RKE2; a docker that brought its own.
-const (
-	socketContainerd = "/run/containerd/containerd.sock"
-	socketK3s        = "/run/k3s/containerd/containerd.sock"
-	socketDockers    = "/run/docker/containerd/containerd.sock"
-)
-
 // namespaceOf is containerd's namespace for what the kubelet starts: its own, or
 // docker's.
 func namespaceOf(runtime string) string {
@@ -59,7 +51,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
 		return
 	}
-	socket, full, err := findSocket(p.Host, []string{socketContainerd, socketK3s, socketDockers})
+	socket, full, err := findSocket(p.Host, containerdSockets(p))
 	if err != nil {
 		p.Report(noSocketHere(err, kind, known))
 		return
