@@ -38,6 +38,7 @@ func All() []*probe.Check {
 		ContainerdHealth,
 		CRIHealth,
 		DockerHealth,
+		RuntimeGhosts,
 		KubeletHealth,
 		KubeProxyHealth,
 		InitStall,

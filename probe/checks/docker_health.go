@@ -26,7 +26,7 @@ skip: the kubelet uses another runtime, or there is no docker on this node.`,
 const FactDockerVersion probe.Fact = "docker_version"
 
 func dockerHealth(ctx context.Context, p *probe.Pass) {
-	const socket = "/run/docker.sock"
+	const socket = socketDocker
 	if kind, known := runtimeOf(p); known && kind != "docker" {
 		// Asking could start it: systemd listens on a sleeping docker's socket.
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))

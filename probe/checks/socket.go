@@ -57,6 +57,9 @@ const (
 	socketDockers    = "/run/docker/containerd/containerd.sock"
 )
 
+// Where dockerd listens.
+const socketDocker = "/run/docker.sock"
+
 // containerdSockets are where the containerd behind the kubelet is looked for.
 func containerdSockets(p *probe.Pass) []string {
 	kind, _ := runtimeOf(p)
