@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -78,6 +82,29 @@ func TestGhosts(t *testing.T) {
 	if alive(&probe.Host{Proc: "/proc"}, os.Getpid()) != "" {
 		t.Error("this very process is not alive")
 	}
+}
+
+// TestDockerGhost stands in for a dockerd with containers, which does not start any
+// where these tests run: a server that answers in its words (API v1.41).
+func TestDockerGhost(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"run/x": "", "proc/1/comm": "systemd\n", "proc/7/stat": "7 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0" + strings.Repeat(" 0", 28) + "\n"})
+	l, err := net.Listen("unix", filepath.Join(h.Root, socketDocker))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/containers/json", says(200, `[{"Id":"aa","Names":["/k8s_web_web-1_default_u_0"],"State":"running","Labels":{"io.kubernetes.pod.name":"web-1","io.kubernetes.pod.namespace":"default","io.kubernetes.container.name":"web"}},{"Id":"bb","Names":["/own"]}]`))
+	mux.Handle("/containers/aa/json", says(200, `{"Id":"aa","State":{"Status":"running","Running":true,"Pid":6}}`))
+	mux.Handle("/containers/bb/json", says(200, `{"Id":"bb","State":{"Status":"running","Running":true,"Pid":7}}`))
+	s := httptest.NewUnstartedServer(mux)
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
+	want(t, run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers", "default/web-1/web")
+	s.Close()
+	want(t, run(t, RuntimeGhosts, h, asDocker), "", probe.Unknown, "no socket")
 }
 
 // FuzzPID reads what a runtime tells beyond the interface.
