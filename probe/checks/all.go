@@ -34,6 +34,7 @@ func All() []*probe.Check {
 		IPAutodetect,
 		BGPPort,
 		DatastoreLatency,
+		TyphaReach,
 		DNSCluster,
 		ContainerdHealth,
 		CRIHealth,
