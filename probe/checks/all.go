@@ -34,6 +34,7 @@ func All() []*probe.Check {
 		IPAutodetect,
 		BGPPort,
 		DatastoreLatency,
+		StartupBudget,
 		TyphaReach,
 		DNSCluster,
 		ContainerdHealth,

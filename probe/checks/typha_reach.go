@@ -19,7 +19,7 @@ import (
 // one never gets any.
 var TyphaReach = &probe.Check{
 	ID: "typha-reach", Asks: "does every Typha answer this node?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagDatastore, tagFelix}, Access: []string{"host network"}, Run: typhaReach,
+	Tags: []string{tagNetwork, tagDatastore, tagFelix}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink}, Run: typhaReach,
 	Doc: `Each Typha behind its service is connected to and greeted in TLS, each with four fifths of the check's time. The probe has no certificate of Calico's: that the handshake ends for want of one is an answer. A Typha that is set to work without TLS closes the connection at such a greeting.
 ok: each answers. warn: some do not; Felix picks another, at the latest when it is started anew. fail: none does: Felix cannot start here ("Failed to connect to Typha"), and one that runs learns nothing new; how each connection failed says why: refused (nothing listens), no answer (a firewall on TCP 5473, or a frozen Typha), or a certificate that has run out.
 skip: this cluster has no Typha.`,
@@ -89,9 +89,6 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	var told *net.OpError
 	r := probe.Found(probe.OK, "takes connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, true)
 	switch reason := probe.Reason(err); {
-	case shown != nil && now.After(shown.NotAfter):
-		r = probe.Found(probe.Fail, "its certificate (%.80s) has run out on %s", shown.Subject, shown.NotAfter.UTC().Format(time.RFC3339)).
-			With(FactTLSSpoken, true).With(probe.FactReason, "expired")
 	case err == nil, shown != nil, errors.As(err, &told) && told.Op == "remote error": // it wants a certificate
 	case reason == "closed", reason == "reset", errors.As(err, new(tls.RecordHeaderError)):
 		r = probe.Found(probe.OK, "takes connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
@@ -103,5 +100,5 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	default:
 		return probe.Failed(fmt.Errorf("greeting %s: %w", addr, err))
 	}
-	return r.With(FactConnect, milliseconds(took))
+	return dated(r, shown, now).With(FactConnect, milliseconds(took))
 }
