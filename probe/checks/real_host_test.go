@@ -4,6 +4,14 @@ package checks
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +27,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
 // realPod runs a containerd below the node's root, and through the kubelet's
@@ -120,4 +129,143 @@ func TestRealGhost(t *testing.T) {
 		r := run(t, RuntimeGhosts, h)
 		return r[0].Status == probe.OK && strings.Contains(r[0].Saw, "each of 1 containers")
 	})
+}
+
+// pki writes an authority and what it signs below a directory, as PEM.
+func pki(t *testing.T, dir string, names map[string]time.Duration) {
+	t.Helper()
+	ca := certificate(t, "ca", time.Now().Add(20*24*time.Hour))
+	root, err := x509.ParseCertificate(ca.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("etcd-ca", "CERTIFICATE", ca.Certificate[0])
+	for name, left := range names {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf := *root
+		leaf.SerialNumber, leaf.Subject, leaf.IsCA = big.NewInt(2), pkix.Name{CommonName: name}, false
+		leaf.NotAfter = time.Now().Add(left)
+		leaf.NotBefore = leaf.NotAfter.Add(-366 * 24 * time.Hour)
+		der, err := x509.CreateCertificate(rand.Reader, &leaf, root, key.Public(), ca.PrivateKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		private, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name+"-cert", "CERTIFICATE", der)
+		write(name+"-key", "PRIVATE KEY", private)
+	}
+}
+
+// TestRealEtcd asks an etcd that wants certificates: with one, without, with one
+// that has run out, after it was frozen and after it died.
+func TestRealEtcd(t *testing.T) {
+	if !nstest.Enter(t, "ip link set lo up") {
+		return
+	}
+	const files = "etc/cni/net.d/calico-tls"
+	h := node(t, map[string]string{files + "/x": "", "old/" + files + "/x": "", "none/x": ""})
+	dir := filepath.Join(h.Root, files)
+	const year = 365 * 24 * time.Hour
+	pki(t, dir, map[string]time.Duration{"etcd": year, "server": year, "old": -time.Hour})
+	url := "https://127.0.0.1:2379"
+	etcd := exec.Command("../../.cache/bin/etcd", "--name", "e", "--data-dir", filepath.Join(h.Root, "data"), "--listen-client-urls", url, "--advertise-client-urls", url,
+		"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380", "--initial-cluster", "e=http://127.0.0.1:2380",
+		"--client-cert-auth", "--trusted-ca-file", dir+"/etcd-ca", "--cert-file", dir+"/server-cert", "--key-file", dir+"/server-key")
+	log, err := os.Create(filepath.Join(h.Root, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd.Stdout, etcd.Stderr = log, log
+	if err := etcd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if said, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("etcd said:\n%s", said)
+		}
+		_ = etcd.Process.Kill() // the test may have done so
+		_ = etcd.Wait()
+	})
+	target := at(probe.KindDatastore, nameEtcd, "127.0.0.1")
+	target.Port, target.Attrs = 2379, map[string]string{probe.AttrScheme: "https"}
+	const name = "etcd 127.0.0.1:2379"
+	ask := func(h *probe.Host) []probe.Result { return run(t, DatastoreLatency, h, target) }
+	eventually(t, func() bool {
+		return slices.ContainsFunc(ask(h), func(r probe.Result) bool { return strings.Contains(r.Saw, "it says that it is healthy") })
+	})
+	got := ask(h)
+	want(t, got, name, probe.OK, "median of 5", "it says that it is healthy")
+	want(t, got, etcdFiles+"etcd-cert", probe.OK, "is good until")
+	want(t, run(t, StartupBudget, h, target, budget("60")), "estimate", probe.OK, "20 calls")
+
+	want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK, "wants a certificate, which this probe does not see")
+	for from, to := range map[string]string{"old-cert": "etcd-cert", "old-key": "etcd-key", "etcd-ca": "etcd-ca"} {
+		text, err := os.ReadFile(filepath.Join(dir, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(h.Root, "old", files, to), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got = ask(&probe.Host{Root: h.Root + "/old"})
+	want(t, got, name, probe.Fail, "it refuses the certificate")
+	want(t, got, etcdFiles+"etcd-cert", probe.Fail, "has run out")
+
+	freeze(t, etcd)
+	want(t, ask(h), name, probe.Fail, "no answer")
+	kill(t, etcd)
+	want(t, ask(h), name, probe.Fail, "refused")
+}
+
+// TestRealTypha drops what goes to one of two; Typha itself cannot run here, a
+// server that wants certificates as it does stands in.
+func TestRealTypha(t *testing.T) {
+	if !nstest.Enter(t, `
+ip link set lo up
+nft add table inet t
+nft add chain inet t in { type filter hook input priority 0 ; }
+nft add rule inet t in ip daddr 127.0.0.3 tcp dport 5473 drop
+`) {
+		return
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{certificate(t, "typha-server", time.Now().Add(20*24*time.Hour))}, ClientAuth: tls.RequireAnyClientCert}
+	l, err := tls.Listen("tcp", "0.0.0.0:5473", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.(*tls.Conn).Handshake() // fails, for the probe shows none
+			c.Close()
+		}
+	}()
+	typha := func(addr string) probe.Target {
+		t := at(probe.KindTypha, "typha", addr)
+		t.Port = 5473
+		return t
+	}
+	good, filtered := typha("127.0.0.2"), typha("127.0.0.3")
+	got := run(t, TyphaReach, &probe.Host{}, good, filtered)
+	want(t, got, "typha 127.0.0.2", probe.OK, "speaks TLS")
+	want(t, got, "typha 127.0.0.3", probe.Warn, "no answer", "1 of 2 Typhas do not answer")
+	want(t, run(t, TyphaReach, &probe.Host{}, filtered), "typha 127.0.0.3", probe.Fail, "no answer")
+	want(t, run(t, TyphaReach, &probe.Host{}, typha("10.9.9.9")), "typha 10.9.9.9", probe.Fail, "cannot be reached")
 }
