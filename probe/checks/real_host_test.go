@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -268,4 +269,68 @@ nft add rule inet t in ip daddr 127.0.0.3 tcp dport 5473 drop
 	want(t, got, "typha 127.0.0.3", probe.Warn, "no answer", "1 of 2 Typhas do not answer")
 	want(t, run(t, TyphaReach, &probe.Host{}, filtered), "typha 127.0.0.3", probe.Fail, "no answer")
 	want(t, run(t, TyphaReach, &probe.Host{}, typha("10.9.9.9")), "typha 10.9.9.9", probe.Fail, "cannot be reached")
+}
+
+// only shows a process and all below it, as the proc file system of a node on which
+// nothing else runs.
+func only(t *testing.T, top int) *probe.Host {
+	t.Helper()
+	h := &probe.Host{Root: "/", Proc: t.TempDir()}
+	names := []string{"1", "uptime", "loadavg", "stat", "pressure", strconv.Itoa(top)}
+	proc, err := procfs.NewFS("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b procfs.Proc) int { return a.PID - b.PID })
+	for _, p := range all {
+		if stat, err := p.Stat(); err == nil && slices.Contains(names[5:], strconv.Itoa(stat.PPID)) {
+			names = append(names, strconv.Itoa(p.PID))
+		}
+	}
+	for _, name := range names {
+		if err := os.Symlink("/proc/"+name, filepath.Join(h.Proc, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// TestRealStart has real processes in a process namespace of their own, under the
+// names they have in calico-node's container; Calico itself cannot run here.
+func TestRealStart(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"start_runit": "(exec -a calico-node bash -c 'until [ -e " + dir + "/go ]; do sleep .1; done' -startup)\nexec " + dir + "/runsvdir",
+		"runsvdir":    dir + "/runsv & wait",
+		"runsv":       "(exec -a calico-node bash -c 'sleep 600; true' -felix); true",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(dir + "/start_runit")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kill(t, cmd) })
+	until := func(seconds string, s probe.Status, saw string) {
+		t.Helper()
+		eventually(t, func() bool {
+			return slices.ContainsFunc(run(t, StartupBudget, only(t, cmd.Process.Pid), budget(seconds)), func(r probe.Result) bool {
+				return r.Target == "measured" && r.Status == s && strings.Contains(r.Saw, saw)
+			})
+		})
+	}
+	until("600", probe.OK, "at work")
+	until("1", probe.Fail, "at work")
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until("600", probe.OK, "before Felix was started")
+	until("1", probe.Warn, "before Felix was started")
 }
