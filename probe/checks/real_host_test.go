@@ -334,3 +334,59 @@ func TestRealStart(t *testing.T) {
 	until("600", probe.OK, "before Felix was started")
 	until("1", probe.Warn, "before Felix was started")
 }
+
+// stuckProcess is one that waits uninterruptibly, as behind a dead NFS server: the
+// parent of a vfork, until the child has done something.
+func stuckProcess(t *testing.T) *exec.Cmd {
+	t.Helper()
+	const cloneVfork = "56, 0x4000|17, 0, 0, 0, 0" // amd64's number of clone, and SIGCHLD
+	cmd := exec.Command("perl", "-e", "my $p = syscall("+cloneVfork+"); sleep 600 if $p == 0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait() // killed
+	})
+	return cmd
+}
+
+// TestRealLoad makes a process wait uninterruptibly, and another burn a CPU that it
+// may have a tenth of.
+func TestRealLoad(t *testing.T) {
+	pid := stuckProcess(t).Process.Pid
+	eventually(t, func() bool {
+		r := run(t, NodeLoad, only(t, pid))[0]
+		return strings.Contains(r.Saw, "1 processes wait") && strings.Contains(r.Saw, "perl ("+strconv.Itoa(pid)+") in ") && r.Status != probe.OK
+	})
+
+	dir := filepath.Join("/sys/fs/cgroup/cpu", "calico-probe-test-"+strconv.Itoa(os.Getpid()))
+	set := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no cgroup v1 for CPU here: %v", err)
+	}
+	burner := exec.Command("bash", "-c", "exec -a calico-node bash -c 'while :; do :; done' -felix")
+	if err := burner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		kill(t, burner)
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	set("cpu.cfs_period_us", "10000")
+	set("cpu.cfs_quota_us", "1000")
+	set("cgroup.procs", strconv.Itoa(burner.Process.Pid))
+	eventually(t, func() bool {
+		return slices.ContainsFunc(run(t, NodeLoad, only(t, burner.Process.Pid)), func(r probe.Result) bool {
+			return r.Target == "calico-node cpu" && r.Status == probe.Warn && strings.Contains(r.Saw, "at its CPU limit in ")
+		})
+	})
+}
