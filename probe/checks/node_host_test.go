@@ -80,6 +80,38 @@ func TestNodeSysctl(t *testing.T) {
 	want(t, run(t, NodeSysctl, node(t, map[string]string{"proc/x": ""})), v4, probe.Skip, "no such setting")
 }
 
+func TestReversePath(t *testing.T) {
+	t.Parallel()
+	const dropped = "TcpExt: SyncookiesSent IPReversePathFilter TCPTimeouts\nTcpExt: 0 12 3\nIpExt: InNoRoutes\nIpExt: 0\n"
+	for name, c := range map[string]struct {
+		all, tunnel, netstat, version string
+		status                        probe.Status
+		saw                           string
+	}{
+		"off":               {"0", "0", dropped, "v3.32.1", probe.OK, "all 0, cali* 1, vxlan.calico 0"},
+		"strict":            {"1", "0", "", "v3.32.1", probe.OK, "all 1, cali* 1, vxlan.calico 1"},
+		"strict and drops":  {"0", "1", dropped, "v3.32.1", probe.Info, "12 packets"},
+		"loose":             {"2", "1", dropped, "v3.12.0", probe.OK, "vxlan.calico 2"},
+		"loose in old days": {"2", "0", "", "v3.11.3", probe.Warn, "does not start"},
+		"loose, no version": {"2", "0", "", "", probe.OK, "all 2"},
+	} {
+		h := node(t, map[string]string{
+			"proc/sys/net/ipv4/conf/all/rp_filter": c.all + "\n", "proc/sys/net/ipv4/conf/vxlan.calico/rp_filter": c.tunnel + "\n",
+			"proc/sys/net/ipv4/conf/cali12345678901/rp_filter": "1\n", "proc/sys/net/ipv4/conf/docker0/rp_filter": "1\n", "proc/net/netstat": c.netstat,
+		})
+		t.Run(name, func(t *testing.T) {
+			want(t, run(t, NodeSysctl, h, probe.Target{Kind: probe.KindCalico, Name: c.version}), "rp_filter", c.status, c.saw)
+		})
+	}
+	want(t, run(t, NodeSysctl, node(t, nil)), "rp_filter", probe.Skip, "no such setting")
+}
+
+// FuzzNetstat reads the kernel's counters.
+func FuzzNetstat(f *testing.F) {
+	f.Add("TcpExt: IPReversePathFilter\nTcpExt: 12\n")
+	f.Fuzz(func(_ *testing.T, text string) { netCounter(text, "IPReversePathFilter") })
+}
+
 // TestNodeClock takes the API server's clock from the plan.
 func TestNodeClock(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -389,4 +390,62 @@ func TestRealLoad(t *testing.T) {
 			return r.Target == "calico-node cpu" && r.Status == probe.Warn && strings.Contains(r.Saw, "at its CPU limit in ")
 		})
 	})
+}
+
+// TestRealReversePath lets a packet come in by a way that an answer would not
+// leave.
+func TestRealReversePath(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	own := at(probe.KindSelf, "self", "10.9.0.1")
+	set := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+name+"/rp_filter", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("all", "0")
+	set("eth0", "0")
+	ask := func() []probe.Result { return run(t, NodeSysctl, h, own) }
+	want(t, ask(), "rp_filter", probe.OK, "all 0, eth0 0")
+	stray := func() {
+		t.Helper()
+		near, err := net.InterfaceByName("eth0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		far, err := net.InterfaceByName("far")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// UDP from 203.0.113.9, to which there is no route, to 10.9.0.1.
+		packet := []byte{0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 203, 0, 113, 9, 10, 9, 0, 1, 0, 9, 0, 9, 0, 8, 0, 0}
+		sum := 0
+		for i := 0; i < 20; i += 2 {
+			sum += int(packet[i])<<8 | int(packet[i+1])
+		}
+		sum = ^(sum&0xffff + sum>>16)
+		packet[10], packet[11] = byte(sum>>8), byte(sum)
+		frame := slices.Concat(near.HardwareAddr, far.HardwareAddr, []byte{8, 0}, packet)
+		s, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_RAW, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(s)
+		if err := syscall.Sendto(s, frame, 0, &syscall.SockaddrLinklayer{Ifindex: far.Index}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("eth0", "1")
+	eventually(t, func() bool {
+		stray()
+		return slices.ContainsFunc(ask(), func(r probe.Result) bool {
+			return r.Target == "rp_filter" && r.Status == probe.Info && strings.Contains(r.Saw, "all 0, eth0 1; the kernel has dropped")
+		})
+	})
+	set("all", "2")
+	want(t, ask(), "rp_filter", probe.OK, "all 2, eth0 2")
+	want(t, run(t, NodeSysctl, h, own, probe.Target{Kind: probe.KindCalico, Name: "v3.11.3"}), "rp_filter", probe.Warn, "does not start")
 }
