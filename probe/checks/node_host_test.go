@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,30 @@ func TestNodeMemory(t *testing.T) {
 	}
 	h := node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\n"})
 	want(t, run(t, NodeMemory, h), "", probe.Unknown, "does not say")
+}
+
+// TestMemoryInside has the cgroup of calico-node's container in each version.
+func TestMemoryInside(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cgroup, file, text string
+		status             probe.Status
+		saw                string
+	}{
+		"v2":          {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", probe.Warn, "2 processes were killed"},
+		"v1":          {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", probe.Warn, "1 processes"},
+		"never":       {"0::/a\n", "a/memory.events", "oom_kill 0\n", probe.OK, "nothing was killed"},
+		"not visible": {"0::/a\n", "b/memory.events", "", "", ""},
+	} {
+		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup, "sys/fs/cgroup/" + c.file: c.text, "proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n"}
+		process(files, 9, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
+		got := run(t, NodeMemory, node(t, files))
+		if c.status != "" {
+			want(t, got, "calico-node memory", c.status, c.saw)
+		} else if len(got) != 1 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
 
 func TestNodeDisk(t *testing.T) {
@@ -141,6 +166,9 @@ func TestNodeNeighbours(t *testing.T) {
 		if r := full(h, 4, entries); r.Status != s {
 			t.Errorf("%d entries: %+v", entries, r)
 		}
+	}
+	if s := stateOf([]neighbour{{netip.MustParseAddr("10.0.0.2"), "failed"}}, netip.MustParseAddr("10.0.0.2")); s != "failed" {
+		t.Error(s)
 	}
 	if r := full(h, 6, 3); r.Status != probe.Info {
 		t.Errorf("without a limit: %+v", r)

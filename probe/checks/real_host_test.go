@@ -449,3 +449,82 @@ func TestRealReversePath(t *testing.T) {
 	want(t, ask(), "rp_filter", probe.OK, "all 2, eth0 2")
 	want(t, run(t, NodeSysctl, h, own, probe.Target{Kind: probe.KindCalico, Name: "v3.11.3"}), "rp_filter", probe.Warn, "does not start")
 }
+
+// TestRealMemory lets something in a container of calico-node's make grow beyond
+// the container's limit.
+func TestRealMemory(t *testing.T) {
+	dir := filepath.Join("/sys/fs/cgroup/memory", "calico-probe-test-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no cgroup v1 for memory here: %v", err)
+	}
+	set := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("memory.limit_in_bytes", "30000000")
+	grow := filepath.Join(t.TempDir(), "grow")
+	felix := exec.Command("bash", "-c", "exec -a calico-node bash -c 'until [ -e "+grow+" ]; do sleep .1; done; perl -e \"\\$x = q(x) x 100e6; sleep 600\"; sleep 600; true' -felix")
+	felix.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := felix.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-felix.Process.Pid, syscall.SIGKILL)
+		_ = felix.Wait() // killed
+		eventually(t, func() bool { return os.Remove(dir) == nil })
+	})
+	set("cgroup.procs", strconv.Itoa(felix.Process.Pid))
+	h := only(t, felix.Process.Pid)
+	for _, name := range []string{"meminfo", "vmstat"} {
+		if err := os.Symlink("/proc/"+name, filepath.Join(h.Proc, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kills := func() float64 {
+		n, _ := run(t, NodeMemory, h)[0].Facts.Num(FactOOMKills)
+		return n
+	}
+	before := kills()
+	want(t, run(t, NodeMemory, h), "calico-node memory", probe.OK, "nothing was killed")
+	if err := os.WriteFile(grow, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return kills() > before })
+	got := run(t, NodeMemory, h)
+	want(t, got, "calico-node memory", probe.Warn, "1 processes were killed in its container")
+	want(t, got, "", probe.Info, "were killed for memory since boot")
+}
+
+// TestRealNeighbour has a neighbour that did not answer, and then comes.
+func TestRealNeighbour(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	peer := at(probe.KindNode, "peer", "10.9.0.2")
+	ip := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %v: %v: %s", args, err, out)
+		}
+	}
+	want(t, run(t, NodePing, h, peer), "peer 10.9.0.2", probe.Fail, "none of 5")
+	eventually(t, func() bool {
+		table, err := neighbours(4)
+		return err == nil && stateOf(table, peer.Addr) == "failed"
+	})
+	want(t, run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.Fail, "nobody on the link answers for it")
+	eventually(t, func() bool {
+		table, err := neighbours(4)
+		return err == nil && stateOf(table, peer.Addr) == "failed"
+	})
+	ip("netns", "add", "probe-neighbour")
+	defer ip("netns", "del", "probe-neighbour")
+	ip("link", "set", "far", "netns", "probe-neighbour")
+	ip("-n", "probe-neighbour", "addr", "add", "10.9.0.2/24", "dev", "far")
+	ip("-n", "probe-neighbour", "link", "set", "far", "up")
+	ip("neigh", "replace", "10.9.0.2", "dev", "eth0", "nud", "failed") // which a link that goes down would flush
+	want(t, run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.OK, "answers on the link now")
+}
