@@ -99,7 +99,7 @@ func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 			return 0, false, err
 		}
 		if watch.Comm != "runsv" {
-			return 0, false, fmt.Errorf("Felix was started by %s and not by runit, so when is %w", watch.Comm, probe.ErrNotVisible)
+			return 0, false, fmt.Errorf("the start of Felix (by %s, not runit): %w", watch.Comm, probe.ErrNotVisible)
 		}
 		first, err := firstOf(proc, watch)
 		if err != nil {
