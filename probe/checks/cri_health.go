@@ -35,14 +35,12 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(r.On(name))
 		return
 	}
-	conn, err := grpc.NewClient("unix:"+full, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	client, hangUp, err := criAt(full)
 	if err != nil {
-		p.Report(probe.Failed(fmt.Errorf("opening the connection: %w", err)).On(name))
+		p.Report(probe.Failed(err).On(name))
 		return
 	}
-	defer conn.Close()
-	client := cri.NewRuntimeServiceClient(conn)
+	defer hangUp()
 	questions := []question{
 		{"version", func(ctx context.Context) (probe.Result, error) { return runtimeVersion(ctx, client) }},
 		{"containers", func(ctx context.Context) (probe.Result, error) { return runtimeContainers(ctx, client) }},
@@ -55,6 +53,16 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 
 // maxMessage bounds one answer: a thousand containers take about 2 MB.
 const maxMessage = 16 << 20
+
+// criAt asks on a socket, which is connected to with the first call.
+func criAt(full string) (client cri.RuntimeServiceClient, hangUp func(), err error) {
+	conn, err := grpc.NewClient("unix:"+full, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the connection: %w", err)
+	}
+	return cri.NewRuntimeServiceClient(conn), func() { conn.Close() }, nil
+}
 
 func runtimeVersion(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
 	v, err := client.Version(ctx, &cri.VersionRequest{})

@@ -24,23 +24,20 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// realPod runs a containerd below the node's root, and through the kubelet's
-// interface a pod in it with some containers. It gives the containers' processes
-// and the shim's.
-func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int) {
+// realCRI starts a containerd below the node's root that starts pods for the
+// kubelet, with some more settings, and gives its socket.
+func realCRI(t *testing.T, h *probe.Host, more string) (socket string) {
 	t.Helper()
-	socket := h.Root + "/run/containerd/containerd.sock"
+	socket = h.Root + "/run/containerd/containerd.sock"
 	config := "version = 3\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + socket + "'\n" +
 		"[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'registry.k8s.io/pause:3.10'\n" +
-		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" // without CAP_SYS_RESOURCE nobody may lower a score
+		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" + more // without CAP_SYS_RESOURCE nobody may lower a score
 	file := filepath.Join(h.Root, "config.toml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -49,16 +46,39 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 	eventually(t, func() bool {
 		return slices.ContainsFunc(run(t, ContainerdHealth, h), func(r probe.Result) bool { return r.Target == "cri-status" && r.Status == probe.Fail })
 	})
+	return socket
+}
+
+// TestRealCNIPlace wants the files looked at where a containerd reads them.
+func TestRealCNIPlace(t *testing.T) {
+	h := node(t, map[string]string{"own/net.d/10-calico.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`, "own/bin/calico": "", "opt/cni/bin/x": ""})
+	realCRI(t, h, "[plugins.'io.containerd.cri.v1.runtime'.cni]\nconf_dir = '/own/net.d'\nbin_dirs = ['/own/bin', '/opt/cni/bin']\n")
+	want(t, run(t, CNIConfig, h), "", probe.Fail, "/own/net.d/10-calico.conflist names plugins that are not in /own/bin, /opt/cni/bin: calico-ipam")
+	if err := os.WriteFile(h.Root+"/opt/cni/bin/calico-ipam", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, CNIConfig, h), "", probe.OK, "/own/net.d/10-calico.conflist is used")
+	if err := os.Remove(h.Root + "/own/net.d/10-calico.conflist"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, CNIConfig, h), "", probe.Fail, "no network configuration in /own/net.d")
+}
+
+// realPod runs a containerd below the node's root, and through the kubelet's
+// interface a pod in it with some containers. It gives the containers' processes
+// and the shim's.
+func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int) {
+	t.Helper()
+	socket := realCRI(t, h, "")
 	load := exec.Command("../../.cache/bin/ctr", "-a", socket, "-n", "k8s.io", "images", "import", "--local", "../../.cache/images/pause.tar")
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	client, hangUp, err := criAt(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
-	client := cri.NewRuntimeServiceClient(conn)
+	t.Cleanup(hangUp)
 	pod := &cri.PodSandboxConfig{
 		Metadata: &cri.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: filepath.Base(h.Root)}, LogDirectory: h.Root,
 		Linux: &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}}},

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -72,14 +70,13 @@ func runtimeGhosts(ctx context.Context, p *probe.Pass) {
 	}
 	var runtime claimant = dockerd{full}
 	if kind != "docker" {
-		conn, err := grpc.NewClient("unix:"+full, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+		client, hangUp, err := criAt(full)
 		if err != nil {
-			p.Report(probe.Failed(fmt.Errorf("opening the connection: %w", err)))
+			p.Report(probe.Failed(err))
 			return
 		}
-		defer conn.Close()
-		runtime = criRuntime{cri.NewRuntimeServiceClient(conn)}
+		defer hangUp()
+		runtime = criRuntime{client}
 	}
 	p.Report(ghosts(ctx, p.Host, runtime).With(FactSocket, name))
 }
