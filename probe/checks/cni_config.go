@@ -84,8 +84,8 @@ func toldPlace(ctx context.Context, p *probe.Pass) (cniPlace, bool) {
 	return placeIn([]byte(a.GetInfo()["config"]))
 }
 
-// placeIn reads the directories out of containerd's configuration, which calls
-// those of plugins binDir up to version 2.0.
+// placeIn reads the directories out of containerd's configuration, which once
+// had one directory of plugins and now has several.
 func placeIn(config []byte) (cniPlace, bool) {
 	var told struct {
 		CNI struct {

@@ -101,8 +101,8 @@ func TestIPAMFiles(t *testing.T) {
 	}
 }
 
-// TestPlace has what containerd tells of itself, before and since version 2.1, and
-// what others tell.
+// TestPlace has what containerd tells of itself, once and now, and what others
+// tell.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

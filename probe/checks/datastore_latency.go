@@ -213,19 +213,33 @@ func etcdCertificates(p *probe.Pass, now time.Time) {
 		if err != nil {
 			continue // an etcd without TLS, or not to be seen from here
 		}
-		block, _ := pem.Decode(text)
-		if block == nil {
-			p.Report(probe.Found(probe.Warn, "holds no certificate").On(etcdFiles + name))
-			continue
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
+		c, err := certificateIn(text)
 		if err != nil {
-			p.Report(probe.Failed(fmt.Errorf("reading the certificate: %w", err)).On(etcdFiles + name))
+			p.Report(probe.Failed(err).On(etcdFiles + name))
 			continue
 		}
 		s, until := lasts(c, now)
 		p.Report(probe.Found(s, "the certificate of Calico's CNI plugin for etcd %s", until).On(etcdFiles+name).With(FactExpires, c.NotAfter.UTC().Format(time.RFC3339)))
 	}
+}
+
+// certificateIn gives the certificate of a file that ends last: a file of
+// authorities may keep some that are past.
+func certificateIn(text []byte) (*x509.Certificate, error) {
+	var last *x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate: %w", err)
+		}
+		if last == nil || c.NotAfter.After(last.NotAfter) {
+			last = c
+		}
+	}
+	if last == nil {
+		return nil, errors.New("the file holds no certificate")
+	}
+	return last, nil
 }
 
 // etcdCertificate is what the CNI plugin shows to etcd; none when it is not seen.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,16 @@ func TestDates(t *testing.T) {
 	}
 }
 
+// FuzzCertificate reads a file of certificates.
+func FuzzCertificate(f *testing.F) {
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if c, err := certificateIn(text); (c == nil) == (err == nil) {
+			t.Error(c, err)
+		}
+	})
+}
+
 // TestEtcdFiles wants the dates of the CNI plugin's files, and nothing of the key.
 func TestEtcdFiles(t *testing.T) {
 	t.Parallel()
@@ -75,4 +86,10 @@ func TestEtcdFiles(t *testing.T) {
 	want(t, got, etcdFiles+"etcd-cert", probe.Warn, "ends on")
 	want(t, got, etcdFiles+"etcd-ca", probe.Fail, "has run out")
 	want(t, got, "etcd 127.0.0.1:1", probe.Fail, "refused")
+	if c, err := certificateIn([]byte(text(time.Now().Add(-time.Hour)) + text(time.Now().Add(time.Hour)))); err != nil || c.NotAfter.Before(time.Now()) {
+		t.Error(c, err)
+	}
+	if _, err := certificateIn([]byte("secret")); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
+	}
 }
