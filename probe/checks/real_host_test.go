@@ -129,6 +129,9 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 	if err := syscall.Kill(pid, s); err != nil {
 		t.Fatal(err)
 	}
+	if s == syscall.SIGKILL {
+		eventually(t, func() bool { return alive(&probe.Host{Proc: "/proc"}, pid) != "" })
+	}
 }
 
 // TestRealGhost stops the shim of a pod and then kills one of its containers, so
@@ -547,4 +550,59 @@ func TestRealNeighbour(t *testing.T) {
 	ip("-n", "probe-neighbour", "link", "set", "far", "up")
 	ip("neigh", "replace", "10.9.0.2", "dev", "eth0", "nud", "failed") // which a link that goes down would flush
 	want(t, run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.OK, "answers on the link now")
+}
+
+// TestRealDockerGhost is the incident: dockerd has lost its containerd and goes on
+// calling a container running whose process is gone.
+func TestRealDockerGhost(t *testing.T) {
+	h := node(t, map[string]string{"run/x": ""})
+	h.Proc = "/proc"
+	behind := realContainerd(t, h)
+	daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
+		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H", "unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
+	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
+	eventually(t, func() bool { return run(t, RuntimeGhosts, h, asDocker)[0].Status == probe.OK })
+	docker := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("../../.cache/docker.io/usr/bin/docker", append([]string{"-H", "unix://" + h.Root + "/run/docker.sock"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("docker %v: %v: %s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	empty := filepath.Join(h.Root, "empty.tar")
+	if err := os.WriteFile(empty, make([]byte, 1024), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	docker("import", empty, "empty")
+	start := func(name string) int {
+		t.Helper()
+		// Without CAP_SYS_RESOURCE nobody may lower a score.
+		args := []string{"run", "-d", "--network=none", "--oom-score-adj=1000", "--name", name}
+		for _, dir := range []string{"/bin", "/lib", "/lib64", "/usr"} {
+			args = append(args, "-v", dir+":"+dir+":ro")
+		}
+		docker(append(args, "empty", "/bin/sleep", "600")...)
+		pid, err := strconv.Atoi(docker("inspect", "-f", "{{.State.Pid}}", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	t.Cleanup(func() {
+		signal(t, behind.Process.Pid, syscall.SIGCONT) // it may be stopped
+		docker("rm", "-f", "lives", "dies")
+	})
+	start("lives")
+	dies := start("dies")
+	want(t, run(t, RuntimeGhosts, h, asDocker), "", probe.OK, "each of 2 containers")
+
+	freeze(t, behind)
+	signal(t, dies, syscall.SIGKILL)
+	want(t, run(t, RuntimeGhosts, h, asDocker), "", probe.Fail, "1 of 2 containers", "no living process: dies")
+	signal(t, behind.Process.Pid, syscall.SIGCONT)
+	eventually(t, func() bool {
+		return strings.Contains(run(t, RuntimeGhosts, h, asDocker)[0].Saw, "each of 1 containers")
+	})
 }

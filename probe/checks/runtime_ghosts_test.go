@@ -84,8 +84,8 @@ func TestGhosts(t *testing.T) {
 	}
 }
 
-// TestDockerGhost stands in for a dockerd with containers, which does not start any
-// where these tests run: a server that answers in its words (API v1.41).
+// TestDockerGhost has a server that answers in dockerd's words (API v1.41) about a
+// pod's container.
 func TestDockerGhost(t *testing.T) {
 	t.Parallel()
 	h := node(t, map[string]string{"run/x": "", "proc/1/comm": "systemd\n", "proc/7/stat": "7 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0" + strings.Repeat(" 0", 28) + "\n"})
