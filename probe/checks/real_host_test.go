@@ -70,6 +70,7 @@ func TestRealCNIPlace(t *testing.T) {
 func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int) {
 	t.Helper()
 	socket := realCRI(t, h, "")
+	emptied(t, "k8s.io")
 	load := exec.Command("../../.cache/bin/ctr", "-a", socket, "-n", "k8s.io", "images", "import", "--local", "../../.cache/images/pause.tar")
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -122,6 +123,20 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 		t.Fatal(err)
 	}
 	return pids, shim
+}
+
+// emptied removes what a runtime leaves of its cgroups, once they are empty.
+func emptied(t *testing.T, name string) {
+	t.Helper()
+	t.Cleanup(func() {
+		left, err := filepath.Glob("/sys/fs/cgroup/*/" + name)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, dir := range append(left, "/sys/fs/cgroup/"+name) {
+			_ = os.Remove(dir) // another's, or not there
+		}
+	})
 }
 
 func signal(t *testing.T, pid int, s syscall.Signal) {
@@ -560,6 +575,7 @@ func TestRealDockerGhost(t *testing.T) {
 	behind := realContainerd(t, h)
 	daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
 		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H", "unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
+	emptied(t, "docker")
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
 	eventually(t, func() bool { return run(t, RuntimeGhosts, h, asDocker)[0].Status == probe.OK })
 	docker := func(args ...string) string {
