@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -211,21 +212,8 @@ func throttled(h *probe.Host) (probe.Result, bool) {
 	if err != nil {
 		return probe.Result{}, false
 	}
-	periods, times := 0, 0
-	for line := range strings.Lines(file) {
-		var name string
-		var n int
-		if _, err := fmt.Sscan(line, &name, &n); err != nil {
-			continue
-		}
-		switch name {
-		case "nr_periods":
-			periods = n
-		case "nr_throttled":
-			times = n
-		}
-	}
-	if periods == 0 {
+	periods, times := limitsIn(file)
+	if periods <= 0 {
 		return probe.Result{}, false
 	}
 	share := float64(times) * 100 / float64(periods)
@@ -234,6 +222,23 @@ func throttled(h *probe.Host) (probe.Result, bool) {
 		r.Status = probe.Warn
 	}
 	return r.With(FactThrottled, share), true
+}
+
+// limitsIn reads how many periods there were, and in how many the limit was
+// reached.
+func limitsIn(stat string) (periods, throttled int) {
+	for line := range strings.Lines(stat) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil:
+		case name == "nr_periods":
+			periods = n
+		case name == "nr_throttled":
+			throttled = n
+		}
+	}
+	return periods, throttled
 }
 
 // cgroupFile reads a file of the cgroup that a process is in, of either version.

@@ -70,6 +70,15 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
+// FuzzCounts reads a cgroup's files of names and numbers.
+func FuzzCounts(f *testing.F) {
+	f.Add("nr_periods 10\nnr_throttled 4\noom_kill 1\n")
+	f.Fuzz(func(_ *testing.T, text string) {
+		limitsIn(text)
+		oomKill(text)
+	})
+}
+
 // FuzzCgroup reads the cgroup file of a process.
 func FuzzCgroup(f *testing.F) {
 	f.Add("12:cpu,cpuacct:/kubepods/burstable\n0::/x:y\n")
