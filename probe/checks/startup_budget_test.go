@@ -30,7 +30,7 @@ func budget(seconds string) probe.Target {
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	tree := func(watched int, felix ...string) *probe.Host {
-		files := map[string]string{"proc/uptime": "1100.00 1.00\n"}
+		files := map[string]string{"proc/uptime": "1100.00 1.00\n", "proc/loadavg": "900.00 1.00 1.00 1/100 1\n", "proc/stat": twoCPUs}
 		process(files, 1, 0, "systemd", 0, "", "/sbin/init")
 		process(files, 70, 1, "containerd-shim", 99000, "", "containerd-shim-runc-v2")
 		process(files, 71, 70, "runsvdir", 100000, "\t1", "/usr/local/bin/runsvdir", "-P", "/etc/service/enabled")
@@ -41,6 +41,11 @@ func TestMeasured(t *testing.T) {
 	calico := []string{"calico-node", "-felix"}
 	want(t, run(t, StartupBudget, tree(100200, calico...), budget("60")), "measured", probe.OK, "start-up took 2s before Felix", "allows 1m0s")
 	want(t, run(t, StartupBudget, tree(100200, "calico", "component", "felix"), budget("60")), "measured", probe.OK, "2s")
+	s := httptest.NewTLSServer(says(403, "forbidden"))
+	t.Cleanup(s.Close)
+	near := apiAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
+	want(t, run(t, StartupBudget, tree(100200, calico...), near, budget("60")), "estimate", probe.Warn, "stretches by 450", "was started in time")
+	want(t, run(t, StartupBudget, tree(100200, "calico-node", "-startup"), near, budget("60")), "estimate", probe.Fail, "stretches by 450")
 	want(t, run(t, StartupBudget, tree(104000, calico...), budget("60")), "measured", probe.Info, "took 40s")
 	want(t, run(t, StartupBudget, tree(107000, calico...), budget("60")), "measured", probe.Warn, "took 1m10s")
 	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-felix-live"), budget("60")), "measured", probe.Skip, "not visible")
