@@ -62,7 +62,7 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 	next := estimated(ctx, p, budget)
 	if next.Status == probe.Fail && runs {
 		next.Status = probe.Warn // as long as nobody starts it anew
-		next.Saw += "; the one that runs was started in time"
+		next.Saw += "; Felix runs, so this is about its next start"
 	}
 	p.Report(next.On("estimate").With(FactBudget, seconds))
 }
