@@ -121,8 +121,9 @@ func TestFelix(t *testing.T) {
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			mustSandbox(t, "felix", "node-a", c.mode)
-			d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "felix-live")
+			d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "felix-live,felix-ready")
 			d.want(t, "felix-live", c.status, c.saw)
+			d.want(t, "felix-ready", c.status, c.saw)
 			if want := map[probe.Status]int{probe.OK: 0, probe.Fail: 3}[c.status]; a.exit != want {
 				t.Errorf("exit %d, want %d", a.exit, want)
 			}
