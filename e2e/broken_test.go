@@ -107,8 +107,8 @@ func TestSecondNIC(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() {
-		mustSandbox(t, "exec", "node-a", "--", "ip", "link", "del", "ens224")
 		register("10.88.0.11/24")
+		mustSandbox(t, "exec", "node-a", "--", "ip", "link", "del", "ens224")
 	})
 	mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "ip link add ens224 type veth peer name ens224-far && ip addr add 10.0.0.66/24 dev ens224 && ip link set ens224 up")
 	d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "ip-autodetect,ip-registered")

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -30,9 +31,9 @@ import (
 )
 
 // shell runs a script on a node.
-func shell(t testing.TB, node, script string) string {
+func shell(t testing.TB, node, script string) {
 	t.Helper()
-	return mustSandbox(t, "exec", node, "--", "sh", "-ec", script)
+	mustSandbox(t, "exec", node, "--", "sh", "-ec", script)
 }
 
 // locally runs the client on the node itself, which works whatever is broken
@@ -96,13 +97,13 @@ func TestFrozenDaemons(t *testing.T) {
 // TestFlushedServices takes kube-proxy's rules away, as a firewall's reload does,
 // and wants the services called unreachable while what is behind them answers.
 func TestFlushedServices(t *testing.T) {
-	const node, flush = "node-a", "nft delete table ip kube-proxy; nft delete table ip6 kube-proxy"
-	signalAll(t, node, "kube-proxy", "STOP") // it would put them back
+	const node = "node-a"
 	t.Cleanup(func() {
 		signalAll(t, node, "kube-proxy", "KILL") // it starts anew, with all its rules
 		eventually(t, 30*time.Second, func() string { return notOK(t, node, "datastore-latency,dns-cluster,kubeproxy-health") })
 	})
-	shell(t, node, flush)
+	signalAll(t, node, "kube-proxy", "STOP") // it would put them back
+	shell(t, node, "nft delete table ip kube-proxy; nft delete table ip6 kube-proxy")
 	d, _ := report(t, "run", "--node", node, "--via", "pod", "--checks", "datastore-latency,dns-cluster")
 	d.want(t, "datastore-latency", probe.Fail, "service 10.96.0.1:443: ")
 	d.want(t, "datastore-latency", probe.OK, "endpoint 10.88.0.1:6443: ")
@@ -175,23 +176,35 @@ EOF`)
 	d.want(t, "node-ping", probe.Fail, "node-a fd00:10:88::11", "none of 5")
 }
 
-// TestFrozenDNS freezes CoreDNS where it runs and asks from the other node.
-func TestFrozenDNS(t *testing.T) {
+// TestClusterDNS lets the kubelet of one node know another cluster domain than
+// CoreDNS does, and freezes CoreDNS on the other.
+func TestClusterDNS(t *testing.T) {
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil || len(pods.Items) != 1 {
 		t.Fatalf("CoreDNS: %v, %d pods", err, len(pods.Items))
 	}
 	node := pods.Items[0].Spec.NodeName
 	asker := map[string]string{"node-a": "node-b", "node-b": "node-a"}[node]
-	signalAll(t, node, "coredns", "STOP")
+	wanted := func(domain, endpoint string, service ...string) {
+		t.Helper()
+		shell(t, asker, "sed -i 's/clusterDomain: .*/clusterDomain: "+domain+"/' /var/lib/kubelet/config.yaml")
+		d, _ := report(t, "run", "--node", asker, "--via", "pod", "--checks", "dns-cluster")
+		for _, network := range []string{" udp: ", " tcp: "} {
+			d.want(t, "dns-cluster", probe.Fail, "endpoint "+pods.Items[0].Status.PodIP+":53"+network, endpoint)
+			for _, saw := range service {
+				d.want(t, "dns-cluster", probe.Fail, "service 10.96.0.10:53"+network, saw)
+			}
+		}
+	}
 	t.Cleanup(func() {
+		shell(t, asker, "sed -i 's/clusterDomain: .*/clusterDomain: cluster.local/' /var/lib/kubelet/config.yaml")
 		signalAll(t, node, "coredns", "CONT")
 		eventually(t, 30*time.Second, func() string { return notOK(t, asker, "dns-cluster") })
 	})
-	d, _ := report(t, "run", "--node", asker, "--via", "pod", "--checks", "dns-cluster")
-	for _, network := range []string{" udp: ", " tcp: "} {
-		d.want(t, "dns-cluster", probe.Fail, "endpoint "+pods.Items[0].Status.PodIP+":53"+network, "no answer")
-	}
+	wanted("east.cluster.local", "it answers NXDOMAIN", "it answers NXDOMAIN")
+	wanted("example.org", "it answers SERVFAIL", "it answers SERVFAIL")
+	signalAll(t, node, "coredns", "STOP")
+	wanted("cluster.local", "no answer") // the service has no endpoint any more, or still this one
 }
 
 // TestRoutes takes the routes to another node's pods away, one family by a
@@ -199,17 +212,17 @@ func TestFrozenDNS(t *testing.T) {
 // stand still.
 func TestRoutes(t *testing.T) {
 	const node, block, block6 = "node-a", "10.244.218.64/26", "fd00:10:244::da40/122"
-	for _, name := range []string{"bird", "bird6"} {
-		signalAll(t, node, name, "STOP")
-	}
 	t.Cleanup(func() {
-		shell(t, node, "ip route del blackhole "+block)
+		shell(t, node, "ip route del blackhole "+block+" || true") // BIRD would keep it
 		for _, name := range []string{"bird", "bird6"} {
 			signalAll(t, node, name, "CONT")
 		}
 		eventually(t, 30*time.Second, func() string { return notOK(t, node, "route-blocks,pod-ping") })
 		nodeReady(t, node)
 	})
+	for _, name := range []string{"bird", "bird6"} {
+		signalAll(t, node, name, "STOP")
+	}
 	shell(t, node, "ip route replace blackhole "+block+"; ip -6 route del "+block6)
 	d, _ := report(t, "run", "--node", node, "--via", "pod", "--checks", "route-blocks,route-can-reach,pod-ping,node-ping")
 	d.want(t, "route-blocks", probe.Fail, "IPv4: ", "no route: "+block+" of node-b")
@@ -222,9 +235,10 @@ func TestRoutes(t *testing.T) {
 
 // TestNodesFiles puts onto a node what people and programs leave there.
 func TestNodesFiles(t *testing.T) {
-	const node, all = "node-a", "cni-config,cni-nodename,cni-token,ipam-files,node-swap,node-disk"
+	const node, all = "node-a", "felix-live,cni-config,cni-nodename,cni-token,ipam-files,node-swap,node-disk"
 	token := realToken(t)
 	d := locally(t, node, cniKubeconfig(token), all)
+	d.want(t, "felix-live", probe.OK, "127.0.0.1:9099")
 	d.want(t, "cni-config", probe.OK, "10-calico.conflist is used")
 	d.want(t, "cni-nodename", probe.OK, `"node-a"`)
 	d.want(t, "cni-token", probe.OK, "valid for")
@@ -237,6 +251,7 @@ func TestNodesFiles(t *testing.T) {
 rm -rf /etc/cni/net.d/05-bridge.conf /etc/cni/net.d/calico-kubeconfig /var/lib/cni/networks/k8s-pod-network /etc/fstab /etc/systemd/system/swapfile.swap
 echo node-a >/var/lib/calico/nodename
 sed -i 's/failSwapOn: true/failSwapOn: false/' /var/lib/kubelet/config.yaml
+sed -i '/^192.0.2.7 /d' /etc/hosts
 umount /var/lib/docker /var/lib/containers
 rmdir /var/lib/docker /var/lib/containers`)
 		nodeReady(t, node)
@@ -250,12 +265,15 @@ echo '/dev/sda3 none swap sw 0 0' >/etc/fstab
 mkdir -p /etc/systemd/system
 touch /etc/systemd/system/swapfile.swap
 sed -i 's/failSwapOn: false/failSwapOn: true/' /var/lib/kubelet/config.yaml
+sed -i '1i 192.0.2.7 localhost' /etc/hosts
 mkdir /var/lib/docker /var/lib/containers
 mount -t tmpfs -o size=1m,nr_inodes=20 tmpfs /var/lib/containers
 touch $(seq -f /var/lib/containers/%g 19)
 mount -t tmpfs -o size=1m tmpfs /var/lib/docker
 mount -o remount,ro /var/lib/docker
 `, all)
+	d.want(t, "felix-live", probe.Fail, "localhost leads to 192.0.2.7 on this node, which is not its loopback")
+	d.want(t, "felix-live", probe.OK, "127.0.0.1:9099")
 	d.want(t, "cni-config", probe.Fail, "05-bridge.conf comes first and names bridge", "10-calico.conflist is not used")
 	d.want(t, "cni-nodename", probe.Fail, `"node-a.example.com", while Kubernetes calls this node "node-a"`)
 	d.want(t, "cni-token", probe.Fail, "the token ran out")
@@ -315,7 +333,12 @@ func agedBy(t testing.TB, token string, ago time.Duration) string {
 // TestSwapOn turns swap on, which is the whole machine's, for as long as one look
 // takes.
 func TestSwapOn(t *testing.T) {
-	swap := filepath.Join(t.TempDir(), "swap")
+	dir, err := os.MkdirTemp(file(".cache"), "swap") // on a disk, which /tmp need not be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	swap := filepath.Join(dir, "swap")
 	for _, args := range [][]string{{"dd", "if=/dev/zero", "of=" + swap, "bs=1M", "count=1", "status=none"}, {"chmod", "600", swap}, {"mkswap", "-q", swap}, {"swapon", swap}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
@@ -373,29 +396,27 @@ func TestKilledWhileStarting(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	running := func(not types.UID) (*corev1.Pod, string) {
-		list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node})
-		if err != nil {
-			return nil, err.Error()
-		}
-		for _, p := range list.Items {
-			if p.UID != not && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Running != nil {
-				return &p, ""
-			}
-		}
-		return nil, "calico-node does not run on " + node
-	}
-	replace := func() *corev1.Pod {
+	ours := metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node}
+	replace := func() (anew corev1.Pod) {
 		t.Helper()
-		old, why := running("")
-		if old == nil {
-			t.Fatal(why)
+		old, err := pods.List(context.Background(), ours)
+		if err == nil {
+			err = pods.DeleteCollection(context.Background(), metav1.DeleteOptions{}, ours)
 		}
-		if err := pods.Delete(context.Background(), old.Name, metav1.DeleteOptions{}); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
-		var anew *corev1.Pod
-		eventually(t, time.Minute, func() string { anew, why = running(old.UID); return why })
+		eventually(t, time.Minute, func() string {
+			list, err := pods.List(context.Background(), ours)
+			if err != nil || len(list.Items) != 1 || len(old.Items) != 1 || list.Items[0].UID == old.Items[0].UID {
+				return fmt.Sprintf("calico-node was not replaced: %v", err)
+			}
+			anew = list.Items[0]
+			if s := anew.Status.ContainerStatuses; len(s) != 1 || s[0].State.Running == nil {
+				return "calico-node does not run"
+			}
+			return ""
+		})
 		return anew
 	}
 	patch(`{"type":"OnDelete","rollingUpdate":null}`, `{"initialDelaySeconds":3,"periodSeconds":1,"failureThreshold":4,"timeoutSeconds":1}`)
@@ -426,6 +447,18 @@ func TestKilledWhileStarting(t *testing.T) {
 	}
 	d.want(t, "calico-pod", probe.Warn, "1 restart; last run lived", "exit code 137")
 	d.want(t, "calico-budget", probe.Fail, "was killed (exit code 137)", "just what the liveness probe allows (about 7s)")
+
+	eventually(t, 30*time.Second, func() string {
+		signalAll(t, node, "calico-node", "KILL")
+		d, _ = report(t, "run", "--node", node, "--via", "api", "--checks", "calico-pod")
+		for _, r := range d.of("calico-pod") {
+			if r.Status == probe.Fail && strings.Contains(r.Saw, "CrashLoopBackOff") {
+				return ""
+			}
+		}
+		return fmt.Sprint(d.Results)
+	})
+	d.want(t, "calico-pod", probe.Fail, "waits: CrashLoopBackOff", "ended with exit code 137")
 }
 
 // TestClocksApart puts a clock two hours late between client and API server. The

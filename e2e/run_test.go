@@ -32,7 +32,8 @@ func TestHealthy(t *testing.T) {
 // clock nobody synchronises).
 var core = []string{
 	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks", "datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
-	"containerd-health", "cri-health", "kubelet-health", "cni-config", "cni-nodename", "ipam-files", "node-swap", "node-load", "node-sysctl",
+	"containerd-health", "cri-health", "kubelet-health", "kubeproxy-health", "init-stall", "cni-config", "cni-nodename", "ipam-files",
+	"node-swap", "node-load", "node-disk", "node-conntrack", "node-sysctl",
 }
 
 // wantAllGood wants every node check answered, and every answer good.
