@@ -18,7 +18,7 @@ func TestHealthy(t *testing.T) {
 	settled(t)
 	for _, way := range []string{"pod", "ephemeral"} {
 		t.Run(way, func(t *testing.T) {
-			d, a := report(t, "run", "--node", "node-a", "--via", way)
+			d, a := report(t, "run", "--node", "node-a", "--via", way, "--profile", "deep")
 			if a.exit != 0 || d.Verdict != "healthy" {
 				t.Errorf("exit %d, %s\n%s", a.exit, d.Verdict, a.stderr)
 			}
@@ -32,7 +32,7 @@ func TestHealthy(t *testing.T) {
 // clock nobody synchronises).
 var core = []string{
 	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks", "datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
-	"containerd-health", "cri-health", "kubelet-health", "kubeproxy-health", "init-stall", "cni-config", "cni-nodename", "ipam-files",
+	"node-uplink", "encap-proof", "containerd-health", "cri-health", "kubelet-health", "kubeproxy-health", "init-stall", "cni-config", "cni-nodename", "ipam-files",
 	"node-swap", "node-load", "node-disk", "node-conntrack", "node-sysctl",
 }
 
@@ -103,7 +103,7 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	d.want(t, "node-swap", probe.OK)
 	d.want(t, "felix-live", probe.Fail, "refused")
 	d.want(t, "bird-socket", probe.Fail)
-	d.want(t, "ipam-files", probe.Warn, "1 addresses")
+	d.want(t, "ipam-files", probe.Fail, "1 addresses", "has no podCIDR")
 	d.want(t, "init-stall", probe.Info, "upgrade-ipam", "is at work")
 }
 

@@ -26,10 +26,17 @@ func All() []*probe.Check {
 		FelixReady,
 		BirdSocket,
 		BGPSession,
+		BirdConfig,
+		BGPExpected,
+		NodeUplink,
 		NodePing,
 		PodPing,
 		RouteCanReach,
 		RouteBlocks,
+		OverlayTunnels,
+		IPSetHosts,
+		CNIMTU,
+		NodeFirewall,
 		IPAutodetect,
 		BGPPort,
 		DatastoreLatency,
@@ -52,6 +59,7 @@ func All() []*probe.Check {
 		NodeConntrack,
 		NodeSysctl,
 		NodeNeighbours,
+		EncapProof,
 	}
 }
 
@@ -63,6 +71,7 @@ const (
 	tagRuntime = "runtime"
 	tagHost    = "host"
 	tagCNI     = "cni"
+	tagOverlay = "overlay"
 
 	tagDatastore = "datastore"
 	tagDNS       = "dns"

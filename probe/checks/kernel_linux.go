@@ -68,18 +68,58 @@ func unspecified(a netip.Addr) netip.Addr {
 // port.
 func listening(port uint16) ([]string, error) {
 	out := []string{}
+	err := tcpSockets(func(s *netlink.Socket) {
+		if s.State == netlink.TCP_LISTEN && s.ID.SourcePort == port {
+			out = append(out, net.JoinHostPort(s.ID.Source.String(), strconv.Itoa(int(port))))
+		}
+	})
+	return out, err
+}
+
+// connected gives the addresses that this network namespace has a TCP connection
+// with, whose one end has the port.
+func connected(port uint16) (map[netip.Addr]bool, error) {
+	out := map[netip.Addr]bool{}
+	err := tcpSockets(func(s *netlink.Socket) {
+		if s.State == netlink.TCP_ESTABLISHED && (s.ID.SourcePort == port || s.ID.DestinationPort == port) {
+			if a, ok := netip.AddrFromSlice(s.ID.Destination); ok {
+				out[a.Unmap()] = true
+			}
+		}
+	})
+	return out, err
+}
+
+// tcpByInode describes the TCP sockets of this network namespace under the names
+// that a process's file descriptors link to: socket:[4711].
+func tcpByInode() (map[string]string, error) {
+	out := map[string]string{}
+	err := tcpSockets(func(s *netlink.Socket) {
+		end := func(ip net.IP, port uint16) string { return net.JoinHostPort(ip.String(), strconv.Itoa(int(port))) }
+		out[fmt.Sprintf("socket:[%d]", s.INode)] = fmt.Sprintf("TCP %s to %s, %s", end(s.ID.Source, s.ID.SourcePort), end(s.ID.Destination, s.ID.DestinationPort), tcpStates[s.State])
+	})
+	return out, err
+}
+
+// tcpStates are the states of a TCP connection (RFC 9293), as the kernel counts
+// them.
+var tcpStates = map[uint8]string{
+	netlink.TCP_ESTABLISHED: "established", netlink.TCP_SYN_SENT: "syn-sent", netlink.TCP_SYN_RECV: "syn-received", netlink.TCP_FIN_WAIT1: "fin-wait-1",
+	netlink.TCP_FIN_WAIT2: "fin-wait-2", netlink.TCP_CLOSE: "closed", netlink.TCP_CLOSE_WAIT: "close-wait", netlink.TCP_LAST_ACK: "last-ack",
+	netlink.TCP_LISTEN: "listens", netlink.TCP_CLOSING: "closing",
+}
+
+func tcpSockets(each func(*netlink.Socket)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		sockets, err := netlink.SocketDiagTCP(family)
 		if err != nil {
-			return nil, fmt.Errorf("asking for TCP sockets: %w", err)
+			return fmt.Errorf("asking for TCP sockets: %w", err)
 		}
 		for _, s := range sockets {
-			if s.State == netlink.TCP_LISTEN && s.ID.SourcePort == port {
-				out = append(out, net.JoinHostPort(s.ID.Source.String(), strconv.Itoa(int(port))))
-			}
+			each(s)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // interfaces lists the interfaces of this network namespace.
@@ -191,25 +231,4 @@ func lockHeld(h *probe.Host, full string) (held bool, holder int, err error) {
 		}
 	}
 	return true, holder, nil
-}
-
-// blackholes lists the prefixes that this network namespace swallows.
-func blackholes() (map[netip.Prefix]bool, error) {
-	out := map[netip.Prefix]bool{}
-	for _, af := range []int{unix.AF_INET, unix.AF_INET6} {
-		routes, err := netlink.RouteListFiltered(af, &netlink.Route{Type: unix.RTN_BLACKHOLE}, netlink.RT_FILTER_TYPE)
-		if err != nil {
-			return nil, fmt.Errorf("listing routes: %w", err)
-		}
-		for _, r := range routes {
-			if r.Dst == nil {
-				continue
-			}
-			if a, ok := netip.AddrFromSlice(r.Dst.IP); ok {
-				bits, _ := r.Dst.Mask.Size()
-				out[netip.PrefixFrom(a.Unmap(), bits)] = true
-			}
-		}
-	}
-	return out, nil
 }

@@ -19,6 +19,10 @@ func listening(uint16) ([]string, error) {
 	return nil, fmt.Errorf("asking the kernel for sockets: %w", errors.ErrUnsupported)
 }
 
+func connected(uint16) (map[netip.Addr]bool, error) { return nil, errors.ErrUnsupported }
+
+func tcpByInode() (map[string]string, error) { return nil, errors.ErrUnsupported }
+
 func interfaces() ([]autodetect.Interface, error) {
 	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
 }
@@ -30,5 +34,3 @@ func synchronised() (bool, error) { return false, errors.ErrUnsupported }
 func neighbours(int) ([]neighbour, error) { return nil, errors.ErrUnsupported }
 
 func lockHeld(*probe.Host, string) (bool, int, error) { return false, 0, errors.ErrUnsupported }
-
-func blackholes() (map[netip.Prefix]bool, error) { return nil, errors.ErrUnsupported }

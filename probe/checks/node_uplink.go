@@ -1,0 +1,103 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// NodeUplink asks whether packets can leave the node at all. What goes over the
+// network needs it: a cable that is out is one failure and not forty.
+var NodeUplink = &probe.Check{
+	ID: "node-uplink", Asks: "is the interface with the node's address up?", From: probe.FromNode,
+	Tags: []string{tagNetwork, tagHost}, Access: []string{"host network", "netlink"}, Run: nodeUplink,
+	Doc: `The interface that has the address Calico registered for the node, or else its InternalIP, in each family.
+ok: up, with a carrier. fail: switched off, or without a carrier (a cable, a switch port, a bond without a working member): then nothing else is asked over the network, because all of it would fail for this one reason.
+skip: no interface here has such an address (the ip checks say more), or none is known.`,
+}
+
+// Facts of node-uplink.
+const (
+	FactLinkState probe.Fact = "link_state" // up, down, lower-layer-down, unknown, ... (RFC 2863), or off
+	FactLinkMTU   probe.Fact = "link_mtu"   // bytes
+)
+
+func nodeUplink(_ context.Context, p *probe.Pass) {
+	all, err := devices()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	found := false
+	for _, f := range []int{4, 6} {
+		if out, at := uplink(p, all, f); out != nil {
+			found = true
+			p.Report(carries(out, at).On(fmt.Sprintf("%s IPv%d", out.name, f)).With(FactFamily, f))
+		}
+	}
+	if !found {
+		p.Report(probe.Found(probe.Skip, "no interface here has an address that is known to be the node's"))
+	}
+}
+
+// ownAddresses are the node's addresses of a family: the one Calico registered
+// first, then its InternalIPs.
+func ownAddresses(p *probe.Pass, f int) []netip.Addr {
+	var out []netip.Addr
+	add := func(a netip.Addr) {
+		if a.IsValid() && family(a) == f {
+			out = append(out, a)
+		}
+	}
+	for _, t := range p.Of(probe.KindSelf) {
+		add(t.Addr)
+	}
+	for _, t := range p.Of(probe.KindCalico) {
+		for text := range strings.SplitSeq(t.Attrs[probe.AttrInternal], ",") {
+			if a, err := netip.ParseAddr(text); err == nil {
+				add(a)
+			}
+		}
+	}
+	return out
+}
+
+// uplink is the interface with the node's own address. Where that is on a loopback,
+// as with routing on the node, it is the one towards another node.
+func uplink(p *probe.Pass, all []device, f int) (*device, netip.Prefix) {
+	for _, own := range ownAddresses(p, f) {
+		for i, d := range all {
+			for _, a := range d.addrs {
+				if a.Addr() != own {
+					continue
+				}
+				if !d.loopback && d.kind != "dummy" {
+					return &all[i], a
+				}
+				for _, t := range splitByFamily(p.Of(probe.KindNode, probe.KindPeer))[f] {
+					if way, err := lookup(t.Addr); err == nil {
+						if j := slices.IndexFunc(all, func(d device) bool { return d.name == way.device }); j >= 0 {
+							return &all[j], a
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil, netip.Prefix{}
+}
+
+func carries(d *device, at netip.Prefix) probe.Result {
+	r := probe.Found(probe.OK, "%s with %s is %s, MTU %d", d.name, at.Addr(), d.state, d.mtu)
+	switch {
+	case !d.up:
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", d.name, at.Addr())
+	case slices.Contains([]string{"down", "lower-layer-down", "not-present", "dormant"}, d.state):
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.name, at.Addr(), d.state)
+	}
+	return r.With(FactInterface, d.name).With(FactLinkState, d.state).With(FactLinkMTU, d.mtu)
+}
