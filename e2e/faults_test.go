@@ -225,7 +225,7 @@ func TestRoutes(t *testing.T) {
 	}
 	shell(t, node, "ip route replace blackhole "+block+"; ip -6 route del "+block6)
 	d, _ := report(t, "run", "--node", node, "--via", "pod", "--checks", "route-blocks,route-can-reach,pod-ping,node-ping")
-	d.want(t, "route-blocks", probe.Fail, "IPv4: ", "no route: "+block+" of node-b")
+	d.want(t, "route-blocks", probe.Fail, "IPv4: ", "swallows", "by a blackhole route: "+block+" of node-b")
 	d.want(t, "route-blocks", probe.Fail, "IPv6: ", "no route: "+block6+" of node-b")
 	d.want(t, "route-can-reach", probe.Fail, "default/workload-b 10.244.", "blackhole")
 	d.want(t, "route-can-reach", probe.Info, "default/workload-b fd00:", "only the default route")
