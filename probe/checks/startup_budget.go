@@ -248,8 +248,8 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 		status = probe.Warn
 	}
 	r := probe.Found(status, "a start of calico-node takes about %v: %d calls of %v", takes.Round(time.Second), startupCalls, far.Round(100*time.Microsecond))
-	if stretch > 1 {
-		r.Saw += fmt.Sprintf(", and work that the load stretches by %.0f", stretch)
+	if stretch >= 1.5 {
+		r.Saw += fmt.Sprintf(", and its own work, which the load makes %.1f times as long", stretch)
 	}
 	r.Saw += fmt.Sprintf("; its probe allows %v", budget)
 	return r.With(FactStartup, takes.Seconds()).With(FactStretch, stretch)

@@ -44,8 +44,8 @@ func TestMeasured(t *testing.T) {
 	s := httptest.NewTLSServer(says(403, "forbidden"))
 	t.Cleanup(s.Close)
 	near := apiAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
-	want(t, run(t, StartupBudget, tree(100200, calico...), near, budget("60")), "estimate", probe.Warn, "stretches by 450", "its next start")
-	want(t, run(t, StartupBudget, tree(100200, "calico-node", "-startup"), near, budget("60")), "estimate", probe.Fail, "stretches by 450")
+	want(t, run(t, StartupBudget, tree(100200, calico...), near, budget("60")), "estimate", probe.Warn, "450.0 times as long", "its next start")
+	want(t, run(t, StartupBudget, tree(100200, "calico-node", "-startup"), near, budget("60")), "estimate", probe.Fail, "450.0 times as long")
 	want(t, run(t, StartupBudget, tree(104000, calico...), budget("60")), "measured", probe.Info, "took 40s")
 	want(t, run(t, StartupBudget, tree(107000, calico...), budget("60")), "measured", probe.Warn, "took 1m10s")
 	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-felix-live"), budget("60")), "measured", probe.Skip, "not visible")
@@ -74,7 +74,7 @@ func TestEstimated(t *testing.T) {
 	for seconds, s := range map[string]probe.Status{"60": probe.OK, "6": probe.Warn, "3": probe.Fail} { // 20 calls of 60 ms, and 2 s
 		want(t, run(t, StartupBudget, idle, datastore, budget(seconds)), "estimate", s, "20 calls of 6", "allows ")
 	}
-	want(t, run(t, StartupBudget, loaded("40.00", "99.00"), datastore, budget("60")), "estimate", probe.Fail, "stretches by 40")
+	want(t, run(t, StartupBudget, loaded("40.00", "99.00"), datastore, budget("60")), "estimate", probe.Fail, "40.0 times as long")
 	want(t, run(t, StartupBudget, loaded("40.00", "3.00"), datastore, budget("60")), "estimate", probe.OK, "20 calls") // they wait for a disk
 	etcd := apiAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = nameEtcd
