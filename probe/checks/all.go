@@ -28,6 +28,9 @@ func All() []*probe.Check {
 		BGPSession,
 		NodePing,
 		PodPing,
+		PodTCP,
+		ServiceClusterIP,
+		ServiceNodePort,
 		RouteCanReach,
 		RouteBlocks,
 		IPAutodetect,
@@ -66,6 +69,7 @@ const (
 
 	tagDatastore = "datastore"
 	tagDNS       = "dns"
+	tagService   = "service"
 )
 
 // Facts that several checks use.
