@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,8 +18,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -52,6 +53,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 	if err != nil {
 		return none, fmt.Errorf("listing processes: %w", err)
 	}
+	var wrong error
 	for _, p := range all {
 		if !belongs(p, uid) {
 			continue
@@ -63,12 +65,18 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		case err != nil: // it has just ended
 			continue
 		}
-		if err := has(ns, pod.Addr); err != nil {
-			return none, errors.Join(err, ns.Close())
+		if wrong = has(ns, pod.Addr); wrong == nil {
+			return ns, nil
 		}
-		return ns, nil
+		ns.Close() // a process may have made itself another; the next has the pod's
+		if errors.Is(wrong, probe.ErrNotVisible) {
+			break
+		}
 	}
-	if e.Host.Only != nil {
+	switch {
+	case wrong != nil:
+		return none, wrong
+	case e.Host.Only != nil:
 		return none, fmt.Errorf("the node's processes: %w", probe.ErrNotVisible)
 	}
 	return none, fmt.Errorf("no process of pod %s is to be seen on this node", pod.Name)
@@ -88,25 +96,46 @@ func belongs(p procfs.Proc, uid string) bool {
 
 // has is nil when an address is on an interface of a namespace.
 func has(ns netns.NsHandle, want netip.Addr) error {
-	in, err := netlink.NewHandleAt(ns)
-	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("entering pods takes the capability SYS_ADMIN: %w", probe.ErrNotVisible)
-	}
-	if err != nil {
-		return fmt.Errorf("looking into a pod's network namespace: %w", err)
-	}
-	defer in.Close()
-	addrs, err := in.AddrList(nil, netlink.FAMILY_ALL)
-	if err != nil {
-		return fmt.Errorf("listing a pod's addresses: %w", err)
-	}
-	if !slices.ContainsFunc(addrs, func(a netlink.Addr) bool {
-		ip, ok := netip.AddrFromSlice(a.IP)
-		return ok && ip.Unmap() == want
-	}) {
-		return fmt.Errorf("the pod's network namespace has no address %s", want)
-	}
-	return nil
+	return within(ns, func() error {
+		addrs, err := net.InterfaceAddrs()
+		if err != nil {
+			return fmt.Errorf("listing a pod's addresses: %w", err)
+		}
+		if !slices.ContainsFunc(addrs, func(a net.Addr) bool {
+			n, ok := a.(*net.IPNet)
+			return ok && n.IP.Equal(want.AsSlice())
+		}) {
+			return fmt.Errorf("the pod's network namespace has no address %s", want)
+		}
+		return nil
+	})
+}
+
+// within runs f on a thread inside a namespace, which ends with it. It is never
+// the main thread: what the whole program reads below /proc/net is what that one
+// sees.
+func within(ns netns.NsHandle, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			err := within(ns, f) // on another thread, for this one is taken
+			runtime.UnlockOSThread()
+			done <- err
+			return
+		}
+		err := netns.Set(ns)
+		switch {
+		case errors.Is(err, os.ErrPermission):
+			err = fmt.Errorf("entering pods takes the capability SYS_ADMIN: %w", probe.ErrNotVisible)
+		case err != nil:
+			err = fmt.Errorf("entering a pod's network namespace: %w", err)
+		default:
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // session starts the child, sends it the plan, and passes its events on.
@@ -124,8 +153,8 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, plan probe.Plan, 
 	if err != nil {
 		return fmt.Errorf("starting a probe in a pod: %w", err)
 	}
-	if err := start(cmd, ns); err != nil {
-		return err
+	if err := within(ns, cmd.Start); err != nil {
+		return fmt.Errorf("starting a probe in a pod: %w", err)
 	}
 	ended := false
 	events := probe.NewDecoder(out)
@@ -137,13 +166,17 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, plan probe.Plan, 
 		ended = ended || ev.Type == probe.EventEnd
 		emit(ev)
 	}
-	if err := cmd.Wait(); err != nil && !ended {
-		return fmt.Errorf("the probe in the pod ended early: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+	err = cmd.Wait()
+	first, _, _ := strings.Cut(said.String(), "\n")
+	switch {
+	case ended:
+		return nil
+	case err != nil && first != "":
+		return fmt.Errorf("the probe in the pod ended early: %w: %s", err, first)
+	case err != nil:
+		return fmt.Errorf("the probe in the pod ended early: %w", err)
 	}
-	if !ended {
-		return errors.New("the probe in the pod ended without finishing its answer")
-	}
-	return nil
+	return errors.New("the probe in the pod ended without finishing its answer")
 }
 
 // requests is a whole session with one plan.
@@ -156,22 +189,4 @@ func requests(plan probe.Plan) (*bytes.Buffer, error) {
 		}
 	}
 	return &b, nil
-}
-
-// start starts a program from a thread inside the namespace. The thread is not
-// given back: it ends with its goroutine.
-func start(cmd *exec.Cmd, ns netns.NsHandle) error {
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if err := netns.Set(ns); err != nil {
-			failed <- fmt.Errorf("entering pods takes the capability SYS_ADMIN (%w): %w", err, probe.ErrNotVisible)
-			return
-		}
-		failed <- cmd.Start()
-	}()
-	if err := <-failed; err != nil {
-		return fmt.Errorf("starting a probe in a pod: %w", err)
-	}
-	return nil
 }
