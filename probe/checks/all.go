@@ -29,6 +29,7 @@ func All() []*probe.Check {
 		NodePing,
 		PodPing,
 		PodTCP,
+		PodMTU,
 		ServiceClusterIP,
 		ServiceNodePort,
 		RouteCanReach,

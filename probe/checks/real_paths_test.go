@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +103,18 @@ func listenIn(t *testing.T, name, addr string) {
 			t.Cleanup(func() { l.Close() })
 		}
 		return err
+	})
+}
+
+// settled waits until pods answer: IPv6 takes its time after a link is up.
+func settled(t *testing.T, pods ...probe.Target) {
+	t.Helper()
+	as := slices.Clone(pods)
+	for i := range as {
+		as[i].Kind = probe.KindNode
+	}
+	eventually(t, func() bool {
+		return !slices.ContainsFunc(run(t, NodePing, &probe.Host{}, as...), func(r probe.Result) bool { return r.Status != probe.OK })
 	})
 }
 
@@ -239,4 +252,59 @@ ip route add 10.244.0.7 dev cali1
 	}
 	do(t, "ip -n here link set eth0 down")
 	want(t, ask(), "here 10.244.0.7", probe.Fail, "none of 5")
+}
+
+// TestRealMTU narrows the way between two nodes, lets the router say so, and then
+// keeps it from saying so.
+func TestRealMTU(t *testing.T) {
+	if !nstest.Enter(t, twoNodes) {
+		return
+	}
+	pods := []probe.Target{at(probe.KindPod, "far", "10.244.1.2"), at(probe.KindPod, "far6", "fd00:244::2")}
+	ask := func() []probe.Result {
+		t.Helper()
+		return run(t, PodMTU, &probe.Host{}, append(pods, at(probe.KindPod, "gone", "10.244.1.77"))...)
+	}
+	num := func(r probe.Result, key probe.Fact, want int) {
+		t.Helper()
+		if n, ok := r.Facts.Num(key); !ok || int(n) != want {
+			t.Errorf("%s: %s is %v, want %d", r.Target, key, r.Facts[key], want)
+		}
+	}
+	settled(t, pods...)
+	got := ask()
+	num(want(t, got, "far 10.244.1.2", probe.OK, "packets of 1500 bytes come back whole, all that eth0 promises"), FactPasses, 1500)
+	num(want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1500 bytes come back whole"), FactPromised, 1500)
+	want(t, got, "gone 10.244.1.77", probe.Unknown, "not even packets of 256 bytes")
+
+	// The router knows, and says so.
+	do(t, "ip -n router link set far mtu 1400\nip -n far link set eth0 mtu 1400")
+	for range 2 { // also when the kernel has learnt it
+		got = ask()
+		num(want(t, got, "far 10.244.1.2", probe.Info, "a router on the way says that 1400 bytes fit, and they do come back; eth0 promises 1500"), FactTold, 1400)
+		num(want(t, got, "far6 fd00:244::2", probe.Info, "1400 bytes fit, and they do come back"), FactPasses, 1400)
+	}
+	// It is not let say so: the black hole.
+	do(t, `ip netns exec router nft add table inet t
+ip netns exec router nft add chain inet t out { type filter hook output priority 0 ; }
+ip netns exec router nft add rule inet t out icmp type destination-unreachable drop
+ip netns exec router nft add rule inet t out icmpv6 type packet-too-big drop`)
+	got = ask()
+	r := want(t, got, "far 10.244.1.2", probe.Fail, "packets of 1400 bytes come back, those of 1401 vanish without a word; eth0 promises 1500")
+	num(r, FactPasses, 1400)
+	num(r, FactSmallest, 1401)
+	want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes come back, those of 1401 vanish")
+	// A route or an interface that promises no more than that is right.
+	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400\nip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")
+	got = ask()
+	want(t, got, "far 10.244.1.2", probe.OK, "packets of 1400 bytes come back whole")
+	want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1400 bytes come back whole")
+	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9\nip link set eth0 mtu 9000")
+	r = want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes come back", "eth0 promises 9000")
+	num(r, FactPromised, 9000)
+	// Loss is no matter of size.
+	do(t, `ip link set eth0 mtu 1400
+ip netns exec router nft add chain inet t f { type filter hook forward priority 0 ; }
+ip netns exec router nft add rule inet t f drop`)
+	want(t, ask(), "far 10.244.1.2", probe.Unknown, "not even packets of 256 bytes")
 }
