@@ -326,7 +326,7 @@ func TestBlocks(t *testing.T) {
 		for i := 0; i < len(kv); i += 2 {
 			m[kv[i].(string)] = kv[i+1]
 		}
-		return map[string]any{"spec": m}
+		return m
 	}
 	for name, c := range map[string]struct {
 		obj  map[string]any

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -58,7 +60,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	for kind, err := range map[string]error{
 		probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
-		probe.KindDatastore: s.apiErr, probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, s.bgpErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindPool: s.poolErr,
+		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr, probe.KindTypha: errors.Join(s.CalicoErr, s.typhaErr), probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, s.bgpErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
@@ -79,17 +82,10 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = append(append(targets, s.api...), s.dns...)
-	targets = append(targets, blockTargets(s)...)
+	targets = slices.Concat(targets, s.api, s.etcd, s.dns, s.typha, s.services, blockTargets(s), poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
-		var attrs map[string]string
-		switch conditionOf(n.Status.Conditions, corev1.NodeReady).Status {
-		case corev1.ConditionFalse:
-			attrs = map[string]string{probe.AttrNode: "NotReady"}
-		case corev1.ConditionUnknown:
-			attrs = map[string]string{probe.AttrNode: "NotReady (its kubelet is silent)"}
-		}
+		attrs := stateOf(&n)
 		for _, a := range internal {
 			targets = append(targets, probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a, Attrs: attrs})
 		}
@@ -99,16 +95,109 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 			}
 		}
 	}
-	for _, p := range s.Pods {
+	targets = append(targets, podTargets(probe.KindPod, s.Pods)...)
+	targets = append(targets, podTargets(probe.KindLocal, s.local)...)
+	return targets, gaps
+}
+
+// stateOf is what a target says of a node that is not Ready, nil when it is.
+func stateOf(n *corev1.Node) map[string]string {
+	switch conditionOf(n.Status.Conditions, corev1.NodeReady).Status {
+	case corev1.ConditionFalse:
+		return map[string]string{probe.AttrNode: "NotReady"}
+	case corev1.ConditionUnknown:
+		return map[string]string{probe.AttrNode: "NotReady (its kubelet is silent)"}
+	}
+	return nil
+}
+
+func podTargets(kind string, pods []corev1.Pod) []probe.Target {
+	var out []probe.Target
+	for _, p := range pods {
 		for _, ip := range p.Status.PodIPs {
-			if a, err := netip.ParseAddr(ip.IP); err == nil {
-				targets = append(targets, probe.Target{
-					Kind: probe.KindPod, Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, Addr: a,
-				})
+			a, err := netip.ParseAddr(ip.IP)
+			if err != nil {
+				continue
+			}
+			t := probe.Target{Kind: kind, Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, Addr: a, Port: int(declared(&p))}
+			if kind == probe.KindLocal {
+				t.Attrs = map[string]string{probe.AttrUID: string(p.UID)}
+			}
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// declared is a TCP port a pod says it listens on, 0 when it says none.
+func declared(p *corev1.Pod) int32 {
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.Protocol == corev1.ProtocolTCP || port.Protocol == "" {
+				return port.ContainerPort
 			}
 		}
 	}
-	return targets, gaps
+	return 0
+}
+
+// poolTargets are the IP pools that give out addresses.
+func poolTargets(s *Snapshot) []probe.Target {
+	var out []probe.Target
+	for _, spec := range s.pools {
+		cidr, _ := spec["cidr"].(string)
+		if off, _ := spec["disabled"].(bool); off || cidr == "" {
+			continue
+		}
+		mode := func(key string) string {
+			m, _ := spec[key].(string)
+			return cmp.Or(m, "Never")
+		}
+		out = append(out, probe.Target{Kind: probe.KindPool, Name: cidr, Attrs: map[string]string{
+			probe.AttrIPIP: mode("ipipMode"), probe.AttrVXLAN: mode("vxlanMode"),
+		}})
+	}
+	return out
+}
+
+// tunnels are the annotations that name a node's addresses inside tunnels
+// (libcalico-go, k8s/resources/node.go), and what belongs to each.
+var tunnels = []struct {
+	addr, device string
+	outer        string // annotation of the address the tunnel ends at
+	attr, extra  string // an attribute and the annotation it is from
+}{
+	{"IPv4IPIPTunnelAddr", "tunl0", annotationIPv4, "", ""},
+	{"IPv4VXLANTunnelAddr", "vxlan.calico", annotationIPv4, probe.AttrMAC, "VXLANTunnelMACAddr"},
+	{"IPv6VXLANTunnelAddr", "vxlan-v6.calico", annotationIPv6, probe.AttrMAC, "VXLANTunnelMACAddrV6"},
+	{"IPv4WireguardInterfaceAddr", "wireguard.cali", annotationIPv4, probe.AttrKey, "WireguardPublicKey"},
+	{"IPv6WireguardInterfaceAddr", "wg-v6.cali", annotationIPv6, probe.AttrKey, "WireguardPublicKeyV6"},
+}
+
+func tunnelTargets(s *Snapshot) []probe.Target {
+	const prefix = "projectcalico.org/"
+	var out []probe.Target
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		for _, w := range tunnels {
+			a, err := netip.ParseAddr(n.Annotations[prefix+w.addr])
+			if err != nil {
+				continue
+			}
+			t := probe.Target{Kind: probe.KindTunnel, Name: n.Name, Node: n.Name, Addr: a, Attrs: map[string]string{probe.AttrDevice: w.device}}
+			if outer, ok := registered(n, w.outer); ok {
+				t.Attrs[probe.AttrOuter] = outer.Addr().String()
+			}
+			if v := n.Annotations[prefix+w.extra]; w.extra != "" && v != "" {
+				t.Attrs[w.attr] = v
+			}
+			if n.Name == s.Node.Name {
+				t.Attrs[probe.AttrOwn] = "true"
+			}
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // blockTargets are the blocks of nodes that have a registered address of the
@@ -202,7 +291,33 @@ func felixTarget(s *Snapshot) probe.Target {
 	if p, err := strconv.Atoi(s.calicoEnv("FELIX_HEALTHPORT")); err == nil && p > 0 {
 		t.Port = p
 	}
+	for _, name := range probe.FelixSettings() {
+		value := cmp.Or(s.calicoEnv("FELIX_"+strings.ToUpper(variable(name))), plain(s.felix[name]))
+		if value == "" {
+			continue
+		}
+		if t.Attrs == nil {
+			t.Attrs = map[string]string{}
+		}
+		t.Attrs[name] = value
+	}
 	return t
+}
+
+// variable is what Felix calls a setting in its environment.
+func variable(name string) string {
+	if name == "ipipMTU" {
+		return "ipInIpMTU"
+	}
+	return name
+}
+
+// plain is a setting as text, "" when it is not set.
+func plain(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
 }
 
 // felixEnabled tells whether Felix's health endpoint is turned on, which it is

@@ -43,6 +43,7 @@ type Options struct {
 	Checks     []string
 	Calico     *corev1.Pod   // the node's calico-node pod, nil when there is none
 	CalicoErr  error         // why that is not known
+	Needed     []string      // Linux capabilities the checks take, without CAP_
 	Privileged bool          // all capabilities instead of the few needed
 	Start      time.Duration // how long to wait for the probe to run
 	Whole      time.Duration // hard end of the probe, on the server's side

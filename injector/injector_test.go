@@ -17,7 +17,7 @@ import (
 
 var options = Options{
 	Node: "worker-3.example.com", Namespace: "kube-system", Image: "probe:1", Run: "7f3a09c1", Who: "me@here", Reason: "ticket 7",
-	Checks: []string{"felix-live", "node-swap"}, Start: time.Second, Whole: 2 * time.Minute,
+	Checks: []string{"felix-live", "node-swap"}, Start: time.Second, Whole: 2 * time.Minute, Needed: []string{"NET_RAW"},
 }
 
 // TestPod holds what whoever approves a privileged tool has to be able to rely on.
@@ -47,6 +47,10 @@ func TestPod(t *testing.T) {
 		t.Error("a full node takes no probe without priority")
 	}
 	o := options
+	o.Needed = []string{"NET_RAW", "SYS_ADMIN", "SYS_PTRACE"}
+	if s := podFor(o, nil).Spec.Containers[0].SecurityContext; len(s.Capabilities.Add) != 3 || s.AllowPrivilegeEscalation != nil {
+		t.Errorf("to enter pods: %+v", s) // the API refuses SYS_ADMIN without escalation
+	}
 	o.Namespace, o.Privileged, o.PullSecret = "tools", true, "registry"
 	p = podFor(o, &metav1.OwnerReference{Name: "job"})
 	if p.Spec.PriorityClassName != "" {

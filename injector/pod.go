@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 				Name: containerName, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args:  sessionArgs(o, "pod", "/host", nil),
 				Stdin: true, StdinOnce: true, // the probe's stdin ends with its client
-				SecurityContext: securityFor(o.Privileged),
+				SecurityContext: securityFor(o),
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
 					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
@@ -87,23 +88,27 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 }
 
 // securityFor is the least the checks need, or everything.
-func securityFor(privileged bool) *corev1.SecurityContext {
-	if privileged {
+func securityFor(o Options) *corev1.SecurityContext {
+	if o.Privileged {
 		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(true)}
 	}
-	return &corev1.SecurityContext{
-		RunAsUser:                new(int64(0)), // containerd's and BIRD's sockets belong to root
-		RunAsGroup:               new(int64(0)),
-		ReadOnlyRootFilesystem:   new(true),
-		AllowPrivilegeEscalation: new(false),
-		Capabilities: &corev1.Capabilities{
-			Drop: []corev1.Capability{"ALL"},
-			Add:  []corev1.Capability{"NET_RAW"}, // ICMP
-		},
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	var add []corev1.Capability
+	for _, c := range o.Needed {
+		add = append(add, corev1.Capability(c))
+	}
+	sc := &corev1.SecurityContext{
+		RunAsUser:              new(int64(0)), // containerd's and BIRD's sockets belong to root
+		RunAsGroup:             new(int64(0)),
+		ReadOnlyRootFilesystem: new(true),
+		Capabilities:           &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: add},
+		SeccompProfile:         &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		// Where SELinux is on, the default type may not connect to the node's sockets.
 		SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 	}
+	if !slices.Contains(o.Needed, "SYS_ADMIN") { // the API refuses both together
+		sc.AllowPrivilegeEscalation = new(false)
+	}
+	return sc
 }
 
 // sessionArgs are the probe's arguments: what an auditor reads in the pod.

@@ -41,6 +41,25 @@ func Profiles() []Profile { return []Profile{Quick, Standard, Deep} }
 // to enter it takes SYS_ADMIN, to find it SYS_PTRACE.
 const AccessPods = "pods' network namespaces"
 
+// capabilities are what access of some kinds takes beyond being root
+// (capabilities(7)).
+var capabilities = map[string][]string{
+	"NET_RAW": {"NET_RAW"}, "NET_ADMIN": {"NET_ADMIN"}, "SYS_PTRACE": {"SYS_PTRACE"}, AccessPods: {"SYS_ADMIN", "SYS_PTRACE"},
+}
+
+// Capabilities are the Linux capabilities, without CAP_, that these checks take
+// beyond being root, in order.
+func Capabilities(suite []*Check) []string {
+	var out []string
+	for _, c := range suite {
+		for _, access := range c.Access {
+			out = append(out, capabilities[access]...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // DefaultLimit bounds a check that names no limit of its own.
 const DefaultLimit = 5 * time.Second
 
@@ -67,6 +86,9 @@ func (c *Check) Deadline() time.Duration {
 	}
 	return DefaultLimit
 }
+
+// OnNode tells whether a probe on the node asks it.
+func (c *Check) OnNode() bool { return c.From == FromNode || c.From == FromPod }
 
 // EntersPods tells whether the check is asked inside pods' network namespaces.
 func (c *Check) EntersPods() bool { return c.Inside || c.From == FromPod }

@@ -46,6 +46,9 @@ const (
 	AttrKey    = "key"    // WireGuard's public one
 )
 
+// AttrScheme is http or https on a KindDatastore target that is etcd.
+const AttrScheme = "scheme"
+
 // Attributes of a KindSession target.
 const (
 	AttrScope = "scope" // mesh, global or node: as Calico calls its peers

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +137,72 @@ func TestValidate(t *testing.T) {
 	} {
 		if err := Validate(c.suite); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	quick, deep := check("one-quick", answers(OK)), check("one-deep", answers(OK))
+	standard := check("one-standard", answers(OK))
+	standard.In, deep.In, deep.Access = Standard, Deep, []string{"NET_RAW", AccessPods, "run/calico", "NET_RAW"}
+	suite := []*Check{deep, quick, standard}
+	for p, want := range map[Profile][]*Check{Quick: {quick}, Standard: {quick, standard}, Deep: {deep, quick, standard}} {
+		if got := Within(suite, p); !slices.Equal(got, want) {
+			t.Errorf("%s: %d checks, want %d", p, len(got), len(want))
+		}
+	}
+	if got := Capabilities(suite); !slices.Equal(got, []string{"NET_RAW", "SYS_ADMIN", "SYS_PTRACE"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestInside asks a check from the node and again out of a pod, which here is a
+// second runner.
+func TestInside(t *testing.T) {
+	both := check("both-sides", func(_ context.Context, p *Pass) {
+		p.Report(Found(OK, "%d targets", len(p.Targets)).On("x"))
+	})
+	both.Inside = true
+	within := check("pod-only", both.Run)
+	within.From = FromPod
+	suite := []*Check{both, within}
+	entered := 0
+	enter := func(ctx context.Context, pod Target, plan Plan, emit func(Event)) error {
+		if entered++; pod.Name == "default/gone" {
+			return errors.New("no process of it is to be seen")
+		}
+		(&Runner{Suite: suite, Host: &Host{Root: "/"}}).Run(ctx, plan, emit)
+		return nil
+	}
+	ask := func(r *Runner, plan Plan) (got []string) {
+		r.Suite, r.Host = suite, &Host{Root: "/"}
+		plan.Checks = []string{"both-sides", "pod-only"}
+		r.Run(t.Context(), plan, func(ev Event) {
+			if ev.Result != nil {
+				got = append(got, string(ev.Result.Status)+" "+ev.Result.Check+" "+ev.Result.From+": "+ev.Result.Saw)
+			}
+		})
+		slices.Sort(got)
+		return got
+	}
+	pods := []Target{{Kind: KindLocal, Name: "default/gone"}, {Kind: KindLocal, Name: "default/w"}}
+	want := []string{"ok both-sides : 2 targets", "ok both-sides default/w: 2 targets", "ok pod-only default/w: 2 targets"}
+	if got := ask(&Runner{Enter: enter}, Plan{Targets: pods}); !slices.Equal(got, want) || entered != 4 {
+		t.Errorf("%d entered: %q", entered, got)
+	}
+	for name, c := range map[string]struct {
+		runner *Runner
+		plan   Plan
+		want   string
+	}{
+		"cannot":    {&Runner{}, Plan{Targets: pods}, "skip pod-only : this probe cannot enter pods"},
+		"nobody":    {&Runner{Enter: enter}, Plan{}, "skip pod-only : no workload pod"},
+		"not known": {&Runner{Enter: enter}, Plan{Gaps: map[string]string{KindLocal: "forbidden"}}, "unknown pod-only : which pods are on this node to ask from is not known: forbidden"},
+		"gone":      {&Runner{Enter: enter}, Plan{Targets: pods[:1]}, "unknown pod-only : not asked from inside a pod: no process"},
+	} {
+		got := ask(c.runner, c.plan)
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, c.want) }) || !strings.HasPrefix(got[0], "ok both-sides :") {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

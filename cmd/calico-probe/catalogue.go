@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -35,9 +36,10 @@ func (a *app) checks() *cobra.Command {
 			switch output {
 			case "table":
 				w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "ID\tASKED FROM\tTAGS\tQUESTION")
+				fmt.Fprintln(w, "ID\tASKED FROM\tPROFILE\tTAGS\tQUESTION")
 				for _, c := range suite() {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.ID, c.From, strings.Join(c.Tags, ","), c.Asks)
+					d := describe(c)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.ID, strings.Join(d.From, ","), d.Profile, strings.Join(d.Tags, ","), d.Asks)
 				}
 				return w.Flush()
 			case "json":
@@ -57,21 +59,32 @@ type description struct {
 	ID       string   `json:"id"`
 	Asks     string   `json:"asks"`
 	Doc      string   `json:"doc"`
-	From     string   `json:"from"`
+	From     []string `json:"from"`
+	Profile  string   `json:"profile"` // the smallest that has it
 	Tags     []string `json:"tags,omitempty"`
 	Needs    []string `json:"needs,omitempty"`
 	Access   []string `json:"access,omitempty"`
 	Deadline string   `json:"deadline"`
 }
 
+func describe(c *probe.Check) description {
+	d := description{
+		ID: c.ID, Asks: c.Asks, Doc: c.Doc, From: []string{string(c.From)}, Profile: string(cmp.Or(c.In, probe.Quick)),
+		Tags: c.Tags, Access: c.Access, Deadline: c.Deadline().String(),
+	}
+	if c.Inside {
+		d.From = append(d.From, string(probe.FromPod))
+	}
+	for _, n := range c.Needs {
+		d.Needs = append(d.Needs, n.ID)
+	}
+	return d
+}
+
 func described(suite []*probe.Check) []description {
 	out := make([]description, 0, len(suite))
 	for _, c := range suite {
-		d := description{ID: c.ID, Asks: c.Asks, Doc: c.Doc, From: string(c.From), Tags: c.Tags, Access: c.Access, Deadline: c.Deadline().String()}
-		for _, n := range c.Needs {
-			d.Needs = append(d.Needs, n.ID)
-		}
-		out = append(out, d)
+		out = append(out, describe(c))
 	}
 	return out
 }
@@ -99,7 +112,7 @@ func (a *app) explain() *cobra.Command {
 				}
 				fmt.Fprintf(a.Out, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
 				for _, row := range [][2]string{
-					{"asked from", d.From}, {"deadline", d.Deadline}, {"needs", strings.Join(d.Needs, ", ")},
+					{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs", strings.Join(d.Needs, ", ")},
 					{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
 				} {
 					if row[1] != "" {

@@ -135,7 +135,7 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, second bool) 
 	return injector.Options{
 		Calico: calico, CalicoErr: calicoErr,
 		Node: o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
-		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Privileged: o.privileged, Start: start, Whole: o.timeout,
+		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Needed: probe.Capabilities(o.picked), Privileged: o.privileged, Start: start, Whole: o.timeout,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },
 	}

@@ -26,6 +26,7 @@ type runOptions struct {
 	*app
 	node         string
 	via          string
+	profile      string
 	want, skip   []string
 	output       string
 	failOn       string
@@ -46,6 +47,9 @@ type runOptions struct {
 const runExample = `  # everything about one node
   calico-probe run --node worker-3
 
+  # the few questions that are answered at once, with the fewest privileges
+  calico-probe run --node worker-3 --profile quick
+
   # only what the API knows: nothing is created
   calico-probe run --node worker-3 --via api
 
@@ -63,6 +67,9 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(o.want) > 0 && cmd.Flags().Changed("profile") {
+				return badUsage("--checks names the checks itself: leave out --profile, or --checks")
+			}
 			if err := o.complete(); err != nil {
 				return err
 			}
@@ -72,6 +79,7 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "the node to test")
 	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
+	f.StringVar(&o.profile, "profile", string(probe.Standard), "how much to ask: quick, standard or deep; --checks asks any")
 	f.StringSliceVar(&o.want, "checks", nil, "only these checks: IDs, globs or tags, separated by commas")
 	f.StringSliceVar(&o.skip, "skip", nil, "not these checks: IDs, globs or tags")
 	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
@@ -99,6 +107,7 @@ func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
 			return completion.CompGetResource(factory, "node", typed), cobra.ShellCompDirectiveNoFileComp
 		},
 		"via":     fixed(append([]string{"auto"}, wayNames()...)),
+		"profile": fixed(profileNames()),
 		"checks":  fixed(checkIDs(suite())),
 		"skip":    fixed(checkIDs(suite())),
 		"output":  fixed(report.Formats()),
@@ -135,8 +144,14 @@ func (o *runOptions) complete() error {
 	if o.checkTimeout < 0 || o.startTimeout < 0 {
 		return badUsage("--check-timeout and --start-timeout must not be negative")
 	}
+	if !slices.Contains(probe.Profiles(), probe.Profile(o.profile)) {
+		return badUsage("unknown profile %q: --profile takes %s", o.profile, strings.Join(profileNames(), ", "))
+	}
 	if o.picked, err = probe.Select(suite(), o.want, o.skip); err != nil {
 		return badUsage("%w; 'calico-probe checks' lists them", err)
+	}
+	if len(o.want) == 0 {
+		o.picked = probe.Within(o.picked, probe.Profile(o.profile))
 	}
 	if len(o.picked) == 0 {
 		return badUsage("--checks and --skip leave no check to run")
@@ -151,12 +166,20 @@ func (o *runOptions) complete() error {
 	return nil
 }
 
+func profileNames() []string {
+	var out []string
+	for _, p := range probe.Profiles() {
+		out = append(out, string(p))
+	}
+	return out
+}
+
 // askable refuses checks named by the user that the way named by the user cannot
 // ask: a report without them would pass for a good one.
 func (o *runOptions) askable() error {
 	var cannot []string
 	for _, c := range o.picked {
-		if c.From == probe.FromClient || c.From == probe.FromNode && o.via == wayAPI || c.From == probe.FromAPI && o.via == wayLocal {
+		if c.From == probe.FromClient || c.OnNode() && o.via == wayAPI || c.From == probe.FromAPI && o.via == wayLocal {
 			cannot = append(cannot, c.ID)
 		}
 	}
@@ -253,7 +276,7 @@ func (o *runOptions) emit(way string, ev probe.Event) error {
 func (o *runOptions) nodeChecks() []string {
 	var ids []string
 	for _, c := range o.picked {
-		if c.From == probe.FromNode {
+		if c.OnNode() {
 			ids = append(ids, c.ID)
 		}
 	}

@@ -26,6 +26,7 @@ func All() []*probe.Check {
 		FelixReady,
 		BirdSocket,
 		BGPSession,
+		NodeUplink,
 		NodePing,
 		PodPing,
 		PodTCP,

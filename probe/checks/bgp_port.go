@@ -17,7 +17,7 @@ import (
 // from the very address its peers expect?
 var BGPPort = &probe.Check{
 	ID: "bgp-port", Asks: "does every peer take BGP connections from the address Calico registered for this node?", From: probe.FromNode,
-	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"}, Run: bgpPort,
+	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"}, Needs: []*probe.Check{NodeUplink}, Run: bgpPort,
 	Doc: `A TCP connection to port 179 (or BGPConfiguration's listenPort) of up to eight peers, from the address Calico registered for this node; and who listens on that port here. A peer whose session is up is not disturbed: it counts as ok.
 ok: taken, or the session is up. fail, refused: the peer's machine answers and nothing listens there: its BIRD is down, or a firewall rejects. fail, no answer: packets are dropped on the way there or back. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
 skip: Calico's networking backend here is not bird, or BIRD has no peers.`,

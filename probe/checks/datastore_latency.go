@@ -21,7 +21,7 @@ import (
 // took more round trips than the liveness budget had time for.
 var DatastoreLatency = &probe.Check{
 	ID: "datastore-latency", Asks: "how far is the API server from this node, and is it near enough for Calico to start in time?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network"}, Run: datastoreLatency, Limit: 10 * time.Second,
+	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
 	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it: five connections each, with the time for TCP, TLS and the first answer.
 ok: all answered. warn: some did not; or what a start of calico-node makes of calls, one after the other, would take more than half of the time its liveness or startup probe allows. fail: none answered, and how the connection failed; or that start-up would take longer than the probe allows, so calico-node is killed again and again.
 When the endpoints answer and the service address does not, kube-proxy's rules on this node are what is broken.

@@ -106,6 +106,20 @@ func interfaces() ([]autodetect.Interface, error) {
 	return out, nil
 }
 
+// linkOf is the state of an interface of this network namespace.
+func linkOf(name string) (link, error) {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return link{}, fmt.Errorf("asking for interface %s: %w", name, err)
+	}
+	at := l.Attrs()
+	state := at.OperState.String()
+	if at.Flags&net.FlagUp == 0 {
+		state = "off"
+	}
+	return link{state, at.MTU}, nil
+}
+
 // usage is how full the file system under a path is.
 func usage(full string) (disk, error) {
 	var st unix.Statfs_t

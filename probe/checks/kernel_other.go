@@ -23,6 +23,8 @@ func interfaces() ([]autodetect.Interface, error) {
 	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
 }
 
+func linkOf(string) (link, error) { return link{}, errors.ErrUnsupported }
+
 func usage(string) (disk, error) { return disk{}, errors.ErrUnsupported }
 
 func synchronised() (bool, error) { return false, errors.ErrUnsupported }

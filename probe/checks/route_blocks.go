@@ -14,7 +14,7 @@ import (
 // block of pod addresses belongs to a node, and the kernel must send there.
 var RouteBlocks = &probe.Check{
 	ID: "route-blocks", Asks: "does the kernel have a route to every other node's pods, and to the right node?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagBGP}, Access: []string{"host network", "netlink"}, Run: routeBlocks,
+	Tags: []string{tagNetwork, tagBGP}, Access: []string{"host network", "netlink"}, Needs: []*probe.Check{NodeUplink}, Run: routeBlocks,
 	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it.
 ok: all there. fail: some are missing, so pods there cannot be reached from this node: BIRD has no session with that node, or holds routes back in a graceful restart; or some lead to another machine than the one the block belongs to, as with an affinity that is left over.
 info: some are reached through a router that is no node of the cluster. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.

@@ -1,0 +1,264 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// groups are the API groups Calico's resources can be in; the installation decides
+// which exists. Where both do, the v3 one is a view of the other.
+var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"}, {Group: "projectcalico.org", Version: "v3"}}
+
+// readSpec merges the specs of Calico's resources of one kind and these names, the
+// later over the earlier. Without any there are Calico's defaults.
+func (c *Client) readSpec(ctx context.Context, resource string, names ...string) (map[string]any, error) {
+	merged := map[string]any{}
+	for _, gv := range groups {
+		for _, name := range names {
+			obj, err := c.calls.Resource(gv.WithResource(resource)).Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading %s %s: %w", resource, name, err)
+			}
+			spec, _, err := unstructured.NestedMap(obj.Object, "spec")
+			if err != nil {
+				return nil, fmt.Errorf("reading %s %s: %w", resource, name, err)
+			}
+			maps.Copy(merged, spec)
+		}
+		if len(merged) > 0 {
+			break
+		}
+	}
+	return merged, nil
+}
+
+// listSpecs lists the specs of Calico's resources of one kind, none where that kind
+// is not installed. A limit gives the first few of them, 0 all, out of the API
+// server's cache.
+func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) ([]map[string]any, error) {
+	options := metav1.ListOptions{Limit: limit}
+	if limit == 0 {
+		options.ResourceVersion = "0"
+	}
+	var last error
+	for _, gv := range groups {
+		list, err := c.calls.Resource(gv.WithResource(resource)).List(ctx, options)
+		if apierrors.IsNotFound(err) { // the group is not installed
+			continue
+		}
+		if err != nil {
+			last = err
+			continue
+		}
+		var out []map[string]any
+		for _, item := range list.Items {
+			if spec, _, err := unstructured.NestedMap(item.Object, "spec"); err == nil {
+				out = append(out, spec)
+			}
+		}
+		return out, nil
+	}
+	if last != nil {
+		return nil, fmt.Errorf("listing %s: %w", resource, last)
+	}
+	return nil, nil
+}
+
+// block is one block of pod addresses that belongs to a node, or one address of a
+// block whose pod runs on another node: it is borrowed.
+type block struct {
+	cidr netip.Prefix
+	node string
+}
+
+// readBlocks lists the confirmed block affinities of nodes, and the addresses
+// that pods elsewhere have borrowed from them.
+func (c *Client) readBlocks(ctx context.Context) ([]block, error) {
+	affinities, err := c.listSpecs(ctx, "blockaffinities", 0)
+	if err != nil {
+		return nil, err
+	}
+	var out []block
+	for _, spec := range affinities {
+		if b, ok := confirmed(spec); ok {
+			out = append(out, b)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil // another IPAM
+	}
+	borrowed, err := c.readBorrowed(ctx)
+	return append(out, borrowed...), err
+}
+
+// confirmed is the block of an affinity that holds. Versions write "deleted" as
+// text or as a truth value.
+func confirmed(spec map[string]any) (block, bool) {
+	if spec["state"] != "confirmed" || spec["deleted"] == "true" || spec["deleted"] == true {
+		return block{}, false
+	}
+	if kind, _ := spec["type"].(string); kind != "" && kind != "host" {
+		return block{}, false // of a load balancer, not of a node
+	}
+	text, _ := spec["cidr"].(string)
+	node, _ := spec["node"].(string)
+	cidr, err := netip.ParsePrefix(text)
+	return block{cidr, node}, err == nil && node != ""
+}
+
+// Borrowed addresses are looked for in so many blocks, for each is some KB, and so
+// many are compared with their pods, one call each: enough to find a fault that
+// concerns them all.
+const (
+	blocksMost   = 500
+	borrowedMost = 20
+)
+
+// loan is an address in the block of one node that IPAM has given to a pod on
+// another.
+type loan struct {
+	addr            netip.Addr
+	node            string // where the pod runs
+	namespace, name string // of the pod
+}
+
+// readBorrowed lists borrowed addresses whose pods are there and have them: IPAM
+// also keeps addresses of pods that are gone.
+func (c *Client) readBorrowed(ctx context.Context) ([]block, error) {
+	specs, err := c.listSpecs(ctx, "ipamblocks", blocksMost)
+	if err != nil {
+		return nil, err
+	}
+	var loans []loan
+	for _, spec := range specs {
+		loans = append(loans, loansIn(spec)...)
+	}
+	var out []block
+	for _, l := range loans[:min(len(loans), borrowedMost)] {
+		pod, err := c.kube.CoreV1().Pods(l.namespace).Get(ctx, l.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return out, fmt.Errorf("reading pod %s/%s, which has a borrowed address: %w", l.namespace, l.name, err)
+		}
+		if pod.Status.PodIP == l.addr.String() && pod.Status.Phase == corev1.PodRunning && pod.Spec.NodeName == l.node {
+			out = append(out, block{netip.PrefixFrom(l.addr, l.addr.BitLen()), l.node})
+		}
+	}
+	return out, nil
+}
+
+// loansIn finds the borrowed addresses of one IPAM block: allocations has an index
+// into attributes for each address given away.
+func loansIn(spec map[string]any) []loan {
+	text, _ := spec["cidr"].(string)
+	affinity, _ := spec["affinity"].(string)
+	owner, ok := strings.CutPrefix(affinity, "host:")
+	cidr, err := netip.ParsePrefix(text)
+	if err != nil || !ok {
+		return nil
+	}
+	allocations, _ := spec["allocations"].([]any)
+	attributes, _ := spec["attributes"].([]any)
+	var out []loan
+	addr := cidr.Addr()
+	for _, a := range allocations {
+		if i, given := a.(int64); given && i >= 0 && i < int64(len(attributes)) {
+			attribute, _ := attributes[i].(map[string]any)
+			of, _ := attribute["secondary"].(map[string]any)
+			l := loan{addr: addr}
+			l.node, _ = of["node"].(string)
+			l.namespace, _ = of["namespace"].(string)
+			l.name, _ = of["pod"].(string)
+			if l.node != "" && l.node != owner && l.name != "" {
+				out = append(out, l)
+			}
+		}
+		addr = addr.Next()
+	}
+	return out
+}
+
+// environment is what the calico-node container gets as a variable: a literal, as
+// the operator writes it, or a key of a ConfigMap, as Calico's manifests have it;
+// "" when it has none.
+func (c *Client) environment(ctx context.Context, calico *corev1.Pod, name string) (string, error) {
+	env := envOf(calico, name)
+	switch {
+	case env.ValueFrom == nil:
+		return env.Value, nil
+	case env.ValueFrom.ConfigMapKeyRef == nil:
+		return "", fmt.Errorf("%s is set from elsewhere than a ConfigMap", name)
+	}
+	ref := env.ValueFrom.ConfigMapKeyRef
+	m, err := c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	return m.Data[ref.Key], nil
+}
+
+// readBackend is Calico's networking backend; a container without the variable
+// gets Calico's default.
+func (c *Client) readBackend(ctx context.Context, calico *corev1.Pod) (string, error) {
+	if spec, _ := calicoContainerOf(calico); spec == nil {
+		return "", nil
+	}
+	backend, err := c.environment(ctx, calico, "CALICO_NETWORKING_BACKEND")
+	if err != nil {
+		return "", fmt.Errorf("Calico's networking backend: %w", err)
+	}
+	if backend == "" && envOf(calico, "CALICO_NETWORKING_BACKEND").ValueFrom == nil {
+		return "bird", nil
+	}
+	return backend, nil
+}
+
+// readEtcd lists the endpoints of a Calico that keeps its data in etcd.
+func (c *Client) readEtcd(ctx context.Context, calico *corev1.Pod) ([]probe.Target, error) {
+	text, err := c.environment(ctx, calico, "ETCD_ENDPOINTS")
+	if err != nil {
+		return nil, err
+	}
+	var out []probe.Target
+	var errs []error
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" || calico == nil {
+			continue
+		}
+		u, err := url.Parse(part)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %w", err))
+			continue
+		}
+		port, err := strconv.Atoi(u.Port())
+		if err != nil {
+			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s names no port", part))
+			continue
+		}
+		t := probe.Target{Kind: probe.KindDatastore, Name: "etcd", Port: port, Attrs: map[string]string{probe.AttrScheme: u.Scheme}}
+		if t.Addr, err = netip.ParseAddr(u.Hostname()); err != nil {
+			t.Host = u.Hostname()
+		}
+		out = append(out, t)
+	}
+	return out, errors.Join(errs...)
+}

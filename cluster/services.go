@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// readAPI lists where the API server answers inside the cluster.
+func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
+	svc, err := c.kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading service default/kubernetes: %w", err)
+	}
+	return c.readService(ctx, probe.KindDatastore, svc)
+}
+
+// readDNS lists where the cluster's DNS answers. Distributions name its service
+// differently and agree on the label.
+func (c *Client) readDNS(ctx context.Context) ([]probe.Target, error) {
+	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
+	if err != nil {
+		return nil, fmt.Errorf("listing DNS services: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return c.readService(ctx, probe.KindDNS, &list.Items[0])
+}
+
+// readService lists a service's own addresses and those of its endpoints, as
+// targets of a kind. A port that is both UDP and TCP is one target.
+func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
+	var out []probe.Target
+	add := func(name, node, addr string, port int32) {
+		a, err := netip.ParseAddr(addr)
+		t := probe.Target{Kind: kind, Name: name, Node: node, Addr: a, Port: int(port)}
+		same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Port == t.Port }
+		if err == nil && !slices.ContainsFunc(out, same) {
+			out = append(out, t)
+		}
+	}
+	wanted := func(port string) bool { return kind != probe.KindDNS || !strings.Contains(port, "metrics") }
+	for _, p := range svc.Spec.Ports {
+		for _, ip := range svc.Spec.ClusterIPs {
+			if wanted(p.Name) {
+				add("service", "", ip, p.Port)
+			}
+		}
+	}
+	parts, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + svc.Name})
+	if err != nil {
+		return out, fmt.Errorf("listing the endpoints of %s/%s: %w", svc.Namespace, svc.Name, err)
+	}
+	for _, part := range parts.Items {
+		for _, e := range part.Endpoints {
+			if ready := e.Conditions.Ready; ready != nil && !*ready {
+				continue // kube-proxy does not use it either
+			}
+			for _, p := range part.Ports {
+				if p.Port != nil && len(e.Addresses) > 0 && (p.Name == nil || wanted(*p.Name)) { // all addresses of an endpoint are the same place
+					node := ""
+					if e.NodeName != nil {
+						node = *e.NodeName
+					}
+					add("endpoint", node, e.Addresses[0], *p.Port)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// readTypha lists the Typhas that Felix on this node may choose from; none where
+// it is told of none.
+func (c *Client) readTypha(ctx context.Context, calico *corev1.Pod) ([]probe.Target, error) {
+	name, err := c.environment(ctx, calico, "FELIX_TYPHAK8SSERVICENAME")
+	if err != nil {
+		return nil, err
+	}
+	if name == "" || name == "none" { // as Calico's manifests have it
+		return nil, nil
+	}
+	namespace, err := c.environment(ctx, calico, "FELIX_TYPHAK8SNAMESPACE")
+	if err != nil {
+		return nil, err
+	}
+	namespace = cmp.Or(namespace, metav1.NamespaceSystem)
+	svc, err := c.kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Typha's service %s/%s: %w", namespace, name, err)
+	}
+	all, err := c.readService(ctx, probe.KindTypha, svc)
+	// Felix looks up the endpoints itself and never uses the service's address.
+	return slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" }), err
+}
+
+// tried is how many services are looked at until one has ready endpoints.
+const tried = 5
+
+// readServices finds one TCP service whose endpoints are ready, one with a port on
+// every node before others, and gives its cluster addresses and its port on each
+// of the nodes.
+func (c *Client) readServices(ctx context.Context, nodes []corev1.Node) ([]probe.Target, error) {
+	list, err := c.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("listing services: %w", err)
+	}
+	for _, svc := range usable(list.Items) {
+		endpoints, err := c.readService(ctx, probe.KindService, &svc)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(endpoints, func(t probe.Target) bool { return t.Name == "endpoint" }) {
+			return serviceTargets(&svc, nodes), nil
+		}
+	}
+	return nil, nil
+}
+
+// usable picks the services that every node must be able to reach by TCP: not
+// headless, not kept to the endpoints of one node.
+func usable(all []corev1.Service) []corev1.Service {
+	var out []corev1.Service
+	for _, s := range all {
+		local := s.Spec.InternalTrafficPolicy != nil && *s.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
+		headless := s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone
+		if _, ok := tcpPort(&s); ok && !local && !headless && len(s.Spec.Selector) > 0 {
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b corev1.Service) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+	})
+	return out[:min(len(out), tried)]
+}
+
+func rank(s *corev1.Service) int {
+	if nodePort(s) > 0 {
+		return 0
+	}
+	return 1
+}
+
+func tcpPort(s *corev1.Service) (corev1.ServicePort, bool) {
+	for _, p := range s.Spec.Ports {
+		if p.Protocol == corev1.ProtocolTCP || p.Protocol == "" {
+			return p, true
+		}
+	}
+	return corev1.ServicePort{}, false
+}
+
+// nodePort is the port every node answers on for the service; 0 when it has none,
+// or only nodes with a pod of the service do.
+func nodePort(s *corev1.Service) int32 {
+	p, _ := tcpPort(s)
+	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		return 0
+	}
+	return p.NodePort
+}
+
+func serviceTargets(s *corev1.Service, nodes []corev1.Node) []probe.Target {
+	p, _ := tcpPort(s)
+	name := s.Namespace + "/" + s.Name
+	var out []probe.Target
+	families := map[bool]bool{} // is IPv6
+	for _, ip := range s.Spec.ClusterIPs {
+		if a, err := netip.ParseAddr(ip); err == nil {
+			families[a.Is6()] = true
+			out = append(out, probe.Target{Kind: probe.KindService, Name: name, Addr: a, Port: int(p.Port)})
+		}
+	}
+	if nodePort(s) == 0 {
+		return out
+	}
+	for _, n := range nodes {
+		for _, a := range internalIPs(&n) {
+			if families[a.Is6()] {
+				out = append(out, probe.Target{Kind: probe.KindNodePort, Name: name, Node: n.Name, Addr: a, Port: int(nodePort(s)), Attrs: stateOf(&n)})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func TestLoans(t *testing.T) {
+	attribute := func(node, pod string) any {
+		return map[string]any{"handle_id": "x", "secondary": map[string]any{"node": node, "namespace": "default", "pod": pod}}
+	}
+	block := map[string]any{
+		"cidr": "10.244.1.0/26", "affinity": "host:a",
+		"allocations": []any{nil, int64(0), int64(1), int64(2), int64(9), nil},
+		"attributes":  []any{attribute("a", "own"), attribute("b", "guest"), map[string]any{"handle_id": "ipip-tunnel-addr-a"}},
+	}
+	got := loansIn(block)
+	want := loan{netip.MustParseAddr("10.244.1.2"), "b", "default", "guest"}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("%+v", got)
+	}
+	for name, value := range map[string]any{"cidr": "x", "affinity": "virtual:load-balancer", "attributes": nil, "allocations": "rubbish"} {
+		odd := map[string]any{"cidr": block["cidr"], "affinity": block["affinity"], "allocations": block["allocations"], "attributes": block["attributes"]}
+		odd[name] = value
+		if got := loansIn(odd); len(got) != 0 {
+			t.Errorf("%s %v: %+v", name, value, got)
+		}
+	}
+}
+
+func TestTunnelsAndPools(t *testing.T) {
+	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
+	s.Nodes[1].Annotations["projectcalico.org/IPv4VXLANTunnelAddr"] = "10.244.1.0"
+	s.Nodes[1].Annotations["projectcalico.org/VXLANTunnelMACAddr"] = "66:00:00:00:00:01"
+	s.Nodes[0].Annotations["projectcalico.org/IPv4IPIPTunnelAddr"] = "10.244.2.1"
+	s.Nodes[0].Annotations["projectcalico.org/IPv6WireguardInterfaceAddr"] = "not an address"
+	got := tunnelTargets(s)
+	if len(got) != 2 || got[0].Attrs[probe.AttrDevice] != "tunl0" || got[0].Attrs[probe.AttrOwn] != "true" ||
+		got[1].Attrs[probe.AttrMAC] != "66:00:00:00:00:01" || got[1].Attrs[probe.AttrOuter] != "10.1.0.2" || got[1].Attrs[probe.AttrOwn] != "" {
+		t.Errorf("%+v", got)
+	}
+	s.pools = []map[string]any{
+		{"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"}, {"cidr": "10.245.0.0/16", "disabled": true}, {"cidr": "fd00::/48"},
+	}
+	pools := poolTargets(s)
+	if len(pools) != 2 || pools[0].Attrs[probe.AttrVXLAN] != "CrossSubnet" || pools[1].Attrs[probe.AttrIPIP] != "Never" {
+		t.Errorf("%+v", pools)
+	}
+	s.felix = map[string]any{"vxlanPort": int64(8472), "bpfEnabled": true, "unheard": "of"}
+	felix := felixTarget(s).Attrs
+	if felix["vxlanPort"] != "8472" || felix["bpfEnabled"] != "true" || felix["unheard"] != "" {
+		t.Errorf("%v", felix)
+	}
+}
+
+// service is one with a TCP port.
+func service(name string, change func(*corev1.Service)) corev1.Service {
+	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	s.Spec = corev1.ServiceSpec{ClusterIP: "10.96.0.9", ClusterIPs: []string{"10.96.0.9"}, Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+func TestServicesWorthAsking(t *testing.T) {
+	local := corev1.ServiceInternalTrafficPolicyLocal
+	all := []corev1.Service{
+		service("headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }),
+		service("plain", nil),
+		service("udp", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }),
+		service("local", func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = &local }),
+		service("outside", func(s *corev1.Service) { s.Spec.Selector = nil }),
+		service("everywhere", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080; s.CreationTimestamp = metav1.NewTime(now) }),
+	}
+	var names []string
+	for _, s := range usable(all) {
+		names = append(names, s.Name)
+	}
+	if want := []string{"everywhere", "plain"}; !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+	nodes := []corev1.Node{node("a", "10.1.0.1", ""), node("b", "10.1.0.2", "")}
+	nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
+	got := serviceTargets(&all[5], nodes)
+	if len(got) != 3 || got[0].Port != 80 || got[1].Port != 30080 || got[2].Attrs[probe.AttrNode] != "NotReady" {
+		t.Errorf("%+v", got)
+	}
+	if all[5].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal; len(serviceTargets(&all[5], nodes)) != 1 {
+		t.Error("nodes without a pod of the service do not answer on its port, and need not")
+	}
+}
+
+func TestEtcdAndTypha(t *testing.T) {
+	c := &Client{}
+	p := calico(3)
+	if got, err := c.readTypha(t.Context(), p); got != nil || err != nil {
+		t.Errorf("no Typha: %v, %v", got, err)
+	}
+	env := &p.Spec.Containers[0].Env
+	*env = []corev1.EnvVar{{Name: "ETCD_ENDPOINTS", Value: "https://10.1.0.1:2379, http://etcd.example:2379"}, {Name: "FELIX_TYPHAK8SSERVICENAME", Value: "none"}}
+	got, err := c.readEtcd(t.Context(), p)
+	if err != nil || len(got) != 2 || got[0].Addr.String() != "10.1.0.1" || got[1].Host != "etcd.example" || got[1].Attrs[probe.AttrScheme] != "http" || got[0].Port != 2379 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	(*env)[0].Value = "https://10.1.0.1"
+	if _, err := c.readEtcd(t.Context(), p); err == nil {
+		t.Error("an endpoint without a port is no error")
+	}
+	if got, err := c.readTypha(t.Context(), p); got != nil || err != nil {
+		t.Errorf("Typha is called none: %v, %v", got, err)
+	}
+	if got, err := c.readEtcd(t.Context(), nil); got != nil || err != nil {
+		t.Errorf("no calico-node: %v, %v", got, err)
+	}
+}
+
+func TestDoors(t *testing.T) {
+	pod := func(name string, age time.Duration, ready corev1.ConditionStatus) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-1", CreationTimestamp: ago(age)}}
+		p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 53, Protocol: corev1.ProtocolUDP}, {ContainerPort: 8080}}}}
+		return p
+	}
+	hostNetwork := pod("host", 9*time.Hour, corev1.ConditionTrue)
+	hostNetwork.Spec.HostNetwork = true
+	got := pingable([]corev1.Pod{pod("young", time.Minute, corev1.ConditionTrue), pod("sick", 5*time.Hour, corev1.ConditionFalse), hostNetwork, pod("old", time.Hour, corev1.ConditionTrue)}, 1)
+	if len(got) != 1 || got[0].Name != "old" {
+		t.Errorf("%v", got)
+	}
+	targets := podTargets(probe.KindLocal, got)
+	if len(targets) != 2 || targets[0].Port != 8080 || targets[1].Attrs[probe.AttrUID] != "uid-1" {
+		t.Errorf("%+v", targets)
+	}
+}

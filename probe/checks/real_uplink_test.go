@@ -1,0 +1,53 @@
+//go:build e2e
+
+package checks
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/nstest"
+)
+
+// TestRealUplink pulls the cable, and wants that to be the only failure.
+func TestRealUplink(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	own, peer := at(probe.KindSelf, "self", "10.9.0.1"), at(probe.KindNode, "peer", "10.9.0.2")
+	block := probe.Target{Kind: probe.KindBlock, Name: "10.244.9.0/26", Node: "peer", Addr: peer.Addr}
+	ask := func() []probe.Result {
+		var got []probe.Result
+		suite := []*probe.Check{NodeUplink, NodePing, BGPPort, RouteBlocks, DatastoreLatency}
+		r := probe.Runner{Suite: suite, Host: h}
+		plan := probe.Plan{Targets: []probe.Target{own, peer, block, backend("bird"), at(probe.KindDatastore, "service", "10.9.0.2")}}
+		for _, c := range suite {
+			plan.Checks = append(plan.Checks, c.ID)
+		}
+		r.Run(t.Context(), plan, func(ev probe.Event) {
+			if ev.Result != nil {
+				got = append(got, *ev.Result)
+			}
+		})
+		return got
+	}
+	want(t, run(t, NodeUplink, h, own), "eth0", probe.OK, "eth0 with 10.9.0.1 is up")
+	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "10.66.0.1")), "", probe.Skip, "no interface here")
+	by := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrInternal: "10.9.0.1,fd09::1"}}
+	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "10.66.0.1"), by), "eth0", probe.OK, "10.9.0.1")
+
+	for _, c := range []struct{ down, saw string }{{"far", "has no carrier"}, {"eth0", "is switched off"}} {
+		if out, err := exec.Command("ip", "link", "set", c.down, "down").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		got := ask()
+		want(t, got, "eth0", probe.Fail, c.saw)
+		for _, r := range got {
+			if r.Check != "node-uplink" && r.Status != probe.Skip {
+				t.Errorf("with a dead uplink: %+v", r)
+			}
+		}
+	}
+}
