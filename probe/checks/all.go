@@ -39,6 +39,7 @@ func All() []*probe.Check {
 		BGPPort,
 		DatastoreLatency,
 		DNSCluster,
+		DNSExternal,
 		ContainerdHealth,
 		CRIHealth,
 		DockerHealth,
