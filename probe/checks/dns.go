@@ -81,6 +81,7 @@ type dnsAnswer struct {
 func askDNS(ctx context.Context, network, server, name string, record uint16) dnsAnswer {
 	a := dnsAnswer{server: server}
 	question := new(dns.Msg).SetQuestion(name, record)
+	began := time.Now()
 	for range map[string]int{"udp": 2, "tcp": 1}[network] {
 		one, limit, cancel := part(ctx, 1)
 		client := dns.Client{Net: network, Timeout: limit}
@@ -90,7 +91,7 @@ func askDNS(ctx context.Context, network, server, name string, record uint16) dn
 			return a
 		}
 		a.msg = nil
-		a.waited += limit
+		a.waited = time.Since(began).Round(10 * time.Millisecond)
 		if ctx.Err() != nil || probe.Reason(a.err) != "timeout" {
 			return a
 		}

@@ -23,7 +23,7 @@ var DNSExternal = &probe.Check{
 	ID: "dns-external", Asks: "do names outside the cluster resolve, by the node's own name servers and through the cluster's DNS, and what does the search list cost?", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{tagNetwork, tagDNS}, Access: []string{"host network", "etc/resolv.conf", "var/lib/kubelet/config.yaml", probe.AccessPods}, Run: dnsExternal, Limit: 10 * time.Second,
 	Doc: `The name servers of the root zone are asked of each server in the resolv.conf that the kubelet uses, and of the cluster's DNS, which passes such questions on: an answer takes no access to the Internet, only a resolver that resolves. Then a name that does not exist is asked in each domain of a pod's search list (ndots:5), as every outside name is before it is asked as it stands. Asked from the node, and again from inside one of its own pods, whence the cluster's DNS servers ask too.
-ok: answered. info: no answer about names outside the cluster: as it should be where the cluster is cut off; SERVFAIL says that the server cannot find out, REFUSED that it is not set to try, silence that nobody is there or packets get lost. A domain of the search list that has an answer for every name (a wildcard) takes outside names away from their owners. warn: the node's own servers answer, and the cluster's DNS fails (SERVFAIL) or is silent: what it forwards to does not answer it, often because packets of its pods leave the node with an address that nobody outside can answer (natOutgoing of the IP pool); or an answer takes more than a second, asked twice; or a domain of the search list is slow, silent or SERVFAIL, which every look-up of an outside name has to wait for. fail: an answer does not fit into UDP, and TCP, which is then asked, fails: a firewall that knows DNS as UDP alone.
+ok: answered. info: no answer about names outside the cluster: as it should be where the cluster is cut off; SERVFAIL says that the server cannot find out, REFUSED that it is not set to try, silence that nobody is there or packets get lost. A domain of the search list that has an answer for every name (a wildcard) takes outside names away from their owners. warn: the node's own servers answer, and the cluster's DNS fails (SERVFAIL) or is silent: it has nobody to forward to, or those do not answer it, often because packets of its pods leave the node with an address that nobody outside can answer (natOutgoing of the IP pool); or an answer takes more than a second, asked twice; or a domain of the search list is slow, silent or SERVFAIL, which every look-up of an outside name has to wait for. fail: an answer does not fit into UDP, and TCP, which is then asked, fails: a firewall that knows DNS as UDP alone.
 skip: neither the node's resolv.conf nor a DNS service is known, or there is no pod on this node to ask from.`,
 }
 
@@ -138,7 +138,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 		}
 		if r.Status == probe.Fail {
 			r.Status = probe.Info
-			r.Saw += ", to a question about names outside the cluster"
+			r.Saw = "no answer about names outside the cluster: " + r.Saw
 		}
 	case a.msg.Rcode != dns.RcodeSuccess:
 		r = probe.Found(probe.Info, "no answer about names outside the cluster: %s%s", a.rcode(), rcodes[a.msg.Rcode])

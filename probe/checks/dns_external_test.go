@@ -40,7 +40,7 @@ func TestRootAnswer(t *testing.T) {
 		"not set to":       {rootAnswer{dnsAnswer: replied(dns.RcodeRefused, 0)}, true, probe.Info, "REFUSED: it answers, and is not set to"},
 		"own root":         {rootAnswer{dnsAnswer: replied(dns.RcodeNameError, 0)}, true, probe.Info, "NXDOMAIN"},
 		"odd":              {rootAnswer{dnsAnswer: replied(3999, 0)}, true, probe.Info, "code 3999"},
-		"silent":           {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, false, probe.Info, "no answer from 10.0.0.2:53 within 4s, to a question about names outside"},
+		"silent":           {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, false, probe.Info, "no answer about names outside the cluster: no answer from 10.0.0.2:53 within 4s"},
 		"silent alone":     {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, true, probe.Warn, "the node's own name servers answer it"},
 		"nobody":           {rootAnswer{dnsAnswer: silence(syscall.ECONNREFUSED)}, false, probe.Info, "nothing listens"},
 		"cut short":        {rootAnswer{silence(os.ErrDeadlineExceeded), true}, false, probe.Fail, "cut short, and by TCP: no answer from 10.0.0.2:53"},
