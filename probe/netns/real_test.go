@@ -22,6 +22,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -58,7 +59,7 @@ var (
 
 func runner() *probe.Runner {
 	h := &probe.Host{Root: "/", Proc: "/proc"}
-	return &probe.Runner{Suite: []*probe.Check{dials, dies, hangs}, Host: h, Version: "test", Enter: Entry{h, []string{"session"}}.Run}
+	return &probe.Runner{Suite: append(checks.All(), dials, dies, hangs), Host: h, Version: "test", Enter: Entry{h, []string{"session"}}.Run}
 }
 
 // TestMain lets the program be started again as a probe.
@@ -83,6 +84,12 @@ ip link set lo up
 // pod starts a process in a network namespace of its own, in the cgroup of a pod.
 func pod(t *testing.T, name, uid, group, addr string) probe.Target {
 	t.Helper()
+	target, _ := process(t, name, uid, group, addr)
+	return target
+}
+
+func process(t *testing.T, name, uid, group, addr string) (target probe.Target, pid string) {
+	t.Helper()
 	cmd := exec.Command("sleep", "600")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if err := cmd.Start(); err != nil {
@@ -97,7 +104,7 @@ func pod(t *testing.T, name, uid, group, addr string) probe.Target {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	pid := strconv.Itoa(cmd.Process.Pid)
+	pid = strconv.Itoa(cmd.Process.Pid)
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +129,7 @@ func pod(t *testing.T, name, uid, group, addr string) probe.Target {
 			t.Fatal(err)
 		}
 	}
-	return probe.Target{Kind: probe.KindLocal, Name: name, Addr: netip.MustParsePrefix("10.244.0.7/32").Addr(), Attrs: map[string]string{probe.AttrUID: uid}}
+	return probe.Target{Kind: probe.KindLocal, Name: name, Addr: netip.MustParseAddr("10.244.0.7"), Attrs: map[string]string{probe.AttrUID: uid}}, pid
 }
 
 // unique names a pod that no other run of the test has.
@@ -312,5 +319,71 @@ func TestPrivileges(t *testing.T) {
 		}
 		wants(t, got, "", probe.Skip, saw)
 		wants(t, got, "", probe.Fail, "refused")
+	}
+}
+
+// TestHostCanPodCannot asks the checks of paths on both sides of a pod's veth: all
+// is well, and then the node forwards nothing.
+func TestHostCanPodCannot(t *testing.T) {
+	if !nstest.Enter(t, cgroups+`
+mkdir /run/netns
+ip netns add other
+ip link add eth0 type veth peer name eth0 netns other
+ip addr add 10.9.0.1/24 dev eth0
+ip link set eth0 up
+ip -n other addr add 10.9.0.2/24 dev eth0
+ip -n other link set eth0 up
+ip -n other link set lo up
+ip -n other addr add 10.244.1.2/32 dev lo
+ip -n other route add 10.244.0.0/24 via 10.9.0.1
+ip route add 10.244.1.0/26 via 10.9.0.2
+sysctl -qw net.ipv4.ip_forward=1
+nft add table ip t
+nft add chain ip t f { type filter hook forward priority 0 ; }
+`) {
+		return
+	}
+	uid := unique(8)
+	local, pid := process(t, "d/web", uid, "kubepods-pod"+uid, "10.244.0.7/32")
+	for line := range strings.Lines(`
+nsenter -t PID -n ip link set far netns SELF
+ip link set far up
+ip route add 10.244.0.7 dev far
+nsenter -t PID -n ip route add 10.9.0.1 dev eth0
+nsenter -t PID -n ip route add default via 10.9.0.1
+`) {
+		args := strings.Fields(strings.NewReplacer("PID", pid, "SELF", strconv.Itoa(os.Getpid())).Replace(line))
+		if len(args) == 0 {
+			continue
+		}
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+	}
+	targets := []probe.Target{local, {Kind: probe.KindPod, Name: "d/far", Addr: netip.MustParseAddr("10.244.1.2"), Port: 8080}}
+	paths := map[*probe.Check][2]string{ // what each says of a good path and of a cut one
+		checks.PodPing: {"5 of 5 packets", "none of 5 packets"}, checks.PodTCP: {"nothing listens on its port 8080", "no answer from 10.244.1.2:8080"},
+		checks.PodMTU: {"packets of 1500 bytes come back whole", "not even packets of 256 bytes"},
+	}
+	for c, says := range paths {
+		got := asked(t, c, runner(), targets...)
+		good := map[bool]probe.Status{true: probe.Info, false: probe.OK}[c == checks.PodTCP]
+		wants(t, got, "", good, says[0])
+		wants(t, got, "d/web", good, says[0])
+		for _, r := range got {
+			if r.From == "d/web" && strings.HasPrefix(r.Target, "d/web") {
+				t.Errorf("the pod asked itself: %+v", r)
+			}
+		}
+	}
+	if out, err := exec.Command("nft", "add", "rule", "ip", "t", "f", "drop").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for c, says := range paths {
+		got := asked(t, c, runner(), targets...)
+		bad := map[bool]probe.Status{true: probe.Unknown, false: probe.Fail}[c == checks.PodMTU]
+		good := map[bool]probe.Status{true: probe.Info, false: probe.OK}[c == checks.PodTCP]
+		wants(t, got, "", good, says[0])
+		wants(t, got, "d/web", bad, says[1])
 	}
 }
