@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,14 +94,14 @@ func (o *outsideWorld) serve(t *testing.T, netns, addr string) {
 	})
 }
 
-// coreDNS starts the real one in a network namespace and gives what ends it.
-func coreDNS(t *testing.T, netns, corefile string) (stop func()) {
+// coreDNS starts the real one in its pod and gives what ends it.
+func coreDNS(t *testing.T, corefile string) (stop func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "Corefile")
 	if err := os.WriteFile(file, []byte(corefile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("ip", "netns", "exec", netns, "../../.cache/bin/coredns", "-conf", file)
+	cmd := exec.Command("ip", "netns", "exec", "dns", "../../.cache/bin/coredns", "-conf", file)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -123,6 +124,12 @@ func coreDNS(t *testing.T, netns, corefile string) (stop func()) {
 	return stop
 }
 
+// until asks until one of the results is as it should be.
+func until(t *testing.T, ask func() []probe.Result, ok func(probe.Result) bool) {
+	t.Helper()
+	eventually(t, func() bool { return slices.ContainsFunc(ask(), ok) })
+}
+
 const forwards = `.:53 {
 	errors
 	forward . 10.9.1.2
@@ -137,7 +144,7 @@ func TestRealDNSExternal(t *testing.T) {
 	world := &outsideWorld{}
 	world.serve(t, "far", "10.9.1.2:53")
 	world.corp.Store(dns.RcodeNameError)
-	stop := coreDNS(t, "dns", forwards)
+	stop := coreDNS(t, forwards)
 	h := node(t, map[string]string{
 		"etc/resolv.conf":             "nameserver 127.0.0.53\n",
 		"run/resolve/resolv.conf":     "nameserver 10.9.1.2\nsearch corp.example\n",
@@ -145,7 +152,7 @@ func TestRealDNSExternal(t *testing.T) {
 	})
 	const own, cluster, search = "resolv.conf 10.9.1.2:53", "clusterDNS 10.244.0.7:53", "search list of clusterDNS 10.244.0.7:53"
 	ask := func() []probe.Result { return run(t, DNSExternal, h) }
-	eventually(t, func() bool { return len(ask()) > 1 && ask()[1].Status == probe.OK })
+	until(t, ask, func(r probe.Result) bool { return r.Target == cluster && r.Status == probe.OK })
 	got := ask()
 	want(t, got, own, probe.OK, "names outside the cluster resolve")
 	want(t, got, cluster, probe.OK, "names outside the cluster resolve")
@@ -190,14 +197,9 @@ func TestRealDNSExternal(t *testing.T) {
 	// It is not set to forward at all.
 	stop()
 	want(t, ask(), cluster, probe.Warn, "nothing listens", "the node's own name servers answer it")
-	coreDNS(t, "dns", strings.Replace(forwards, ".:53", "cluster.local:53", 1))
-	eventually(t, func() bool {
-		for _, r := range ask() {
-			if r.Target == cluster {
-				return r.Status == probe.Info && strings.Contains(r.Saw, "REFUSED")
-			}
-		}
-		return false
+	coreDNS(t, strings.Replace(forwards, ".:53", "cluster.local:53", 1))
+	until(t, ask, func(r probe.Result) bool {
+		return r.Target == cluster && r.Status == probe.Info && strings.Contains(r.Saw, "REFUSED")
 	})
 }
 
@@ -235,7 +237,7 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 		reload 100ms
 	}
 }`
-	stop := coreDNS(t, "dns", zone)
+	stop := coreDNS(t, zone)
 	do(t, "ip link set unused netns spare")
 	h := node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDomain: cluster.local\nclusterDNS: [169.254.20.10]\n"})
 	server := func(name, addr string) probe.Target {
@@ -244,15 +246,7 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	ask := func() []probe.Result {
 		return run(t, DNSCluster, h, server("service", "10.96.0.10"), server("endpoint", "10.244.0.7"))
 	}
-	good := func(r probe.Result) bool { return r.Target == "endpoint 10.244.0.7:53 tcp" && r.Status == probe.OK }
-	eventually(t, func() bool {
-		for _, r := range ask() {
-			if good(r) {
-				return true
-			}
-		}
-		return false
-	})
+	until(t, ask, func(r probe.Result) bool { return r.Target == "endpoint 10.244.0.7:53 tcp" && r.Status == probe.OK })
 	all := []string{"service 10.96.0.10:53", "endpoint 10.244.0.7:53"}
 	both := func(got []probe.Result, who string, s probe.Status, saw ...string) {
 		t.Helper()
@@ -267,13 +261,8 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 
 	// More addresses than fit into UDP; then a firewall that knows DNS as UDP alone.
 	write(60)
-	eventually(t, func() bool {
-		for _, r := range ask() {
-			if r.Target == "service 10.96.0.10:53 udp" && r.Facts[FactTruncated] == true {
-				return r.Status == probe.OK
-			}
-		}
-		return false
+	until(t, ask, func(r probe.Result) bool {
+		return r.Target == "service 10.96.0.10:53 udp" && r.Facts[FactTruncated] == true && r.Status == probe.OK
 	})
 	do(t, "nft add rule ip s out ip daddr 10.244.0.7 tcp dport 53 drop")
 	both(ask(), "service 10.96.0.10:53", probe.Fail, "no answer from 10.96.0.10:53")
@@ -290,26 +279,16 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	// The zone is another's, and nobody's.
 	stop()
 	both(ask(), "endpoint 10.244.0.7:53", probe.Fail, "refused: nothing listens")
-	stop = coreDNS(t, "dns", strings.Replace(zone, "cluster.local:53", "example.org:53", 1))
-	eventually(t, func() bool {
-		for _, r := range ask() {
-			if r.Target == "endpoint 10.244.0.7:53 udp" {
-				return r.Facts.Str(FactRcode) == "REFUSED"
-			}
-		}
-		return false
+	stop = coreDNS(t, strings.Replace(zone, "cluster.local:53", "example.org:53", 1))
+	until(t, ask, func(r probe.Result) bool {
+		return r.Target == "endpoint 10.244.0.7:53 udp" && r.Facts.Str(FactRcode) == "REFUSED"
 	})
 	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "REFUSED: it answers, and is not set to serve that name")
 	stop()
 	write(0)
-	coreDNS(t, "dns", zone)
-	eventually(t, func() bool {
-		for _, r := range ask() {
-			if r.Target == "endpoint 10.244.0.7:53 udp" {
-				return r.Facts.Str(FactRcode) == "SERVFAIL"
-			}
-		}
-		return false
+	coreDNS(t, zone)
+	until(t, ask, func(r probe.Result) bool {
+		return r.Target == "endpoint 10.244.0.7:53 udp" && r.Facts.Str(FactRcode) == "SERVFAIL"
 	})
 	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "SERVFAIL: it cannot find out")
 }

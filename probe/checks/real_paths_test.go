@@ -94,10 +94,10 @@ func in(t *testing.T, name string, f func() error) {
 	}
 }
 
-// listenIn takes TCP connections inside a named network namespace.
-func listenIn(t *testing.T, name, addr string) {
+// listenFar takes TCP connections on the other node.
+func listenFar(t *testing.T, addr string) {
 	t.Helper()
-	in(t, name, func() error {
+	in(t, "far", func() error {
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
 			t.Cleanup(func() { l.Close() })
@@ -133,8 +133,8 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 `) {
 		return
 	}
-	listenIn(t, "far", "10.244.1.2:8080")
-	listenIn(t, "far", "[fd00:244::2]:8080")
+	listenFar(t, "10.244.1.2:8080")
+	listenFar(t, "[fd00:244::2]:8080")
 	pod := func(name, addr string, p int) probe.Target { return port(at(probe.KindPod, name, addr), p) }
 	got := run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080), pod("good6", "fd00:244::2", 8080), pod("filtered", "10.244.1.3", 8080),
 		pod("rejected", "10.244.1.4", 8080), pod("rejected6", "fd00:244::4", 8080), pod("hole", "10.244.3.1", 80), pod("none", "10.244.4.1", 80),
@@ -192,8 +192,8 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 `) {
 		return
 	}
-	listenIn(t, "far", "10.244.1.2:8080")
-	listenIn(t, "far", "10.9.1.2:30080")
+	listenFar(t, "10.244.1.2:8080")
+	listenFar(t, "10.9.1.2:30080")
 	service := func(name, addr string) probe.Target { return port(at(probe.KindService, name, addr), 80) }
 	api := port(at(probe.KindDatastore, "service", "10.96.0.1"), 443)
 	endpoint := port(at(probe.KindDatastore, "endpoint", "10.96.0.1"), 6443)
@@ -206,7 +206,7 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	if len(got) != 6 { // one says that it cannot enter pods
 		t.Errorf("%d results: an endpoint is no service: %+v", len(got), got)
 	}
-	listenIn(t, "far", "10.244.1.2:443")
+	listenFar(t, "10.244.1.2:443")
 	do(t, "nft add rule ip s nat ip daddr 10.96.0.1 tcp dport 443 dnat to 10.244.1.2:443")
 	want(t, run(t, ServiceClusterIP, &probe.Host{}, api), "default/kubernetes 10.96.0.1:443", probe.OK, "takes connections")
 
