@@ -67,12 +67,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
 		}
 	}
-	targets = []probe.Target{felixTarget(s)}
-	for _, key := range []string{annotationIPv4, annotationIPv6} {
-		if p, ok := registered(s.Node, key); ok {
-			targets = append(targets, probe.Target{Kind: probe.KindSelf, Name: s.Node.Name, Node: s.Node.Name, Addr: p.Addr()})
-		}
-	}
+	targets = append([]probe.Target{felixTarget(s)}, Self(s.Node)...)
 	if s.backend != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name, Port: bgpPort(s)})
 	}

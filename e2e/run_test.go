@@ -18,7 +18,7 @@ func TestHealthy(t *testing.T) {
 	settled(t)
 	for _, way := range []string{"pod", "ephemeral"} {
 		t.Run(way, func(t *testing.T) {
-			d, a := report(t, "run", "--node", "node-a", "--via", way)
+			d, a := report(t, "run", "--node", "node-a", "--via", way, "--profile", "deep")
 			if a.exit != 0 || d.Verdict != "healthy" {
 				t.Errorf("exit %d, %s\n%s", a.exit, d.Verdict, a.stderr)
 			}
@@ -32,7 +32,7 @@ func TestHealthy(t *testing.T) {
 // clock nobody synchronises).
 var core = []string{
 	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks", "datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
-	"containerd-health", "cri-health", "kubelet-health", "cni-config", "cni-nodename", "ipam-files", "node-swap", "node-load", "node-sysctl",
+	"node-uplink", "encap-proof", "containerd-health", "cri-health", "kubelet-health", "cni-config", "cni-nodename", "ipam-files", "node-swap", "node-load", "node-sysctl",
 }
 
 // wantAllGood wants every node check answered, and every answer good.

@@ -49,6 +49,17 @@ const (
 // AttrScheme is http or https on a KindDatastore target that is etcd.
 const AttrScheme = "scheme"
 
+// Attributes of a KindEncap target. The client gives one probe the role of the
+// listener and, once that is heard to listen, the other that of the sender.
+const (
+	AttrRole  = "role"  // RoleListen or RoleSend
+	AttrToken = "token" // what is sent, 32 bits, hexadecimal
+	AttrUsed  = "used"  // "true" when the cluster sends its packets this way
+
+	RoleListen = "listen"
+	RoleSend   = "send"
+)
+
 // Attributes of a KindSession target.
 const (
 	AttrScope = "scope" // mesh, global or node: as Calico calls its peers
@@ -60,7 +71,7 @@ const (
 func FelixSettings() []string {
 	return []string{
 		"bpfEnabled", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode", "programClusterRoutes",
-		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "wireguardEnabled", "wireguardEnabledV6", "wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
+		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "vxlanVNI", "wireguardEnabled", "wireguardEnabledV6", "wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
 	}
 }
 
@@ -87,6 +98,7 @@ const (
 	KindNodePort  = "nodeport"  // the same service at a node's own port: Name is the service, Node the node
 	KindDNS       = "dns"       // where the cluster's DNS answers: its service and each endpoint, Addr and Port
 	KindCalico    = "calico"    // Name is the version of Calico on this node, Attrs how it is to find its address
+	KindEncap     = "encap"     // a way packets between this node and another may take: Name is VXLAN, IPIP, WireGuard or BGP, Port that of UDP (TCP for BGP), 0 for IPIP
 	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 

@@ -23,6 +23,8 @@ const (
 	wayPod       = "pod"
 	wayEphemeral = "ephemeral"
 	wayLocal     = "local"
+
+	wayPair = "pair" // no way of its own: two probes that talk to each other
 )
 
 func wayNames() []string { return []string{wayAPI, wayPod, wayEphemeral, wayLocal} }
@@ -171,22 +173,48 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 		plan.Targets, plan.Gaps = cluster.Targets(snap)
 		plan.Now = snap.Now.Add(time.Since(snap.Read))
 	}
-	if err := session.Send(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}); err != nil {
-		return o.emit(way, unanswered(err))
+	if ended, err := o.pass(ctx, way, session, plan); err != nil || !ended || !o.proves(snap) {
+		return err
 	}
-	open := o.nodeChecks()
-	for {
-		ev, err := session.Next(ctx)
-		if err != nil {
-			return o.emit(way, unanswered(fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))))
-		}
-		if err := o.emit(way, ev); err != nil {
-			return err
-		}
+	return o.prove(ctx, session, snap)
+}
+
+// pass passes on what a probe answers to a plan; false when that was not all of it,
+// which then has been said. The error is one of writing the report.
+func (o *runOptions) pass(ctx context.Context, way string, session *injector.Session, plan probe.Plan) (bool, error) {
+	open := slices.Clone(plan.Checks)
+	var writing error
+	err := answer(ctx, session, plan, func(ev probe.Event) bool {
 		if ev.Result != nil {
 			open = slices.DeleteFunc(open, func(id string) bool { return id == ev.Result.Check })
 		}
-		if ev.Type == probe.EventEnd {
+		writing = o.emit(way, ev)
+		return writing == nil
+	})
+	switch {
+	case writing != nil:
+		return false, writing
+	case err != nil && len(open) > 0:
+		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
+	}
+	if err != nil {
+		return false, o.emit(way, unanswered(err))
+	}
+	return true, nil
+}
+
+// answer sends a plan and gives every event up to its end to each, which returns
+// false to stop.
+func answer(ctx context.Context, session *injector.Session, plan probe.Plan, each func(probe.Event) bool) error {
+	if err := session.Send(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}); err != nil {
+		return err
+	}
+	for {
+		ev, err := session.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if !each(ev) || ev.Type == probe.EventEnd {
 			return nil
 		}
 	}

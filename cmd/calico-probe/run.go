@@ -18,6 +18,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -229,7 +230,7 @@ func (o *runOptions) ask(ctx context.Context) error {
 			return err
 		}
 	}
-	if o.via != wayAPI && len(o.nodeChecks()) > 0 {
+	if o.via != wayAPI && slices.ContainsFunc(o.picked, (*probe.Check).OnNode) {
 		if err := o.askNode(ctx, snap); err != nil {
 			return err
 		}
@@ -273,10 +274,11 @@ func (o *runOptions) emit(way string, ev probe.Event) error {
 	return o.sink.Event(ev)
 }
 
+// nodeChecks are the checks one probe answers.
 func (o *runOptions) nodeChecks() []string {
 	var ids []string
 	for _, c := range o.picked {
-		if c.OnNode() {
+		if c.OnNode() && (c != checks.EncapProof || o.via == wayLocal) { // that one takes two probes
 			ids = append(ids, c.ID)
 		}
 	}

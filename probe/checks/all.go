@@ -35,6 +35,10 @@ func All() []*probe.Check {
 		ServiceNodePort,
 		RouteCanReach,
 		RouteBlocks,
+		OverlayTunnels,
+		IPSetHosts,
+		CNIMTU,
+		NodeFirewall,
 		IPAutodetect,
 		BGPPort,
 		DatastoreLatency,
@@ -58,6 +62,7 @@ func All() []*probe.Check {
 		NodeConntrack,
 		NodeSysctl,
 		NodeNeighbours,
+		EncapProof,
 	}
 }
 
@@ -69,6 +74,7 @@ const (
 	tagRuntime = "runtime"
 	tagHost    = "host"
 	tagCNI     = "cni"
+	tagOverlay = "overlay"
 
 	tagDatastore = "datastore"
 	tagDNS       = "dns"

@@ -42,10 +42,10 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBackend, "whether this node speaks BGP is not known"))
 		return
 	}
-	up, asked := sessions(ctx, p.Host)
+	asked := bgpNeighbours(ctx, p.Host)
 	known := func(t probe.Target) bool { // what BIRD has no session with is nobody's business
-		neighbours, answered := asked[family(t.Addr)]
-		return !answered || slices.Contains(neighbours, t.Addr)
+		list, answered := asked[family(t.Addr)]
+		return !answered || slices.Contains(list, t.Addr)
 	}
 	own := func(t probe.Target) bool {
 		return slices.ContainsFunc(p.Of(probe.KindSelf), func(o probe.Target) bool { return family(o.Addr) == family(t.Addr) })
@@ -63,10 +63,7 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 				from = own.Addr
 			}
 		}
-		r := probe.Found(probe.OK, "the BGP session is up")
-		if !slices.Contains(up, t.Addr) {
-			r = dialBGP(ctx, from, netip.AddrPortFrom(t.Addr, uint16(port)))
-		}
+		r := dialBGP(ctx, from, netip.AddrPortFrom(t.Addr, uint16(port)))
 		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, port))
 	})
 }
@@ -82,10 +79,10 @@ func bgpPeers(p *probe.Pass) []probe.Target {
 	})
 }
 
-// sessions lists the peers BIRD has a session with, and for each family whose BIRD
-// answers the neighbours it is set to have.
-func sessions(ctx context.Context, h *probe.Host) (up []netip.Addr, asked map[int][]netip.Addr) {
-	asked = map[int][]netip.Addr{}
+// bgpNeighbours lists for each family whose BIRD answers the neighbours it is set to
+// have.
+func bgpNeighbours(ctx context.Context, h *probe.Host) map[int][]netip.Addr {
+	asked := map[int][]netip.Addr{}
 	for _, d := range daemons() {
 		one, _, cancel := part(ctx, 1)
 		c, _, err := d.talk(one, h)
@@ -98,18 +95,24 @@ func sessions(ctx context.Context, h *probe.Host) (up []netip.Addr, asked map[in
 				if proto.Proto == "BGP" {
 					asked[d.family] = append(asked[d.family], proto.Neighbor)
 				}
-				if proto.Established() {
-					up = append(up, proto.Neighbor)
-				}
 			}
 			c.Close()
 		}
 		cancel()
 	}
-	return up, asked
+	return asked
 }
 
+// dialBGP connects to a peer's BGP port and hangs up. Never beside a session: BIRD
+// takes a second connection for a restart of its peer and drops the first one.
 func dialBGP(ctx context.Context, from netip.Addr, to netip.AddrPort) probe.Result {
+	there, err := connected(to.Port())
+	switch {
+	case err != nil:
+		return unseen(err)
+	case there[to.Addr()]:
+		return probe.Found(probe.OK, "there is a connection: the BGP session is up")
+	}
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
 	d := net.Dialer{}

@@ -68,18 +68,39 @@ func unspecified(a netip.Addr) netip.Addr {
 // port.
 func listening(port uint16) ([]string, error) {
 	out := []string{}
+	err := tcpSockets(func(s *netlink.Socket) {
+		if s.State == netlink.TCP_LISTEN && s.ID.SourcePort == port {
+			out = append(out, net.JoinHostPort(s.ID.Source.String(), strconv.Itoa(int(port))))
+		}
+	})
+	return out, err
+}
+
+// connected gives the addresses that this network namespace has a TCP connection
+// with, whose one end has the port.
+func connected(port uint16) (map[netip.Addr]bool, error) {
+	out := map[netip.Addr]bool{}
+	err := tcpSockets(func(s *netlink.Socket) {
+		if s.State == netlink.TCP_ESTABLISHED && (s.ID.SourcePort == port || s.ID.DestinationPort == port) {
+			if a, ok := netip.AddrFromSlice(s.ID.Destination); ok {
+				out[a.Unmap()] = true
+			}
+		}
+	})
+	return out, err
+}
+
+func tcpSockets(each func(*netlink.Socket)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		sockets, err := netlink.SocketDiagTCP(family)
 		if err != nil {
-			return nil, fmt.Errorf("asking for TCP sockets: %w", err)
+			return fmt.Errorf("asking for TCP sockets: %w", err)
 		}
 		for _, s := range sockets {
-			if s.State == netlink.TCP_LISTEN && s.ID.SourcePort == port {
-				out = append(out, net.JoinHostPort(s.ID.Source.String(), strconv.Itoa(int(port))))
-			}
+			each(s)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // interfaces lists the interfaces of this network namespace.

@@ -19,6 +19,8 @@ func listening(uint16) ([]string, error) {
 	return nil, fmt.Errorf("asking the kernel for sockets: %w", errors.ErrUnsupported)
 }
 
+func connected(uint16) (map[netip.Addr]bool, error) { return nil, errors.ErrUnsupported }
+
 func interfaces() ([]autodetect.Interface, error) {
 	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
 }

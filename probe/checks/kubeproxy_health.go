@@ -1,9 +1,17 @@
 package checks
 
 import (
+	"bufio"
 	"context"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -13,14 +21,19 @@ import (
 // it was the first suspect, wrongly, and nobody could show that it was fine.
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", Asks: "does kube-proxy live, and in which mode does it work?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network"}, Run: kubeProxyHealth,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "proc"}, Run: kubeProxyHealth,
 	Doc: `kube-proxy answers 10256/healthz, with 200 as long as it has updated its rules lately, and tells its mode on 127.0.0.1:10249.
-ok: healthy, and the mode it says. fail, 503: it has not updated its rules for a while: it cannot reach the API server, or rules take too long. fail, no answer: it is frozen.
-skip: nothing listens: there is no kube-proxy on this node, as with Calico's eBPF data plane, k3s, or another replacement; whether services work is for datastore-latency and dns-cluster to say.`,
+ok: healthy, and the mode it says; about its services: what it has written into the kernel in this mode is there, and how much. info, of its services: some virtual services of ipvs have no destination, as a service without ready pods has; each of its NodePorts is one of them, and a dead one shows here. fail, 503: it has not updated its rules for a while: it cannot reach the API server, or rules take too long. fail, no answer: it is frozen. fail, of its services: it calls itself healthy, and the kernel has nothing of it, or no destination for any service: somebody flushed the rules (a restart of nftables or firewalld does), and no service works from this node until it writes them again: in the mode iptables it notices within a minute, in the others perhaps not before some service changes.
+skip: nothing listens: there is no kube-proxy on this node, as with Calico's eBPF data plane, k3s, or another replacement. Rules of iptables and nftables are seen only with the capability NET_ADMIN; virtual services of ipvs always. Whether services work is for datastore-latency and dns-cluster to say.`,
 }
 
-// FactMode is kube-proxy's mode: iptables, nftables, ipvs.
-const FactMode probe.Fact = "mode"
+// Facts of kubeproxy-health.
+const (
+	FactMode      probe.Fact = "mode"       // iptables, nftables, ipvs
+	FactPublished probe.Fact = "services"   // count of services in the kernel, by their virtual services or chains
+	FactEmpty     probe.Fact = "empty"      // count of virtual services without a destination
+	FactEmptyList probe.Fact = "empty_list" // the first of these
+)
 
 func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	const health, metrics = "127.0.0.1:10256", "127.0.0.1:10249"
@@ -43,10 +56,147 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	if answer.code == http.StatusOK {
 		r = probe.Found(probe.OK, "%d from %s", answer.code, health)
 	}
-	if mode, err := get(one, fmt.Sprintf("http://%s/proxyMode", metrics), ""); err == nil && mode.code == http.StatusOK {
-		name := strings.TrimSpace(string(mode.body[:min(len(mode.body), 20)]))
-		r.Saw += ", mode " + name
-		r = r.With(FactMode, name)
+	mode := ""
+	if answer, err := get(one, fmt.Sprintf("http://%s/proxyMode", metrics), ""); err == nil && answer.code == http.StatusOK {
+		mode = strings.TrimSpace(string(answer.body[:min(len(answer.body), 20)]))
+		r.Saw += ", mode " + mode
+		r = r.With(FactMode, mode)
 	}
 	p.Report(r.With(FactAddress, health).With(FactCode, answer.code))
+	if r.Status != probe.OK {
+		return
+	}
+	if r, seen := published(p.Host, mode); seen {
+		p.Report(r.On("services").With(FactMode, mode))
+	}
+}
+
+// published judges what kube-proxy has written into the kernel; false when that is
+// not to be seen from here.
+func published(h *probe.Host, mode string) (probe.Result, bool) {
+	switch mode {
+	case "ipvs":
+		f, err := os.Open(filepath.Join(h.Proc, "net/ip_vs"))
+		if err != nil {
+			return probe.Result{}, false
+		}
+		defer f.Close()
+		v, err := readIPVS(f)
+		if err != nil {
+			return probe.Failed(fmt.Errorf("reading /proc/net/ip_vs: %w", err)), true
+		}
+		return judgeIPVS(v), true
+	case "iptables", "nftables":
+		chains, err := nftChains()
+		if err != nil {
+			return probe.Result{}, false
+		}
+		if mode == "iptables" {
+			legacy, _, err := legacyChains(h, "nat")
+			if err != nil {
+				return probe.Result{}, false
+			}
+			chains = append(chains, legacy...)
+		}
+		return judgeServiceChains(mode, chains), true
+	}
+	return probe.Result{}, false
+}
+
+// judgeServiceChains counts kube-proxy's chains.
+func judgeServiceChains(mode string, chains []chain) probe.Result {
+	there, services := false, 0
+	for _, c := range chains {
+		switch {
+		case mode == "nftables" && c.table == "kube-proxy":
+			there = true
+			if strings.HasPrefix(c.name, "service-") {
+				services++
+			}
+		case mode == "iptables" && c.table == "nat":
+			there = there || c.name == "KUBE-SERVICES"
+			if strings.HasPrefix(c.name, "KUBE-SVC-") {
+				services++
+			}
+		}
+	}
+	what := map[string]string{"nftables": "no table kube-proxy in nftables", "iptables": "no chain KUBE-SERVICES in iptables"}[mode]
+	if !there {
+		return probe.Found(probe.Fail, "kube-proxy calls itself healthy in the mode %s, and there is %s: no service works from this node", mode, what).With(FactPublished, 0)
+	}
+	return probe.Found(probe.OK, "%d ports of services have chains in %s", services, mode).With(FactPublished, services)
+}
+
+// virtual is what IPVS has.
+type virtual struct {
+	services int
+	empty    int      // of these, without a destination
+	first    []string // some of the empty ones
+}
+
+// readIPVS counts what the kernel lists in /proc/net/ip_vs, which any process may
+// read, unlike its netlink interface, whose Go library would load modules.
+func readIPVS(r io.Reader) (virtual, error) {
+	var v virtual
+	last, destinations := "", 0
+	done := func() {
+		if last == "" || destinations > 0 {
+			return
+		}
+		v.empty++
+		if len(v.first) < listed {
+			v.first = append(v.first, last)
+		}
+	}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		f := strings.Fields(lines.Text())
+		switch {
+		case len(f) < 2:
+		case f[0] == "->":
+			destinations++
+		case slices.Contains([]string{"TCP", "UDP", "SCTP", "FWM"}, f[0]):
+			done()
+			last, destinations = f[0]+" "+ipvsAddress(f[1]), 0
+			v.services++
+		}
+	}
+	done()
+	return v, lines.Err()
+}
+
+// ipvsAddress makes 10.96.0.1:443 of 0A600001:01BB; [2001:...]:01BB has only its
+// port in hexadecimal. What has another form stays as it is.
+func ipvsAddress(text string) string {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 || len(text) > 64 {
+		return text[:min(len(text), 64)]
+	}
+	port, err := strconv.ParseUint(text[i+1:], 16, 16)
+	if err != nil {
+		return text
+	}
+	if a, err := netip.ParseAddr(strings.Trim(text[:i], "[]")); err == nil {
+		return netip.AddrPortFrom(a, uint16(port)).String()
+	}
+	if raw, err := hex.DecodeString(text[:i]); err == nil && len(raw) == 4 {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(raw)), uint16(port)).String()
+	}
+	return text
+}
+
+func judgeIPVS(v virtual) probe.Result {
+	var r probe.Result
+	switch {
+	case v.services == 0:
+		r = probe.Found(probe.Fail, "kube-proxy calls itself healthy in the mode ipvs, and the kernel has no virtual service: no service works from this node")
+	case v.empty == v.services:
+		// That of the API server has one wherever kube-proxy has ever reached it.
+		r = probe.Found(probe.Fail, "none of the %d virtual services of ipvs has a destination", v.services)
+	case v.empty > 0:
+		r = probe.Found(probe.Info, "%d of %d virtual services of ipvs have no destination, such as %s", v.empty, v.services, strings.Join(v.first[:min(len(v.first), 3)], ", "))
+	default:
+		r = probe.Found(probe.OK, "all %d virtual services of ipvs have a destination", v.services)
+	}
+	return r.With(FactPublished, v.services).With(FactEmpty, v.empty).With(FactEmptyList, v.first)
 }

@@ -1,12 +1,29 @@
 package checks
 
 import (
+	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
+
+// kubeProxyIn answers on kube-proxy's own ports as a healthy one does, and skips
+// the test where they are taken.
+func kubeProxyIn(t *testing.T, mode string) {
+	t.Helper()
+	for port, answer := range map[string]string{"10256": "{}", "10249": mode} {
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			t.Skip(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) })}
+		go func() { _ = server.Serve(l) }() // until it is closed
+		t.Cleanup(func() { server.Close() })
+	}
+}
 
 // TestKubeProxyHealth needs kube-proxy's own port, and skips where that is taken.
 func TestKubeProxyHealth(t *testing.T) {
@@ -24,4 +41,51 @@ func TestKubeProxyHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, run(t, KubeProxyHealth, &probe.Host{}), "", probe.Skip, "no kube-proxy listens")
+}
+
+// virtualServices is a table as net/netfilter/ipvs/ip_vs_ctl.c prints it. The kernel
+// that runs these tests has no IPVS, so it is written by hand after that.
+const virtualServices = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+TCP  0A600001:01BB rr 
+  -> AC114941:192B      Masq    1      3          0         
+UDP  0A60000A:0035 rr 
+TCP  AC114942:7D05 rr persistent 10800 FFFFFFFF
+TCP  [fd00:0096:0000:0000:0000:0000:0000:0001]:0050 rr 
+  -> [fd00:0244:0000:0000:0000:0000:0000:0002]:0050      Masq    1      0          0         
+FWM  00000001 wlc 
+`
+
+func TestIPVS(t *testing.T) {
+	h := node(t, map[string]string{"proc/net/ip_vs": virtualServices})
+	kubeProxyIn(t, "ipvs")
+	want(t, run(t, KubeProxyHealth, h), "", probe.OK, "mode ipvs")
+	r := want(t, run(t, KubeProxyHealth, h), "services", probe.Info, "3 of 5 virtual services of ipvs have no destination, such as UDP 10.96.0.10:53, TCP 172.17.73.66:32005, FWM 00000001")
+	if n, _ := r.Facts.Num(FactPublished); n != 5 {
+		t.Errorf("%+v", r.Facts)
+	}
+	for text, saw := range map[string]string{
+		"IP Virtual Server version 1.2.1 (size=4096)\n": "no virtual service",
+		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "none of the 2 virtual services",
+	} {
+		want(t, run(t, KubeProxyHealth, node(t, map[string]string{"proc/net/ip_vs": text})), "services", probe.Fail, saw)
+	}
+	want(t, run(t, KubeProxyHealth, node(t, map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"})), "services", probe.OK, "all 1")
+	if got := run(t, KubeProxyHealth, node(t, map[string]string{"proc/x": ""})); len(got) != 1 {
+		t.Errorf("without the table nothing is known of its services: %+v", got)
+	}
+	want(t, run(t, KubeProxyHealth, node(t, map[string]string{"proc/net/ip_vs": strings.Repeat("x", 1<<20)})), "services", probe.Unknown, "too long")
+}
+
+func FuzzIPVS(f *testing.F) {
+	f.Add(virtualServices)
+	f.Add("TCP :\nUDP [:zz rr\n->\nTCP 0:0")
+	f.Fuzz(func(t *testing.T, text string) {
+		v, _ := readIPVS(strings.NewReader(text))
+		if v.empty > v.services || len(v.first) > listed {
+			t.Errorf("%+v", v)
+		}
+		judgeIPVS(v)
+	})
 }

@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"cmp"
+	"net/netip"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Opposite is a node to prove with that tunnels pass: the first of the sampled
+// ones, which is ready if any is; nil when there is no other.
+func Opposite(s *Snapshot) *corev1.Node {
+	if p := peers(s, 1); len(p) > 0 {
+		return &p[0]
+	}
+	return nil
+}
+
+// Self is what a probe on a node has to know of that node itself: the addresses
+// Calico registered and its InternalIPs.
+func Self(n *corev1.Node) []probe.Target {
+	var out []probe.Target
+	for _, key := range []string{annotationIPv4, annotationIPv6} {
+		if p, ok := registered(n, key); ok {
+			out = append(out, probe.Target{Kind: probe.KindSelf, Name: n.Name, Node: n.Name, Addr: p.Addr()})
+		}
+	}
+	return out
+}
+
+// Defaults of Felix and BIRD (felix/config, confd).
+const (
+	portVXLAN      = 4789
+	portWireGuard  = 51820
+	portWireGuard6 = 51821
+	portBGP        = 179
+)
+
+// Ways are the ways packets from one node may take to another, by the other's
+// registered addresses, for a probe in the given role. Used says what this cluster
+// sends between these two.
+func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target {
+	settings := felixTarget(s).Attrs
+	number := func(name string, otherwise int) int {
+		n, _ := strconv.Atoi(settings[name])
+		return cmp.Or(n, otherwise)
+	}
+	var out []probe.Target
+	for _, key := range []string{annotationIPv4, annotationIPv6} {
+		mine, ok := registered(from, key)
+		theirs, ok6 := registered(to, key)
+		if !ok || !ok6 {
+			continue
+		}
+		v6 := key == annotationIPv6
+		add := func(name string, port int, used bool) {
+			out = append(out, probe.Target{Kind: probe.KindEncap, Name: name, Node: to.Name, Addr: theirs.Addr(), Port: port, Attrs: map[string]string{
+				probe.AttrRole: role, probe.AttrToken: token, probe.AttrUsed: strconv.FormatBool(used),
+			}})
+		}
+		bpf := settings["bpfEnabled"] == "true"
+		add("VXLAN", number("vxlanPort", portVXLAN), bpf || encapsulates(s, "vxlanMode", mine, theirs))
+		if v6 {
+			add("WireGuard", number("wireguardListeningPortV6", portWireGuard6), settings["wireguardEnabledV6"] == "true")
+		} else {
+			add("WireGuard", number("wireguardListeningPort", portWireGuard), settings["wireguardEnabled"] == "true")
+			add("IPIP", 0, encapsulates(s, "ipipMode", mine, theirs))
+		}
+		if role == probe.RoleSend {
+			add("BGP", cmp.Or(bgpPort(s), portBGP), s.backend == "bird")
+		}
+	}
+	return out
+}
+
+// encapsulates tells whether some pool of the family puts packets between these two
+// nodes into a tunnel: always, or where they are in different subnets.
+func encapsulates(s *Snapshot, mode string, mine, theirs netip.Prefix) bool {
+	for _, spec := range s.pools {
+		cidr, _ := spec["cidr"].(string)
+		p, err := netip.ParsePrefix(cidr)
+		if off, _ := spec["disabled"].(bool); off || err != nil || p.Addr().Is6() != mine.Addr().Is6() {
+			continue
+		}
+		switch spec[mode] {
+		case "Always":
+			return true
+		case "CrossSubnet":
+			if !mine.Contains(theirs.Addr()) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,268 @@
+package checks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// CNIMTU compares the sizes of packet that the parts of a pod's path take: small
+// requests pass and large answers hang where they do not agree.
+var CNIMTU = &probe.Check{
+	ID: "cni-mtu", Asks: "do pods send packets that fit through the tunnels and the node's interface?", From: probe.FromNode,
+	Tags: []string{tagCNI, tagNetwork}, Access: []string{"host network", "netlink", "etc/cni/net.d", "var/lib/calico"}, Run: cniMTU,
+	Doc: `A packet of a pod grows on its way: IPIP takes 20 bytes, VXLAN 50 (70 outside IPv6), WireGuard 60 (80). Pods get their MTU when they are made: from "mtu" in the CNI configuration, or else from /var/lib/calico/mtu, where Felix writes what fits. Compared are that setting, the interfaces of the pods that are there (cali*), the tunnel devices in use and the interface with the node's address.
+ok: what pods send fits everywhere. fail: with what the tunnel adds, packets that pods send at their MTU and that the tunnel device takes are larger than the node's interface: they are cut into fragments or lost, and large transfers hang. warn: pods send larger packets than the tunnel or the interface takes, now or after they are made: it works only as far as path MTU discovery does; or pods were made at an older, larger MTU and not since.
+info: the MTU is far smaller than could be, which costs throughput; or a tunnel device is larger than fits, which hurts only what the node itself sends; or pods have an older MTU that still fits. A CrossSubnet tunnel counts only when some other node is in another subnet.
+skip: Calico made no pod's interface here and has no MTU for them. unknown: which address Calico registered for the node could not be read. Nothing is said of the network between the nodes: that may take less than the node's interface does.
+What breaks it: a changed MTU of the network without new pods; an interface that Felix does not look at (bond*, br*, vlan*: mtuIfacePattern), for which it assumes 1460; a fixed "mtu" or veth_mtu that came from a guide.`,
+}
+
+// Facts of cni-mtu, all in bytes.
+const (
+	FactPodMTU   probe.Fact = "pod_mtu"  // that new pods get, 0 when it is not known
+	FactPodsMTU  probe.Fact = "pods_mtu" // map of MTU to how many pods' interfaces have it
+	FactHostMTU  probe.Fact = "host_mtu" // of the interface with the node's address
+	FactOverhead probe.Fact = "overhead" // the most a tunnel in use adds
+	FactRoom     probe.Fact = "room"     // the largest packet of a pod that fits everywhere
+)
+
+// mtuWaste is how much smaller than what fits, in parts of a hundred, an MTU is
+// called too small: choosing for WireGuard over IPv6 on a network of 1500 costs
+// five, and Felix's 1460 for an interface it does not know is far below 9000.
+const mtuWaste = 10
+
+// leg is one way of a pod's packets off the node.
+type leg struct {
+	via      string // the tunnel device, "" without one
+	mtu      int    // of that device
+	name     string // of the encapsulation
+	overhead int
+	out      string // the interface with the node's address
+	outMTU   int
+}
+
+// room is the largest packet that fits after packing.
+func (l leg) room() int { return l.outMTU - l.overhead }
+
+// takes is the largest packet that this leg lets in.
+func (l leg) takes() int {
+	if l.via != "" {
+		return min(l.mtu, l.room())
+	}
+	return l.room()
+}
+
+func cniMTU(_ context.Context, p *probe.Pass) {
+	all, err := devices()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	pods := map[int]int{}
+	for _, d := range all {
+		if isPods(d) {
+			pods[d.mtu]++
+		}
+	}
+	setting, from := podMTU(p.Host)
+	if len(pods) == 0 && setting == 0 {
+		p.Report(probe.Found(probe.Skip, "there is no cali* interface on this node, and no MTU is set for one"))
+		return
+	}
+	self := p.Of(probe.KindSelf)
+	if len(self) == 0 {
+		p.Report(gap(p, probe.KindSelf, "which interface carries the node's traffic is not known: no address is registered"))
+		return
+	}
+	var legs []leg
+	for _, f := range []int{4, 6} {
+		legs = append(legs, legsOf(p, all, f)...)
+	}
+	if len(legs) == 0 {
+		p.Report(probe.Found(probe.Skip, "no interface carries the registered %s", self[0].Addr))
+		return
+	}
+	p.Report(judgeMTU(legs, pods, setting, from))
+}
+
+// isPods tells whether an interface is the node's end of a pod's, by Calico's name
+// for it. New versions make netkit ones for eBPF.
+func isPods(d device) bool {
+	return strings.HasPrefix(d.name, "cali") && (d.kind == "veth" || d.kind == "netkit")
+}
+
+// legsOf lists the ways of one family: through the interface with the node's
+// address, packed as the pools say.
+func legsOf(p *probe.Pass, all []device, f int) []leg {
+	out, subnet := uplink(p, all, f)
+	if out == nil {
+		return nil
+	}
+	var legs []leg
+	for _, e := range encapsulations {
+		mode, err := e.use(p)
+		_, others := e.ends(p)
+		i := slices.IndexFunc(all, func(d device) bool { return d.name == e.device && d.up })
+		if e.family != f || err != nil || mode == "" || i < 0 {
+			continue
+		}
+		if mode == "CrossSubnet" && !slices.ContainsFunc(others, func(t probe.Target) bool {
+			outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
+			return err == nil && !subnet.Contains(outer)
+		}) {
+			continue
+		}
+		legs = append(legs, leg{e.device, all[i].mtu, e.name, e.overhead, out.name, out.mtu})
+	}
+	if len(legs) == 0 {
+		legs = []leg{{out: out.name, outMTU: out.mtu}}
+	}
+	return legs
+}
+
+// uplink is the interface with the node's registered address. Where that is on a
+// loopback, as with routing on the node, it is the one towards another node.
+func uplink(p *probe.Pass, all []device, f int) (*device, netip.Prefix) {
+	for _, self := range splitByFamily(p.Of(probe.KindSelf))[f] {
+		for i, d := range all {
+			for _, a := range d.addrs {
+				if a.Addr() != self.Addr {
+					continue
+				}
+				if !d.loopback && d.kind != "dummy" {
+					return &all[i], a.Masked()
+				}
+				for _, t := range splitByFamily(p.Of(probe.KindNode, probe.KindPeer))[f] {
+					if way, err := lookup(t.Addr); err == nil {
+						if j := slices.IndexFunc(all, func(d device) bool { return d.name == way.device }); j >= 0 {
+							return &all[j], a.Masked()
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil, netip.Prefix{}
+}
+
+// podMTU is what new pods get, and by what; 0 when that cannot be told.
+func podMTU(h *probe.Host) (mtu int, from string) {
+	for _, place := range cniPlaces {
+		networks, err := networksIn(h, place.config)
+		if err != nil {
+			continue
+		}
+		for _, n := range networks {
+			if !slices.Contains(n.plugins, "calico") {
+				continue
+			}
+			if text, err := h.ReadFile(n.file); err == nil {
+				if mtu := mtuIn(text); mtu > 0 {
+					return mtu, n.file
+				}
+			}
+		}
+	}
+	const file = "/var/lib/calico/mtu"
+	text, err := h.ReadFile(file)
+	if err != nil {
+		return 0, ""
+	}
+	mtu, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || mtu <= 0 {
+		return 0, ""
+	}
+	return mtu, file
+}
+
+// mtuIn is the MTU that a CNI configuration sets for Calico's plugin, 0 for none.
+func mtuIn(text []byte) int {
+	type plugin struct {
+		Type string `json:"type"`
+		MTU  any    `json:"mtu"` // anything but a number stops the plugin, not this
+	}
+	var file struct {
+		plugin
+		Plugins []plugin `json:"plugins"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return 0
+	}
+	for _, p := range append([]plugin{file.plugin}, file.Plugins...) {
+		if n, ok := p.MTU.(float64); ok && p.Type == "calico" && n > 0 && n <= 65535 {
+			return int(n)
+		}
+	}
+	return 0
+}
+
+// judgeMTU judges what pods send (the MTU new ones get, and how many there are
+// with which) by the ways it has to fit through.
+func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Result {
+	tight := slices.MinFunc(legs, func(a, b leg) int { return a.takes() - b.takes() })
+	sizes := slices.Sorted(maps.Keys(pods))
+	what := fmt.Sprintf("new pods get MTU %d (%s)", setting, from)
+	send := setting
+	if setting == 0 {
+		send = sizes[len(sizes)-1]
+		what = fmt.Sprintf("pods have MTU %d", send)
+	}
+	var r probe.Result
+	older, oldest := 0, 0 // pods made at a larger MTU
+	for mtu, n := range pods {
+		if mtu > send {
+			older, oldest = older+n, max(oldest, mtu)
+		}
+	}
+	over := slices.IndexFunc(legs, func(l leg) bool { return send > l.room() && l.via != "" && l.mtu > l.room() })
+	wide := slices.IndexFunc(legs, func(l leg) bool { return l.via != "" && l.mtu > l.room() })
+	switch {
+	case over >= 0:
+		l := legs[over]
+		r = probe.Found(probe.Fail, "%s, %s takes %d, and with %d bytes of %s that does not fit %s's %d", what, l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU)
+	case send > tight.takes():
+		r = probe.Found(probe.Warn, "%s, and %s takes no more than %d: larger packets depend on path MTU discovery", what, tight, tight.takes())
+	case oldest > tight.takes():
+		r = probe.Found(probe.Warn, "%d of the pods' interfaces have an older MTU of up to %d, and %s takes no more than %d; %s", older, oldest, tight, tight.takes(), what)
+	case older > 0:
+		r = probe.Found(probe.Info, "%d of the pods' interfaces have an older MTU of up to %d, which fits; %s", older, oldest, what)
+	case wide >= 0:
+		l := legs[wide]
+		r = probe.Found(probe.Info, "%s takes %d, and with %d bytes of %s that does not fit %s's %d; pods send less: %s", l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU, what)
+	case send*100 < tight.room()*(100-mtuWaste):
+		r = probe.Found(probe.Info, "%s, and %d would fit through %s", what, tight.room(), tight)
+	default:
+		r = probe.Found(probe.OK, "%s, and %s takes %d", what, tight, tight.takes())
+	}
+	count := map[string]int{}
+	for _, mtu := range sizes {
+		count[strconv.Itoa(mtu)] = pods[mtu]
+		r = r.Because(fmt.Sprintf("%d of the cali* interfaces: MTU %d", pods[mtu], mtu))
+	}
+	overhead := 0
+	for _, l := range legs {
+		overhead = max(overhead, l.overhead)
+		if l.via != "" {
+			r = r.Because(fmt.Sprintf("%s: MTU %d, and %d bytes of %s on %s with MTU %d", l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU))
+		} else {
+			r = r.Because(fmt.Sprintf("%s: MTU %d", l.out, l.outMTU))
+		}
+	}
+	return r.With(FactPodMTU, setting).With(FactPodsMTU, count).With(FactHostMTU, tight.outMTU).With(FactOverhead, overhead).With(FactRoom, tight.room())
+}
+
+// String names the narrowest part of a way.
+func (l leg) String() string {
+	if l.via == "" {
+		return l.out
+	}
+	return l.via
+}

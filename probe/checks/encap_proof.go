@@ -1,0 +1,155 @@
+package checks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/encap"
+)
+
+// EncapProof is the proof that ends the argument with whoever runs the firewall: a
+// packet was sent to the tunnel's port here, and it did or did not come in there.
+var EncapProof = &probe.Check{
+	ID: "encap-proof", Asks: "do packets of the tunnels and of BGP pass between this node and another, both ways?", From: probe.FromNode, In: probe.Deep,
+	Tags: []string{tagNetwork, tagOverlay, tagBGP}, Access: []string{"host network", "NET_RAW"}, Needs: []*probe.Check{NodeUplink}, Run: encaps,
+	Doc: `Two probes, one here and one on another node: one listens, and once it does the other sends tokens to the VXLAN port, to the WireGuard port and as IPIP (protocol 4), from the address Calico registered. Then the other way round. To BGP's port each opens a connection, unless their session is up. The listener looks at its interfaces and behind its firewall.
+ok: it passed. fail: nothing came in by any interface: something between the nodes drops it (a security group, a cloud that knows no IPIP, a hypervisor that takes UDP 4789 for itself); or it came in, and that node's own firewall dropped it (Felix does so with tunnel packets from an address that is not in its set of nodes); or it could not leave.
+info: the same of a way that this cluster does not use.
+skip: asked by --profile deep or by name, through the API alone: without the client there is no second probe. unknown: none could be put on the other node.`,
+}
+
+// Facts of encap-proof.
+const (
+	FactReady  probe.Fact = "ready"  // true: from now on nothing is missed
+	FactPath   probe.Fact = "path"   // VXLAN, IPIP, WireGuard or BGP
+	FactWire   probe.Fact = "wire"   // true: it came in by an interface
+	FactPassed probe.Fact = "passed" // true: the listener's firewall let it in
+	FactUsed   probe.Fact = "used"   // true: the cluster sends its packets this way
+)
+
+func encaps(ctx context.Context, p *probe.Pass) {
+	targets := p.Of(probe.KindEncap)
+	if len(targets) == 0 {
+		p.Report(probe.Found(probe.Skip, "takes a second probe on another node, which only the client can place"))
+		return
+	}
+	here := cmp.Or(p.Host.Node, "this node")
+	of := func(role string) []probe.Target {
+		return slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool {
+			return t.Attrs[probe.AttrRole] != role || len(ownAddresses(p, family(t.Addr))) == 0
+		})
+	}
+	if listen := of(probe.RoleListen); len(listen) > 0 {
+		awaitTokens(ctx, p, here, listen)
+	}
+	each(of(probe.RoleSend), func(t probe.Target) {
+		p.Report(send(ctx, here, ownAddresses(p, family(t.Addr))[0], t).With(FactFamily, family(t.Addr)))
+	})
+}
+
+// way names one direction of one path.
+func way(from, to string, t probe.Target) string {
+	return fmt.Sprintf("%s to %s %s IPv%d", from, to, t.Name, family(t.Addr))
+}
+
+func tokenOf(t probe.Target) (uint32, error) {
+	n, err := strconv.ParseUint(t.Attrs[probe.AttrToken], 16, 32)
+	if err != nil {
+		return 0, fmt.Errorf("the plan's token: %w", err)
+	}
+	return uint32(n), nil
+}
+
+// awaitTokens says when it listens, and then what came of each path.
+func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []probe.Target) {
+	var paths []encap.Path
+	for _, t := range targets {
+		paths = append(paths, encap.Path{From: t.Addr, To: ownAddresses(p, family(t.Addr))[0], Port: t.Port})
+	}
+	token, err := tokenOf(targets[0])
+	if err != nil {
+		p.Report(probe.Failed(err))
+		return
+	}
+	l, err := encap.Listen(paths, token)
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	defer l.Close()
+	p.Report(probe.Found(probe.Info, "listening for packets from %s", targets[0].Node).With(FactReady, true))
+	one, limit, cancel := part(ctx, 4)
+	defer cancel()
+	got, err := l.Wait(one, len(paths))
+	for i, t := range targets {
+		r := arrived(got[i], t, limit.String())
+		switch {
+		case err != nil && !got[i].Passed:
+			r = probe.Failed(err)
+		case ctx.Err() != nil && !got[i].Passed:
+			r, _ = cutShort(ctx, ctx.Err())
+		}
+		p.Report(r.On(way(t.Node, here, t)).With(FactPath, t.Name).With(FactFamily, family(t.Addr)))
+	}
+}
+
+// arrived judges what became of a token on its way to this node.
+func arrived(a encap.Arrival, t probe.Target, limit string) probe.Result {
+	packets := "UDP packets to port " + strconv.Itoa(t.Port)
+	if t.Port == 0 {
+		packets = "IPIP packets (protocol 4)"
+	}
+	var r probe.Result
+	switch {
+	case a.Passed:
+		r = probe.Found(probe.OK, "%s arrive", packets)
+	case a.Wire:
+		r = probe.Found(probe.Fail, "%s arrive, and the receiving node's own firewall drops them", packets)
+	default:
+		r = probe.Found(probe.Fail, "%s are sent, and none came in within %s: they are lost between the nodes", packets, limit)
+	}
+	return ofUse(r, t).With(FactWire, a.Wire).With(FactPassed, a.Passed)
+}
+
+// ofUse makes a fault of a way nobody uses worth knowing and no more.
+func ofUse(r probe.Result, t probe.Target) probe.Result {
+	used := t.Attrs[probe.AttrUsed] == "true"
+	if !used && r.Status == probe.Fail {
+		r.Status = probe.Info
+		r.Saw += "; this cluster does not use them"
+	}
+	return r.With(FactUsed, used)
+}
+
+// send sends this node's token; BGP needs none, a connection proves both ways.
+func send(ctx context.Context, here string, own netip.Addr, t probe.Target) probe.Result {
+	to := cmp.Or(t.Node, t.Addr.String())
+	if t.Name == "BGP" {
+		r := ofUse(dialBGP(ctx, own, netip.AddrPortFrom(t.Addr, uint16(t.Port))), t)
+		return r.On(way(here, to, t)).With(FactPath, t.Name)
+	}
+	token, err := tokenOf(t)
+	if err == nil {
+		err = encap.Send(ctx, encap.Path{From: own, To: t.Addr, Port: t.Port}, token)
+	}
+	r := probe.Found(probe.OK, "sent")
+	switch cut, stopped := cutShort(ctx, err); {
+	case err == nil:
+	case stopped:
+		r = cut
+	case errors.Is(err, encap.ErrRefused) && errors.Is(err, syscall.EPERM):
+		r = ofUse(probe.Found(probe.Fail, "packets cannot leave: this node's own firewall refuses them"), t)
+	case errors.Is(err, encap.ErrRefused):
+		r = ofUse(probe.Found(probe.Fail, "%v", err), t)
+	default:
+		r = probe.Failed(err)
+	}
+	return r.On(way(here, to, t)).With(FactPath, t.Name)
+}

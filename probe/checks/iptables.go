@@ -1,0 +1,90 @@
+package checks
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strings"
+)
+
+// chain is one chain of a firewall: of nftables, of iptables on top of it, or of
+// legacy iptables.
+type chain struct {
+	family      int // 4, 6, or 0 for a table that sees both
+	table, name string
+	// What is known of a chain that all forwarded packets pass: whether it drops what
+	// no rule accepts, and where its rules lead.
+	forward, drops bool
+	jumps          []string
+}
+
+// legacyInfo is what the kernel says of a table of legacy iptables: where in its
+// entries each built-in chain begins and ends (struct ipt_getinfo after the name).
+type legacyInfo struct {
+	Hooks       uint32
+	First, Last [5]uint32
+	Entries     uint32
+	Size        uint32
+}
+
+// hookForward is the number of the chain FORWARD (NF_INET_FORWARD).
+const hookForward = 2
+
+// legacyLayout is where the parts of one rule are: the size of its match on
+// addresses (struct ipt_ip, ip6t_ip6) and of all before the first extension.
+type legacyLayout struct{ match, entry int }
+
+var (
+	legacy4 = legacyLayout{84, 112}
+	legacy6 = legacyLayout{136, 168}
+)
+
+var errLegacy = errors.New("the table of legacy iptables cannot be understood")
+
+// legacyParse lists the chains among the entries of a table. A chain of somebody's
+// own begins after an entry with the target ERROR that bears its name.
+func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]chain, error) {
+	const target = 32 // bytes of struct xt_entry_target
+	var out []chain
+	starts := map[int32]string{}
+	forward := chain{name: "FORWARD", forward: true}
+	var jumps []int32
+	for at := 0; at < len(entries); {
+		rest := entries[at:]
+		if len(rest) < l.entry {
+			return nil, errLegacy
+		}
+		begin, next := int(binary.NativeEndian.Uint16(rest[l.match+4:])), int(binary.NativeEndian.Uint16(rest[l.match+6:]))
+		if begin < l.entry || next < begin+target+4 || next > len(rest) {
+			return nil, errLegacy
+		}
+		name, data := text(rest[begin+2:begin+target-1]), rest[begin+target:next]
+		inForward := info.Hooks&(1<<hookForward) != 0 && at >= int(info.First[hookForward]) && at <= int(info.Last[hookForward])
+		switch {
+		case name == "ERROR":
+			if called := text(data); called != "ERROR" { // that one ends the table
+				out = append(out, chain{name: called})
+				starts[int32(at+next)] = called
+			}
+		case name == "" && inForward:
+			verdict := int32(binary.NativeEndian.Uint32(data))
+			if verdict >= 0 {
+				jumps = append(jumps, verdict)
+			}
+			forward.drops = verdict == -1 // the last word is the policy: -NF_DROP - 1
+		}
+		at += next
+	}
+	for _, to := range jumps {
+		if name := starts[to]; name != "" {
+			forward.jumps = append(forward.jumps, name)
+		}
+	}
+	return append(out, forward), nil
+}
+
+// text is a string of C.
+func text(b []byte) string {
+	b, _, _ = bytes.Cut(b, []byte{0})
+	return strings.ToValidUTF8(string(b), "?")
+}

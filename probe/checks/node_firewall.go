@@ -1,0 +1,188 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// NodeFirewall asks which of Linux's firewalls holds Calico's rules: two at once
+// are the remains of a change, and both are obeyed (projectcalico/calico#2322).
+var NodeFirewall = &probe.Check{
+	ID: "node-firewall", Asks: "are Calico's firewall rules in use, in one place only, and does nothing beside them drop pods' packets?", From: probe.FromNode, In: probe.Standard,
+	Tags: []string{tagNetwork, tagFelix}, Access: []string{"host network", "netlink", "NET_ADMIN"}, Run: nodeFirewall,
+	Doc: `Felix writes its chains (cali-*) into one of three firewalls, which the kernel asks one after the other: legacy iptables, iptables on top of nftables (iptables-nft), or nftables itself (the table "calico"). A packet has to get through all of them.
+ok: one of them sends forwarded packets to Calico's chains. fail: two do: after a change of the backend, of the system's iptables or of Calico, the old rules stayed and drop what they do not know, such as every pod made since; before v3.33 Calico does not remove them, and only a reboot or a clean-up does. fail: Calico's chains are there and no rule leads to them (something flushed FORWARD), or there are none at all although there are pods' interfaces (cali*) and the data plane is not eBPF: policy and masquerading do not work.
+warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there; rules of others in it may help, they are not looked at. info: chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
+skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the names of chains, and the rules of FORWARD alone: of legacy iptables no more than 16 MB.`,
+}
+
+// Facts of node-firewall.
+const (
+	FactBackends probe.Fact = "backends"     // list of the firewalls with chains of Calico's: legacy, iptables-nft, nftables
+	FactInUse    probe.Fact = "in_use"       // list of these that send forwarded packets to them
+	FactServices probe.Fact = "services_in"  // list of those with chains of kube-proxy's
+	FactDrops    probe.Fact = "drops"        // list of chains that drop forwarded packets by policy
+	FactPods     probe.Fact = "pods"         // count of pods' interfaces
+	FactChains   probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
+)
+
+// The firewalls of Linux.
+const (
+	inLegacy = "legacy iptables"
+	inNFT    = "iptables-nft"
+	inNative = "nftables"
+)
+
+// walls are what was seen of one family's firewalls.
+type walls struct {
+	calico   map[string]int // chains of Calico's in each
+	used     []string       // those that lead forwarded packets to them
+	services []string       // those with kube-proxy's
+	drops    []chain        // chains that drop forwarded packets by policy
+	dropsIn  []string       // in which firewall each of these is
+	unread   error          // of legacy iptables
+}
+
+func nodeFirewall(_ context.Context, p *probe.Pass) {
+	all, err := devices()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	if ebpf(p, all) {
+		p.Report(probe.Found(probe.Skip, "the data plane is eBPF, which does without these rules"))
+		return
+	}
+	chains, err := nftChains()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	legacy, _, unread := legacyChains(p.Host, "filter")
+	pods := 0
+	for _, d := range all {
+		if isPods(d) {
+			pods++
+		}
+	}
+	// Whether Felix writes such rules at all is known only from its settings.
+	known := len(p.Of(probe.KindFelix)) > 0 && p.Gaps[probe.KindFelix] == ""
+	for _, f := range []int{4, 6} {
+		w := wallsOf(f, chains, legacy)
+		w.unread = unread
+		if f == 6 && len(w.calico) == 0 {
+			continue // Calico of one family writes none for the other
+		}
+		p.Report(judgeWalls(w, pods, known).On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
+	}
+}
+
+// ebpf tells whether Calico's data plane is the one with eBPF: by its settings, or
+// by the interfaces it makes.
+func ebpf(p *probe.Pass, all []device) bool {
+	on, _ := strconv.ParseBool(felixSetting(p, "bpfEnabled"))
+	return on || slices.ContainsFunc(all, func(d device) bool { return d.name == "bpfin.cali" })
+}
+
+// wallsOf sorts the chains of a family by firewall.
+func wallsOf(family int, nft, legacy []chain) walls {
+	w := walls{calico: map[string]int{}}
+	add := func(list *[]string, wall string) {
+		if !slices.Contains(*list, wall) {
+			*list = append(*list, wall)
+		}
+	}
+	look := func(wall string, c chain) {
+		name := c.name
+		if wall == inNative && c.table == "calico" { // filter-cali-FORWARD
+			_, name, _ = strings.Cut(name, "-")
+		}
+		switch {
+		case strings.HasPrefix(name, "cali-"):
+			w.calico[wall]++
+		case name == "KUBE-SERVICES", c.table == "kube-proxy":
+			add(&w.services, wall)
+		}
+		if c.forward && slices.ContainsFunc(c.jumps, func(to string) bool { return strings.HasSuffix(to, "cali-FORWARD") }) {
+			add(&w.used, wall)
+		}
+		if c.forward && c.drops {
+			w.drops, w.dropsIn = append(w.drops, c), append(w.dropsIn, wall)
+		}
+	}
+	for _, c := range legacy {
+		if c.family == family {
+			look(inLegacy, c)
+		}
+	}
+	for _, c := range nft {
+		switch {
+		case c.family != family && c.family != 0:
+		case slices.Contains([]string{"filter", "nat", "mangle", "raw"}, c.table) && c.family != 0:
+			look(inNFT, c)
+		default:
+			look(inNative, c)
+		}
+	}
+	return w
+}
+
+func judgeWalls(w walls, pods int, known bool) probe.Result {
+	var in, names, beside []string
+	for _, wall := range []string{inLegacy, inNFT, inNative} {
+		if w.calico[wall] == 0 {
+			continue
+		}
+		in = append(in, wall)
+		if !slices.Contains(w.used, wall) {
+			beside = append(beside, wall)
+		}
+	}
+	// What Calico accepts is accepted only in the firewall where its chains are. Tables
+	// somebody wrote for nftables himself are taken to know the pods.
+	var shut []string
+	for i, c := range w.drops {
+		name := fmt.Sprintf("%s of %s", c.name, w.dropsIn[i])
+		if w.dropsIn[i] == inNative {
+			name = fmt.Sprintf("%s of nftables' table %s", c.name, c.table)
+		} else if !slices.Contains(w.used, w.dropsIn[i]) {
+			shut = append(shut, name)
+		}
+		names = append(names, name)
+	}
+	var r probe.Result
+	switch {
+	case len(w.used) > 1:
+		r = probe.Found(probe.Fail, "forwarded packets pass Calico's chains in %s: the rules of one are left over from before and drop what they do not know", strings.Join(w.used, " and in "))
+	case len(w.used) == 0 && w.unread != nil:
+		r = unseen(w.unread)
+	case len(w.used) == 0 && len(in) > 0:
+		r = probe.Found(probe.Fail, "Calico's chains are in %s, and no rule of FORWARD leads to them", strings.Join(in, " and in "))
+	case len(in) == 0 && pods > 0 && known:
+		r = probe.Found(probe.Fail, "no firewall has chains of Calico's, and there are %d interfaces of pods (cali*): policy and masquerading do not work", pods)
+	case len(in) == 0:
+		r = probe.Found(probe.Info, "no firewall has chains of Calico's, and there are %d interfaces of pods (cali*)", pods)
+	case len(shut) > 0 && pods > 0:
+		r = probe.Found(probe.Warn, "the policy of %s is to drop what nothing there accepts, and Calico's chains are in %s", strings.Join(shut, " and "), w.used[0])
+	case len(beside) > 0:
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; some are left over, not in use, in %s", w.used[0], strings.Join(beside, " and "))
+	case w.unread != nil:
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; whether there are others is not to be seen: %v", w.used[0], w.unread)
+	default:
+		r = probe.Found(probe.OK, "Calico's chains are in use in %s alone", w.used[0])
+	}
+	if r.Status == probe.OK && len(w.services) > 0 && !slices.Contains(w.services, w.used[0]) {
+		r.Status = probe.Info
+		r.Saw += "; kube-proxy's are in " + strings.Join(w.services, " and ")
+	}
+	if len(names) > 0 {
+		r = r.Because("drops forwarded packets by policy: " + strings.Join(names, ", "))
+	}
+	return r.With(FactBackends, first(in)).With(FactInUse, first(w.used)).With(FactServices, first(w.services)).
+		With(FactDrops, first(names)).With(FactPods, pods).With(FactChains, w.calico)
+}

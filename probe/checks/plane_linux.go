@@ -1,0 +1,299 @@
+package checks
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// undisturbed lists again when the kernel's table changed under the list: on a busy
+// node pods come and go, and half a table must not pass for a fault.
+func undisturbed[T any](list func() ([]T, error)) (out []T, err error) {
+	for range 3 {
+		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return out, err
+}
+
+// devices lists the interfaces of this network namespace.
+func devices() ([]device, error) {
+	links, err := undisturbed(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("listing interfaces: %w", err)
+	}
+	addrs, err := undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("listing addresses: %w", err)
+	}
+	on := map[int][]netip.Prefix{}
+	for _, a := range addrs {
+		if ip, ok := netip.AddrFromSlice(a.IP); ok {
+			bits, _ := a.Mask.Size()
+			on[a.LinkIndex] = append(on[a.LinkIndex], netip.PrefixFrom(ip.Unmap(), bits))
+		}
+	}
+	var out []device
+	for _, l := range links {
+		a := l.Attrs()
+		d := device{index: a.Index, name: a.Name, kind: l.Type(), mtu: a.MTU, up: a.RawFlags&unix.IFF_UP != 0, mac: a.HardwareAddr.String(), addrs: on[a.Index]}
+		d.loopback = a.RawFlags&unix.IFF_LOOPBACK != 0
+		if v, ok := l.(*netlink.Vxlan); ok {
+			local, _ := netip.AddrFromSlice(v.SrcAddr)
+			d.vxlan = &vxlan{vni: v.VxlanId, port: v.Port, local: local.Unmap(), external: v.FlowBased}
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// vteps reads what a VXLAN device of a family knows about the other ends.
+func vteps(index, family int) (forwarding, error) {
+	af := unix.AF_INET
+	if family == 6 {
+		af = unix.AF_INET6
+	}
+	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
+	entries, err := undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, unix.AF_BRIDGE) })
+	if err != nil {
+		return f, fmt.Errorf("listing forwarding entries: %w", err)
+	}
+	for _, n := range entries {
+		if a, ok := netip.AddrFromSlice(n.IP); ok {
+			mac := n.HardwareAddr.String()
+			f.fdb[mac] = append(f.fdb[mac], a.Unmap())
+		}
+	}
+	entries, err = undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, af) })
+	if err != nil {
+		return f, fmt.Errorf("listing neighbours: %w", err)
+	}
+	for _, n := range entries {
+		a, ok := netip.AddrFromSlice(n.IP)
+		if ok && len(n.HardwareAddr) > 0 && n.State&(netlink.NUD_FAILED|netlink.NUD_INCOMPLETE) == 0 {
+			f.macs[a.Unmap()] = n.HardwareAddr.String()
+		}
+	}
+	return f, nil
+}
+
+// firewallError says in words what the kernel's refusal of a question about its
+// firewall means: a lack of rights, or (EINVAL, from netlink itself) that this
+// kernel has no such firewall. Other errors stay what they are.
+func firewallError(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("the firewall, without the capability NET_ADMIN: %w", probe.ErrNotVisible)
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("not in this kernel: %w", fs.ErrNotExist)
+	}
+	return err
+}
+
+// nftFamilies are the families of tables that see packets of IPv4 or IPv6.
+var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6, nftables.TableFamilyINet: 0}
+
+// nftChains lists the chains of nftables, those of iptables-nft among them; none in
+// a kernel without nftables. Felix and kube-proxy have asked for them before, so
+// this loads no module.
+func nftChains() ([]chain, error) {
+	var c nftables.Conn
+	var out []chain
+	for f, number := range nftFamilies {
+		chains, err := c.ListChainsOfTableFamily(f)
+		if err = firewallError(err); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing the chains of nftables: %w", err)
+		}
+		for _, n := range chains {
+			next := chain{family: number, table: n.Table.Name, name: n.Name}
+			if n.Hooknum != nil && *n.Hooknum == *nftables.ChainHookForward && n.Type == nftables.ChainTypeFilter {
+				next.forward = true
+				next.drops = n.Policy != nil && *n.Policy == nftables.ChainPolicyDrop
+				if next.jumps, err = nftJumps(&c, n); err != nil {
+					return nil, err
+				}
+			}
+			out = append(out, next)
+		}
+	}
+	return out, nil
+}
+
+// nftJumps lists where the rules of one chain lead.
+func nftJumps(c *nftables.Conn, of *nftables.Chain) ([]string, error) {
+	rules, err := c.GetRules(of.Table, of)
+	if err != nil {
+		return nil, fmt.Errorf("listing the rules of %s: %w", of.Name, firewallError(err))
+	}
+	var out []string
+	for _, r := range rules {
+		for _, e := range r.Exprs {
+			if v, ok := e.(*expr.Verdict); ok && v.Chain != "" {
+				out = append(out, v.Chain)
+			}
+		}
+	}
+	return out, nil
+}
+
+// nftSet reads the addresses in a named set of nftables; ErrNotExist when there is
+// no such set.
+func nftSet(family int, table, name string) ([]span, error) {
+	f := nftables.TableFamilyIPv4
+	if family == 6 {
+		f = nftables.TableFamilyIPv6
+	}
+	var c nftables.Conn
+	set, err := c.GetSetByName(&nftables.Table{Name: table, Family: f}, name)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the set %s: %w", name, firewallError(err))
+	}
+	elements, err := c.GetSetElements(set)
+	if err != nil {
+		return nil, fmt.Errorf("listing the set %s: %w", name, firewallError(err))
+	}
+	var keys []boundary
+	for _, e := range elements {
+		if a, ok := netip.AddrFromSlice(e.Key); ok {
+			keys = append(keys, boundary{a, e.IntervalEnd})
+		}
+	}
+	return spans(keys, set.Interval), nil
+}
+
+// ipSet reads the addresses in an ipset; ErrNotExist when there is no such set.
+func ipSet(name string) ([]span, error) {
+	set, err := netlink.IpsetList(name)
+	if err != nil {
+		return nil, fmt.Errorf("listing the ipset %s: %w", name, firewallError(err))
+	}
+	var out []span
+	for _, e := range set.Entries {
+		a, ok := netip.AddrFromSlice(e.IP)
+		if !ok {
+			continue
+		}
+		a = a.Unmap()
+		bits := a.BitLen()
+		if e.CIDR != 0 {
+			bits = int(e.CIDR)
+		}
+		if p, err := a.Prefix(bits); err == nil {
+			out = append(out, span{first: p.Addr(), last: last(p)})
+		}
+	}
+	return out, nil
+}
+
+// maxTable is how large a table of legacy iptables may be to be looked at: some
+// 80,000 rules. The kernel hands it out only whole.
+const maxTable = 16 << 20
+
+// legacyChains lists the chains of the filter tables that legacy iptables has in
+// this network namespace, and tells which tables there are. It asks for those
+// alone: to be asked for another one would make the kernel load it.
+func legacyChains(h *probe.Host, table string) (out []chain, tables []string, err error) {
+	for _, l := range []struct {
+		family, af, level int
+		names             string
+		layout            legacyLayout
+	}{
+		{4, unix.AF_INET, unix.SOL_IP, "net/ip_tables_names", legacy4},
+		{6, unix.AF_INET6, unix.SOL_IPV6, "net/ip6_tables_names", legacy6},
+	} {
+		text, err := readProc(h, l.names)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // this kernel has none
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		names := strings.Fields(text)
+		tables = append(tables, names...)
+		if !slices.Contains(names, table) {
+			continue
+		}
+		info, entries, err := legacyTable(l.af, l.level, table)
+		if err != nil {
+			return nil, tables, err
+		}
+		chains, err := legacyParse(l.layout, info, entries)
+		if err != nil {
+			return nil, tables, err
+		}
+		for _, c := range chains {
+			c.family, c.table = l.family, table
+			out = append(out, c)
+		}
+	}
+	return out, tables, nil
+}
+
+// What linux/netfilter_ipv4/ip_tables.h calls IPT_SO_GET_INFO and
+// IPT_SO_GET_ENTRIES; those of IPv6 have the same numbers.
+const (
+	getInfo    = 64
+	getEntries = 65
+	nameLength = 32 // of a table
+)
+
+// legacyTable has the kernel hand out a table of legacy iptables.
+func legacyTable(af, level int, table string) (legacyInfo, []byte, error) {
+	var info legacyInfo
+	fd, err := unix.Socket(af, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return info, nil, fmt.Errorf("asking for legacy iptables: %w", firewallError(err))
+	}
+	defer unix.Close(fd)
+	for range 3 { // its size may change between the two questions
+		head := make([]byte, nameLength+binary.Size(info)) // struct ipt_getinfo
+		copy(head, table)
+		if err = getsockopt(fd, level, getInfo, head); err != nil {
+			break
+		}
+		if _, err = binary.Decode(head[nameLength:], binary.NativeEndian, &info); err != nil {
+			break
+		}
+		if info.Size > maxTable {
+			return info, nil, fmt.Errorf("legacy iptables' %d MB of rules in %s, too many to read: %w", info.Size>>20, table, probe.ErrNotVisible)
+		}
+		// struct ipt_get_entries: the name, the size, and the entries aligned to 8.
+		const header = nameLength + 8
+		all := make([]byte, header+int(info.Size))
+		copy(all, table)
+		binary.NativeEndian.PutUint32(all[nameLength:], info.Size)
+		if err = getsockopt(fd, level, getEntries, all); err == nil {
+			return info, all[header:], nil
+		}
+		if !errors.Is(err, unix.EAGAIN) {
+			break
+		}
+	}
+	return info, nil, fmt.Errorf("reading legacy iptables' table %s: %w", table, firewallError(err))
+}
+
+func getsockopt(fd, level, name int, buf []byte) error {
+	size := uint32(len(buf))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), uintptr(name),
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+// Package encap proves that packets of a tunnel pass from one node to another: a
+// token sent to the tunnel's port or protocol by one probe is waited for by
+// another. It looks at two places, the interfaces and behind the firewall, so that
+// "lost on the way" and "dropped by the node itself" are told apart.
+package encap
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Path is one way packets of a tunnel take.
+type Path struct {
+	From, To netip.Addr
+	Port     int // of UDP; 0 = IPIP, which is IPv4 in IPv4 without a port
+}
+
+// Arrival is what became of a token.
+type Arrival struct {
+	Wire   bool // it came in by an interface of the node
+	Passed bool // the node's firewall let it in
+}
+
+const (
+	protoUDP  = 17
+	protoIPIP = 4
+
+	packets = 3
+	every   = 100 * time.Millisecond
+)
+
+// ErrRefused says that the kernel took no packet for this way: it has no route, or
+// the node's own firewall forbids it.
+var ErrRefused = errors.New("packets cannot leave")
+
+// Send sends a token some times. An error that is not ErrRefused says that nothing
+// could be tried.
+func Send(ctx context.Context, path Path, token uint32) error {
+	write, done, err := path.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	for range packets {
+		if err := write(path.packet(token)); err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(every):
+		}
+	}
+	return nil
+}
+
+// open makes the socket to send from; what comes back to it is not read.
+func (p Path) open() (write func([]byte) error, done func(), err error) {
+	var conn net.PacketConn
+	var to net.Addr
+	if p.Port == 0 {
+		conn, err = net.ListenIP("ip4:4", &net.IPAddr{IP: p.From.AsSlice()})
+		to = &net.IPAddr{IP: p.To.AsSlice()}
+	} else {
+		conn, err = net.ListenUDP("udp", &net.UDPAddr{IP: p.From.AsSlice()})
+		to = net.UDPAddrFromAddrPort(netip.AddrPortFrom(p.To, uint16(p.Port)))
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("sending from %s: %w", p.From, err)
+	}
+	return func(b []byte) error { _, err := conn.WriteTo(b, to); return err }, func() { conn.Close() }, nil
+}
+
+// packet is harmless to a tunnel that receives it: as VXLAN it has no valid
+// identifier, as WireGuard no known type, as IPIP a header without a checksum.
+func (p Path) packet(token uint32) []byte {
+	if p.Port == 0 {
+		const ttl, experimental = 1, 253 // RFC 3692
+		inner := make([]byte, innerLen)
+		inner[0], inner[8], inner[9] = 0x45, ttl, experimental
+		from, to := p.From.As4(), p.To.As4()
+		copy(inner[12:], from[:])
+		copy(inner[16:], to[:])
+		inner = binary.BigEndian.AppendUint32(inner, token)
+		binary.BigEndian.PutUint16(inner[2:], uint16(len(inner)))
+		return inner
+	}
+	return append(binary.BigEndian.AppendUint32(make([]byte, blankLen), token), "calico-probe"...)
+}
+
+const (
+	innerLen = 20 // of the IPv4 header inside IPIP
+	blankLen = 8  // zeros before the token, where a tunnel's own header would be
+)
