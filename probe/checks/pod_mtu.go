@@ -13,7 +13,7 @@ import (
 // answer, connections open, and hang with the first full packet.
 var PodMTU = &probe.Check{
 	ID: "pod-mtu", Asks: "do packets as big as the interface promises reach workload pods on other nodes, from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods}, Run: podMTU, Limit: 12 * time.Second, Needs: []*probe.Check{PodPing},
+	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods}, Run: podMTUs, Limit: 12 * time.Second, Needs: []*probe.Check{PodPing},
 	Doc: `Echo requests that nobody may fragment, as big as the interface or the route to a workload pod on each of up to eight other nodes allows; when they do not come back, the biggest that do are searched for. Asked from the node, and again from inside one of this node's own pods, whose interface promises what counts for users.
 ok: the full size comes back. info: a router on the way says by ICMP that less fits, and that much does come back: TCP adapts to that, and some programs over UDP do not. fail: small packets come back and bigger ones vanish without a word: connections open and hang as soon as there is much to say. Calico's tunnels take 20 bytes (IPIP), 50 (VXLAN, 70 over IPv6) or 60 (WireGuard, 80 over IPv6) of what the network between the nodes carries; usual reasons are that network's own lower limit (a VPN, a cloud's interconnect, another overlay), an interface Calico did not look at when it worked out the MTU (bonds, bridges and VLANs), or pods that are older than a change of the MTU.
 unknown: not even small packets come back, see pod-ping; or no right to open a raw ICMP socket. skip: nobody to ask, or no pod on this node to ask from.`,
@@ -32,7 +32,7 @@ const (
 // must take.
 const smallPacket = 256
 
-func podMTU(ctx context.Context, p *probe.Pass) {
+func podMTUs(ctx context.Context, p *probe.Pass) {
 	targets := elsewhere(unique(p.Of(probe.KindPod)))
 	if len(targets) == 0 {
 		p.Report(gap(p, probe.KindPod, "no running workload pod on another node is known"))
