@@ -51,7 +51,7 @@ test: build image sandbox ## every test: unit, then end to end on a real cluster
 
 fuzz: ## every parser on odd input, a few seconds each (FUZZTIME=3s)
 	@mkdir -p $(CACHE)
-	@for p in $$(go list ./probe/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in $$(go list ./probe/... ./cluster/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
 bench: build image sandbox ## measure, as ratios within one run

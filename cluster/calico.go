@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,10 +50,10 @@ func (c *Client) readSpec(ctx context.Context, resource string, names ...string)
 	return merged, nil
 }
 
-// listSpecs lists the specs of Calico's resources of one kind, none where that kind
-// is not installed. A limit gives the first few of them, 0 all, out of the API
+// listSpecs lists the specs of Calico's resources of one kind by their names, none
+// where that kind is not installed. A limit gives the first few of them, 0 all, out of the API
 // server's cache.
-func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) ([]map[string]any, error) {
+func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (map[string]map[string]any, error) {
 	options := metav1.ListOptions{Limit: limit}
 	if limit == 0 {
 		options.ResourceVersion = "0"
@@ -67,11 +68,13 @@ func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) ([
 			last = err
 			continue
 		}
-		var out []map[string]any
+		out := map[string]map[string]any{}
 		for _, item := range list.Items {
-			if spec, _, err := unstructured.NestedMap(item.Object, "spec"); err == nil {
-				out = append(out, spec)
+			spec, _, err := unstructured.NestedMap(item.Object, "spec")
+			if err != nil {
+				return nil, fmt.Errorf("reading %s %s: %w", resource, item.GetName(), err)
 			}
+			out[item.GetName()] = spec
 		}
 		return out, nil
 	}
@@ -96,8 +99,8 @@ func (c *Client) readBlocks(ctx context.Context) ([]block, error) {
 		return nil, err
 	}
 	var out []block
-	for _, spec := range affinities {
-		if b, ok := confirmed(spec); ok {
+	for _, name := range slices.Sorted(maps.Keys(affinities)) {
+		if b, ok := confirmed(affinities[name]); ok {
 			out = append(out, b)
 		}
 	}
@@ -147,8 +150,8 @@ func (c *Client) readBorrowed(ctx context.Context) ([]block, error) {
 		return nil, err
 	}
 	var loans []loan
-	for _, spec := range specs {
-		loans = append(loans, loansIn(spec)...)
+	for _, name := range slices.Sorted(maps.Keys(specs)) {
+		loans = append(loans, loansIn(specs[name])...)
 	}
 	var out []block
 	for _, l := range loans[:min(len(loans), borrowedMost)] {

@@ -36,7 +36,6 @@ const (
 	portVXLAN      = 4789
 	portWireGuard  = 51820
 	portWireGuard6 = 51821
-	portBGP        = 179
 )
 
 // Ways are the ways packets from one node may take to another, by the other's
@@ -70,7 +69,7 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 			add("IPIP", 0, encapsulates(s, "ipipMode", mine, theirs))
 		}
 		if role == probe.RoleSend {
-			add("BGP", cmp.Or(bgpPort(s), portBGP), s.backend == "bird")
+			add("BGP", cmp.Or(bgpPort(s), defaultBGPPort), s.backend == "bird")
 		}
 	}
 	return out

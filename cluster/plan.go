@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -58,10 +59,12 @@ func spread(nodes []corev1.Node, n int) []corev1.Node {
 // could not be listed, and why.
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
+	sessions, sessionErr := sessionTargets(s)
 	for kind, err := range map[string]error{
-		probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
+		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
 		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindPool: s.poolErr,
-		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr, probe.KindTypha: errors.Join(s.CalicoErr, s.typhaErr), probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, s.bgpErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr, probe.KindTypha: errors.Join(s.CalicoErr, s.typhaErr),
+		probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, s.bgpErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
@@ -77,7 +80,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = slices.Concat(targets, s.api, s.etcd, s.dns, s.typha, s.services, blockTargets(s), poolTargets(s), tunnelTargets(s))
+	targets = slices.Concat(targets, s.api, s.etcd, s.dns, s.typha, s.services, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
 		attrs := stateOf(&n)
@@ -139,7 +142,8 @@ func declared(p *corev1.Pod) int32 {
 // poolTargets are the IP pools that give out addresses.
 func poolTargets(s *Snapshot) []probe.Target {
 	var out []probe.Target
-	for _, spec := range s.pools {
+	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
+		spec := s.pools[name]
 		cidr, _ := spec["cidr"].(string)
 		if off, _ := spec["disabled"].(bool); off || cidr == "" {
 			continue

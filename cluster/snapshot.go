@@ -46,7 +46,7 @@ type Snapshot struct {
 	dnsErr     error
 	blocks     []block
 	blockErr   error
-	pools      []map[string]any // specs of the IP pools
+	pools      map[string]map[string]any // specs of the IP pools
 	poolErr    error
 	local      []corev1.Pod // running workload pods on the node itself
 	localErr   error
@@ -58,6 +58,8 @@ type Snapshot struct {
 	etcdErr    error
 	bgp        map[string]any // spec of BGPConfiguration, likewise
 	bgpErr     error
+	peering    peering
+	peeringErr error
 	info       map[string]any // spec of ClusterInformation
 	infoErr    error
 	backendErr error
@@ -100,6 +102,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
 	all.Go(func() { s.bgp, s.bgpErr = c.readSpec(ctx, "bgpconfigurations", "default", "node."+node) })
+	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.dns, s.dnsErr = c.readDNS(ctx) })
 	all.Go(func() { s.blocks, s.blockErr = c.readBlocks(ctx) })

@@ -46,8 +46,8 @@ func TestTunnelsAndPools(t *testing.T) {
 		got[1].Attrs[probe.AttrMAC] != "66:00:00:00:00:01" || got[1].Attrs[probe.AttrOuter] != "10.1.0.2" || got[1].Attrs[probe.AttrOwn] != "" {
 		t.Errorf("%+v", got)
 	}
-	s.pools = []map[string]any{
-		{"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"}, {"cidr": "10.245.0.0/16", "disabled": true}, {"cidr": "fd00::/48"},
+	s.pools = map[string]map[string]any{
+		"a": {"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"}, "b": {"cidr": "10.245.0.0/16", "disabled": true}, "c": {"cidr": "fd00::/48"},
 	}
 	pools := poolTargets(s)
 	if len(pools) != 2 || pools[0].Attrs[probe.AttrVXLAN] != "CrossSubnet" || pools[1].Attrs[probe.AttrIPIP] != "Never" {

@@ -28,7 +28,7 @@ type Request struct {
 const (
 	BeatEvery = 5 * time.Second
 	Silence   = 30 * time.Second // without a line from the client for so long, the probe ends
-	maxPlan   = 4 << 20          // bytes of one request line
+	maxPlan   = 16 << 20         // bytes of one request line: a mesh of 5,000 nodes is 4 MB
 )
 
 // Serve reads requests from in and answers them on out until the client ends

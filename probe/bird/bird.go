@@ -32,8 +32,10 @@ const (
 	codeVersion    = 1000
 	codeRow        = 1002
 	codeDetail     = 1006
+	codeRoute      = 1007
 	codeUptime     = 1011
 	codeErrors     = 8000 // this and above: the command failed
+	codeNoRoute    = 8001 // "Network not in table"
 )
 
 // maxReply bounds one reply: the details of a mesh of a thousand nodes take 2 MB.
@@ -104,9 +106,16 @@ func (c *Conn) Ask(command string) ([]Line, error) {
 		return nil, fmt.Errorf("asking %q: %w", command, err)
 	}
 	if last := lines[len(lines)-1]; last.Code >= codeErrors {
-		return nil, fmt.Errorf("asking %q: BIRD answers %04d %s", command, last.Code, last.Text)
+		return nil, fmt.Errorf("asking %q: %w", command, &RefusedError{last})
 	}
 	return lines, nil
+}
+
+// RefusedError is BIRD's own answer to a command it does not carry out.
+type RefusedError struct{ Line Line }
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("BIRD answers %04d %s", e.Line.Code, e.Line.Text)
 }
 
 // reply reads lines up to the one whose code is followed by a space.
@@ -158,6 +167,7 @@ type Status struct {
 	RouterID   string
 	ServerTime string // as printed: "2026-11-21 03:52:01"
 	LastReboot string
+	LastLoaded string // when the configuration was read the last time
 	Daemon     string // "Daemon is up and running"
 	// Restarting is true during graceful-restart recovery: no BGP route enters
 	// the kernel until Waiting protocols have come up or WaitLeft has passed.
@@ -189,7 +199,7 @@ func ParseStatus(lines []Line) Status {
 		case codeUptime:
 			for prefix, into := range map[string]*string{
 				"Router ID is ": &s.RouterID, "Current server time is ": &s.ServerTime,
-				"Last reboot on ": &s.LastReboot,
+				"Last reboot on ": &s.LastReboot, "Last reconfiguration on ": &s.LastLoaded,
 			} {
 				if v, ok := strings.CutPrefix(text, prefix); ok {
 					*into = v

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -28,15 +29,16 @@ func TestRecordings(t *testing.T) {
 		file, version, router string
 		restarting            bool
 		waiting               int
+		from                  string   // who told it of 10.244.0.64/26
 		peers                 []string // name bgp-state neighbour source error
 	}{
-		{"bird-1.6.8-restarting.txt", "1.6.8", "10.0.0.1", true, 3, []string{
+		{"bird-1.6.8-restarting.txt", "1.6.8", "10.0.0.1", true, 3, "Mesh_127_0_0_2", []string{
 			"Mesh_127_0_0_2 Established 127.0.0.2 127.0.0.1 ",
 			"Mesh_127_0_0_3 Active 127.0.0.3 invalid IP Socket: Connection refused",
 			"Node_127_0_0_4_port_179 Passive 127.0.0.4 invalid IP ",
 			"Global_192_0_2_1 Active 192.0.2.1 invalid IP Socket: Network is unreachable",
 		}},
-		{"bird-2.0.12.txt", "2.0.12", "10.0.0.2", false, 0, []string{
+		{"bird-2.0.12.txt", "2.0.12", "10.0.0.2", false, 0, "static1", []string{
 			"Mesh_127_0_0_1 Established 127.0.0.1 127.0.0.2 ",
 			"Mesh_127_0_0_3 Active 127.0.0.3 invalid IP Socket: Connection refused",
 		}},
@@ -66,6 +68,13 @@ func TestRecordings(t *testing.T) {
 			}
 			if !slices.Equal(got, c.peers) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.peers, "\n"))
+			}
+			routes, err := conn.Routes(netip.MustParsePrefix("10.244.0.64/26"))
+			if err != nil || len(routes) != 1 || routes[0].Protocol != c.from || !routes[0].Best || routes[0].Unreachable != c.restarting || routes[0].Prefix.String() != "10.244.0.64/26" {
+				t.Errorf("routes: %+v, %v", routes, err)
+			}
+			if routes, err := conn.Routes(netip.MustParsePrefix("10.9.9.0/24")); err != nil || len(routes) > 0 {
+				t.Errorf("a route nobody has: %+v, %v", routes, err)
 			}
 			if i := slices.IndexFunc(protocols, func(p bird.Protocol) bool { return p.Name == "static1" }); i < 0 || protocols[i].Imported != 1 {
 				t.Errorf("static1 imports one route: %+v", protocols)
@@ -153,11 +162,12 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(string(text))
 	}
+	f.Add("10.0.0.0/8 via 10.0.0.2 on eth0 [Mesh_10_0_0_2 02:11:29 from 10.0.0.3] * (100/0) [i]\n via 10.0.0.4 on eth0 [\n")
 	f.Add("1002-Mesh_ BGP a b c d e\n1006- Routes: x imported, -1 exported\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		var lines []bird.Line
 		for i, l := range strings.Split(text, "\n") {
-			lines = append(lines, bird.Line{Code: []int{1002, 1006, 1011, 24}[i%4], Text: l})
+			lines = append(lines, bird.Line{Code: []int{1002, 1006, 1011, 24, 1007}[i%5], Text: l})
 		}
 		bird.ParseStatus(lines)
 		for _, p := range bird.ParseProtocols(lines) {
@@ -165,6 +175,22 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("a protocol without a name: %+v", p)
 			}
 			bird.Age(p.Since, "2026-11-21 04:52:01")
+		}
+		for _, r := range bird.ParseRoutes(lines) {
+			if r.Protocol == "" || !r.Prefix.IsValid() {
+				t.Errorf("a route from nobody or to nowhere: %+v", r)
+			}
+		}
+	})
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add("router id 10.0.0.1;\nprotocol kernel { }\nprotocol bgp Mesh_10_0_0_2 from t { neighbor 10.0.0.2 as 64512; }\n")
+	f.Add("# protocol bgp x\n protocol bgp\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := bird.ReadConfig(strings.NewReader(text))
+		if err == nil && len(c.Peers) > c.Protocols {
+			t.Errorf("more BGP protocols than protocols: %+v", c)
 		}
 	})
 }

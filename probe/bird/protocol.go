@@ -23,21 +23,30 @@ type Protocol struct {
 	LastError  string     // survives in Idle and Active: the best single diagnostic
 	Imported   int        // routes taken from the peer
 	Exported   int        // routes sent to it
+	// Recovery is what a graceful restart has to do with it: "pending" holds the
+	// routes back, "waiting" is held back, "" neither.
+	Recovery string
 
-	Details []string // the lines of details as printed
+	Details []string // the lines of details as printed; none where BIRD gave the bare row
 }
 
 // Established tells whether the session is up. As calico-node's own readiness
 // does, it reads the first word of the row.
 func (p *Protocol) Established() bool { return p.BGP == "Established" }
 
-// Protocols asks for every protocol with its details.
+// Protocols asks for every protocol, as calico-node does, and then with its
+// details. A BIRD too busy for the second, long answer still gives the rows of the
+// first.
 func (c *Conn) Protocols() ([]Protocol, error) {
-	lines, err := c.Ask("show protocols all")
+	rows, err := c.Ask("show protocols")
 	if err != nil {
 		return nil, err
 	}
-	return ParseProtocols(lines), nil
+	detailed, err := c.Ask("show protocols all")
+	if err != nil {
+		return ParseProtocols(rows), nil
+	}
+	return ParseProtocols(detailed), nil
 }
 
 // ParseProtocols reads a reply to "show protocols" or "show protocols all".
@@ -117,6 +126,10 @@ func (p *Protocol) detail(text string) {
 		p.BGP = value
 	case "Last error":
 		p.LastError = value
+	case "GR recovery": // of each channel, in BIRD 2
+		if p.Recovery != "pending" {
+			p.Recovery = value
+		}
 	case "Routes": // "2 imported, 0 filtered, 1 exported, 2 preferred"
 		for part := range strings.SplitSeq(value, ",") {
 			f := strings.Fields(part)

@@ -29,6 +29,8 @@ const peers16 = `
 router id 10.0.0.1;
 listen bgp address 127.0.0.1;
 protocol device device1 { }
+protocol direct direct1 { }
+protocol kernel kernel1 { learn; persist; scan time 2; import all; export all; graceful restart; merge paths on; }
 protocol static static1 { route 10.244.0.0/26 blackhole; }
 template bgp mesh { local as 64512; multihop; import all; export all; source address 127.0.0.1; graceful restart; connect delay time 1; connect retry time 1; error wait time 1,2; }
 protocol bgp Mesh_127_0_0_2 from mesh { neighbor 127.0.0.2 as 64512; }
@@ -264,7 +266,7 @@ func recording(t *testing.T, socket, file string) {
 		}
 	}
 	said()
-	for _, command := range []string{"restrict", "show status", "show protocols all"} {
+	for _, command := range []string{"restrict", "show status", "show protocols", "show protocols all", "show route 10.244.0.64/26", "show route 10.9.9.0/24"} {
 		text.WriteString("> " + command + "\n")
 		if _, err := c.Write([]byte(command + "\n")); err != nil {
 			t.Fatal(err)

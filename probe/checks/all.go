@@ -26,6 +26,8 @@ func All() []*probe.Check {
 		FelixReady,
 		BirdSocket,
 		BGPSession,
+		BirdConfig,
+		BGPExpected,
 		NodeUplink,
 		NodePing,
 		PodPing,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,8 @@ var BGPSession = &probe.Check{
 	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{BirdSocket}, Run: bgpSession,
 	Doc: `Each peer is one result, as BIRD has it: state, since when, last error, routes taken and given.
 ok: Established. fail: any other state. Passive: this side only waits; the other end dials, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the other host lives, its BIRD does not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
-warn: graceful restart: BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed. One dead peer costs the whole time. A peer that is not of Calico's making is at most warn.
-info: BIRD has no peers at all.`,
+One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when no session is of Calico's making). A peer that is not of Calico's making is at most warn.
+info: BIRD has no peers at all, or some are down.`,
 }
 
 func bgpSession(ctx context.Context, p *probe.Pass) {
@@ -61,18 +62,81 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 		}
 		p.Report(d.session(p, proto, status))
 	}
+	p.Report(asWhole(status, protocols, peers, up).On(name).With(FactFamily, d.family).With(FactPeerCount, peers).With(FactUpCount, up))
+}
+
+// asWhole judges what holds for all peers of one BIRD: whether their routes get
+// into the kernel.
+func asWhole(status bird.Status, protocols []bird.Protocol, peers, up int) probe.Result {
+	kernel := kernelState(protocols)
 	r := probe.Found(probe.Info, "BIRD %s has no BGP peers", status.Version)
 	switch {
 	case status.Restarting:
-		r = probe.Found(probe.Warn, "graceful restart: no BGP route enters the kernel until %d more protocols are up or %v have passed", status.Waiting, status.WaitLeft)
-		r = r.With(FactWaiting, status.Waiting).With(FactWaitLeft, status.WaitLeft.Seconds())
+		r = restarting(status, protocols)
+	case up > 0 && (kernel == "" || kernel == "down"):
+		how := "it has no kernel protocol"
+		if kernel != "" {
+			how = "its kernel protocol is down"
+		}
+		r = probe.Found(probe.Fail, "%d of %d peers established, and BIRD writes no routes into the kernel: %s", up, peers, how)
+		if !slices.ContainsFunc(protocols, func(o bird.Protocol) bool { return calicoName.MatchString(o.Name) }) {
+			r.Status = probe.Warn // somebody's own BIRD may be meant to pass routes on and no more
+		}
 	case peers > 0:
 		r = probe.Found(probe.OK, "%d of %d peers established", up, peers)
 		if up < peers {
 			r.Status = probe.Info // each of the others is a result of its own
 		}
 	}
-	p.Report(r.On(name).With(FactFamily, d.family).With(FactPeerCount, peers).With(FactUpCount, up))
+	if kernel != "" {
+		r = r.With(FactKernelState, kernel)
+	}
+	return r
+}
+
+// kernelState is the state of the protocol that writes routes into the kernel, the
+// best of several; "" when there is none.
+func kernelState(protocols []bird.Protocol) string {
+	state := ""
+	for _, o := range protocols {
+		if o.Proto == "Kernel" && (state == "" || state == "down" || o.State == "up") {
+			state = o.State
+		}
+	}
+	return state
+}
+
+// restarting names the peers a graceful restart waits for. BIRD marks them as
+// pending; where only the rows are known they are those that are not up.
+func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
+	down, late, names := []string{}, []string{}, []string{}
+	for _, o := range protocols {
+		if o.Proto != "BGP" || o.Recovery != "pending" && (len(o.Details) > 0 || o.Established()) {
+			continue
+		}
+		name := o.Name
+		if o.Neighbor.IsValid() {
+			name = o.Neighbor.String()
+		}
+		names = append(names, name)
+		if o.Established() {
+			late = append(late, name)
+		} else {
+			down = append(down, name)
+		}
+	}
+	var until []string
+	if len(down) > 0 {
+		until = append(until, "these come up: "+some(down))
+	}
+	if len(late) > 0 {
+		until = append(until, "these have sent all their routes: "+some(late))
+	}
+	if len(until) == 0 {
+		until = append(until, fmt.Sprintf("%d protocols recover", status.Waiting))
+	}
+	return probe.Found(probe.Warn, "graceful restart: no BGP route enters the kernel for up to %.0fs more, unless %s", status.WaitLeft.Seconds(), strings.Join(until, " and ")).
+		With(FactWaiting, status.Waiting).With(FactWaitLeft, status.WaitLeft.Seconds()).With(FactBlockers, first(names))
 }
 
 // calicoName is how confd names sessions (bird.cfg.template); others were
@@ -83,8 +147,9 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()
-		for _, t := range p.Of(probe.KindNode, probe.KindPeer) {
-			if t.Addr == proto.Neighbor { // a node of this cluster
+		// Nodes' own targets come last: they know how the node is.
+		for _, t := range append(p.Of(probe.KindSession), p.Of(probe.KindNode, probe.KindPeer)...) {
+			if t.Addr == proto.Neighbor {
 				target, peer = t.String(), t
 			}
 		}
@@ -97,7 +162,10 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	var r probe.Result
 	switch {
 	case proto.Established():
-		r = probe.Found(probe.OK, "Established %s, %d routes taken, %d given", age, proto.Imported, proto.Exported)
+		r = probe.Found(probe.OK, "Established %s", age)
+		if len(proto.Details) > 0 {
+			r.Saw += fmt.Sprintf(", %d routes taken, %d given", proto.Imported, proto.Exported)
+		}
 	default:
 		r = probe.Found(probe.Fail, "%s %s %s", proto.State, proto.Info, age)
 		if proto.BGP == "Passive" {
@@ -113,7 +181,10 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 		r = r.Because(proto.Details...)
 	}
 	r = about(r, peer).On(target).With(FactProtocol, proto.Name).With(FactState, proto.State).With(FactBGPState, proto.BGP).
-		With(FactImported, proto.Imported).With(FactExported, proto.Exported).With(FactASNumber, proto.NeighborAS)
+		With(FactASNumber, proto.NeighborAS)
+	if len(proto.Details) > 0 {
+		r = r.With(FactImported, proto.Imported).With(FactExported, proto.Exported)
+	}
 	if proto.Neighbor.IsValid() {
 		r = r.With(FactPeer, proto.Neighbor.String()).With(FactFamily, family(proto.Neighbor))
 	}

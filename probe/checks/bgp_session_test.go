@@ -1,10 +1,14 @@
 package checks
 
 import (
+	"net/netip"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
 	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
 )
 
@@ -29,8 +33,17 @@ func TestBird(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	want(t, got, "127.0.0.4", probe.Fail, "Passive", "the other end has to dial")
-	want(t, got, v4, probe.Warn, "graceful restart", "3 more protocols", "3m5")
+	r = want(t, got, v4, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2", "s more, unless these come up: 127.0.0.3, 127.0.0.4, 192.0.2.1")
+	if left, ok := r.Facts.Num(FactWaitLeft); !ok || left < 200 || r.Facts.Str(FactKernelState) != "wait" || len(r.Facts[FactBlockers].([]string)) != 3 {
+		t.Errorf("%+v", r.Facts)
+	}
 	want(t, got, v6, probe.Skip, "no IPv6 address")
+
+	quiet := probe.Target{Kind: probe.KindNode, Name: "c", Node: "c", Addr: netip.MustParseAddr("127.0.0.3")}
+	quiet.Attrs = map[string]string{probe.AttrNode: "NotReady"}
+	got = run(t, BGPSession, h, backend("bird"), self("10.0.0.1"), quiet, session("mesh", "c", "127.0.0.3", 179), session("global", "tor", "192.0.2.1", 179))
+	want(t, got, "c 127.0.0.3", probe.Fail, "the API calls c NotReady")
+	want(t, got, "tor 192.0.2.1", probe.Fail, "unreachable")
 }
 
 func TestBird2(t *testing.T) {
@@ -39,5 +52,38 @@ func TestBird2(t *testing.T) {
 	birdtest.Serve(t, filepath.Join(h.Root, "run/bird/bird.ctl"), "../bird/testdata/bird-2.0.12.txt")
 	got := run(t, BGPSession, h, backend("bird"), self("10.0.0.2"))
 	want(t, got, "127.0.0.1", probe.OK, "Established", "0 routes taken, 1 given")
-	want(t, got, "/run/bird/bird.ctl", probe.Info, "1 of 2 peers")
+	want(t, got, "/run/bird/bird.ctl", probe.Fail, "1 of 2 peers", "BIRD writes no routes into the kernel: it has no kernel protocol")
+}
+
+// TestAsWhole has what no recording holds.
+func TestAsWhole(t *testing.T) {
+	t.Parallel()
+	peer := func(name, state string) bird.Protocol { return bird.Protocol{Name: name, Proto: "BGP", BGP: state} }
+	kernel := func(state string) bird.Protocol { return bird.Protocol{Name: "kernel1", Proto: "Kernel", State: state} }
+	for name, c := range map[string]struct {
+		status    bird.Status
+		protocols []bird.Protocol
+		want      probe.Status
+		saw       string
+	}{
+		"healthy":     {bird.Status{}, []bird.Protocol{kernel("up"), peer("Mesh_10_0_0_2", "Established")}, probe.OK, "1 of 1"},
+		"kernel down": {bird.Status{}, []bird.Protocol{kernel("down"), peer("Mesh_10_0_0_2", "Established")}, probe.Fail, "its kernel protocol is down"},
+		"one of two":  {bird.Status{}, []bird.Protocol{kernel("up"), kernel("down"), peer("Mesh_10_0_0_2", "Established")}, probe.OK, "1 of 1"},
+		"own BIRD":    {bird.Status{}, []bird.Protocol{peer("uplink", "Established")}, probe.Warn, "it has no kernel protocol"},
+		"nobody up":   {bird.Status{}, []bird.Protocol{peer("Mesh_10_0_0_2", "Connect")}, probe.Info, "0 of 1"},
+		"rows only": {bird.Status{Restarting: true, WaitLeft: 9 * time.Second}, []bird.Protocol{peer("Mesh_10_0_0_2", "Established"), peer("uplink", "Connect")},
+			probe.Warn, "up to 9s more, unless these come up: uplink"},
+		"no end of routes": {bird.Status{Restarting: true}, []bird.Protocol{{Name: "Mesh_10_0_0_2", Proto: "BGP", BGP: "Established", Recovery: "pending"}},
+			probe.Warn, "unless these have sent all their routes: Mesh_10_0_0_2"},
+	} {
+		up := 0
+		for _, p := range c.protocols {
+			if p.Established() {
+				up++
+			}
+		}
+		if r := asWhole(c.status, c.protocols, 1, up); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {
+			t.Errorf("%s: %s %q", name, r.Status, r.Saw)
+		}
+	}
 }

@@ -26,9 +26,12 @@ const (
 	FactSource    probe.Fact = "source"       // address this side uses
 	FactWaiting   probe.Fact = "waiting"      // protocols a graceful restart waits for
 	FactWaitLeft  probe.Fact = "wait_left_s"  // seconds it waits at most
+	FactBlockers  probe.Fact = "blockers"     // of these the peers, the first ten addresses
 	FactPeerCount probe.Fact = "peers"        // BGP protocols there are
 	FactUpCount   probe.Fact = "established"  // of these, established
 	FactASNumber  probe.Fact = "neighbour_as" // the peer's AS number
+
+	FactKernelState probe.Fact = "kernel_state" // of the protocol that writes routes into the kernel
 )
 
 // daemon is one of the two BIRDs a node may run.

@@ -116,7 +116,7 @@ func legsOf(p *probe.Pass, all []device, f int) []leg {
 		}
 		if mode == "CrossSubnet" && !slices.ContainsFunc(others, func(t probe.Target) bool {
 			outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
-			return err == nil && !subnet.Contains(outer)
+			return err == nil && !subnet.Masked().Contains(outer)
 		}) {
 			continue
 		}
@@ -126,31 +126,6 @@ func legsOf(p *probe.Pass, all []device, f int) []leg {
 		legs = []leg{{out: out.name, outMTU: out.mtu}}
 	}
 	return legs
-}
-
-// uplink is the interface with the node's registered address. Where that is on a
-// loopback, as with routing on the node, it is the one towards another node.
-func uplink(p *probe.Pass, all []device, f int) (*device, netip.Prefix) {
-	for _, self := range splitByFamily(p.Of(probe.KindSelf))[f] {
-		for i, d := range all {
-			for _, a := range d.addrs {
-				if a.Addr() != self.Addr {
-					continue
-				}
-				if !d.loopback && d.kind != "dummy" {
-					return &all[i], a.Masked()
-				}
-				for _, t := range splitByFamily(p.Of(probe.KindNode, probe.KindPeer))[f] {
-					if way, err := lookup(t.Addr); err == nil {
-						if j := slices.IndexFunc(all, func(d device) bool { return d.name == way.device }); j >= 0 {
-							return &all[j], a.Masked()
-						}
-					}
-				}
-			}
-		}
-	}
-	return nil, netip.Prefix{}
 }
 
 // podMTU is what new pods get, and by what; 0 when that cannot be told.

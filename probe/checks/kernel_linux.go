@@ -127,20 +127,6 @@ func interfaces() ([]autodetect.Interface, error) {
 	return out, nil
 }
 
-// linkOf is the state of an interface of this network namespace.
-func linkOf(name string) (link, error) {
-	l, err := netlink.LinkByName(name)
-	if err != nil {
-		return link{}, fmt.Errorf("asking for interface %s: %w", name, err)
-	}
-	at := l.Attrs()
-	state := at.OperState.String()
-	if at.Flags&net.FlagUp == 0 {
-		state = "off"
-	}
-	return link{state, at.MTU}, nil
-}
-
 // usage is how full the file system under a path is.
 func usage(full string) (disk, error) {
 	var st unix.Statfs_t
@@ -226,25 +212,4 @@ func lockHeld(h *probe.Host, full string) (held bool, holder int, err error) {
 		}
 	}
 	return true, holder, nil
-}
-
-// blackholes lists the prefixes that this network namespace swallows.
-func blackholes() (map[netip.Prefix]bool, error) {
-	out := map[netip.Prefix]bool{}
-	for _, af := range []int{unix.AF_INET, unix.AF_INET6} {
-		routes, err := netlink.RouteListFiltered(af, &netlink.Route{Type: unix.RTN_BLACKHOLE}, netlink.RT_FILTER_TYPE)
-		if err != nil {
-			return nil, fmt.Errorf("listing routes: %w", err)
-		}
-		for _, r := range routes {
-			if r.Dst == nil {
-				continue
-			}
-			if a, ok := netip.AddrFromSlice(r.Dst.IP); ok {
-				bits, _ := r.Dst.Mask.Size()
-				out[netip.PrefixFrom(a.Unmap(), bits)] = true
-			}
-		}
-	}
-	return out, nil
 }

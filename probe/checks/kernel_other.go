@@ -25,8 +25,6 @@ func interfaces() ([]autodetect.Interface, error) {
 	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
 }
 
-func linkOf(string) (link, error) { return link{}, errors.ErrUnsupported }
-
 func usage(string) (disk, error) { return disk{}, errors.ErrUnsupported }
 
 func synchronised() (bool, error) { return false, errors.ErrUnsupported }
@@ -34,5 +32,3 @@ func synchronised() (bool, error) { return false, errors.ErrUnsupported }
 func neighbours(int) ([]neighbour, error) { return nil, errors.ErrUnsupported }
 
 func lockHeld(*probe.Host, string) (bool, int, error) { return false, 0, errors.ErrUnsupported }
-
-func blackholes() (map[netip.Prefix]bool, error) { return nil, errors.ErrUnsupported }

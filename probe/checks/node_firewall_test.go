@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// entry is one of legacy iptables' entries with a target.
-func entry(l legacyLayout, target, data string) []byte {
+// ruleOf is one of legacy iptables' entries with a target.
+func ruleOf(l legacyLayout, target, data string) []byte {
 	b := make([]byte, l.entry+32+len(data))
 	binary.NativeEndian.PutUint16(b[l.match+4:], uint16(l.entry))
 	binary.NativeEndian.PutUint16(b[l.match+6:], uint16(len(b)))
@@ -27,15 +27,15 @@ func verdict(n int32) string {
 // is empty, and the policy to drop. Real ones are in TestRealFirewall.
 func table(l legacyLayout) (legacyInfo, []byte) {
 	const padded = "cali-FORWARD\x00............................"
-	input, policy := entry(l, "", verdict(-2)), entry(l, "", verdict(-1))
-	name := entry(l, "ERROR", padded)
-	jump := entry(l, "", verdict(int32(3*len(input)+len(name))))
+	input, policy := ruleOf(l, "", verdict(-2)), ruleOf(l, "", verdict(-1))
+	name := ruleOf(l, "ERROR", padded)
+	jump := ruleOf(l, "", verdict(int32(3*len(input)+len(name))))
 	info := legacyInfo{Hooks: 1<<1 | 1<<2 | 1<<3}
 	info.First[2], info.Last[2] = uint32(len(input)), uint32(2*len(input))
 	all := append(append(input, jump...), policy...)
 	all = append(all, name...)
-	all = append(all, entry(l, "", verdict(-5))...) // RETURN
-	return info, append(all, entry(l, "ERROR", "ERROR\x00...")...)
+	all = append(all, ruleOf(l, "", verdict(-5))...) // RETURN
+	return info, append(all, ruleOf(l, "ERROR", "ERROR\x00...")...)
 }
 
 func TestLegacyParse(t *testing.T) {

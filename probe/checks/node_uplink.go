@@ -2,12 +2,12 @@ package checks
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/autodetect"
 )
 
 // NodeUplink asks whether packets can leave the node at all. What goes over the
@@ -22,35 +22,22 @@ skip: no interface here has such an address (the ip checks say more), or none is
 
 // Facts of node-uplink.
 const (
-	FactLinkState probe.Fact = "link_state" // up, down, lowerlayerdown, unknown, ... (RFC 2863), or off
+	FactLinkState probe.Fact = "link_state" // up, down, lower-layer-down, unknown, ... (RFC 2863), or off
 	FactLinkMTU   probe.Fact = "link_mtu"   // bytes
 )
 
-// link is the state of one interface.
-type link struct {
-	state string
-	mtu   int
-}
-
 func nodeUplink(_ context.Context, p *probe.Pass) {
-	all, err := interfaces()
+	all, err := devices()
 	if err != nil {
 		p.Report(unseen(err))
 		return
 	}
 	found := false
 	for _, f := range []int{4, 6} {
-		addr, name := carrier(all, ownAddresses(p, f))
-		if name == "" {
-			continue
+		if out, at := uplink(p, all, f); out != nil {
+			found = true
+			p.Report(carries(out, at).On(fmt.Sprintf("%s IPv%d", out.name, f)).With(FactFamily, f))
 		}
-		found = true
-		l, err := linkOf(name)
-		if err != nil {
-			p.Report(unseen(err).On(name))
-			continue
-		}
-		p.Report(uplink(l, name, addr).On(name).With(FactFamily, f))
 	}
 	if !found {
 		p.Report(probe.Found(probe.Skip, "no interface here has an address that is known to be the node's"))
@@ -79,26 +66,38 @@ func ownAddresses(p *probe.Pass, f int) []netip.Addr {
 	return out
 }
 
-// carrier finds the first of the addresses that is on an interface, and that
-// interface's name; "" when none is.
-func carrier(all []autodetect.Interface, addrs []netip.Addr) (netip.Addr, string) {
-	for _, a := range addrs {
-		for _, i := range all {
-			if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == a }) {
-				return a, i.Name
+// uplink is the interface with the node's own address. Where that is on a loopback,
+// as with routing on the node, it is the one towards another node.
+func uplink(p *probe.Pass, all []device, f int) (*device, netip.Prefix) {
+	for _, own := range ownAddresses(p, f) {
+		for i, d := range all {
+			for _, a := range d.addrs {
+				if a.Addr() != own {
+					continue
+				}
+				if !d.loopback && d.kind != "dummy" {
+					return &all[i], a
+				}
+				for _, t := range splitByFamily(p.Of(probe.KindNode, probe.KindPeer))[f] {
+					if way, err := lookup(t.Addr); err == nil {
+						if j := slices.IndexFunc(all, func(d device) bool { return d.name == way.device }); j >= 0 {
+							return &all[j], a
+						}
+					}
+				}
 			}
 		}
 	}
-	return netip.Addr{}, ""
+	return nil, netip.Prefix{}
 }
 
-func uplink(l link, name string, addr netip.Addr) probe.Result {
-	r := probe.Found(probe.OK, "%s with %s is %s, MTU %d", name, addr, l.state, l.mtu)
-	switch l.state {
-	case "off":
-		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", name, addr)
-	case "down", "lower-layer-down", "not-present", "dormant":
-		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", name, addr, l.state)
+func carries(d *device, at netip.Prefix) probe.Result {
+	r := probe.Found(probe.OK, "%s with %s is %s, MTU %d", d.name, at.Addr(), d.state, d.mtu)
+	switch {
+	case !d.up:
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", d.name, at.Addr())
+	case slices.Contains([]string{"down", "lower-layer-down", "not-present", "dormant"}, d.state):
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.name, at.Addr(), d.state)
 	}
-	return r.With(FactInterface, name).With(FactLinkState, l.state).With(FactLinkMTU, l.mtu)
+	return r.With(FactInterface, d.name).With(FactLinkState, d.state).With(FactLinkMTU, d.mtu)
 }

@@ -41,6 +41,7 @@ type device struct {
 	kind     string
 	mtu      int
 	up       bool
+	state    string // of operation, as RFC 2863 has it
 	loopback bool
 	mac      string
 	addrs    []netip.Prefix

@@ -49,7 +49,7 @@ func devices() ([]device, error) {
 	var out []device
 	for _, l := range links {
 		a := l.Attrs()
-		d := device{index: a.Index, name: a.Name, kind: l.Type(), mtu: a.MTU, up: a.RawFlags&unix.IFF_UP != 0, mac: a.HardwareAddr.String(), addrs: on[a.Index]}
+		d := device{index: a.Index, name: a.Name, kind: l.Type(), mtu: a.MTU, state: a.OperState.String(), up: a.RawFlags&unix.IFF_UP != 0, mac: a.HardwareAddr.String(), addrs: on[a.Index]}
 		d.loopback = a.RawFlags&unix.IFF_LOOPBACK != 0
 		if v, ok := l.(*netlink.Vxlan); ok {
 			local, _ := netip.AddrFromSlice(v.SrcAddr)

@@ -90,10 +90,10 @@ func TestRealBlocks(t *testing.T) {
 	if r.Facts[FactNoRoute] == nil {
 		t.Errorf("%+v", r.Facts)
 	}
-	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail, "1 of 2 lead to another machine: 10.244.1.0/26 of c leads to 10.9.0.2 by eth0")
+	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail, "1 of 2 blocks of other nodes lead to another machine: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
 	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info, "through a router")    // 10.9.0.2 is no node
 	want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info, "through a router") // as the node itself
-	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "no route")            // swallowed here
+	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "this node swallows 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
 	own.Name = "10.244.8.0/26"
 	want(t, ask(own), "own IPv4", probe.Info, "no blackhole route")
 	want(t, ask(), "", probe.Skip, "no blocks")

@@ -33,17 +33,17 @@ func TestRealUplink(t *testing.T) {
 		})
 		return got
 	}
-	want(t, run(t, NodeUplink, h, own), "eth0", probe.OK, "eth0 with 10.9.0.1 is up")
+	want(t, run(t, NodeUplink, h, own), "eth0 IPv4", probe.OK, "eth0 with 10.9.0.1 is up")
 	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "10.66.0.1")), "", probe.Skip, "no interface here")
 	by := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrInternal: "10.9.0.1,fd09::1"}}
-	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "10.66.0.1"), by), "eth0", probe.OK, "10.9.0.1")
+	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "10.66.0.1"), by), "eth0 IPv4", probe.OK, "10.9.0.1")
 
 	for _, c := range []struct{ down, saw string }{{"far", "has no carrier"}, {"eth0", "is switched off"}} {
 		if out, err := exec.Command("ip", "link", "set", c.down, "down").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		got := ask()
-		want(t, got, "eth0", probe.Fail, c.saw)
+		want(t, got, "eth0 IPv4", probe.Fail, c.saw)
 		for _, r := range got {
 			if r.Check != "node-uplink" && r.Status != probe.Skip {
 				t.Errorf("with a dead uplink: %+v", r)

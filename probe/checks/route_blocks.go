@@ -1,11 +1,14 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -14,84 +17,257 @@ import (
 // block of pod addresses belongs to a node, and the kernel must send there.
 var RouteBlocks = &probe.Check{
 	ID: "route-blocks", Asks: "does the kernel have a route to every other node's pods, and to the right node?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagBGP}, Access: []string{"host network", "netlink"}, Needs: []*probe.Check{NodeUplink}, Run: routeBlocks,
-	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it.
-ok: all there. fail: some are missing, so pods there cannot be reached from this node: BIRD has no session with that node, or holds routes back in a graceful restart; or some lead to another machine than the one the block belongs to, as with an affinity that is left over.
+	Tags: []string{tagNetwork, tagBGP}, Access: []string{"host network", "netlink", "run/calico"}, Needs: []*probe.Check{NodeUplink}, Run: routeBlocks,
+	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it. An address that a node borrowed out of another node's block needs a route of its own.
+ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop.
+fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM.
+warn: a borrowed address has no route of its own: its pod cannot be reached from this node, if there still is one.
 info: some are reached through a router that is no node of the cluster. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
 skip: Calico's IPAM has no blocks (another IPAM is used). unknown: they could not be read.`,
 }
 
 // Facts of route-blocks.
 const (
-	FactBlocks  probe.Fact = "blocks"  // count
-	FactWrong   probe.Fact = "wrong"   // list of block, node and where the route leads
-	FactNoRoute probe.Fact = "noroute" // list of block and node
+	FactBlocks    probe.Fact = "blocks"    // count
+	FactWrong     probe.Fact = "wrong"     // list of block, node and where the route leads
+	FactNoRoute   probe.Fact = "noroute"   // list of block and node
+	FactSwallowed probe.Fact = "swallowed" // list of block and node
+	FactInBIRD    probe.Fact = "in_bird"   // of those without a route, the ones BIRD knows, and from which of its protocols
 )
 
-func routeBlocks(_ context.Context, p *probe.Pass) {
-	blocks := p.Of(probe.KindBlock)
-	if len(blocks) == 0 {
+// land is one block, or one borrowed address, of another node.
+type land struct {
+	prefix netip.Prefix
+	node   string
+	addr   netip.Addr // of that node
+}
+
+func (l land) String() string {
+	if l.prefix.IsSingleIP() {
+		return fmt.Sprintf("%s of %s", l.prefix.Addr(), l.node)
+	}
+	return fmt.Sprintf("%s of %s", l.prefix, l.node)
+}
+
+// entry is what the kernel's table has for exactly one prefix.
+type entry struct {
+	blackhole bool
+	gateways  []netip.Addr
+	metric    int
+}
+
+// atlas is what is known of one family to judge routes by.
+type atlas struct {
+	nodes map[netip.Addr]string // whose address it is, on the network or inside a tunnel
+	table map[netip.Prefix]entry
+}
+
+func routeBlocks(ctx context.Context, p *probe.Pass) {
+	if len(p.Of(probe.KindBlock)) == 0 {
 		p.Report(gap(p, probe.KindBlock, "Calico's IPAM has no blocks"))
 		return
 	}
-	nodes := map[netip.Addr]bool{}
-	for _, t := range blocks {
-		nodes[t.Addr] = true
+	a := atlas{nodes: map[netip.Addr]string{}}
+	for _, t := range p.Of(probe.KindBlock, probe.KindTunnel) {
+		if t.Addr.IsValid() {
+			a.nodes[t.Addr] = t.Node
+		}
 	}
-	for _, f := range []int{4, 6} {
-		var others, own []netip.Prefix
-		var missing, wrong, routed []string
-		var asking error
-		for _, t := range blocks {
-			block, err := netip.ParsePrefix(t.Name)
-			switch {
-			case err != nil || family(block.Addr()) != f:
+	for _, d := range daemons() {
+		var blocks, addresses, own []land
+		wanted := map[netip.Prefix]bool{}
+		for _, t := range p.Of(probe.KindBlock) {
+			prefix, err := netip.ParsePrefix(t.Name)
+			if err != nil || family(prefix.Addr()) != d.family {
 				continue
+			}
+			wanted[prefix] = true
+			switch l := (land{prefix, t.Node, t.Addr}); {
 			case t.Attrs[probe.AttrOwn] != "":
-				own = append(own, block)
-				continue
-			}
-			others = append(others, block)
-			saw, err := leads(block, t.Addr, nodes)
-			switch {
-			case err != nil:
-				asking = err
-			case saw == "":
-			case saw == byRouter:
-				routed = append(routed, fmt.Sprintf("%s of %s", block, t.Node))
-			case saw == noRoute:
-				missing = append(missing, fmt.Sprintf("%s of %s", block, t.Node))
+				own = append(own, l)
+			case prefix.IsSingleIP():
+				addresses = append(addresses, l)
 			default:
-				wrong = append(wrong, fmt.Sprintf("%s of %s leads %s", block, t.Node, saw))
+				blocks = append(blocks, l)
 			}
 		}
-		if len(others) > 0 {
-			p.Report(blocksRouted(len(others), missing, wrong, routed, asking).On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
+		if len(wanted) == 0 {
+			continue
 		}
+		var err error
+		a.table, err = routesTo(d.family, wanted)
+		report := func(r probe.Result, target string) {
+			p.Report(r.On(fmt.Sprintf(target, d.family)).With(FactFamily, d.family))
+		}
+		if len(blocks) > 0 {
+			f := a.survey(blocks, own)
+			report(f.judged(foreign, len(blocks), d.inBIRD(ctx, p, f.missing)), "IPv%d")
+		}
+		if len(addresses) > 0 {
+			f := a.survey(addresses, nil)
+			report(f.judged(borrowed, len(addresses), birdKnows{}), "IPv%d addresses")
+		}
+		own = slices.DeleteFunc(own, func(l land) bool { return l.prefix.IsSingleIP() })
 		if len(own) > 0 {
-			p.Report(ownBlocks(own).On(fmt.Sprintf("own IPv%d", f)).With(FactFamily, f))
+			report(a.ownBlocks(own, err), "own IPv%d")
 		}
 	}
 }
 
-func blocksRouted(total int, missing, wrong, routed []string, asking error) probe.Result {
-	r := probe.Found(probe.OK, "all %d blocks of other nodes have a route that leads to their node", total)
-	var bad []string
-	if len(missing) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d blocks of other nodes have no route: %s", len(missing), total, some(missing)))
+// findings sorts what was found about some lands of other nodes.
+type findings struct {
+	missing                          []land
+	wrong, swallowed, shared, routed []string
+	asking                           error
+}
+
+func (a atlas) survey(lands, own []land) findings {
+	var f findings
+	owners := map[netip.Prefix][]string{}
+	for _, l := range slices.Concat(own, lands) {
+		if !slices.Contains(owners[l.prefix], l.node) {
+			owners[l.prefix] = append(owners[l.prefix], l.node)
+		}
 	}
-	if len(wrong) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d lead to another machine: %s", len(wrong), total, some(wrong)))
+	for _, l := range lands {
+		if of := owners[l.prefix]; len(of) > 1 {
+			text := fmt.Sprintf("%s of %s", l.prefix, strings.Join(of, " and "))
+			if !slices.Contains(f.shared, text) {
+				f.shared = append(f.shared, text)
+			}
+			continue // where it should lead nobody can say
+		}
+		saw, err := a.leads(l)
+		switch {
+		case err != nil:
+			f.asking = err
+		case saw == "":
+		case saw == byRouter:
+			f.routed = append(f.routed, l.String())
+		case saw == noRoute:
+			f.missing = append(f.missing, l)
+		case saw == swallowed:
+			f.swallowed = append(f.swallowed, l.String())
+		default:
+			f.wrong = append(f.wrong, l.String()+" leads "+saw)
+		}
+	}
+	return f
+}
+
+// telling is how findings are told: what the lands are, and what and how bad it is
+// when they lack a route.
+type telling struct {
+	what, lacks string
+	status      probe.Status
+}
+
+var (
+	foreign = telling{"blocks of other nodes", "no route", probe.Fail}
+	// Calico's IPAM may remember an address after its pod has gone, and its route with it.
+	borrowed = telling{"addresses that other nodes borrowed", "no route of their own", probe.Warn}
+)
+
+// judged puts the findings into one result.
+func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
+	what := as.what
+	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
+	var missing, bad []string
+	for _, l := range f.missing {
+		missing = append(missing, l.String())
+	}
+	if len(f.shared) > 0 {
+		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared), total, what, some(f.shared)))
+	}
+	if len(f.wrong) > 0 {
+		bad = append(bad, fmt.Sprintf("%d of %d %s lead to another machine: %s", len(f.wrong), total, what, some(f.wrong)))
+	}
+	if len(f.swallowed) > 0 {
+		bad = append(bad, fmt.Sprintf("this node swallows %d of %d %s by a blackhole route: %s", len(f.swallowed), total, what, some(f.swallowed)))
+	}
+	status := probe.Fail
+	if len(bad) == 0 {
+		status = as.status
+	}
+	if len(missing) > 0 {
+		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, some(missing), in.said))
 	}
 	switch {
 	case len(bad) > 0:
-		r = probe.Found(probe.Fail, "%s", strings.Join(bad, "; "))
-	case asking != nil:
-		r = unseen(asking)
-	case len(routed) > 0:
-		r = probe.Found(probe.Info, "%d of %d blocks of other nodes are reached through a router, which has to know them: %s", len(routed), total, some(routed))
+		r = probe.Found(status, "%s", strings.Join(bad, "; "))
+	case f.asking != nil:
+		r = unseen(f.asking)
+	case len(f.routed) > 0:
+		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which has to know them: %s", len(f.routed), total, what, some(f.routed))
 	}
-	return r.With(FactBlocks, total).With(FactNoRoute, first(missing)).With(FactWrong, first(wrong))
+	if len(in.known) > 0 {
+		r = r.With(FactInBIRD, in.known)
+	}
+	return r.With(FactBlocks, total).With(FactNoRoute, first(missing)).With(FactWrong, first(f.wrong)).With(FactSwallowed, first(f.swallowed))
+}
+
+// birdKnows is what BIRD says about blocks the kernel has no route to.
+type birdKnows struct {
+	known []string // block and protocol
+	said  string   // the same as the end of a sentence
+}
+
+// inBIRD asks a daemon about the first of the blocks that lack a route. Where Felix
+// makes the routes (VXLAN), or no BIRD answers, there is nothing to say.
+func (d daemon) inBIRD(ctx context.Context, p *probe.Pass, missing []land) birdKnows {
+	felixs := func(l land) bool {
+		return slices.ContainsFunc(p.Of(probe.KindPool), func(t probe.Target) bool {
+			pool, err := netip.ParsePrefix(t.Name)
+			return err == nil && pool.Contains(l.prefix.Addr()) && cmp.Or(t.Attrs[probe.AttrVXLAN], "Never") != "Never"
+		})
+	}
+	missing = slices.DeleteFunc(slices.Clone(missing), felixs)
+	if len(missing) == 0 {
+		return birdKnows{}
+	}
+	one, _, cancel := part(ctx, 2)
+	defer cancel()
+	c, _, err := d.talk(one, p.Host)
+	if err != nil {
+		return birdKnows{}
+	}
+	defer c.Close()
+	var in birdKnows
+	var unreachable []string
+	either := "no route either"
+	if len(missing) > listed {
+		missing = missing[:listed]
+		either = fmt.Sprintf("no route to the first %d of them either", listed)
+	}
+	for _, l := range missing {
+		routes, err := c.Routes(l.prefix)
+		if err != nil {
+			return birdKnows{}
+		}
+		for _, r := range routes {
+			if strings.HasPrefix(r.Protocol, "kernel") { // it learned this one from the kernel
+				continue
+			}
+			text := fmt.Sprintf("%s from %s", l.prefix, r.Protocol)
+			in.known = append(in.known, text)
+			if r.Unreachable {
+				unreachable = append(unreachable, text)
+			}
+			break
+		}
+	}
+	switch {
+	case len(in.known) == 0:
+		in.said = "; BIRD has " + either
+	case len(unreachable) == len(in.known):
+		in.said = fmt.Sprintf("; BIRD has %s and knows no way to the next hop", some(in.known))
+	default:
+		in.said = fmt.Sprintf("; BIRD has %s and has not given it to the kernel", some(in.known))
+	}
+	if n := len(missing) - len(in.known); n > 0 && len(in.known) > 0 {
+		in.said += fmt.Sprintf(", and no route to %d others", n)
+	}
+	return in
 }
 
 // listed bounds lists in one result: a cluster may have thousands of blocks.
@@ -108,50 +284,69 @@ func some(all []string) string {
 	return strings.Join(all[:few], ", ") + fmt.Sprintf(" and %d more", len(all)-few)
 }
 
-// noRoute is what leads says of a block that only the default route covers, or
-// none.
-const noRoute = "nowhere"
+// What leads says beside where a route leads.
+const (
+	noRoute   = "nowhere"         // only the default route covers it, or none
+	swallowed = "into blackhole"  // this node has a blackhole route for exactly it
+	byRouter  = "through routers" // the gateway is no node: between networks without encapsulation that is how it should be
+)
 
-// byRouter is what leads says of a block whose gateway is no node of the cluster:
-// between networks without encapsulation that is how it should be.
-const byRouter = "by a router"
-
-// leads says where packets to a block go when that is not its node: "" when it
-// is. Tunnels that Felix fills have gateways of their own, and it is the device
-// that tells.
-func leads(block netip.Prefix, node netip.Addr, nodes map[netip.Addr]bool) (string, error) {
-	to := block.Addr()
-	if !block.IsSingleIP() {
+// leads says where packets to a land go when that is not its node: "" when it is.
+// Tunnels that Felix fills have gateways of their own; where it is not known whose
+// they are, it is the device that tells.
+func (a atlas) leads(l land) (string, error) {
+	to := l.prefix.Addr()
+	if !l.prefix.IsSingleIP() {
 		to = to.Next()
 	}
 	way, err := lookup(to)
 	switch {
+	case errors.Is(err, syscall.EINVAL) && a.table[l.prefix].blackhole:
+		return swallowed, nil
 	case err != nil && unroutable(err).Status == probe.Fail:
 		return noRoute, nil
 	case err != nil:
 		return "", err
-	}
-	switch {
 	case !way.match.IsValid():
 		return "", errors.New("this kernel does not tell which route matches")
-	case way.match.Bits() < block.Bits() && !tunnel(way.device):
+	case way.match.Bits() > l.prefix.Bits(): // one address, borrowed by a pod elsewhere
+		return "", nil
+	}
+	whose := a.nodes[way.gateway]
+	wider := way.match.Bits() < l.prefix.Bits()
+	switch hops := a.among(a.table[l.prefix].gateways); {
+	case len(hops) > 1 && !wider:
+		return "to " + strings.Join(hops, " and ") + " at once", nil
+	case way.gateway.IsValid() && (way.gateway == l.addr || whose == l.node):
+		return "", nil
+	case tunnel(way.device) && whose == "":
+		return "", nil
+	case wider:
 		// A wider route, such as the default one, is not the block's; but where it also
 		// leads to the node, a router may know the block.
-		if to, err := lookup(node); err == nil && to.gateway.IsValid() && to.gateway == way.gateway {
+		if to, err := lookup(l.addr); err == nil && to.gateway.IsValid() && to.gateway == way.gateway {
 			return byRouter, nil
 		}
 		return noRoute, nil
-	case way.match.Bits() > block.Bits(): // one address, borrowed by a pod elsewhere
-		return "", nil
-	case way.gateway == node, tunnel(way.device):
-		return "", nil
 	case !way.gateway.IsValid():
 		return "to " + way.device + " without a gateway", nil
-	}
-	if !nodes[way.gateway] {
+	case whose == "":
 		return byRouter, nil
 	}
-	return "to " + way.gateway.String() + " by " + way.device, nil
+	return fmt.Sprintf("to %s %s by %s", whose, way.gateway, way.device), nil
+}
+
+// among names the different nodes that some gateways belong to.
+func (a atlas) among(gateways []netip.Addr) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, g := range gateways {
+		if node := a.nodes[g]; node != "" && !seen[node] {
+			seen[node] = true
+			out = append(out, node+" "+g.String())
+		}
+	}
+	return out
 }
 
 func tunnel(device string) bool {
@@ -160,19 +355,19 @@ func tunnel(device string) bool {
 
 // ownBlocks looks for the routes that keep packets to pods that are gone on this
 // node.
-func ownBlocks(own []netip.Prefix) probe.Result {
-	holes, err := blackholes()
+func (a atlas) ownBlocks(own []land, err error) probe.Result {
 	if err != nil {
 		return unseen(err)
 	}
 	var open []string
-	for _, b := range own {
-		if !holes[b] && !b.IsSingleIP() {
-			open = append(open, b.String())
+	for _, l := range own {
+		if !a.table[l.prefix].blackhole {
+			open = append(open, l.prefix.String())
 		}
 	}
+	r := probe.Found(probe.OK, "all %d own blocks have their blackhole route", len(own))
 	if len(open) > 0 {
-		return probe.Found(probe.Info, "%d of %d own blocks have no blackhole route: %s", len(open), len(own), some(open)).With(FactBlocks, len(own))
+		r = probe.Found(probe.Info, "%d of %d own blocks have no blackhole route: %s", len(open), len(own), some(open))
 	}
-	return probe.Found(probe.OK, "all %d own blocks have their blackhole route", len(own)).With(FactBlocks, len(own))
+	return r.With(FactBlocks, len(own))
 }

@@ -1,0 +1,44 @@
+package bird
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+)
+
+// Config is what a configuration file says, as far as it matters here. It holds
+// no password.
+type Config struct {
+	RouterID  string
+	Protocols int      // of every kind
+	Peers     []string // names of the BGP protocols
+}
+
+var (
+	routerLine   = regexp.MustCompile(`^\s*router\s+id\s+([0-9.]+)\s*;`)
+	protocolLine = regexp.MustCompile(`^\s*protocol\s+(\w+)\s*(\w*)`)
+)
+
+// ReadConfig reads a configuration as confd writes it: a statement begins a line.
+func ReadConfig(r io.Reader) (Config, error) {
+	var c Config
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		if m := routerLine.FindSubmatch(lines.Bytes()); m != nil {
+			c.RouterID = string(m[1])
+		}
+		m := protocolLine.FindSubmatch(lines.Bytes())
+		if m == nil {
+			continue
+		}
+		c.Protocols++
+		if string(m[1]) == "bgp" {
+			c.Peers = append(c.Peers, string(m[2]))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return Config{}, fmt.Errorf("reading BIRD's configuration: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,63 @@
+package bird
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Route is one path of BIRD's own table, which the kernel need not have.
+type Route struct {
+	Prefix   netip.Prefix
+	Protocol string // who told BIRD: "Mesh_10_0_0_2", "static1", "kernel1"
+	Best     bool
+	// Unreachable: BIRD knows no way to its next hop, so the kernel gets none either.
+	Unreachable bool
+}
+
+// Routes asks for the paths BIRD knows to exactly this prefix; none is no error.
+func (c *Conn) Routes(prefix netip.Prefix) ([]Route, error) {
+	lines, err := c.Ask("show route " + prefix.String())
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Line.Code == codeNoRoute {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ParseRoutes(lines), nil
+}
+
+// ParseRoutes reads a reply to "show route". The second and later paths to a
+// prefix begin with blanks, and so do the next hops of BIRD 2, which name no
+// protocol.
+func ParseRoutes(lines []Line) []Route {
+	var out []Route
+	var prefix netip.Prefix
+	for _, l := range lines {
+		if l.Code != codeRoute {
+			continue
+		}
+		head, rest, ok := strings.Cut(l.Text, "[")
+		if !ok {
+			continue
+		}
+		f := strings.Fields(head)
+		if len(f) > 0 && head[0] != ' ' && head[0] != '\t' {
+			p, err := netip.ParsePrefix(f[0])
+			if err != nil {
+				continue
+			}
+			prefix = p
+		}
+		inside, after, ok := strings.Cut(rest, "]")
+		name := strings.Fields(inside) // "Mesh_10_0_0_2 02:11:29 from 10.0.0.2"
+		if !ok || len(name) == 0 || !prefix.IsValid() {
+			continue
+		}
+		out = append(out, Route{
+			Prefix: prefix, Protocol: name[0], Best: strings.HasPrefix(strings.TrimSpace(after), "*"), Unreachable: slices.Contains(f, "unreachable"),
+		})
+	}
+	return out
+}

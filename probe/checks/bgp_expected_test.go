@@ -1,0 +1,73 @@
+package checks
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
+	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
+)
+
+func session(scope, name, addr string, port int) probe.Target {
+	return probe.Target{Kind: probe.KindSession, Name: name, Addr: netip.MustParseAddr(addr), Port: port, Attrs: map[string]string{probe.AttrScope: scope}}
+}
+
+func TestBGPExpected(t *testing.T) {
+	t.Parallel()
+	h := node(t, map[string]string{"run/calico/x": ""})
+	birdtest.Serve(t, filepath.Join(h.Root, "run/calico/bird.ctl"), "../bird/testdata/bird-1.6.8-restarting.txt")
+	ask := func(targets ...probe.Target) []probe.Result {
+		return run(t, BGPExpected, h, append(targets, backend("bird"), self("127.0.0.1"))...)
+	}
+	b, c, d, tor := session("mesh", "b", "127.0.0.2", 179), session("mesh", "c", "127.0.0.3", 179), session("node", "d", "127.0.0.4", 179), session("global", "tor", "192.0.2.1", 179)
+	want(t, ask(b, c, d, tor), "IPv4", probe.OK, "all 4 peers that the API expects: 2 mesh, 1 global, 1 node")
+	r := want(t, ask(b, c, d, tor, session("mesh", "e", "10.0.0.9", 179)), "IPv4", probe.Fail, "lacks 1 of 5", "e 10.0.0.9")
+	if n, _ := r.Facts.Num(FactExpected); n != 5 || len(r.Facts[FactMissing].([]string)) != 1 {
+		t.Errorf("%+v", r.Facts)
+	}
+	want(t, ask(b, c, session("node", "d", "127.0.0.4", 1790), tor), "IPv4", probe.Fail, "d 127.0.0.4 at port 1790, where it has port 179")
+	want(t, ask(b, c, d), "IPv4", probe.Info, "all 3", "does not know: Global_192_0_2_1")
+	got := ask(b, c, d, tor, session("mesh", "b", "fd00::2", 179))
+	want(t, got, "IPv4", probe.OK)
+	want(t, got, "IPv6", probe.Skip, "no IPv6 address")
+	want(t, run(t, BGPExpected, h, b, backend("vxlan")), "", probe.Skip, "vxlan")
+	want(t, ask(), "", probe.Skip, "expects no BGP session")
+	dead := node(t, map[string]string{"run/calico/x": ""})
+	want(t, run(t, BGPExpected, dead, b, backend("bird"), self("127.0.0.1")), "IPv4", probe.Unknown, "peers not asked: no such socket")
+}
+
+func TestCompared(t *testing.T) {
+	t.Parallel()
+	var expected []probe.Target
+	var protocols []bird.Protocol
+	for i := range 1000 {
+		addr := fmt.Sprintf("10.1.%d.%d", i/250, i%250)
+		expected = append(expected, session("mesh", "n"+fmt.Sprint(i), addr, 1790))
+		protocols = append(protocols, bird.Protocol{Name: "Mesh_x", Proto: "BGP", Neighbor: netip.MustParseAddr(addr)})
+	}
+	if r := compared(expected, peersOf(protocols), true); r.Status != probe.OK {
+		t.Errorf("a large mesh: %+v", r)
+	}
+	r := compared(expected, peersOf(protocols[:5]), true)
+	if r.Status != probe.Fail || !strings.HasSuffix(r.Saw, "and 992 more") || len(r.Facts[FactMissing].([]string)) != listed {
+		t.Errorf("without most of them: %+v", r)
+	}
+	odd := []bird.Protocol{
+		{Name: "Local_Workload_10_244_0_5", Proto: "BGP", Neighbor: netip.MustParseAddr("10.244.0.5")},
+		{Name: "dynbgp", Proto: "BGP"}, {Name: "kernel1", Proto: "Kernel"},
+	}
+	if peers := peersOf(odd); len(peers) > 0 {
+		t.Errorf("%+v", peers)
+	}
+	link := peersOf([]bird.Protocol{{Name: "uplink", Proto: "BGP", Neighbor: netip.MustParseAddr("fe80::1%eth0")}})
+	if r := compared(nil, link, true); r.Status != probe.Info || !strings.Contains(r.Saw, "uplink") {
+		t.Errorf("%+v", r)
+	}
+	if r := compared(expected[:1], append(peersOf(protocols[:1]), link...), false); r.Status != probe.OK {
+		t.Errorf("when not all that is expected is known nothing is too much: %+v", r)
+	}
+}

@@ -1,0 +1,286 @@
+package checks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird"
+)
+
+// BirdConfig looks at the file between confd and BIRD. While confd has not
+// finished its first rendering BIRD ends at every start, and everybody looks at
+// BIRD (projectcalico/calico#8294).
+var BirdConfig = &probe.Check{
+	ID: "bird-config", Asks: "has confd written BIRD's configuration, and does BIRD use it?", From: probe.FromNode, In: probe.Standard,
+	Tags: []string{tagBGP}, Access: []string{"host processes", "SYS_PTRACE", "run/calico"}, Run: birdConfig,
+	Doc: `BIRD's configuration lies in calico-node's container alone and is written by confd from what the datastore (or Typha) says. This check finds BIRD or its supervisor among the node's processes, reads the file in their root, and compares the peers it names with those BIRD has loaded. Passwords in it are not looked at.
+ok: it is there and BIRD has loaded it. info: it names no BGP peer, or it was written less than 30 s ago and is about to be loaded, or BIRD has other peers though it was the last to read it.
+fail, not there or empty: confd has not finished its first rendering: it cannot reach Typha or the API server, so look there and not at BIRD. fail, BIRD does not run while its supervisor or confd does: it ends at every start, for want of this file or by what is in it. fail, neither runs: calico-node is not up. fail, not loaded: the file is newer than what BIRD works with, and names other peers. warn: it is newer and names the same peers.
+skip: Calico's networking backend here has no BIRD, or this node no address of that family; or this way onto the node shows no processes of the node, or may not look into their root, which takes SYS_PTRACE.`,
+}
+
+const (
+	// maxConfig bounds a configuration: a peer takes about a kilobyte.
+	maxConfig = 16 << 20
+	// reloadPatience is how long confd and BIRD may take from a new file to a new
+	// configuration; it is a matter of a second.
+	reloadPatience = 30 * time.Second
+	// restartPause is longer than the second runit waits before it starts BIRD again.
+	restartPause = 1500 * time.Millisecond
+	// clockGrain: BIRD tells times in whole seconds.
+	clockGrain = 2 * time.Second
+)
+
+// birdProcess is one of calico-node's processes that share BIRD's root: BIRD
+// itself, or what runs beside it.
+type birdProcess struct {
+	pid    int
+	runs   bool   // it is BIRD
+	beside string // otherwise: "confd", or "runsv", BIRD's supervisor
+	config string // BIRD's file
+}
+
+func birdConfig(ctx context.Context, p *probe.Pass) {
+	set := named(p, probe.KindBackend)
+	if set == "vxlan" || set == "none" {
+		p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD", set))
+		return
+	}
+	if comm, err := readProc(p.Host, "1/comm"); err != nil || strings.TrimSpace(comm) == "probe" {
+		p.Report(probe.Found(probe.Skip, "this way onto the node does not show its processes"))
+		return
+	}
+	found, err := birdProcesses(p.Host)
+	if err == nil && slices.ContainsFunc(slices.Collect(maps.Values(found)), func(b birdProcess) bool { return !b.runs }) {
+		select { // it may just be starting again
+		case <-time.After(restartPause):
+			found, err = birdProcesses(p.Host)
+		case <-ctx.Done():
+		}
+	}
+	switch {
+	case err != nil:
+		p.Report(unseen(err))
+	case len(found) == 0 && set == "bird":
+		p.Report(probe.Found(probe.Fail, "neither BIRD nor confd runs on this node, though Calico's networking backend here is bird"))
+	case len(found) == 0:
+		p.Report(probe.Found(probe.Skip, "no BIRD of Calico's runs on this node"))
+	}
+	for _, d := range daemons() {
+		if b, ok := found[d.program()]; ok {
+			p.Report(d.configured(ctx, p, b).On(b.config).With(FactFile, b.config).With(FactPID, b.pid).With(FactFamily, d.family))
+		}
+	}
+}
+
+// program is the daemon's name: bird or bird6.
+func (d daemon) program() string { return strings.TrimSuffix(d.name, ".ctl") }
+
+// configured judges the file and, when BIRD runs, whether it is what BIRD uses.
+func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) probe.Result {
+	// calico-node starts both daemons always; one of them may have nothing to do.
+	if own := p.Of(probe.KindSelf); len(own) > 0 && len(splitByFamily(own)[d.family]) == 0 {
+		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.family)
+	}
+	file, err := readConfig(filepath.Join(p.Host.Proc, strconv.Itoa(b.pid), "root"), b.config)
+	var r probe.Result
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return probe.Found(probe.Skip, "the file is in the root of process %d, which this way onto the node may not look into", b.pid).With(probe.FactReason, "denied")
+	case errors.Is(err, fs.ErrNotExist):
+		r = probe.Found(probe.Fail, "the file is not there: confd has not finished its first rendering").With(probe.FactReason, "missing")
+	case err != nil:
+		return probe.Failed(err)
+	case file.Protocols == 0:
+		r = probe.Found(probe.Fail, "the file names no protocol: confd has not rendered it").With(probe.FactReason, "empty")
+	default:
+		r = probe.Found(probe.OK, "router ID %s, %d BGP peers, written %v ago", cmp.Or(file.RouterID, "not set"), len(file.Peers), file.age)
+		if len(file.Peers) == 0 {
+			r.Status = probe.Info
+		}
+		r = r.With(FactPeerCount, len(file.Peers)).With(FactRouterID, file.RouterID).With(FactAge, int(file.age.Seconds()))
+	}
+	switch {
+	case !b.runs:
+		r.Status = probe.Fail
+		r.Saw = fmt.Sprintf("%s does not run while %s does (process %d); %s", d.program(), b.beside, b.pid, r.Saw)
+		return r
+	case r.Status == probe.Fail:
+		r.Saw = fmt.Sprintf("%s runs (process %d), and %s", d.program(), b.pid, r.Saw)
+		return r
+	}
+	return d.loaded(ctx, p.Host, file, r)
+}
+
+// loaded compares a file with what BIRD has loaded. Where BIRD does not answer,
+// bird-socket says so.
+func (d daemon) loaded(ctx context.Context, h *probe.Host, file configFile, r probe.Result) probe.Result {
+	one, _, cancel := part(ctx, 3)
+	defer cancel()
+	c, _, err := d.talk(one, h)
+	if err != nil {
+		return r
+	}
+	defer c.Close()
+	status, err := c.Status()
+	if err != nil {
+		return r
+	}
+	protocols, err := c.Protocols()
+	if err != nil {
+		return r
+	}
+	var inBIRD []string
+	for _, o := range protocols {
+		inBIRD = append(inBIRD, o.Name)
+	}
+	lacks := without(file.Peers, inBIRD)
+	still := without(inBIRD, file.Peers)
+	ago, known := bird.Age(status.LastLoaded, status.ServerTime)
+	switch differs := len(lacks)+len(still) > 0; {
+	case !known:
+		return r
+	case file.age < reloadPatience && differs:
+		r.Status = probe.Info
+		r.Saw += ", and is about to be loaded"
+		return r
+	case file.age < reloadPatience:
+		return r
+	case ago > file.age+clockGrain && differs:
+		r.Status = probe.Fail
+		r.Saw += fmt.Sprintf("; not loaded: BIRD read its configuration %v ago", ago.Round(time.Second))
+	case ago > file.age+clockGrain:
+		r.Status = probe.Warn
+		r.Saw += fmt.Sprintf("; BIRD read its configuration before, %v ago, and has the same peers", ago.Round(time.Second))
+	case differs:
+		r.Status = probe.Info
+	}
+	if len(lacks) > 0 {
+		r.Saw += "; BIRD lacks " + some(lacks)
+	}
+	if len(still) > 0 {
+		r.Saw += "; BIRD also has " + some(still)
+	}
+	return r
+}
+
+// without gives the sessions of Calico's making among some that are not among
+// others.
+func without(some, others []string) []string {
+	var out []string
+	for _, name := range some {
+		if calicoName.MatchString(name) && !slices.Contains(others, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// configFile is what a configuration says, and when it was written.
+type configFile struct {
+	bird.Config
+	age time.Duration
+}
+
+// readConfig reads a file below the root of another process. Links in it are
+// followed below that root.
+func readConfig(root, name string) (configFile, error) {
+	full, err := (&probe.Host{Root: root}).Path(name)
+	if err != nil {
+		return configFile{}, err
+	}
+	st, err := os.Stat(full)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, gone := os.Stat(root); gone != nil {
+			return configFile{}, errors.New("BIRD's process has ended while it was looked at")
+		}
+	}
+	if err != nil {
+		return configFile{}, fmt.Errorf("looking for %s: %w", name, err)
+	}
+	if !st.Mode().IsRegular() {
+		return configFile{}, fmt.Errorf("%s is no file: %s", name, st.Mode())
+	}
+	f, err := os.Open(full)
+	if err != nil {
+		return configFile{}, fmt.Errorf("opening %s: %w", name, err)
+	}
+	defer f.Close()
+	c, err := bird.ReadConfig(io.LimitReader(f, maxConfig))
+	return configFile{c, max(time.Since(st.ModTime()), 0).Round(time.Second)}, err
+}
+
+// birdProcesses finds for bird and bird6 the process itself, or else what runs
+// beside it in calico-node's container.
+func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", h.Proc, err)
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	found := map[string]birdProcess{}
+	own, _ := os.Readlink("/proc/self/ns/net")
+	for _, p := range all {
+		args, err := p.CmdLine()
+		if err != nil || len(args) == 0 {
+			continue // gone, or a kernel thread
+		}
+		name, b := birdProcessOf(args)
+		if old, ok := found[name]; name == "" || ok && (old.runs || !b.runs) {
+			continue
+		}
+		// Another node may live in a container on this machine. What cannot be read is
+		// taken for this node's.
+		net, err := os.Readlink(filepath.Join(h.Proc, strconv.Itoa(p.PID), "ns/net"))
+		if err == nil && own != "" && net != own {
+			continue
+		}
+		b.pid = p.PID
+		found[name] = b
+	}
+	return found, nil
+}
+
+// birdProcessOf tells from a command line for which daemon a process counts: "" for
+// none. BIRD's own start is: bird -R -s /var/run/calico/bird.ctl -d -c FILE.
+func birdProcessOf(args []string) (string, birdProcess) {
+	const folder = "/etc/calico/confd/config/"
+	after := func(flag string) string {
+		if i := slices.Index(args, flag); i >= 0 && i+1 < len(args) {
+			return args[i+1]
+		}
+		return ""
+	}
+	switch program := filepath.Base(args[0]); {
+	case program == "bird" || program == "bird6":
+		config := after("-c")
+		if !strings.Contains(config, "/calico/") {
+			return "", birdProcess{} // somebody's own
+		}
+		return program, birdProcess{runs: true, config: config}
+	case program == "runsv" && len(args) > 1 && (args[1] == "bird" || args[1] == "bird6"):
+		return args[1], birdProcess{beside: "runsv", config: folder + args[1] + ".cfg"}
+	case program == "confd",
+		program == "calico-node" && (slices.Contains(args, "-confd") || slices.Contains(args, "confd")),
+		program == "calico" && slices.Contains(args, "confd"): // calico component node confd
+		return "bird", birdProcess{beside: "confd", config: folder + "bird.cfg"}
+	}
+	return "", birdProcess{}
+}
