@@ -27,8 +27,8 @@ ok: answered. info: no answer about names outside the cluster: as it should be w
 skip: neither the node's resolv.conf nor a DNS service is known, or there is no pod on this node to ask from.`,
 }
 
-// FactExtra is how many more questions an outside name costs a pod.
-const FactExtra probe.Fact = "extra_questions"
+// FactSearchCost is how many more questions an outside name costs a pod.
+const FactSearchCost probe.Fact = "extra_questions"
 
 // slowDNS is when an answer is called slow: resolvers wait five seconds, and a
 // look-up in a pod asks four or more times.
@@ -220,5 +220,5 @@ func searched(ctx context.Context, answers []searchAnswer) probe.Result {
 		r.Status = probe.Info
 		r.Saw += fmt.Sprintf("; %s has an answer for every name, also for those of others", strings.Join(wild, ", "))
 	}
-	return r.With(FactExtra, len(answers)).With(FactTook, milliseconds(whole)).Because(lines...)
+	return r.With(FactSearchCost, len(answers)).With(FactTook, milliseconds(whole)).Because(lines...)
 }

@@ -189,7 +189,7 @@ func TestRealDNSExternal(t *testing.T) {
 	got = ask()
 	want(t, got, own, probe.OK, "names outside the cluster resolve")
 	want(t, got, cluster, probe.Warn, "the node's own name servers answer it")
-	do(t, "ip netns exec router nft flush chain ip t f\nip netns exec router nft add rule ip t f drop")
+	do(t, "ip netns exec router nft flush chain ip t f", "ip netns exec router nft add rule ip t f drop")
 	got = ask()
 	want(t, got, own, probe.Info, "no answer about names outside the cluster: no answer from 10.9.1.2:53")
 	do(t, "ip netns exec router nft flush chain ip t f")

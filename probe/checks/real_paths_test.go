@@ -5,7 +5,6 @@ package checks
 import (
 	"net"
 	"net/netip"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -58,20 +57,6 @@ ip route add blackhole 10.244.3.0/26
 ip route add unreachable 10.244.4.0/26
 ip route add prohibit 10.244.5.0/26
 `
-
-// do runs commands of iproute2 and nftables.
-func do(t *testing.T, commands string) {
-	t.Helper()
-	for line := range strings.Lines(commands) {
-		args := strings.Fields(line)
-		if len(args) == 0 {
-			continue
-		}
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", line, err, out)
-		}
-	}
-}
 
 // in runs f on a thread inside a named network namespace. A socket opened there
 // stays there.
@@ -254,9 +239,9 @@ ip route add 10.244.0.7 dev cali1
 	want(t, ask(), "here 10.244.0.7", probe.Fail, "none of 5")
 }
 
-// TestRealMTU narrows the way between two nodes, lets the router say so, and then
+// TestRealPodMTU narrows the way between two nodes, lets the router say so, and then
 // keeps it from saying so.
-func TestRealMTU(t *testing.T) {
+func TestRealPodMTU(t *testing.T) {
 	if !nstest.Enter(t, twoNodes) {
 		return
 	}
@@ -278,33 +263,33 @@ func TestRealMTU(t *testing.T) {
 	want(t, got, "gone 10.244.1.77", probe.Unknown, "not even packets of 256 bytes")
 
 	// The router knows, and says so.
-	do(t, "ip -n router link set far mtu 1400\nip -n far link set eth0 mtu 1400")
+	do(t, "ip -n router link set far mtu 1400", "ip -n far link set eth0 mtu 1400")
 	for range 2 { // also when the kernel has learnt it
 		got = ask()
 		num(want(t, got, "far 10.244.1.2", probe.Info, "a router on the way says that 1400 bytes fit, and they do come back; eth0 promises 1500"), FactTold, 1400)
 		num(want(t, got, "far6 fd00:244::2", probe.Info, "1400 bytes fit, and they do come back"), FactPasses, 1400)
 	}
 	// It is not let say so: the black hole.
-	do(t, `ip netns exec router nft add table inet t
-ip netns exec router nft add chain inet t out { type filter hook output priority 0 ; }
-ip netns exec router nft add rule inet t out icmp type destination-unreachable drop
-ip netns exec router nft add rule inet t out icmpv6 type packet-too-big drop`)
+	do(t, "ip netns exec router nft add table inet t",
+		"ip netns exec router nft add chain inet t out { type filter hook output priority 0 ; }",
+		"ip netns exec router nft add rule inet t out icmp type destination-unreachable drop",
+		"ip netns exec router nft add rule inet t out icmpv6 type packet-too-big drop")
 	got = ask()
 	r := want(t, got, "far 10.244.1.2", probe.Fail, "packets of 1400 bytes come back, those of 1401 vanish without a word; eth0 promises 1500")
 	num(r, FactPasses, 1400)
 	num(r, FactSmallest, 1401)
 	want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes come back, those of 1401 vanish")
 	// A route or an interface that promises no more than that is right.
-	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400\nip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")
+	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400", "ip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")
 	got = ask()
 	want(t, got, "far 10.244.1.2", probe.OK, "packets of 1400 bytes come back whole")
 	want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1400 bytes come back whole")
-	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9\nip link set eth0 mtu 9000")
+	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9", "ip link set eth0 mtu 9000")
 	r = want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes come back", "eth0 promises 9000")
 	num(r, FactPromised, 9000)
 	// Loss is no matter of size.
-	do(t, `ip link set eth0 mtu 1400
-ip netns exec router nft add chain inet t f { type filter hook forward priority 0 ; }
-ip netns exec router nft add rule inet t f drop`)
+	do(t, "ip link set eth0 mtu 1400",
+		"ip netns exec router nft add chain inet t f { type filter hook forward priority 0 ; }",
+		"ip netns exec router nft add rule inet t f drop")
 	want(t, ask(), "far 10.244.1.2", probe.Unknown, "not even packets of 256 bytes")
 }
