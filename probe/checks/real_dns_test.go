@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,14 +95,14 @@ func (o *outsideWorld) serve(t *testing.T, netns, addr string) {
 	})
 }
 
-// coreDNS starts the real one in its pod and gives what ends it.
-func coreDNS(t *testing.T, corefile string) (stop func()) {
+// coreDNS starts the real one in a network namespace and gives what ends it.
+func coreDNS(t *testing.T, netns, corefile string) (stop func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "Corefile")
 	if err := os.WriteFile(file, []byte(corefile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("ip", "netns", "exec", "dns", "../../.cache/bin/coredns", "-conf", file)
+	cmd := exec.Command("ip", "netns", "exec", netns, "../../.cache/bin/coredns", "-conf", file)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -144,7 +145,7 @@ func TestRealDNSExternal(t *testing.T) {
 	world := &outsideWorld{}
 	world.serve(t, "far", "10.9.1.2:53")
 	world.corp.Store(dns.RcodeNameError)
-	stop := coreDNS(t, forwards)
+	stop := coreDNS(t, "dns", forwards)
 	h := node(t, map[string]string{
 		"etc/resolv.conf":             "nameserver 127.0.0.53\n",
 		"run/resolve/resolv.conf":     "nameserver 10.9.1.2\nsearch corp.example\n",
@@ -197,7 +198,7 @@ func TestRealDNSExternal(t *testing.T) {
 	// It is not set to forward at all.
 	stop()
 	want(t, ask(), cluster, probe.Warn, "nothing listens", "the node's own name servers answer it")
-	coreDNS(t, strings.Replace(forwards, ".:53", "cluster.local:53", 1))
+	coreDNS(t, "dns", strings.Replace(forwards, ".:53", "cluster.local:53", 1))
 	until(t, ask, func(r probe.Result) bool {
 		return r.Target == cluster && r.Status == probe.Info && strings.Contains(r.Saw, "REFUSED")
 	})
@@ -237,7 +238,7 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 		reload 100ms
 	}
 }`
-	stop := coreDNS(t, zone)
+	stop := coreDNS(t, "dns", zone)
 	do(t, "ip link set unused netns spare")
 	h := node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDomain: cluster.local\nclusterDNS: [169.254.20.10]\n"})
 	server := func(name, addr string) probe.Target {
@@ -257,7 +258,14 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	for _, who := range all {
 		both(got, who, probe.OK, "10.96.0.1 in")
 	}
-	both(got, "clusterDNS 169.254.20.10:53", probe.Fail, "refused: nothing listens") // NodeLocal DNSCache has died
+	// NodeLocal DNSCache has died, and comes back.
+	const cache = "clusterDNS 169.254.20.10:53"
+	both(got, cache, probe.Fail, "refused: nothing listens")
+	do(t, "ip netns attach node "+strconv.Itoa(os.Getpid()))
+	end := coreDNS(t, "node", zone)
+	until(t, ask, func(r probe.Result) bool { return r.Target == cache+" tcp" && r.Status == probe.OK })
+	both(ask(), cache, probe.OK, "10.96.0.1 in")
+	end()
 
 	// More addresses than fit into UDP; then a firewall that knows DNS as UDP alone.
 	write(60)
@@ -279,14 +287,14 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	// The zone is another's, and nobody's.
 	stop()
 	both(ask(), "endpoint 10.244.0.7:53", probe.Fail, "refused: nothing listens")
-	stop = coreDNS(t, strings.Replace(zone, "cluster.local:53", "example.org:53", 1))
+	stop = coreDNS(t, "dns", strings.Replace(zone, "cluster.local:53", "example.org:53", 1))
 	until(t, ask, func(r probe.Result) bool {
 		return r.Target == "endpoint 10.244.0.7:53 udp" && r.Facts.Str(FactRcode) == "REFUSED"
 	})
 	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "REFUSED: it answers, and is not set to serve that name")
 	stop()
 	write(0)
-	coreDNS(t, zone)
+	coreDNS(t, "dns", zone)
 	until(t, ask, func(r probe.Result) bool {
 		return r.Target == "endpoint 10.244.0.7:53 udp" && r.Facts.Str(FactRcode) == "SERVFAIL"
 	})
