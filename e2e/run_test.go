@@ -102,7 +102,7 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	d.want(t, "node-swap", probe.OK)
 	d.want(t, "felix-live", probe.Fail, "refused")
 	d.want(t, "bird-socket", probe.Fail)
-	d.want(t, "ipam-files", probe.Warn, "1 addresses")
+	d.want(t, "ipam-files", probe.Fail, "1 addresses", "has no podCIDR")
 	d.want(t, "init-stall", probe.Info, "upgrade-ipam", "is at work")
 }
 

@@ -21,7 +21,8 @@ const (
 	AttrMethod   = "method"
 	AttrMethod6  = "method6"
 	AttrInternal = "internal"
-	AttrBudget   = "budget_s" // seconds from a start to the first good answer that its probe allows
+	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
+	AttrBudget   = "budget_s"  // seconds from a start to the first good answer that its probe allows
 )
 
 // AttrOwn is "true" on a KindBlock or KindTunnel target that belongs to the node

@@ -236,7 +236,6 @@ func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
 		return nil, fmt.Errorf("listing processes: %w", err)
 	}
 	found := map[string]birdProcess{}
-	own, _ := os.Readlink("/proc/self/ns/net")
 	for _, p := range all {
 		args, err := p.CmdLine()
 		if err != nil || len(args) == 0 {
@@ -246,10 +245,7 @@ func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
 		if old, ok := found[name]; name == "" || ok && (old.runs || !b.runs) {
 			continue
 		}
-		// Another node may live in a container on this machine. What cannot be read is
-		// taken for this node's.
-		net, err := os.Readlink(filepath.Join(h.Proc, strconv.Itoa(p.PID), "ns/net"))
-		if err == nil && own != "" && net != own {
+		if !sharesNetwork(h, p.PID) {
 			continue
 		}
 		b.pid = p.PID

@@ -86,6 +86,15 @@ func TestIPAMFiles(t *testing.T) {
 	h := node(t, map[string]string{dir + "10.200.0.5": "abc", dir + "10.200.0.6": "def", dir + "lock": ""})
 	h.Proc = "/proc"
 	want(t, run(t, IPAMFiles, h), "", probe.Warn, "2 addresses")
+	calico := func(cidrs string) probe.Target {
+		return probe.Target{Kind: probe.KindCalico, Name: "v3.11.1", Attrs: map[string]string{probe.AttrPodCIDRs: cidrs}}
+	}
+	pool := probe.Target{Kind: probe.KindPool, Name: "10.200.0.0/16"}
+	want(t, run(t, IPAMFiles, h, calico(""), pool), "", probe.Fail, "2 addresses", "the Kubernetes Node has no podCIDR")
+	want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail, "the Node's podCIDR 10.244.1.0/24 is in no IP pool")
+	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn, "at calico-node's next start")
+	tunnel := probe.Target{Kind: probe.KindTunnel, Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
+	want(t, run(t, IPAMFiles, h, calico(""), pool, tunnel), "", probe.Warn, "at calico-node's next start")
 	f, err := os.Open(filepath.Join(h.Root, dir, "lock"))
 	if err != nil {
 		t.Fatal(err)

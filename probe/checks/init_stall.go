@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,9 +20,9 @@ import (
 // line; on another night the runtime called one running that had long ended.
 var InitStall = &probe.Check{
 	ID: "init-stall", Asks: "is an init container of calico-node still at work, and what is it doing?", From: probe.FromNode,
-	Tags: []string{tagCNI, tagRuntime}, Access: []string{"host processes", "SYS_PTRACE for open files"}, Run: probe.Once(initStall),
+	Tags: []string{tagCNI, tagRuntime}, Access: []string{"host processes", "SYS_PTRACE"}, In: probe.Standard, Run: probe.Once(initStall),
 	Doc: `The programs of the init containers (calico-ipam -upgrade, install, calico-node -init) are looked for among the node's processes.
-ok: none is at work. info: one is, for less than two minutes. fail: one is for longer, so it hangs: the evidence has its state, what it waits for in the kernel and its open files and sockets, as far as this way onto the node may see them. ipam-files and datastore-latency hold the known reasons.
+ok: none is at work. info: one is, for less than two minutes. fail: one is for longer, so it hangs: the evidence has its state, what it waits for in the kernel, its open files and where its connections lead, as far as this way onto the node may see them. One that waits for the API server shows a connection in the state syn-sent, or none. ipam-files and datastore-latency hold the known reasons.
 When the API says that an init container is running (calico-pod) and this check finds no such process, the container runtime's state is stale: look at containerd-health and docker-health.
 skip: this way onto the node does not show its processes.`,
 }
@@ -55,7 +56,7 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 		if err != nil {
 			continue // gone
 		}
-		if program := initProgram(args); program != "" {
+		if program := initProgram(args); program != "" && sharesNetwork(h, p.PID) {
 			return atWork(h, p, program)
 		}
 	}
@@ -104,21 +105,48 @@ func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
 		waits = strings.TrimSpace(text)
 		r.Saw += ", waiting in " + waits
 	}
-	return r.With(FactProgram, program).With(FactPID, p.PID).With(FactAge, int(age.Seconds())).With(FactWaits, waits).Because(openFiles(h, p.PID)...)
+	return r.With(FactProgram, program).With(FactPID, p.PID).With(FactAge, int(age.Seconds())).With(FactWaits, waits).
+		Because(slices.Concat(openFiles(h, p.PID), stack(h, p.PID))...)
 }
 
-// openFiles lists what a process has open, without a word where that is not
-// visible.
+// openFiles lists what a process has open and where its connections lead, without a
+// word where that is not visible.
 func openFiles(h *probe.Host, pid int) []string {
-	dir := filepath.Join(h.Proc, fmt.Sprint(pid), "fd")
+	dir := filepath.Join(h.Proc, strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
 	}
+	sockets, err := tcpByInode()
+	if err != nil {
+		sockets = nil // then they are numbers alone
+	}
 	var out []string
 	for _, e := range entries {
-		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
-			out = append(out, "open: "+to)
+		to, err := os.Readlink(filepath.Join(dir, e.Name()))
+		if err != nil {
+			continue // just closed
+		}
+		if tcp := sockets[to]; tcp != "" {
+			to = tcp
+		}
+		out = append(out, "open: "+to)
+	}
+	return out
+}
+
+// stack is where in the kernel a process is, the innermost first; none where that
+// takes more than this probe has.
+func stack(h *probe.Host, pid int) []string {
+	const deep = 4
+	text, err := readProc(h, fmt.Sprintf("%d/stack", pid))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(text) {
+		if len(out) < deep {
+			out = append(out, "stack: "+strings.TrimSpace(line))
 		}
 	}
 	return out

@@ -2,10 +2,13 @@ package checks
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +22,22 @@ func TestInitStall(t *testing.T) {
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	want(t, run(t, InitStall, h), "", probe.OK, "no init container")
-	cmd := &exec.Cmd{Path: "/bin/sleep", Args: []string{"/opt/cni/bin/install", "60"}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	api, err := c.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	cmd := &exec.Cmd{Path: "/bin/sleep", Args: []string{"/opt/cni/bin/install", "60"}, ExtraFiles: []*os.File{api}}
 	if _, err := os.Stat(cmd.Path); err != nil {
 		t.Skip(err)
 	}
@@ -32,8 +50,9 @@ func TestInitStall(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r := want(t, run(t, InitStall, h), "", probe.Info, fmt.Sprintf("install-cni (process %d) is at work", cmd.Process.Pid))
-	if len(r.Lines) == 0 {
-		t.Errorf("its open files are not shown: %+v", r)
+	leads := fmt.Sprintf("to %s, established", l.Addr())
+	if !slices.ContainsFunc(r.Lines, func(line string) bool { return strings.Contains(line, leads) }) {
+		t.Errorf("where its connection leads is not shown: %+v", r)
 	}
 }
 

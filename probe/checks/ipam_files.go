@@ -18,9 +18,9 @@ import (
 // all, and wait for ever: in the field, a node stood in Init:0/3 for half an hour.
 var IPAMFiles = &probe.Check{
 	ID: "ipam-files", Asks: "has another network plugin left addresses that upgrade-ipam has to migrate?", From: probe.FromNode,
-	Tags: []string{tagCNI}, Access: []string{"var/lib/cni/networks"}, Run: probe.Once(ipamFiles),
+	Tags: []string{tagCNI}, Access: []string{"var/lib/cni/networks"}, Run: ipamFiles,
 	Doc: `upgrade-ipam looks for /var/lib/cni/networks/k8s-pod-network, where host-local keeps one file for each address. Without that directory it ends at once. With it, it waits for a lock, migrates every address and, when that fails, tries again every second for ever.
-ok: no such directory. info: it is there and empty, which upgrade-ipam removes; or host-local is what this node uses, as with Canal. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, so upgrade-ipam waits; the facts name the process.
+ok: no such directory. info: it is there and empty, which upgrade-ipam removes; or host-local is what this node uses, as with Canal. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, so upgrade-ipam waits; the facts name the process. fail: there are addresses, and upgrade-ipam cannot migrate them however often it tries: the Kubernetes Node has no podCIDR, or one that is in no IP pool of Calico's.
 skip: not visible this way onto the node.`,
 }
 
@@ -32,7 +32,10 @@ const (
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 
-func ipamFiles(_ context.Context, h *probe.Host) probe.Result {
+func ipamFiles(_ context.Context, p *probe.Pass) { p.Report(leftAddresses(p)) }
+
+func leftAddresses(p *probe.Pass) probe.Result {
+	h := p.Host
 	dir, err := h.Path(hostLocal)
 	if err != nil {
 		return unseen(err)
@@ -60,10 +63,36 @@ func ipamFiles(_ context.Context, h *probe.Host) probe.Result {
 		r = probe.Failed(err)
 	case held:
 		r = probe.Found(probe.Fail, "the lock of %s is held%s: upgrade-ipam waits for it", hostLocal, byWhom(h, holder)).With(FactHolder, holder)
+	case addresses > 0 && unmovable(p) != "":
+		r = probe.Found(probe.Fail, "%d addresses in %s, left by host-local, which upgrade-ipam cannot migrate: %s", addresses, hostLocal, unmovable(p)).With(probe.FactReason, "pod-cidr")
 	case addresses > 0:
 		r = probe.Found(probe.Warn, "%d addresses in %s, left by host-local: upgrade-ipam migrates them at calico-node's next start", addresses, hostLocal)
 	}
 	return r.With(FactAddresses, addresses)
+}
+
+// unmovable says why upgrade-ipam fails for ever, "" when nothing known stands in its
+// way. It takes the first address of the Node's podCIDR for the node's tunnel, so
+// that has to be in a pool (migrate.go; nodes that have a tunnel address are spared).
+func unmovable(p *probe.Pass) string {
+	calico, pools := p.Of(probe.KindCalico), p.Of(probe.KindPool)
+	if len(calico) == 0 || len(pools) == 0 || slices.ContainsFunc(p.Of(probe.KindTunnel), func(t probe.Target) bool {
+		return t.Attrs[probe.AttrOwn] != "" && t.Attrs[probe.AttrDevice] == "tunl0"
+	}) {
+		return ""
+	}
+	text, _, _ := strings.Cut(calico[0].Attrs[probe.AttrPodCIDRs], ",")
+	cidr, err := netip.ParsePrefix(text)
+	if err != nil {
+		return "the Kubernetes Node has no podCIDR"
+	}
+	if slices.ContainsFunc(pools, func(t probe.Target) bool {
+		pool, err := netip.ParsePrefix(t.Name)
+		return err == nil && pool.Contains(cidr.Addr())
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("the Node's podCIDR %s is in no IP pool of Calico's", cidr)
 }
 
 // byWhom names a process of the node.

@@ -90,6 +90,25 @@ func connected(port uint16) (map[netip.Addr]bool, error) {
 	return out, err
 }
 
+// tcpByInode describes the TCP sockets of this network namespace under the names
+// that a process's file descriptors link to: socket:[4711].
+func tcpByInode() (map[string]string, error) {
+	out := map[string]string{}
+	err := tcpSockets(func(s *netlink.Socket) {
+		end := func(ip net.IP, port uint16) string { return net.JoinHostPort(ip.String(), strconv.Itoa(int(port))) }
+		out[fmt.Sprintf("socket:[%d]", s.INode)] = fmt.Sprintf("TCP %s to %s, %s", end(s.ID.Source, s.ID.SourcePort), end(s.ID.Destination, s.ID.DestinationPort), tcpStates[s.State])
+	})
+	return out, err
+}
+
+// tcpStates are the states of a TCP connection (RFC 9293), as the kernel counts
+// them.
+var tcpStates = map[uint8]string{
+	netlink.TCP_ESTABLISHED: "established", netlink.TCP_SYN_SENT: "syn-sent", netlink.TCP_SYN_RECV: "syn-received", netlink.TCP_FIN_WAIT1: "fin-wait-1",
+	netlink.TCP_FIN_WAIT2: "fin-wait-2", netlink.TCP_CLOSE: "closed", netlink.TCP_CLOSE_WAIT: "close-wait", netlink.TCP_LAST_ACK: "last-ack",
+	netlink.TCP_LISTEN: "listens", netlink.TCP_CLOSING: "closing",
+}
+
 func tcpSockets(each func(*netlink.Socket)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		sockets, err := netlink.SocketDiagTCP(family)

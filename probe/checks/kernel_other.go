@@ -21,6 +21,8 @@ func listening(uint16) ([]string, error) {
 
 func connected(uint16) (map[netip.Addr]bool, error) { return nil, errors.ErrUnsupported }
 
+func tcpByInode() (map[string]string, error) { return nil, errors.ErrUnsupported }
+
 func interfaces() ([]autodetect.Interface, error) {
 	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
 }

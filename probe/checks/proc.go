@@ -37,3 +37,15 @@ func sysctl(h *probe.Host, name string) (int, error) {
 	}
 	return n, nil
 }
+
+// sharesNetwork tells whether a process is in the network namespace this probe is
+// in: another node may live in a container on this machine. What cannot be read is
+// taken for this node's.
+func sharesNetwork(h *probe.Host, pid int) bool {
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return true
+	}
+	its, err := os.Readlink(filepath.Join(h.Proc, strconv.Itoa(pid), "ns/net"))
+	return err != nil || its == own
+}
