@@ -1,11 +1,13 @@
 package netns
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -66,10 +68,13 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 			continue
 		}
 		if wrong = has(ns, pod.Addr); wrong == nil {
+			wrong = e.fit(p.PID)
+		}
+		if wrong == nil {
 			return ns, nil
 		}
 		ns.Close() // a process may have made itself another; the next has the pod's
-		if errors.Is(wrong, probe.ErrNotVisible) {
+		if errors.Is(wrong, probe.ErrNotVisible) || errors.Is(wrong, errors.ErrUnsupported) {
 			break
 		}
 	}
@@ -107,8 +112,69 @@ func has(ns netns.NsHandle, want netip.Addr) error {
 		}) {
 			return fmt.Errorf("the pod's network namespace has no address %s", want)
 		}
+		links, err := net.Interfaces()
+		if err != nil {
+			return fmt.Errorf("listing a pod's interfaces: %w", err)
+		}
+		if slices.ContainsFunc(links, func(l net.Interface) bool { return strings.HasSuffix(l.Name, "_kata") }) {
+			return unfit("the pod is a virtual machine (Kata), and answers would go on into it")
+		}
 		return nil
 	})
+}
+
+// unfit says why a pod that could be entered does not tell what others see. It is
+// nobody's fault.
+type unfit string
+
+func (u unfit) Error() string { return string(u) }
+
+// Is makes the runner skip it.
+func (unfit) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// proxies are the ports at which a service mesh takes over every connection of a
+// pod, whether somebody is there to take it or not: Envoy's (Istio with sidecars
+// and without, Consul, Kuma) and Linkerd's.
+var proxies = []uint16{15001, 4140}
+
+// fit is nil when what is asked in the pod of a process is not answered by a proxy
+// in that very pod.
+func (e Entry) fit(pid int) error {
+	for _, table := range []string{"tcp", "tcp6"} {
+		f, err := os.Open(filepath.Join(e.Host.Proc, strconv.Itoa(pid), "net", table))
+		if err != nil {
+			continue // it has just ended, or has no IPv6
+		}
+		ports := listening(f)
+		f.Close()
+		for _, port := range proxies {
+			if slices.Contains(ports, port) {
+				return unfit(fmt.Sprintf("a service mesh's proxy takes the pod's connections (port %d)", port))
+			}
+		}
+	}
+	return nil
+}
+
+// listening reads the ports that a table of TCP sockets begins with: the kernel
+// lists all listeners before any connection, of which there may be very many.
+func listening(table io.Reader) []uint16 {
+	const listen = "0A"
+	var ports []uint16
+	lines := bufio.NewScanner(table)
+	lines.Scan() // the heading
+	for lines.Scan() {
+		//   0: 0100007F:1B9E 00000000:0000 0A 00000000:00000000 ...
+		f := strings.Fields(lines.Text())
+		if len(f) < 4 || f[3] != listen {
+			break
+		}
+		_, hex, _ := strings.Cut(f[1], ":")
+		if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
+			ports = append(ports, uint16(port))
+		}
+	}
+	return ports
 }
 
 // within runs f on a thread inside a namespace, which ends with it. It is never

@@ -114,22 +114,27 @@ func process(t *testing.T, name, uid, group, addr string) (target probe.Target, 
 				t.Fatalf("ip %v: %v: %s", args, err, out)
 			}
 		}
-		ns, err := netns.GetFromPath("/proc/" + pid + "/ns/net")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ns.Close()
-		if err := within(ns, func() error {
-			l, err := net.Listen("tcp", "127.0.0.1:7070")
-			if err == nil {
-				t.Cleanup(func() { l.Close() })
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		listenAs(t, pid, "127.0.0.1:7070")
 	}
 	return probe.Target{Kind: probe.KindLocal, Name: name, Addr: netip.MustParseAddr("10.244.0.7"), Attrs: map[string]string{probe.AttrUID: uid}}, pid
+}
+
+// listenAs takes TCP connections in a process's network namespace.
+func listenAs(t *testing.T, pid, addr string) (l net.Listener) {
+	t.Helper()
+	ns, err := netns.GetFromPath("/proc/" + pid + "/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	if err := within(ns, func() (err error) {
+		l, err = net.Listen("tcp", addr)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
 // unique names a pod that no other run of the test has.
@@ -244,6 +249,20 @@ func TestWrongPods(t *testing.T) {
 	wants(t, asked(t, dials, runner(), whole), "d/nested", probe.OK, "connected")
 	// The first that can be entered stands for all.
 	wants(t, asked(t, dials, runner(), wrong, whole), "d/nested", probe.OK, "connected")
+
+	// In a mesh the pod's own proxy takes every connection, and a virtual machine takes
+	// every answer.
+	mesh := unique(9)
+	meshed, pid := process(t, "d/mesh", mesh, "kubepods-pod"+mesh, "10.244.0.7/32")
+	l := listenAs(t, pid, "0.0.0.0:15001")
+	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip, "a service mesh's proxy takes the pod's connections (port 15001)")
+	wants(t, asked(t, dials, runner(), meshed, whole), "d/nested", probe.OK, "connected")
+	l.Close()
+	wants(t, asked(t, dials, runner(), meshed), "d/mesh", probe.OK, "connected")
+	if out, err := exec.Command("nsenter", "-t", pid, "-n", "ip", "tuntap", "add", "tap0_kata", "mode", "tap").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip, "is a virtual machine (Kata)")
 
 	absent := whole
 	absent.Name, absent.Attrs = "d/absent", map[string]string{probe.AttrUID: gone}
