@@ -14,8 +14,9 @@ LINTER  := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 
 # The end-to-end tests have one cluster of their own, so that they never meet
-# the one somebody plays with.
-E2E_CLUSTER := e2e
+# the one somebody plays with; under another name, nor those of another suite.
+E2E_CLUSTER ?= e2e
+export E2E_CLUSTER
 
 .PHONY: help build probe image sandbox tools unit test e2e demo bench lint fuzz clean
 help: ## list the targets

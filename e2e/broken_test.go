@@ -3,9 +3,13 @@
 package e2e
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -92,20 +96,39 @@ func TestKubeletFreezesMidRun(t *testing.T) {
 }
 
 // TestSecondNIC gives a node the NIC of incident 003 and wants it named as what
-// Calico would pick, with the setting that would not.
+// Calico would pick, with the setting that would not; and then, once it is
+// registered, as an address that no other node can use.
 func TestSecondNIC(t *testing.T) {
-	t.Cleanup(func() { mustSandbox(t, "exec", "node-a", "--", "ip", "link", "del", "ens224") })
+	register := func(address string) {
+		t.Helper()
+		patch := `{"metadata":{"annotations":{"projectcalico.org/IPv4Address":"` + address + `"}}}`
+		if _, err := kube(t).CoreV1().Nodes().Patch(context.Background(), "node-a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		register("10.88.0.11/24")
+		mustSandbox(t, "exec", "node-a", "--", "ip", "link", "del", "ens224")
+	})
 	mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "ip link add ens224 type veth peer name ens224-far && ip addr add 10.0.0.66/24 dev ens224 && ip link set ens224 up")
 	d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "ip-autodetect,ip-registered")
 	if a.exit != 3 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
+	d.want(t, "ip-registered", probe.OK, "IPv4: registered 10.88.0.11/24 is the node's InternalIP")
 	d.want(t, "ip-autodetect", probe.Fail, "IPv4: first-found picks 10.0.0.66 on ens224", "while 10.88.0.11 is registered")
 	for _, r := range d.of("ip-autodetect") {
 		if r.Status == probe.Fail && !slices.Contains(r.Lines, "kubernetes-internal-ip would pick 10.88.0.11 on eth0 (veth)") {
 			t.Errorf("the evidence does not say what would be right: %v", r.Lines)
 		}
 	}
+	register("10.0.0.66/24") // as calico-node does within a minute
+	d, _ = report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "ip-autodetect,ip-registered")
+	d.want(t, "ip-registered", probe.Fail, "IPv4: registered 10.0.0.66 is not the InternalIP 10.88.0.11", "1 of 1 other nodes are registered outside 10.0.0.0/24")
+	d.want(t, "ip-autodetect", probe.Info, "IPv4: first-found picks 10.0.0.66", "not the node's InternalIP")
+	d, _ = report(t, "run", "--node", "node-b", "--via", "pod", "--checks", "ip-registered,node-ping")
+	d.want(t, "ip-registered", probe.Warn, "IPv4 node-a: node node-a is registered with 10.0.0.66")
+	d.want(t, "node-ping", probe.Fail, "node-a 10.0.0.66: none of 5")
 }
 
 // TestDeadBIRD kills a node's BIRD and wants it named there, and on the other node

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const clusterName = "e2e"
+// clusterName is the tests' own cluster. Suites with clusters of different names
+// can run side by side.
+var clusterName = cmp.Or(os.Getenv("E2E_CLUSTER"), "e2e")
 
 func TestMain(m *testing.M) { os.Exit(onCluster(m)) }
 

@@ -32,7 +32,8 @@ func TestHealthy(t *testing.T) {
 // clock nobody synchronises).
 var core = []string{
 	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks", "datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
-	"node-uplink", "encap-proof", "containerd-health", "cri-health", "kubelet-health", "cni-config", "cni-nodename", "ipam-files", "node-swap", "node-load", "node-sysctl",
+	"node-uplink", "encap-proof", "containerd-health", "cri-health", "kubelet-health", "kubeproxy-health", "init-stall", "cni-config", "cni-nodename", "ipam-files",
+	"node-swap", "node-load", "node-disk", "node-conntrack", "node-sysctl",
 }
 
 // wantAllGood wants every node check answered, and every answer good.
@@ -121,8 +122,9 @@ func TestFelix(t *testing.T) {
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			mustSandbox(t, "felix", "node-a", c.mode)
-			d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "felix-live")
+			d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "felix-live,felix-ready")
 			d.want(t, "felix-live", c.status, c.saw)
+			d.want(t, "felix-ready", c.status, c.saw)
 			if want := map[probe.Status]int{probe.OK: 0, probe.Fail: 3}[c.status]; a.exit != want {
 				t.Errorf("exit %d, want %d", a.exit, want)
 			}

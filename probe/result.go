@@ -49,6 +49,8 @@ func (f Facts) Num(key Fact) (float64, bool) {
 		return float64(v), true
 	case int64:
 		return float64(v), true
+	case uint64:
+		return float64(v), true
 	}
 	return 0, false
 }

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -18,10 +21,10 @@ import (
 // file by name, so what another network left behind may come before Calico's.
 var CNIConfig = &probe.Check{
 	ID: "cni-config", Asks: "does the container runtime use Calico's network configuration, and are its plugins there?", From: probe.FromNode,
-	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin"}, Run: probe.Once(cniConfig),
+	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"}, Run: cniConfig,
 	Doc: `The runtime reads /etc/cni/net.d in the order of names and uses the first file with a network in it. install-cni writes 10-calico.conflist there and puts the plugins into /opt/cni/bin.
 ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
-skip: not visible this way onto the node. Distributions that keep these files elsewhere (k3s, RKE2, MicroK8s) are looked at there.`,
+skip: not visible this way onto the node. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s), they are looked at there.`,
 }
 
 // Facts of cni-config.
@@ -32,12 +35,18 @@ const (
 	FactBehind  probe.Fact = "behind"  // Calico's file, when another comes first
 )
 
-// cniPlaces are where the files and plugins are: the usual place, k3s and RKE2,
-// MicroK8s.
-var cniPlaces = []struct{ config, plugins string }{
-	{"/etc/cni/net.d", "/opt/cni/bin"},
-	{"/var/lib/rancher/k3s/agent/etc/cni/net.d", "/var/lib/rancher/k3s/data/current/bin"},
-	{"/var/snap/microk8s/current/args/cni-network", "/var/snap/microk8s/current/opt/cni/bin"},
+// cniPlace is where files and plugins are.
+type cniPlace struct {
+	config  string
+	plugins []string
+}
+
+// cniPlaces are looked at where the runtime does not say: the usual place, k3s and
+// RKE2, MicroK8s.
+var cniPlaces = []cniPlace{
+	{"/etc/cni/net.d", []string{"/opt/cni/bin"}},
+	{"/var/lib/rancher/k3s/agent/etc/cni/net.d", []string{"/var/lib/rancher/k3s/data/current/bin"}},
+	{"/var/snap/microk8s/current/args/cni-network", []string{"/var/snap/microk8s/current/opt/cni/bin"}},
 }
 
 // network is what the runtime reads of one file.
@@ -47,10 +56,58 @@ type network struct {
 	err     error
 }
 
-func cniConfig(_ context.Context, h *probe.Host) probe.Result {
+func cniConfig(ctx context.Context, p *probe.Pass) {
+	places := cniPlaces
+	if told, ok := toldPlace(ctx, p); ok {
+		places = []cniPlace{told}
+	}
+	p.Report(networksAt(p.Host, places))
+}
+
+// toldPlace asks containerd where it reads; false when it does not say.
+func toldPlace(ctx context.Context, p *probe.Pass) (cniPlace, bool) {
+	one, _, cancel := part(ctx, 2)
+	defer cancel()
+	_, full, err := findSocket(p.Host, criSockets(p))
+	if err != nil {
+		return cniPlace{}, false
+	}
+	client, hangUp, err := criAt(full)
+	if err != nil {
+		return cniPlace{}, false
+	}
+	defer hangUp()
+	a, err := client.Status(one, &cri.StatusRequest{Verbose: true})
+	if err != nil {
+		return cniPlace{}, false // for cri-health to say
+	}
+	return placeIn([]byte(a.GetInfo()["config"]))
+}
+
+// placeIn reads the directories out of containerd's configuration, which once
+// had one directory of plugins and now has several.
+func placeIn(config []byte) (cniPlace, bool) {
+	var told struct {
+		CNI struct {
+			ConfDir string   `json:"confDir"`
+			BinDir  string   `json:"binDir"`
+			BinDirs []string `json:"binDirs"`
+		} `json:"cni"`
+	}
+	if json.Unmarshal(config, &told) != nil || !path.IsAbs(told.CNI.ConfDir) {
+		return cniPlace{}, false
+	}
+	plugins := told.CNI.BinDirs
+	if len(plugins) == 0 {
+		plugins = []string{told.CNI.BinDir}
+	}
+	return cniPlace{told.CNI.ConfDir, plugins}, true
+}
+
+func networksAt(h *probe.Host, places []cniPlace) probe.Result {
 	var odd error
 	hidden := 0
-	for _, place := range cniPlaces {
+	for _, place := range places {
 		networks, err := networksIn(h, place.config)
 		switch {
 		case errors.Is(err, probe.ErrNotVisible):
@@ -68,10 +125,10 @@ func cniConfig(_ context.Context, h *probe.Host) probe.Result {
 	switch {
 	case odd != nil:
 		return unseen(odd)
-	case hidden == len(cniPlaces):
-		return unseen(fmt.Errorf("%s: %w", cniPlaces[0].config, probe.ErrNotVisible))
+	case hidden == len(places):
+		return unseen(fmt.Errorf("%s: %w", places[0].config, probe.ErrNotVisible))
 	}
-	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed", cniPlaces[0].config)
+	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed", places[0].config)
 }
 
 // networksIn reads the files of a directory as the runtimes do (libcni).
@@ -126,10 +183,10 @@ func pluginsIn(text []byte) ([]string, error) {
 	return out, nil
 }
 
-func judgeNetworks(h *probe.Host, networks []network, bin string) probe.Result {
+func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Result {
 	first := networks[0]
 	calicos := slices.IndexFunc(networks, func(n network) bool { return slices.Contains(n.plugins, "calico") })
-	missing := missingPlugins(h, first.plugins, bin)
+	missing := missingPlugins(h, first.plugins, bins)
 	var r probe.Result
 	switch {
 	case first.err != nil:
@@ -142,28 +199,33 @@ func judgeNetworks(h *probe.Host, networks []network, bin string) probe.Result {
 	case calicos < 0:
 		r = probe.Found(probe.Info, "%s names %s, and no file names calico: here Calico does policy alone, or its file is gone", first.file, strings.Join(first.plugins, ", "))
 	case len(missing) > 0:
-		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, bin, strings.Join(missing, ", "))
+		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, strings.Join(bins, ", "), strings.Join(missing, ", "))
 	default:
 		r = probe.Found(probe.OK, "%s is used and names %s", first.file, strings.Join(first.plugins, ", "))
 	}
 	return r.With(FactFile, first.file).With(FactPlugins, first.plugins).With(FactMissing, missing)
 }
 
-// missingPlugins lists the plugins that are not in a directory; where that is not
-// visible, none is claimed to be missing.
-func missingPlugins(h *probe.Host, plugins []string, bin string) []string {
-	missing := []string{}
-	full, err := h.Path(bin)
-	if err == nil {
-		_, err = os.Stat(full) // elsewhere on GKE, OpenShift and others
-	}
-	if err != nil {
-		return missing
-	}
-	for _, p := range plugins {
-		if _, err := os.Lstat(filepath.Join(full, filepath.Base(p))); errors.Is(err, fs.ErrNotExist) {
-			missing = append(missing, p)
+// missingPlugins lists the plugins that are in none of some directories; where
+// these are not visible, none is claimed to be missing.
+func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
+	missing, seen := append([]string{}, plugins...), false
+	for _, bin := range bins {
+		full, err := h.Path(bin)
+		if err != nil {
+			return []string{}
 		}
+		if _, err := os.Stat(full); err != nil {
+			continue // elsewhere on GKE, OpenShift and others
+		}
+		seen = true
+		missing = slices.DeleteFunc(missing, func(p string) bool {
+			_, err := os.Lstat(filepath.Join(full, filepath.Base(p)))
+			return !errors.Is(err, fs.ErrNotExist)
+		})
+	}
+	if !seen {
+		return []string{}
 	}
 	return missing
 }

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -107,4 +108,28 @@ func TestIPAMFiles(t *testing.T) {
 	if n, _ := r.Facts.Num(FactHolder); int(n) != os.Getpid() || !strings.Contains(r.Saw, "by process") {
 		t.Errorf("held by this process, %d: %s", os.Getpid(), r.Saw)
 	}
+}
+
+// TestPlace has what containerd tells of itself, once and now, and what others
+// tell.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"containerd":{},"cni":{"binDirs":["/opt/cni/bin","/usr/libexec/cni"],"confDir":"/etc/cni/net.d","maxConfNum":1}}`: "/etc/cni/net.d [/opt/cni/bin /usr/libexec/cni]",
+		`{"cni":{"binDir":"/var/lib/rancher/rke2/bin","confDir":"/own"}}`:                                                   "/own [/var/lib/rancher/rke2/bin]",
+		`{"cni":{}}`: "",
+		`[crio]`:     "",
+		``:           "",
+	} {
+		place, ok := placeIn([]byte(text))
+		if got := fmt.Sprintf("%s %v", place.config, place.plugins); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %q, %v", text, got, ok)
+		}
+	}
+}
+
+// FuzzPlace reads containerd's own configuration.
+func FuzzPlace(f *testing.F) {
+	f.Add([]byte(`{"cni":{"binDir":"/b","confDir":"/c"}}`))
+	f.Fuzz(func(_ *testing.T, config []byte) { placeIn(config) })
 }

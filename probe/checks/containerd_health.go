@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/containerd/api/services/tasks/v1"
 	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/prometheus/procfs"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -23,7 +24,7 @@ import (
 var ContainerdHealth = &probe.Check{
 	ID: "containerd-health", Asks: "does containerd live, in every part that the kubelet needs?", From: probe.FromNode,
 	Tags: []string{tagRuntime}, Access: []string{"run/containerd", "uid 0"}, Run: containerdHealth, Limit: 5 * time.Second,
-	Doc: `Four calls, each with two fifths of the check's time (two seconds): version (does the daemon speak), health (its health service), cri-status (the interface the kubelet uses: RuntimeReady and NetworkReady; not behind docker, where the kubelet does not use it), tasks (the list of running containers, which a hung shim blocks).
+	Doc: `Four calls, each with two fifths of the check's time (two seconds): version (does the daemon speak), health (its health service), cri-status (the interface the kubelet uses: RuntimeReady and NetworkReady; not behind docker, where the kubelet does not use it), tasks (the list of running containers, which a frozen shim blocks; it is named where the node's processes are visible, by the ID of its pod as crictl pods shows it).
 ok: answered, and in order. fail, no answer: it accepts the connection and does not answer, so nothing can start or stop on this node. fail, refused: the socket is left and the daemon is dead. fail, NetworkReady is false: no usable CNI configuration; Calico writes it when its install-cni has run.
 skip: the kubelet uses another runtime. unknown: there is no socket, and the plan does not say which runtime the node uses.`,
 }
@@ -34,14 +35,7 @@ const (
 	FactRuntime  probe.Fact = "runtime"  // the runtime the kubelet reports
 	FactTasks    probe.Fact = "tasks"    // containers that run
 	FactRevision probe.Fact = "revision" // commit of containerd
-)
-
-// Where containerd listens: its own default, which docker's packages use too;
-// k3s and RKE2; a docker that brought its own.
-const (
-	socketContainerd = "/run/containerd/containerd.sock"
-	socketK3s        = "/run/k3s/containerd/containerd.sock"
-	socketDockers    = "/run/docker/containerd/containerd.sock"
+	FactShims    probe.Fact = "shims"    // that do not run: ID, process, state
 )
 
 // namespaceOf is containerd's namespace for what the kubelet starts: its own, or
@@ -59,7 +53,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
 		return
 	}
-	socket, full, err := findSocket(p.Host, []string{socketContainerd, socketK3s, socketDockers})
+	socket, full, err := findSocket(p.Host, containerdSockets(p))
 	if err != nil {
 		p.Report(noSocketHere(err, kind, known))
 		return
@@ -78,7 +72,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 	with := func(ask func(context.Context, *containerd.Client) (probe.Result, error)) func(context.Context) (probe.Result, error) {
 		return func(ctx context.Context) (probe.Result, error) { return ask(ctx, client) }
 	}
-	questions := []question{{"version", with(askVersion)}, {"health", with(askHealth)}, {"tasks", with(askTasks)}}
+	questions := []question{{"version", with(askVersion)}, {"health", with(askHealth)}, {"tasks", func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
 	if kind != "docker" {
 		questions = append(questions, question{"cri-status", with(askCRI)})
 	}
@@ -139,10 +133,45 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 	return probe.Found(probe.OK, "%s", strings.Join(good, ", ")), nil
 }
 
-func askTasks(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.Result, error) {
 	a, err := c.TaskService().List(ctx, &tasks.ListTasksRequest{})
-	if err != nil {
-		return probe.Result{}, err
+	if err == nil {
+		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(FactTasks, len(a.Tasks)), nil
 	}
-	return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(FactTasks, len(a.Tasks)), nil
+	// containerd asks each shim in turn, so one that is frozen holds up the list.
+	if frozen := frozenShims(h); ctx.Err() != nil && len(frozen) > 0 {
+		return probe.Found(probe.Fail, "the list of running containers does not come, and of their shims %d do not run: %s", len(frozen), some(frozen)).
+			With(probe.FactReason, "timeout").With(FactShims, first(frozen)), nil
+	}
+	return probe.Result{}, err
+}
+
+// frozenShims names the shims that are stopped or wait for a device, by the pods
+// or containers they hold.
+func frozenShims(h *probe.Host) []string {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return nil
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, p := range all {
+		// The kernel keeps 15 letters of a name: containerd-shim-runc-v2.
+		if comm, err := p.Comm(); err != nil || comm != "containerd-shim" {
+			continue
+		}
+		stat, err := p.Stat()
+		if err != nil || !strings.Contains("TtD", stat.State) {
+			continue
+		}
+		args, err := p.CmdLine()
+		if err != nil {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%.13s (process %d, state %s)", flagOf(args, "-id"), p.PID, stat.State))
+	}
+	return out
 }

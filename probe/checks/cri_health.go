@@ -3,7 +3,6 @@ package checks
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -17,23 +16,9 @@ import (
 var CRIHealth = &probe.Check{
 	ID: "cri-health", Asks: "does the container runtime answer the kubelet's interface?", From: probe.FromNode,
 	Tags: []string{tagRuntime}, Access: []string{"run", "uid 0"}, Run: criHealth,
-	Doc: `The socket of the runtime that the kubelet reports (containerd, k3s, CRI-O, cri-dockerd, dockershim) is asked for its version, its running containers and its status, each with two fifths of the check's time (two seconds). The status of containerd is asked by containerd-health.
+	Doc: `The socket that the kubelet is set to use, or the usual one of the runtime it reports (containerd, k3s, RKE2, k0s, MicroK8s, CRI-O, cri-dockerd, dockershim), is asked for its version, its running containers and its status, each with two fifths of the check's time (two seconds). The status of containerd is asked by containerd-health.
 ok: answered, and in order. fail: no answer in time, refused, or RuntimeReady or NetworkReady is false. NetworkReady turns false when there is no usable file in /etc/cni/net.d.
 skip: not visible this way onto the node. unknown: there is no socket, and the plan does not say which runtime the node uses.`,
-}
-
-// criSockets are where a runtime listens for the kubelet; "" stands for one that
-// is not known.
-func criSockets(kind string) []string {
-	switch kind {
-	case "containerd":
-		return []string{socketContainerd, socketK3s}
-	case "cri-o":
-		return []string{"/run/crio/crio.sock"}
-	case "docker":
-		return []string{"/run/cri-dockerd.sock", "/run/dockershim.sock"}
-	}
-	return slices.Concat(criSockets("cri-o"), criSockets("docker"), criSockets("containerd"))
 }
 
 // FactContainers is how many containers the runtime calls running.
@@ -41,7 +26,7 @@ const FactContainers probe.Fact = "containers"
 
 func criHealth(ctx context.Context, p *probe.Pass) {
 	kind, known := runtimeOf(p)
-	name, full, err := findSocket(p.Host, criSockets(kind))
+	name, full, err := findSocket(p.Host, criSockets(p))
 	if err != nil {
 		p.Report(noSocketHere(err, kind, known))
 		return
@@ -50,19 +35,17 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(r.On(name))
 		return
 	}
-	conn, err := grpc.NewClient("unix:"+full, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	client, hangUp, err := criAt(full)
 	if err != nil {
-		p.Report(probe.Failed(fmt.Errorf("opening the connection: %w", err)).On(name))
+		p.Report(probe.Failed(err).On(name))
 		return
 	}
-	defer conn.Close()
-	client := cri.NewRuntimeServiceClient(conn)
+	defer hangUp()
 	questions := []question{
 		{"version", func(ctx context.Context) (probe.Result, error) { return runtimeVersion(ctx, client) }},
 		{"containers", func(ctx context.Context) (probe.Result, error) { return runtimeContainers(ctx, client) }},
 	}
-	if name != socketContainerd && name != socketK3s {
+	if !isContainerd(kind, name) {
 		questions = append(questions, question{"status", func(ctx context.Context) (probe.Result, error) { return runtimeStatus(ctx, client) }})
 	}
 	askEach(ctx, p, name, name+" ", questions)
@@ -70,6 +53,16 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 
 // maxMessage bounds one answer: a thousand containers take about 2 MB.
 const maxMessage = 16 << 20
+
+// criAt asks on a socket, which is connected to with the first call.
+func criAt(full string) (client cri.RuntimeServiceClient, hangUp func(), err error) {
+	conn, err := grpc.NewClient("unix:"+full, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the connection: %w", err)
+	}
+	return cri.NewRuntimeServiceClient(conn), func() { conn.Close() }, nil
+}
 
 func runtimeVersion(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
 	v, err := client.Version(ctx, &cri.VersionRequest{})

@@ -3,29 +3,33 @@ package checks
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
 // DatastoreLatency measures the way to Calico's datastore from this very node. In
 // the field a far-away node was killed a minute after each start: its start-up
-// took more round trips than the liveness budget had time for.
+// took more round trips than the liveness budget had time for (startup-budget).
 var DatastoreLatency = &probe.Check{
-	ID: "datastore-latency", Asks: "how far is the API server from this node, and is it near enough for Calico to start in time?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
-	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it: five connections each, with the time for TCP, TLS and the first answer.
-ok: all answered. warn: some did not; or what a start of calico-node makes of calls, one after the other, would take more than half of the time its liveness or startup probe allows. fail: none answered, and how the connection failed; or that start-up would take longer than the probe allows, so calico-node is killed again and again.
+	ID: "datastore-latency", Asks: "does Calico's datastore answer this node, and how far is it?", From: probe.FromNode,
+	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network", "etc/cni"}, Needs: []*probe.Check{NodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
+	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it; and each endpoint of etcd, where Calico keeps its data there: five connections each, with the time for TCP, TLS and the first answer. etcd is shown the client certificate that Calico's CNI plugin uses (/etc/cni/net.d/calico-tls), and asked whether it is healthy.
+ok: all answered. warn: some tries did not; or a certificate ends within two weeks. fail: none answered, and how the connection failed; etcd is not healthy, or refuses the certificate; a certificate has run out.
 When the endpoints answer and the service address does not, kube-proxy's rules on this node are what is broken.
-An answer without rights (401, 403) is an answer.`,
+An answer without rights (401, 403) is an answer, and so is etcd's wish for a certificate where this probe cannot see one.`,
 }
 
 // Facts of datastore-latency.
@@ -36,20 +40,25 @@ const (
 	FactWorst    probe.Fact = "worst_ms"   // all of it, worst
 	FactAnswered probe.Fact = "answered"   // tries
 	FactTries    probe.Fact = "tries"      // tries
-	FactStartup  probe.Fact = "startup_s"  // what calico-node's calls would take at this distance
-	FactBudget   probe.Fact = "budget_s"   // what its probe allows
 )
 
 const (
 	latencyTries = 5
-	// startupCalls is about how many calls one after the other a start of calico-node
-	// makes with the Kubernetes datastore, between 12 and 20 (startup.go, tunnel
-	// addresses).
-	startupCalls = 20
+	// certificateSoon is how long before its end a certificate is worth a warning:
+	// time enough for a change window. Those that live for a month and less are
+	// renewed by programs, which do so before the last tenth.
+	certificateSoon = 14 * 24 * time.Hour
+	nameEtcd        = "etcd" // of a KindDatastore target
+	etcdFiles       = "/etc/cni/net.d/calico-tls/"
 )
 
-// trip is how long one connection took.
-type trip struct{ connect, handshake, answer time.Duration }
+// trip is how long one connection took, and what came of it.
+type trip struct {
+	connect, handshake, answer time.Duration
+	page                       httpget.Page
+	server                     *x509.Certificate // nil without TLS
+	refused                    error             // how the server ended the conversation for want of a certificate
+}
 
 func (t trip) whole() time.Duration { return t.connect + t.handshake + t.answer }
 
@@ -59,104 +68,229 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindDatastore, "no address of the API server is known"))
 		return
 	}
-	budget := time.Duration(0)
-	if set := p.Of(probe.KindCalico); len(set) > 0 {
-		if s, err := strconv.Atoi(set[0].Attrs[probe.AttrBudget]); err == nil {
-			budget = time.Duration(s) * time.Second
-		}
+	now := p.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Name == nameEtcd }) {
+		etcdCertificates(p, now)
 	}
 	each(targets, func(t probe.Target) {
-		addr := net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port))
 		one, limit, cancel := part(ctx, 4)
 		defer cancel()
-		var trips []trip
-		var last error
-		for range latencyTries {
-			took, err := travel(one, addr)
-			if err != nil {
-				last = err
-				if one.Err() != nil {
-					break
-				}
-				continue
+		trips, addr, err := travels(one, p.Host, t)
+		r, cut := cutShort(ctx, err)
+		if err == nil || !cut {
+			r = distance(trips, err, limit, addr)
+			if len(trips) > 0 {
+				r = dated(etcdSays(r, t, trips[len(trips)-1]), trips[len(trips)-1].server, now)
 			}
-			trips = append(trips, took)
 		}
-		r, cut := cutShort(ctx, last)
-		if last == nil || !cut {
-			r = distance(trips, last, limit, budget, addr)
-		}
-		p.Report(r.On(t.Name+" "+addr).With(FactTries, latencyTries).With(FactAnswered, len(trips)))
+		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, latencyTries).With(FactAnswered, len(trips)))
 	})
 }
 
-func distance(trips []trip, last error, limit, budget time.Duration, addr string) probe.Result {
+// travels makes the connections to one target, one after the other. The error is
+// that of the last one that failed; addr is where they went.
+func travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []trip, addr string, last error) {
+	addr = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	if !t.Addr.IsValid() {
+		found, err := resolve(ctx, h, t.Host)
+		if err != nil || len(found) == 0 {
+			return nil, addr, fmt.Errorf("resolving %s: %w", t.Host, err)
+		}
+		t.Addr = found[0]
+	}
+	addr = netip.AddrPortFrom(t.Addr, uint16(t.Port)).String()
+	url, way := "https://"+addr+"/version", httpget.Way{}
+	if t.Name == nameEtcd {
+		way.Certificates = etcdCertificate(h)
+		if t.Attrs[probe.AttrScheme] == "http" {
+			url = "http://" + addr
+		} else {
+			url = "https://" + addr
+		}
+		url += "/health"
+	}
+	for range latencyTries {
+		took, err := travel(ctx, url, way)
+		if err != nil {
+			last = err
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		trips = append(trips, took)
+	}
+	return trips, addr, last
+}
+
+// median is that of some part of the trips.
+func median(trips []trip, of func(trip) time.Duration) time.Duration {
+	all := make([]time.Duration, len(trips))
+	for i, t := range trips {
+		all[i] = of(t)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func distance(trips []trip, last error, limit time.Duration, addr string) probe.Result {
 	if len(trips) == 0 {
 		return noAnswer(last, addr, limit)
 	}
-	median := func(of func(trip) time.Duration) time.Duration {
-		all := make([]time.Duration, len(trips))
-		for i, t := range trips {
-			all[i] = of(t)
-		}
-		slices.Sort(all)
-		return all[len(all)/2]
-	}
-	connect := median(func(t trip) time.Duration { return t.connect })
-	handshake := median(func(t trip) time.Duration { return t.handshake })
-	answer := median(func(t trip) time.Duration { return t.answer })
+	connect := median(trips, func(t trip) time.Duration { return t.connect })
+	handshake := median(trips, func(t trip) time.Duration { return t.handshake })
+	answer := median(trips, func(t trip) time.Duration { return t.answer })
 	worst := slices.MaxFunc(trips, func(a, b trip) int { return int(a.whole() - b.whole()) }).whole()
-	// The calls share connections: what counts is the answer, or the way there and
-	// back where that is longer.
-	startup := startupCalls * max(answer, connect)
 	ms := func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
 	r := probe.Found(probe.OK, "TCP %s, TLS %s, answer %s (median of %d), worst of all %s", ms(connect), ms(handshake), ms(answer), len(trips), ms(worst))
-	switch {
-	case budget > 0 && startup > budget:
-		r.Status = probe.Fail
-		r.Saw += fmt.Sprintf("; at this distance a start of calico-node needs about %v, and its probe allows %v", startup.Round(time.Second), budget)
-	case budget > 0 && startup > budget/2:
-		r.Status = probe.Warn
-		r.Saw += fmt.Sprintf("; at this distance a start of calico-node needs about %v of the %v its probe allows", startup.Round(time.Second), budget)
-	case len(trips) < latencyTries && last != nil:
+	if len(trips) < latencyTries && last != nil {
 		r.Status = probe.Warn
 		r.Saw += fmt.Sprintf("; %d of %d tries were not answered: %s", latencyTries-len(trips), latencyTries, probe.Reason(last))
 	}
-	r = r.With(FactConnect, milliseconds(connect)).With(FactTLS, milliseconds(handshake)).With(FactAnswer, milliseconds(answer)).With(FactWorst, milliseconds(worst))
-	if budget > 0 {
-		r = r.With(FactBudget, int(budget.Seconds())).With(FactStartup, startup.Seconds())
+	return r.With(FactConnect, milliseconds(connect)).With(FactTLS, milliseconds(handshake)).With(FactAnswer, milliseconds(answer)).With(FactWorst, milliseconds(worst))
+}
+
+// etcdSays adds what an etcd that answered says of itself.
+func etcdSays(r probe.Result, t probe.Target, last trip) probe.Result {
+	if t.Name != nameEtcd {
+		return r
+	}
+	var health struct{ Health, Reason string }
+	switch err := json.Unmarshal(last.page.Body, &health); {
+	case errors.Is(last.refused, errNoCertificate):
+		r.Saw += "; it wants a certificate, which this probe does not see"
+	case last.refused != nil:
+		r.Status = probe.Fail
+		r.Saw += fmt.Sprintf("; it refuses the certificate of Calico's CNI plugin: %v", last.refused)
+		r = r.With(probe.FactReason, "certificate-refused")
+	case err == nil && health.Health == "false", last.page.Code == http.StatusServiceUnavailable:
+		r.Status = probe.Fail
+		r.Saw += fmt.Sprintf("; it says that it is not healthy: %.100s", health.Reason)
+		r = r.With(probe.FactReason, "unhealthy")
+	case err == nil && health.Health == "true":
+		r.Saw += "; it says that it is healthy"
 	}
 	return r
 }
 
-// travel makes one connection and one request. Any answer will do.
-func travel(ctx context.Context, addr string) (trip, error) {
+// dated judges the dates of the certificate a server showed.
+func dated(r probe.Result, c *x509.Certificate, now time.Time) probe.Result {
+	if c == nil {
+		return r
+	}
+	s, until := lasts(c, now)
+	if s == probe.OK {
+		return r
+	}
+	if s == probe.Fail || r.Status == probe.OK {
+		r.Status = s
+	}
+	r.Saw += "; its certificate " + until
+	return r.With(FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// lasts tells whether a certificate has ended, or soon will.
+func lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
+	left := c.NotAfter.Sub(now)
+	end := c.NotAfter.UTC().Format(time.RFC3339)
+	switch {
+	case left < 0:
+		return probe.Fail, "has run out on " + end
+	case left < min(certificateSoon, c.NotAfter.Sub(c.NotBefore)/10):
+		return probe.Warn, "ends on " + end
+	}
+	return probe.OK, "is good until " + end
+}
+
+// etcdCertificates reports on the files with which Calico's CNI plugin goes to
+// etcd, where they are.
+func etcdCertificates(p *probe.Pass, now time.Time) {
+	for _, name := range []string{"etcd-cert", "etcd-ca"} {
+		text, err := p.Host.ReadFile(etcdFiles + name)
+		if err != nil {
+			continue // an etcd without TLS, or not to be seen from here
+		}
+		c, err := certificateIn(text)
+		if err != nil {
+			p.Report(probe.Failed(err).On(etcdFiles + name))
+			continue
+		}
+		s, until := lasts(c, now)
+		p.Report(probe.Found(s, "the certificate of Calico's CNI plugin for etcd %s", until).On(etcdFiles+name).With(FactExpires, c.NotAfter.UTC().Format(time.RFC3339)))
+	}
+}
+
+// certificateIn gives the certificate of a file that ends last: a file of
+// authorities may keep some that are past.
+func certificateIn(text []byte) (*x509.Certificate, error) {
+	var last *x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate: %w", err)
+		}
+		if last == nil || c.NotAfter.After(last.NotAfter) {
+			last = c
+		}
+	}
+	if last == nil {
+		return nil, errors.New("the file holds no certificate")
+	}
+	return last, nil
+}
+
+// etcdCertificate is what the CNI plugin shows to etcd; none when it is not seen.
+func etcdCertificate(h *probe.Host) []tls.Certificate {
+	cert, err := h.ReadFile(etcdFiles + "etcd-cert")
+	if err != nil {
+		return nil
+	}
+	key, err := h.ReadFile(etcdFiles + "etcd-key")
+	if err != nil {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil // etcd will say what it makes of a client without one
+	}
+	return []tls.Certificate{pair}
+}
+
+// errNoCertificate is a server's wish for a certificate where none was shown.
+var errNoCertificate = errors.New("no certificate was shown")
+
+// travel makes one connection and one request. Any answer will do, also that the
+// server wants another certificate.
+func travel(ctx context.Context, url string, way httpget.Way) (trip, error) {
 	var t trip
 	var began, sent time.Time
 	trace := &httptrace.ClientTrace{
-		ConnectStart:         func(string, string) { began = time.Now() },
-		ConnectDone:          func(string, string, error) { t.connect = time.Since(began) },
-		TLSHandshakeStart:    func() { began = time.Now() },
-		TLSHandshakeDone:     func(tls.ConnectionState, error) { t.handshake = time.Since(began) },
+		ConnectStart:      func(string, string) { began = time.Now() },
+		ConnectDone:       func(string, string, error) { t.connect = time.Since(began) },
+		TLSHandshakeStart: func() { began = time.Now() },
+		TLSHandshakeDone: func(state tls.ConnectionState, _ error) {
+			t.handshake = time.Since(began)
+			if len(state.PeerCertificates) > 0 {
+				t.server = state.PeerCertificates[0]
+			}
+		},
 		WroteRequest:         func(httptrace.WroteRequestInfo) { sent = time.Now() },
 		GotFirstResponseByte: func() { t.answer = time.Since(sent) },
 	}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodGet, "https://"+addr+"/version", nil)
-	if err != nil {
-		return trip{}, fmt.Errorf("asking %s: %w", addr, err)
+	page, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), url, way)
+	var told *net.OpError
+	switch {
+	case errors.As(err, &told) && told.Op == "remote error": // a TLS alert
+		t.refused, t.answer = told.Err, time.Since(sent)
+		if len(way.Certificates) == 0 {
+			t.refused = errNoCertificate
+		}
+	case err != nil:
+		return trip{}, err
 	}
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // no secret is sent
-		DialContext:       (&net.Dialer{}).DialContext,
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return trip{}, fmt.Errorf("asking %s: %w", addr, err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody)); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return trip{}, fmt.Errorf("reading the answer of %s: %w", addr, err)
-	}
+	t.page = page
 	return t, nil
 }

@@ -1,10 +1,12 @@
 package checks
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
-	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,13 +26,6 @@ func TestDatastoreLatency(t *testing.T) {
 	if n, _ := r.Facts.Num(FactAnswered); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
-	far := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(60 * time.Millisecond) }))
-	t.Cleanup(far.Close)
-	addr = netip.MustParseAddrPort(far.Listener.Addr().String())
-	for budget, s := range map[string]probe.Status{"60": probe.OK, "2": probe.Warn, "1": probe.Fail} { // 20 calls of 60 ms
-		calico := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrBudget: budget}}
-		want(t, run(t, DatastoreLatency, &probe.Host{}, apiAt(addr), calico), "endpoint "+addr.String(), s)
-	}
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
 	want(t, run(t, DatastoreLatency, &probe.Host{}, apiAt(closed)), "endpoint 127.0.0.1:1", probe.Fail, "refused")
 	want(t, run(t, DatastoreLatency, &probe.Host{}), "", probe.Skip, "no address")
@@ -38,9 +33,63 @@ func TestDatastoreLatency(t *testing.T) {
 
 func TestDistance(t *testing.T) {
 	t.Parallel()
-	some := []trip{{time.Millisecond, 2 * time.Millisecond, 3 * time.Millisecond}, {time.Millisecond, 2 * time.Millisecond, 9 * time.Millisecond}}
-	r := distance(some, errors.New("reset"), time.Second, 0, "a")
+	took := func(answer time.Duration) trip {
+		return trip{connect: time.Millisecond, handshake: 2 * time.Millisecond, answer: answer * time.Millisecond}
+	}
+	r := distance([]trip{took(3), took(9)}, errors.New("reset"), time.Second, "a")
 	if r.Status != probe.Warn || r.Facts[FactWorst] != 12.0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestDates has the lives of certificates from a year to an hour.
+func TestDates(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	const day = 24 * time.Hour
+	for left, c := range map[time.Duration]struct {
+		life   time.Duration
+		status probe.Status
+	}{
+		200 * day:        {365 * day, probe.OK},
+		13 * day:         {365 * day, probe.Warn},
+		-time.Second:     {365 * day, probe.Fail},
+		6 * day:          {30 * day, probe.OK}, // as OpenShift renews its own
+		30 * time.Minute: {time.Hour, probe.OK},
+	} {
+		if s, saw := lasts(&x509.Certificate{NotBefore: now.Add(left - c.life), NotAfter: now.Add(left)}, now); s != c.status {
+			t.Errorf("%v of %v left: %s %s", left, c.life, s, saw)
+		}
+	}
+}
+
+// FuzzCertificate reads a file of certificates.
+func FuzzCertificate(f *testing.F) {
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if c, err := certificateIn(text); (c == nil) == (err == nil) {
+			t.Error(c, err)
+		}
+	})
+}
+
+// TestEtcdFiles wants the dates of the CNI plugin's files, and nothing of the key.
+func TestEtcdFiles(t *testing.T) {
+	t.Parallel()
+	text := func(until time.Time) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate(t, "etcd", until).Certificate[0]}))
+	}
+	h := node(t, map[string]string{"etc/cni/net.d/calico-tls/etcd-cert": text(time.Now().Add(time.Hour)), "etc/cni/net.d/calico-tls/etcd-ca": text(time.Now().Add(-time.Hour)), "etc/cni/net.d/calico-tls/etcd-key": "secret"})
+	etcd := apiAt(netip.MustParseAddrPort("127.0.0.1:1"))
+	etcd.Name = nameEtcd
+	got := run(t, DatastoreLatency, h, etcd)
+	want(t, got, etcdFiles+"etcd-cert", probe.Warn, "ends on")
+	want(t, got, etcdFiles+"etcd-ca", probe.Fail, "has run out")
+	want(t, got, "etcd 127.0.0.1:1", probe.Fail, "refused")
+	if c, err := certificateIn([]byte(text(time.Now().Add(-time.Hour)) + text(time.Now().Add(time.Hour)))); err != nil || c.NotAfter.Before(time.Now()) {
+		t.Error(c, err)
+	}
+	if _, err := certificateIn([]byte("secret")); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
 // DockerHealth asks docker twice, because its ping is no proof of life: in the
@@ -25,7 +26,7 @@ skip: the kubelet uses another runtime, or there is no docker on this node.`,
 const FactDockerVersion probe.Fact = "docker_version"
 
 func dockerHealth(ctx context.Context, p *probe.Pass) {
-	const socket = "/run/docker.sock"
+	const socket = socketDocker
 	if kind, known := runtimeOf(p); known && kind != "docker" {
 		// Asking could start it: systemd listens on a sleeping docker's socket.
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
@@ -46,7 +47,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	each([]string{"_ping", "info"}, func(what string) {
 		one, limit, cancel := part(ctx, 3)
 		defer cancel()
-		answer, err := get(one, "http://docker/"+what, full)
+		answer, err := httpget.Get(one, "http://docker/"+what, httpget.Way{Socket: full})
 		if r, cut := cutShort(ctx, err); err != nil && cut {
 			p.Report(r.On(what))
 			return
@@ -55,23 +56,23 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 			p.Report(noAnswer(err, "dockerd /"+what, limit).On(what).With(FactSocket, socket))
 			return
 		}
-		p.Report(dockerSays(what, answer).On(what).With(FactSocket, socket).With(FactCode, answer.code))
+		p.Report(dockerSays(what, answer).On(what).With(FactSocket, socket).With(FactCode, answer.Code))
 	})
 }
 
-func dockerSays(what string, a page) probe.Result {
-	if a.code != http.StatusOK {
-		return probe.Found(probe.Fail, "dockerd answers %d: %.200s", a.code, a.body)
+func dockerSays(what string, a httpget.Page) probe.Result {
+	if a.Code != http.StatusOK {
+		return probe.Found(probe.Fail, "dockerd answers %d: %.200s", a.Code, a.Body)
 	}
 	if what == "_ping" {
-		return probe.Found(probe.OK, "dockerd answers %.20s", a.body)
+		return probe.Found(probe.OK, "dockerd answers %.20s", a.Body)
 	}
 	var info struct {
 		ServerVersion     string
 		ContainersRunning int
 		Containers        int
 	}
-	if err := json.Unmarshal(a.body, &info); err != nil {
+	if err := json.Unmarshal(a.Body, &info); err != nil {
 		return probe.Failed(fmt.Errorf("reading dockerd's /info: %w", err))
 	}
 	return probe.Found(probe.OK, "docker %s, %d of %d containers running", info.ServerVersion, info.ContainersRunning, info.Containers).

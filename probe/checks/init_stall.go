@@ -40,8 +40,8 @@ const (
 const initPatience = 2 * time.Minute
 
 func initStall(_ context.Context, h *probe.Host) probe.Result {
-	if comm, err := readProc(h, "1/comm"); err != nil || strings.TrimSpace(comm) == "probe" {
-		return probe.Found(probe.Skip, "this way onto the node does not show its processes")
+	if !seesProcesses(h) {
+		return noProcesses
 	}
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

@@ -1,10 +1,13 @@
 package checks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
+	"path"
 	"strconv"
 	"strings"
 
@@ -19,7 +22,7 @@ import (
 // default (k8s.io/kubelet/config/v1beta1).
 type kubelet struct {
 	pid    int    // 0 when no kubelet is seen running
-	config string // the file's path on the node, "" when there is none
+	config string // the path of the first file read, "" when there is none
 
 	FailSwapOn         *bool    `yaml:"failSwapOn"`
 	HealthzPort        *int     `yaml:"healthzPort"`
@@ -29,37 +32,42 @@ type kubelet struct {
 	ClusterDomain      string   `yaml:"clusterDomain"`
 	ClusterDNS         []string `yaml:"clusterDNS"`
 	ResolvConf         string   `yaml:"resolvConf"`
+	RuntimeEndpoint    string   `yaml:"containerRuntimeEndpoint"`
 	MemorySwap         struct {
 		SwapBehavior string `yaml:"swapBehavior"`
 	} `yaml:"memorySwap"`
 }
 
-// kubeletConfigs are where kubeadm, and k3s and RKE2, put the file.
-var kubeletConfigs = []string{"/var/lib/kubelet/config.yaml", "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d/00-k3s-defaults.conf"}
+// Where kubeadm puts the file; and k3s and RKE2, whose kubelet has nothing else,
+// the directory of those that are laid over it.
+var (
+	kubeletConfig = "/var/lib/kubelet/config.yaml"
+	kubeletDirs   = []string{"/var/lib/rancher/k3s/agent/etc/kubelet.conf.d", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"}
+)
 
 // readKubelet gives what can be known; a file that is not there or not visible
 // leaves the defaults. The error is one of a file that cannot be understood.
 func readKubelet(h *probe.Host) (kubelet, error) {
 	var k kubelet
-	configs := kubeletConfigs
 	pid, args := processOf(h, "kubelet")
 	k.pid = pid
-	if name := flagOf(args, "--config"); name != "" {
-		configs = []string{name}
+	config := cmp.Or(flagOf(args, "--config"), kubeletConfig)
+	if err := k.read(h, config); err != nil {
+		return k, err
 	}
-	for _, name := range configs {
-		text, err := h.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
-			continue
+	dirs := []string{flagOf(args, "--config-dir")}
+	if pid == 0 && k.config == "" {
+		dirs = kubeletDirs
+	}
+	for _, dir := range dirs {
+		for _, name := range dropIns(h, dir) {
+			if err := k.read(h, name); err != nil {
+				return k, err
+			}
 		}
-		if err != nil {
-			return k, err
-		}
-		if err := yaml.Unmarshal(text, &k); err != nil {
-			return k, fmt.Errorf("reading %s: %w", name, err)
-		}
-		k.config = name
-		break
+	}
+	if v := flagOf(args, "--container-runtime-endpoint"); v != "" {
+		k.RuntimeEndpoint = v
 	}
 	if v := flagOf(args, "--fail-swap-on"); v != "" {
 		k.FailSwapOn = new(v != "false")
@@ -83,6 +91,55 @@ func readKubelet(h *probe.Host) (kubelet, error) {
 		k.HealthzPort = &n
 	}
 	return k, nil
+}
+
+// read lays the settings of a file over what is known.
+func (k *kubelet) read(h *probe.Host, name string) error {
+	text, err := h.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(text, k); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	k.config = cmp.Or(k.config, name)
+	return nil
+}
+
+// dropIns lists the files of a --config-dir in the order in which the kubelet
+// reads them.
+func dropIns(h *probe.Host, dir string) []string {
+	if dir == "" {
+		return nil
+	}
+	full, err := h.Path(dir)
+	if err != nil {
+		return nil
+	}
+	entries, err := os.ReadDir(full)
+	if err != nil {
+		return nil // none is the rule
+	}
+	var out []string
+	for _, e := range entries {
+		if path.Ext(e.Name()) == ".conf" {
+			out = append(out, path.Join(dir, e.Name()))
+		}
+	}
+	return out
+}
+
+// runtimeSocket is the path of the socket the kubelet is told to ask its runtime
+// on, "" when that is not known.
+func (k kubelet) runtimeSocket() string {
+	name := strings.TrimPrefix(k.RuntimeEndpoint, "unix://")
+	if !path.IsAbs(name) {
+		return ""
+	}
+	return path.Clean(name)
 }
 
 // seen tells whether the settings come from the kubelet and not from its defaults

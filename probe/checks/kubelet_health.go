@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
 // KubeletHealth asks the kubelet itself, on the two ports it has: the API only
@@ -56,20 +57,20 @@ func guess(k kubelet, r probe.Result) probe.Result {
 func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {
 	one, limit, cancel := part(ctx, 3) // a healthy kubelet needs milliseconds
 	defer cancel()
-	answer, err := get(one, fmt.Sprintf("%s://%s/healthz", scheme, addr), "")
+	answer, err := httpget.Get(one, fmt.Sprintf("%s://%s/healthz", scheme, addr), httpget.Way{})
 	if r, cut := cutShort(ctx, err); err != nil && cut {
 		return r
 	}
 	if err != nil {
 		return noAnswer(err, addr.String(), limit).With(FactAddress, addr.String())
 	}
-	r := probe.Found(probe.Fail, "%d from %s: %.200s", answer.code, addr, answer.body)
+	r := probe.Found(probe.Fail, "%d from %s: %.200s", answer.Code, addr, answer.Body)
 	for _, code := range good {
-		if answer.code == code {
-			r = probe.Found(probe.OK, "%d from %s", answer.code, addr)
+		if answer.Code == code {
+			r = probe.Found(probe.OK, "%d from %s", answer.Code, addr)
 		}
 	}
-	return r.With(FactAddress, addr.String()).With(FactCode, answer.code)
+	return r.With(FactAddress, addr.String()).With(FactCode, answer.Code)
 }
 
 // noAnswer judges an error of asking a daemon of this node that should be there:

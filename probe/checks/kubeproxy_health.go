@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
 // KubeProxyHealth asks kube-proxy on the ports it has on the node. In the field
@@ -39,7 +40,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	const health, metrics = "127.0.0.1:10256", "127.0.0.1:10249"
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
-	answer, err := get(one, "http://"+health+"/healthz", "")
+	answer, err := httpget.Get(one, "http://"+health+"/healthz", httpget.Way{})
 	if r, cut := cutShort(ctx, err); err != nil && cut {
 		p.Report(r)
 		return
@@ -52,17 +53,17 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(r.With(FactAddress, health))
 		return
 	}
-	r := probe.Found(probe.Fail, "%d from %s: it has not updated its rules lately: %.200s", answer.code, health, answer.body)
-	if answer.code == http.StatusOK {
-		r = probe.Found(probe.OK, "%d from %s", answer.code, health)
+	r := probe.Found(probe.Fail, "%d from %s: it has not updated its rules lately: %.200s", answer.Code, health, answer.Body)
+	if answer.Code == http.StatusOK {
+		r = probe.Found(probe.OK, "%d from %s", answer.Code, health)
 	}
 	mode := ""
-	if answer, err := get(one, fmt.Sprintf("http://%s/proxyMode", metrics), ""); err == nil && answer.code == http.StatusOK {
-		mode = strings.TrimSpace(string(answer.body[:min(len(answer.body), 20)]))
+	if answer, err := httpget.Get(one, fmt.Sprintf("http://%s/proxyMode", metrics), httpget.Way{}); err == nil && answer.Code == http.StatusOK {
+		mode = strings.TrimSpace(string(answer.Body[:min(len(answer.Body), 20)]))
 		r.Saw += ", mode " + mode
 		r = r.With(FactMode, mode)
 	}
-	p.Report(r.With(FactAddress, health).With(FactCode, answer.code))
+	p.Report(r.With(FactAddress, health).With(FactCode, answer.Code))
 	if r.Status != probe.OK {
 		return
 	}

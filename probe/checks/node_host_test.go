@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,30 @@ func TestNodeMemory(t *testing.T) {
 	}
 	h := node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\n"})
 	want(t, run(t, NodeMemory, h), "", probe.Unknown, "does not say")
+}
+
+// TestMemoryInside has the cgroup of calico-node's container in each version.
+func TestMemoryInside(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cgroup, file, text string
+		status             probe.Status
+		saw                string
+	}{
+		"v2":          {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", probe.Warn, "2 processes were killed"},
+		"v1":          {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", probe.Warn, "1 processes"},
+		"never":       {"0::/a\n", "a/memory.events", "oom_kill 0\n", probe.OK, "nothing was killed"},
+		"not visible": {"0::/a\n", "b/memory.events", "", "", ""},
+	} {
+		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup, "sys/fs/cgroup/" + c.file: c.text, "proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n"}
+		process(files, 9, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
+		got := run(t, NodeMemory, node(t, files))
+		if c.status != "" {
+			want(t, got, "calico-node memory", c.status, c.saw)
+		} else if len(got) != 1 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
 
 func TestNodeDisk(t *testing.T) {
@@ -80,6 +105,38 @@ func TestNodeSysctl(t *testing.T) {
 	want(t, run(t, NodeSysctl, node(t, map[string]string{"proc/x": ""})), v4, probe.Skip, "no such setting")
 }
 
+func TestReversePath(t *testing.T) {
+	t.Parallel()
+	const dropped = "TcpExt: SyncookiesSent IPReversePathFilter TCPTimeouts\nTcpExt: 0 12 3\nIpExt: InNoRoutes\nIpExt: 0\n"
+	for name, c := range map[string]struct {
+		all, tunnel, netstat, version string
+		status                        probe.Status
+		saw                           string
+	}{
+		"off":               {"0", "0", dropped, "v3.32.1", probe.OK, "all 0, cali* 1, vxlan.calico 0"},
+		"strict":            {"1", "0", "", "v3.32.1", probe.OK, "all 1, cali* 1, vxlan.calico 1"},
+		"strict and drops":  {"0", "1", dropped, "v3.32.1", probe.Info, "12 packets"},
+		"loose":             {"2", "1", dropped, "v3.12.0", probe.OK, "vxlan.calico 2"},
+		"loose in old days": {"2", "0", "", "v3.11.3", probe.Warn, "does not start"},
+		"loose, no version": {"2", "0", "", "", probe.OK, "all 2"},
+	} {
+		h := node(t, map[string]string{
+			"proc/sys/net/ipv4/conf/all/rp_filter": c.all + "\n", "proc/sys/net/ipv4/conf/vxlan.calico/rp_filter": c.tunnel + "\n",
+			"proc/sys/net/ipv4/conf/cali12345678901/rp_filter": "1\n", "proc/sys/net/ipv4/conf/docker0/rp_filter": "1\n", "proc/net/netstat": c.netstat,
+		})
+		t.Run(name, func(t *testing.T) {
+			want(t, run(t, NodeSysctl, h, probe.Target{Kind: probe.KindCalico, Name: c.version}), "rp_filter", c.status, c.saw)
+		})
+	}
+	want(t, run(t, NodeSysctl, node(t, nil)), "rp_filter", probe.Skip, "no such setting")
+}
+
+// FuzzNetstat reads the kernel's counters.
+func FuzzNetstat(f *testing.F) {
+	f.Add("TcpExt: IPReversePathFilter\nTcpExt: 12\n")
+	f.Fuzz(func(_ *testing.T, text string) { netCounter(text, "IPReversePathFilter") })
+}
+
 // TestNodeClock takes the API server's clock from the plan.
 func TestNodeClock(t *testing.T) {
 	t.Parallel()
@@ -109,6 +166,9 @@ func TestNodeNeighbours(t *testing.T) {
 		if r := full(h, 4, entries); r.Status != s {
 			t.Errorf("%d entries: %+v", entries, r)
 		}
+	}
+	if s := stateOf([]neighbour{{netip.MustParseAddr("10.0.0.2"), "failed"}}, netip.MustParseAddr("10.0.0.2")); s != "failed" {
+		t.Error(s)
 	}
 	if r := full(h, 6, 3); r.Status != probe.Info {
 		t.Errorf("without a limit: %+v", r)

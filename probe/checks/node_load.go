@@ -2,7 +2,15 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/prometheus/procfs"
 
@@ -12,20 +20,26 @@ import (
 // NodeLoad asks whether the node is too busy to do anything in time: in the
 // field, a load of tens of times the peers' made every start outlast its budget.
 var NodeLoad = &probe.Check{
-	ID: "node-load", Asks: "is the node overloaded?", From: probe.FromNode,
-	Tags: []string{tagHost}, Access: []string{"proc"}, Run: probe.Once(nodeLoad),
-	Doc: `The load average of the last minute against the number of CPUs, and the kernel's own measure of how long tasks waited (pressure stall information), where it has one.
-ok: less than 4 for each CPU. warn: 4 or more: starts and probes get slow. fail: 10 or more: processes wait for most of their time, and a container's start can outlast its liveness budget.
-The load also counts processes stuck in disk or network file systems: then it is high while the CPUs are idle, and the pressure on CPU is low.`,
+	ID: "node-load", Asks: "is the node overloaded, and by what?", From: probe.FromNode,
+	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeLoad,
+	Doc: `The load average of the last minute against the number of CPUs, and the kernel's own measure of how long tasks waited (pressure stall information), where it has one. Twice within half a second: how much time the hypervisor gave to others, and which processes wait in the kernel without being interruptible.
+ok: less than 4 for each CPU. info: likewise, and a process was stuck both times. warn: 4 or more: starts and probes get slow; or the hypervisor kept three tenths of the time for others. fail: 10 or more: processes wait for most of their time, and a container's start can outlast its liveness budget.
+The load also counts processes stuck in disk or network file systems: then it is high while the CPUs are idle, and the pressure on CPU is low. They are named.
+calico-node cpu, where its container has a CPU limit: ok: rarely at its limit. warn: it was stopped in a quarter of all periods since it was started, so Felix and its probes are late although the node is idle.`,
 }
 
 // Facts of node-load.
 const (
-	FactLoad        probe.Fact = "load"         // of the last minute
-	FactCPUs        probe.Fact = "cpus"         // count
-	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some task waited for a CPU
-	FactIOPressure  probe.Fact = "io_pressure"  // percent, likewise for disks
-	FactMemPressure probe.Fact = "mem_pressure" // percent, likewise for memory
+	FactLoad        probe.Fact = "load"              // of the last minute
+	FactCPUs        probe.Fact = "cpus"              // count
+	FactCPUPressure probe.Fact = "cpu_pressure"      // percent of the last 10 s in which some task waited for a CPU
+	FactIOPressure  probe.Fact = "io_pressure"       // percent, likewise for disks
+	FactMemPressure probe.Fact = "mem_pressure"      // percent, likewise for memory
+	FactIOFull      probe.Fact = "io_pressure_full"  // percent in which every task waited for disks
+	FactMemFull     probe.Fact = "mem_pressure_full" // percent, likewise for memory
+	FactSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to others
+	FactStuck       probe.Fact = "stuck"             // processes that wait uninterruptibly
+	FactThrottled   probe.Fact = "throttled"         // percent of the periods in which calico-node was at its CPU limit
 )
 
 // Load for each CPU from which a node is called slow or overloaded. The nodes of
@@ -35,7 +49,26 @@ const (
 	loadOverloaded = 10
 )
 
-func nodeLoad(_ context.Context, h *probe.Host) probe.Result {
+const (
+	loadPause = 500 * time.Millisecond // between two readings: 50 of the kernel's ticks on each CPU
+	// stealMuch is well above what a neighbour's burst takes in half a second; a
+	// virtual machine that has used up its CPU credits stands at 50 and more.
+	stealMuch = 30
+	// throttledMuch is what the Prometheus rules for Kubernetes alert at
+	// (CPUThrottlingHigh).
+	throttledMuch = 25
+	// throttledPeriods is the least that tells something: ten seconds of 100 ms.
+	throttledPeriods = 100
+)
+
+func nodeLoad(ctx context.Context, p *probe.Pass) {
+	p.Report(load(ctx, p.Host))
+	if r, limited := throttled(p.Host); limited {
+		p.Report(r.On("calico-node cpu"))
+	}
+}
+
+func load(ctx context.Context, h *probe.Host) probe.Result {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
@@ -64,16 +97,199 @@ func nodeLoad(_ context.Context, h *probe.Host) probe.Result {
 		r.Saw += fmt.Sprintf(", %.0f for each", each)
 	}
 	r = r.With(FactLoad, load.Load1).With(FactCPUs, cpus)
-	var waits []string
-	for resource, fact := range map[string]probe.Fact{"cpu": FactCPUPressure, "io": FactIOPressure, "memory": FactMemPressure} {
-		// Kernels before 4.20, and those built without it, have no such file.
-		if psi, err := proc.PSIStatsForResource(resource); err == nil && psi.Some != nil {
-			r = r.With(fact, psi.Some.Avg10)
-			waits = append(waits, fmt.Sprintf("%s: some task waited %.0f %% of the last 10 s", resource, psi.Some.Avg10))
+
+	waiting := uninterruptible(proc)
+	select {
+	case <-ctx.Done():
+		return r // what has been seen by now
+	case <-time.After(loadPause):
+	}
+	if later, err := proc.Stat(); err == nil {
+		stolen := steal(stat.CPUTotal, later.CPUTotal)
+		r = r.With(FactSteal, stolen)
+		if stolen >= stealMuch {
+			r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the time to others", stolen)
+			if r.Status == probe.OK {
+				r.Status = probe.Warn
+			}
 		}
 	}
-	if r.Status != probe.OK {
+	var lines []string
+	if seesProcesses(h) {
+		var stuck []string
+		for pid, name := range uninterruptible(proc) {
+			if waiting[pid] == name {
+				stuck = append(stuck, stuckAt(h, pid, name))
+			}
+		}
+		slices.Sort(stuck)
+		r = r.With(FactStuck, len(stuck))
+		if len(stuck) > 0 {
+			r.Saw += fmt.Sprintf("; %d processes wait for a device or a file system and cannot be interrupted: %s", len(stuck), some(stuck))
+			lines = first(stuck)
+			if r.Status == probe.OK {
+				r.Status = probe.Info
+			}
+		}
+	}
+	return pressures(proc, r.Because(lines...))
+}
+
+// pressures adds the kernel's own measure of waiting, as evidence where something
+// is wrong. Kernels before 4.20, and those built without it, have no such files.
+func pressures(proc procfs.FS, r probe.Result) probe.Result {
+	var waits []string
+	for _, of := range []struct {
+		resource   string
+		some, full probe.Fact
+	}{{"cpu", FactCPUPressure, ""}, {"io", FactIOPressure, FactIOFull}, {"memory", FactMemPressure, FactMemFull}} {
+		psi, err := proc.PSIStatsForResource(of.resource)
+		if err != nil || psi.Some == nil {
+			continue
+		}
+		r = r.With(of.some, psi.Some.Avg10)
+		waits = append(waits, fmt.Sprintf("%s: some task waited %.0f %% of the last 10 s", of.resource, psi.Some.Avg10))
+		if psi.Full != nil && of.full != "" {
+			r = r.With(of.full, psi.Full.Avg10)
+			waits[len(waits)-1] += fmt.Sprintf(", all of them %.0f %%", psi.Full.Avg10)
+		}
+	}
+	if r.Status == probe.Warn || r.Status == probe.Fail {
 		r = r.Because(waits...)
 	}
 	return r
+}
+
+// steal is the percentage of the time between two readings that a hypervisor gave
+// to others.
+func steal(a, b procfs.CPUStat) float64 {
+	whole := func(c procfs.CPUStat) float64 { // guests' time is in the user's already
+		return c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal
+	}
+	passed := whole(b) - whole(a)
+	if passed <= 0 {
+		return 0
+	}
+	return max(0, (b.Steal-a.Steal)*100/passed)
+}
+
+// uninterruptible lists the processes that wait so, by their IDs.
+func uninterruptible(proc procfs.FS) map[int]string {
+	out := map[int]string{}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return out
+	}
+	for _, p := range all {
+		if stat, err := p.Stat(); err == nil && stat.State == "D" {
+			out[p.PID] = stat.Comm
+		}
+	}
+	return out
+}
+
+// stuckAt adds to a process what it waits for in the kernel, where that may be seen.
+func stuckAt(h *probe.Host, pid int, name string) string {
+	at := fmt.Sprintf("%s (%d)", name, pid)
+	if text, err := readProc(h, fmt.Sprintf("%d/wchan", pid)); err == nil && text != "0" && text != "" {
+		at += " in " + text
+	}
+	return at
+}
+
+// throttled tells how often calico-node's container was at its CPU limit; false
+// where it has none, or cannot be seen.
+func throttled(h *probe.Host) (probe.Result, bool) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil || !seesProcesses(h) {
+		return probe.Result{}, false
+	}
+	felix, ok := calicoProcess(proc, "felix")
+	if !ok {
+		return probe.Result{}, false
+	}
+	file, err := cgroupFile(h, felix.PID, "cpu", "cpu.stat")
+	if err != nil {
+		return probe.Result{}, false
+	}
+	periods, times := limitsIn(file)
+	if periods <= 0 {
+		return probe.Result{}, false
+	}
+	share := float64(times) * 100 / float64(periods)
+	r := probe.Found(probe.OK, "at its CPU limit in %.0f %% of %d periods since it was started", share, periods)
+	if share >= throttledMuch && periods >= throttledPeriods {
+		r.Status = probe.Warn
+	}
+	return r.With(FactThrottled, share), true
+}
+
+// limitsIn reads how many periods there were, and in how many the limit was
+// reached.
+func limitsIn(stat string) (periods, throttled int) {
+	for line := range strings.Lines(stat) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil:
+		case name == "nr_periods":
+			periods = n
+		case name == "nr_throttled":
+			throttled = n
+		}
+	}
+	return periods, throttled
+}
+
+// cgroupFile reads a file of the cgroup that a process is in, of either version.
+func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error) {
+	text, err := readProc(h, fmt.Sprintf("%d/cgroup", pid))
+	if err != nil {
+		return "", err
+	}
+	root, err := h.Path("/sys/fs/cgroup")
+	if err != nil {
+		return "", err
+	}
+	hierarchy, dir := cgroupOf(text, controller)
+	// Out of a cgroup namespace a path begins at the nearest directory in common,
+	// which is the root or at most two levels below it (kubepods, its class).
+	dir = filepath.Clean("/" + dir)
+	for _, above := range []string{"", "/*", "/*/*"} {
+		found, err := filepath.Glob(filepath.Join(root, hierarchy) + above + globbed.Replace(filepath.Join(dir, file)))
+		if err != nil || len(found) == 0 {
+			continue
+		}
+		f, err := os.Open(found[0])
+		if err != nil {
+			return "", fmt.Errorf("opening the cgroup's %s: %w", file, err)
+		}
+		defer f.Close()
+		b, err := io.ReadAll(io.LimitReader(f, 1<<16))
+		if err != nil {
+			return "", fmt.Errorf("reading the cgroup's %s: %w", file, err)
+		}
+		return string(b), nil
+	}
+	return "", fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported)
+}
+
+// globbed protects what means something in a pattern.
+var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// cgroupOf finds the directory that a process's cgroup file names for a
+// controller: that controller's own hierarchy, or the one there is (version 2).
+func cgroupOf(text, controller string) (hierarchy, dir string) {
+	for line := range strings.Lines(text) {
+		// 4:cpu,cpuacct:/kubepods/burstable/pod1/abc    0::/kubepods.slice/a.scope
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(f) < 3:
+		case slices.Contains(strings.Split(f[1], ","), controller):
+			return f[1], f[2]
+		case f[1] == "":
+			dir = f[2]
+		}
+	}
+	return "", dir
 }

@@ -14,22 +14,34 @@ import (
 // NodeMemory asks whether the node runs out of memory, or has killed for it.
 var NodeMemory = &probe.Check{
 	ID: "node-memory", Asks: "is memory short, or was something killed for it?", From: probe.FromNode,
-	Tags: []string{tagHost}, Access: []string{"proc"}, Run: probe.Once(nodeMemory),
+	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeMemory,
 	Doc: `What is available without swapping, as the kernel estimates it, and how many processes it has killed for memory since boot.
-ok: enough, nothing killed. info: something was killed since boot, in this or another cgroup; calico-node's own state says whether it was that. warn: less than 5 % is available. fail: less than 100 MiB, where the kubelet evicts pods.`,
+ok: enough, nothing killed. info: something was killed since boot, in this or another cgroup; calico-node's own state says whether it was that. warn: less than 5 % is available. fail: less than 100 MiB, where the kubelet evicts pods.
+calico-node memory, where its container can be seen: ok: nothing in it was killed. warn: something in it was killed for the container's limit since it was started, and runit started it anew, of which Kubernetes does not tell.`,
 }
 
 // Facts of node-memory.
 const (
 	FactAvailable probe.Fact = "available_bytes"
 	FactTotal     probe.Fact = "total_bytes"
-	FactOOMKills  probe.Fact = "oom_kills" // since boot
+	FactOOMKills  probe.Fact = "oom_kills" // since boot, or since the container was started
 )
 
 // memoryEvict is the kubelet's default threshold (evictionHard), in bytes.
 const memoryEvict = 100 << 20
 
-func nodeMemory(_ context.Context, h *probe.Host) probe.Result {
+func nodeMemory(_ context.Context, p *probe.Pass) {
+	p.Report(memory(p.Host))
+	if kills, known := killedInside(p.Host); known {
+		r := probe.Found(probe.OK, "nothing was killed in its container for its memory limit since it was started")
+		if kills > 0 {
+			r = probe.Found(probe.Warn, "%d processes were killed in its container for its memory limit since it was started, and the container goes on", kills)
+		}
+		p.Report(r.On("calico-node memory").With(FactOOMKills, kills))
+	}
+}
+
+func memory(h *probe.Host) probe.Result {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
@@ -67,6 +79,29 @@ func oomKills(h *probe.Host) (int, bool) {
 	if err != nil {
 		return 0, false
 	}
+	return oomKill(text)
+}
+
+// killedInside is the kernel's count for calico-node's container.
+func killedInside(h *probe.Host) (int, bool) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil || !seesProcesses(h) {
+		return 0, false
+	}
+	felix, ok := calicoProcess(proc, "felix")
+	if !ok {
+		return 0, false
+	}
+	for _, file := range []string{"memory.events", "memory.oom_control"} { // of cgroup v2 and v1
+		if text, err := cgroupFile(h, felix.PID, "memory", file); err == nil {
+			return oomKill(text)
+		}
+	}
+	return 0, false
+}
+
+// oomKill finds the count in a file of names and numbers.
+func oomKill(text string) (int, bool) {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
 			n, err := strconv.Atoi(strings.TrimSpace(v))

@@ -7,16 +7,17 @@ import (
 	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
 // NodeNeighbours asks for the kernel's table of who is on the link: when it
 // overflows, a large flat network loses packets at random.
 var NodeNeighbours = &probe.Check{
 	ID: "node-neighbours", Asks: "does the node know its neighbours on the link?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "proc"}, Run: nodeNeighbours,
-	Doc: `The ARP table and its counterpart for IPv6: how full it is, and whether another node that is on the same link did not answer.
+	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "proc", "NET_RAW"}, Run: nodeNeighbours,
+	Doc: `The ARP table and its counterpart for IPv6: how full it is, and whether another node that is on the same link does not answer: one that once did not is asked for again by a ping.
 ok: room enough. warn: 80 % of gc_thresh3. fail: full ("neighbour table overflow"); or another node on the link does not answer for its address: it is down, or the link between is.
-info: the kernel does not say how many entries there may be.`,
+info: the kernel does not say how many entries there may be; or a node that once did not answer could not be asked for again.`,
 }
 
 // FactNeighbour is a neighbour's state: reachable, stale, failed, ...
@@ -28,7 +29,7 @@ type neighbour struct {
 	state string
 }
 
-func nodeNeighbours(_ context.Context, p *probe.Pass) {
+func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		table, err := neighbours(f)
 		target := fmt.Sprintf("IPv%d table", f)
@@ -39,15 +40,48 @@ func nodeNeighbours(_ context.Context, p *probe.Pass) {
 		// Permanent entries, such as Felix writes for tunnels, do not count.
 		counted := slices.DeleteFunc(slices.Clone(table), func(n neighbour) bool { return n.state == "permanent" })
 		p.Report(full(p.Host, f, len(counted)).On(target).With(FactFamily, f))
-		for _, t := range p.Of(probe.KindNode, probe.KindPeer) {
-			for _, n := range table {
-				if n.addr == t.Addr && n.state == "failed" {
-					r := probe.Found(probe.Fail, "nobody on the link answers for it").With(FactNeighbour, n.state)
-					p.Report(about(r, t).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
-				}
-			}
+		failed := slices.DeleteFunc(unique(p.Of(probe.KindNode, probe.KindPeer)), func(t probe.Target) bool { return stateOf(table, t.Addr) != "failed" })
+		for _, r := range stillFailed(ctx, failed, f) {
+			p.Report(r.With(FactFamily, f))
 		}
 	}
+}
+
+// stateOf is a neighbour's state, "" when the table does not have it.
+func stateOf(table []neighbour, addr netip.Addr) string {
+	for _, n := range table {
+		if n.addr == addr {
+			return n.state
+		}
+	}
+	return ""
+}
+
+// stillFailed makes the kernel ask the link again for those that once did not
+// answer, by a ping: such an entry may be as old as the node's last packet to it.
+func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Result {
+	addrs := make([]netip.Addr, len(failed))
+	for i, t := range failed {
+		addrs[i] = t.Addr
+	}
+	_, unasked := icmp.Ping(ctx, addrs)
+	table, err := neighbours(f)
+	var out []probe.Result
+	for _, t := range failed {
+		var r probe.Result
+		switch state := stateOf(table, t.Addr); {
+		case err != nil:
+			r = unseen(err)
+		case unasked != nil:
+			r = probe.Found(probe.Info, "nobody on the link answered for it when it was last asked for; it could not be asked again: %v", unasked).With(FactNeighbour, state)
+		case state == "failed", state == "incomplete":
+			r = probe.Found(probe.Fail, "nobody on the link answers for it").With(FactNeighbour, state)
+		default:
+			r = probe.Found(probe.OK, "answers on the link now, after it once did not").With(FactNeighbour, state)
+		}
+		out = append(out, about(r, t).On(t.String()).With(FactNode, t.Node))
+	}
+	return out
 }
 
 func full(h *probe.Host, family, entries int) probe.Result {

@@ -3,8 +3,13 @@ package checks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -12,11 +17,19 @@ import (
 // NodeSysctl asks for the kernel settings without which a node routes nothing for
 // its pods; a tool that "hardens" a node turns them off, at the next boot too.
 var NodeSysctl = &probe.Check{
-	ID: "node-sysctl", Asks: "does the kernel forward packets?", From: probe.FromNode,
-	Tags: []string{tagHost, tagNetwork}, Access: []string{"proc", "host network"}, Run: nodeSysctl,
+	ID: "node-sysctl", Asks: "does the kernel forward packets, and which does it refuse by where they come from?", From: probe.FromNode,
+	Tags: []string{tagHost, tagNetwork}, Access: []string{"proc", "host network", "netlink"}, Run: nodeSysctl,
 	Doc: `Pods' packets pass a node only when it forwards. Felix turns forwarding on when it starts; something else can turn it off again.
-ok: on. fail: off: no pod on this node reaches anything beyond it. skip: the kernel has no such setting, or Calico has no address of that family here.`,
+ok: on. fail: off: no pod on this node reaches anything beyond it. skip: the kernel has no such setting, or Calico has no address of that family here.
+rp_filter, on the interface with the node's address, on Calico's tunnels and pods' interfaces: 1 (strict) drops what comes in by another way than answers leave, 2 (loose) only what nobody could answer; the higher of an interface's own and that of all counts.
+ok: as it is. info: strict, and the kernel has dropped packets for it since boot: a few are usual, many that grow are a node with two ways to its peers. warn: loose on a Calico up to v3.11, whose Felix does not start then ("Kernel's RPF check is set to 'loose'") unless IgnoreLooseRPF is set.`,
 }
+
+// Facts of node-sysctl.
+const (
+	FactRPFilter  probe.Fact = "rp_filter" // effective values by interface
+	FactRPDropped probe.Fact = "rp_dropped"
+)
 
 func nodeSysctl(_ context.Context, p *probe.Pass) {
 	own := p.Of(probe.KindSelf)
@@ -39,4 +52,103 @@ func nodeSysctl(_ context.Context, p *probe.Pass) {
 		}
 		p.Report(r.On(name))
 	}
+	if has(4) || len(own) == 0 { // IPv6 has no such setting
+		p.Report(reversePath(p).On("rp_filter"))
+	}
+}
+
+// tunnels are the interfaces that Calico makes for IPv4.
+var tunnels = []string{"tunl0", "vxlan.calico", "wireguard.cali"}
+
+func reversePath(p *probe.Pass) probe.Result {
+	const conf = "net/ipv4/conf/"
+	all, err := sysctl(p.Host, conf+"all/rp_filter")
+	if errors.Is(err, fs.ErrNotExist) {
+		return probe.Found(probe.Skip, "this kernel has no such setting")
+	}
+	if err != nil {
+		return probe.Failed(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(p.Host.Proc, "sys", conf))
+	if err != nil {
+		return probe.Failed(fmt.Errorf("listing interfaces: %w", err))
+	}
+	out := "" // where that cannot be told, the others still can
+	if known, err := devices(); err == nil {
+		if d, _ := uplink(p, known, 4); d != nil {
+			out = d.name
+		}
+	}
+	effective := map[string]int{"all": all}
+	strict := all == 1
+	for _, e := range entries {
+		name := e.Name()
+		pods := strings.HasPrefix(name, "cali")
+		if !pods && name != out && !slices.Contains(tunnels, name) {
+			continue
+		}
+		value, err := sysctl(p.Host, conf+name+"/rp_filter")
+		if err != nil {
+			continue // gone
+		}
+		value = max(value, all)
+		if pods { // Felix sets them all alike
+			name = "cali*"
+		} else {
+			strict = strict || value == 1
+		}
+		effective[name] = max(effective[name], value)
+	}
+	var says []string
+	for name, value := range effective {
+		says = append(says, fmt.Sprintf("%s %d", name, value))
+	}
+	slices.Sort(says)
+	dropped, counted := reverseDropped(p.Host)
+	r := probe.Found(probe.OK, "%s", strings.Join(says, ", "))
+	if counted && strict && dropped > 0 {
+		r.Status = probe.Info
+		r.Saw += fmt.Sprintf("; the kernel has dropped %d packets for it since boot", dropped)
+	}
+	if version := named(p, probe.KindCalico); all == 2 && refusesLoose(version) {
+		r.Status = probe.Warn
+		r.Saw += fmt.Sprintf("; Felix of Calico %s does not start with a loose check for all, unless IgnoreLooseRPF is set", version)
+	}
+	if counted {
+		r = r.With(FactRPDropped, dropped)
+	}
+	return r.With(FactRPFilter, effective)
+}
+
+// refusesLoose tells whether Felix of a version ends when it finds a loose check;
+// v3.12 checks where packets come from by itself.
+func refusesLoose(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "v%d.%d", &major, &minor)
+	return n == 2 && (major < 3 || major == 3 && minor <= 11)
+}
+
+// reverseDropped is how many packets this check has cost, in this network namespace
+// (from Linux 3.0).
+func reverseDropped(h *probe.Host) (int, bool) {
+	text, err := readProc(h, "net/netstat")
+	if err != nil {
+		return 0, false
+	}
+	return netCounter(text, "IPReversePathFilter")
+}
+
+// netCounter finds one of the kernel's counters: a line of names, then one of
+// values, both behind the name of their family.
+func netCounter(text, name string) (int, bool) {
+	var names []string
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if i := slices.Index(names, name); i > 0 && i < len(f) && f[0] == names[0] {
+			n, err := strconv.Atoi(f[i])
+			return n, err == nil
+		}
+		names = f
+	}
+	return 0, false
 }

@@ -17,7 +17,7 @@ var NodeUplink = &probe.Check{
 	Tags: []string{tagNetwork, tagHost}, Access: []string{"host network", "netlink"}, Run: nodeUplink,
 	Doc: `The interface that has the address Calico registered for the node, or else its InternalIP, in each family.
 ok: up, with a carrier. fail: switched off, or without a carrier (a cable, a switch port, a bond without a working member): then nothing else is asked over the network, because all of it would fail for this one reason.
-skip: no interface here has such an address (the ip checks say more), or none is known.`,
+info: no interface here has such an address (the ip checks say more), or none is known.`,
 }
 
 // Facts of node-uplink.
@@ -40,7 +40,7 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 		}
 	}
 	if !found {
-		p.Report(probe.Found(probe.Skip, "no interface here has an address that is known to be the node's"))
+		p.Report(probe.Found(probe.Info, "no interface here has an address that is known to be the node's"))
 	}
 }
 

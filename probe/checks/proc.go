@@ -25,6 +25,16 @@ func readProc(h *probe.Host, name string) (string, error) {
 	return string(b), nil
 }
 
+// seesProcesses tells whether the proc file system shows the node's processes:
+// in a process namespace of its own the probe is the first one, or hidden.
+func seesProcesses(h *probe.Host) bool {
+	comm, err := readProc(h, "1/comm")
+	return err == nil && strings.TrimSpace(comm) != "probe"
+}
+
+// noProcesses is the result of a check that needs them.
+var noProcesses = probe.Found(probe.Skip, "this way onto the node does not show its processes")
+
 // sysctl reads a setting that is a number: "net/ipv4/ip_forward".
 func sysctl(h *probe.Host, name string) (int, error) {
 	text, err := readProc(h, "sys/"+name)

@@ -230,16 +230,16 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	got := ask(b("10.244.22.0/26"), c("10.244.22.5/32"))
 	want(t, got, "IPv4", probe.OK)
 	want(t, got, "IPv4 addresses", probe.OK, "all 1 addresses that other nodes borrowed")
-	want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Warn, "1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
+	want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Fail, "1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
 	want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail, "10.244.22.5 of b leads to c 10.9.0.3 by eth0")
-	want(t, ask(own(blockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Warn, "10.244.23.7 of c")
+	want(t, ask(own(blockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Fail, "10.244.23.7 of c")
 	want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node swallows 1 of 1")
 
 	inside := func(node, addr string) probe.Target { return at(probe.KindTunnel, node, addr) }
 	want(t, ask(b("10.244.24.0/26")), "IPv4", probe.OK)
 	want(t, ask(b("10.244.24.0/26"), inside("b", "10.244.24.0")), "IPv4", probe.OK)
 	want(t, ask(b("10.244.24.0/26"), inside("c", "10.244.24.0")), "IPv4", probe.Fail, "10.244.24.0/26 of b leads to c 10.244.24.0 by vxlan.calico")
-	want(t, ask(c("10.244.24.9/32"), inside("b", "10.244.24.0")), "IPv4 addresses", probe.Warn, "10.244.24.9 of c")
+	want(t, ask(c("10.244.24.9/32"), inside("b", "10.244.24.0")), "IPv4 addresses", probe.Fail, "10.244.24.9 of c")
 }
 
 // blockOf is a block, or a borrowed address, of a node.

@@ -21,7 +21,7 @@ var RouteBlocks = &probe.Check{
 	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it. An address that a node borrowed out of another node's block needs a route of its own.
 ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop.
 fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM.
-warn: a borrowed address has no route of its own: its pod cannot be reached from this node, if there still is one.
+fail: a borrowed address has no route of its own: its pod cannot be reached from this node.
 info: some are reached through a router that is no node of the cluster. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
 skip: Calico's IPAM has no blocks (another IPAM is used). unknown: they could not be read.`,
 }
@@ -157,15 +157,12 @@ func (a atlas) survey(lands, own []land) findings {
 
 // telling is how findings are told: what the lands are, and what and how bad it is
 // when they lack a route.
-type telling struct {
-	what, lacks string
-	status      probe.Status
-}
+type telling struct{ what, lacks string }
 
 var (
-	foreign = telling{"blocks of other nodes", "no route", probe.Fail}
-	// Calico's IPAM may remember an address after its pod has gone, and its route with it.
-	borrowed = telling{"addresses that other nodes borrowed", "no route of their own", probe.Warn}
+	foreign = telling{"blocks of other nodes", "no route"}
+	// The plan names only those whose pods are there.
+	borrowed = telling{"addresses that other nodes borrowed", "no route of their own"}
 )
 
 // judged puts the findings into one result.
@@ -185,16 +182,12 @@ func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
 	if len(f.swallowed) > 0 {
 		bad = append(bad, fmt.Sprintf("this node swallows %d of %d %s by a blackhole route: %s", len(f.swallowed), total, what, some(f.swallowed)))
 	}
-	status := probe.Fail
-	if len(bad) == 0 {
-		status = as.status
-	}
 	if len(missing) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, some(missing), in.said))
 	}
 	switch {
 	case len(bad) > 0:
-		r = probe.Found(status, "%s", strings.Join(bad, "; "))
+		r = probe.Found(probe.Fail, "%s", strings.Join(bad, "; "))
 	case f.asking != nil:
 		r = unseen(f.asking)
 	case len(f.routed) > 0:

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +45,69 @@ func findSocket(h *probe.Host, candidates []string) (name, full string, err erro
 		return "", "", fmt.Errorf("%s: %w", candidates[0], probe.ErrNotVisible)
 	}
 	return "", "", fmt.Errorf("%w at %s", errNoSocket, strings.Join(candidates, ", "))
+}
+
+// Where containerd listens: its own default, which docker's packages use too;
+// k3s and RKE2; k0s; MicroK8s; a docker that brought its own.
+const (
+	socketContainerd = "/run/containerd/containerd.sock"
+	socketK3s        = "/run/k3s/containerd/containerd.sock"
+	socketK0s        = "/run/k0s/containerd.sock"
+	socketMicroK8s   = "/var/snap/microk8s/common/run/containerd.sock"
+	socketDockers    = "/run/docker/containerd/containerd.sock"
+)
+
+// Where dockerd listens.
+const socketDocker = "/run/docker.sock"
+
+// containerdSockets are where the containerd behind the kubelet is looked for.
+func containerdSockets(p *probe.Pass) []string {
+	kind, _ := runtimeOf(p)
+	if kind == "docker" {
+		return []string{socketContainerd, socketDockers}
+	}
+	usual := []string{socketContainerd, socketK3s, socketK0s, socketMicroK8s, socketDockers}
+	if strings.Contains(named(p, probe.KindRuntime), "-k3s") { // docker's may be beside it
+		usual = slices.Insert(usual, 0, socketK3s)
+	}
+	told := toldSocket(p.Host)
+	if told == "" || !isContainerd(kind, told) {
+		return usual
+	}
+	return slices.Insert(usual, 0, told)
+}
+
+// criSockets are where the kubelet's runtime is looked for: where the kubelet is
+// told to, and the usual places.
+func criSockets(p *probe.Pass) []string {
+	var out []string
+	if told := toldSocket(p.Host); told != "" {
+		out = append(out, told)
+	}
+	kind, known := runtimeOf(p)
+	if kind == "cri-o" || !known {
+		out = append(out, "/run/crio/crio.sock")
+	}
+	if kind == "docker" || !known {
+		out = append(out, "/run/cri-dockerd.sock", "/run/dockershim.sock")
+	}
+	if kind == "containerd" || !known {
+		out = append(out, containerdSockets(p)...)
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return name == socketDockers }) // has no CRI
+}
+
+// toldSocket is where the kubelet's own settings say its runtime is. Settings that
+// cannot be understood are for the checks of the kubelet.
+func toldSocket(h *probe.Host) string {
+	k, _ := readKubelet(h)
+	return k.runtimeSocket()
+}
+
+// isContainerd tells whether a socket is containerd's, by what the kubelet reports
+// or, where that is not known, by its name.
+func isContainerd(kind, socket string) bool {
+	return kind == "containerd" || kind == "" && path.Base(socket) == path.Base(socketContainerd)
 }
 
 // runtimeOf is the kind of runtime the kubelet reports, "containerd" or "cri-o";

@@ -4,13 +4,11 @@ package felix
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
 // Where Felix answers unless it is set otherwise (felix/config in Calico).
@@ -57,26 +55,11 @@ const maxBody = 16 << 10
 // Get asks for path ("/liveness", "/readiness") at addr, and nowhere else:
 // proxies and redirects are not followed.
 func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr.String()+path, nil)
+	page, err := httpget.Get(ctx, "http://"+addr.String()+path, httpget.Way{Most: maxBody})
 	if err != nil {
-		return nil, fmt.Errorf("asking %s%s: %w", addr, path, err)
+		return nil, err
 	}
-	var d net.Dialer
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: d.DialContext}
-	client := http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("asking %s%s: %w", addr, path, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the code has arrived: a cut body is no reason to lose it
-		return nil, fmt.Errorf("reading the answer of %s%s: %w", addr, path, err)
-	}
-	return &Answer{Code: resp.StatusCode, Body: string(body), Components: ParseTable(body)}, nil
+	return &Answer{Code: page.Code, Body: string(page.Body), Components: ParseTable(page.Body)}, nil
 }
 
 // ParseTable reads the table of components. Columns are told by their headings,

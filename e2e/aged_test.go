@@ -1,0 +1,78 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Faults that need time to pass, or that the tests after them would feel, end
+// after all others: a parallel test goes on when the sequential ones are done.
+
+// TestStalledInit wants an init container's program that is there for more than
+// two minutes called stuck. Its process begins as a shell, before most other
+// tests, and takes the program's name at the end: it keeps its age.
+func TestStalledInit(t *testing.T) {
+	const node = "node-b"
+	cmd := exec.Command(file("bin/sandbox"), "exec", "--name", clusterName, node, "--", "bash", "-c", "read && exec -a /opt/cni/bin/install sleep 600")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		shell(t, node, `for p in /proc/[0-9]*; do case "$(tr '\0' ' ' <$p/cmdline 2>/dev/null)" in "/opt/cni/bin/install 600 "*) kill ${p#/proc/};; esac; done`)
+		in.Close()
+		_ = cmd.Wait() // it was killed
+	})
+	d := locally(t, node, "", "init-stall")
+	d.want(t, "init-stall", probe.OK, "no init container")
+	t.Parallel()
+	if _, err := in.Write([]byte("now\n")); err != nil {
+		t.Fatalf("%v: %s", err, errs.Bytes())
+	}
+	time.Sleep(time.Until(began.Add(125 * time.Second)))
+	d = locally(t, node, "", "init-stall")
+	d.want(t, "init-stall", probe.Fail, "install-cni (process ", "is at work for ", "state S")
+}
+
+// TestNodeLoad makes the load average of a node that is too busy: more processes
+// than CPUs want to run, at the lowest priority there is.
+func TestNodeLoad(t *testing.T) {
+	t.Parallel()
+	// The kernel counts every five seconds, and what it counts then makes up a
+	// twelfth of the average: sixty for each CPU bring it above four at once.
+	loops := fmt.Sprintf("for i in $(seq %d); do while :; do :; done & done; wait", 60*runtime.NumCPU())
+	busy := exec.Command("timeout", "60", "chrt", "-i", "0", "sh", "-c", loops)
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = busy.Process.Signal(syscall.SIGTERM) // it tells all of them
+		_ = busy.Wait()
+	})
+	var d document
+	eventually(t, time.Minute, func() string {
+		d = locally(t, "node-a", "", "node-load")
+		for _, r := range d.of("node-load") {
+			if r.Target == "" && r.Status == probe.OK {
+				return r.String()
+			}
+		}
+		return ""
+	})
+	d.want(t, "node-load", probe.Warn, "load ", " for each")
+}

@@ -1,0 +1,83 @@
+//go:build e2e
+
+package checks
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/nstest"
+)
+
+// TestRealConntrack fills the connection tracking table of a namespace, whose
+// limit is the machine's and cannot be set there.
+func TestRealConntrack(t *testing.T) {
+	if !nstest.Enter(t, `
+ip link set lo up
+nft add table inet t
+nft add chain inet t out { type filter hook output priority 0 ; }
+nft add rule inet t out ct state new accept
+`) {
+		return
+	}
+	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most > 1<<20 {
+		t.Skipf("%d connections are too many for a test", most)
+	}
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	made := 0
+	upTo := func(entries int) {
+		t.Helper()
+		for ; made < entries; made++ { // every packet is a connection to another port of 127.1.0.0/16
+			to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, 0, byte(made >> 15)}), uint16(1<<15+made&(1<<15-1)))
+			if _, err := c.WriteToUDPAddrPort([]byte("x"), to); err != nil && !errors.Is(err, syscall.ECONNREFUSED) { // of one before
+				t.Fatal(err)
+			}
+		}
+	}
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	want(t, run(t, NodeConntrack, h), "", probe.OK, "entries")
+	upTo(most * 80 / 100)
+	want(t, run(t, NodeConntrack, h), "", probe.Warn, "of "+strconv.Itoa(most)+" entries")
+	upTo(most + 1000)
+	r := want(t, run(t, NodeConntrack, h), "", probe.Fail, "new connections are dropped")
+	if n, _ := r.Facts.Num(FactDropped); n < 900 {
+		t.Errorf("a thousand packets too many, and %+v", r)
+	}
+}
+
+// TestRealForwarding turns forwarding off for the family that TestRealHost leaves.
+func TestRealForwarding(t *testing.T) {
+	if !nstest.Enter(t, "") {
+		return
+	}
+	const forward6 = "net/ipv6/conf/all/forwarding"
+	h, six := &probe.Host{Root: "/", Proc: "/proc"}, self("fd09::1")
+	for value, expected := range map[string]struct {
+		status probe.Status
+		saw    string
+	}{"1": {probe.OK, "1"}, "0": {probe.Fail, "does not forward"}} {
+		if err := os.WriteFile("/proc/sys/"+forward6, []byte(value), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want(t, run(t, NodeSysctl, h, six), forward6, expected.status, expected.saw)
+	}
+}

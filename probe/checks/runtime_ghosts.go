@@ -1,0 +1,305 @@
+package checks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/procfs"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+)
+
+// RuntimeGhosts compares what the runtime calls running with what runs. In the
+// field an init container was "Running" for half an hour without any process:
+// dockerd had lost its containerd, and the kubelet believed dockerd.
+var RuntimeGhosts = &probe.Check{
+	ID: "runtime-ghosts", Asks: "has every container that the runtime calls running a process?", From: probe.FromNode, In: probe.Standard,
+	Tags: []string{tagRuntime}, Access: []string{"run", "uid 0", "host processes"}, Run: runtimeGhosts, Limit: 10 * time.Second,
+	Doc: `The runtime (containerd or CRI-O by the kubelet's interface, docker by its own) is asked for the containers it calls running, at most 500, and for the first process of each. That process is then looked for on the node. A container whose process is gone is asked for again two seconds later, for it may just have ended.
+ok: each has one. fail: some have none, or one that is dead and that nobody collects: the kubelet believes the runtime and will never start them again. The runtime has missed their end: its shim is frozen, or dockerd has lost its containerd (containerd-health, docker-health). Restarting the runtime sets its state right; containers that live stay alive.
+unknown: the runtime did not answer; or not one of the processes it names is there, so that this probe seems to see those of another machine. skip: this way onto the node does not show its processes.`,
+}
+
+// Facts of runtime-ghosts.
+const (
+	FactGhosts probe.Fact = "ghosts"  // containers without a process, by name
+	FactUntold probe.Fact = "no_pids" // containers of which the runtime did not say the process
+)
+
+const (
+	mostContainers = 500 // the kubelet's own limit is 110 pods
+	ghostPatience  = 2 * time.Second
+)
+
+// claim is a container that the runtime calls running.
+type claim struct {
+	id, name string
+	pid      int
+}
+
+// claimant is a runtime that can be asked.
+type claimant interface {
+	running(context.Context) ([]claim, error)           // without their processes
+	process(context.Context, string) (pid int, _ error) // of a container by its ID; 0 = it does not run, or that is not told
+}
+
+func runtimeGhosts(ctx context.Context, p *probe.Pass) {
+	if !seesProcesses(p.Host) {
+		p.Report(noProcesses)
+		return
+	}
+	kind, known := runtimeOf(p)
+	sockets := criSockets(p)
+	if kind == "docker" {
+		sockets = []string{socketDocker}
+	}
+	name, full, err := findSocket(p.Host, sockets)
+	if err != nil {
+		p.Report(asUnknown(noSocketHere(err, kind, known)))
+		return
+	}
+	var runtime claimant = dockerd{full}
+	if kind != "docker" {
+		client, hangUp, err := criAt(full)
+		if err != nil {
+			p.Report(probe.Failed(err))
+			return
+		}
+		defer hangUp()
+		runtime = criRuntime{client}
+	}
+	p.Report(ghosts(ctx, p.Host, runtime).With(FactSocket, name))
+}
+
+// asUnknown leaves a fault of the runtime itself to the checks that ask about it.
+func asUnknown(r probe.Result) probe.Result {
+	if r.Status == probe.Fail {
+		r.Status = probe.Unknown
+	}
+	return r
+}
+
+func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
+	one, limit, cancel := part(ctx, 3)
+	defer cancel()
+	all, err := runtime.running(one)
+	if err != nil {
+		if r, cut := cutShort(ctx, err); cut {
+			return r
+		}
+		return asUnknown(unanswering(err, "which containers run", limit))
+	}
+	all = all[:min(len(all), mostContainers)]
+	found, unanswered := processes(one, runtime, all)
+	suspects := slices.DeleteFunc(slices.Clone(found), func(c claim) bool { return alive(h, c.pid) == "" })
+	r := probe.Found(probe.OK, "each of %d containers that the runtime calls running has a process", len(found))
+	if untold := len(all) - len(found); untold > 0 {
+		r.Saw += fmt.Sprintf("; it names none for %d others", untold)
+		r = r.With(FactUntold, untold)
+	}
+	r = r.With(FactContainers, len(all))
+	switch {
+	case len(all) == 0:
+		r.Saw = "the runtime calls no container running"
+	case len(suspects) == 0 && unanswered > 0:
+		r.Status = probe.Unknown
+		r.Saw = fmt.Sprintf("of %d of %d containers the runtime does not say whether they run, within %v; the others have a process", unanswered, len(all), limit)
+	case len(found) == 0:
+		r.Status = probe.Skip
+		r.Saw = fmt.Sprintf("the runtime does not say which processes its %d containers are", len(all))
+	}
+	if len(suspects) == 0 {
+		return r
+	}
+	select { // some may just have ended, and the runtime is about to hear of it
+	case <-ctx.Done():
+		return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects), ctx.Err()))
+	case <-time.After(ghostPatience):
+	}
+	still, unanswered := processes(ctx, runtime, suspects)
+	var names, lines []string
+	for _, c := range still {
+		if why := alive(h, c.pid); why != "" {
+			names = append(names, c.name)
+			lines = append(lines, fmt.Sprintf("%s %.12s: process %d %s", c.name, c.id, c.pid, why))
+		}
+	}
+	switch {
+	case len(names) == len(found) && len(names) > 0:
+		return probe.Found(probe.Unknown, "none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", len(found)).
+			With(FactContainers, len(all)).Because(lines...)
+	case len(names) > 0:
+		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s", len(names), len(all), some(names))
+		return r.With(FactGhosts, first(names)).With(FactContainers, len(all)).Because(lines...)
+	case unanswered > 0:
+		return probe.Found(probe.Unknown, "%d containers have no process, and the runtime did not answer whether it still calls them running", unanswered).With(FactContainers, len(all))
+	}
+	r.Saw += fmt.Sprintf("; %d just ended", len(suspects))
+	return r
+}
+
+// processes asks for the process of each container, a few at a time, and gives
+// those that have one, in order, and how many questions were not answered.
+func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
+	const atATime = 4
+	next := make(chan int)
+	go func() {
+		defer close(next)
+		for i := range all {
+			next <- i
+		}
+	}()
+	pids := make([]int, len(all))
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	for range atATime {
+		workers.Go(func() {
+			for i := range next {
+				pid, err := runtime.process(ctx, all[i].id)
+				mu.Lock()
+				if err != nil {
+					unanswered++
+				}
+				pids[i] = pid
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	for i, c := range all {
+		if c.pid = pids[i]; c.pid > 0 {
+			found = append(found, c)
+		}
+	}
+	return found, unanswered
+}
+
+// alive is "" for a process that lives, and says what is wrong with another.
+func alive(h *probe.Host, pid int) string {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return "" // not seen, not dead
+	}
+	p, err := proc.Proc(pid)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "is gone"
+	}
+	if err != nil {
+		return ""
+	}
+	stat, err := p.Stat()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is gone"
+	case err == nil && stat.State == "Z" && stat.NumThreads < 2: // a first thread may end before the others
+		return "is dead, and nobody has collected it (zombie)"
+	}
+	return ""
+}
+
+// criRuntime is a runtime asked by the kubelet's interface.
+type criRuntime struct{ client cri.RuntimeServiceClient }
+
+func (r criRuntime) running(ctx context.Context) ([]claim, error) {
+	running := &cri.ContainerFilter{State: &cri.ContainerStateValue{State: cri.ContainerState_CONTAINER_RUNNING}}
+	a, err := r.client.ListContainers(ctx, &cri.ListContainersRequest{Filter: running})
+	if err != nil {
+		return nil, err
+	}
+	var out []claim
+	for _, c := range a.Containers {
+		labels := c.GetLabels() // which the kubelet writes
+		name := c.GetMetadata().GetName()
+		if pod := labels["io.kubernetes.pod.name"]; pod != "" {
+			name = labels["io.kubernetes.pod.namespace"] + "/" + pod + "/" + name
+		}
+		out = append(out, claim{id: c.Id, name: name})
+	}
+	return out, nil
+}
+
+func (r criRuntime) process(ctx context.Context, id string) (int, error) {
+	a, err := r.client.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if err != nil {
+		return 0, err
+	}
+	if a.GetStatus().GetState() != cri.ContainerState_CONTAINER_RUNNING {
+		return 0, nil
+	}
+	return pidIn([]byte(a.GetInfo()["info"])), nil
+}
+
+// pidIn reads the process out of what containerd and CRI-O tell beyond the
+// interface; 0 when they do not.
+func pidIn(info []byte) int {
+	var told struct {
+		PID int `json:"pid"`
+	}
+	if json.Unmarshal(info, &told) != nil {
+		return 0
+	}
+	return told.PID
+}
+
+// dockerd is docker, asked on its own socket.
+type dockerd struct{ socket string }
+
+func (d dockerd) ask(ctx context.Context, path string, into any) error {
+	page, err := httpget.Get(ctx, "http://docker/"+path, httpget.Way{Socket: d.socket, Most: maxMessage})
+	if err != nil {
+		return err
+	}
+	if page.Code != http.StatusOK {
+		return fmt.Errorf("dockerd answers %d to /%s", page.Code, path)
+	}
+	if err := json.Unmarshal(page.Body, into); err != nil {
+		return fmt.Errorf("reading dockerd's /%s: %w", path, err)
+	}
+	return nil
+}
+
+func (d dockerd) running(ctx context.Context) ([]claim, error) {
+	var list []struct {
+		ID     string `json:"Id"`
+		Names  []string
+		Labels map[string]string
+	}
+	if err := d.ask(ctx, "containers/json", &list); err != nil {
+		return nil, err
+	}
+	var out []claim
+	for _, c := range list {
+		name := c.ID
+		if len(c.Names) > 0 {
+			name = strings.TrimPrefix(c.Names[0], "/")
+		}
+		if pod := c.Labels["io.kubernetes.pod.name"]; pod != "" {
+			name = c.Labels["io.kubernetes.pod.namespace"] + "/" + pod + "/" + c.Labels["io.kubernetes.container.name"]
+		}
+		out = append(out, claim{id: c.ID, name: name})
+	}
+	return out, nil
+}
+
+func (d dockerd) process(ctx context.Context, id string) (int, error) {
+	var one struct {
+		State struct {
+			Running bool
+			Pid     int
+		}
+	}
+	if err := d.ask(ctx, "containers/"+id+"/json", &one); err != nil || !one.State.Running {
+		return 0, err
+	}
+	return one.State.Pid, nil
+}

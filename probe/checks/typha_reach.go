@@ -1,0 +1,104 @@
+package checks
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TyphaReach asks every Typha, through which Felix and confd hear of everything
+// where it is used: with none in reach, a node keeps the rules it has, and a new
+// one never gets any.
+var TyphaReach = &probe.Check{
+	ID: "typha-reach", Asks: "does every Typha answer this node?", From: probe.FromNode,
+	Tags: []string{tagNetwork, tagDatastore, tagFelix}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink}, Run: typhaReach,
+	Doc: `Each Typha behind its service is connected to and greeted in TLS, each with four fifths of the check's time. The probe has no certificate of Calico's: that the handshake ends for want of one is an answer. A Typha that is set to work without TLS closes the connection at such a greeting.
+ok: each answers. warn: some do not; Felix picks another, at the latest when it is started anew. fail: none does: Felix cannot start here ("Failed to connect to Typha"), and one that runs learns nothing new; how each connection failed says why: refused (nothing listens), no answer (a firewall on TCP 5473, or a frozen Typha), or a certificate that has run out.
+skip: this cluster has no Typha.`,
+}
+
+// FactTLSSpoken is whether a server spoke TLS.
+const FactTLSSpoken probe.Fact = "tls"
+
+func typhaReach(ctx context.Context, p *probe.Pass) {
+	targets := p.Of(probe.KindTypha)
+	if len(targets) == 0 {
+		p.Report(gap(p, probe.KindTypha, "this cluster has no Typha"))
+		return
+	}
+	now := p.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	answers := make([]probe.Result, len(targets))
+	var all sync.WaitGroup
+	for i, t := range targets {
+		all.Go(func() { answers[i] = greet(ctx, net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)), now) })
+	}
+	all.Wait()
+	dead := 0
+	for _, r := range answers {
+		if r.Status == probe.Fail {
+			dead++
+		}
+	}
+	for i, t := range targets {
+		r := about(answers[i], t)
+		if r.Status == probe.Fail && dead < len(targets) {
+			r.Status = probe.Warn
+			r.Saw += fmt.Sprintf("; %d of %d Typhas do not answer", dead, len(targets))
+		}
+		p.Report(r.On(t.String()).With(FactFamily, family(t.Addr)))
+	}
+}
+
+// greet connects and begins a TLS handshake, which need not succeed.
+func greet(ctx context.Context, addr string, now time.Time) probe.Result {
+	one, limit, cancel := part(ctx, 4)
+	defer cancel()
+	began := time.Now()
+	var d net.Dialer
+	conn, err := d.DialContext(one, "tcp", addr)
+	if err != nil {
+		if r, cut := cutShort(ctx, err); cut {
+			return r
+		}
+		return noAnswer(err, addr, limit)
+	}
+	defer conn.Close()
+	took := time.Since(began)
+	var shown *x509.Certificate
+	client := tls.Client(conn, &tls.Config{
+		InsecureSkipVerify: true, // no secret is sent, and its dates are looked at
+		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			if len(raw) > 0 {
+				shown, _ = x509.ParseCertificate(raw[0]) // nil: nothing to say about it
+			}
+			return nil
+		},
+	})
+	err = client.HandshakeContext(one)
+	var told *net.OpError
+	r := probe.Found(probe.OK, "takes connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, true)
+	switch reason := probe.Reason(err); {
+	case err == nil, shown != nil, errors.As(err, &told) && told.Op == "remote error": // it wants a certificate
+	case reason == "closed", reason == "reset", errors.As(err, new(tls.RecordHeaderError)):
+		r = probe.Found(probe.OK, "takes connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
+	case reason == "timeout":
+		if r, cut := cutShort(ctx, err); cut {
+			return r
+		}
+		return probe.Found(probe.Fail, "takes the connection and does not answer within %v", limit).With(probe.FactReason, reason)
+	default:
+		return probe.Failed(fmt.Errorf("greeting %s: %w", addr, err))
+	}
+	return dated(r, shown, now).With(FactConnect, milliseconds(took))
+}

@@ -1,0 +1,66 @@
+// Package httpget asks a server near the node for one page: whether and what it
+// answers is the question, not who it is.
+package httpget
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+)
+
+// maxBody bounds what is read of an answer unless it is said otherwise.
+const maxBody = 1 << 20
+
+// Page is what a server answered.
+type Page struct {
+	Code int
+	Body []byte // cut where the way says
+}
+
+// Way is how a server is asked. The zero value is the network, 1 MiB.
+type Way struct {
+	Socket       string            // path of a UNIX socket to ask on, "" = the network
+	Most         int64             // bytes that are read of the answer, 0 = 1 MiB
+	Certificates []tls.Certificate // shown to a server that wants one
+}
+
+// Get asks url for a page, and nowhere else: without proxies, redirects or a
+// check of certificates, on a connection of its own.
+func Get(ctx context.Context, url string, way Way) (Page, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return Page{}, fmt.Errorf("asking %s: %w", url, err)
+	}
+	var d net.Dialer
+	client := http.Client{
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, Certificates: way.Certificates}, // no secret is sent
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if way.Socket != "" {
+					network, addr = "unix", way.Socket
+				}
+				return d.DialContext(ctx, network, addr)
+			},
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return Page{}, fmt.Errorf("asking %s: %w", url, err)
+	}
+	defer resp.Body.Close()
+	most := way.Most
+	if most == 0 {
+		most = maxBody
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the code has arrived: a cut body is no reason to lose it
+		return Page{}, fmt.Errorf("reading the answer of %s: %w", url, err)
+	}
+	return Page{resp.StatusCode, body}, nil
+}

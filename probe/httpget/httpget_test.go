@@ -1,0 +1,42 @@
+package httpget
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+)
+
+// TestGet wants the first answer as it is: a redirect, however long, over TLS, on
+// a socket.
+func TestGet(t *testing.T) {
+	t.Parallel()
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(http.StatusFound)
+		_, _ = w.Write(bytes.Repeat([]byte(r.URL.Path), 1<<20))
+	})
+	secure := httptest.NewTLSServer(answer)
+	t.Cleanup(secure.Close)
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := httptest.NewUnstartedServer(answer)
+	local.Listener.Close()
+	local.Listener = l
+	local.Start()
+	t.Cleanup(local.Close)
+	for url, way := range map[string]Way{secure.URL + "/x": {}, "http://here/x": {Socket: l.Addr().String()}, secure.URL + "/xx": {Most: 100}} {
+		most := 1 << 20
+		if way.Most > 0 {
+			most = int(way.Most)
+		}
+		page, err := Get(t.Context(), url, way)
+		if err != nil || page.Code != http.StatusFound || len(page.Body) != most || page.Body[1] == 'e' {
+			t.Errorf("%s: %d, %d bytes, %v", url, page.Code, len(page.Body), err)
+		}
+	}
+}
