@@ -200,6 +200,9 @@ const burst = 16
 func (p *pinger) send(ctx context.Context) {
 	began := time.Now()
 	wait := func(at time.Duration) bool {
+		if late := time.Since(began.Add(at)); late > 0 {
+			began = began.Add(late) // held up: what was missed must not leave all at once
+		}
 		select {
 		case <-time.After(time.Until(began.Add(at))):
 			return true
