@@ -184,12 +184,12 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 		pods, why = nil, "this probe cannot enter pods"
 	}
 	plan.Checks = []string{c.ID}
-	if at, ok := ctx.Deadline(); ok { // what is inside says itself that it timed out
-		plan.Limit = max(time.Until(at)-grace, time.Until(at)/2)
-	}
 	status := Skip
 	for _, pod := range pods {
 		plan.From = pod.Name
+		if at, ok := ctx.Deadline(); ok { // what is inside says itself that it timed out, its own grace included
+			plan.Limit = max(time.Until(at)-2*grace, time.Until(at)/2)
+		}
 		err := r.Enter(ctx, pod, plan, func(ev Event) {
 			if ev.Result != nil {
 				report(*ev.Result)

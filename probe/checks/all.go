@@ -31,6 +31,10 @@ func All() []*probe.Check {
 		NodeUplink,
 		NodePing,
 		PodPing,
+		PodTCP,
+		PodMTU,
+		ServiceClusterIP,
+		ServiceNodePort,
 		RouteCanReach,
 		RouteBlocks,
 		OverlayTunnels,
@@ -43,6 +47,7 @@ func All() []*probe.Check {
 		StartupBudget,
 		TyphaReach,
 		DNSCluster,
+		DNSExternal,
 		ContainerdHealth,
 		CRIHealth,
 		DockerHealth,
@@ -78,6 +83,7 @@ const (
 
 	tagDatastore = "datastore"
 	tagDNS       = "dns"
+	tagService   = "service"
 )
 
 // Facts that several checks use.

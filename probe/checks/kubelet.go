@@ -24,13 +24,15 @@ type kubelet struct {
 	pid    int    // 0 when no kubelet is seen running
 	config string // the path of the first file read, "" when there is none
 
-	FailSwapOn         *bool  `yaml:"failSwapOn"`
-	HealthzPort        *int   `yaml:"healthzPort"`
-	HealthzBindAddress string `yaml:"healthzBindAddress"`
-	Address            string `yaml:"address"`
-	Port               int    `yaml:"port"`
-	ClusterDomain      string `yaml:"clusterDomain"`
-	RuntimeEndpoint    string `yaml:"containerRuntimeEndpoint"`
+	FailSwapOn         *bool    `yaml:"failSwapOn"`
+	HealthzPort        *int     `yaml:"healthzPort"`
+	HealthzBindAddress string   `yaml:"healthzBindAddress"`
+	Address            string   `yaml:"address"`
+	Port               int      `yaml:"port"`
+	ClusterDomain      string   `yaml:"clusterDomain"`
+	ClusterDNS         []string `yaml:"clusterDNS"`
+	ResolvConf         string   `yaml:"resolvConf"`
+	RuntimeEndpoint    string   `yaml:"containerRuntimeEndpoint"`
 	MemorySwap         struct {
 		SwapBehavior string `yaml:"swapBehavior"`
 	} `yaml:"memorySwap"`
@@ -72,6 +74,12 @@ func readKubelet(h *probe.Host) (kubelet, error) {
 	}
 	if v := flagOf(args, "--cluster-domain"); v != "" {
 		k.ClusterDomain = v
+	}
+	if v := flagOf(args, "--cluster-dns"); v != "" {
+		k.ClusterDNS = strings.Split(v, ",")
+	}
+	if v := flagOf(args, "--resolv-conf"); v != "" {
+		k.ResolvConf = v
 	}
 	if v := flagOf(args, "--healthz-bind-address"); v != "" {
 		k.HealthzBindAddress = v

@@ -86,7 +86,7 @@ func noAnswer(err error, who string, limit time.Duration) probe.Result {
 	case "reset", "closed":
 		r = probe.Found(probe.Fail, "%s took the connection and closed it without an answer", who)
 	case "host-unreachable", "net-unreachable", "no-address":
-		r = probe.Found(probe.Fail, "%s cannot be reached from this node: %s", who, reason)
+		r = probe.Found(probe.Fail, "%s cannot be reached: %s", who, refusals[reason])
 	default:
 		r = probe.Failed(err)
 	}

@@ -3,7 +3,9 @@ package checks
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -48,7 +50,7 @@ func pinged(s icmp.Stats) probe.Result {
 	why := ""
 	switch {
 	case s.Refused > 0:
-		why = fmt.Sprintf("; %d could not leave this node: %s", s.Refused, refusals[s.Refusal])
+		why = fmt.Sprintf("; %d could not leave: %s", s.Refused, refusals[s.Refusal])
 	case s.Bounced != "":
 		why = "; " + s.Bounced
 	}
@@ -70,11 +72,26 @@ func pinged(s icmp.Stats) probe.Result {
 	return r.With(FactSent, s.Sent).With(FactReceived, s.Received)
 }
 
-// refusals puts why a packet could not leave into words.
+// refusals puts why something could not leave into words.
 var refusals = map[string]string{
-	"denied": "its own firewall refuses them", "blackhole": "a route of type blackhole swallows them",
-	"net-unreachable": "it has no route there (net-unreachable)", "host-unreachable": "a route of type unreachable, or nobody answers on the link (host-unreachable)",
-	"no-address": "it has no address to send from (no-address)", "error": "the kernel refuses them",
+	"denied": "the sender's own firewall, or a route of type prohibit, refuses", "blackhole": "a route of type blackhole swallows it",
+	"net-unreachable": "the sender has no route there (net-unreachable)", "host-unreachable": "a route of type unreachable, or nobody answers on the link (host-unreachable)",
+	"no-address": "the sender has no address to send from (no-address)", "error": "the kernel refuses",
+}
+
+// elsewhere are the targets with an address that is not one of where the question
+// is asked: a pod does not ask itself.
+func elsewhere(targets []probe.Target) []probe.Target {
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return targets // then it asks itself too
+	}
+	return slices.DeleteFunc(targets, func(t probe.Target) bool {
+		return slices.ContainsFunc(own, func(a net.Addr) bool {
+			n, ok := a.(*net.IPNet)
+			return ok && n.IP.Equal(t.Addr.AsSlice())
+		})
+	})
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -45,6 +45,10 @@ type Stats struct {
 	Bounced string
 	// Cut says that the context ended before the time for answers had passed.
 	Cut bool
+	// TooBig says that a router sent back a packet as too big for its way on, and
+	// Told what it said would fit, 0 when it did not say.
+	TooBig bool
+	Told   int
 
 	sum time.Duration
 }
@@ -63,11 +67,50 @@ func Ping(ctx context.Context, addrs []netip.Addr) ([]Stats, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.packets, p.every, p.wait, p.payload = Packets, Every, Wait, 56
+	return p.ping(ctx, addrs), nil
+}
+
+// How a Whole ping is done: any one that comes back will do.
+const (
+	wholePackets = 3
+	wholeEvery   = 20 * time.Millisecond
+)
+
+// Whole sends three echo requests to an address as IP packets of exactly size
+// bytes that nobody may fragment, whatever is already known about the path. It
+// waits for the last one's answer as long as told.
+func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
+	p, err := listen(addr.Is4() || addr.Is4In6())
+	if err != nil {
+		return Stats{}, err
+	}
+	head := ipv6.HeaderLen
+	if p.v4 {
+		head = ipv4.HeaderLen
+	}
+	p.packets, p.every, p.wait, p.payload = wholePackets, wholeEvery, wait, size-head-8
+	err = p.unfragmented()
+	switch {
+	case p.payload < 8:
+		err = fmt.Errorf("no room for a ping in %d bytes", size)
+	case !p.raw: // the kernel keeps what routers say from it
+		err = fmt.Errorf("%w that hears routers", ErrNoSocket)
+	}
+	if err != nil {
+		p.conn.Close()
+		return Stats{}, err
+	}
+	return p.ping(ctx, []netip.Addr{addr})[0], nil
+}
+
+// ping does what the pinger is set to, and closes it.
+func (p *pinger) ping(ctx context.Context, addrs []netip.Addr) []Stats {
 	p.stats = make([]Stats, len(addrs))
 	for i, a := range addrs {
 		p.stats[i].Addr = a
 	}
-	p.sentAt = make([]time.Time, len(addrs)*Packets)
+	p.sentAt = make([]time.Time, len(addrs)*p.packets)
 	p.seen = make([]bool, len(p.sentAt))
 	var reader sync.WaitGroup
 	reader.Go(p.receive)
@@ -83,7 +126,7 @@ func Ping(ctx context.Context, addrs []netip.Addr) ([]Stats, error) {
 			s.Avg = s.sum / time.Duration(s.Received)
 		}
 	}
-	return p.stats, nil
+	return p.stats
 }
 
 type pinger struct {
@@ -93,9 +136,13 @@ type pinger struct {
 	id    uint16
 	nonce uint64 // in every payload: an echo without it is not ours
 
+	packets     int // to each address
+	every, wait time.Duration
+	payload     int // bytes of an echo's own
+
 	mu       sync.Mutex
 	stats    []Stats
-	sentAt   []time.Time // by sequence number: target*Packets + packet
+	sentAt   []time.Time // by sequence number: target*packets + packet
 	seen     []bool
 	answered int
 }
@@ -139,6 +186,7 @@ func (p *pinger) filter() {
 		f.SetAll(true)
 		f.Accept(ipv6.ICMPTypeEchoReply)
 		f.Accept(ipv6.ICMPTypeDestinationUnreachable)
+		f.Accept(ipv6.ICMPTypePacketTooBig)
 		_ = c.SetICMPFilter(&f)
 	}
 }
@@ -152,6 +200,9 @@ const burst = 16
 func (p *pinger) send(ctx context.Context) {
 	began := time.Now()
 	wait := func(at time.Duration) bool {
+		if late := time.Since(began.Add(at)); late > 0 {
+			began = began.Add(late) // held up: what was missed must not leave all at once
+		}
 		select {
 		case <-time.After(time.Until(began.Add(at))):
 			return true
@@ -159,22 +210,23 @@ func (p *pinger) send(ctx context.Context) {
 			return false
 		}
 	}
-	for round := range Packets {
+	for round := range p.packets {
 		for i := range p.stats {
-			if i%burst == 0 && i > 0 && !wait(time.Duration(round)*Every+Every*time.Duration(i)/time.Duration(len(p.stats))) {
+			if i%burst == 0 && i > 0 && !wait(time.Duration(round)*p.every+p.every*time.Duration(i)/time.Duration(len(p.stats))) {
 				return
 			}
-			p.sendOne(i, i*Packets+round)
+			p.sendOne(i, i*p.packets+round)
 		}
-		if round+1 < Packets && !wait(time.Duration(round+1)*Every) {
+		if round+1 < p.packets && !wait(time.Duration(round+1)*p.every) {
 			return
 		}
 	}
 }
 
 func (p *pinger) sendOne(target, seq int) {
-	payload := binary.BigEndian.AppendUint64(make([]byte, 0, 56), p.nonce)
-	msg := icmp.Message{Type: ipv6.ICMPTypeEchoRequest, Body: &icmp.Echo{ID: int(p.id), Seq: seq, Data: payload[:cap(payload)]}}
+	payload := make([]byte, p.payload)
+	binary.BigEndian.PutUint64(payload, p.nonce)
+	msg := icmp.Message{Type: ipv6.ICMPTypeEchoRequest, Body: &icmp.Echo{ID: int(p.id), Seq: seq, Data: payload}}
 	if p.v4 {
 		msg.Type = ipv4.ICMPTypeEcho
 	}
@@ -214,7 +266,7 @@ func (p *pinger) to(a netip.Addr) net.Addr {
 
 // linger waits for the answers that are still on their way.
 func (p *pinger) linger(ctx context.Context) {
-	deadline := time.NewTimer(Wait)
+	deadline := time.NewTimer(p.wait)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -270,7 +322,15 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 			p.echo(body.Seq, at)
 		}
 	case *icmp.DstUnreach:
-		p.bounced(body.Data, msg.Code, from)
+		const fragNeeded = 4
+		tooBig := p.v4 && msg.Code == fragNeeded
+		told := 0
+		if tooBig { // RFC 1191: in what RFC 792 left unused
+			told = int(binary.BigEndian.Uint16(packet[6:]))
+		}
+		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d", from, msg.Code), tooBig, told)
+	case *icmp.PacketTooBig:
+		p.bounced(body.Data, fmt.Sprintf("packet too big from %s", from), true, body.MTU)
 	}
 }
 
@@ -282,7 +342,7 @@ func (p *pinger) echo(seq int, at time.Time) {
 	}
 	p.seen[seq] = true
 	p.answered++
-	s, rtt := &p.stats[seq/Packets], at.Sub(p.sentAt[seq])
+	s, rtt := &p.stats[seq/p.packets], at.Sub(p.sentAt[seq])
 	s.Received++
 	s.sum += rtt
 	s.Max = max(s.Max, rtt)
@@ -293,7 +353,7 @@ func (p *pinger) echo(seq int, at time.Time) {
 
 // bounced reads which of our packets an error message quotes: an IP header, then
 // at least the eight bytes of the echo request's own.
-func (p *pinger) bounced(quote []byte, code int, from net.Addr) {
+func (p *pinger) bounced(quote []byte, words string, tooBig bool, told int) {
 	header := ipv6.HeaderLen
 	if p.v4 {
 		if len(quote) == 0 {
@@ -312,5 +372,9 @@ func (p *pinger) bounced(quote []byte, code int, from net.Addr) {
 	}
 	p.seen[seq] = true
 	p.answered++
-	p.stats[seq/Packets].Bounced = fmt.Sprintf("destination unreachable from %s, code %d", from, code)
+	s := &p.stats[seq/p.packets]
+	s.Bounced = words
+	if tooBig {
+		s.TooBig, s.Told = true, told
+	}
 }

@@ -29,6 +29,21 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
+func TestWhole(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1", "::1"} {
+		s, err := Whole(t.Context(), netip.MustParseAddr(addr), 9000, time.Second)
+		if errors.Is(err, ErrNoSocket) || errors.Is(err, errors.ErrUnsupported) {
+			t.Skip(err)
+		}
+		if err != nil || s.Sent != wholePackets || s.Received != wholePackets || s.TooBig {
+			t.Errorf("%s: %+v, %v", addr, s, err)
+		}
+		if _, err := Whole(t.Context(), netip.MustParseAddr(addr), 30, time.Second); err == nil {
+			t.Errorf("%s: pinged in 30 bytes", addr)
+		}
+	}
+}
+
 func TestNobody(t *testing.T) {
 	if stats, err := Ping(t.Context(), nil); err != nil || stats != nil {
 		t.Error(stats, err)
@@ -55,9 +70,11 @@ func TestStopped(t *testing.T) {
 func FuzzTake(f *testing.F) {
 	f.Add([]byte{3, 1, 0, 0, 0, 0, 0, 0, 0x45, 0, 0, 84}, true)
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, true)
+	f.Add([]byte{3, 4, 0, 0, 0, 0, 5, 0x78, 0x45, 0, 0, 84}, true)
+	f.Add([]byte{2, 0, 0, 0, 0, 0, 5, 0x78, 0x60}, false)
 	f.Add([]byte{1, 4, 0, 0, 0, 0, 0, 0, 0x60}, false)
 	f.Fuzz(func(t *testing.T, packet []byte, v4 bool) {
-		p := &pinger{v4: v4, nonce: 1, stats: make([]Stats, 1), sentAt: make([]time.Time, Packets), seen: make([]bool, Packets)}
+		p := &pinger{v4: v4, nonce: 1, packets: Packets, stats: make([]Stats, 1), sentAt: make([]time.Time, Packets), seen: make([]bool, Packets)}
 		p.sentAt[0] = time.Now()
 		p.take(packet, nil, time.Now())
 		if p.stats[0].Received > 1 {

@@ -1,11 +1,14 @@
 package netns
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,8 +20,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -52,6 +55,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 	if err != nil {
 		return none, fmt.Errorf("listing processes: %w", err)
 	}
+	var wrong error
 	for _, p := range all {
 		if !belongs(p, uid) {
 			continue
@@ -63,12 +67,21 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		case err != nil: // it has just ended
 			continue
 		}
-		if err := has(ns, pod.Addr); err != nil {
-			return none, errors.Join(err, ns.Close())
+		if wrong = has(ns, pod.Addr); wrong == nil {
+			wrong = e.fit(p.PID)
 		}
-		return ns, nil
+		if wrong == nil {
+			return ns, nil
+		}
+		ns.Close() // a process may have made itself another; the next has the pod's
+		if errors.Is(wrong, probe.ErrNotVisible) || errors.Is(wrong, errors.ErrUnsupported) {
+			break
+		}
 	}
-	if e.Host.Only != nil {
+	switch {
+	case wrong != nil:
+		return none, wrong
+	case e.Host.Only != nil:
 		return none, fmt.Errorf("the node's processes: %w", probe.ErrNotVisible)
 	}
 	return none, fmt.Errorf("no process of pod %s is to be seen on this node", pod.Name)
@@ -88,25 +101,107 @@ func belongs(p procfs.Proc, uid string) bool {
 
 // has is nil when an address is on an interface of a namespace.
 func has(ns netns.NsHandle, want netip.Addr) error {
-	in, err := netlink.NewHandleAt(ns)
-	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("entering pods takes the capability SYS_ADMIN: %w", probe.ErrNotVisible)
-	}
-	if err != nil {
-		return fmt.Errorf("looking into a pod's network namespace: %w", err)
-	}
-	defer in.Close()
-	addrs, err := in.AddrList(nil, netlink.FAMILY_ALL)
-	if err != nil {
-		return fmt.Errorf("listing a pod's addresses: %w", err)
-	}
-	if !slices.ContainsFunc(addrs, func(a netlink.Addr) bool {
-		ip, ok := netip.AddrFromSlice(a.IP)
-		return ok && ip.Unmap() == want
-	}) {
-		return fmt.Errorf("the pod's network namespace has no address %s", want)
+	return within(ns, func() error {
+		addrs, err := net.InterfaceAddrs()
+		if err != nil {
+			return fmt.Errorf("listing a pod's addresses: %w", err)
+		}
+		if !slices.ContainsFunc(addrs, func(a net.Addr) bool {
+			n, ok := a.(*net.IPNet)
+			return ok && n.IP.Equal(want.AsSlice())
+		}) {
+			return fmt.Errorf("the pod's network namespace has no address %s", want)
+		}
+		links, err := net.Interfaces()
+		if err != nil {
+			return fmt.Errorf("listing a pod's interfaces: %w", err)
+		}
+		if slices.ContainsFunc(links, func(l net.Interface) bool { return strings.HasSuffix(l.Name, "_kata") }) {
+			return unfit("the pod is a virtual machine (Kata), and answers would go on into it")
+		}
+		return nil
+	})
+}
+
+// unfit says why a pod that could be entered does not tell what others see. It is
+// nobody's fault.
+type unfit string
+
+func (u unfit) Error() string { return string(u) }
+
+// Is makes the runner skip it.
+func (unfit) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// proxies are the ports at which a service mesh takes over every connection of a
+// pod, whether somebody is there to take it or not: Envoy's (Istio with sidecars
+// and without, Consul, Kuma) and Linkerd's.
+var proxies = []uint16{15001, 4140}
+
+// fit is nil when what is asked in the pod of a process is not answered by a proxy
+// in that very pod.
+func (e Entry) fit(pid int) error {
+	for _, table := range []string{"tcp", "tcp6"} {
+		f, err := os.Open(filepath.Join(e.Host.Proc, strconv.Itoa(pid), "net", table))
+		if err != nil {
+			continue // it has just ended, or has no IPv6
+		}
+		ports := listening(f)
+		f.Close()
+		for _, port := range proxies {
+			if slices.Contains(ports, port) {
+				return unfit(fmt.Sprintf("a service mesh's proxy takes the pod's connections (port %d)", port))
+			}
+		}
 	}
 	return nil
+}
+
+// listening reads the ports that a table of TCP sockets begins with: the kernel
+// lists all listeners before any connection, of which there may be very many.
+func listening(table io.Reader) []uint16 {
+	const listen = "0A"
+	var ports []uint16
+	lines := bufio.NewScanner(table)
+	lines.Scan() // the heading
+	for lines.Scan() {
+		//   0: 0100007F:1B9E 00000000:0000 0A 00000000:00000000 ...
+		f := strings.Fields(lines.Text())
+		if len(f) < 4 || f[3] != listen {
+			break
+		}
+		_, hex, _ := strings.Cut(f[1], ":")
+		if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
+			ports = append(ports, uint16(port))
+		}
+	}
+	return ports
+}
+
+// within runs f on a thread inside a namespace, which ends with it. It is never
+// the main thread: what the whole program reads below /proc/net is what that one
+// sees.
+func within(ns netns.NsHandle, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			err := within(ns, f) // on another thread, for this one is taken
+			runtime.UnlockOSThread()
+			done <- err
+			return
+		}
+		err := netns.Set(ns)
+		switch {
+		case errors.Is(err, os.ErrPermission):
+			err = fmt.Errorf("entering pods takes the capability SYS_ADMIN: %w", probe.ErrNotVisible)
+		case err != nil:
+			err = fmt.Errorf("entering a pod's network namespace: %w", err)
+		default:
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // session starts the child, sends it the plan, and passes its events on.
@@ -124,8 +219,8 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, plan probe.Plan, 
 	if err != nil {
 		return fmt.Errorf("starting a probe in a pod: %w", err)
 	}
-	if err := start(cmd, ns); err != nil {
-		return err
+	if err := within(ns, cmd.Start); err != nil {
+		return fmt.Errorf("starting a probe in a pod: %w", err)
 	}
 	ended := false
 	events := probe.NewDecoder(out)
@@ -137,13 +232,17 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, plan probe.Plan, 
 		ended = ended || ev.Type == probe.EventEnd
 		emit(ev)
 	}
-	if err := cmd.Wait(); err != nil && !ended {
-		return fmt.Errorf("the probe in the pod ended early: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+	err = cmd.Wait()
+	first, _, _ := strings.Cut(said.String(), "\n")
+	switch {
+	case ended:
+		return nil
+	case err != nil && first != "":
+		return fmt.Errorf("the probe in the pod ended early: %w: %s", err, first)
+	case err != nil:
+		return fmt.Errorf("the probe in the pod ended early: %w", err)
 	}
-	if !ended {
-		return errors.New("the probe in the pod ended without finishing its answer")
-	}
-	return nil
+	return errors.New("the probe in the pod ended without finishing its answer")
 }
 
 // requests is a whole session with one plan.
@@ -156,22 +255,4 @@ func requests(plan probe.Plan) (*bytes.Buffer, error) {
 		}
 	}
 	return &b, nil
-}
-
-// start starts a program from a thread inside the namespace. The thread is not
-// given back: it ends with its goroutine.
-func start(cmd *exec.Cmd, ns netns.NsHandle) error {
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if err := netns.Set(ns); err != nil {
-			failed <- fmt.Errorf("entering pods takes the capability SYS_ADMIN (%w): %w", err, probe.ErrNotVisible)
-			return
-		}
-		failed <- cmd.Start()
-	}()
-	if err := <-failed; err != nil {
-		return fmt.Errorf("starting a probe in a pod: %w", err)
-	}
-	return nil
 }

@@ -1,0 +1,158 @@
+package checks
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/icmp"
+)
+
+// PodMTU finds the packets that vanish for their size alone. Names resolve, pings
+// answer, connections open, and hang with the first full packet.
+var PodMTU = &probe.Check{
+	ID: "pod-mtu", Asks: "do packets as big as the interface promises reach workload pods on other nodes, from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods}, Run: podMTUs, Limit: 12 * time.Second, Needs: []*probe.Check{PodPing},
+	Doc: `Echo requests that nobody may fragment, as big as the interface or the route to a workload pod on each of up to eight other nodes allows; when they do not come back, the biggest that do are searched for. Asked from the node, and again from inside one of this node's own pods, whose interface promises what counts for users.
+ok: the full size comes back. info: a router on the way says by ICMP that less fits, and that much does come back: TCP adapts to that, and some programs over UDP do not. fail: small packets come back and bigger ones vanish without a word: connections open and hang as soon as there is much to say. Calico's tunnels take 20 bytes (IPIP), 50 (VXLAN, 70 over IPv6) or 60 (WireGuard, 80 over IPv6) of what the network between the nodes carries; usual reasons are that network's own lower limit (a VPN, a cloud's interconnect, another overlay), an interface Calico did not look at when it worked out the MTU (bonds, bridges and VLANs), or pods that are older than a change of the MTU.
+unknown: not even small packets come back, see pod-ping; or no right to open a raw ICMP socket. skip: nobody to ask, or no pod on this node to ask from.`,
+}
+
+// Facts of pod-mtu, all in bytes of a whole IP packet.
+const (
+	FactPromised probe.Fact = "promised"  // what the interface or the route promises
+	FactPasses   probe.Fact = "passes"    // the biggest packet that came back
+	FactTold     probe.Fact = "told"      // what a router said would fit
+	FactDevice   probe.Fact = "device"    // by which it is sent
+	FactSmallest probe.Fact = "vanishing" // the smallest packet that did not come back
+)
+
+// smallPacket is as much as every path carries: less than half of what IPv4 hosts
+// must take.
+const smallPacket = 256
+
+func podMTUs(ctx context.Context, p *probe.Pass) {
+	targets := elsewhere(unique(p.Of(probe.KindPod)))
+	if len(targets) == 0 {
+		p.Report(gap(p, probe.KindPod, "no running workload pod on another node is known"))
+		return
+	}
+	each(targets, func(t probe.Target) {
+		r := pathMTU(ctx, t.Addr)
+		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
+	})
+}
+
+// sizes is what was found out about a path so far.
+type sizes struct {
+	promised int    // by the device
+	device   string // of the way there
+	passes   int    // the biggest that came back
+	vanishes int    // the smallest that did not, promised+1 when all did
+	refused  bool   // that one was sent back by a router
+	told     int    // what that router said would fit, 0 = it did not say
+}
+
+// next is the size to try.
+func (s sizes) next() int {
+	switch {
+	case s.vanishes > s.promised:
+		return s.promised
+	case s.told > s.passes && s.told < s.vanishes:
+		return s.told
+	}
+	return (s.passes + s.vanishes) / 2
+}
+
+// done: nothing is between what passes and what does not, or the router was right.
+func (s sizes) done() bool {
+	return s.passes+1 >= s.vanishes || s.refused && s.passes == s.told
+}
+
+func pathMTU(ctx context.Context, to netip.Addr) probe.Result {
+	mtu, device, err := promised(to)
+	if err != nil {
+		return unseen(err)
+	}
+	// A packet of IPv4 has no more than 65535 bytes, whatever the device takes.
+	s := sizes{promised: min(mtu, 65535), device: device, passes: smallPacket}
+	s.vanishes = s.promised + 1
+	small, err := icmp.Whole(ctx, to, smallPacket, icmp.Wait)
+	if r, ok := notEvenSmall(small, err); !ok {
+		return r
+	}
+	// Time enough for a path that is slower with big packets.
+	wait := 200*time.Millisecond + 4*small.Max
+	for !s.done() && ctx.Err() == nil {
+		size := s.next()
+		got, err := icmp.Whole(ctx, to, size, wait)
+		switch {
+		case err != nil:
+			return unseen(err)
+		case got.Received > 0:
+			s.passes = size
+		case got.Cut:
+		case got.TooBig:
+			s.vanishes, s.refused, s.told = size, true, got.Told
+		case got.Refused > 0:
+			return probe.Found(probe.Unknown, "packets of %d bytes could not leave: %s", size, refusals[got.Refusal]).With(probe.FactReason, got.Refusal)
+		default:
+			s.vanishes, s.refused = size, false
+		}
+	}
+	if s.vanishes > s.promised && !s.done() {
+		return probe.Found(probe.Unknown, "stopped before packets of %d bytes could be asked", s.promised)
+	}
+	if s.vanishes <= s.promised && !s.refused { // or did it fall silent, or lose some by chance?
+		small, err := icmp.Whole(ctx, to, smallPacket, wait)
+		if r, ok := notEvenSmall(small, err); !ok {
+			return r
+		}
+		if again, err := icmp.Whole(ctx, to, s.vanishes, wait); err == nil && again.Received > 0 {
+			return probe.Found(probe.Unknown, "packets get lost whatever their size, so there is no size to measure")
+		}
+	}
+	return s.result()
+}
+
+// notEvenSmall is the result of a path on which nothing can be measured; true when
+// it can.
+func notEvenSmall(s icmp.Stats, err error) (probe.Result, bool) {
+	switch {
+	case err != nil:
+		return unseen(err), false
+	case s.Received > 0:
+		return probe.Result{}, true
+	case s.Cut:
+		return probe.Found(probe.Unknown, "stopped before packets of %d bytes came back", smallPacket), false
+	}
+	why := ""
+	if s.Refused > 0 {
+		why = ": " + refusals[s.Refusal]
+	} else if s.Bounced != "" {
+		why = ": " + s.Bounced
+	}
+	return probe.Found(probe.Unknown, "not even packets of %d bytes come back, so there is no size to measure%s", smallPacket, why), false
+}
+
+func (s sizes) result() probe.Result {
+	var r probe.Result
+	switch {
+	case s.vanishes > s.promised:
+		r = probe.Found(probe.OK, "packets of %d bytes come back whole, all that %s promises", s.promised, s.device)
+	case s.refused && s.told == s.passes:
+		r = probe.Found(probe.Info, "a router on the way says that %d bytes fit, and they do come back; %s promises %d", s.told, s.device, s.promised)
+	case s.refused:
+		r = probe.Found(probe.Info, "a router on the way sends packets back that are bigger than %d bytes, without saying rightly what fits; %s promises %d", s.passes, s.device, s.promised)
+	default:
+		r = probe.Found(probe.Fail, "packets of %d bytes come back, those of %d vanish without a word; %s promises %d", s.passes, s.vanishes, s.device, s.promised).With(probe.FactReason, "timeout")
+	}
+	if s.told > 0 {
+		r = r.With(FactTold, s.told)
+	}
+	if s.vanishes <= s.promised {
+		r = r.With(FactSmallest, s.vanishes)
+	}
+	return r.With(FactPromised, s.promised).With(FactPasses, s.passes).With(FactDevice, s.device)
+}

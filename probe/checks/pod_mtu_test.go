@@ -1,0 +1,58 @@
+package checks
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestSizes plays paths of every width, with routers that say so, that lie, that
+// say nothing of use, and none.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		carries  int                   // the biggest that passes
+		answers  func(int) (int, bool) // what a router says about one that does not
+		status   probe.Status
+		saw      string
+		attempts int
+	}{
+		"all":         {9000, nil, probe.OK, "packets of 1500 bytes come back whole, all that eth0 promises", 1},
+		"exactly":     {1500, nil, probe.OK, "1500 bytes come back whole", 1},
+		"black hole":  {1410, nil, probe.Fail, "packets of 1410 bytes come back, those of 1411 vanish without a word; eth0 promises 1500", 13},
+		"one less":    {1499, nil, probe.Fail, "packets of 1499 bytes come back, those of 1500 vanish", 13},
+		"hardly any":  {256, nil, probe.Fail, "packets of 256 bytes come back, those of 257 vanish", 13},
+		"told":        {1400, func(int) (int, bool) { return 1400, true }, probe.Info, "says that 1400 bytes fit, and they do come back", 2},
+		"told twice":  {1300, func(size int) (int, bool) { return map[bool]int{true: 1400, false: 1300}[size > 1400], true }, probe.Info, "says that 1300 bytes fit", 3},
+		"untold":      {1400, func(int) (int, bool) { return 0, true }, probe.Info, "bigger than 1400 bytes, without saying rightly what fits", 13},
+		"lied":        {1350, func(size int) (int, bool) { return 1400, size > 1400 }, probe.Fail, "packets of 1350 bytes come back, those of 1351 vanish", 13},
+		"told absurd": {1400, func(int) (int, bool) { return 9000, true }, probe.Info, "bigger than 1400 bytes, without saying rightly", 13},
+	} {
+		s := sizes{promised: 1500, device: "eth0", passes: smallPacket, vanishes: 1501}
+		n := 0
+		for ; !s.done(); n++ {
+			size := s.next()
+			if size <= s.passes || size >= s.vanishes || n > 20 {
+				t.Fatalf("%s: tries %d of %+v", name, size, s)
+			}
+			if size <= c.carries {
+				s.passes = size
+				continue
+			}
+			s.vanishes, s.refused = size, false
+			if c.answers != nil {
+				if told, ok := c.answers(size); ok {
+					s.refused, s.told = true, told
+				}
+			}
+		}
+		want(t, []probe.Result{s.result()}, "", c.status, c.saw)
+		if n > c.attempts {
+			t.Errorf("%s: found after %d attempts", name, n)
+		}
+	}
+	want(t, run(t, PodMTU, &probe.Host{}), "", probe.Skip, "no running workload pod")
+	nowhere := probe.Target{Kind: probe.KindLocal, Name: "here", Addr: netip.MustParseAddr("10.244.0.1")}
+	want(t, run(t, PodMTU, &probe.Host{}, nowhere), "", probe.Skip, "no running workload pod on another node")
+}

@@ -1,0 +1,408 @@
+//go:build e2e
+
+package netns
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netns"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/nstest"
+)
+
+// The suite that the child answers from. The pod's listener is on its loopback,
+// which nobody outside can reach.
+var (
+	dials = &probe.Check{
+		ID: "dials-pod", Asks: "?", Doc: "d", From: probe.FromNode, Inside: true, Access: []string{probe.AccessPods},
+		Run: func(ctx context.Context, p *probe.Pass) {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp", "127.0.0.1:7070")
+			if err != nil {
+				p.Report(probe.Found(probe.Fail, "%s", probe.Reason(err)))
+				return
+			}
+			c.Close()
+			p.Report(probe.Found(probe.OK, "connected with %d targets", len(p.Targets)))
+		},
+	}
+	dies = &probe.Check{
+		ID: "dies-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods},
+		Run: func(_ context.Context, p *probe.Pass) {
+			if p.From == "d/fatal" {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			p.Report(probe.Found(probe.OK, "alive"))
+		},
+	}
+	hangs = &probe.Check{
+		ID: "hangs-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods}, Limit: time.Second,
+		Run: func(context.Context, *probe.Pass) { select {} },
+	}
+)
+
+func runner() *probe.Runner {
+	h := &probe.Host{Root: "/", Proc: "/proc"}
+	return &probe.Runner{Suite: append(checks.All(), dials, dies, hangs), Host: h, Version: "test", Enter: Entry{h, []string{"session"}}.Run}
+}
+
+// TestMain lets the program be started again as a probe.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "session" {
+		if err := runner().Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const cgroups = `
+mount --make-rprivate /
+mount -t tmpfs tmpfs /run
+mkdir /run/cgroup
+mount -t cgroup2 cgroup2 /run/cgroup
+ip link set lo up
+`
+
+// pod starts a process in a network namespace of its own, in the cgroup of a pod.
+func pod(t *testing.T, name, uid, group, addr string) probe.Target {
+	t.Helper()
+	target, _ := process(t, name, uid, group, addr)
+	return target
+}
+
+func process(t *testing.T, name, uid, group, addr string) (target probe.Target, pid string) {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join("/run/cgroup", group)
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()     // killed
+		_ = os.Remove(dir) // another process may still be in it
+	})
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pid = strconv.Itoa(cmd.Process.Pid)
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if addr != "" {
+		for _, args := range [][]string{{"link", "set", "lo", "up"}, {"link", "add", "eth0", "type", "veth", "peer", "name", "far"}, {"addr", "add", addr, "dev", "eth0"}, {"link", "set", "eth0", "up"}} {
+			if out, err := exec.Command("nsenter", append([]string{"-t", pid, "-n", "ip"}, args...)...).CombinedOutput(); err != nil {
+				t.Fatalf("ip %v: %v: %s", args, err, out)
+			}
+		}
+		listenAs(t, pid, "127.0.0.1:7070")
+	}
+	return probe.Target{Kind: probe.KindLocal, Name: name, Addr: netip.MustParseAddr("10.244.0.7"), Attrs: map[string]string{probe.AttrUID: uid}}, pid
+}
+
+// listenAs takes TCP connections in a process's network namespace.
+func listenAs(t *testing.T, pid, addr string) (l net.Listener) {
+	t.Helper()
+	ns, err := netns.GetFromPath("/proc/" + pid + "/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	if err := within(ns, func() (err error) {
+		l, err = net.Listen("tcp", addr)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// unique names a pod that no other run of the test has.
+func unique(n int) string { return fmt.Sprintf("0c0ffee%d-0000-4000-8000-%012d", n, os.Getpid()) }
+
+func asked(t *testing.T, c *probe.Check, r *probe.Runner, targets ...probe.Target) []probe.Result {
+	t.Helper()
+	var got []probe.Result
+	r.Run(t.Context(), probe.Plan{Checks: []string{c.ID}, Targets: targets}, func(ev probe.Event) {
+		if ev.Result != nil {
+			got = append(got, *ev.Result)
+		}
+	})
+	return got
+}
+
+func wants(t *testing.T, got []probe.Result, from string, s probe.Status, saw string) {
+	t.Helper()
+	for _, r := range got {
+		if r.From == from && r.Status == s && strings.Contains(r.Saw, saw) {
+			return
+		}
+	}
+	t.Errorf("want %s from %q with %q: %+v", s, from, saw, got)
+}
+
+// TestInside proves that what is asked inside is inside: only there something
+// listens on the loopback.
+func TestInside(t *testing.T) {
+	if !nstest.Enter(t, cgroups) {
+		return
+	}
+	uid := unique(1)
+	web := pod(t, "d/web", uid, "kubepods-besteffort-pod"+strings.ReplaceAll(uid, "-", "_")+".slice", "10.244.0.7/32")
+	home, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var away atomic.Int32
+	watching, stop := context.WithCancel(t.Context())
+	watched := make(chan struct{})
+	go func() { // what the program reads below /proc/net must stay the node's, all the while
+		defer close(watched)
+		for watching.Err() == nil {
+			if now, err := os.Readlink("/proc/self/ns/net"); err != nil || now != home {
+				away.Add(1)
+			}
+		}
+	}()
+	for range 20 {
+		got := asked(t, dials, runner(), web)
+		wants(t, got, "", probe.Fail, "refused")
+		wants(t, got, "d/web", probe.OK, "connected with 1 targets")
+		if len(got) != 2 {
+			t.Errorf("%+v", got)
+		}
+	}
+	stop()
+	<-watched
+	if n := away.Load(); n > 0 {
+		t.Errorf("the program itself was seen in another namespace %d times", n)
+	}
+}
+
+// TestMainThread has a namespace entered from the main thread's goroutine again
+// and again.
+func TestMainThread(t *testing.T) {
+	if !nstest.Enter(t, cgroups) {
+		return
+	}
+	uid := unique(2)
+	pod(t, "d/web", uid, "pod"+uid, "10.244.0.7/32")
+	e := Entry{Host: &probe.Host{Proc: "/proc"}}
+	ns, err := e.find(probe.Target{Name: "d/web", Addr: netip.MustParseAddr("10.244.0.7"), Attrs: map[string]string{probe.AttrUID: uid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	home, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		if err := within(ns, func() error {
+			if syscall.Gettid() == os.Getpid() {
+				return errors.New("on the main thread")
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, err := os.Readlink("/proc/self/ns/net"); err != nil || now != home {
+		t.Errorf("at home in %s, now in %s: %v", home, now, err)
+	}
+}
+
+// TestWrongPods wants what cannot be entered told apart, and never entered.
+func TestWrongPods(t *testing.T) {
+	if !nstest.Enter(t, cgroups) {
+		return
+	}
+	other, nested, gone := unique(3), unique(4), unique(5)
+	wrong := pod(t, "d/wrong", other, "kubepods-pod"+other, "10.244.0.99/32")
+	got := asked(t, dials, runner(), wrong)
+	wants(t, got, "", probe.Unknown, "has no address 10.244.0.7")
+	wants(t, got, "", probe.Fail, "refused") // the node is asked all the same
+
+	// A process that has made itself a network namespace inside the pod, and then the pod's own.
+	pod(t, "d/nested", nested, "kubepods-pod"+nested, "")
+	whole := pod(t, "d/nested", nested, "kubepods-pod"+nested, "10.244.0.7/32")
+	wants(t, asked(t, dials, runner(), whole), "d/nested", probe.OK, "connected")
+	// The first that can be entered stands for all.
+	wants(t, asked(t, dials, runner(), wrong, whole), "d/nested", probe.OK, "connected")
+
+	// In a mesh the pod's own proxy takes every connection, and a virtual machine takes
+	// every answer.
+	mesh := unique(9)
+	meshed, pid := process(t, "d/mesh", mesh, "kubepods-pod"+mesh, "10.244.0.7/32")
+	l := listenAs(t, pid, "0.0.0.0:15001")
+	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip, "a service mesh's proxy takes the pod's connections (port 15001)")
+	wants(t, asked(t, dials, runner(), meshed, whole), "d/nested", probe.OK, "connected")
+	l.Close()
+	wants(t, asked(t, dials, runner(), meshed), "d/mesh", probe.OK, "connected")
+	if out, err := exec.Command("nsenter", "-t", pid, "-n", "ip", "tuntap", "add", "tap0_kata", "mode", "tap").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip, "is a virtual machine (Kata)")
+
+	absent := whole
+	absent.Name, absent.Attrs = "d/absent", map[string]string{probe.AttrUID: gone}
+	wants(t, asked(t, dials, runner(), absent), "", probe.Unknown, "no process of pod d/absent is to be seen")
+	absent.Attrs = nil
+	wants(t, asked(t, dials, runner(), absent), "", probe.Unknown, "no UID")
+	wants(t, asked(t, dials, runner()), "", probe.Skip, "no workload pod")
+
+	partly := runner()
+	h := &probe.Host{Root: "/", Proc: "/proc", Only: []string{"/run/calico"}}
+	partly.Enter = Entry{h, []string{"session"}}.Run
+	absent.Attrs = map[string]string{probe.AttrUID: gone}
+	wants(t, asked(t, dials, partly, absent), "", probe.Skip, "not visible to the probe")
+}
+
+// TestChildren wants a child that is killed, hangs or cannot be started to cost one
+// unknown result, in time.
+func TestChildren(t *testing.T) {
+	if !nstest.Enter(t, cgroups) {
+		return
+	}
+	uid := unique(6)
+	good := pod(t, "d/good", uid, "kubepods-pod"+uid, "10.244.0.7/32")
+	fatal := good
+	fatal.Name = "d/fatal"
+	wants(t, asked(t, dies, runner(), good), "d/good", probe.OK, "alive")
+	wants(t, asked(t, dies, runner(), fatal), "", probe.Unknown, "signal: killed")
+	wants(t, asked(t, dies, runner(), fatal, good), "d/good", probe.OK, "alive")
+
+	got := asked(t, hangs, runner(), good)
+	wants(t, got, "d/good", probe.Unknown, "still blocked")
+	if len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+
+	broken := runner()
+	broken.Enter = Entry{broken.Host, []string{"-test.run=^$"}}.Run // this program, and no session
+	wants(t, asked(t, dials, broken, good), "", probe.Unknown, "without finishing its answer")
+}
+
+// TestPrivileges takes from a probe each of the capabilities it needs to enter.
+func TestPrivileges(t *testing.T) {
+	if !nstest.Enter(t, cgroups) {
+		return
+	}
+	uid := unique(7)
+	target := pod(t, "d/web", uid, "kubepods-pod"+uid, "10.244.0.7/32")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lacks, saw := range map[string]string{"sys_admin": "takes the capability SYS_ADMIN", "sys_ptrace": "takes the capability SYS_PTRACE"} {
+		request, err := requests(probe.Plan{Checks: []string{dials.ID}, Targets: []probe.Target{target}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("setpriv", "--inh-caps=-"+lacks, "--bounding-set=-"+lacks, exe, "session")
+		cmd.Stdin = request
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		var got []probe.Result
+		events := probe.NewDecoder(bytes.NewReader(out))
+		for {
+			ev, err := events.Next()
+			if err != nil {
+				break
+			}
+			if ev.Result != nil {
+				got = append(got, *ev.Result)
+			}
+		}
+		wants(t, got, "", probe.Skip, saw)
+		wants(t, got, "", probe.Fail, "refused")
+	}
+}
+
+// TestHostCanPodCannot asks the checks of paths on both sides of a pod's veth: all
+// is well, and then the node forwards nothing.
+func TestHostCanPodCannot(t *testing.T) {
+	if !nstest.Enter(t, cgroups+`
+mkdir /run/netns
+ip netns add other
+ip link add eth0 type veth peer name eth0 netns other
+ip addr add 10.9.0.1/24 dev eth0
+ip link set eth0 up
+ip -n other addr add 10.9.0.2/24 dev eth0
+ip -n other link set eth0 up
+ip -n other link set lo up
+ip -n other addr add 10.244.1.2/32 dev lo
+ip -n other route add 10.244.0.0/24 via 10.9.0.1
+ip route add 10.244.1.0/26 via 10.9.0.2
+sysctl -qw net.ipv4.ip_forward=1
+nft add table ip t
+nft add chain ip t f { type filter hook forward priority 0 ; }
+`) {
+		return
+	}
+	uid := unique(8)
+	local, pid := process(t, "d/web", uid, "kubepods-pod"+uid, "10.244.0.7/32")
+	for line := range strings.Lines(`
+nsenter -t PID -n ip link set far netns SELF
+ip link set far up
+ip route add 10.244.0.7 dev far
+nsenter -t PID -n ip route add 10.9.0.1 dev eth0
+nsenter -t PID -n ip route add default via 10.9.0.1
+`) {
+		args := strings.Fields(strings.NewReplacer("PID", pid, "SELF", strconv.Itoa(os.Getpid())).Replace(line))
+		if len(args) == 0 {
+			continue
+		}
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+	}
+	targets := []probe.Target{local, {Kind: probe.KindPod, Name: "d/far", Addr: netip.MustParseAddr("10.244.1.2"), Port: 8080}}
+	paths := map[*probe.Check][2]string{ // what each says of a good path and of a cut one
+		checks.PodPing: {"5 of 5 packets", "none of 5 packets"}, checks.PodTCP: {"nothing listens on its port 8080", "no answer from 10.244.1.2:8080"},
+		checks.PodMTU: {"packets of 1500 bytes come back whole", "not even packets of 256 bytes"},
+	}
+	for c, says := range paths {
+		got := asked(t, c, runner(), targets...)
+		good := map[bool]probe.Status{true: probe.Info, false: probe.OK}[c == checks.PodTCP]
+		wants(t, got, "", good, says[0])
+		wants(t, got, "d/web", good, says[0])
+		for _, r := range got {
+			if r.From == "d/web" && strings.HasPrefix(r.Target, "d/web") {
+				t.Errorf("the pod asked itself: %+v", r)
+			}
+		}
+	}
+	if out, err := exec.Command("nft", "add", "rule", "ip", "t", "f", "drop").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for c, says := range paths {
+		got := asked(t, c, runner(), targets...)
+		bad := map[bool]probe.Status{true: probe.Unknown, false: probe.Fail}[c == checks.PodMTU]
+		good := map[bool]probe.Status{true: probe.Info, false: probe.OK}[c == checks.PodTCP]
+		wants(t, got, "", good, says[0])
+		wants(t, got, "d/web", bad, says[1])
+	}
+}
