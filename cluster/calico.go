@@ -50,8 +50,8 @@ func (c *Client) readSpec(ctx context.Context, resource string, names ...string)
 	return merged, nil
 }
 
-// listSpecs lists the specs of Calico's resources of one kind by their names, none
-// where that kind is not installed. A limit gives the first few of them, 0 all, out of the API
+// listSpecs lists the specs of Calico's resources of one kind by their names, those in
+// namespaces as namespace/name, none where that kind is not installed. A limit gives the first few of them, 0 all, out of the API
 // server's cache.
 func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (map[string]map[string]any, error) {
 	options := metav1.ListOptions{Limit: limit}
@@ -74,7 +74,7 @@ func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (m
 			if err != nil {
 				return nil, fmt.Errorf("reading %s %s: %w", resource, item.GetName(), err)
 			}
-			out[item.GetName()] = spec
+			out[strings.TrimPrefix(item.GetNamespace()+"/"+item.GetName(), "/")] = spec
 		}
 		return out, nil
 	}
@@ -227,7 +227,7 @@ func (c *Client) readBackend(ctx context.Context, calico *corev1.Pod) (string, e
 	}
 	backend, err := c.environment(ctx, calico, "CALICO_NETWORKING_BACKEND")
 	if err != nil {
-		return "", fmt.Errorf("Calico's networking backend: %w", err)
+		return "", fmt.Errorf("the networking backend of Calico: %w", err)
 	}
 	if backend == "" && envOf(calico, "CALICO_NETWORKING_BACKEND").ValueFrom == nil {
 		return "bird", nil

@@ -32,8 +32,8 @@ const (
 func peers(s *Snapshot, n int) []corev1.Node {
 	var ready, rest []corev1.Node
 	for _, node := range s.Nodes {
-		switch {
-		case node.Name == s.Node.Name:
+		switch os := node.Labels[corev1.LabelOSStable]; {
+		case node.Name == s.Node.Name, os != "" && os != "linux": // Windows answers other questions
 		case conditionOf(node.Status.Conditions, corev1.NodeReady).Status == corev1.ConditionTrue:
 			ready = append(ready, node)
 		default:
@@ -93,8 +93,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 			}
 		}
 	}
-	targets = append(targets, podTargets(probe.KindPod, s.Pods)...)
-	targets = append(targets, podTargets(probe.KindLocal, s.local)...)
+	targets = append(targets, podTargets(probe.KindPod, s.Pods, s.policies)...)
+	targets = append(targets, podTargets(probe.KindLocal, s.local, s.policies)...)
 	return targets, gaps
 }
 
@@ -109,7 +109,17 @@ func stateOf(n *corev1.Node) map[string]string {
 	return nil
 }
 
-func podTargets(kind string, pods []corev1.Pod) []probe.Target {
+// forbidding adds what may forbid packets to the attributes of a target.
+func forbidding(attrs map[string]string, policy string) map[string]string {
+	if policy == "" {
+		return attrs
+	}
+	out := map[string]string{probe.AttrPolicy: policy}
+	maps.Copy(out, attrs)
+	return out
+}
+
+func podTargets(kind string, pods []corev1.Pod, under policies) []probe.Target {
 	var out []probe.Target
 	for _, p := range pods {
 		for _, ip := range p.Status.PodIPs {
@@ -121,6 +131,7 @@ func podTargets(kind string, pods []corev1.Pod) []probe.Target {
 			if kind == probe.KindLocal {
 				t.Attrs = map[string]string{probe.AttrUID: string(p.UID)}
 			}
+			t.Attrs = forbidding(t.Attrs, under.on(p.Namespace, p.Labels))
 			out = append(out, t)
 		}
 	}

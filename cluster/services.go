@@ -111,12 +111,12 @@ const tried = 5
 // readServices finds one TCP service whose endpoints are ready, one with a port on
 // every node before others, and gives its cluster addresses and its port on each
 // of the nodes.
-func (c *Client) readServices(ctx context.Context, nodes []corev1.Node) ([]probe.Target, error) {
+func (c *Client) readServices(ctx context.Context, nodes []corev1.Node, under policies) ([]probe.Target, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, fmt.Errorf("listing services: %w", err)
 	}
-	for _, svc := range usable(list.Items) {
+	for _, svc := range usable(list.Items, under) {
 		endpoints, err := c.readService(ctx, probe.KindService, &svc)
 		if apierrors.IsNotFound(err) {
 			continue
@@ -125,15 +125,16 @@ func (c *Client) readServices(ctx context.Context, nodes []corev1.Node) ([]probe
 			return nil, err
 		}
 		if slices.ContainsFunc(endpoints, func(t probe.Target) bool { return t.Name == "endpoint" }) {
-			return serviceTargets(&svc, nodes), nil
+			return serviceTargets(&svc, nodes, under), nil
 		}
 	}
 	return nil, nil
 }
 
 // usable picks the services that every node must be able to reach by TCP: not
-// headless, not kept to the endpoints of one node.
-func usable(all []corev1.Service) []corev1.Service {
+// headless, not kept to the endpoints of one node, and first those of pods that no
+// policy selects, as far as a service knows the labels of its pods.
+func usable(all []corev1.Service, under policies) []corev1.Service {
 	var out []corev1.Service
 	for _, s := range all {
 		local := s.Spec.InternalTrafficPolicy != nil && *s.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
@@ -143,7 +144,8 @@ func usable(all []corev1.Service) []corev1.Service {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b corev1.Service) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+		free := func(s *corev1.Service) int { return min(1, len(under.on(s.Namespace, s.Spec.Selector))) }
+		return cmp.Or(cmp.Compare(free(&a), free(&b)), cmp.Compare(rank(&a), rank(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 	})
 	return out[:min(len(out), tried)]
 }
@@ -174,15 +176,16 @@ func nodePort(s *corev1.Service) int32 {
 	return p.NodePort
 }
 
-func serviceTargets(s *corev1.Service, nodes []corev1.Node) []probe.Target {
+func serviceTargets(s *corev1.Service, nodes []corev1.Node, under policies) []probe.Target {
 	p, _ := tcpPort(s)
 	name := s.Namespace + "/" + s.Name
+	held := under.on(s.Namespace, s.Spec.Selector)
 	var out []probe.Target
 	families := map[bool]bool{} // is IPv6
 	for _, ip := range s.Spec.ClusterIPs {
 		if a, err := netip.ParseAddr(ip); err == nil {
 			families[a.Is6()] = true
-			out = append(out, probe.Target{Kind: probe.KindService, Name: name, Addr: a, Port: int(p.Port)})
+			out = append(out, probe.Target{Kind: probe.KindService, Name: name, Addr: a, Port: int(p.Port), Attrs: forbidding(nil, held)})
 		}
 	}
 	if nodePort(s) == 0 {
@@ -191,7 +194,7 @@ func serviceTargets(s *corev1.Service, nodes []corev1.Node) []probe.Target {
 	for _, n := range nodes {
 		for _, a := range internalIPs(&n) {
 			if families[a.Is6()] {
-				out = append(out, probe.Target{Kind: probe.KindNodePort, Name: name, Node: n.Name, Addr: a, Port: int(nodePort(s)), Attrs: stateOf(&n)})
+				out = append(out, probe.Target{Kind: probe.KindNodePort, Name: name, Node: n.Name, Addr: a, Port: int(nodePort(s)), Attrs: forbidding(stateOf(&n), held)})
 			}
 		}
 	}

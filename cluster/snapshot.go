@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Snapshot struct {
 	dnsErr     error
 	blocks     []block
 	blockErr   error
+	policies   policies
 	pools      map[string]map[string]any // specs of the IP pools
 	poolErr    error
 	local      []corev1.Pod // running workload pods on the node itself
@@ -106,6 +108,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.dns, s.dnsErr = c.readDNS(ctx) })
 	all.Go(func() { s.blocks, s.blockErr = c.readBlocks(ctx) })
+	all.Go(func() { s.policies = c.readPolicies(ctx) })
 	all.Go(func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
 	all.Go(func() { s.info, s.infoErr = c.readSpec(ctx, "clusterinformations", "default") })
 	all.Wait()
@@ -113,9 +116,9 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		return nil, nodesErr
 	}
 	all.Go(func() { s.backend, s.backendErr = c.readBackend(ctx, s.Calico) })
-	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1) })
-	all.Go(func() { s.local, s.localErr = c.readPods(ctx, []corev1.Node{*s.Node}, doors) })
-	all.Go(func() { s.services, s.serviceErr = c.readServices(ctx, append(peers(s, sampled), *s.Node)) })
+	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
+	all.Go(func() { s.local, s.localErr = c.readPods(ctx, []corev1.Node{*s.Node}, doors, s.policies) })
+	all.Go(func() { s.services, s.serviceErr = c.readServices(ctx, append(peers(s, sampled), *s.Node), s.policies) })
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, s.Calico) })
 	all.Go(func() { s.etcd, s.etcdErr = c.readEtcd(ctx, s.Calico) })
 	all.Wait()
@@ -186,7 +189,7 @@ const doors = 3
 
 // readPods finds running pods with addresses of their own, at most n on each of
 // the nodes.
-func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int) ([]corev1.Pod, error) {
+func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under policies) ([]corev1.Pod, error) {
 	found := make([][]corev1.Pod, len(nodes))
 	errs := make([]error, len(nodes))
 	var all sync.WaitGroup
@@ -199,7 +202,7 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int) ([]co
 				errs[i] = fmt.Errorf("listing pods of node %s: %w", node.Name, err)
 				return
 			}
-			if found[i] = pingable(list.Items, n); found[i] == nil && slices.ContainsFunc(list.Items, ownAddress) {
+			if found[i] = pingable(list.Items, n, under); found[i] == nil && slices.ContainsFunc(list.Items, ownAddress) {
 				errs[i] = fmt.Errorf("no workload pod on node %s is ready", node.Name)
 			}
 		})
@@ -212,15 +215,19 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int) ([]co
 func ownAddress(p corev1.Pod) bool { return !p.Spec.HostNetwork && len(p.Status.PodIPs) > 0 }
 
 // pingable picks pods that have their own address and are there to stay: ready,
-// not being deleted, the oldest n of those.
-func pingable(pods []corev1.Pod, n int) []corev1.Pod {
+// not being deleted, at most n of those; first such as no policy selects, then the
+// oldest.
+func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
 	var out []corev1.Pod
 	for _, p := range pods {
 		if ownAddress(p) && p.DeletionTimestamp == nil && podReady(&p) {
 			out = append(out, p)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	free := func(p *corev1.Pod) int { return len(under.on(p.Namespace, p.Labels)) }
+	slices.SortStableFunc(out, func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(min(1, free(&a)), min(1, free(&b))), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+	})
 	return out[:min(len(out), n)]
 }
 

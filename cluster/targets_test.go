@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -81,7 +82,7 @@ func TestServicesWorthAsking(t *testing.T) {
 		service("everywhere", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080; s.CreationTimestamp = metav1.NewTime(now) }),
 	}
 	var names []string
-	for _, s := range usable(all) {
+	for _, s := range usable(all, policies{}) {
 		names = append(names, s.Name)
 	}
 	if want := []string{"everywhere", "plain"}; !slices.Equal(names, want) {
@@ -89,11 +90,11 @@ func TestServicesWorthAsking(t *testing.T) {
 	}
 	nodes := []corev1.Node{node("a", "10.1.0.1", ""), node("b", "10.1.0.2", "")}
 	nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	got := serviceTargets(&all[5], nodes)
+	got := serviceTargets(&all[5], nodes, policies{})
 	if len(got) != 3 || got[0].Port != 80 || got[1].Port != 30080 || got[2].Attrs[probe.AttrNode] != "NotReady" {
 		t.Errorf("%+v", got)
 	}
-	if all[5].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal; len(serviceTargets(&all[5], nodes)) != 1 {
+	if all[5].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal; len(serviceTargets(&all[5], nodes, policies{})) != 1 {
 		t.Error("nodes without a pod of the service do not answer on its port, and need not")
 	}
 }
@@ -132,12 +133,49 @@ func TestDoors(t *testing.T) {
 	}
 	hostNetwork := pod("host", 9*time.Hour, corev1.ConditionTrue)
 	hostNetwork.Spec.HostNetwork = true
-	got := pingable([]corev1.Pod{pod("young", time.Minute, corev1.ConditionTrue), pod("sick", 5*time.Hour, corev1.ConditionFalse), hostNetwork, pod("old", time.Hour, corev1.ConditionTrue)}, 1)
+	got := pingable([]corev1.Pod{pod("young", time.Minute, corev1.ConditionTrue), pod("sick", 5*time.Hour, corev1.ConditionFalse), hostNetwork, pod("old", time.Hour, corev1.ConditionTrue)}, 1, policies{})
 	if len(got) != 1 || got[0].Name != "old" {
 		t.Errorf("%v", got)
 	}
-	targets := podTargets(probe.KindLocal, got)
+	targets := podTargets(probe.KindLocal, got, policies{})
 	if len(targets) != 2 || targets[0].Port != 8080 || targets[1].Attrs[probe.AttrUID] != "uid-1" {
 		t.Errorf("%+v", targets)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	p := policies{all: []policy{
+		{"NetworkPolicy shop/deny", "shop", func(l map[string]string) bool { return l["app"] == "web" }},
+		calicos("GlobalNetworkPolicy", "guard", map[string]any{"selector": "has(guarded)"}),
+		calicos("Calico's NetworkPolicy", "bank/default.all", map[string]any{}),
+		calicos("Calico's NetworkPolicy", "odd/default.odd", map[string]any{"selector": "((("}),
+	}}
+	for _, c := range []struct{ namespace, app, guarded, want string }{
+		{"shop", "web", "", "NetworkPolicy shop/deny"}, {"shop", "db", "", ""}, {"other", "web", "", ""},
+		{"other", "web", "yes", "GlobalNetworkPolicy guard"}, {"bank", "x", "", "Calico's NetworkPolicy bank/default.all"}, {"odd", "x", "", "Calico's NetworkPolicy odd/default.odd"},
+	} {
+		l := map[string]string{"app": c.app}
+		if c.guarded != "" {
+			l["guarded"] = c.guarded
+		}
+		if got := p.on(c.namespace, l); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	young, old := corev1.Pod{}, corev1.Pod{}
+	for i, q := range []*corev1.Pod{&young, &old} {
+		q.Namespace, q.Name, q.CreationTimestamp = "shop", "p", ago(time.Duration(i)*time.Hour)
+		q.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.2"}}
+		q.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	old.Labels, young.Name = map[string]string{"app": "web"}, "young"
+	if got := pingable([]corev1.Pod{old, young}, 1, p); got[0].Name != "young" {
+		t.Errorf("a pod that a policy selects comes first: %v", got)
+	}
+	if got := podTargets(probe.KindPod, []corev1.Pod{old}, p); got[0].Attrs[probe.AttrPolicy] != "NetworkPolicy shop/deny" {
+		t.Errorf("%+v", got)
+	}
+	if got := (policies{err: errors.New("forbidden")}).on("x", nil); got != "a policy that could not be read (forbidden)" {
+		t.Error(got)
 	}
 }

@@ -29,6 +29,9 @@ const (
 // itself.
 const AttrOwn = "own"
 
+// AttrPolicy is on targets whose packets a network policy may forbid: its name.
+const AttrPolicy = "policy"
+
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.
 const AttrUID = "uid"

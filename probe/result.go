@@ -97,6 +97,16 @@ func (r Result) With(key Fact, value any) Result {
 	return r
 }
 
+// Under takes a fail back to a warning where a policy may be what forbids the
+// packets of the target asked, or of the pod asked from, and names it.
+func (r Result) Under(t Target) Result {
+	if name := t.Attrs[AttrPolicy]; name != "" && r.Status == Fail {
+		r.Status = Warn
+		r.Saw += fmt.Sprintf("; %s holds for %s and may forbid it", name, t.Name)
+	}
+	return r
+}
+
 // Because adds lines of evidence and returns the result.
 func (r Result) Because(lines ...string) Result {
 	r.Lines = append(slices.Clone(r.Lines), lines...)

@@ -192,7 +192,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 		}
 		err := r.Enter(ctx, pod, plan, func(ev Event) {
 			if ev.Result != nil {
-				report(*ev.Result)
+				report(ev.Result.Under(pod))
 			}
 		})
 		if err == nil {

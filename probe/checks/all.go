@@ -140,8 +140,9 @@ func gap(p *probe.Pass, kind, nobody string) probe.Result {
 }
 
 // about adds to what was seen of a target what the API says about the node it
-// lives on.
+// lives on. What a policy may forbid is no fault that is certain.
 func about(r probe.Result, t probe.Target) probe.Result {
+	r = r.Under(t)
 	if state := t.Attrs[probe.AttrNode]; state != "" && r.Status != probe.OK {
 		r.Saw += fmt.Sprintf("; the API calls %s %s", t.Node, state)
 		r = r.With(FactNodeState, state)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -230,6 +232,9 @@ func (r criRuntime) running(ctx context.Context) ([]claim, error) {
 
 func (r criRuntime) process(ctx context.Context, id string) (int, error) {
 	a, err := r.client.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if status.Code(err) == codes.NotFound { // removed since it was listed
+		return 0, nil
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -37,6 +37,6 @@ func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 	}
 	each(targets, func(t probe.Target) {
 		to := netip.AddrPortFrom(t.Addr, uint16(t.Port))
-		p.Report(connect(ctx, to).result(ctx).On(t.Name+" "+to.String()).With(FactFamily, family(t.Addr)).With(FactPort, t.Port))
+		p.Report(about(connect(ctx, to).result(ctx), t).On(t.Name+" "+to.String()).With(FactFamily, family(t.Addr)).With(FactPort, t.Port))
 	})
 }

@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/calico-probe/calico-probe/cluster/selector"
+)
+
+// policy is something that may forbid packets from or to the pods it selects.
+type policy struct {
+	name      string // with its kind
+	namespace string // "" = every
+	selects   func(map[string]string) bool
+}
+
+// policies are those of Kubernetes and of Calico. What they allow is not worked
+// out: a pod that none selects is the better one to test with.
+type policies struct {
+	all []policy
+	err error // some could not be read
+}
+
+func (c *Client) readPolicies(ctx context.Context) policies {
+	var p policies
+	list, err := c.kube.NetworkingV1().NetworkPolicies(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		p.err = fmt.Errorf("listing NetworkPolicies: %w", err)
+	} else {
+		for _, np := range list.Items {
+			s, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
+			if err != nil {
+				s = labels.Everything() // the API admits no such selector
+			}
+			p.all = append(p.all, policy{"NetworkPolicy " + np.Namespace + "/" + np.Name, np.Namespace, func(l map[string]string) bool { return s.Matches(labels.Set(l)) }})
+		}
+	}
+	for _, kind := range []struct{ resource, kind string }{{"networkpolicies", "Calico's NetworkPolicy"}, {"globalnetworkpolicies", "GlobalNetworkPolicy"}} {
+		specs, err := c.listSpecs(ctx, kind.resource, 0)
+		p.err = errors.Join(p.err, err)
+		for _, name := range slices.Sorted(maps.Keys(specs)) {
+			p.all = append(p.all, calicos(kind.kind, name, specs[name]))
+		}
+	}
+	return p
+}
+
+// calicos is a policy of Calico's. Where it cannot be told whom it selects, by its
+// namespaceSelector or because it cannot be read, it may select anybody.
+func calicos(kind, name string, spec map[string]any) policy {
+	namespace, _, _ := strings.Cut(name, "/")
+	if !strings.Contains(name, "/") {
+		namespace = ""
+	}
+	text, _ := spec["selector"].(string)
+	s, err := selector.Parse(cmp.Or(text, "all()"))
+	if err != nil {
+		s = func(map[string]string) bool { return true }
+	}
+	return policy{kind + " " + name, namespace, s}
+}
+
+// on says what may forbid packets of a pod with these labels, "" when nothing does.
+func (p policies) on(namespace string, of map[string]string) string {
+	with := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"} // as Calico adds them
+	maps.Copy(with, of)
+	for _, one := range p.all {
+		if (one.namespace == "" || one.namespace == namespace) && one.selects(with) {
+			return one.name
+		}
+	}
+	if p.err != nil {
+		return "a policy that could not be read (" + strings.Join(strings.Fields(p.err.Error()), " ") + ")"
+	}
+	return ""
+}
