@@ -3,10 +3,14 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -103,8 +107,20 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	d.want(t, "node-swap", probe.OK)
 	d.want(t, "felix-live", probe.Fail, "refused")
 	d.want(t, "bird-socket", probe.Fail)
-	d.want(t, "ipam-files", probe.Fail, "1 addresses", "has no podCIDR")
+	d.want(t, "ipam-files", probe.Warn, "1 addresses", "upgrade-ipam migrates them")
 	d.want(t, "init-stall", probe.Info, "upgrade-ipam", "is at work")
+
+	pool := func(disabled bool) { // with it goes what the Node's podCIDR lies in
+		t.Helper()
+		if err := kube(t).CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath("/apis/crd.projectcalico.org/v1/ippools/default-ipv4-ippool").
+			Body(fmt.Appendf(nil, `{"spec":{"disabled":%t}}`, disabled)).Do(context.Background()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { pool(false) })
+	pool(true)
+	d, _ = report(t, "run", "--node", "node-a", "--via", "ephemeral", "--checks", "ipam-files")
+	d.want(t, "ipam-files", probe.Fail, "upgrade-ipam cannot migrate", "podCIDR 10.244.0.0/24 is in no IP pool")
 }
 
 // TestFelix wants each way Felix can misbehave told apart from the others.
