@@ -137,12 +137,11 @@ func (o *runOptions) direction(ctx context.Context, snap *cluster.Snapshot, from
 		return true
 	})
 	if err != nil {
-		cancel()
-		<-ended
-		return nil, fmt.Errorf("the sender: %w", err)
+		cancel() // the listener need not wait
+		err = fmt.Errorf("the sender: %w", err)
 	}
-	if err := <-ended; err != nil {
-		return sent, fmt.Errorf("the listener: %w", err)
+	if late := <-ended; late != nil && err == nil {
+		err = fmt.Errorf("the listener: %w", late)
 	}
-	return append(sent, heard...), nil
+	return append(sent, heard...), err
 }

@@ -50,10 +50,12 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 	ways := func(role, node, addr string) []probe.Target {
 		var out []probe.Target
 		for name, port := range map[string]int{"VXLAN": 4789, "WireGuard": 51820, "IPIP": 0, "BGP": 1790} {
-			if a := netip.MustParseAddr(addr); (name == "BGP") != (role == probe.RoleListen) && !(a.Is6() && name == "IPIP") || name != "BGP" && role == probe.RoleSend && !(a.Is6() && name == "IPIP") {
-				out = append(out, probe.Target{Kind: probe.KindEncap, Name: name, Node: node, Addr: a, Port: port,
-					Attrs: map[string]string{probe.AttrRole: role, probe.AttrToken: "cafe0001", probe.AttrUsed: "true"}})
+			a := netip.MustParseAddr(addr)
+			if name == "BGP" && role == probe.RoleListen || name == "IPIP" && a.Is6() {
+				continue
 			}
+			out = append(out, probe.Target{Kind: probe.KindEncap, Name: name, Node: node, Addr: a, Port: port,
+				Attrs: map[string]string{probe.AttrRole: role, probe.AttrToken: "cafe0001", probe.AttrUsed: "true"}})
 		}
 		return out
 	}
