@@ -43,7 +43,7 @@ func TestOneClearLine(t *testing.T) {
 		{"unknown way", "run --node node-a --via magic", 2, "auto, api, pod, ephemeral"},
 		{"unknown profile", "run --node node-a --profile full", 2, "quick, standard, deep"},
 		{"profile and checks", "run --node node-a --profile deep --checks bgp", 2, "leave out --profile"},
-		{"unknown format", "run --node node-a -o xml", 2, "table, json, ndjson"},
+		{"unknown format", "run --node node-a -o xml", 2, "table, wide, json, ndjson"},
 		{"unknown level", "run --node node-a --fail-on never", 2, "fail or warn"},
 		{"no node", "run", 2, "--node NODE"},
 		{"node as argument", "run node-a", 2, "--node node-a"},

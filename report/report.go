@@ -30,13 +30,13 @@ type Sink interface {
 }
 
 // Formats names what New accepts.
-func Formats() []string { return []string{"table", "json", "ndjson"} }
+func Formats() []string { return []string{"table", "wide", "json", "ndjson"} }
 
 // New returns the sink of a format, writing to w. Colour is for terminals.
 func New(format string, w io.Writer, colour bool) (Sink, error) {
 	switch format {
-	case "table":
-		return &table{w: w, colour: colour}, nil
+	case "table", "wide":
+		return &table{w: w, colour: colour, wide: format == "wide"}, nil
 	case "json":
 		return &document{w: w}, nil
 	case "ndjson":
@@ -89,13 +89,18 @@ func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	return v
 }
 
-// summary is "2 fail, 1 unknown, 40 ok".
-func summary(c probe.Counts) string {
+// summary is "2 fail (bgp-session, pod-ping), 1 unknown (node-load), 40 ok".
+func summary(c probe.Counts, named map[probe.Status][]string) string {
 	var parts []string
 	for _, s := range probe.Statuses() {
-		if c[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c[s], s))
+		if c[s] == 0 {
+			continue
 		}
+		part := fmt.Sprintf("%d %s", c[s], s)
+		if names := named[s]; len(names) > 0 {
+			part += " (" + strings.Join(names, ", ") + ")"
+		}
+		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
 		return "nothing was asked"

@@ -39,6 +39,8 @@ func fixed() []probe.Event {
 			Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m, last error: Socket: Connection refused",
 			Facts: probe.Facts{"bgp_state": "Active", "as": 64512}, Lines: strings.Split("a\x1b[31m b c d e f g h", " "),
 		}),
+		result("pod", probe.Result{Check: "pod-ping", Target: "default/web 10.244.1.2", Status: probe.OK, Saw: "5 of 5 packets came back"}),
+		result("pod", probe.Result{Check: "pod-ping", Target: "default/web 10.244.1.2", From: "default/here", Status: probe.OK, Saw: "5 of 5 packets came back"}),
 		result("pod", probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap device in use", Lines: []string{"not shown"}}),
 		end("pod"),
 	}
@@ -170,7 +172,7 @@ func TestAFullDiskIsSaid(t *testing.T) {
 			t.Errorf("%s: %v", format, got)
 		}
 	}
-	if _, err := New("xml", nil, false); err == nil || !strings.Contains(err.Error(), "table, json, ndjson") {
+	if _, err := New("xml", nil, false); err == nil || !strings.Contains(err.Error(), "table, wide, json, ndjson") {
 		t.Errorf("an unknown format: %v", err)
 	}
 }
