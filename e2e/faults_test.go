@@ -490,5 +490,5 @@ func TestClocksApart(t *testing.T) {
 	if a.exit != 3 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
-	d.want(t, "node-clock", probe.Fail, "2h0m of the API server's clock")
+	d.want(t, "node-clock", probe.Fail, "2h0m", "ahead of the API server's clock")
 }
