@@ -2,7 +2,9 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -78,7 +80,13 @@ func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ..
 func noAnswer(err error, who string, limit time.Duration) probe.Result {
 	reason := probe.Reason(err)
 	var r probe.Result
+	var op *net.OpError
 	switch reason {
+	case "denied":
+		r = probe.Failed(err)
+		if errors.As(err, &op) && op.Net != "unix" { // of packets, not of a file
+			r = probe.Found(probe.Fail, "%s cannot be reached: %s", who, refusals[reason])
+		}
 	case "refused":
 		r = probe.Found(probe.Fail, "connection to %s refused: nothing listens there", who)
 	case "timeout":

@@ -276,6 +276,9 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	both(ask(), "service 10.96.0.10:53", probe.Fail, "no answer from 10.96.0.10:53")
 	want(t, ask(), "service 10.96.0.10:53 udp", probe.Fail, "its answer by UDP is cut short, and by TCP: no answer")
 	do(t, "nft flush chain ip s out")
+	do(t, "nft add rule ip s out ip daddr 10.244.0.7 udp dport 53 drop")
+	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "the sender's own firewall")
+	do(t, "nft flush chain ip s out")
 	write(1)
 
 	// kube-proxy's rules are gone: the endpoint answers and the service does not.
