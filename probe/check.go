@@ -74,7 +74,7 @@ type Check struct {
 	In     Profile       // the smallest profile that has it; "" = Quick
 	Tags   []string      // families it belongs to: "bgp", "runtime", ...
 	Limit  time.Duration // 0 = DefaultLimit
-	Needs  []*Check      // without a usable answer of these, this one is skipped
+	Needs  []*Check      // without a usable answer of these, this one is skipped; of one FromPod, the part inside pods
 	Access []string      // what it must be able to touch on the node, for whoever approves privileges
 	Run    func(context.Context, *Pass)
 }
@@ -168,7 +168,7 @@ func cyclic(c *Check, above []*Check) bool {
 
 // Select returns the checks of suite, in its order, that match one of the
 // wanted patterns (none = all) and none of the unwanted ones. A pattern is an
-// ID, a glob over IDs ("bgp-*") or a tag. A pattern that matches nothing is an
+// ID, how an ID begins ("node-"), a glob over IDs ("*-health") or a tag. A pattern that matches nothing is an
 // error that names the nearest ID.
 func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	for _, p := range slices.Concat(want, without) {
@@ -199,7 +199,7 @@ func Within(suite []*Check, p Profile) []*Check {
 }
 
 func (c *Check) matches(pattern string) bool {
-	if slices.Contains(c.Tags, pattern) {
+	if slices.Contains(c.Tags, pattern) || pattern != "" && strings.HasPrefix(c.ID, pattern) {
 		return true
 	}
 	ok, err := path.Match(pattern, c.ID)

@@ -84,11 +84,11 @@ func (b *book) add(c *Check, res Result) {
 }
 
 // missing waits for what c needs and names the first need without an answer
-// that c could build on.
-func (b *book) missing(ctx context.Context, c *Check) *Check {
+// that c could build on. What is asked only inside pods is needed only there.
+func (b *book) missing(ctx context.Context, c *Check, inside bool) *Check {
 	for _, n := range c.Needs {
 		done, asked := b.done[n]
-		if !asked {
+		if !asked || n.From == FromPod && !inside {
 			continue // the user left it out: then c stands on its own
 		}
 		select {
@@ -107,7 +107,7 @@ func (b *book) missing(ctx context.Context, c *Check) *Check {
 }
 
 func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
-	if n := b.missing(ctx, c); n != nil {
+	if n := b.missing(ctx, c, c.From == FromPod); n != nil {
 		b.add(c, Result{Check: c.ID, Status: Skip, Saw: fmt.Sprintf("not asked: %s gave no good answer", n.ID)})
 		return
 	}
@@ -144,7 +144,13 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 		pass := &Pass{Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, From: plan.From, Report: report}
 		var both sync.WaitGroup
 		if c.EntersPods() && plan.From == "" {
-			both.Go(func() { r.inside(ctx, c, plan, report) })
+			both.Go(func() {
+				if n := b.missing(ctx, c, true); n != nil {
+					report(Found(Skip, "not asked from inside a pod: %s gave no good answer", n.ID))
+					return
+				}
+				r.inside(ctx, c, plan, report)
+			})
 		}
 		defer both.Wait()
 		if c.From != FromPod || plan.From != "" {

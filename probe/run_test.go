@@ -177,6 +177,9 @@ func TestInside(t *testing.T) {
 	ask := func(r *Runner, plan Plan) (got []string) {
 		r.Suite, r.Host = suite, &Host{Root: "/"}
 		plan.Checks = []string{"both-sides", "pod-only"}
+		if len(suite) > 2 {
+			plan.Checks = append(plan.Checks, "pod-down")
+		}
 		r.Run(t.Context(), plan, func(ev Event) {
 			if ev.Result != nil {
 				got = append(got, string(ev.Result.Status)+" "+ev.Result.Check+" "+ev.Result.From+": "+ev.Result.Saw)
@@ -189,6 +192,17 @@ func TestInside(t *testing.T) {
 	want := []string{"ok both-sides : 2 targets", "ok both-sides default/w: 2 targets", "ok pod-only default/w: 2 targets"}
 	if got := ask(&Runner{Enter: enter}, Plan{Targets: pods}); !slices.Equal(got, want) || entered != 4 {
 		t.Errorf("%d entered: %q", entered, got)
+	}
+	down := check("pod-down", answers(Fail))
+	down.From = FromPod
+	both.Needs, suite = []*Check{down}, append(suite, down)
+	got := ask(&Runner{Enter: enter}, Plan{Targets: pods[1:]})
+	both.Needs = nil
+	if !slices.Contains(got, "ok both-sides : 2 targets") && !slices.Contains(got, "ok both-sides : 1 targets") {
+		t.Errorf("what only its inside needs holds the node's part up: %q", got)
+	}
+	if !slices.Contains(got, "skip both-sides : not asked from inside a pod: pod-down gave no good answer") {
+		t.Errorf("a pod that is cut off is asked from: %q", got)
 	}
 	for name, c := range map[string]struct {
 		runner *Runner

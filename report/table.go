@@ -28,7 +28,7 @@ type table struct {
 const (
 	widthStatus = 8
 	widthCheck  = 18
-	widthTarget = 34
+	widthTarget = 33
 	evidence    = 6 // lines of evidence shown below a result that is not good
 )
 
@@ -85,7 +85,7 @@ func (t *table) flush(b *strings.Builder) {
 			t.row(b, r)
 		default:
 			first := strings.TrimSpace(r.Target + " " + fromOf(r))
-			r.Target, r.From, r.Saw = fmt.Sprintf("%d answers", n), "", fmt.Sprintf("all good, such as %s: %s", first, r.Saw)
+			r.Target, r.From, r.Saw = fmt.Sprintf("%d answers", n), "", "all good, such as "+strings.TrimPrefix(first+": ", ": ")+r.Saw
 			t.row(b, r)
 		}
 		count[r.Check] = 0
@@ -103,10 +103,10 @@ func fromOf(r probe.Result) string {
 func (t *table) row(b *strings.Builder, r probe.Result) {
 	if !t.head {
 		t.head = true
-		fmt.Fprintf(b, "%-*s %-*s %-*s %s\n", widthStatus, "STATUS", widthCheck, "CHECK", widthTarget, "TARGET", "SAW")
+		fmt.Fprintf(b, "%-*s %-*s %-*s  %s\n", widthStatus, "STATUS", widthCheck, "CHECK", widthTarget, "TARGET", "SAW")
 	}
 	target := cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r)), "-")
-	fmt.Fprintf(b, "%s %-*s %-*s %s\n", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)),
+	fmt.Fprintf(b, "%s %-*s %-*s  %s\n", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)),
 		widthCheck, r.Check, widthTarget, printable(target), printable(r.Saw))
 	if r.Status == probe.OK || r.Status == probe.Info {
 		return

@@ -203,7 +203,7 @@ func (l listener) Read(b []byte) (int, error) {
 // run asks once what can be asked without a plan's targets.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o := flags("run", out)
-	want := o.String("checks", "", "only these checks: IDs, globs or tags, separated by commas (empty: all)")
+	want := o.String("checks", "", "only these checks: IDs, how they begin, globs or tags, separated by commas (empty: all)")
 	text := o.Bool("text", false, "write for people instead of JSON")
 	if err := o.parse(args); err != nil {
 		return err

@@ -30,6 +30,7 @@ func All() []*probe.Check {
 		BGPExpected,
 		NodeUplink,
 		NodePing,
+		PodUplink,
 		PodPing,
 		PodTCP,
 		PodMTU,
@@ -135,6 +136,9 @@ func cutShort(ctx context.Context, err error) (probe.Result, bool) {
 func gap(p *probe.Pass, kind, nobody string) probe.Result {
 	if why := p.Gaps[kind]; why != "" {
 		return probe.Found(probe.Unknown, "whom to ask is not known: %s", why)
+	}
+	if len(p.Targets) == 0 {
+		return probe.Found(probe.Skip, "not known here: no API was asked")
 	}
 	return probe.Found(probe.Skip, "%s", nobody)
 }

@@ -16,7 +16,7 @@ import (
 // leaves out: the last error, routes, and whether a restart holds routes back.
 var BGPSession = &probe.Check{
 	ID: "bgp-session", Asks: "is the BGP session with every peer established?", From: probe.FromNode,
-	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{BirdSocket}, Run: bgpSession,
+	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{NodeUplink, BirdSocket}, Run: bgpSession,
 	Doc: `Each peer is one result, as BIRD has it: state, since when, last error, routes taken and given.
 ok: Established. fail: any other state. Passive: this side only waits; the other end dials, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the other host lives, its BIRD does not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
 One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when no session is of Calico's making). A peer that is not of Calico's making is at most warn.

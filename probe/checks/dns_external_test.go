@@ -100,7 +100,7 @@ func TestDNSExternal(t *testing.T) {
 	if len(got) != 3 { // and that it cannot enter pods
 		t.Errorf("%+v", got)
 	}
-	want(t, run(t, DNSExternal, h), "", probe.Skip, "neither")
+	want(t, run(t, DNSExternal, h, self("10.0.0.1")), "", probe.Skip, "neither")
 	hidden := &probe.Host{Root: h.Root, Proc: h.Proc, Only: []string{"/run/calico"}}
 	want(t, run(t, DNSExternal, hidden), "/etc/resolv.conf", probe.Skip, "not visible")
 }

@@ -15,7 +15,7 @@ import (
 var NodeUplink = &probe.Check{
 	ID: "node-uplink", Asks: "is the interface with the node's address up?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagHost}, Access: []string{"host network", "netlink"}, Run: nodeUplink,
-	Doc: `The interface that has the address Calico registered for the node, or else its InternalIP, in each family.
+	Doc: `The interface that has the address Calico registered for the node, or else its InternalIP (without the API: the kubelet's --node-ip), in each family.
 ok: up, with a carrier. fail: switched off, or without a carrier (a cable, a switch port, a bond without a working member): then nothing else is asked over the network, because all of it would fail for this one reason.
 info: no interface here has such an address (the ip checks say more), or none is known.`,
 }
@@ -45,7 +45,7 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 }
 
 // ownAddresses are the node's addresses of a family: the one Calico registered
-// first, then its InternalIPs.
+// first, then its InternalIPs; without the API, what the kubelet was told.
 func ownAddresses(p *probe.Pass, f int) []netip.Addr {
 	var out []netip.Addr
 	add := func(a netip.Addr) {
@@ -58,6 +58,14 @@ func ownAddresses(p *probe.Pass, f int) []netip.Addr {
 	}
 	for _, t := range p.Of(probe.KindCalico) {
 		for text := range strings.SplitSeq(t.Attrs[probe.AttrInternal], ",") {
+			if a, err := netip.ParseAddr(text); err == nil {
+				add(a)
+			}
+		}
+	}
+	if len(p.Targets) == 0 {
+		_, args := processOf(p.Host, "kubelet")
+		for text := range strings.SplitSeq(flagOf(args, "--node-ip"), ",") {
 			if a, err := netip.ParseAddr(text); err == nil {
 				add(a)
 			}
@@ -91,12 +99,16 @@ func uplink(p *probe.Pass, all []device, f int) (*device, netip.Prefix) {
 	return nil, netip.Prefix{}
 }
 
+// dead are the states of an interface that carries nothing (RFC 2863). Some drivers
+// never say more than "unknown".
+var dead = []string{"down", "lower-layer-down", "not-present", "dormant"}
+
 func carries(d *device, at netip.Prefix) probe.Result {
 	r := probe.Found(probe.OK, "%s with %s is %s, MTU %d", d.name, at.Addr(), d.state, d.mtu)
 	switch {
 	case !d.up:
 		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", d.name, at.Addr())
-	case slices.Contains([]string{"down", "lower-layer-down", "not-present", "dormant"}, d.state):
+	case slices.Contains(dead, d.state):
 		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.name, at.Addr(), d.state)
 	}
 	return r.With(FactInterface, d.name).With(FactLinkState, d.state).With(FactLinkMTU, d.mtu)

@@ -52,7 +52,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s: found after %d attempts", name, n)
 		}
 	}
-	want(t, run(t, PodMTU, &probe.Host{}), "", probe.Skip, "no running workload pod")
+	want(t, run(t, PodMTU, &probe.Host{}, self("10.0.0.1")), "", probe.Skip, "no running workload pod")
 	nowhere := probe.Target{Kind: probe.KindLocal, Name: "here", Addr: netip.MustParseAddr("10.244.0.1")}
 	want(t, run(t, PodMTU, &probe.Host{}, nowhere), "", probe.Skip, "no running workload pod on another node")
 }

@@ -48,7 +48,7 @@ func TestPodAnswers(t *testing.T) {
 
 func TestPodTCP(t *testing.T) {
 	t.Parallel()
-	want(t, run(t, PodTCP, &probe.Host{}), "", probe.Skip, "no other running workload pod")
+	want(t, run(t, PodTCP, &probe.Host{}, self("10.0.0.1")), "", probe.Skip, "no other running workload pod")
 	own := probe.Target{Kind: probe.KindLocal, Name: "self", Addr: netip.MustParseAddr("127.0.0.1"), Port: 1}
 	want(t, run(t, PodTCP, &probe.Host{}, own), "", probe.Skip, "no other running workload pod")
 }

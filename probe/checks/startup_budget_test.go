@@ -54,7 +54,7 @@ func TestMeasured(t *testing.T) {
 	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-startup"), budget("120")), "measured", probe.Warn, "at work for 1m40s")
 	want(t, run(t, StartupBudget, node(t, map[string]string{"proc/1/comm": "probe\n"}), budget("60")), "measured", probe.Skip, "does not show")
 	want(t, run(t, StartupBudget, &probe.Host{}, budget("0")), "", probe.Skip, "no liveness")
-	want(t, run(t, StartupBudget, &probe.Host{}), "", probe.Skip, "no calico-node")
+	want(t, run(t, StartupBudget, &probe.Host{}, self("10.0.0.1")), "", probe.Skip, "no calico-node")
 }
 
 // TestEstimated has a datastore at a distance, and a load with and without CPUs that

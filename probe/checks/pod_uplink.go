@@ -1,0 +1,62 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// PodUplink asks whether packets can leave the pod that the others are asked from:
+// one pod's cable that is out is not a cluster's outage.
+var PodUplink = &probe.Check{
+	ID: "pod-uplink", Asks: "can packets leave the workload pod that is asked from?", From: probe.FromPod, In: probe.Standard,
+	Tags: []string{tagNetwork, tagCNI}, Access: []string{"netlink", probe.AccessPods}, Run: podUplink,
+	Doc: `Looked at inside the network namespace of one of this node's workload pods: the interface with the pod's address, and whether there is a default route. What other checks ask from inside that pod needs it.
+ok: up, with a carrier and a default route. fail: the interface is switched off, or has no carrier because its other end, a cali* interface of the node, is down or gone; or there is no default route, so the CNI plugin has not done its work.
+skip: no pod on this node to ask from, or none that can be entered.`,
+}
+
+func podUplink(_ context.Context, p *probe.Pass) {
+	all, err := devices()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	for _, t := range p.Of(probe.KindLocal) {
+		if t.Name != p.From {
+			continue
+		}
+		i := slices.IndexFunc(all, func(d device) bool {
+			return slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == t.Addr })
+		})
+		f := family(t.Addr)
+		r := probe.Found(probe.Fail, "no interface in the pod has its address %s", t.Addr)
+		if i >= 0 {
+			r = leaves(&all[i], f)
+		}
+		p.Report(r.On(fmt.Sprintf("%s IPv%d", t.Name, f)).With(FactFamily, f))
+	}
+}
+
+// leaves judges a pod's interface and the way out of it.
+func leaves(d *device, f int) probe.Result {
+	outside := map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1")}[f] // RFC 5737, RFC 3849: nobody's
+	way, err := lookup(outside)
+	r := probe.Found(probe.OK, "%s is %s, MTU %d, with a default route", d.name, d.state, d.mtu)
+	switch {
+	case !d.up:
+		r = probe.Found(probe.Fail, "%s in the pod is switched off", d.name)
+	case slices.Contains(dead, d.state):
+		r = probe.Found(probe.Fail, "%s in the pod has no carrier (%s): its other end, on the node, is down or gone", d.name, d.state)
+	case err != nil && unroutable(err).Status == probe.Fail:
+		r = probe.Found(probe.Fail, "the pod has no default route: %s", unroutable(err).Saw)
+	case err != nil:
+		return unseen(err)
+	default:
+		r = r.With(FactGateway, way.gateway.String())
+	}
+	return r.With(FactInterface, d.name).With(FactLinkState, d.state).With(FactLinkMTU, d.mtu)
+}
