@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -35,12 +37,23 @@ type peering struct {
 }
 
 func (c *Client) readPeering(ctx context.Context) (peering, error) {
-	peers, err := c.listSpecs(ctx, "bgppeers", 0)
+	configs, err := c.listSpecs(ctx, "bgpconfigurations", 0)
 	if err != nil {
 		return peering{}, err
 	}
-	configs, err := c.listSpecs(ctx, "bgpconfigurations", 0)
+	peers, err := c.listSpecs(ctx, "bgppeers", 0)
 	return peering{peers, configs}, err
+}
+
+// port is where BIRD is told to listen on a node; 0 when nobody says.
+func (p peering) port(n *corev1.Node) int {
+	out := 0
+	for _, name := range []string{"default", "node." + n.Name} {
+		if port, _ := p.configs[name]["listenPort"].(int64); port > 0 {
+			out = int(port)
+		}
+	}
+	return out
 }
 
 // speaker is a node as BGP sees it.
@@ -63,10 +76,15 @@ type sessions struct {
 	targets []probe.Target
 }
 
-func (l *sessions) add(scope, name, node string, addr netip.Addr, port int, as string) {
+// add takes a peer that is a node, or is none: nil.
+func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, port int, as string) {
 	t := probe.Target{
-		Kind: probe.KindSession, Name: name, Node: node, Addr: addr, Port: port,
+		Kind: probe.KindSession, Name: name, Addr: addr, Port: port,
 		Attrs: map[string]string{probe.AttrScope: scope, probe.AttrAS: as},
+	}
+	if node != nil {
+		t.Node = node.Name
+		maps.Copy(t.Attrs, stateOf(node))
 	}
 	same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Port == t.Port }
 	if l.own.speaks(addr) && !slices.Contains(l.own.addrs, addr) && !slices.ContainsFunc(l.targets, same) {
@@ -77,15 +95,15 @@ func (l *sessions) add(scope, name, node string, addr netip.Addr, port int, as s
 func (l *sessions) addNode(scope string, peer speaker, wanted func(netip.Addr) bool) {
 	for _, a := range peer.addrs {
 		if wanted(a) {
-			l.add(scope, peer.node.Name, peer.node.Name, a, peer.port, peer.as)
+			l.add(scope, peer.node.Name, peer.node, a, peer.port, peer.as)
 		}
 	}
 }
 
-// sessionTargets are the BGP sessions that confd makes for this node out of what
-// the API says, and what kept some from being told. Peers among the node's own
+// sessionTargets are the BGP sessions that confd makes for a node out of what the
+// API says, and what kept some from being told. Peers among the node's own
 // workloads are not told: they come and go with pods.
-func sessionTargets(s *Snapshot) ([]probe.Target, error) {
+func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	if s.peeringErr != nil {
 		return nil, s.peeringErr
 	}
@@ -100,8 +118,8 @@ func sessionTargets(s *Snapshot) ([]probe.Target, error) {
 	var all []speaker
 	l := &sessions{}
 	for i := range s.Nodes {
-		n := speakerOf(&s.Nodes[i], s.peering.configs, globalAS)
-		if n.node.Name == s.Node.Name {
+		n := speakerOf(&s.Nodes[i], s.peering, globalAS)
+		if n.node.Name == of.Name {
 			l.own = n
 		}
 		all = append(all, n)
@@ -131,7 +149,7 @@ func sessionTargets(s *Snapshot) ([]probe.Target, error) {
 		}
 		return strings.Compare(a.name, b.name)
 	})
-	isOwn := func(n speaker) bool { return n.node.Name == s.Node.Name }
+	isOwn := func(n speaker) bool { return n.node.Name == of.Name }
 	for _, p := range peers {
 		if !slices.ContainsFunc(p.here, isOwn) {
 			continue
@@ -140,7 +158,11 @@ func sessionTargets(s *Snapshot) ([]probe.Target, error) {
 			l.addNode(p.scope, n, p.wanted)
 		}
 		if p.addr.IsValid() {
-			l.add(p.scope, p.name, "", p.addr, p.port, p.as)
+			var node *corev1.Node
+			if len(p.behind) > 0 {
+				node = p.behind[0].node
+			}
+			l.add(p.scope, p.name, node, p.addr, p.port, p.as)
 		}
 	}
 	// What one node is told to peer with peers back, unless told not to.
@@ -155,19 +177,14 @@ func sessionTargets(s *Snapshot) ([]probe.Target, error) {
 	return l.targets, errors.Join(errs...)
 }
 
-func speakerOf(n *corev1.Node, configs map[string]map[string]any, globalAS string) speaker {
-	s := speaker{node: n, as: textOfAS(n.Annotations[annotationAS]), cluster: n.Annotations[annotationCluster], port: defaultBGPPort}
+func speakerOf(n *corev1.Node, by peering, globalAS string) speaker {
+	s := speaker{node: n, as: textOfAS(n.Annotations[annotationAS]), cluster: n.Annotations[annotationCluster], port: cmp.Or(by.port(n), defaultBGPPort)}
 	if s.as == "" {
 		s.as = globalAS
 	}
 	for _, key := range []string{annotationIPv4, annotationIPv6} {
 		if p, ok := registered(n, key); ok {
 			s.addrs = append(s.addrs, p.Addr())
-		}
-	}
-	for _, name := range []string{"default", "node." + n.Name} {
-		if port, _ := configs[name]["listenPort"].(int64); port > 0 {
-			s.port = int(port)
 		}
 	}
 	return s

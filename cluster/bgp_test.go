@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -19,7 +21,7 @@ import (
 // sessionsOf gives the sessions of the first node, one line each.
 func sessionsOf(t *testing.T, s *Snapshot) ([]string, error) {
 	t.Helper()
-	targets, err := sessionTargets(s)
+	targets, err := sessionTargets(s, s.Node)
 	var out []string
 	for _, x := range targets {
 		if x.Kind != probe.KindSession {
@@ -99,7 +101,23 @@ func TestSessions(t *testing.T) {
 	if got, err := sessionsOf(t, s); len(got) > 0 || err != nil {
 		t.Errorf("without BIRD: %q, %v", got, err)
 	}
-	s.backend, s.peeringErr = "bird", errors.New("refused")
+	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
+	s.backend, s.peering.peers = "bird", map[string]map[string]any{"b-by-address": {"peerIP": "10.0.0.2"}, "tor": {"peerIP": "10.0.0.254"}}
+	for _, mesh := range []bool{true, false} {
+		s.peering.configs = map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": mesh}}
+		got, _ := sessionTargets(s, s.Node)
+		if len(got) != 2 || got[0].Node != "b" || got[0].Attrs[probe.AttrNode] != "NotReady" || got[1].Node != "" || got[1].Attrs[probe.AttrNode] != "" {
+			t.Errorf("a node that is not ready, mesh %v: %+v", mesh, got)
+		}
+	}
+	s.peeringErr = errors.New("refused")
+	if _, gaps := Targets(s); gaps[probe.KindSession] != "refused" || gaps[probe.KindBackend] != "" {
+		t.Errorf("without BGPPeers, the port is known: %v", gaps)
+	}
+	s.peering = peering{}
+	if _, gaps := Targets(s); gaps[probe.KindBackend] != "refused" {
+		t.Errorf("without BGPConfigurations the port is not known: %v", gaps)
+	}
 	if targets, gaps := Targets(s); gaps[probe.KindSession] != "refused" || slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Kind == probe.KindSession }) {
 		t.Errorf("unread: %v, %v", targets, gaps)
 	}
@@ -142,5 +160,97 @@ func TestReadPeering(t *testing.T) {
 		if err != nil || got.peers["tor"]["asNumber"] != int64(65000) || len(got.peers) != 2 || got.configs["default"]["listenPort"] != int64(1790) {
 			t.Errorf("%s: %v, %v", group, got, err)
 		}
+	}
+}
+
+// serverOf answers with a List or another object for the paths it has, with what
+// handlers do for others, and like an API server without that group for the rest.
+func serverOf(t *testing.T, objects map[string]string, others map[string]http.HandlerFunc) *Client {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := others[r.URL.Path]; h != nil {
+			h(w, r)
+			return
+		}
+		text, ok := objects[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, text)
+	}))
+	t.Cleanup(srv.Close)
+	c, err := NewClient(&rest.Config{Host: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestReadSpec has an operator's cluster in an outage: the aggregated API is out,
+// and nobody ever made a resource of that kind.
+func TestReadSpec(t *testing.T) {
+	out := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	const crd, v3 = "/apis/crd.projectcalico.org/v1/felixconfigurations", "/apis/projectcalico.org/v3/felixconfigurations"
+	none := `{"kind":"List","items":[]}`
+	two := `{"kind":"List","items":[{"metadata":{"name":"node.a"},"spec":{"healthPort":2}},{"metadata":{"name":"default"},"spec":{"healthPort":1,"x":1}},{"metadata":{"name":"node.b"},"spec":{"healthPort":3}}]}`
+	for name, c := range map[string]struct {
+		objects map[string]string
+		want    map[string]any
+		broken  bool
+	}{
+		"none there":     {map[string]string{crd: none}, map[string]any{}, false},
+		"own over all's": {map[string]string{crd: two}, map[string]any{"healthPort": int64(2), "x": int64(1)}, false},
+		"no CRDs":        {nil, nil, true},
+	} {
+		client := serverOf(t, c.objects, map[string]http.HandlerFunc{v3: out, v3 + "/default": out, v3 + "/node.a": out})
+		got, err := client.readSpec(t.Context(), "felixconfigurations", "default", "node.a")
+		if !maps.Equal(got, c.want) || (err != nil) != c.broken {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// TestReadInTwoWaves has a list that hangs, and wants what is read afterwards to
+// have time left.
+func TestReadInTwoWaves(t *testing.T) {
+	const pods = `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"w","namespace":"default"},"status":{"phase":"Running","podIPs":[{"ip":"10.244.1.2"}],"conditions":[{"type":"Ready","status":"True"}]}}]}`
+	c := serverOf(t, map[string]string{
+		"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, "/api/v1/pods": pods,
+	}, map[string]http.HandlerFunc{"/apis/crd.projectcalico.org/v1/ippools": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	s, err := c.Read(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.poolErr == nil || s.localErr != nil || len(s.local) != 1 || s.PodsErr != nil {
+		t.Errorf("pools: %v; local pods: %v, %v; others': %v", s.poolErr, s.local, s.localErr, s.PodsErr)
+	}
+}
+
+// TestWaysOfBGP wants BGP to be called used between nodes that are each other's
+// peers, at the port of the one that is dialled.
+func TestWaysOfBGP(t *testing.T) {
+	a, b := node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24")
+	s := snapshot(a, b)
+	s.backend = "bird"
+	bgp := func(from, to *corev1.Node) string {
+		ways := Ways(s, from, to, probe.RoleSend, "")
+		w := ways[len(ways)-1]
+		return fmt.Sprintf("%s %d %s", w.Name, w.Port, w.Attrs[probe.AttrUsed])
+	}
+	s.peering.configs = map[string]map[string]any{"node.a": {"listenPort": int64(1790)}}
+	if there, back := bgp(&a, &b), bgp(&b, &a); there != "BGP 179 true" || back != "BGP 1790 true" {
+		t.Errorf("mesh: %s, %s", there, back)
+	}
+	s.peering = peering{configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}}, peers: map[string]map[string]any{"tor": {"peerIP": "10.0.0.254"}}}
+	if got := bgp(&a, &b); got != "BGP 179 false" {
+		t.Errorf("with a switch: %s", got)
+	}
+	s.peering, s.peeringErr = peering{}, errors.New("refused")
+	if got := bgp(&a, &b); got != "BGP 179 false" {
+		t.Errorf("unread: %s", got)
 	}
 }

@@ -25,27 +25,17 @@ import (
 var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"}, {Group: "projectcalico.org", Version: "v3"}}
 
 // readSpec merges the specs of Calico's resources of one kind and these names, the
-// later over the earlier. Without any there are Calico's defaults.
+// later over the earlier. Without any there are Calico's defaults. They are listed:
+// of a resource that is not there one group has to be enough, for in an outage the
+// other may be the one that is out.
 func (c *Client) readSpec(ctx context.Context, resource string, names ...string) (map[string]any, error) {
+	all, err := c.listSpecs(ctx, resource, 0)
+	if err != nil {
+		return nil, err
+	}
 	merged := map[string]any{}
-	for _, gv := range groups {
-		for _, name := range names {
-			obj, err := c.calls.Resource(gv.WithResource(resource)).Get(ctx, name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("reading %s %s: %w", resource, name, err)
-			}
-			spec, _, err := unstructured.NestedMap(obj.Object, "spec")
-			if err != nil {
-				return nil, fmt.Errorf("reading %s %s: %w", resource, name, err)
-			}
-			maps.Copy(merged, spec)
-		}
-		if len(merged) > 0 {
-			break
-		}
+	for _, name := range names {
+		maps.Copy(merged, all[name])
 	}
 	return merged, nil
 }

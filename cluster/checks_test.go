@@ -302,7 +302,7 @@ func TestTargets(t *testing.T) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
 	pod.Spec.NodeName, pod.Status.PodIPs = "b", []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
 	s.Pods, s.backend = []corev1.Pod{pod}, "vxlan"
-	s.bgp = map[string]any{"listenPort": int64(1790)}
+	s.peering.configs = map[string]map[string]any{"default": {"listenPort": int64(1799)}, "node.a": {"listenPort": int64(1790)}, "node.b": {"listenPort": int64(1)}}
 	s.Calico.Spec.Containers[0].Image = "docker.io/calico/node:v3.32.1-amd64"
 	s.Node.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
 	var got []string
@@ -343,8 +343,12 @@ func TestBlocks(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
 	s.blocks = []block{{netip.MustParsePrefix("10.244.1.0/26"), "b"}, {netip.MustParsePrefix("10.244.2.0/26"), "a"}, {netip.MustParsePrefix("10.244.3.0/26"), "gone"}, {netip.MustParsePrefix("fd00::/122"), "b"}}
 	got := blockTargets(s)
-	if len(got) != 2 || got[0].Addr.String() != "10.1.0.2" || got[1].Attrs[probe.AttrOwn] != "true" {
+	if len(got) != 2 || got[0].Addr.String() != "10.1.0.2" || got[0].Attrs != nil || got[1].Attrs[probe.AttrOwn] != "true" {
 		t.Errorf("%+v", got)
+	}
+	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
+	if got := blockTargets(s); got[0].Attrs[probe.AttrNode] != "NotReady" {
+		t.Errorf("of a node that is not ready: %+v", got[0])
 	}
 }
 

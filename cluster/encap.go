@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,8 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 		n, _ := strconv.Atoi(settings[name])
 		return cmp.Or(n, otherwise)
 	}
+	// What could not be read is not known to be used.
+	sessions, _ := sessionTargets(s, from)
 	var out []probe.Target
 	for _, key := range []string{annotationIPv4, annotationIPv6} {
 		mine, ok := registered(from, key)
@@ -69,7 +72,11 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 			add("IPIP", 0, encapsulates(s, "ipipMode", mine, theirs))
 		}
 		if role == probe.RoleSend {
-			add("BGP", cmp.Or(bgpPort(s), defaultBGPPort), s.backend == "bird")
+			port, used := cmp.Or(s.peering.port(to), defaultBGPPort), false
+			if i := slices.IndexFunc(sessions, func(t probe.Target) bool { return t.Addr == theirs.Addr() }); i >= 0 {
+				port, used = sessions[i].Port, s.backend == "bird"
+			}
+			add("BGP", port, used)
 		}
 	}
 	return out

@@ -59,12 +59,16 @@ func spread(nodes []corev1.Node, n int) []corev1.Node {
 // could not be listed, and why.
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
-	sessions, sessionErr := sessionTargets(s)
+	sessions, sessionErr := sessionTargets(s, s.Node)
+	portErr := s.peeringErr
+	if s.peering.configs != nil { // the BGPPeers could not be read, and they do not say it
+		portErr = nil
+	}
 	for kind, err := range map[string]error{
 		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
 		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindPool: s.poolErr,
 		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr, probe.KindTypha: errors.Join(s.CalicoErr, s.typhaErr),
-		probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, s.bgpErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+		probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, portErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
@@ -72,7 +76,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	}
 	targets = append([]probe.Target{felixTarget(s)}, Self(s.Node)...)
 	if s.backend != "" {
-		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name, Port: bgpPort(s)})
+		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name, Port: s.peering.port(s.Node)})
 	}
 	if t, ok := calicoTarget(s); ok {
 		targets = append(targets, t)
@@ -215,8 +219,10 @@ func tunnelTargets(s *Snapshot) []probe.Target {
 // say where they should lead.
 func blockTargets(s *Snapshot) []probe.Target {
 	at := map[string][2]netip.Addr{}
+	states := map[string]map[string]string{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
+		states[n.Name] = stateOf(n)
 		v4, _ := registered(n, annotationIPv4)
 		v6, _ := registered(n, annotationIPv6)
 		at[n.Name] = [2]netip.Addr{v4.Addr(), v6.Addr()}
@@ -227,7 +233,7 @@ func blockTargets(s *Snapshot) []probe.Target {
 		if b.cidr.Addr().Is6() {
 			addr = at[b.node][1]
 		}
-		t := probe.Target{Kind: probe.KindBlock, Name: b.cidr.String(), Node: b.node, Addr: addr}
+		t := probe.Target{Kind: probe.KindBlock, Name: b.cidr.String(), Node: b.node, Addr: addr, Attrs: states[b.node]}
 		if b.node == s.Node.Name {
 			t.Attrs = map[string]string{probe.AttrOwn: "true"}
 		} else if !addr.IsValid() {
@@ -236,12 +242,6 @@ func blockTargets(s *Snapshot) []probe.Target {
 		out = append(out, t)
 	}
 	return out
-}
-
-// bgpPort is where BIRD listens on this cluster's nodes; 0 when nobody says.
-func bgpPort(s *Snapshot) int {
-	port, _ := s.bgp["listenPort"].(int64)
-	return int(port)
 }
 
 // versionIn is the version an image's tag names: calico/node:v3.32.1.

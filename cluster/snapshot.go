@@ -18,8 +18,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// readLimit bounds Read as a whole.
-const readLimit = 15 * time.Second
+// readLimit bounds Read as a whole. What is read first may take its share of that:
+// one list that hangs must not take the time of what is read after it.
+const (
+	readLimit  = 15 * time.Second
+	firstShare = 8.0 / 15
+)
 
 // Snapshot is what the API said at one moment. A part that could not be read is
 // nil and has its reason in the matching error; the checks turn that into
@@ -58,8 +62,6 @@ type Snapshot struct {
 	typhaErr   error
 	etcd       []probe.Target // etcd's, where Calico keeps its data there
 	etcdErr    error
-	bgp        map[string]any // spec of BGPConfiguration, likewise
-	bgpErr     error
 	peering    peering
 	peeringErr error
 	info       map[string]any // spec of ClusterInformation
@@ -88,8 +90,11 @@ func (e *UnknownNodeError) Error() string {
 // could be read: the API does not answer, refuses to list nodes, or has no such
 // node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	whole, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
+	end, _ := whole.Deadline() // the caller's, where that is sooner
+	ctx, cancelFirst := context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
+	defer cancelFirst()
 	s := &Snapshot{}
 	var nodesErr error
 	var all sync.WaitGroup
@@ -103,7 +108,6 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	})
 	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
-	all.Go(func() { s.bgp, s.bgpErr = c.readSpec(ctx, "bgpconfigurations", "default", "node."+node) })
 	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.dns, s.dnsErr = c.readDNS(ctx) })
@@ -115,6 +119,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	if nodesErr != nil {
 		return nil, nodesErr
 	}
+	ctx = whole
 	all.Go(func() { s.backend, s.backendErr = c.readBackend(ctx, s.Calico) })
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
 	all.Go(func() { s.local, s.localErr = c.readPods(ctx, []corev1.Node{*s.Node}, doors, s.policies) })
