@@ -1,8 +1,10 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/bird"
 )
 
 // BGPPort asks below BGP: can this node open the connection that a session needs,
@@ -18,9 +19,9 @@ import (
 var BGPPort = &probe.Check{
 	ID: "bgp-port", Asks: "does every peer take BGP connections from the address Calico registered for this node?", From: probe.FromNode,
 	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"}, Needs: []*probe.Check{NodeUplink}, Run: bgpPort,
-	Doc: `A TCP connection to port 179 (or BGPConfiguration's listenPort) of up to eight peers, from the address Calico registered for this node; and who listens on that port here. A peer whose session is up is not disturbed: it counts as ok.
+	Doc: `A TCP connection to the BGP port of up to eight peers of each family, from the address Calico registered for this node; and who listens on this node's own. The peers are those that Calico's resources ask for, as in bgp-expected: switches and the like first, nodes that the API calls NotReady last. Where the resources could not be read, BIRD's own peers are asked. A peer whose session is up is not disturbed: it counts as ok.
 ok: taken, or the session is up. fail, refused: the peer's machine answers and nothing listens there: its BIRD is down, or a firewall rejects. fail, no answer: packets are dropped on the way there or back. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
-skip: Calico's networking backend here is not bird, or BIRD has no peers.`,
+skip: Calico's networking backend here is not bird, or the API expects no BGP session here. unknown: neither the API nor BIRD tells whom to ask.`,
 }
 
 // FactPort is a TCP port.
@@ -42,20 +43,21 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBackend, "whether this node speaks BGP is not known"))
 		return
 	}
-	asked := bgpNeighbours(ctx, p.Host)
-	known := func(t probe.Target) bool { // what BIRD has no session with is nobody's business
-		list, answered := asked[family(t.Addr)]
-		return !answered || slices.Contains(list, t.Addr)
-	}
-	own := func(t probe.Target) bool {
-		return slices.ContainsFunc(p.Of(probe.KindSelf), func(o probe.Target) bool { return family(o.Addr) == family(t.Addr) })
-	}
-	peers := slices.DeleteFunc(bgpPeers(p), func(t probe.Target) bool { return !known(t) || !own(t) })
+	peers := bgpPeers(ctx, p, port)
 	if len(peers) == 0 {
-		p.Report(probe.Found(probe.Skip, "no other node is a BGP peer of this one, as far as is known"))
+		p.Report(gap(p, probe.KindSession, "the API expects no BGP session of this node"))
 		return
 	}
 	reportListener(p, uint16(port))
+	ports := []int{port}
+	for _, t := range peers {
+		ports = append(ports, t.Port)
+	}
+	up, err := speaking(ports...)
+	if err != nil {
+		p.Report(unseen(err).On("peers"))
+		return
+	}
 	each(peers, func(t probe.Target) {
 		var from netip.Addr
 		for _, own := range p.Of(probe.KindSelf) {
@@ -63,54 +65,73 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 				from = own.Addr
 			}
 		}
-		r := dialBGP(ctx, from, netip.AddrPortFrom(t.Addr, uint16(port)))
-		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, port))
+		r := dialBGP(ctx, up, from, netip.AddrPortFrom(t.Addr, uint16(t.Port)))
+		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, t.Port))
 	})
 }
 
-// bgpPeers are the addresses other nodes are registered with: their InternalIPs,
-// or others where Calico has others.
-func bgpPeers(p *probe.Pass) []probe.Target {
-	other := p.Of(probe.KindPeer)
-	return slices.DeleteFunc(p.Of(probe.KindNode, probe.KindPeer), func(t probe.Target) bool {
-		return t.Kind == probe.KindNode && slices.ContainsFunc(other, func(o probe.Target) bool {
-			return o.Node == t.Node && family(o.Addr) == family(t.Addr)
-		})
-	})
-}
-
-// bgpNeighbours lists for each family whose BIRD answers the neighbours it is set to
-// have.
-func bgpNeighbours(ctx context.Context, h *probe.Host) map[int][]netip.Addr {
-	asked := map[int][]netip.Addr{}
-	for _, d := range daemons() {
-		one, _, cancel := part(ctx, 1)
-		c, _, err := d.talk(one, h)
-		if err == nil {
-			var protocols []bird.Protocol
-			if protocols, err = c.Protocols(); err == nil {
-				asked[d.family] = []netip.Addr{}
+// bgpPeers are the peers to ask: what the API expects of this node, and where that
+// could not be read what BIRD is set to have, at this node's own port unless its
+// name for a peer has another.
+func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
+	expected := p.Of(probe.KindSession)
+	if len(expected) == 0 && p.Gaps[probe.KindSession] != "" {
+		for _, d := range daemons() {
+			has, _, _ := d.peers(ctx, p.Host) // bird-socket says what is wrong with it
+			for _, b := range has {
+				expected = append(expected, probe.Target{Name: b.name, Addr: b.addr, Port: cmp.Or(b.port, port)})
 			}
-			for _, proto := range protocols {
-				if proto.Proto == "BGP" {
-					asked[d.family] = append(asked[d.family], proto.Neighbor)
-				}
-			}
-			c.Close()
 		}
-		cancel()
 	}
-	return asked
+	byFamily := splitByFamily(expected)
+	return append(mostTelling(byFamily[4]), mostTelling(byFamily[6])...)
+}
+
+// mostTelling picks a few peers of many, spread evenly: those that are no nodes
+// first, for they are few, and all depends on them; nodes that are not ready last.
+func mostTelling(peers []probe.Target) []probe.Target {
+	const most = 8
+	var groups [3][]probe.Target
+	for _, t := range peers {
+		i := 1
+		switch {
+		case t.Attrs[probe.AttrNode] != "":
+			i = 2
+		case t.Node == "":
+			i = 0
+		}
+		groups[i] = append(groups[i], t)
+	}
+	var out []probe.Target
+	for _, group := range groups {
+		n := min(len(group), most-len(out))
+		for i := range n {
+			out = append(out, group[i*len(group)/n])
+		}
+	}
+	return out
+}
+
+// speaking gives the addresses this node has a TCP connection with by one of these
+// ports, at either end.
+func speaking(ports ...int) (map[netip.Addr]bool, error) {
+	out := map[netip.Addr]bool{}
+	slices.Sort(ports)
+	for _, port := range slices.Compact(ports) {
+		there, err := connected(uint16(port))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, there)
+	}
+	return out, nil
 }
 
 // dialBGP connects to a peer's BGP port and hangs up. Never beside a session: BIRD
-// takes a second connection for a restart of its peer and drops the first one.
-func dialBGP(ctx context.Context, from netip.Addr, to netip.AddrPort) probe.Result {
-	there, err := connected(to.Port())
-	switch {
-	case err != nil:
-		return unseen(err)
-	case there[to.Addr()]:
+// takes a second connection for a restart of its peer and drops the first one; up is
+// whom this node speaks with already.
+func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to netip.AddrPort) probe.Result {
+	if up[to.Addr()] {
 		return probe.Found(probe.OK, "there is a connection: the BGP session is up")
 	}
 	one, limit, cancel := part(ctx, 3)

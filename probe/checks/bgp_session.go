@@ -19,7 +19,7 @@ var BGPSession = &probe.Check{
 	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{NodeUplink, BirdSocket}, Run: bgpSession,
 	Doc: `Each peer is one result, as BIRD has it: state, since when, last error, routes taken and given.
 ok: Established. fail: any other state. Passive: this side only waits; the other end dials, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the other host lives, its BIRD does not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
-One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when no session is of Calico's making). A peer that is not of Calico's making is at most warn.
+One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when no session is of Calico's making). A peer that is not of Calico's making is at most warn, and so is a node that the API calls NotReady.
 info: BIRD has no peers at all, or some are down.`,
 }
 
@@ -147,8 +147,8 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()
-		// Nodes' own targets come last: they know how the node is.
-		for _, t := range append(p.Of(probe.KindSession), p.Of(probe.KindNode, probe.KindPeer)...) {
+		// Sessions come last: of nodes the plan has a few, of sessions all.
+		for _, t := range append(p.Of(probe.KindNode, probe.KindPeer), p.Of(probe.KindSession)...) {
 			if t.Addr == proto.Neighbor {
 				target, peer = t.String(), t
 			}
@@ -177,6 +177,9 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 		if !calicoName.MatchString(proto.Name) {
 			r.Status = probe.Warn
 			r.Saw += "; not a session of Calico's making"
+		}
+		if peer.Attrs[probe.AttrNode] != "" { // somewhere in a big cluster there always is such a node
+			r.Status = probe.Warn
 		}
 		r = r.Because(proto.Details...)
 	}

@@ -1,7 +1,6 @@
 package checks
 
 import (
-	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,10 +38,10 @@ func TestBird(t *testing.T) {
 	}
 	want(t, got, v6, probe.Skip, "no IPv6 address")
 
-	quiet := probe.Target{Kind: probe.KindNode, Name: "c", Node: "c", Addr: netip.MustParseAddr("127.0.0.3")}
-	quiet.Attrs = map[string]string{probe.AttrNode: "NotReady"}
-	got = run(t, BGPSession, h, backend("bird"), self("10.0.0.1"), quiet, session("mesh", "c", "127.0.0.3", 179), session("global", "tor", "192.0.2.1", 179))
-	want(t, got, "c 127.0.0.3", probe.Fail, "the API calls c NotReady")
+	quiet := session("mesh", "c", "127.0.0.3", 179)
+	quiet.Node, quiet.Attrs[probe.AttrNode] = "c", "NotReady"
+	got = run(t, BGPSession, h, backend("bird"), self("10.0.0.1"), quiet, session("global", "tor", "192.0.2.1", 179))
+	want(t, got, "c 127.0.0.3", probe.Warn, "the API calls c NotReady")
 	want(t, got, "tor 192.0.2.1", probe.Fail, "unreachable")
 }
 

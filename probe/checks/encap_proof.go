@@ -123,7 +123,11 @@ func ofUse(r probe.Result, t probe.Target) probe.Result {
 	used := t.Attrs[probe.AttrUsed] == "true"
 	if !used && r.Status == probe.Fail {
 		r.Status = probe.Info
-		r.Saw += "; this cluster does not use them"
+		if t.Name == "BGP" {
+			r.Saw += "; these two are no BGP peers, as far as is known"
+		} else {
+			r.Saw += "; this cluster does not use them"
+		}
 	}
 	return r.With(FactUsed, used)
 }
@@ -132,8 +136,13 @@ func ofUse(r probe.Result, t probe.Target) probe.Result {
 func send(ctx context.Context, here string, own netip.Addr, t probe.Target) probe.Result {
 	to := cmp.Or(t.Node, t.Addr.String())
 	if t.Name == "BGP" {
-		r := ofUse(dialBGP(ctx, own, netip.AddrPortFrom(t.Addr, uint16(t.Port))), t)
-		return r.On(way(here, to, t)).With(FactPath, t.Name)
+		var r probe.Result
+		if up, err := speaking(t.Port, bgpDefaultPort); err != nil {
+			r = unseen(err)
+		} else {
+			r = dialBGP(ctx, up, own, netip.AddrPortFrom(t.Addr, uint16(t.Port)))
+		}
+		return ofUse(r, t).On(way(here, to, t)).With(FactPath, t.Name)
 	}
 	token, err := tokenOf(t)
 	if err == nil {

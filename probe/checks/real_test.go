@@ -3,6 +3,7 @@
 package checks
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -93,10 +95,34 @@ func TestRealBlocks(t *testing.T) {
 	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail, "1 of 2 blocks of other nodes lead to another machine: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
 	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info, "through a router")    // 10.9.0.2 is no node
 	want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info, "through a router") // as the node itself
+	pool := func(cidr, attr, mode string) probe.Target {
+		return probe.Target{Kind: probe.KindPool, Name: cidr, Attrs: map[string]string{attr: mode}}
+	}
+	far, tor := block("10.244.9.0/26", "far", "10.77.0.3"), session("global", "tor", "10.9.0.254", 179)
+	for _, p := range []probe.Target{pool("10.244.0.0/16", probe.AttrIPIP, "CrossSubnet"), pool("10.244.0.0/16", probe.AttrVXLAN, "Always")} {
+		want(t, ask(far, p), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.9.0/26 of far") // the router has never heard of it
+	}
+	want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrVXLAN, "CrossSubnet")), "IPv4", probe.Fail, "no route")
+	want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info, "through a router")
+	want(t, ask(far, pool("10.244.0.0/16", probe.AttrIPIP, "Never"), pool("10.99.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info, "through a router")
+	lost := block("10.244.9.0/26", "c", "10.9.0.3")
+	lost.Attrs = map[string]string{probe.AttrNode: "NotReady"}
+	want(t, ask(good, lost), "IPv4", probe.Warn, "1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c", "the API calls c NotReady")
+	want(t, ask(lost, block("10.244.8.0/26", "d", "10.9.0.4")), "IPv4", probe.Fail, "2 of 2 blocks of other nodes have no route: 10.244.8.0/26 of d, 10.244.9.0/26 of c")
+	// A table that could not be read: nobody can say that the routes are the only ones,
+	// and a lookup still tells a blackhole.
+	unread := atlas{nodes: map[netip.Addr]string{good.Addr: "b"}, unread: errors.New("interrupted")}
+	on := func(of probe.Target) []land { return []land{{netip.MustParsePrefix(of.Name), of.Node, of.Addr, ""}} }
+	if r := unread.survey(on(good), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Unknown {
+		t.Errorf("without the table: %+v", r)
+	}
+	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "swallows") {
+		t.Errorf("a blackhole without the table: %+v", r)
+	}
 	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "this node swallows 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
 	own.Name = "10.244.8.0/26"
 	want(t, ask(own), "own IPv4", probe.Info, "no blackhole route")
-	want(t, ask(), "", probe.Skip, "no blocks")
+	want(t, ask(at(probe.KindSelf, "self", "10.9.0.1")), "", probe.Skip, "no blocks")
 	if out, err := exec.Command("ip", "route", "del", "10.244.1.0/26").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -158,22 +184,74 @@ nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
 		return
 	}
 	backend := probe.Target{Kind: probe.KindBackend, Name: "bird", Port: 1790}
-	h := node(t, map[string]string{"run/x": ""})
-	want(t, run(t, BGPPort, h, backend), "", probe.Skip, "no other node is a BGP peer")
-	want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), at(probe.KindNode, "dead", "127.0.0.3")), "port 1790 here", probe.Fail, "nothing listens")
+	h, node4 := node(t, map[string]string{"run/x": ""}), node(t, map[string]string{"run/calico/x": ""})
+	want(t, run(t, BGPPort, h, backend, at(probe.KindNode, "node", "127.0.0.2")), "", probe.Skip, "the API expects no BGP session of this node")
+	mesh := func(name, addr string) probe.Target { return session("mesh", name, addr, 1790) }
+	want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), mesh("dead", "127.0.0.3")), "port 1790 here", probe.Fail, "nothing listens")
 	l, err := net.Listen("tcp", "127.0.0.2:1790")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	other, err := net.Listen("tcp", "127.0.0.5:1791")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	got := run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"),
-		at(probe.KindNode, "good", "127.0.0.2"), at(probe.KindNode, "dead", "127.0.0.3"), at(probe.KindNode, "filtered", "127.0.0.4"), at(probe.KindPeer, "docker", "172.18.0.1"))
+		mesh("good", "127.0.0.2"), mesh("dead", "127.0.0.3"), mesh("filtered", "127.0.0.4"), mesh("docker", "172.18.0.1"),
+		session("mesh", "own-port", "127.0.0.5", 1791), session("global", "tor", "127.0.0.6", 1179))
 	want(t, got, "port 1790 here", probe.OK, "127.0.0.2:1790")
 	want(t, got, "good 127.0.0.2", probe.OK, "from 127.0.0.1 to port 1790 is taken")
 	want(t, got, "dead 127.0.0.3", probe.Fail, "refused")
 	want(t, got, "filtered 127.0.0.4", probe.Fail, "without an answer within 3s")
 	want(t, got, "docker 172.18.0.1", probe.Fail, "no")
-	got = run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "10.99.99.99"), at(probe.KindNode, "good", "127.0.0.2"))
+	want(t, got, "own-port 127.0.0.5", probe.OK, "to port 1791 is taken")
+	want(t, got, "tor 127.0.0.6", probe.Fail, "to port 1179 is refused")
+
+	// The peer at another port has dialled this node, at this node's port.
+	here, err := net.Listen("tcp", "127.0.0.1:1790")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.5")}}
+	theirs, err := d.Dial("tcp", "127.0.0.1:1790")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	ours, err := here.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	got = run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), session("mesh", "own-port", "127.0.0.5", 1791))
+	want(t, got, "own-port 127.0.0.5", probe.OK, "the BGP session is up")
+
+	// Where the API does not tell, BIRD's own peers are asked.
+	birdtest.Serve(t, filepath.Join(node4.Root, "run/calico/bird.ctl"), "../bird/testdata/bird-1.6.8-restarting.txt")
+	got = nil
+	r := probe.Runner{Suite: []*probe.Check{BGPPort}, Host: node4}
+	plan := probe.Plan{Checks: []string{BGPPort.ID}, Targets: []probe.Target{backend, at(probe.KindSelf, "self", "127.0.0.1")}, Gaps: map[string]string{probe.KindSession: "forbidden"}}
+	r.Run(t.Context(), plan, func(ev probe.Event) {
+		if ev.Result != nil {
+			got = append(got, *ev.Result)
+		}
+	})
+	if len(got) < 3 || !slices.ContainsFunc(got, func(r probe.Result) bool { return strings.HasSuffix(r.Target, " 127.0.0.3") && r.Status == probe.Fail }) {
+		t.Errorf("by BIRD: %+v", got)
+	}
+	r.Host = h
+	got = nil
+	r.Run(t.Context(), plan, func(ev probe.Event) {
+		if ev.Result != nil {
+			got = append(got, *ev.Result)
+		}
+	})
+	want(t, got, "", probe.Unknown, "whom to ask is not known: forbidden")
+
+	got = run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "10.99.99.99"), mesh("good", "127.0.0.2"))
 	want(t, got, "good 127.0.0.2", probe.Fail, "from 10.99.99.99", "on no interface of this node")
 	want(t, run(t, BGPPort, h, probe.Target{Kind: probe.KindBackend, Name: "vxlan"}), "", probe.Skip, "vxlan")
 }

@@ -19,10 +19,10 @@ var RouteBlocks = &probe.Check{
 	ID: "route-blocks", Asks: "does the kernel have a route to every other node's pods, and to the right node?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagBGP}, Access: []string{"host network", "netlink", "run/calico"}, Needs: []*probe.Check{NodeUplink}, Run: routeBlocks,
 	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it. An address that a node borrowed out of another node's block needs a route of its own.
-ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop.
+ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop. warn: all that lack a route, here and in BIRD, belong to nodes that the API calls NotReady.
 fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM.
 fail: a borrowed address has no route of its own: its pod cannot be reached from this node.
-info: some are reached through a router that is no node of the cluster. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
+info: some are reached through a router that is no node of the cluster; where their IP pool is encapsulated and no switch is a BGP peer, no router can know them, and a default route is none for them. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
 skip: Calico's IPAM has no blocks (another IPAM is used). unknown: they could not be read.`,
 }
 
@@ -40,6 +40,7 @@ type land struct {
 	prefix netip.Prefix
 	node   string
 	addr   netip.Addr // of that node
+	state  string     // what the API says of that node, when that is not Ready
 }
 
 func (l land) String() string {
@@ -58,8 +59,11 @@ type entry struct {
 
 // atlas is what is known of one family to judge routes by.
 type atlas struct {
-	nodes map[netip.Addr]string // whose address it is, on the network or inside a tunnel
-	table map[netip.Prefix]entry
+	nodes  map[netip.Addr]string // whose address it is, on the network or inside a tunnel
+	pools  []probe.Target
+	fabric bool // a BGP peer is no node: a switch, which may be told of blocks
+	table  map[netip.Prefix]entry
+	unread error // why there is no table
 }
 
 func routeBlocks(ctx context.Context, p *probe.Pass) {
@@ -67,7 +71,8 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBlock, "Calico's IPAM has no blocks"))
 		return
 	}
-	a := atlas{nodes: map[netip.Addr]string{}}
+	a := atlas{nodes: map[netip.Addr]string{}, pools: p.Of(probe.KindPool)}
+	a.fabric = slices.ContainsFunc(p.Of(probe.KindSession), func(t probe.Target) bool { return t.Node == "" })
 	for _, t := range p.Of(probe.KindBlock, probe.KindTunnel) {
 		if t.Addr.IsValid() {
 			a.nodes[t.Addr] = t.Node
@@ -82,7 +87,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 				continue
 			}
 			wanted[prefix] = true
-			switch l := (land{prefix, t.Node, t.Addr}); {
+			switch l := (land{prefix, t.Node, t.Addr, t.Attrs[probe.AttrNode]}); {
 			case t.Attrs[probe.AttrOwn] != "":
 				own = append(own, l)
 			case prefix.IsSingleIP():
@@ -94,14 +99,13 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		if len(wanted) == 0 {
 			continue
 		}
-		var err error
-		a.table, err = routesTo(d.family, wanted)
+		a.table, a.unread = routesTo(d.family, wanted)
 		report := func(r probe.Result, target string) {
 			p.Report(r.On(fmt.Sprintf(target, d.family)).With(FactFamily, d.family))
 		}
 		if len(blocks) > 0 {
 			f := a.survey(blocks, own)
-			report(f.judged(foreign, len(blocks), d.inBIRD(ctx, p, f.missing)), "IPv%d")
+			report(f.judged(foreign, len(blocks), d.inBIRD(ctx, p.Host, a, f.missing)), "IPv%d")
 		}
 		if len(addresses) > 0 {
 			f := a.survey(addresses, nil)
@@ -109,7 +113,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		}
 		own = slices.DeleteFunc(own, func(l land) bool { return l.prefix.IsSingleIP() })
 		if len(own) > 0 {
-			report(a.ownBlocks(own, err), "own IPv%d")
+			report(a.ownBlocks(own), "own IPv%d")
 		}
 	}
 }
@@ -122,7 +126,7 @@ type findings struct {
 }
 
 func (a atlas) survey(lands, own []land) findings {
-	var f findings
+	f := findings{asking: a.unread}
 	owners := map[netip.Prefix][]string{}
 	for _, l := range slices.Concat(own, lands) {
 		if !slices.Contains(owners[l.prefix], l.node) {
@@ -152,6 +156,8 @@ func (a atlas) survey(lands, own []land) findings {
 			f.wrong = append(f.wrong, l.String()+" leads "+saw)
 		}
 	}
+	// Those that are a fault for certain come first, for not all are named.
+	slices.SortStableFunc(f.missing, func(a, b land) int { return min(1, len(a.state)) - min(1, len(b.state)) })
 	return f
 }
 
@@ -169,9 +175,15 @@ var (
 func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
 	what := as.what
 	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
-	var missing, bad []string
+	var missing, bad, quiet []string
+	expected := len(f.missing) > 0 && len(f.shared)+len(f.wrong)+len(f.swallowed)+len(in.known) == 0
 	for _, l := range f.missing {
 		missing = append(missing, l.String())
+		if l.state == "" {
+			expected = false
+		} else if of := l.node + " " + l.state; !slices.Contains(quiet, of) {
+			quiet = append(quiet, of)
+		}
 	}
 	if len(f.shared) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared), total, what, some(f.shared)))
@@ -185,9 +197,15 @@ func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
 	if len(missing) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, some(missing), in.said))
 	}
+	if len(quiet) > 0 {
+		bad = append(bad, "the API calls "+some(quiet))
+	}
 	switch {
 	case len(bad) > 0:
 		r = probe.Found(probe.Fail, "%s", strings.Join(bad, "; "))
+		if expected { // somewhere in a big cluster there always is such a node
+			r.Status = probe.Warn
+		}
 	case f.asking != nil:
 		r = unseen(f.asking)
 	case len(f.routed) > 0:
@@ -207,20 +225,15 @@ type birdKnows struct {
 
 // inBIRD asks a daemon about the first of the blocks that lack a route. Where Felix
 // makes the routes (VXLAN), or no BIRD answers, there is nothing to say.
-func (d daemon) inBIRD(ctx context.Context, p *probe.Pass, missing []land) birdKnows {
-	felixs := func(l land) bool {
-		return slices.ContainsFunc(p.Of(probe.KindPool), func(t probe.Target) bool {
-			pool, err := netip.ParsePrefix(t.Name)
-			return err == nil && pool.Contains(l.prefix.Addr()) && cmp.Or(t.Attrs[probe.AttrVXLAN], "Never") != "Never"
-		})
-	}
+func (d daemon) inBIRD(ctx context.Context, h *probe.Host, a atlas, missing []land) birdKnows {
+	felixs := func(l land) bool { return a.encapsulated(l, probe.AttrVXLAN) }
 	missing = slices.DeleteFunc(slices.Clone(missing), felixs)
 	if len(missing) == 0 {
 		return birdKnows{}
 	}
 	one, _, cancel := part(ctx, 2)
 	defer cancel()
-	c, _, err := d.talk(one, p.Host)
+	c, _, err := d.talk(one, h)
 	if err != nil {
 		return birdKnows{}
 	}
@@ -294,7 +307,7 @@ func (a atlas) leads(l land) (string, error) {
 	}
 	way, err := lookup(to)
 	switch {
-	case errors.Is(err, syscall.EINVAL) && a.table[l.prefix].blackhole:
+	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil): // without the table, a wider one perhaps
 		return swallowed, nil
 	case err != nil && unroutable(err).Status == probe.Fail:
 		return noRoute, nil
@@ -316,7 +329,10 @@ func (a atlas) leads(l land) (string, error) {
 		return "", nil
 	case wider:
 		// A wider route, such as the default one, is not the block's; but where it also
-		// leads to the node, a router may know the block.
+		// leads to the node, a router may know the block, unless it never gets to see one.
+		if a.encapsulated(l, probe.AttrVXLAN) || a.encapsulated(l, probe.AttrIPIP) && !a.fabric {
+			return noRoute, nil
+		}
 		if to, err := lookup(l.addr); err == nil && to.gateway.IsValid() && to.gateway == way.gateway {
 			return byRouter, nil
 		}
@@ -327,6 +343,15 @@ func (a atlas) leads(l land) (string, error) {
 		return byRouter, nil
 	}
 	return fmt.Sprintf("to %s %s by %s", whose, way.gateway, way.device), nil
+}
+
+// encapsulated tells whether a pool that holds the land has the mode on, be it
+// between subnets only.
+func (a atlas) encapsulated(l land, mode string) bool {
+	return slices.ContainsFunc(a.pools, func(t probe.Target) bool {
+		pool, err := netip.ParsePrefix(t.Name)
+		return err == nil && pool.Contains(l.prefix.Addr()) && cmp.Or(t.Attrs[mode], "Never") != "Never"
+	})
 }
 
 // among names the different nodes that some gateways belong to.
@@ -348,9 +373,9 @@ func tunnel(device string) bool {
 
 // ownBlocks looks for the routes that keep packets to pods that are gone on this
 // node.
-func (a atlas) ownBlocks(own []land, err error) probe.Result {
-	if err != nil {
-		return unseen(err)
+func (a atlas) ownBlocks(own []land) probe.Result {
+	if a.unread != nil {
+		return unseen(a.unread)
 	}
 	var open []string
 	for _, l := range own {

@@ -1,0 +1,37 @@
+package checks
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestLost has what the plan says of nodes and what came of their routes.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	of := func(cidr, node, state string) land {
+		return land{netip.MustParsePrefix(cidr), node, netip.MustParseAddr("10.0.0.2"), state}
+	}
+	ready, quiet, silent := of("10.244.1.0/26", "b", ""), of("10.244.2.0/26", "c", "NotReady"), of("10.244.3.0/26", "d", "NotReady (its kubelet is silent)")
+	for name, c := range map[string]struct {
+		f    findings
+		in   birdKnows
+		want probe.Status
+		saw  string
+	}{
+		"all of nodes that are not ready": {findings{missing: []land{quiet, silent, quiet}}, birdKnows{said: "; BIRD has no route either"}, probe.Warn,
+			"3 of 9 blocks of other nodes have no route: 10.244.2.0/26 of c, 10.244.3.0/26 of d, 10.244.2.0/26 of c; BIRD has no route either; the API calls c NotReady, d NotReady (its kubelet is silent)"},
+		"one of a node that is ready": {findings{missing: []land{ready, quiet}}, birdKnows{}, probe.Fail,
+			"2 of 9 blocks of other nodes have no route: 10.244.1.0/26 of b, 10.244.2.0/26 of c; the API calls c NotReady"},
+		"BIRD knows it":        {findings{missing: []land{quiet}}, birdKnows{known: []string{"x"}}, probe.Fail, "the API calls c NotReady"},
+		"another leads astray": {findings{missing: []land{quiet}, wrong: []string{"x"}}, birdKnows{}, probe.Fail, "lead to another machine"},
+		"no node is called so": {findings{missing: []land{ready}}, birdKnows{}, probe.Fail, "10.244.1.0/26 of b"},
+		"nothing is lost":      {findings{}, birdKnows{}, probe.OK, "all 9 blocks"},
+	} {
+		if r := c.f.judged(foreign, 9, c.in); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {
+			t.Errorf("%s: %s %q", name, r.Status, r.Saw)
+		}
+	}
+}
