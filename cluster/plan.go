@@ -80,7 +80,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = slices.Concat(targets, s.api, s.etcd, s.dns, s.typha, s.services, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
+	targets = slices.Concat(targets, s.api, s.etcd, dnsTargets(s), s.typha, s.services, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
 		attrs := stateOf(&n)
@@ -110,12 +110,21 @@ func stateOf(n *corev1.Node) map[string]string {
 }
 
 // forbidding adds what may forbid packets to the attributes of a target.
-func forbidding(attrs map[string]string, policy string) map[string]string {
-	if policy == "" {
+func forbidding(attrs, held map[string]string) map[string]string {
+	if len(held) == 0 {
 		return attrs
 	}
-	out := map[string]string{probe.AttrPolicy: policy}
+	out := maps.Clone(held)
 	maps.Copy(out, attrs)
+	return out
+}
+
+// dnsTargets are the DNS servers; a policy on their pods may admit pods alone.
+func dnsTargets(s *Snapshot) []probe.Target {
+	out := slices.Clone(s.dns)
+	for i := range out {
+		out[i].Attrs = forbidding(out[i].Attrs, s.policies.on(s.dnsService.Namespace, s.dnsService.Spec.Selector))
+	}
 	return out
 }
 

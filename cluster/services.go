@@ -27,15 +27,16 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 
 // readDNS lists where the cluster's DNS answers. Distributions name its service
 // differently and agree on the label.
-func (c *Client) readDNS(ctx context.Context) ([]probe.Target, error) {
+func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil {
-		return nil, fmt.Errorf("listing DNS services: %w", err)
+		return nil, nil, fmt.Errorf("listing DNS services: %w", err)
 	}
 	if len(list.Items) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return c.readService(ctx, probe.KindDNS, &list.Items[0])
+	out, err := c.readService(ctx, probe.KindDNS, &list.Items[0])
+	return out, &list.Items[0], err
 }
 
 // readService lists a service's own addresses and those of its endpoints, as
@@ -144,7 +145,7 @@ func usable(all []corev1.Service, under policies) []corev1.Service {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b corev1.Service) int {
-		free := func(s *corev1.Service) int { return min(1, len(under.on(s.Namespace, s.Spec.Selector))) }
+		free := func(s *corev1.Service) int { return under.free(s.Namespace, s.Spec.Selector) }
 		return cmp.Or(cmp.Compare(free(&a), free(&b)), cmp.Compare(rank(&a), rank(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 	})
 	return out[:min(len(out), tried)]

@@ -45,6 +45,7 @@ type Snapshot struct {
 	apiErr     error
 	dns        []probe.Target // the cluster's DNS, likewise
 	dnsErr     error
+	dnsService *corev1.Service // its own, nil when there is none
 	blocks     []block
 	blockErr   error
 	policies   policies
@@ -106,7 +107,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.bgp, s.bgpErr = c.readSpec(ctx, "bgpconfigurations", "default", "node."+node) })
 	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
-	all.Go(func() { s.dns, s.dnsErr = c.readDNS(ctx) })
+	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
 	all.Go(func() { s.blocks, s.blockErr = c.readBlocks(ctx) })
 	all.Go(func() { s.policies = c.readPolicies(ctx) })
 	all.Go(func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
@@ -224,10 +225,13 @@ func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
 			out = append(out, p)
 		}
 	}
-	free := func(p *corev1.Pod) int { return len(under.on(p.Namespace, p.Labels)) }
+	free := func(p *corev1.Pod) int { return under.free(p.Namespace, p.Labels) }
 	slices.SortStableFunc(out, func(a, b corev1.Pod) int {
-		return cmp.Or(cmp.Compare(min(1, free(&a)), min(1, free(&b))), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+		return cmp.Or(cmp.Compare(free(&a), free(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 	})
+	if len(out) > 0 && free(&out[0]) == 0 { // then the others are not needed
+		out = slices.DeleteFunc(out, func(p corev1.Pod) bool { return free(&p) > 0 })
+	}
 	return out[:min(len(out), n)]
 }
 

@@ -158,7 +158,7 @@ func TestPolicies(t *testing.T) {
 		if c.guarded != "" {
 			l["guarded"] = c.guarded
 		}
-		if got := p.on(c.namespace, l); got != c.want {
+		if got := p.on(c.namespace, l)[probe.AttrPolicy]; got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
@@ -175,7 +175,13 @@ func TestPolicies(t *testing.T) {
 	if got := podTargets(probe.KindPod, []corev1.Pod{old}, p); got[0].Attrs[probe.AttrPolicy] != "NetworkPolicy shop/deny" {
 		t.Errorf("%+v", got)
 	}
-	if got := (policies{err: errors.New("forbidden")}).on("x", nil); got != "a policy that could not be read (forbidden)" {
+	if got := (policies{err: errors.New("forbidden")}).on("x", nil); got[probe.AttrUnread] != "forbidden" {
 		t.Error(got)
+	}
+	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown, "other": probe.Fail} {
+		target := probe.Target{Attrs: map[string]string{attrs: "x"}}
+		if got := probe.Found(probe.Fail, "gone").Under(target); got.Status != want {
+			t.Errorf("%s: %+v", attrs, got)
+		}
 	}
 }

@@ -30,7 +30,11 @@ const (
 const AttrOwn = "own"
 
 // AttrPolicy is on targets whose packets a network policy may forbid: its name.
-const AttrPolicy = "policy"
+// AttrUnread is there instead where the policies could not be read: why.
+const (
+	AttrPolicy = "policy"
+	AttrUnread = "unread"
+)
 
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.

@@ -144,9 +144,12 @@ func gap(p *probe.Pass, kind, nobody string) probe.Result {
 }
 
 // about adds to what was seen of a target what the API says about the node it
-// lives on. What a policy may forbid is no fault that is certain.
+// lives on. What a policy may forbid is no fault that is certain; a node always
+// reaches its own pods, which the kubelet probes.
 func about(r probe.Result, t probe.Target) probe.Result {
-	r = r.Under(t)
+	if t.Kind != probe.KindLocal {
+		r = r.Under(t)
+	}
 	if state := t.Attrs[probe.AttrNode]; state != "" && r.Status != probe.OK {
 		r.Saw += fmt.Sprintf("; the API calls %s %s", t.Node, state)
 		r = r.With(FactNodeState, state)

@@ -75,7 +75,7 @@ func TestSuite(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range All() {
-		if c.From != probe.FromNode || len(c.Access) == 0 || len(c.Tags) == 0 {
+		if !c.OnNode() || len(c.Access) == 0 || len(c.Tags) == 0 {
 			t.Errorf("%s: vantage %q, access %v, tags %v", c.ID, c.From, c.Access, c.Tags)
 		}
 	}
