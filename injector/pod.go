@@ -63,7 +63,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 				SecurityContext: securityFor(o),
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 				},
 				VolumeMounts: []corev1.VolumeMount{{
 					Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible),

@@ -1,7 +1,6 @@
 package checks
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 
@@ -12,10 +11,6 @@ import (
 // routesTo lists what this network namespace's main table has for exactly these
 // prefixes. A table may hold a million others, which are not kept.
 func routesTo(f int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry, error) {
-	af := unix.AF_INET
-	if f == 6 {
-		af = unix.AF_INET6
-	}
 	var out map[netip.Prefix]entry
 	take := func(r netlink.Route) bool {
 		if r.Dst == nil {
@@ -44,17 +39,11 @@ func routesTo(f int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry, erro
 		out[to] = now
 		return true
 	}
-	// The kernel says when its table changed while it was read.
-	var err error = netlink.ErrDumpInterrupted
-	for range 3 {
-		if !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
+	return undisturbed(func() (map[netip.Prefix]entry, error) {
 		out = map[netip.Prefix]entry{}
-		err = netlink.RouteListFilteredIter(af, &netlink.Route{}, 0, take)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing routes: %w", err)
-	}
-	return out, nil
+		if err := netlink.RouteListFilteredIter(addressFamily(f), &netlink.Route{}, 0, take); err != nil {
+			return nil, fmt.Errorf("listing routes: %w", err)
+		}
+		return out, nil
+	})
 }

@@ -3,10 +3,14 @@
 package checks
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/nstest"
@@ -260,6 +264,32 @@ func TestRealFirewall(t *testing.T) {
 	r = want(t, ask(), "IPv4", probe.OK, "in use in nftables alone") // by hand, and taken to know the pods
 	if drops, _ := r.Facts[FactDrops].([]string); len(drops) != 1 || drops[0] != "f of nftables' table mine" {
 		t.Errorf("%+v", r.Facts)
+	}
+}
+
+// TestRealDisturbed changes the rules of nftables while they are listed: what was read
+// then is not the answer.
+func TestRealDisturbed(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	asked := 0
+	disturbed := func(times int) func() (int, error) {
+		asked = 0
+		return func() (int, error) {
+			if asked++; asked <= times {
+				do(t, "nft add table ip disturbs", "nft delete table ip disturbs")
+			}
+			return asked, fs.ErrNotExist // as of a chain that has just gone
+		}
+	}
+	for _, times := range []int{0, 1, 2} {
+		if got, err := steady(disturbed(times)); got != times+1 || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("disturbed %d times: %d, %v", times, got, err)
+		}
+	}
+	if got, err := steady(disturbed(9)); !errors.Is(err, netlink.ErrDumpInterrupted) {
+		t.Errorf("disturbed always: %d, %v", got, err)
 	}
 }
 

@@ -312,7 +312,7 @@ func (a atlas) leads(l land) (string, error) {
 		return "to " + strings.Join(hops, " and ") + " at once", nil
 	case way.gateway.IsValid() && (way.gateway == l.addr || whose == l.node):
 		return "", nil
-	case tunnel(way.device) && whose == "":
+	case felixTunnel(way.device) && whose == "":
 		return "", nil
 	case wider:
 		// A wider route, such as the default one, is not the block's; but where it also
@@ -342,8 +342,10 @@ func (a atlas) among(gateways []netip.Addr) []string {
 	return out
 }
 
-func tunnel(device string) bool {
-	return strings.HasPrefix(device, "vxlan") || strings.HasPrefix(device, "wireguard") || strings.HasPrefix(device, "wg-v6")
+// felixTunnel tells whether routes by a device may have gateways that are no node's
+// own address; those by tunl0 have not.
+func felixTunnel(device string) bool {
+	return slices.ContainsFunc(encapsulations, func(e encapsulation) bool { return e.device == device && e.name != "IPIP" })
 }
 
 // ownBlocks looks for the routes that keep packets to pods that are gone on this
