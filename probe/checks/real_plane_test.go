@@ -128,6 +128,8 @@ func TestRealOverlay(t *testing.T) {
 	}
 
 	do(t, "ip link set vxlan.calico down")
+	got = lacking(t, OverlayTunnels, &probe.Host{}, probe.GapEtcd, inEtcd, felixWith())
+	want(t, got, dev, probe.Skip, probe.GapEtcd)
 	got = ask()
 	want(t, got, dev, probe.Fail, "it is down")
 	if len(got) != 3 {
@@ -193,6 +195,17 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	want(t, ask(), "", probe.Fail, "new pods get MTU 1500", "vxlan.calico takes 1500, and with 50 bytes of VXLAN that does not fit eth0's 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	want(t, ask(), "", probe.Info, "vxlan.calico takes 1500", "pods send less")
+	pools := []string{probe.KindPool}
+	var unpooled []probe.Target // as without the right to read the pools
+	for _, target := range vxlanPlan() {
+		if target.Kind != probe.KindPool {
+			unpooled = append(unpooled, target)
+		}
+	}
+	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
+	want(t, lacking(t, CNIMTU, h, "forbidden", pools, unpooled...), "", probe.Unknown, "vxlan.calico takes 1500, and with 50 bytes of VXLAN that does not fit eth0's 1500; which tunnels Calico's pools use is not known: forbidden")
+	want(t, lacking(t, CNIMTU, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip, "does not fit")
+	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	do(t, "ip link set vxlan.calico mtu 1450", "ip link set eth0 mtu 1400")
 	r := want(t, ask(), "", probe.Fail, "vxlan.calico takes 1450", "does not fit eth0's 1400")
 	if room, _ := r.Facts.Num(FactRoom); room != 1350 {
