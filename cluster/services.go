@@ -110,7 +110,7 @@ func (c *Client) readTypha(ctx context.Context, calico *corev1.Pod) ([]probe.Tar
 	// Felix looks up the endpoints itself and never uses the service's address.
 	all = slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" })
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("Typha's service %s/%s has no endpoint", namespace, name)
+		err = fmt.Errorf("no endpoint in Typha's service %s/%s", namespace, name)
 	}
 	return all, err
 }

@@ -130,7 +130,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 // inEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
 // of its own. A cluster without a single pool would have no pods.
 func (s *Snapshot) inEtcd() {
-	if len(s.etcd) == 0 || len(s.pools) > 0 || s.poolErr != nil {
+	if len(s.etcd) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools) > 0 || s.poolErr != nil {
 		return
 	}
 	elsewhere := errors.New(probe.GapEtcd)

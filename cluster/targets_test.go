@@ -114,6 +114,11 @@ func TestInEtcd(t *testing.T) {
 		t.Error("the pools could not be read")
 	}
 	s.poolErr = nil
+	s.Calico.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DATASTORE_TYPE", Value: "kubernetes"}}
+	if s.inEtcd(); gaps() != 0 {
+		t.Error("etcd is left over")
+	}
+	s.Calico.Spec.Containers[0].Env[0].Value = "etcdv3"
 	if s.inEtcd(); gaps() != len(kinds) {
 		_, gaps := Targets(s)
 		t.Errorf("%v", gaps)
@@ -207,7 +212,7 @@ func TestTyphaNotReady(t *testing.T) {
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "calico-typha"}}
 		got, err := c.readTypha(t.Context(), p)
 		if want == "" {
-			if err == nil || !strings.Contains(err.Error(), "kube-system/calico-typha has no endpoint") {
+			if err == nil || !strings.Contains(err.Error(), "no endpoint in Typha's service kube-system/calico-typha") {
 				t.Errorf("%v, %v", got, err)
 			}
 			continue

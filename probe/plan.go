@@ -111,7 +111,7 @@ const (
 
 // GapEtcd is the gap of what Calico keeps in an etcd of its own, which nobody asks: a
 // check that wants it skips.
-const GapEtcd = "Calico keeps it in its own etcd"
+const GapEtcd = "kept in Calico's own etcd"
 
 // Target is one thing outside the check that it asks about.
 type Target struct {

@@ -170,12 +170,19 @@ func listChains() ([]chain, error) {
 					return nil, err
 				}
 			}
-			if next.forward || slices.Contains([]string{"calico", "kube-proxy"}, next.table) || strings.HasPrefix(next.name, "cali-") || strings.HasPrefix(next.name, "KUBE-S") {
+			if next.forward || worthKeeping(next) {
 				out = append(out, next)
 			}
 		}
 	}
 	return out, nil
+}
+
+// worthKeeping leaves out what nobody asks about: kube-proxy's iptables have some
+// chains for every endpoint.
+func worthKeeping(c chain) bool {
+	return c.table == "calico" || c.table == "kube-proxy" || strings.HasPrefix(c.name, "cali-") ||
+		c.name == "KUBE-SERVICES" || strings.HasPrefix(c.name, "KUBE-SVC-")
 }
 
 // nftJumps lists where the rules of one chain lead.
