@@ -83,6 +83,10 @@ func TestTunnelUse(t *testing.T) {
 			}
 		}
 	}
+	unread := &probe.Pass{Targets: []probe.Target{felix("")}, Gaps: map[string]string{probe.KindFelix: "forbidden"}}
+	if mode, err := encapsulations[3].use(unread); err == nil {
+		t.Errorf("Felix's settings could not be read: %q", mode)
+	}
 	got := run(t, OverlayTunnels, &probe.Host{}, four("Never", "Never"), felix(""))
 	if len(got) != 1 || got[0].Status != probe.Skip {
 		t.Errorf("no tunnel: %+v", got)

@@ -146,11 +146,10 @@ var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nfta
 // kube-proxy's or see all forwarded packets; none in a kernel without nftables. The
 // kernel loads its module for nftables when asked, as for nft and iptables-nft.
 func nftChains() ([]chain, error) {
-	out, err := steady(listChains)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return out, err
+	return steady(listChains)
 }
 
 func listChains() ([]chain, error) {
