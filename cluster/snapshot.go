@@ -51,6 +51,7 @@ type Snapshot struct {
 	policies   policies
 	pools      map[string]map[string]any // specs of the IP pools
 	poolErr    error
+	tunnelErr  error
 	local      []corev1.Pod // running workload pods on the node itself
 	localErr   error
 	services   []probe.Target // one TCP service with ready endpoints, at its addresses
@@ -123,7 +124,21 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, s.Calico) })
 	all.Go(func() { s.etcd, s.etcdErr = c.readEtcd(ctx, s.Calico) })
 	all.Wait()
+	s.inEtcd()
 	return s, nil
+}
+
+// inEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
+// of its own. A cluster without a single pool would have no pods.
+func (s *Snapshot) inEtcd() {
+	if len(s.etcd) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools) > 0 || s.poolErr != nil {
+		return
+	}
+	elsewhere := errors.New(probe.GapEtcd)
+	s.poolErr, s.blockErr, s.peeringErr, s.tunnelErr = elsewhere, elsewhere, elsewhere, elsewhere
+	if len(s.felix) == 0 {
+		s.felixErr = elsewhere
+	}
 }
 
 func (c *Client) readNodes(ctx context.Context, s *Snapshot, name string) error {

@@ -134,13 +134,25 @@ func cutShort(ctx context.Context, err error) (probe.Result, bool) {
 // gap is the result of a check that has nobody to ask: unknown when the plan
 // says that they could not be listed, skip otherwise.
 func gap(p *probe.Pass, kind, nobody string) probe.Result {
-	if why := p.Gaps[kind]; why != "" {
-		return probe.Found(probe.Unknown, "whom to ask is not known: %s", why)
+	if err := unlisted(p, kind); err != nil {
+		return unseen(fmt.Errorf("whom to ask is not known: %w", err))
 	}
 	if len(p.Targets) == 0 {
 		return probe.Found(probe.Skip, "not known here: no API was asked")
 	}
 	return probe.Found(probe.Skip, "%s", nobody)
+}
+
+// unlisted is why the plan does not have the targets of a kind, nil when it does.
+func unlisted(p *probe.Pass, kind string) error {
+	switch why := p.Gaps[kind]; why {
+	case "":
+		return nil
+	case probe.GapEtcd:
+		return fmt.Errorf("%s: %w", why, probe.ErrNotVisible)
+	default:
+		return errors.New(why)
+	}
 }
 
 // about adds to what was seen of a target what the API says about the node it

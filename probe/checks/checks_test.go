@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,44 @@ func run(t *testing.T, c *probe.Check, h *probe.Host, targets ...probe.Target) [
 		}
 	})
 	return got
+}
+
+// lacking is run with a gap of each of these kinds.
+func lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []string, targets ...probe.Target) []probe.Result {
+	t.Helper()
+	var got []probe.Result
+	gaps := map[string]string{}
+	for _, kind := range kinds {
+		gaps[kind] = why
+	}
+	r := probe.Runner{Suite: []*probe.Check{c}, Host: h}
+	r.Run(t.Context(), probe.Plan{Checks: []string{c.ID}, Targets: targets, Gaps: gaps}, func(ev probe.Event) {
+		if ev.Result != nil {
+			got = append(got, *ev.Result)
+		}
+	})
+	return got
+}
+
+// inEtcd are the kinds of target that nobody reads where Calico has an etcd of its own.
+var inEtcd = []string{probe.KindPool, probe.KindTunnel, probe.KindBlock, probe.KindSession, probe.KindFelix}
+
+// TestInEtcd wants nothing said of what Calico keeps in an etcd, and no alarm of it.
+func TestInEtcd(t *testing.T) {
+	t.Parallel()
+	felix := probe.Target{Kind: probe.KindFelix, Name: "felix"}
+	for _, c := range []*probe.Check{OverlayTunnels, IPSetHosts, RouteBlocks, BGPExpected} {
+		if r := lacking(t, c, node(t, nil), probe.GapEtcd, inEtcd, felix)[0]; r.Status != probe.Skip || !strings.Contains(r.Saw, probe.GapEtcd) && runtime.GOOS == "linux" {
+			t.Errorf("%+v", r)
+		}
+		if r := lacking(t, c, node(t, nil), "forbidden", inEtcd, felix)[0]; r.Status != probe.Unknown && runtime.GOOS == "linux" {
+			t.Errorf("%+v", r)
+		}
+	}
+	felix.Host, felix.Port = "127.0.0.1", 1 // nothing listens there
+	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Skip, "refused", "whether Felix is to answer there is not known")
+	felix.Attrs = map[string]string{probe.AttrEnabled: "true"} // by its environment
+	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Fail, "refused")
 }
 
 // want fails unless one of the results is about the target and says all of saw.

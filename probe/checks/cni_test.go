@@ -92,8 +92,11 @@ func TestIPAMFiles(t *testing.T) {
 	}
 	pool := probe.Target{Kind: probe.KindPool, Name: "10.200.0.0/16"}
 	want(t, run(t, IPAMFiles, h, calico(""), pool), "", probe.Fail, "2 addresses", "the Kubernetes Node has no podCIDR")
-	want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail, "the Node's podCIDR 10.244.1.0/24 is in no IP pool")
+	want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail, "the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
 	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn, "at calico-node's next start")
+	disabled := pool
+	disabled.Attrs = map[string]string{probe.AttrDisabled: "true"}
+	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24"), disabled), "", probe.Fail, "is in no enabled IP pool")
 	tunnel := probe.Target{Kind: probe.KindTunnel, Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
 	want(t, run(t, IPAMFiles, h, calico(""), pool, tunnel), "", probe.Warn, "at calico-node's next start")
 	f, err := os.Open(filepath.Join(h.Root, dir, "lock"))

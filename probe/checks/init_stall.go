@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -117,22 +118,33 @@ func openFiles(h *probe.Host, pid int) []string {
 	if err != nil {
 		return nil
 	}
-	sockets, err := tcpByInode()
-	if err != nil {
-		sockets = nil // then they are numbers alone
-	}
-	var out []string
+	var open []string
+	wanted := map[uint32]bool{}
 	for _, e := range entries {
 		to, err := os.Readlink(filepath.Join(dir, e.Name()))
 		if err != nil {
 			continue // just closed
 		}
-		if tcp := sockets[to]; tcp != "" {
-			to = tcp
-		}
-		out = append(out, "open: "+to)
+		open = append(open, to)
+		wanted[socketInode(to)] = true
 	}
-	return out
+	delete(wanted, 0)
+	sockets, err := tcpByInode(wanted)
+	if err != nil {
+		sockets = nil // then they are numbers alone
+	}
+	for i, to := range open {
+		open[i] = "open: " + cmp.Or(sockets[socketInode(to)], to)
+	}
+	return open
+}
+
+// socketInode is the number in socket:[4711], what a file descriptor links to; 0 for
+// other files.
+func socketInode(to string) uint32 {
+	var inode uint32
+	_, _ = fmt.Sscanf(to, "socket:[%d]", &inode)
+	return inode
 }
 
 // stack is where in the kernel a process is, the innermost first; none where that

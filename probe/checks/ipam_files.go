@@ -88,11 +88,11 @@ func unmovable(p *probe.Pass) string {
 	}
 	if slices.ContainsFunc(pools, func(t probe.Target) bool {
 		pool, err := netip.ParsePrefix(t.Name)
-		return err == nil && pool.Contains(cidr.Addr())
+		return err == nil && t.Attrs[probe.AttrDisabled] == "" && pool.Contains(cidr.Addr())
 	}) {
 		return ""
 	}
-	return fmt.Sprintf("the Node's podCIDR %s is in no IP pool of Calico's", cidr)
+	return fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
 }
 
 // byWhom names a process of the node.
