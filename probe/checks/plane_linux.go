@@ -51,6 +51,9 @@ func devices() ([]device, error) {
 	for _, l := range links {
 		a := l.Attrs()
 		d := device{index: a.Index, name: a.Name, kind: l.Type(), mtu: a.MTU, state: a.OperState.String(), up: a.RawFlags&unix.IFF_UP != 0, mac: a.HardwareAddr.String(), addrs: on[a.Index]}
+		if a.RawFlags&unix.IFF_LOWER_UP == 0 && a.OperState == netlink.OperUp {
+			d.state = "lower-layer-down" // the state follows the flag within a second
+		}
 		d.loopback = a.RawFlags&unix.IFF_LOOPBACK != 0
 		if v, ok := l.(*netlink.Vxlan); ok {
 			local, _ := netip.AddrFromSlice(v.SrcAddr)
