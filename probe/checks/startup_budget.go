@@ -219,7 +219,7 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 	defer cancel()
 	answers := make(chan []trip, len(targets))
 	each(targets, func(t probe.Target) {
-		trips, _, _ := travels(one, p.Host, t)
+		trips, _, _, _ := travels(one, p.Host, t)
 		answers <- trips
 	})
 	close(answers)
