@@ -74,7 +74,13 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 	}
 	questions := []question{{"version", with(askVersion)}, {"health", with(askHealth)}, {"tasks", func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
 	if kind != "docker" {
-		questions = append(questions, question{"cri-status", with(askCRI)})
+		questions = append(questions, question{"cri-status", func(ctx context.Context) (probe.Result, error) {
+			r, err := askCRI(ctx, client)
+			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && behindDocker(p.Host) {
+				r = probe.Found(probe.Skip, "its CRI plugin is not loaded, as with docker, which the kubelet here seems to use")
+			}
+			return r, err
+		}})
 	}
 	askEach(ctx, p, socket, "", questions)
 }

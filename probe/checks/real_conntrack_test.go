@@ -57,6 +57,8 @@ nft add rule inet t out ct state new accept
 	want(t, run(t, NodeConntrack, h), "", probe.OK, "entries")
 	upTo(most * 80 / 100)
 	want(t, run(t, NodeConntrack, h), "", probe.Warn, "of "+strconv.Itoa(most)+" entries")
+	upTo(most * 96 / 100)
+	want(t, run(t, NodeConntrack, h), "", probe.Warn, "entries")
 	upTo(most + 1000)
 	r := want(t, run(t, NodeConntrack, h), "", probe.Fail, "new connections are dropped")
 	if n, _ := r.Facts.Num(FactDropped); n < 900 {

@@ -345,16 +345,16 @@ func TestRealContainerd(t *testing.T) {
 // behind it is frozen.
 func TestRealDocker(t *testing.T) {
 	h := node(t, map[string]string{"run/x": ""})
+	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
 	behind := realContainerd(t, h)
 	docker := daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
 		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H", "unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
 	eventually(t, func() bool {
-		got := run(t, DockerHealth, h)
+		got := run(t, DockerHealth, h, asDocker)
 		return len(got) == 2 && got[0].Status == probe.OK && got[1].Status == probe.OK
 	})
-	want(t, run(t, DockerHealth, h), "info", probe.OK, "docker 20.10", "0 of 0 containers")
+	want(t, run(t, DockerHealth, h, asDocker), "info", probe.OK, "docker 20.10", "0 of 0 containers")
 
-	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
 	for _, r := range run(t, ContainerdHealth, h, asDocker) { // the kubelet does not ask this one for its CRI
 		if r.Status != probe.OK || r.Target == "cri-status" {
 			t.Errorf("behind docker: %+v", r)
@@ -362,12 +362,12 @@ func TestRealDocker(t *testing.T) {
 	}
 
 	freeze(t, behind)
-	got := run(t, DockerHealth, h)
+	got := run(t, DockerHealth, h, asDocker)
 	want(t, got, "_ping", probe.OK, "OK")
 	want(t, got, "info", probe.Fail, "no answer from dockerd /info within 3s")
 
 	freeze(t, docker)
-	want(t, run(t, DockerHealth, h), "_ping", probe.Fail, "no answer")
+	want(t, run(t, DockerHealth, h, asDocker), "_ping", probe.Fail, "no answer")
 	kill(t, docker)
-	want(t, run(t, DockerHealth, h), "_ping", probe.Fail, "refused")
+	want(t, run(t, DockerHealth, h, asDocker), "_ping", probe.Fail, "refused")
 }
