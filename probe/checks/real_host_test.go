@@ -62,6 +62,10 @@ func TestRealCNIPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, run(t, CNIConfig, h), "", probe.Fail, "no network configuration in /own/net.d")
+	if err := os.WriteFile(h.Root+"/own/net.d/calico-kubeconfig", []byte(kubeconfigWith(token(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, CNIToken, h), "", probe.Fail, "ran out 24h0m")
 }
 
 // realPod runs a containerd below the node's root, and through the kubelet's
