@@ -18,7 +18,7 @@ var NodeConntrack = &probe.Check{
 	ID: "node-conntrack", Asks: "is the connection tracking table full?", From: probe.FromNode,
 	Tags: []string{tagHost, tagNetwork}, Access: []string{"proc", "host network"}, Run: probe.Once(nodeConntrack),
 	Doc: `Every connection that kube-proxy and Calico let through has an entry; when the table is full, new connections are dropped and old ones go on, which looks like packet loss.
-ok: room enough. warn: three quarters full. fail: it is full; or it nearly is, and the kernel has dropped packets for it while this check looked, for half a second. The facts have what was dropped since boot.
+ok: room enough. warn: three quarters full. fail: it is full; or it nearly is, and the kernel has dropped packets, or thrown out connections that had no answer yet, for want of room while this check looked, for half a second. The facts have what was dropped since boot.
 skip: connection tracking is not loaded on this node.`,
 }
 
@@ -57,11 +57,11 @@ func nodeConntrack(ctx context.Context, h *probe.Host) probe.Result {
 		all, later, _ = dropped(h)
 		if entries >= most {
 			r.Status = probe.Fail
-			r.Saw += ": it is full, and new connections are dropped"
+			r.Saw += ": it is full"
 		}
 		if counted && later > full && entries*100 >= most*95 {
 			r.Status = probe.Fail
-			r.Saw += fmt.Sprintf("; %d packets were dropped just now", later-full)
+			r.Saw += fmt.Sprintf("; in half a second %d packets were dropped, or connections thrown out, for want of room", later-full)
 		}
 		if all > 0 {
 			r.Saw += fmt.Sprintf("; %d were since boot", all)
@@ -74,7 +74,8 @@ func nodeConntrack(ctx context.Context, h *probe.Host) probe.Result {
 }
 
 // dropped counts packets since boot: those dropped or without an entry for any
-// reason, and of these those for which there was no room; false where the kernel
+// reason, and of these those for which there was no room, or of whose entries others were in
+// want (as long as nobody has answered they may be thrown out); false where the kernel
 // does not count.
 func dropped(h *probe.Host) (all, full uint64, counted bool) {
 	proc, err := procfs.NewFS(h.Proc)
@@ -87,7 +88,7 @@ func dropped(h *probe.Host) (all, full uint64, counted bool) {
 	}
 	for _, s := range stats {
 		all += s.Drop + s.InsertFailed + s.EarlyDrop
-		full += s.Drop
+		full += s.Drop + s.EarlyDrop
 	}
 	return all, full, true
 }
