@@ -88,12 +88,11 @@ func oomKills(h *probe.Host) (int, bool) {
 // killedInside is the kernel's count for calico-node's container, which has those
 // that were killed for the whole node's want too, and whether it has a limit.
 func killedInside(h *probe.Host) (kills int, limited, known bool) {
-	proc, err := procfs.NewFS(h.Proc)
-	if err != nil || !seesProcesses(h) {
+	if !seesProcesses(h) {
 		return 0, false, false
 	}
-	felix, ok := calicoProcess(proc, "felix")
-	if !ok {
+	felix, ok, err := calicoProcess(h, "felix")
+	if err != nil || !ok {
 		return 0, false, false
 	}
 	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} { // of cgroup v2 and v1
