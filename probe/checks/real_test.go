@@ -341,6 +341,26 @@ func TestRealContainerd(t *testing.T) {
 	want(t, run(t, CRIHealth, h), socket, probe.Fail, "nobody listens")
 }
 
+// TestRealContainerdWithoutCRI has a containerd as docker's packages set it, where
+// it is not known which runtime the kubelet uses.
+func TestRealContainerdWithoutCRI(t *testing.T) {
+	h := node(t, map[string]string{"run/x": ""})
+	file := filepath.Join(h.Root, "config.toml")
+	config := "version = 3\ndisabled_plugins = ['io.containerd.grpc.v1.cri']\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + h.Root + "/run/containerd/containerd.sock'\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	daemonOf(t, "bin/containerd", "--config", file)
+	eventually(t, func() bool {
+		return slices.ContainsFunc(run(t, ContainerdHealth, h), func(r probe.Result) bool { return r.Target == "cri-status" && strings.Contains(r.Saw, "not loaded") })
+	})
+	want(t, run(t, ContainerdHealth, h), "cri-status", probe.Fail, "its CRI plugin is not loaded, so the kubelet cannot use it")
+	if err := os.WriteFile(h.Root+"/run/dockershim.sock", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, ContainerdHealth, h), "cri-status", probe.Skip, "as with docker")
+}
+
 // TestRealDocker is the incident: dockerd answers its ping while the containerd
 // behind it is frozen.
 func TestRealDocker(t *testing.T) {
