@@ -144,7 +144,7 @@ func median(trips []trip, of func(trip) time.Duration) time.Duration {
 
 func distance(trips []trip, tried int, last error, limit time.Duration, addr string) probe.Result {
 	if len(trips) == 0 {
-		if alert, _ := alertOf(last); alert != nil {
+		if _, alert := alertOf(last); alert != nil {
 			return alerted(alert)
 		}
 		return noAnswer(last, addr, limit)
@@ -304,13 +304,13 @@ var aboutCertificates = []tls.AlertError{40, 42, 43, 44, 45, 46, 48, 49, 116}
 
 // alertOf is the alert with which a server ended a conversation, nil when it did
 // not; wish tells whether it may be one for want of a certificate.
-func alertOf(err error) (alert error, wish bool) {
+func alertOf(err error) (wish bool, alert error) {
 	var told *net.OpError
 	if !errors.As(err, &told) || told.Op != "remote error" {
-		return nil, false
+		return false, nil
 	}
 	// The type of the error is crypto/tls's own; its text is that of the exported one.
-	return told.Err, slices.ContainsFunc(aboutCertificates, func(a tls.AlertError) bool { return a.Error() == told.Err.Error() })
+	return slices.ContainsFunc(aboutCertificates, func(a tls.AlertError) bool { return a.Error() == told.Err.Error() }), told.Err
 }
 
 // alerted is the result of a server that does not get as far as an answer.
@@ -341,7 +341,7 @@ func travel(ctx context.Context, url string, own tls.Certificate) (trip, error) 
 		asked = true
 		return own
 	}})
-	alert, wish := alertOf(err)
+	wish, alert := alertOf(err)
 	switch {
 	case wish && asked:
 		t.refused, t.answer = alert, t.handshake // up to TLS 1.2 the alert is part of that

@@ -91,10 +91,10 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 		},
 	})
 	err = client.HandshakeContext(one)
-	alert, wish := alertOf(err)
+	wish, alert := alertOf(err)
 	r := probe.Found(probe.OK, "takes connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, true)
 	switch reason := probe.Reason(err); {
-	case alert != nil && !(asked && wish):
+	case alert != nil && (!asked || !wish):
 		return alerted(alert).With(FactTLSSpoken, true)
 	case err == nil, shown != nil:
 	case errors.As(err, new(tls.RecordHeaderError)):
