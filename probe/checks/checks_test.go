@@ -143,7 +143,7 @@ func ExampleAll() {
 // never answer. Everything ends in its time, and says so.
 func TestEverySocketSilent(t *testing.T) {
 	t.Parallel()
-	h := node(t, map[string]string{"run/calico/x": "", "run/containerd/x": ""})
+	h := node(t, map[string]string{"run/calico/x": "", "run/containerd/x": "", "proc/7/comm": "dockerd\n", "proc/7/cmdline": "dockerd\x00"})
 	for _, name := range []string{"run/calico/bird.ctl", "run/calico/bird6.ctl", "run/containerd/containerd.sock", "run/docker.sock"} {
 		l, err := net.Listen("unix", filepath.Join(h.Root, name))
 		if err != nil {

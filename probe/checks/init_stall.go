@@ -44,21 +44,15 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 	if !seesProcesses(h) {
 		return noProcesses
 	}
-	proc, err := procfs.NewFS(h.Proc)
+	all, err := processesOf(h, func(comm string) bool {
+		return slices.Contains([]string{"calico-ipam", "install", "calico-node"}, comm)
+	})
 	if err != nil {
-		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
-	}
-	all, err := proc.AllProcs()
-	if err != nil {
-		return probe.Failed(fmt.Errorf("listing processes: %w", err))
+		return probe.Failed(err)
 	}
 	for _, p := range all {
-		args, err := p.CmdLine()
-		if err != nil {
-			continue // gone
-		}
-		if program := initProgram(args); program != "" && sharesNetwork(h, p.PID) {
-			return atWork(h, p, program)
+		if program := initProgram(p.args); program != "" && sharesNetwork(h, p.PID) {
+			return atWork(h, p.Proc, program)
 		}
 	}
 	return probe.Found(probe.OK, "no init container of calico-node is at work")
@@ -66,9 +60,6 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 
 // initProgram names the init container whose program this is.
 func initProgram(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
 	switch filepath.Base(args[0]) {
 	case "calico-ipam":
 		if slices.Contains(args, "-upgrade") {

@@ -375,6 +375,9 @@ nft add chain ip6 kube-proxy service-AAAA-default/kubernetes/tcp/https
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "nftables")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.OK, "1 ports of services have chains in nftables")
+	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn || !strings.Contains(r.Saw, "rules for 1 services are here (nftables)") {
+		t.Errorf("%+v", r)
+	}
 	do(t, "nft flush ruleset")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.Fail, "no table kube-proxy in nftables")
 }
