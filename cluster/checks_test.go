@@ -381,9 +381,9 @@ func TestFelixEnabled(t *testing.T) {
 		felix map[string]any
 		want  string
 	}{
-		"by environment":     {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "true"}}, map[string]any{"healthEnabled": false}, ""},
+		"by environment":     {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "true"}}, map[string]any{"healthEnabled": false}, "true"},
 		"off by environment": {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "false"}}, map[string]any{"healthEnabled": true}, "false"},
-		"by resource":        {nil, map[string]any{"healthEnabled": true}, ""},
+		"by resource":        {nil, map[string]any{"healthEnabled": true}, "true"},
 		"off by default":     {nil, nil, "false"},
 	} {
 		s := snapshot(node("a", "10.1.0.1", ""))

@@ -88,7 +88,7 @@ func encapsulates(s *Snapshot, mode string, mine, theirs netip.Prefix) bool {
 	for _, spec := range s.pools {
 		cidr, _ := spec["cidr"].(string)
 		p, err := netip.ParsePrefix(cidr)
-		if off, _ := spec["disabled"].(bool); off || err != nil || p.Addr().Is6() != mine.Addr().Is6() {
+		if err != nil || abandoned(s, spec, p) || p.Addr().Is6() != mine.Addr().Is6() {
 			continue
 		}
 		switch spec[mode] {

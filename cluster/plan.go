@@ -66,7 +66,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	}
 	for kind, err := range map[string]error{
 		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
-		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindPool: s.poolErr,
+		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindPool: s.poolErr, probe.KindTunnel: s.tunnelErr,
 		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr, probe.KindTypha: errors.Join(s.CalicoErr, s.typhaErr),
 		probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, portErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
 	} {
@@ -84,7 +84,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = slices.Concat(targets, s.api, s.etcd, s.dns, s.typha, s.services, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
+	targets = slices.Concat(targets, s.api, s.etcd, dnsTargets(s), s.typha, s.services, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
 		internal := internalIPs(&n)
 		attrs := stateOf(&n)
@@ -114,12 +114,21 @@ func stateOf(n *corev1.Node) map[string]string {
 }
 
 // forbidding adds what may forbid packets to the attributes of a target.
-func forbidding(attrs map[string]string, policy string) map[string]string {
-	if policy == "" {
+func forbidding(attrs, held map[string]string) map[string]string {
+	if len(held) == 0 {
 		return attrs
 	}
-	out := map[string]string{probe.AttrPolicy: policy}
+	out := maps.Clone(held)
 	maps.Copy(out, attrs)
+	return out
+}
+
+// dnsTargets are the DNS servers; a policy on their pods may admit pods alone.
+func dnsTargets(s *Snapshot) []probe.Target {
+	out := slices.Clone(s.dns)
+	for i := range out {
+		out[i].Attrs = forbidding(out[i].Attrs, s.policies.on(s.dnsService.Namespace, s.dnsService.Spec.Selector))
+	}
 	return out
 }
 
@@ -154,22 +163,35 @@ func declared(p *corev1.Pod) int32 {
 	return 0
 }
 
-// poolTargets are the IP pools that give out addresses.
+// abandoned tells whether a pool gives out no more addresses, and nobody has any of
+// it: disabling a pool leaves the blocks and pods that are there as they are. Another
+// IPAM keeps no blocks, so there nobody can tell.
+func abandoned(s *Snapshot, spec map[string]any, cidr netip.Prefix) bool {
+	off, _ := spec["disabled"].(bool)
+	return off && len(s.blocks) > 0 && !slices.ContainsFunc(s.blocks, func(b block) bool { return cidr.Contains(b.cidr.Addr()) })
+}
+
+// poolTargets are the IP pools whose addresses are in use, or may come into use.
 func poolTargets(s *Snapshot) []probe.Target {
 	var out []probe.Target
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		spec := s.pools[name]
-		cidr, _ := spec["cidr"].(string)
-		if off, _ := spec["disabled"].(bool); off || cidr == "" {
+		text, _ := spec["cidr"].(string)
+		cidr, err := netip.ParsePrefix(text)
+		if err != nil || abandoned(s, spec, cidr) {
 			continue
 		}
 		mode := func(key string) string {
 			m, _ := spec[key].(string)
 			return cmp.Or(m, "Never")
 		}
-		out = append(out, probe.Target{Kind: probe.KindPool, Name: cidr, Attrs: map[string]string{
+		t := probe.Target{Kind: probe.KindPool, Name: text, Attrs: map[string]string{
 			probe.AttrIPIP: mode("ipipMode"), probe.AttrVXLAN: mode("vxlanMode"),
-		}})
+		}}
+		if off, _ := spec["disabled"].(bool); off {
+			t.Attrs[probe.AttrDisabled] = "true"
+		}
+		out = append(out, t)
 	}
 	return out
 }
@@ -286,8 +308,8 @@ func given(calico *corev1.Pod, name string) string {
 // environment wins over FelixConfiguration, which wins over Felix's defaults.
 func felixTarget(s *Snapshot) probe.Target {
 	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name}
-	if on, ok := felixEnabled(s); ok && !on {
-		t.Attrs = map[string]string{probe.AttrEnabled: "false"}
+	if on, ok := felixEnabled(s); ok {
+		t.Attrs = map[string]string{probe.AttrEnabled: strconv.FormatBool(on)}
 	}
 	if h, ok := s.felix["healthHost"].(string); ok && h != "" {
 		t.Host = h

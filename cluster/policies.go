@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/calico-probe/calico-probe/cluster/selector"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // policy is something that may forbid packets from or to the pods it selects.
@@ -68,17 +69,23 @@ func calicos(kind, name string, spec map[string]any) policy {
 	return policy{kind + " " + name, namespace, s}
 }
 
-// on says what may forbid packets of a pod with these labels, "" when nothing does.
-func (p policies) on(namespace string, of map[string]string) string {
+// on says what may forbid packets of a pod with these labels, as attributes of a
+// target; none when nothing does.
+func (p policies) on(namespace string, of map[string]string) map[string]string {
 	with := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"} // as Calico adds them
 	maps.Copy(with, of)
 	for _, one := range p.all {
 		if (one.namespace == "" || one.namespace == namespace) && one.selects(with) {
-			return one.name
+			return map[string]string{probe.AttrPolicy: one.name}
 		}
 	}
 	if p.err != nil {
-		return "a policy that could not be read (" + strings.Join(strings.Fields(p.err.Error()), " ") + ")"
+		return map[string]string{probe.AttrUnread: strings.Join(strings.Fields(p.err.Error()), " ")}
 	}
-	return ""
+	return nil
+}
+
+// free is 0 for what no policy selects, 1 for the rest: the order of preference.
+func (p policies) free(namespace string, of map[string]string) int {
+	return min(1, len(p.on(namespace, of)))
 }

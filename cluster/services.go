@@ -27,34 +27,37 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 
 // readDNS lists where the cluster's DNS answers. Distributions name its service
 // differently and agree on the label.
-func (c *Client) readDNS(ctx context.Context) ([]probe.Target, error) {
+func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil {
-		return nil, fmt.Errorf("listing DNS services: %w", err)
+		return nil, nil, fmt.Errorf("listing DNS services: %w", err)
 	}
 	if len(list.Items) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return c.readService(ctx, probe.KindDNS, &list.Items[0])
+	out, err := c.readService(ctx, probe.KindDNS, &list.Items[0])
+	return out, &list.Items[0], err
 }
 
 // readService lists a service's own addresses and those of its endpoints, as
-// targets of a kind. A port that is both UDP and TCP is one target.
+// targets of a kind. A port that is both UDP and TCP is one target. Endpoints that
+// are not ready kube-proxy does not use either; they are listed where no other is,
+// of Typha, which is asked although nobody is sent to it.
 func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
-	var out []probe.Target
-	add := func(name, node, addr string, port int32) {
+	var out, unready []probe.Target
+	add := func(into *[]probe.Target, name, node, addr string, port int32) {
 		a, err := netip.ParseAddr(addr)
 		t := probe.Target{Kind: kind, Name: name, Node: node, Addr: a, Port: int(port)}
 		same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Port == t.Port }
-		if err == nil && !slices.ContainsFunc(out, same) {
-			out = append(out, t)
+		if err == nil && !slices.ContainsFunc(*into, same) {
+			*into = append(*into, t)
 		}
 	}
 	wanted := func(port string) bool { return kind != probe.KindDNS || !strings.Contains(port, "metrics") }
 	for _, p := range svc.Spec.Ports {
 		for _, ip := range svc.Spec.ClusterIPs {
 			if wanted(p.Name) {
-				add("service", "", ip, p.Port)
+				add(&out, "service", "", ip, p.Port)
 			}
 		}
 	}
@@ -64,8 +67,9 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 	}
 	for _, part := range parts.Items {
 		for _, e := range part.Endpoints {
+			name, into := "endpoint", &out
 			if ready := e.Conditions.Ready; ready != nil && !*ready {
-				continue // kube-proxy does not use it either
+				name, into = "endpoint (not ready)", &unready
 			}
 			for _, p := range part.Ports {
 				if p.Port != nil && len(e.Addresses) > 0 && (p.Name == nil || wanted(*p.Name)) { // all addresses of an endpoint are the same place
@@ -73,10 +77,13 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 					if e.NodeName != nil {
 						node = *e.NodeName
 					}
-					add("endpoint", node, e.Addresses[0], *p.Port)
+					add(into, name, node, e.Addresses[0], *p.Port)
 				}
 			}
 		}
+	}
+	if kind == probe.KindTypha && !slices.ContainsFunc(out, func(t probe.Target) bool { return t.Name == "endpoint" }) {
+		out = append(out, unready...)
 	}
 	return out, nil
 }
@@ -102,7 +109,11 @@ func (c *Client) readTypha(ctx context.Context, calico *corev1.Pod) ([]probe.Tar
 	}
 	all, err := c.readService(ctx, probe.KindTypha, svc)
 	// Felix looks up the endpoints itself and never uses the service's address.
-	return slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" }), err
+	all = slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" })
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("no endpoint in Typha's service %s/%s", namespace, name)
+	}
+	return all, err
 }
 
 // tried is how many services are looked at until one has ready endpoints.
@@ -144,7 +155,7 @@ func usable(all []corev1.Service, under policies) []corev1.Service {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b corev1.Service) int {
-		free := func(s *corev1.Service) int { return min(1, len(under.on(s.Namespace, s.Spec.Selector))) }
+		free := func(s *corev1.Service) int { return under.free(s.Namespace, s.Spec.Selector) }
 		return cmp.Or(cmp.Compare(free(&a), free(&b)), cmp.Compare(rank(&a), rank(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 	})
 	return out[:min(len(out), tried)]

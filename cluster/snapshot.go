@@ -49,11 +49,13 @@ type Snapshot struct {
 	apiErr     error
 	dns        []probe.Target // the cluster's DNS, likewise
 	dnsErr     error
+	dnsService *corev1.Service // its own, nil when there is none
 	blocks     []block
 	blockErr   error
 	policies   policies
 	pools      map[string]map[string]any // specs of the IP pools
 	poolErr    error
+	tunnelErr  error
 	local      []corev1.Pod // running workload pods on the node itself
 	localErr   error
 	services   []probe.Target // one TCP service with ready endpoints, at its addresses
@@ -110,7 +112,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
 	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
-	all.Go(func() { s.dns, s.dnsErr = c.readDNS(ctx) })
+	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
 	all.Go(func() { s.blocks, s.blockErr = c.readBlocks(ctx) })
 	all.Go(func() { s.policies = c.readPolicies(ctx) })
 	all.Go(func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
@@ -127,7 +129,22 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, s.Calico) })
 	all.Go(func() { s.etcd, s.etcdErr = c.readEtcd(ctx, s.Calico) })
 	all.Wait()
+	s.inEtcd()
 	return s, nil
+}
+
+// inEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
+// of its own. A cluster without a single pool would have no pods.
+func (s *Snapshot) inEtcd() {
+	if len(s.etcd) == 0 || s.calicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.pools) > 0 || s.poolErr != nil {
+		return
+	}
+	elsewhere := errors.New(probe.GapEtcd)
+	s.poolErr, s.blockErr, s.peeringErr, s.tunnelErr = elsewhere, elsewhere, elsewhere, elsewhere
+	s.peering = peering{}
+	if len(s.felix) == 0 {
+		s.felixErr = elsewhere
+	}
 }
 
 func (c *Client) readNodes(ctx context.Context, s *Snapshot, name string) error {
@@ -229,10 +246,13 @@ func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
 			out = append(out, p)
 		}
 	}
-	free := func(p *corev1.Pod) int { return len(under.on(p.Namespace, p.Labels)) }
+	free := func(p *corev1.Pod) int { return under.free(p.Namespace, p.Labels) }
 	slices.SortStableFunc(out, func(a, b corev1.Pod) int {
-		return cmp.Or(cmp.Compare(min(1, free(&a)), min(1, free(&b))), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+		return cmp.Or(cmp.Compare(free(&a), free(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 	})
+	if len(out) > 0 && free(&out[0]) == 0 { // then the others are not needed
+		out = slices.DeleteFunc(out, func(p corev1.Pod) bool { return free(&p) > 0 })
+	}
 	return out[:min(len(out), n)]
 }
 

@@ -2,13 +2,18 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -51,13 +56,75 @@ func TestTunnelsAndPools(t *testing.T) {
 		"a": {"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"}, "b": {"cidr": "10.245.0.0/16", "disabled": true}, "c": {"cidr": "fd00::/48"},
 	}
 	pools := poolTargets(s)
-	if len(pools) != 2 || pools[0].Attrs[probe.AttrVXLAN] != "CrossSubnet" || pools[1].Attrs[probe.AttrIPIP] != "Never" {
+	if len(pools) != 3 || pools[0].Attrs[probe.AttrVXLAN] != "CrossSubnet" || pools[1].Attrs[probe.AttrDisabled] != "true" || pools[2].Attrs[probe.AttrIPIP] != "Never" || pools[2].Attrs[probe.AttrDisabled] != "" {
 		t.Errorf("%+v", pools)
 	}
 	s.felix = map[string]any{"vxlanPort": int64(8472), "bpfEnabled": true, "unheard": "of"}
 	felix := felixTarget(s).Attrs
 	if felix["vxlanPort"] != "8472" || felix["bpfEnabled"] != "true" || felix["unheard"] != "" {
 		t.Errorf("%v", felix)
+	}
+}
+
+// TestDisabledPool wants the tunnel of a pool that is drained called used until the
+// last block of it is given back.
+func TestDisabledPool(t *testing.T) {
+	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
+	s.pools = map[string]map[string]any{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true}, "new": {"cidr": "10.245.0.0/16"}}
+	mine, theirs := netip.MustParsePrefix("10.1.0.1/24"), netip.MustParsePrefix("10.1.0.2/24")
+	for _, c := range []struct {
+		block string
+		pools int
+		used  bool
+	}{{"10.244.7.0/26", 2, true}, {"10.245.7.0/26", 1, false}} {
+		s.blocks = []block{{netip.MustParsePrefix(c.block), "b"}}
+		if got := poolTargets(s); len(got) != c.pools {
+			t.Errorf("%+v: %+v", c, got)
+		}
+		if got := encapsulates(s, "ipipMode", mine, theirs); got != c.used {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestInEtcd wants what Calico keeps in an etcd of its own called that, and not absent.
+func TestInEtcd(t *testing.T) {
+	s := snapshot(node("a", "10.1.0.1", ""))
+	s.Calico = calico(3)
+	kinds := []string{probe.KindPool, probe.KindTunnel, probe.KindBlock, probe.KindSession, probe.KindFelix}
+	gaps := func() (n int) {
+		_, gaps := Targets(s)
+		for _, kind := range kinds {
+			if gaps[kind] == probe.GapEtcd {
+				n++
+			}
+		}
+		return n
+	}
+	if s.inEtcd(); gaps() != 0 {
+		t.Error("there is no etcd")
+	}
+	s.etcd = []probe.Target{{Kind: probe.KindDatastore, Name: "etcd"}}
+	s.pools = map[string]map[string]any{"a": {"cidr": "10.244.0.0/16"}}
+	if s.inEtcd(); gaps() != 0 {
+		t.Error("the pools are in the API")
+	}
+	s.pools, s.poolErr = nil, errors.New("forbidden")
+	if s.inEtcd(); gaps() != 0 {
+		t.Error("the pools could not be read")
+	}
+	s.poolErr = nil
+	s.Calico.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DATASTORE_TYPE", Value: "kubernetes"}}
+	if s.inEtcd(); gaps() != 0 {
+		t.Error("etcd is left over")
+	}
+	s.Calico.Spec.Containers[0].Env[0].Value = "etcdv3"
+	if s.inEtcd(); gaps() != len(kinds) {
+		_, gaps := Targets(s)
+		t.Errorf("%v", gaps)
+	}
+	if target := felixTarget(s); target.Attrs[probe.AttrEnabled] == "false" {
+		t.Errorf("%+v", target)
 	}
 }
 
@@ -123,6 +190,39 @@ func TestEtcdAndTypha(t *testing.T) {
 	}
 }
 
+// TestTyphaNotReady reads a Typha service in each state of its endpoints: one that has
+// nobody ready is there, and one that has nobody at all is not the same as no Typha.
+func TestTyphaNotReady(t *testing.T) {
+	const good, bad = `{"addresses":["10.1.0.5"],"nodeName":"a"}`, `{"addresses":["10.1.0.6"],"nodeName":"b","conditions":{"ready":false}}`
+	for endpoints, want := range map[string]string{good + "," + bad: "endpoint 10.1.0.5", bad: "endpoint (not ready) 10.1.0.6", "": ""} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if strings.HasSuffix(r.URL.Path, "/endpointslices") {
+				fmt.Fprintf(w, `{"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1","items":[{"ports":[{"port":5473}],"endpoints":[%s]}]}`, endpoints)
+				return
+			}
+			fmt.Fprint(w, `{"kind":"Service","apiVersion":"v1","metadata":{"name":"calico-typha","namespace":"kube-system"},"spec":{"clusterIPs":["10.96.0.7"],"ports":[{"port":5473}]}}`)
+		}))
+		defer srv.Close()
+		c, err := NewClient(&rest.Config{Host: srv.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := calico(3)
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "calico-typha"}}
+		got, err := c.readTypha(t.Context(), p)
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "no endpoint in Typha's service kube-system/calico-typha") {
+				t.Errorf("%v, %v", got, err)
+			}
+			continue
+		}
+		if err != nil || len(got) != 1 || got[0].String() != want || got[0].Port != 5473 {
+			t.Errorf("%q: %+v, %v", endpoints, got, err)
+		}
+	}
+}
+
 func TestDoors(t *testing.T) {
 	pod := func(name string, age time.Duration, ready corev1.ConditionStatus) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-1", CreationTimestamp: ago(age)}}
@@ -158,7 +258,7 @@ func TestPolicies(t *testing.T) {
 		if c.guarded != "" {
 			l["guarded"] = c.guarded
 		}
-		if got := p.on(c.namespace, l); got != c.want {
+		if got := p.on(c.namespace, l)[probe.AttrPolicy]; got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
@@ -175,7 +275,13 @@ func TestPolicies(t *testing.T) {
 	if got := podTargets(probe.KindPod, []corev1.Pod{old}, p); got[0].Attrs[probe.AttrPolicy] != "NetworkPolicy shop/deny" {
 		t.Errorf("%+v", got)
 	}
-	if got := (policies{err: errors.New("forbidden")}).on("x", nil); got != "a policy that could not be read (forbidden)" {
+	if got := (policies{err: errors.New("forbidden")}).on("x", nil); got[probe.AttrUnread] != "forbidden" {
 		t.Error(got)
+	}
+	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown, "other": probe.Fail} {
+		target := probe.Target{Attrs: map[string]string{attrs: "x"}}
+		if got := probe.Found(probe.Fail, "gone").Under(target); got.Status != want {
+			t.Errorf("%s: %+v", attrs, got)
+		}
 	}
 }

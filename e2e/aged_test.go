@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // Faults that need time to pass, or that the tests after them would feel, end
@@ -22,7 +24,7 @@ import (
 // tests, and takes the program's name at the end: it keeps its age.
 func TestStalledInit(t *testing.T) {
 	const node = "node-b"
-	cmd := exec.Command(file("bin/sandbox"), "exec", "--name", clusterName, node, "--", "bash", "-c", "read && exec -a /opt/cni/bin/install sleep 600")
+	cmd := exec.Command(file("bin/sandbox"), "exec", "--name", clusterName, node, "--", "bash", "-c", "read && as=$(mktemp -d)/install && ln -s $(command -v sleep) $as && exec -a /opt/cni/bin/install $as 600")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -68,11 +70,18 @@ func TestNodeLoad(t *testing.T) {
 	eventually(t, time.Minute, func() string {
 		d = locally(t, "node-a", "", "node-load")
 		for _, r := range d.of("node-load") {
-			if r.Target == "" && r.Status == probe.OK {
+			load, _ := r.Facts.Num(checks.FactLoad)
+			cpus, _ := r.Facts.Num(checks.FactCPUs)
+			if r.Target == "" && load < 4*cpus {
 				return r.String()
 			}
 		}
 		return ""
 	})
-	d.want(t, "node-load", probe.Warn, "load ", " for each")
+	// On a machine that is busy already it may be more than ten.
+	for _, r := range d.of("node-load") {
+		if r.Target == "" && (r.Status != probe.Warn && r.Status != probe.Fail || !strings.Contains(r.Saw, " for each")) {
+			t.Error(r)
+		}
+	}
 }

@@ -41,6 +41,7 @@ func TestOneClearLine(t *testing.T) {
 		{"wrong value", "run --node node-a --timeout soon", 2, "soon"},
 		{"unknown check", "run --node node-a --checks bgp-sesion", 2, "did you mean bgp-session?"},
 		{"unknown way", "run --node node-a --via magic", 2, "auto, api, pod, ephemeral"},
+		{"an API nobody asks", "run --via local --context x", 2, "leave out --context"},
 		{"unknown profile", "run --node node-a --profile full", 2, "quick, standard, deep"},
 		{"profile and checks", "run --node node-a --profile deep --checks bgp", 2, "leave out --profile"},
 		{"unknown format", "run --node node-a -o xml", 2, "table, wide, json, ndjson"},

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 
@@ -45,10 +46,28 @@ func TestTunnelsProven(t *testing.T) {
 	d.want(t, "encap-proof", probe.OK, "node-b to node-a IPIP IPv4", "arrive")
 	d.want(t, "encap-proof", probe.OK, "node-a to node-b BGP IPv6", "session is up")
 
+	d, _ = report(t, "run", "--node", "node-a", "--checks", "overlay-tunnels")
+	d.want(t, "overlay-tunnels", probe.Info, "vxlan.calico: ", "Calico has no address for this node's")
+	tunnel := func(addr string) { // which calico-node would register
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"projectcalico.org/IPv4VXLANTunnelAddr":%s}}}`, addr)
+		if _, err := kube(t).CoreV1().Nodes().Patch(context.Background(), "node-a", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { tunnel("null") })
+	tunnel(`"10.244.0.200"`)
+	d, a = report(t, "run", "--node", "node-a", "--checks", "overlay-tunnels")
+	if a.exit != 3 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "overlay-tunnels", probe.Fail, "there is no interface vxlan.calico, though Calico uses VXLAN (Always) and keeps 10.244.0.200")
+	tunnel("null")
+
 	patchPool(t, `{"spec":{"vxlanMode":"Never","ipipMode":"Always"}}`)
 	d, _ = report(t, "run", "--node", "node-b", "--checks", "encap-proof")
 	d.want(t, "encap-proof", probe.OK, "node-b to node-a IPIP IPv4", "arrive")
-	d.want(t, "encap-proof", probe.Fail, "node-a to node-b IPIP IPv4", "lost between the nodes") // before node-b's interface gave it to a listener
+	d.want(t, "encap-proof", probe.Fail, "node-a to node-b IPIP IPv4", "own firewall drops them")
 }
 
 func patchPool(t *testing.T, patch string) {

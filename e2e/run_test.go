@@ -36,8 +36,9 @@ func TestHealthy(t *testing.T) {
 // clock nobody synchronises).
 var core = []string{
 	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks", "datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
-	"node-uplink", "encap-proof", "containerd-health", "cri-health", "kubelet-health", "kubeproxy-health", "init-stall", "cni-config", "cni-nodename", "ipam-files",
+	"node-uplink", "pod-uplink", "encap-proof", "containerd-health", "cri-health", "kubelet-health", "kubeproxy-health", "init-stall", "cni-config", "cni-nodename", "ipam-files",
 	"node-swap", "node-load", "node-disk", "node-conntrack", "node-sysctl",
+	"runtime-ghosts", "cni-mtu", "pod-tcp", "pod-mtu", "service-clusterip", "service-nodeport", "bird-config", "bgp-expected",
 }
 
 // wantAllGood wants every node check answered, and every answer good.
@@ -54,6 +55,7 @@ func wantAllGood(t *testing.T, d document) {
 			}
 		}
 	}
+	d.want(t, "kubeproxy-health", probe.OK, "services: ", "have chains in nftables")
 	for _, r := range d.Results {
 		if !slices.Contains([]probe.Status{probe.OK, probe.Info, probe.Skip}, r.Status) {
 			t.Errorf("on a healthy cluster: %v", r)
@@ -120,7 +122,7 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	t.Cleanup(func() { pool(false) })
 	pool(true)
 	d, _ = report(t, "run", "--node", "node-a", "--via", "ephemeral", "--checks", "ipam-files")
-	d.want(t, "ipam-files", probe.Fail, "upgrade-ipam cannot migrate", "podCIDR", "is in no IP pool")
+	d.want(t, "ipam-files", probe.Fail, "upgrade-ipam cannot migrate", "podCIDR", "is in no enabled IP pool")
 }
 
 // TestFelix wants each way Felix can misbehave told apart from the others.

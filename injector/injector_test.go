@@ -125,7 +125,7 @@ func TestRefusals(t *testing.T) {
 		"rbac":      {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "kube-system"`), ReasonRBAC},
 		"psa":       {forbidden(`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`), ReasonAdmission},
 		"quota":     {forbidden("exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0"), ReasonQuota},
-		"range":     {forbidden("maximum memory usage per Container is 64Mi, but limits.memory is 256Mi"), ReasonQuota},
+		"range":     {forbidden("maximum memory usage per Container is 64Mi, but limits.memory is 512Mi"), ReasonQuota},
 		"ending":    {forbidden("unable to create new content in namespace x because it is being terminated"), ReasonNamespace},
 		"namespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), ReasonNamespace},
 		"webhook":   {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": admission webhook "policy" denied the request`)), ReasonAdmission},

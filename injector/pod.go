@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +27,8 @@ func Pod(c *Client) Way {
 		owner := p.startJanitor(ctx)
 		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, owner), metav1.CreateOptions{})
 		if err != nil {
-			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
-				p.pod = "" // certainly not created
+			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+				p.pod = "" // certainly not created by this
 			}
 			return nil, p.abandon(refusedCreate("a pod in namespace "+o.Namespace, err))
 		}
@@ -63,7 +64,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 				SecurityContext: securityFor(o),
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 				},
 				VolumeMounts: []corev1.VolumeMount{{
 					Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible),
@@ -105,6 +106,10 @@ func securityFor(o Options) *corev1.SecurityContext {
 		// Where SELinux is on, the default type may not connect to the node's sockets.
 		SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 	}
+	if slices.Contains(o.Needed, "SYS_PTRACE") {
+		// The runtimes' default profile shows no process that is not confined by it.
+		sc.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	}
 	if !slices.Contains(o.Needed, "SYS_ADMIN") { // the API refuses both together
 		sc.AllowPrivilegeEscalation = new(false)
 	}
@@ -132,8 +137,8 @@ func metaFor(o Options) metav1.ObjectMeta {
 	}
 }
 
-// nameFor is unique by its run and still tells the node; a name has at most 63
-// characters and node names may be longer.
+// nameFor is unique by its run and node; a name has at most 63 characters and node
+// names may be longer, and alike in front.
 func nameFor(node, run string) string {
 	const longest = 63
 	room := longest - len(managedBy) - len(run) - 2
@@ -143,7 +148,12 @@ func nameFor(node, run string) string {
 		}
 		return r
 	}, strings.ToLower(node))
-	return fmt.Sprintf("%s-%s-%s", managedBy, strings.Trim(node[:min(len(node), room)], "-"), run)
+	if len(node) > room {
+		h := fnv.New32a()
+		h.Write([]byte(node)) // never fails (hash.Hash)
+		node = fmt.Sprintf("%s-%08x", strings.Trim(node[:room-9], "-"), h.Sum32())
+	}
+	return fmt.Sprintf("%s-%s-%s", managedBy, strings.Trim(node, "-"), run)
 }
 
 // abandon removes what was created for a probe that did not start, and tells the

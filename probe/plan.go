@@ -30,16 +30,22 @@ const (
 const AttrOwn = "own"
 
 // AttrPolicy is on targets whose packets a network policy may forbid: its name.
-const AttrPolicy = "policy"
+// AttrUnread is there instead where the policies could not be read: why.
+const (
+	AttrPolicy = "policy"
+	AttrUnread = "unread"
+)
 
 // AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
 // bear too.
 const AttrUID = "uid"
 
-// Attributes of a KindPool target: Always, CrossSubnet or Never.
+// Attributes of a KindPool target. Its modes are Always, CrossSubnet or Never, also
+// when it is disabled: then it gives out no more addresses, and those it gave stay.
 const (
-	AttrIPIP  = "ipip"
-	AttrVXLAN = "vxlan"
+	AttrIPIP     = "ipip"
+	AttrVXLAN    = "vxlan"
+	AttrDisabled = "disabled" // "true" or absent
 )
 
 // Attributes of a KindTunnel target.
@@ -79,7 +85,8 @@ func FelixSettings() []string {
 	}
 }
 
-// AttrEnabled is "false" on a KindFelix target whose health endpoint is turned off.
+// AttrEnabled is "true" or "false" on a KindFelix target of which it is known whether
+// its health endpoint is turned on.
 const AttrEnabled = "enabled"
 
 // The kinds of target a plan names.
@@ -105,6 +112,10 @@ const (
 	KindEncap     = "encap"     // a way packets between this node and another may take: Name is VXLAN, IPIP, WireGuard or BGP, Port that of UDP (TCP for BGP), 0 for IPIP
 	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
+
+// GapEtcd is the gap of what Calico keeps in an etcd of its own, which nobody asks: a
+// check that wants it skips.
+const GapEtcd = "kept in Calico's own etcd"
 
 // Target is one thing outside the check that it asks about.
 type Target struct {

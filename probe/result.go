@@ -98,11 +98,18 @@ func (r Result) With(key Fact, value any) Result {
 }
 
 // Under takes a fail back to a warning where a policy may be what forbids the
-// packets of the target asked, or of the pod asked from, and names it.
+// packets of the target asked, or of the pod asked from, and names it. Where
+// policies could not be read, nobody knows.
 func (r Result) Under(t Target) Result {
-	if name := t.Attrs[AttrPolicy]; name != "" && r.Status == Fail {
+	name, unread := t.Attrs[AttrPolicy], t.Attrs[AttrUnread]
+	switch {
+	case r.Status != Fail:
+	case name != "":
 		r.Status = Warn
 		r.Saw += fmt.Sprintf("; %s holds for %s and may forbid it", name, t.Name)
+	case unread != "":
+		r.Status = Unknown
+		r.Saw += fmt.Sprintf("; whether a policy forbids it is not known: %s", unread)
 	}
 	return r
 }

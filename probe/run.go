@@ -106,9 +106,19 @@ func (b *book) missing(ctx context.Context, c *Check, inside bool) *Check {
 	return nil
 }
 
+// without is the result of a check whose need is not met.
+func without(ctx context.Context, need *Check, what string) Result {
+	if ctx.Err() != nil {
+		return Found(Unknown, "%s: no time was left to wait for %s", what, need.ID)
+	}
+	return Found(Skip, "%s: %s gave no good answer", what, need.ID)
+}
+
 func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 	if n := b.missing(ctx, c, c.From == FromPod); n != nil {
-		b.add(c, Result{Check: c.ID, Status: Skip, Saw: fmt.Sprintf("not asked: %s gave no good answer", n.ID)})
+		r := without(ctx, n, "not asked")
+		r.Check = c.ID
+		b.add(c, r)
 		return
 	}
 	limit := c.Deadline()
@@ -146,7 +156,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 		if c.EntersPods() && plan.From == "" {
 			both.Go(func() {
 				if n := b.missing(ctx, c, true); n != nil {
-					report(Found(Skip, "not asked from inside a pod: %s gave no good answer", n.ID))
+					report(without(ctx, n, "not asked from inside a pod"))
 					return
 				}
 				r.inside(ctx, c, plan, report)
@@ -190,6 +200,10 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 		pods, why = nil, "this probe cannot enter pods"
 	}
 	plan.Checks = []string{c.ID}
+	// What only the node can answer is most of a big cluster's plan.
+	plan.Targets = slices.DeleteFunc(slices.Clone(plan.Targets), func(t Target) bool {
+		return slices.Contains([]string{KindBlock, KindSession, KindTunnel}, t.Kind)
+	})
 	status := Skip
 	for _, pod := range pods {
 		plan.From = pod.Name

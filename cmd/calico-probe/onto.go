@@ -66,7 +66,10 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 		}
 		return o.converse(ctx, step.name, session, snap, time.Since(began))
 	}
-	for _, ev := range failed {
+	for i, ev := range failed {
+		if i+1 == len(failed) {
+			ev.Result.Saw += fmt.Sprintf("; the %d checks on the node were not asked", len(o.nodeChecks()))
+		}
 		if err := o.emit(ev.Way, ev); err != nil {
 			return err
 		}
@@ -224,8 +227,11 @@ func unplaced(way string, err error) probe.Event {
 	r := probe.Result{Check: checkPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
-		if pe.Reason == injector.ReasonRuntime {
+		switch pe.Reason {
+		case injector.ReasonRuntime:
 			r.Saw += "; on the node itself, 'calico-probe run --via local --checks runtime' asks the runtime why"
+		case injector.ReasonKubelet:
+			r.Saw += "; on the node itself, 'calico-probe run --via local' asks the kubelet and the rest"
 		}
 	}
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -84,7 +85,8 @@ func (o *runOptions) onto(ctx context.Context, snap *cluster.Snapshot, peer *cor
 	if err != nil {
 		return nil, err
 	}
-	opts := o.placement(wayPod, snap, true)
+	opts := o.placement(wayPod, nil, false)
+	opts.Namespace = o.namespace(snap)
 	opts.Node, opts.Checks, opts.Needed = peer.Name, []string{checks.EncapProof.ID}, probe.Capabilities([]*probe.Check{checks.EncapProof})
 	return injector.Pod(client)(ctx, opts)
 }
@@ -130,18 +132,51 @@ func (o *runOptions) direction(ctx context.Context, snap *cluster.Snapshot, from
 		return heard, err
 	}
 	err := answer(ctx, from.session, plan(from, to, probe.RoleSend), func(ev probe.Event) bool {
-		// That a token left is half of an answer; the listener has the other half.
-		if r := ev.Result; r != nil && (r.Status != probe.OK || r.Facts.Str(checks.FactPath) == "BGP") {
-			sent = append(sent, *r)
+		if ev.Result != nil {
+			sent = append(sent, *ev.Result)
 		}
 		return true
 	})
 	if err != nil {
 		cancel() // the listener need not wait
-		err = fmt.Errorf("the sender: %w", err)
+		return sent, errors.Join(fmt.Errorf("the sender: %w", err), <-ended)
 	}
-	if late := <-ended; late != nil && err == nil {
-		err = fmt.Errorf("the listener: %w", late)
+	select {
+	case err = <-ended: // before the sender had: what it has not heard may have been sent later
+		sent = slices.DeleteFunc(sent, func(r probe.Result) bool { return r.Status == probe.OK && r.Facts.Str(checks.FactPath) != "BGP" })
+	default:
+		err = <-ended
 	}
-	return append(sent, heard...), err
+	if err != nil {
+		err = fmt.Errorf("the listener: %w", err)
+	}
+	return joined(sent, heard), err
+}
+
+// joined puts the two halves of an answer together: that a token left says nothing
+// without the listener, and what did not arrive was lost only if it was sent.
+func joined(sent, heard []probe.Result) []probe.Result {
+	key := func(r probe.Result) string {
+		f, _ := r.Facts.Num(checks.FactFamily)
+		return fmt.Sprintf("%s %v", r.Facts.Str(checks.FactPath), f)
+	}
+	left := map[string]bool{}
+	var out []probe.Result
+	for _, r := range sent {
+		if r.Status == probe.OK && r.Facts.Str(checks.FactPath) != "BGP" {
+			left[key(r)] = true
+		} else {
+			out = append(out, r)
+		}
+	}
+	for _, r := range heard {
+		switch {
+		case r.Status == probe.OK || r.Status == probe.Unknown || left[key(r)]:
+			out = append(out, r)
+		case !slices.ContainsFunc(out, func(o probe.Result) bool { return key(o) == key(r) }): // else the sender says why
+			r.Status, r.Saw = probe.Unknown, "nothing came in, and whether it was sent in time is not known"
+			out = append(out, r)
+		}
+	}
+	return out
 }

@@ -71,6 +71,11 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 			if len(o.want) > 0 && cmd.Flags().Changed("profile") {
 				return badUsage("--checks names the checks itself: leave out --profile, or --checks")
 			}
+			for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as"} {
+				if o.via == wayLocal && cmd.Flags().Changed(flag) {
+					return badUsage("--via local asks no API: leave out --%s, or use another way", flag)
+				}
+			}
 			if err := o.complete(); err != nil {
 				return err
 			}

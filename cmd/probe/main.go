@@ -180,11 +180,25 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	silence := time.AfterFunc(probe.Silence+blocked, abandon)
 	defer silence.Stop()
 	heard := func() { silence.Reset(probe.Silence + blocked) }
-	return o.runner().Serve(ctx, listener{in, heard}, out)
+	return o.runner().Serve(ctx, listener{in, heard}, teller{out, heard})
 }
 
 // blocked is how long after its end was due a session that cannot write is given.
 const blocked = 2 * time.Second
+
+// teller tells of every write that somebody took.
+type teller struct {
+	io.Writer
+	taken func()
+}
+
+func (t teller) Write(b []byte) (int, error) {
+	n, err := t.Writer.Write(b)
+	if err == nil {
+		t.taken()
+	}
+	return n, err
+}
 
 // listener tells of every read that brought something.
 type listener struct {

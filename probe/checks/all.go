@@ -134,8 +134,8 @@ func cutShort(ctx context.Context, err error) (probe.Result, bool) {
 // gap is the result of a check that has nobody to ask: unknown when the plan
 // says that they could not be listed, skip otherwise.
 func gap(p *probe.Pass, kind, nobody string) probe.Result {
-	if why := p.Gaps[kind]; why != "" {
-		return probe.Found(probe.Unknown, "whom to ask is not known: %s", why)
+	if err := unlisted(p, kind); err != nil {
+		return unseen(fmt.Errorf("whom to ask is not known: %w", err))
 	}
 	if len(p.Targets) == 0 {
 		return probe.Found(probe.Skip, "not known here: no API was asked")
@@ -143,10 +143,25 @@ func gap(p *probe.Pass, kind, nobody string) probe.Result {
 	return probe.Found(probe.Skip, "%s", nobody)
 }
 
+// unlisted is why the plan does not have the targets of a kind, nil when it does.
+func unlisted(p *probe.Pass, kind string) error {
+	switch why := p.Gaps[kind]; why {
+	case "":
+		return nil
+	case probe.GapEtcd:
+		return fmt.Errorf("%s: %w", why, probe.ErrNotVisible)
+	default:
+		return errors.New(why)
+	}
+}
+
 // about adds to what was seen of a target what the API says about the node it
-// lives on. What a policy may forbid is no fault that is certain.
+// lives on. What a policy may forbid is no fault that is certain; a node always
+// reaches its own pods, which the kubelet probes.
 func about(r probe.Result, t probe.Target) probe.Result {
-	r = r.Under(t)
+	if t.Kind != probe.KindLocal {
+		r = r.Under(t)
+	}
 	if state := t.Attrs[probe.AttrNode]; state != "" && r.Status != probe.OK {
 		r.Saw += fmt.Sprintf("; the API calls %s %s", t.Node, state)
 		r = r.With(FactNodeState, state)

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird"
 )
@@ -227,21 +225,15 @@ func readConfig(root, name string) (configFile, error) {
 // birdProcesses finds for bird and bird6 the process itself, or else what runs
 // beside it in calico-node's container.
 func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
-	proc, err := procfs.NewFS(h.Proc)
+	all, err := processesOf(h, func(comm string) bool {
+		return slices.Contains([]string{"bird", "bird6", "runsv", "confd", "calico-node", "calico"}, comm)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", h.Proc, err)
-	}
-	all, err := proc.AllProcs()
-	if err != nil {
-		return nil, fmt.Errorf("listing processes: %w", err)
+		return nil, err
 	}
 	found := map[string]birdProcess{}
 	for _, p := range all {
-		args, err := p.CmdLine()
-		if err != nil || len(args) == 0 {
-			continue // gone, or a kernel thread
-		}
-		name, b := birdProcessOf(args)
+		name, b := birdProcessOf(p.args)
 		if old, ok := found[name]; name == "" || ok && (old.runs || !b.runs) {
 			continue
 		}

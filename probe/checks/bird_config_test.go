@@ -36,6 +36,12 @@ func TestBirdConfig(t *testing.T) {
 	files := func(more map[string]string) map[string]string {
 		all := map[string]string{"run/calico/x": "", "proc/1/comm": "systemd\n", "proc/1/cmdline": "/sbin/init\x00", "proc/7/root/x": ""}
 		maps.Copy(all, more)
+		for name, args := range more {
+			if dir, ok := strings.CutSuffix(name, "/cmdline"); ok {
+				program, _, _ := strings.Cut(args, "\x00")
+				all[dir+"/comm"] = filepath.Base(program) + "\n"
+			}
+		}
 		return all
 	}
 	ask := func(h *probe.Host, targets ...probe.Target) []probe.Result {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,44 @@ func run(t *testing.T, c *probe.Check, h *probe.Host, targets ...probe.Target) [
 	return got
 }
 
+// lacking is run with a gap of each of these kinds.
+func lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []string, targets ...probe.Target) []probe.Result {
+	t.Helper()
+	var got []probe.Result
+	gaps := map[string]string{}
+	for _, kind := range kinds {
+		gaps[kind] = why
+	}
+	r := probe.Runner{Suite: []*probe.Check{c}, Host: h}
+	r.Run(t.Context(), probe.Plan{Checks: []string{c.ID}, Targets: targets, Gaps: gaps}, func(ev probe.Event) {
+		if ev.Result != nil {
+			got = append(got, *ev.Result)
+		}
+	})
+	return got
+}
+
+// inEtcd are the kinds of target that nobody reads where Calico has an etcd of its own.
+var inEtcd = []string{probe.KindPool, probe.KindTunnel, probe.KindBlock, probe.KindSession, probe.KindFelix}
+
+// TestInEtcd wants nothing said of what Calico keeps in an etcd, and no alarm of it.
+func TestInEtcd(t *testing.T) {
+	t.Parallel()
+	felix := probe.Target{Kind: probe.KindFelix, Name: "felix"}
+	for _, c := range []*probe.Check{OverlayTunnels, IPSetHosts, RouteBlocks, BGPExpected} {
+		if r := lacking(t, c, node(t, nil), probe.GapEtcd, inEtcd, felix)[0]; r.Status != probe.Skip || !strings.Contains(r.Saw, probe.GapEtcd) && runtime.GOOS == "linux" {
+			t.Errorf("%+v", r)
+		}
+		if r := lacking(t, c, node(t, nil), "forbidden", inEtcd, felix)[0]; r.Status != probe.Unknown && runtime.GOOS == "linux" {
+			t.Errorf("%+v", r)
+		}
+	}
+	felix.Host, felix.Port = "127.0.0.1", 1 // nothing listens there
+	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Skip, "refused", "whether Felix is to answer there is not known")
+	felix.Attrs = map[string]string{probe.AttrEnabled: "true"} // by its environment
+	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Fail, "refused")
+}
+
 // want fails unless one of the results is about the target and says all of saw.
 func want(t *testing.T, got []probe.Result, target string, s probe.Status, saw ...string) probe.Result {
 	t.Helper()
@@ -75,7 +114,7 @@ func TestSuite(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range All() {
-		if c.From != probe.FromNode || len(c.Access) == 0 || len(c.Tags) == 0 {
+		if !c.OnNode() || len(c.Access) == 0 || len(c.Tags) == 0 {
 			t.Errorf("%s: vantage %q, access %v, tags %v", c.ID, c.From, c.Access, c.Tags)
 		}
 	}
@@ -104,7 +143,7 @@ func ExampleAll() {
 // never answer. Everything ends in its time, and says so.
 func TestEverySocketSilent(t *testing.T) {
 	t.Parallel()
-	h := node(t, map[string]string{"run/calico/x": "", "run/containerd/x": ""})
+	h := node(t, map[string]string{"run/calico/x": "", "run/containerd/x": "", "proc/7/comm": "dockerd\n", "proc/7/cmdline": "dockerd\x00"})
 	for _, name := range []string{"run/calico/bird.ctl", "run/calico/bird6.ctl", "run/containerd/containerd.sock", "run/docker.sock"} {
 		l, err := net.Listen("unix", filepath.Join(h.Root, name))
 		if err != nil {

@@ -23,8 +23,8 @@ var CNIConfig = &probe.Check{
 	ID: "cni-config", Asks: "does the container runtime use Calico's network configuration, and are its plugins there?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"}, Run: cniConfig,
 	Doc: `The runtime reads /etc/cni/net.d in the order of names and uses the first file with a network in it. install-cni writes 10-calico.conflist there and puts the plugins into /opt/cni/bin.
-ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
-skip: not visible this way onto the node. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s), they are looked at there.`,
+ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
+unknown: there is none in the usual places, and the runtime, which is another or not known, does not say where it reads. skip: not visible this way onto the node. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s, OpenShift), they are looked at there.`,
 }
 
 // Facts of cni-config.
@@ -42,11 +42,13 @@ type cniPlace struct {
 }
 
 // cniPlaces are looked at where the runtime does not say: the usual place, k3s and
-// RKE2, MicroK8s.
+// RKE2, MicroK8s, OpenShift's for CRI-O and for those that Multus calls.
 var cniPlaces = []cniPlace{
 	{"/etc/cni/net.d", []string{"/opt/cni/bin"}},
 	{"/var/lib/rancher/k3s/agent/etc/cni/net.d", []string{"/var/lib/rancher/k3s/data/current/bin"}},
 	{"/var/snap/microk8s/current/args/cni-network", []string{"/var/snap/microk8s/current/opt/cni/bin"}},
+	{"/etc/kubernetes/cni/net.d", []string{"/var/lib/cni/bin"}},
+	{"/run/multus/cni/net.d", []string{"/var/lib/cni/bin"}},
 }
 
 // network is what the runtime reads of one file.
@@ -57,11 +59,12 @@ type network struct {
 }
 
 func cniConfig(ctx context.Context, p *probe.Pass) {
-	places := cniPlaces
+	places, sure := cniPlaces, false
 	if told, ok := toldPlace(ctx, p); ok {
-		places = []cniPlace{told}
+		places, sure = []cniPlace{told}, true
 	}
-	p.Report(networksAt(p.Host, places))
+	kind, _ := runtimeOf(p)
+	p.Report(networksAt(p.Host, places, sure || kind == "containerd" || kind == "docker"))
 }
 
 // toldPlace asks containerd where it reads; false when it does not say.
@@ -104,7 +107,9 @@ func placeIn(config []byte) (cniPlace, bool) {
 	return cniPlace{told.CNI.ConfDir, plugins}, true
 }
 
-func networksAt(h *probe.Host, places []cniPlace) probe.Result {
+// networksAt judges the first place that has something. That none has is a fault
+// only where these are sure to be all.
+func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 	var odd error
 	hidden := 0
 	for _, place := range places {
@@ -127,6 +132,8 @@ func networksAt(h *probe.Host, places []cniPlace) probe.Result {
 		return unseen(odd)
 	case hidden == len(places):
 		return unseen(fmt.Errorf("%s: %w", places[0].config, probe.ErrNotVisible))
+	case !sure:
+		return probe.Found(probe.Unknown, "no network configuration in %s and the other usual places, and the runtime does not say where it reads", places[0].config)
 	}
 	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed", places[0].config)
 }
@@ -191,7 +198,7 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 	switch {
 	case first.err != nil:
 		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file, first.err)
-	case slices.Contains(first.plugins, "multus") || slices.Contains(first.plugins, "multus-shim"):
+	case isMultus(first):
 		r = probe.Found(probe.Info, "%s is used: Multus, which calls other networks", first.file)
 	case calicos > 0:
 		r = probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.file, strings.Join(first.plugins, ", "), networks[calicos].file).
@@ -204,6 +211,11 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 		r = probe.Found(probe.OK, "%s is used and names %s", first.file, strings.Join(first.plugins, ", "))
 	}
 	return r.With(FactFile, first.file).With(FactPlugins, first.plugins).With(FactMissing, missing)
+}
+
+// isMultus tells whether a network is Multus, which calls those behind it.
+func isMultus(n network) bool {
+	return slices.Contains(n.plugins, "multus") || slices.Contains(n.plugins, "multus-shim")
 }
 
 // missingPlugins lists the plugins that are in none of some directories; where

@@ -21,7 +21,7 @@ var CNIMTU = &probe.Check{
 	Doc: `A packet of a pod grows on its way: IPIP takes 20 bytes, VXLAN 50 (70 outside IPv6), WireGuard 60 (80). Pods get their MTU when they are made: from "mtu" in the CNI configuration, or else from /var/lib/calico/mtu, where Felix writes what fits. Compared are that setting, the interfaces of the pods that are there (cali*), the tunnel devices in use and the interface with the node's address.
 ok: what pods send fits everywhere. fail: with what the tunnel adds, packets that pods send at their MTU and that the tunnel device takes are larger than the node's interface: they are cut into fragments or lost, and large transfers hang. warn: pods send larger packets than the tunnel or the interface takes, now or after they are made: it works only as far as path MTU discovery does; or pods were made at an older, larger MTU and not since.
 info: the MTU is far smaller than could be, which costs throughput; or a tunnel device is larger than fits, which hurts only what the node itself sends; or pods have an older MTU that still fits. A CrossSubnet tunnel counts only when some other node is in another subnet.
-skip: Calico made no pod's interface here and has no MTU for them. unknown: which address Calico registered for the node could not be read. Nothing is said of the network between the nodes: that may take less than the node's interface does.
+skip: Calico made no pod's interface here and has no MTU for them. unknown: which address Calico registered for the node could not be read; or pods send larger packets than a tunnel device takes, and whether anything uses that could not be read. Nothing is said of the network between the nodes: that may take less than the node's interface does.
 What breaks it: a changed MTU of the network without new pods; an interface that Felix does not look at (bond*, br*, vlan*: mtuIfacePattern), for which it assumes 1460; a fixed "mtu" or veth_mtu that came from a guide.`,
 }
 
@@ -83,14 +83,24 @@ func cniMTU(_ context.Context, p *probe.Pass) {
 		return
 	}
 	var legs []leg
+	var unsure error
 	for _, f := range []int{4, 6} {
-		legs = append(legs, legsOf(p, all, f)...)
+		ways, err := legsOf(p, all, f)
+		legs = append(legs, ways...)
+		if err != nil {
+			unsure = err
+		}
 	}
 	if len(legs) == 0 {
 		p.Report(probe.Found(probe.Skip, "no interface carries the registered %s", self[0].Addr))
 		return
 	}
-	p.Report(judgeMTU(legs, pods, setting, from))
+	r := judgeMTU(legs, pods, setting, from)
+	if unsure != nil && (r.Status == probe.Warn || r.Status == probe.Fail) {
+		r.Status = unseen(unsure).Status
+		r.Saw += fmt.Sprintf("; %v", unsure)
+	}
+	p.Report(r)
 }
 
 // isPods tells whether an interface is the node's end of a pod's, by Calico's name
@@ -100,19 +110,22 @@ func isPods(d device) bool {
 }
 
 // legsOf lists the ways of one family: through the interface with the node's
-// address, packed as the pools say.
-func legsOf(p *probe.Pass, all []device, f int) []leg {
+// address, packed as the pools say, and as the devices suggest where it is not known
+// what the pools say, which is the error.
+func legsOf(p *probe.Pass, all []device, f int) (legs []leg, unsure error) {
 	out, subnet := uplink(p, all, f)
 	if out == nil {
-		return nil
+		return nil, nil
 	}
-	var legs []leg
 	for _, e := range encapsulations {
 		mode, err := e.use(p)
 		_, others := e.ends(p)
 		i := slices.IndexFunc(all, func(d device) bool { return d.name == e.device && d.up })
-		if e.family != f || err != nil || mode == "" || i < 0 {
+		if e.family != f || i < 0 || mode == "" && err == nil {
 			continue
+		}
+		if err != nil {
+			unsure = err
 		}
 		if mode == "CrossSubnet" && !slices.ContainsFunc(others, func(t probe.Target) bool {
 			outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
@@ -125,7 +138,7 @@ func legsOf(p *probe.Pass, all []device, f int) []leg {
 	if len(legs) == 0 {
 		legs = []leg{{out: out.name, outMTU: out.mtu}}
 	}
-	return legs
+	return legs, unsure
 }
 
 // podMTU is what new pods get, and by what; 0 when that cannot be told.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -43,7 +44,14 @@ func TestCNIConfig(t *testing.T) {
 		"no plugin": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList}, "opt/cni/bin/calico-ipam", probe.Fail, "not in /opt/cni/bin: calico-ipam"},
 		"k3s":       {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList, "var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "", "var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},
 	} {
-		t.Run(name, func(t *testing.T) { want(t, run(t, CNIConfig, with(c.files, c.without)), "", c.status, c.saw) })
+		t.Run(name, func(t *testing.T) {
+			want(t, run(t, CNIConfig, with(c.files, c.without), probe.Target{Kind: probe.KindRuntime, Name: "containerd://2.4.2"}), "", c.status, c.saw)
+		})
+	}
+	for _, runtime := range [][]probe.Target{nil, {{Kind: probe.KindRuntime, Name: "cri-o://1.34.1"}}} {
+		want(t, run(t, CNIConfig, with(nil, ""), runtime...), "", probe.Unknown, "the runtime does not say where it reads")
+		openShift := with(map[string]string{"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "")
+		want(t, run(t, CNIConfig, openShift, runtime...), "", probe.Info, "Multus")
 	}
 	blind := node(t, nil)
 	blind.Only = []string{"/run/calico"}
@@ -84,6 +92,14 @@ func TestIPAMFiles(t *testing.T) {
 	want(t, run(t, IPAMFiles, node(t, map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info, "holds no address")
 	canal := node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
 	want(t, run(t, IPAMFiles, canal), "", probe.Info, "host-local is in use")
+	const list = `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`
+	k3s := node(t, map[string]string{dir + "10.200.0.5": "abc", "var/lib/rancher/k3s/agent/etc/cni/net.d/10-canal.conflist": list})
+	want(t, run(t, IPAMFiles, k3s), "", probe.Info, "host-local is in use")
+	multus := node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/00-multus.conf": `{"type":"multus"}`, "etc/cni/net.d/10-canal.conflist": list})
+	want(t, run(t, IPAMFiles, multus), "", probe.Info, "host-local is in use")
+	behind := node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/10-calico.conflist": calicoList, "etc/cni/net.d/10-canal.conflist": list}) // after a migration
+	behind.Proc = "/proc"
+	want(t, run(t, IPAMFiles, behind), "", probe.Warn, "1 addresses")
 	h := node(t, map[string]string{dir + "10.200.0.5": "abc", dir + "10.200.0.6": "def", dir + "lock": ""})
 	h.Proc = "/proc"
 	want(t, run(t, IPAMFiles, h), "", probe.Warn, "2 addresses")
@@ -92,15 +108,27 @@ func TestIPAMFiles(t *testing.T) {
 	}
 	pool := probe.Target{Kind: probe.KindPool, Name: "10.200.0.0/16"}
 	want(t, run(t, IPAMFiles, h, calico(""), pool), "", probe.Fail, "2 addresses", "the Kubernetes Node has no podCIDR")
-	want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail, "the Node's podCIDR 10.244.1.0/24 is in no IP pool")
+	want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail, "the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
 	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn, "at calico-node's next start")
+	disabled := pool
+	disabled.Attrs = map[string]string{probe.AttrDisabled: "true"}
+	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24"), disabled), "", probe.Fail, "is in no enabled IP pool")
 	tunnel := probe.Target{Kind: probe.KindTunnel, Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
 	want(t, run(t, IPAMFiles, h, calico(""), pool, tunnel), "", probe.Warn, "at calico-node's next start")
 	f, err := os.Open(filepath.Join(h.Root, dir, "lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { f.Close() }()
+	if err := flockExclusively(f); err != nil {
+		t.Fatal(err)
+	}
+	release := time.AfterFunc(lockPause/2, func() { f.Close() }) // as an ADD of host-local does
+	want(t, run(t, IPAMFiles, h), "", probe.Warn, "2 addresses")
+	release.Stop()
+	if f, err = os.Open(filepath.Join(h.Root, dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
 	if err := flockExclusively(f); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 // ClusterInformation.
 var CNIToken = &probe.Check{
 	ID: "cni-token", Asks: "has the token of Calico's CNI plugin run out?", From: probe.FromNode,
-	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d"}, Run: probe.Once(cniToken),
-	Doc: `calico-node writes a token into /etc/cni/net.d/calico-kubeconfig and renews it (from v3.24 every few hours, for a day). Only its dates, issuer and subject are looked at; the token does not leave the node.
+	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "run", "uid 0"}, Run: cniToken,
+	Doc: `calico-node writes a token into calico-kubeconfig, beside the network's configuration (cni-config: /etc/cni/net.d or where the runtime reads), and renews it (from v3.24 every few hours, for a day). Only its dates, issuer and subject are looked at; the token does not leave the node.
 ok: valid for a while. warn: less than an hour is left, so nobody renews it. fail: it has run out, or is not valid yet by this node's clock: "connection is unauthorized". info: a token without an end, as before v3.11.
 skip: no such file, or not visible this way onto the node. unknown: the file holds no token that can be read.`,
 }
@@ -39,15 +40,27 @@ const (
 // been forgotten.
 const tokenLow = time.Hour
 
-func cniToken(_ context.Context, h *probe.Host) probe.Result {
-	const file = "/etc/cni/net.d/calico-kubeconfig"
-	text, err := h.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return probe.Found(probe.Skip, "no %s on this node", file)
-	case err != nil:
-		return unseen(err)
+func cniToken(ctx context.Context, p *probe.Pass) {
+	places := cniPlaces
+	if told, ok := toldPlace(ctx, p); ok {
+		places = append([]cniPlace{told}, places...)
 	}
+	r := probe.Found(probe.Skip, "no %s/calico-kubeconfig on this node", places[0].config)
+	for i, place := range places {
+		file := path.Join(place.config, "calico-kubeconfig")
+		text, err := p.Host.ReadFile(file)
+		switch {
+		case err == nil:
+			p.Report(tokenIn(file, text).With(FactFile, file))
+			return
+		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the others are guesses
+			r = unseen(err)
+		}
+	}
+	p.Report(r)
+}
+
+func tokenIn(file string, text []byte) probe.Result {
 	server, claims, err := claimsIn(text)
 	if err != nil {
 		// The error never quotes the file: it may hold the token.

@@ -56,6 +56,8 @@ func TestCNIToken(t *testing.T) {
 		})
 	}
 	want(t, run(t, CNIToken, node(t, map[string]string{"x": ""})), "", probe.Skip, "no /etc/cni/net.d/calico-kubeconfig")
+	const k3s = "var/lib/rancher/k3s/agent/etc/cni/net.d/calico-kubeconfig"
+	want(t, run(t, CNIToken, node(t, map[string]string{k3s: kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour)))})), "", probe.Fail, "ran out 24h0m")
 }
 
 func FuzzClaims(f *testing.F) {

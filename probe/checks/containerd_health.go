@@ -8,7 +8,6 @@ import (
 
 	"github.com/containerd/containerd/api/services/tasks/v1"
 	containerd "github.com/containerd/containerd/v2/client"
-	"github.com/prometheus/procfs"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -74,7 +73,13 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 	}
 	questions := []question{{"version", with(askVersion)}, {"health", with(askHealth)}, {"tasks", func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
 	if kind != "docker" {
-		questions = append(questions, question{"cri-status", with(askCRI)})
+		questions = append(questions, question{"cri-status", func(ctx context.Context) (probe.Result, error) {
+			r, err := askCRI(ctx, client)
+			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && behindDocker(p.Host) {
+				r = probe.Found(probe.Skip, "its CRI plugin is not loaded, as with docker, which the kubelet here seems to use")
+			}
+			return r, err
+		}})
 	}
 	askEach(ctx, p, socket, "", questions)
 }
@@ -149,29 +154,15 @@ func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 // frozenShims names the shims that are stopped or wait for a device, by the pods
 // or containers they hold.
 func frozenShims(h *probe.Host) []string {
-	proc, err := procfs.NewFS(h.Proc)
-	if err != nil {
-		return nil
-	}
-	all, err := proc.AllProcs()
+	shims, err := processesOf(h, func(comm string) bool { return comm == "containerd-shim" }) // containerd-shim-runc-v2
 	if err != nil {
 		return nil
 	}
 	var out []string
-	for _, p := range all {
-		// The kernel keeps 15 letters of a name: containerd-shim-runc-v2.
-		if comm, err := p.Comm(); err != nil || comm != "containerd-shim" {
-			continue
+	for _, p := range shims {
+		if stat, err := p.Stat(); err == nil && strings.Contains("TtD", stat.State) {
+			out = append(out, fmt.Sprintf("%.13s (process %d, state %s)", flagOf(p.args, "-id"), p.PID, stat.State))
 		}
-		stat, err := p.Stat()
-		if err != nil || !strings.Contains("TtD", stat.State) {
-			continue
-		}
-		args, err := p.CmdLine()
-		if err != nil {
-			continue
-		}
-		out = append(out, fmt.Sprintf("%.13s (process %d, state %s)", flagOf(args, "-id"), p.PID, stat.State))
 	}
 	return out
 }

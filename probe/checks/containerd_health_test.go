@@ -34,7 +34,7 @@ func TestContainerdSilent(t *testing.T) {
 	began := time.Now()
 	got := run(t, ContainerdHealth, h)
 	for _, part := range []string{"version", "health", "cri-status", "tasks"} {
-		want(t, got, part, probe.Fail, "no answer within 2s")
+		want(t, got, part, probe.Fail, "no answer within ")
 	}
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("the four calls waited for each other: %v", took)

@@ -19,7 +19,7 @@ func TestCRIHealth(t *testing.T) {
 	l.SetUnlinkOnClose(false)
 	got := run(t, CRIHealth, h) // accepts and stays silent
 	for _, part := range []string{"version", "status", "containers"} {
-		want(t, got, "/run/crio/crio.sock "+part, probe.Fail, "no answer within 2s")
+		want(t, got, "/run/crio/crio.sock "+part, probe.Fail, "no answer within ")
 	}
 	l.Close()
 	want(t, run(t, CRIHealth, h), "/run/crio/crio.sock", probe.Fail, "nobody listens")

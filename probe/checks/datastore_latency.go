@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -26,8 +27,8 @@ import (
 var DatastoreLatency = &probe.Check{
 	ID: "datastore-latency", Asks: "does Calico's datastore answer this node, and how far is it?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network", "etc/cni"}, Needs: []*probe.Check{NodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
-	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it; and each endpoint of etcd, where Calico keeps its data there: five connections each, with the time for TCP, TLS and the first answer. etcd is shown the client certificate that Calico's CNI plugin uses (/etc/cni/net.d/calico-tls), and asked whether it is healthy.
-ok: all answered. warn: some tries did not; or a certificate ends within two weeks. fail: none answered, and how the connection failed; etcd is not healthy, or refuses the certificate; a certificate has run out.
+	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it; and each endpoint of etcd, where Calico keeps its data there: five connections each, with the time for TCP, TLS and the first answer. The API server is asked whether it is ready (/readyz), which it is not without its etcd. etcd is shown the client certificate that Calico's CNI plugin uses (/etc/cni/net.d/calico-tls), and asked whether it is healthy.
+ok: all answered. warn: some tries did not; or a certificate ends within two weeks. fail: none answered, and how the connection failed; the API server, or a load balancer before it, answers with 5xx; etcd is not healthy, or refuses the certificate; a certificate has run out.
 When the endpoints answer and the service address does not, kube-proxy's rules on this node are what is broken.
 An answer without rights (401, 403) is an answer, and so is etcd's wish for a certificate where this probe cannot see one.`,
 }
@@ -78,33 +79,40 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 	each(targets, func(t probe.Target) {
 		one, limit, cancel := part(ctx, 4)
 		defer cancel()
-		trips, addr, err := travels(one, p.Host, t)
+		trips, tried, addr, err := travels(one, p.Host, t)
 		r, cut := cutShort(ctx, err)
 		if err == nil || !cut {
-			r = distance(trips, err, limit, addr)
+			r = distance(trips, tried, err, limit, addr)
 			if len(trips) > 0 {
-				r = dated(etcdSays(r, t, trips[len(trips)-1]), trips[len(trips)-1].server, now)
+				last := trips[len(trips)-1]
+				if t.Name == nameEtcd {
+					r = etcdSays(r, last)
+				} else {
+					r = apiSays(r, trips)
+				}
+				r = dated(r, last.server, now)
 			}
 		}
-		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, latencyTries).With(FactAnswered, len(trips)))
+		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)))
 	})
 }
 
-// travels makes the connections to one target, one after the other. The error is
-// that of the last one that failed; addr is where they went.
-func travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []trip, addr string, last error) {
+// travels makes the connections to one target, one after the other, as many as
+// there is time for. The error is that of the last one that failed; addr is where
+// they went.
+func travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []trip, tried int, addr string, last error) {
 	addr = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	if !t.Addr.IsValid() {
 		found, err := resolve(ctx, h, t.Host)
 		if err != nil || len(found) == 0 {
-			return nil, addr, fmt.Errorf("resolving %s: %w", t.Host, err)
+			return nil, 0, addr, fmt.Errorf("resolving %s: %w", t.Host, err)
 		}
 		t.Addr = found[0]
 	}
 	addr = netip.AddrPortFrom(t.Addr, uint16(t.Port)).String()
-	url, way := "https://"+addr+"/version", httpget.Way{}
+	url, own := "https://"+addr+"/readyz", tls.Certificate{}
 	if t.Name == nameEtcd {
-		way.Certificates = etcdCertificate(h)
+		own = etcdCertificate(h)
 		if t.Attrs[probe.AttrScheme] == "http" {
 			url = "http://" + addr
 		} else {
@@ -112,18 +120,16 @@ func travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []trip, 
 		}
 		url += "/health"
 	}
-	for range latencyTries {
-		took, err := travel(ctx, url, way)
+	for tried < latencyTries && ctx.Err() == nil {
+		tried++
+		took, err := travel(ctx, url, own)
 		if err != nil {
 			last = err
-			if ctx.Err() != nil {
-				break
-			}
 			continue
 		}
 		trips = append(trips, took)
 	}
-	return trips, addr, last
+	return trips, tried, addr, last
 }
 
 // median is that of some part of the trips.
@@ -136,8 +142,11 @@ func median(trips []trip, of func(trip) time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-func distance(trips []trip, last error, limit time.Duration, addr string) probe.Result {
+func distance(trips []trip, tried int, last error, limit time.Duration, addr string) probe.Result {
 	if len(trips) == 0 {
+		if _, alert := alertOf(last); alert != nil {
+			return alerted(alert)
+		}
 		return noAnswer(last, addr, limit)
 	}
 	connect := median(trips, func(t trip) time.Duration { return t.connect })
@@ -146,18 +155,43 @@ func distance(trips []trip, last error, limit time.Duration, addr string) probe.
 	worst := slices.MaxFunc(trips, func(a, b trip) int { return int(a.whole() - b.whole()) }).whole()
 	ms := func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
 	r := probe.Found(probe.OK, "TCP %s, TLS %s, answer %s (median of %d), worst of all %s", ms(connect), ms(handshake), ms(answer), len(trips), ms(worst))
-	if len(trips) < latencyTries && last != nil {
+	if last != nil {
 		r.Status = probe.Warn
-		r.Saw += fmt.Sprintf("; %d of %d tries were not answered: %s", latencyTries-len(trips), latencyTries, probe.Reason(last))
+		r.Saw += fmt.Sprintf("; %d of %d tries were not answered: %s", tried-len(trips), tried, probe.Reason(last))
 	}
 	return r.With(FactConnect, milliseconds(connect)).With(FactTLS, milliseconds(handshake)).With(FactAnswer, milliseconds(answer)).With(FactWorst, milliseconds(worst))
 }
 
-// etcdSays adds what an etcd that answered says of itself.
-func etcdSays(r probe.Result, t probe.Target, last trip) probe.Result {
-	if t.Name != nameEtcd {
+// apiSays adds what an API server that answered, or what stands before it, says of
+// itself. That it wants to know who asks (401, 403) is an answer like another.
+func apiSays(r probe.Result, trips []trip) probe.Result {
+	ill := slices.DeleteFunc(slices.Clone(trips), func(t trip) bool { return t.page.Code < http.StatusInternalServerError })
+	if len(ill) == 0 {
 		return r
 	}
+	r.Status = probe.Warn
+	if len(ill) == len(trips) {
+		r.Status = probe.Fail
+	}
+	page := ill[len(ill)-1].page
+	r.Saw += fmt.Sprintf("; %d of %d answers were %d: %.100s", len(ill), len(trips), page.Code, complaint(string(page.Body)))
+	return r.With(FactCode, page.Code).With(probe.FactReason, "unhealthy")
+}
+
+// complaint is the line of an answer that says what is wrong: of the API server's
+// list the first that begins with [-], of another the first.
+func complaint(body string) string {
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "[-]") {
+			return strings.TrimSpace(line)
+		}
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(body), "\n")
+	return first
+}
+
+// etcdSays adds what an etcd that answered says of itself.
+func etcdSays(r probe.Result, last trip) probe.Result {
 	var health struct{ Health, Reason string }
 	switch err := json.Unmarshal(last.page.Body, &health); {
 	case errors.Is(last.refused, errNoCertificate):
@@ -243,30 +277,53 @@ func certificateIn(text []byte) (*x509.Certificate, error) {
 }
 
 // etcdCertificate is what the CNI plugin shows to etcd; none when it is not seen.
-func etcdCertificate(h *probe.Host) []tls.Certificate {
+func etcdCertificate(h *probe.Host) tls.Certificate {
 	cert, err := h.ReadFile(etcdFiles + "etcd-cert")
 	if err != nil {
-		return nil
+		return tls.Certificate{}
 	}
 	key, err := h.ReadFile(etcdFiles + "etcd-key")
 	if err != nil {
-		return nil
+		return tls.Certificate{}
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil // etcd will say what it makes of a client without one
+		return tls.Certificate{} // etcd will say what it makes of a client without one
 	}
-	return []tls.Certificate{pair}
+	return pair
 }
 
 // errNoCertificate is a server's wish for a certificate where none was shown.
 var errNoCertificate = errors.New("no certificate was shown")
 
+// aboutCertificates are the alerts of TLS (RFC 8446, 6.2) with which a server may
+// end a handshake in which it has asked for a certificate: those of the certificate
+// shown, and for none shown certificate_required or, up to TLS 1.2,
+// handshake_failure.
+var aboutCertificates = []tls.AlertError{40, 42, 43, 44, 45, 46, 48, 49, 116}
+
+// alertOf is the alert with which a server ended a conversation, nil when it did
+// not; wish tells whether it may be one for want of a certificate.
+func alertOf(err error) (wish bool, alert error) {
+	var told *net.OpError
+	if !errors.As(err, &told) || told.Op != "remote error" {
+		return false, nil
+	}
+	// The type of the error is crypto/tls's own; its text is that of the exported one.
+	return slices.ContainsFunc(aboutCertificates, func(a tls.AlertError) bool { return a.Error() == told.Err.Error() }), told.Err
+}
+
+// alerted is the result of a server that does not get as far as an answer.
+func alerted(alert error) probe.Result {
+	return probe.Found(probe.Fail, "takes the connection and ends the handshake: %v", alert).With(probe.FactReason, "alert")
+}
+
 // travel makes one connection and one request. Any answer will do, also that the
-// server wants another certificate.
-func travel(ctx context.Context, url string, way httpget.Way) (trip, error) {
+// server wants another certificate; that it cannot speak with us is none.
+func travel(ctx context.Context, url string, own tls.Certificate) (trip, error) {
 	var t trip
 	var began, sent time.Time
+	asked := false
 	trace := &httptrace.ClientTrace{
 		ConnectStart:      func(string, string) { began = time.Now() },
 		ConnectDone:       func(string, string, error) { t.connect = time.Since(began) },
@@ -280,12 +337,18 @@ func travel(ctx context.Context, url string, way httpget.Way) (trip, error) {
 		WroteRequest:         func(httptrace.WroteRequestInfo) { sent = time.Now() },
 		GotFirstResponseByte: func() { t.answer = time.Since(sent) },
 	}
-	page, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), url, way)
-	var told *net.OpError
+	page, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), url, httpget.Way{Certificate: func() tls.Certificate {
+		asked = true
+		return own
+	}})
+	wish, alert := alertOf(err)
 	switch {
-	case errors.As(err, &told) && told.Op == "remote error": // a TLS alert
-		t.refused, t.answer = told.Err, time.Since(sent)
-		if len(way.Certificates) == 0 {
+	case wish && asked:
+		t.refused, t.answer = alert, t.handshake // up to TLS 1.2 the alert is part of that
+		if !sent.IsZero() {
+			t.answer = time.Since(sent)
+		}
+		if len(own.Certificate) == 0 {
 			t.refused = errNoCertificate
 		}
 	case err != nil:

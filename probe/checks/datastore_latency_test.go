@@ -1,12 +1,17 @@
 package checks
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
+	"log"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,13 +36,65 @@ func TestDatastoreLatency(t *testing.T) {
 	want(t, run(t, DatastoreLatency, &probe.Host{}, self("10.0.0.1")), "", probe.Skip, "no address")
 }
 
+// TestUnready has an API server without its etcd, a load balancer without an API
+// server, and one of whose API servers one is not ready.
+func TestUnready(t *testing.T) {
+	t.Parallel()
+	ask := func(h http.HandlerFunc) (target string, got []probe.Result) {
+		s := httptest.NewTLSServer(h)
+		t.Cleanup(s.Close)
+		addr := netip.MustParseAddrPort(s.Listener.Addr().String())
+		return "endpoint " + addr.String(), run(t, DatastoreLatency, &probe.Host{}, apiAt(addr))
+	}
+	target, got := ask(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			http.Error(w, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed", 500)
+		}
+	})
+	want(t, got, target, probe.Fail, "5 of 5 answers were 500: [-]etcd failed: reason withheld")
+	target, got = ask(says(502, "no backend\nsorry"))
+	want(t, got, target, probe.Fail, "were 502: no backend")
+	var asked atomic.Int32
+	target, got = ask(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 2 {
+			w.WriteHeader(503)
+		}
+	})
+	want(t, got, target, probe.Warn, "1 of 5 answers were 503")
+}
+
+// TestAlert has servers that end the handshake of TLS 1.2: for want of a
+// certificate, which is an answer, and for another reason, which is none.
+func TestAlert(t *testing.T) {
+	t.Parallel()
+	ask := func(config *tls.Config) (target string, got []probe.Result) {
+		s := httptest.NewUnstartedServer(says(200, `{"health":"true"}`))
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.TLS = config
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		etcd := apiAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
+		etcd.Name = nameEtcd
+		return "etcd " + s.Listener.Addr().String(), run(t, DatastoreLatency, &probe.Host{}, etcd)
+	}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		target, got := ask(&tls.Config{MaxVersion: version, ClientAuth: tls.RequireAnyClientCert})
+		r := want(t, got, target, probe.OK, "it wants a certificate")
+		if ms, ok := r.Facts.Num(FactAnswer); !ok || ms <= 0 || ms > 60_000 {
+			t.Errorf("answer after %v ms: %s", ms, r.Saw)
+		}
+	}
+	target, got := ask(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("ill") }})
+	want(t, got, target, probe.Fail, "tls: internal error")
+}
+
 func TestDistance(t *testing.T) {
 	t.Parallel()
 	took := func(answer time.Duration) trip {
 		return trip{connect: time.Millisecond, handshake: 2 * time.Millisecond, answer: answer * time.Millisecond}
 	}
-	r := distance([]trip{took(3), took(9)}, errors.New("reset"), time.Second, "a")
-	if r.Status != probe.Warn || r.Facts[FactWorst] != 12.0 {
+	r := distance([]trip{took(3), took(9)}, 3, errors.New("reset"), time.Second, "a")
+	if r.Status != probe.Warn || !strings.Contains(r.Saw, "1 of 3 tries") || r.Facts[FactWorst] != 12.0 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -18,8 +18,8 @@ var DockerHealth = &probe.Check{
 	ID: "docker-health", Asks: "does dockerd live, and the containerd behind it?", From: probe.FromNode,
 	Tags: []string{tagRuntime}, Access: []string{"run/docker.sock", "uid 0"}, Run: dockerHealth,
 	Doc: `/_ping is answered by dockerd alone; /info asks the containerd behind it.
-ok: both answer. fail, info without answer while ping is fine: dockerd lives and its containerd does not answer: nothing starts or stops on this node, and the state of containers is stale. fail, no answer at all: dockerd itself is frozen. fail, refused: dockerd is dead and its socket was left.
-skip: the kubelet uses another runtime, or there is no docker on this node.`,
+ok: both answer. fail, info without answer while ping is fine: dockerd lives and its containerd does not answer: nothing starts or stops on this node, and the state of containers is stale. fail, no answer at all: dockerd itself is frozen. fail, refused: dockerd is dead and its socket was left. fail, no socket: the kubelet uses docker, and it is not there.
+skip: the kubelet uses another runtime, or there is no docker on this node; or it is not known which runtime the kubelet uses, and nothing shows that docker is awake, which asking could start.`,
 }
 
 // FactDockerVersion is dockerd's own version.
@@ -27,7 +27,8 @@ const FactDockerVersion probe.Fact = "docker_version"
 
 func dockerHealth(ctx context.Context, p *probe.Pass) {
 	const socket = socketDocker
-	if kind, known := runtimeOf(p); known && kind != "docker" {
+	kind, known := runtimeOf(p)
+	if known && kind != "docker" {
 		// Asking could start it: systemd listens on a sleeping docker's socket.
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
 		return
@@ -37,11 +38,18 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	case errors.Is(err, probe.ErrNotVisible):
 		p.Report(unseen(err))
 		return
+	case errors.Is(err, errNoSocket) && known:
+		p.Report(noSocketHere(err, kind, known))
+		return
 	case errors.Is(err, errNoSocket):
 		p.Report(probe.Found(probe.Skip, "no docker on this node: %v", err))
 		return
 	case err != nil:
 		p.Report(probe.Failed(err))
+		return
+	}
+	if awake, _ := processOf(p.Host, "dockerd"); !known && awake == 0 && !behindDocker(p.Host) {
+		p.Report(probe.Found(probe.Skip, "which runtime the kubelet uses is not known, and asking could start a docker that sleeps").With(FactSocket, socket))
 		return
 	}
 	each([]string{"_ping", "info"}, func(what string) {

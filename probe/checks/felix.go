@@ -104,16 +104,16 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 			r.Saw += fmt.Sprintf(", and on no other address of port %d", at.Port)
 		}
 	}
-	switch why := p.Gaps[probe.KindFelix]; {
+	switch why := unlisted(p, probe.KindFelix); {
 	case len(p.Of(probe.KindFelix)) == 0 && !calicoHere(p.Host):
 		r.Status = probe.Unknown
 		r.Saw += "; and nothing on this machine looks like a node of Calico's"
 	case at.Attrs[probe.AttrEnabled] == "false":
 		r.Status = probe.Skip
 		r.Saw = "Felix is set not to answer (healthEnabled is false): " + r.Saw
-	case why != "":
-		r.Status = probe.Unknown
-		r.Saw += "; whether Felix is to answer there is not known: " + why
+	case why != nil && at.Attrs[probe.AttrEnabled] == "":
+		r.Status = unseen(why).Status
+		r.Saw += fmt.Sprintf("; whether Felix is to answer there is not known: %v", why)
 	}
 	return r
 }

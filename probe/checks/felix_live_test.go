@@ -79,7 +79,7 @@ func TestFelixRefusedAndSilent(t *testing.T) {
 	at := probe.Target{Kind: probe.KindFelix, Host: "localhost", Port: port}
 	want(t, run(t, FelixLive, h, at), "", probe.Fail, "127.0.0.1", "refused", "while something listens on 127.0.0.2:")
 	at.Host = "127.0.0.2" // accepts and stays silent
-	want(t, run(t, FelixLive, h, at), "", probe.Fail, "no answer", "within 3s")
+	want(t, run(t, FelixLive, h, at), "", probe.Fail, "no answer", "within ")
 	l.Close()
 	r := want(t, run(t, FelixLive, h, at), "", probe.Fail, "refused", "on no other address")
 	if r.Facts.Str(probe.FactReason) != "refused" {

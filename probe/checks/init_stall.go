@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -43,21 +44,15 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 	if !seesProcesses(h) {
 		return noProcesses
 	}
-	proc, err := procfs.NewFS(h.Proc)
+	all, err := processesOf(h, func(comm string) bool {
+		return slices.Contains([]string{"calico-ipam", "install", "calico-node"}, comm)
+	})
 	if err != nil {
-		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
-	}
-	all, err := proc.AllProcs()
-	if err != nil {
-		return probe.Failed(fmt.Errorf("listing processes: %w", err))
+		return probe.Failed(err)
 	}
 	for _, p := range all {
-		args, err := p.CmdLine()
-		if err != nil {
-			continue // gone
-		}
-		if program := initProgram(args); program != "" && sharesNetwork(h, p.PID) {
-			return atWork(h, p, program)
+		if program := initProgram(p.args); program != "" && sharesNetwork(h, p.PID) {
+			return atWork(h, p.Proc, program)
 		}
 	}
 	return probe.Found(probe.OK, "no init container of calico-node is at work")
@@ -65,9 +60,6 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 
 // initProgram names the init container whose program this is.
 func initProgram(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
 	switch filepath.Base(args[0]) {
 	case "calico-ipam":
 		if slices.Contains(args, "-upgrade") {
@@ -117,22 +109,33 @@ func openFiles(h *probe.Host, pid int) []string {
 	if err != nil {
 		return nil
 	}
-	sockets, err := tcpByInode()
-	if err != nil {
-		sockets = nil // then they are numbers alone
-	}
-	var out []string
+	var open []string
+	wanted := map[uint32]bool{}
 	for _, e := range entries {
 		to, err := os.Readlink(filepath.Join(dir, e.Name()))
 		if err != nil {
 			continue // just closed
 		}
-		if tcp := sockets[to]; tcp != "" {
-			to = tcp
-		}
-		out = append(out, "open: "+to)
+		open = append(open, to)
+		wanted[socketInode(to)] = true
 	}
-	return out
+	delete(wanted, 0)
+	sockets, err := tcpByInode(wanted)
+	if err != nil {
+		sockets = nil // then they are numbers alone
+	}
+	for i, to := range open {
+		open[i] = "open: " + cmp.Or(sockets[socketInode(to)], to)
+	}
+	return open
+}
+
+// socketInode is the number in socket:[4711], what a file descriptor links to; 0 for
+// other files.
+func socketInode(to string) uint32 {
+	var inode uint32
+	_, _ = fmt.Sscanf(to, "socket:[%d]", &inode)
+	return inode
 }
 
 // stack is where in the kernel a process is, the innermost first; none where that

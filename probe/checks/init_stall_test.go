@@ -37,9 +37,9 @@ func TestInitStall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	cmd := &exec.Cmd{Path: "/bin/sleep", Args: []string{"/opt/cni/bin/install", "60"}, ExtraFiles: []*os.File{api}}
-	if _, err := os.Stat(cmd.Path); err != nil {
-		t.Skip(err)
+	cmd := &exec.Cmd{Path: filepath.Join(t.TempDir(), "install"), Args: []string{"/opt/cni/bin/install", "60"}, ExtraFiles: []*os.File{api}}
+	if err := os.Symlink("/bin/sleep", cmd.Path); err != nil {
+		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -63,6 +63,7 @@ func TestInitStalled(t *testing.T) {
 	h := node(t, map[string]string{
 		"proc/1/comm":    "systemd\n",
 		"proc/stat":      fmt.Sprintf("cpu  1 0 1 1 0 0 0 0 0 0\nbtime %d\n", boot),
+		"proc/9/comm":    "calico-ipam\n",
 		"proc/9/cmdline": "/opt/cni/bin/calico-ipam\x00-upgrade\x00",
 		"proc/9/stat":    "9 (calico-ipam) S 1 9 9 0 -1 4194560 100 0 0 0 1 1 0 0 20 0 8 0 180000 1000 10 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
 		"proc/9/wchan":   "futex_wait_queue",

@@ -40,12 +40,15 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindCalico, "how Calico is set on this node is not known"))
 		return
 	}
-	interfaces, err := interfaces()
+	all, err := devices()
 	if err != nil {
 		p.Report(unseen(err))
 		return
 	}
-	node := autodetect.Node{Interfaces: interfaces, Version: set[0].Name, Reach: reach(ctx)}
+	node := autodetect.Node{Version: set[0].Name, Reach: reach(ctx)}
+	for _, d := range all {
+		node.Interfaces = append(node.Interfaces, autodetect.Interface{Index: d.index, Name: d.name, Kind: d.kind, Addrs: d.addrs})
+	}
 	for text := range strings.SplitSeq(set[0].Attrs[probe.AttrInternal], ",") {
 		if a, err := netip.ParseAddr(text); err == nil {
 			node.Internal = append(node.Internal, a)

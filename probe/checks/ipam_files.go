@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -20,7 +21,7 @@ var IPAMFiles = &probe.Check{
 	ID: "ipam-files", Asks: "has another network plugin left addresses that upgrade-ipam has to migrate?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"var/lib/cni/networks"}, Run: ipamFiles,
 	Doc: `upgrade-ipam looks for /var/lib/cni/networks/k8s-pod-network, where host-local keeps one file for each address. Without that directory it ends at once. With it, it waits for a lock, migrates every address and, when that fails, tries again every second for ever.
-ok: no such directory. info: it is there and empty, which upgrade-ipam removes; or host-local is what this node uses, as with Canal. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, so upgrade-ipam waits; the facts name the process. fail: there are addresses, and upgrade-ipam cannot migrate them however often it tries: the Kubernetes Node has no podCIDR, or one that is in no IP pool of Calico's.
+ok: no such directory. info: it is there and empty, which upgrade-ipam removes; or host-local is what this node uses, as with Canal. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, and still does a second later, so upgrade-ipam waits; the facts name the process. fail: there are addresses, and upgrade-ipam cannot migrate them however often it tries: the Kubernetes Node has no podCIDR, or one that is in no IP pool of Calico's.
 skip: not visible this way onto the node.`,
 }
 
@@ -32,9 +33,12 @@ const (
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 
-func ipamFiles(_ context.Context, p *probe.Pass) { p.Report(leftAddresses(p)) }
+// lockPause is longer than host-local keeps the lock for one address.
+const lockPause = time.Second
 
-func leftAddresses(p *probe.Pass) probe.Result {
+func ipamFiles(ctx context.Context, p *probe.Pass) { p.Report(leftAddresses(ctx, p)) }
+
+func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 	h := p.Host
 	dir, err := h.Path(hostLocal)
 	if err != nil {
@@ -53,10 +57,18 @@ func leftAddresses(p *probe.Pass) probe.Result {
 			addresses++
 		}
 	}
-	if networks, err := networksIn(h, cniPlaces[0].config); err == nil && len(networks) > 0 && slices.Contains(networks[0].plugins, "host-local") {
+	if slices.ContainsFunc(cniPlaces, func(at cniPlace) bool { return slices.Contains(pluginsAt(h, at), "host-local") }) {
 		return probe.Found(probe.Info, "%d addresses in %s: host-local is in use on this node, as with Canal", addresses, hostLocal).With(FactAddresses, addresses)
 	}
 	held, holder, err := lockHeld(h, filepath.Join(dir, "lock"))
+	if held {
+		select {
+		case <-ctx.Done():
+			return probe.Failed(fmt.Errorf("asking again for the lock of %s: %w", hostLocal, ctx.Err()))
+		case <-time.After(lockPause):
+			held, holder, err = lockHeld(h, filepath.Join(dir, "lock"))
+		}
+	}
 	r := probe.Found(probe.Info, "%s is there and holds no address", hostLocal)
 	switch {
 	case err != nil:
@@ -69,6 +81,18 @@ func leftAddresses(p *probe.Pass) probe.Result {
 		r = probe.Found(probe.Warn, "%d addresses in %s, left by host-local: upgrade-ipam migrates them at calico-node's next start", addresses, hostLocal)
 	}
 	return r.With(FactAddresses, addresses)
+}
+
+// pluginsAt lists the plugins of the network that pods get by the files of a place:
+// the first one's, or that behind Multus.
+func pluginsAt(h *probe.Host, place cniPlace) []string {
+	networks, _ := networksIn(h, place.config) // for cni-config to say
+	for _, n := range networks {
+		if !isMultus(n) {
+			return n.plugins
+		}
+	}
+	return nil
 }
 
 // unmovable says why upgrade-ipam fails for ever, "" when nothing known stands in its
@@ -88,11 +112,11 @@ func unmovable(p *probe.Pass) string {
 	}
 	if slices.ContainsFunc(pools, func(t probe.Target) bool {
 		pool, err := netip.ParsePrefix(t.Name)
-		return err == nil && pool.Contains(cidr.Addr())
+		return err == nil && t.Attrs[probe.AttrDisabled] == "" && pool.Contains(cidr.Addr())
 	}) {
 		return ""
 	}
-	return fmt.Sprintf("the Node's podCIDR %s is in no IP pool of Calico's", cidr)
+	return fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
 }
 
 // byWhom names a process of the node.

@@ -1,20 +1,20 @@
 package checks
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/autodetect"
 )
 
 // routeProtoFelix is what Felix writes on its routes (felix/dataplane/linux,
@@ -68,11 +68,7 @@ func unspecified(a netip.Addr) netip.Addr {
 // port.
 func listening(port uint16) ([]string, error) {
 	out := []string{}
-	err := tcpSockets(func(s *netlink.Socket) {
-		if s.State == netlink.TCP_LISTEN && s.ID.SourcePort == port {
-			out = append(out, net.JoinHostPort(s.ID.Source.String(), strconv.Itoa(int(port))))
-		}
-	})
+	err := tcpSockets(1<<netlink.TCP_LISTEN, port, 0, func(s tcpSocket) { out = append(out, s.near.String()) })
 	return out, err
 }
 
@@ -80,23 +76,22 @@ func listening(port uint16) ([]string, error) {
 // with, whose one end has the port.
 func connected(port uint16) (map[netip.Addr]bool, error) {
 	out := map[netip.Addr]bool{}
-	err := tcpSockets(func(s *netlink.Socket) {
-		if s.State == netlink.TCP_ESTABLISHED && (s.ID.SourcePort == port || s.ID.DestinationPort == port) {
-			if a, ok := netip.AddrFromSlice(s.ID.Destination); ok {
-				out[a.Unmap()] = true
-			}
-		}
-	})
+	take := func(s tcpSocket) { out[s.far.Addr()] = true }
+	err := tcpSockets(1<<netlink.TCP_ESTABLISHED, port, 0, take)
+	if err == nil {
+		err = tcpSockets(1<<netlink.TCP_ESTABLISHED, 0, port, take)
+	}
 	return out, err
 }
 
-// tcpByInode describes the TCP sockets of this network namespace under the names
-// that a process's file descriptors link to: socket:[4711].
-func tcpByInode() (map[string]string, error) {
-	out := map[string]string{}
-	err := tcpSockets(func(s *netlink.Socket) {
-		end := func(ip net.IP, port uint16) string { return net.JoinHostPort(ip.String(), strconv.Itoa(int(port))) }
-		out[fmt.Sprintf("socket:[%d]", s.INode)] = fmt.Sprintf("TCP %s to %s, %s", end(s.ID.Source, s.ID.SourcePort), end(s.ID.Destination, s.ID.DestinationPort), tcpStates[s.State])
+// tcpByInode describes the TCP sockets of this network namespace that have these
+// numbers.
+func tcpByInode(wanted map[uint32]bool) (map[uint32]string, error) {
+	out := map[uint32]string{}
+	err := tcpSockets(everyState, 0, 0, func(s tcpSocket) {
+		if wanted[s.inode] {
+			out[s.inode] = fmt.Sprintf("TCP %s to %s, %s", s.near, s.far, tcpStates[s.state])
+		}
 	})
 	return out, err
 }
@@ -109,41 +104,46 @@ var tcpStates = map[uint8]string{
 	netlink.TCP_LISTEN: "listens", netlink.TCP_CLOSING: "closing",
 }
 
-func tcpSockets(each func(*netlink.Socket)) error {
+// everyState is all of them but time-wait: no process has such a socket open.
+const everyState = 0xfff &^ (1 << netlink.TCP_TIME_WAIT)
+
+type tcpSocket struct {
+	state     uint8
+	near, far netip.AddrPort
+	inode     uint32
+}
+
+// tcpSockets has the kernel choose sockets by their states, one bit each, and by the
+// port of either end, 0 for any. They are looked at one by one: a busy node has
+// hundreds of thousands (linux/inet_diag.h).
+func tcpSockets(states uint32, near, far uint16, each func(tcpSocket)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		sockets, err := netlink.SocketDiagTCP(family)
+		asked := make([]byte, 56) // struct inet_diag_req_v2
+		asked[0], asked[1] = family, unix.IPPROTO_TCP
+		binary.NativeEndian.PutUint32(asked[4:], states)
+		binary.BigEndian.PutUint16(asked[8:], near)
+		binary.BigEndian.PutUint16(asked[10:], far)
+		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
+		req.AddRawData(asked)
+		err := req.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(m []byte) bool {
+			if len(m) < 72 { // struct inet_diag_msg
+				return true
+			}
+			end := func(port, addr int) netip.AddrPort {
+				a := netip.AddrFrom16([16]byte(m[addr:])).Unmap()
+				if m[0] == unix.AF_INET {
+					a = netip.AddrFrom4([4]byte(m[addr:]))
+				}
+				return netip.AddrPortFrom(a, binary.BigEndian.Uint16(m[port:]))
+			}
+			each(tcpSocket{state: m[1], near: end(4, 8), far: end(6, 24), inode: binary.NativeEndian.Uint32(m[68:])})
+			return true
+		})
 		if err != nil {
 			return fmt.Errorf("asking for TCP sockets: %w", err)
 		}
-		for _, s := range sockets {
-			each(s)
-		}
 	}
 	return nil
-}
-
-// interfaces lists the interfaces of this network namespace.
-func interfaces() ([]autodetect.Interface, error) {
-	links, err := netlink.LinkList()
-	if err != nil {
-		return nil, fmt.Errorf("listing interfaces: %w", err)
-	}
-	var out []autodetect.Interface
-	for _, l := range links {
-		i := autodetect.Interface{Index: l.Attrs().Index, Name: l.Attrs().Name, Kind: l.Type()}
-		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
-		if err != nil {
-			return nil, fmt.Errorf("listing addresses of %s: %w", i.Name, err)
-		}
-		for _, a := range addrs {
-			if ip, ok := netip.AddrFromSlice(a.IP); ok {
-				bits, _ := a.Mask.Size()
-				i.Addrs = append(i.Addrs, netip.PrefixFrom(ip.Unmap(), bits))
-			}
-		}
-		out = append(out, i)
-	}
-	return out, nil
 }
 
 // usage is how full the file system under a path is.
@@ -175,13 +175,9 @@ func synchronised() (bool, error) {
 // neighbours lists the kernel's table of a family, without the entries that are
 // about no neighbour (multicast, loopback).
 func neighbours(family int) ([]neighbour, error) {
-	af := unix.AF_INET
-	if family == 6 {
-		af = unix.AF_INET6
-	}
-	list, err := netlink.NeighList(0, af)
+	list, err := neighboursOn(0, family)
 	if err != nil {
-		return nil, fmt.Errorf("listing neighbours: %w", err)
+		return nil, err
 	}
 	states := map[int]string{
 		netlink.NUD_INCOMPLETE: "incomplete", netlink.NUD_REACHABLE: "reachable", netlink.NUD_STALE: "stale", netlink.NUD_DELAY: "delay",
@@ -194,6 +190,23 @@ func neighbours(family int) ([]neighbour, error) {
 		}
 	}
 	return out, nil
+}
+
+// neighboursOn lists the kernel's table of a family for one interface, 0 for all.
+func neighboursOn(index, family int) ([]netlink.Neigh, error) {
+	list, err := undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, addressFamily(family)) })
+	if err != nil {
+		return nil, fmt.Errorf("listing neighbours: %w", err)
+	}
+	return list, nil
+}
+
+// addressFamily is what the kernel calls 4 or 6.
+func addressFamily(family int) int {
+	if family == 6 {
+		return unix.AF_INET6
+	}
+	return unix.AF_INET
 }
 
 // lockHeld tells whether somebody holds a file's lock (flock), and who by

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/autodetect"
 )
 
 func lookup(netip.Addr) (hop, error) {
@@ -21,11 +20,7 @@ func listening(uint16) ([]string, error) {
 
 func connected(uint16) (map[netip.Addr]bool, error) { return nil, errors.ErrUnsupported }
 
-func tcpByInode() (map[string]string, error) { return nil, errors.ErrUnsupported }
-
-func interfaces() ([]autodetect.Interface, error) {
-	return nil, fmt.Errorf("asking the kernel for interfaces: %w", errors.ErrUnsupported)
-}
+func tcpByInode(map[uint32]bool) (map[uint32]string, error) { return nil, errors.ErrUnsupported }
 
 func usage(string) (disk, error) { return disk{}, errors.ErrUnsupported }
 

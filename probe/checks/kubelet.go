@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -177,25 +176,11 @@ func (k kubelet) api() netip.AddrPort {
 // arguments: 0 when none is seen, which without the node's processes in sight
 // means nothing.
 func processOf(h *probe.Host, name string) (int, []string) {
-	proc, err := procfs.NewFS(h.Proc)
-	if err != nil {
+	found, err := processesOf(h, func(comm string) bool { return comm == name })
+	if err != nil || len(found) == 0 {
 		return 0, nil
 	}
-	all, err := proc.AllProcs()
-	if err != nil {
-		return 0, nil
-	}
-	for _, p := range all {
-		if comm, err := p.Comm(); err != nil || comm != name {
-			continue // gone, or another
-		}
-		args, err := p.CmdLine()
-		if err != nil {
-			return p.PID, nil
-		}
-		return p.PID, args
-	}
-	return 0, nil
+	return found[0].PID, found[0].args
 }
 
 // flagOf is the value of a flag given as --name=value or --name value.

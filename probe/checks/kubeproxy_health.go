@@ -23,9 +23,10 @@ import (
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", Asks: "does kube-proxy live, and in which mode does it work?", From: probe.FromNode,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "proc"}, Run: kubeProxyHealth,
-	Doc: `kube-proxy answers 10256/healthz, with 200 as long as it has updated its rules lately, and tells its mode on 127.0.0.1:10249.
+	Doc: `kube-proxy answers 10256/livez (before Kubernetes 1.28: /healthz, which later also says 503 while the Node is being deleted), with 200 as long as it has updated its rules lately, and tells its mode on 127.0.0.1:10249.
 ok: healthy, and the mode it says; about its services: what it has written into the kernel in this mode is there, and how much. info, of its services: some virtual services of ipvs have no destination, as a service without ready pods has; each of its NodePorts is one of them, and a dead one shows here. fail, 503: it has not updated its rules for a while: it cannot reach the API server, or rules take too long. fail, no answer: it is frozen. fail, of its services: it calls itself healthy, and the kernel has nothing of it, or no destination for any service: somebody flushed the rules (a restart of nftables or firewalld does), and no service works from this node until it writes them again: in the mode iptables it notices within a minute, in the others perhaps not before some service changes.
-skip: nothing listens: there is no kube-proxy on this node, as with Calico's eBPF data plane, k3s, or another replacement. Rules of iptables and nftables are seen only with the capability NET_ADMIN; virtual services of ipvs always. Whether services work is for datastore-latency and dns-cluster to say.`,
+warn: nothing listens, and rules of kube-proxy's are in the kernel: it has died, and they send to pods as they were then; or it was removed and they were left; or it is set to answer elsewhere. info: the same, with a process of that name on the node, or with the eBPF data plane.
+skip: nothing listens, and no rules are seen: there is no kube-proxy on this node, as with Calico's eBPF data plane, k3s, or another replacement. Rules of iptables and nftables are seen only with the capability NET_ADMIN; virtual services of ipvs always. Whether services work is for datastore-latency and dns-cluster to say.`,
 }
 
 // Facts of kubeproxy-health.
@@ -40,7 +41,10 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	const health, metrics = "127.0.0.1:10256", "127.0.0.1:10249"
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
-	answer, err := httpget.Get(one, "http://"+health+"/healthz", httpget.Way{})
+	answer, err := httpget.Get(one, "http://"+health+"/livez", httpget.Way{})
+	if err == nil && answer.Code == http.StatusNotFound {
+		answer, err = httpget.Get(one, "http://"+health+"/healthz", httpget.Way{})
+	}
 	if r, cut := cutShort(ctx, err); err != nil && cut {
 		p.Report(r)
 		return
@@ -48,7 +52,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	if err != nil {
 		r := noAnswer(err, health, limit)
 		if r.Facts.Str(probe.FactReason) == "refused" {
-			r = probe.Found(probe.Skip, "no kube-proxy listens on %s", health)
+			r = left(p, health)
 		}
 		p.Report(r.With(FactAddress, health))
 		return
@@ -70,6 +74,27 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	if r, seen := published(p.Host, mode); seen {
 		p.Report(r.On("services").With(FactMode, mode))
 	}
+}
+
+// left judges a node where nothing listens by what kube-proxy may have left in the
+// kernel: one that has died leaves everything.
+func left(p *probe.Pass, health string) probe.Result {
+	for _, mode := range []string{"ipvs", "nftables", "iptables"} {
+		rules, _ := published(p.Host, mode)
+		n, _ := rules.Facts.Num(FactPublished)
+		if n == 0 {
+			continue
+		}
+		r := probe.Found(probe.Warn, "nobody listens on %s, and kube-proxy's rules for %.0f services are here (%s): nobody keeps them up to date", health, n, mode)
+		links, _ := devices() // without them the setting alone tells
+		if pid, _ := processOf(p.Host, "kube-proxy"); pid > 0 {
+			r = probe.Found(probe.Info, "kube-proxy runs (process %d) and does not listen on %s: it is just starting, or set to answer elsewhere; its rules for %.0f services are here (%s)", pid, health, n, mode)
+		} else if ebpf(p, links) {
+			r = probe.Found(probe.Info, "no kube-proxy listens on %s, for the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
+		}
+		return r.With(FactMode, mode).With(FactPublished, int(n))
+	}
+	return probe.Found(probe.Skip, "no kube-proxy listens on %s", health)
 }
 
 // published judges what kube-proxy has written into the kernel; false when that is

@@ -31,16 +31,31 @@ func TestKubeProxyHealth(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	code := http.StatusOK
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })}
+	code, deleted := http.StatusOK, http.StatusNotFound // of /healthz, and of /livez
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/livez" {
+			w.WriteHeader(deleted)
+			return
+		}
+		w.WriteHeader(code)
+	})}
 	go func() { _ = server.Serve(l) }() // until it is closed
 	want(t, run(t, KubeProxyHealth, &probe.Host{}), "", probe.OK, "200 from 127.0.0.1:10256")
 	code = http.StatusServiceUnavailable
 	want(t, run(t, KubeProxyHealth, &probe.Host{}), "", probe.Fail, "503", "has not updated its rules")
+	deleted = http.StatusOK // and /healthz says 503 still, for its Node is being deleted
+	want(t, run(t, KubeProxyHealth, &probe.Host{}), "", probe.OK, "200 from")
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
 	want(t, run(t, KubeProxyHealth, &probe.Host{}), "", probe.Skip, "no kube-proxy listens")
+
+	files := map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"}
+	want(t, run(t, KubeProxyHealth, node(t, files)), "", probe.Warn, "nobody listens on 127.0.0.1:10256, and kube-proxy's rules for 1 services are here (ipvs)")
+	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
+	want(t, run(t, KubeProxyHealth, node(t, files), bpf), "", probe.Info, "for the data plane is eBPF")
+	process(files, 9, 1, "kube-proxy", 1, "", "kube-proxy")
+	want(t, run(t, KubeProxyHealth, node(t, files)), "", probe.Info, "kube-proxy runs (process 9) and does not listen")
 }
 
 // virtualServices is a table as net/netfilter/ipvs/ip_vs_ctl.c prints it. The kernel

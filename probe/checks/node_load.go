@@ -200,12 +200,11 @@ func stuckAt(h *probe.Host, pid int, name string) string {
 // throttled tells how often calico-node's container was at its CPU limit; false
 // where it has none, or cannot be seen.
 func throttled(h *probe.Host) (probe.Result, bool) {
-	proc, err := procfs.NewFS(h.Proc)
-	if err != nil || !seesProcesses(h) {
+	if !seesProcesses(h) {
 		return probe.Result{}, false
 	}
-	felix, ok := calicoProcess(proc, "felix")
-	if !ok {
+	felix, ok, err := calicoProcess(h, "felix")
+	if err != nil || !ok {
 		return probe.Result{}, false
 	}
 	file, err := cgroupFile(h, felix.PID, "cpu", "cpu.stat")

@@ -17,7 +17,7 @@ var NodeMemory = &probe.Check{
 	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeMemory,
 	Doc: `What is available without swapping, as the kernel estimates it, and how many processes it has killed for memory since boot.
 ok: enough, nothing killed. info: something was killed since boot, in this or another cgroup; calico-node's own state says whether it was that. warn: less than 5 % is available. fail: less than 100 MiB, where the kubelet evicts pods.
-calico-node memory, where its container can be seen: ok: nothing in it was killed. warn: something in it was killed for the container's limit since it was started, and runit started it anew, of which Kubernetes does not tell.`,
+calico-node memory, where its container can be seen: ok: nothing in it was killed. warn: something in it was killed for memory since it was started, for the container's limit or the node's want, and runit started it anew, of which Kubernetes does not tell.`,
 }
 
 // Facts of node-memory.
@@ -32,10 +32,13 @@ const memoryEvict = 100 << 20
 
 func nodeMemory(_ context.Context, p *probe.Pass) {
 	p.Report(memory(p.Host))
-	if kills, known := killedInside(p.Host); known {
-		r := probe.Found(probe.OK, "nothing was killed in its container for its memory limit since it was started")
+	if kills, limited, known := killedInside(p.Host); known {
+		r := probe.Found(probe.OK, "nothing was killed in its container for memory since it was started")
 		if kills > 0 {
-			r = probe.Found(probe.Warn, "%d processes were killed in its container for its memory limit since it was started, and the container goes on", kills)
+			r = probe.Found(probe.Warn, "%d processes were killed in its container for memory since it was started, and the container goes on", kills)
+			if limited {
+				r.Saw += "; it has a memory limit of its own"
+			}
 		}
 		p.Report(r.On("calico-node memory").With(FactOOMKills, kills))
 	}
@@ -82,23 +85,30 @@ func oomKills(h *probe.Host) (int, bool) {
 	return oomKill(text)
 }
 
-// killedInside is the kernel's count for calico-node's container.
-func killedInside(h *probe.Host) (int, bool) {
-	proc, err := procfs.NewFS(h.Proc)
-	if err != nil || !seesProcesses(h) {
-		return 0, false
+// killedInside is the kernel's count for calico-node's container, which has those
+// that were killed for the whole node's want too, and whether it has a limit.
+func killedInside(h *probe.Host) (kills int, limited, known bool) {
+	if !seesProcesses(h) {
+		return 0, false, false
 	}
-	felix, ok := calicoProcess(proc, "felix")
-	if !ok {
-		return 0, false
+	felix, ok, err := calicoProcess(h, "felix")
+	if err != nil || !ok {
+		return 0, false, false
 	}
-	for _, file := range []string{"memory.events", "memory.oom_control"} { // of cgroup v2 and v1
-		if text, err := cgroupFile(h, felix.PID, "memory", file); err == nil {
-			return oomKill(text)
+	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} { // of cgroup v2 and v1
+		if text, err := cgroupFile(h, felix.PID, "memory", file[0]); err == nil {
+			kills, known = oomKill(text)
+			limit, _ := cgroupFile(h, felix.PID, "memory", file[1])
+			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 says "max"
+			return kills, err == nil && n < noLimit, known
 		}
 	}
-	return 0, false
+	return 0, false, false
 }
+
+// noLimit is where the numbers begin with which cgroup v1 says that there is none:
+// the biggest there is, less a page, whose size differs.
+const noLimit = 1 << 62
 
 // oomKill finds the count in a file of names and numbers.
 func oomKill(text string) (int, bool) {

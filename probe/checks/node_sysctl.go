@@ -57,9 +57,6 @@ func nodeSysctl(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// tunnels are the interfaces that Calico makes for IPv4.
-var tunnels = []string{"tunl0", "vxlan.calico", "wireguard.cali"}
-
 func reversePath(p *probe.Pass) probe.Result {
 	const conf = "net/ipv4/conf/"
 	all, err := sysctl(p.Host, conf+"all/rp_filter")
@@ -84,7 +81,8 @@ func reversePath(p *probe.Pass) probe.Result {
 	for _, e := range entries {
 		name := e.Name()
 		pods := strings.HasPrefix(name, "cali")
-		if !pods && name != out && !slices.Contains(tunnels, name) {
+		tunnel := slices.ContainsFunc(encapsulations, func(e encapsulation) bool { return e.family == 4 && e.device == name })
+		if !pods && name != out && !tunnel {
 			continue
 		}
 		value, err := sysctl(p.Host, conf+name+"/rp_filter")

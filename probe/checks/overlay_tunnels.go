@@ -1,7 +1,6 @@
 package checks
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ var OverlayTunnels = &probe.Check{
 	Doc: `Where a pool uses IPIP or VXLAN, or WireGuard is on, Felix makes a device for it (tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali, wg-v6.cali) with the address that Calico keeps for the node. For VXLAN it writes two entries for every other node: its tunnel address has that MAC (a neighbour), and that MAC lives behind the node's own address (the forwarding table, "bridge fdb").
 ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it.
 warn: the MTU is not the one that FelixConfiguration sets. info: a device that no pool uses (left over), or a pool with a tunnel and no tunnel address for this node, as when the pool does not select it.
-skip: no pool uses a tunnel. unknown: a device is there, and what Calico registered for it could not be read. Not looked at: the peers of WireGuard, and the entries of a VXLAN device in the mode that the eBPF data plane uses, which has none.`,
+skip: no pool uses a tunnel, or Calico keeps its settings in its own etcd. unknown: a device is there, and what Calico registered for it could not be read. Not looked at: the peers of WireGuard, and the entries of a VXLAN device in the mode that the eBPF data plane uses, which has none.`,
 }
 
 // Facts of overlay-tunnels.
@@ -100,16 +99,20 @@ func (e encapsulation) use(p *probe.Pass) (mode string, err error) {
 		return "", errors.New("no API was asked")
 	}
 	if e.setting != "" {
-		if len(p.Of(probe.KindFelix)) == 0 {
-			return "", fmt.Errorf("whether WireGuard is on is not known: %s", cmp.Or(p.Gaps[probe.KindFelix], "nothing is known of Felix"))
-		}
 		if on, err := strconv.ParseBool(felixSetting(p, e.setting)); err == nil && on {
 			return "Always", nil
 		}
+		err := unlisted(p, probe.KindFelix)
+		if err == nil && len(p.Of(probe.KindFelix)) == 0 {
+			err = errors.New("nothing is known of Felix")
+		}
+		if err != nil {
+			return "", fmt.Errorf("whether WireGuard is on is not known: %w", err)
+		}
 		return "", nil
 	}
-	if why := p.Gaps[probe.KindPool]; why != "" {
-		return "", fmt.Errorf("which tunnels Calico's pools use is not known: %s", why)
+	if err := unlisted(p, probe.KindPool); err != nil {
+		return "", fmt.Errorf("which tunnels Calico's pools use is not known: %w", err)
 	}
 	for _, pool := range p.Of(probe.KindPool) {
 		cidr, err := netip.ParsePrefix(pool.Name)
@@ -165,7 +168,7 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 			}
 		case err != nil && own == nil && d == nil:
 		case err != nil && own == nil:
-			say(probe.Found(probe.Unknown, "%s is there, and what it should be like is not known: %v", e.device, err).On(e.device))
+			say(unseen(fmt.Errorf("%s is there, and what it should be like is not known: %w", e.device, err)).On(e.device))
 		case own == nil && p.Gaps[probe.KindTunnel] != "":
 			say(gap(p, probe.KindTunnel, "").On(e.device))
 		case own == nil:
@@ -209,7 +212,7 @@ func settingsOf(p *probe.Pass, e encapsulation) tunnelSettings {
 // datastore. IPIP and WireGuard are judged on what every interface has.
 func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set tunnelSettings) probe.Result {
 	if d == nil {
-		return probe.Found(probe.Fail, "there is no interface %s, though Calico uses %s (%s) and keeps %s for this node's end of it", e.device, e.name, mode, endOf(own)).
+		return probe.Found(probe.Fail, "there is no interface %s, though Calico uses %s (%s) and keeps %s for this node's end of it", e.device, e.name, mode, own.Addr).
 			With(FactFaults, []string{"missing"})
 	}
 	faults, wrong := []string{}, []string{}
@@ -220,14 +223,10 @@ func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set 
 	if !d.up {
 		bad("down", "it is down")
 	}
-	if own.Addr.IsValid() && !slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == own.Addr }) {
+	if !slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == own.Addr }) {
 		bad("address", "it has %s, and Calico keeps %s for it", addresses(d, e.family), own.Addr)
 	}
-	saw := []string{e.device + " is up"}
-	if own.Addr.IsValid() {
-		saw[0] += " with " + own.Addr.String()
-	}
-	saw = append(saw, fmt.Sprintf("MTU %d", d.mtu))
+	saw := []string{fmt.Sprintf("%s is up with %s", e.device, own.Addr), fmt.Sprintf("MTU %d", d.mtu)}
 	local := ""
 	if v := d.vxlan; v != nil {
 		outer, _ := netip.ParseAddr(own.Attrs[probe.AttrOuter])
@@ -272,14 +271,6 @@ func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set 
 	return r
 }
 
-// endOf names a tunnel's end.
-func endOf(t probe.Target) string {
-	if t.Addr.IsValid() {
-		return t.Addr.String()
-	}
-	return "a key"
-}
-
 // addresses names what an interface has of one family, without what the kernel
 // gives every interface.
 func addresses(d *device, f int) string {
@@ -301,7 +292,7 @@ func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 	var cut []string
 	for _, t := range others {
 		outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
-		if err != nil || !t.Addr.IsValid() {
+		if err != nil {
 			continue // Felix writes nothing for such a node either
 		}
 		total++

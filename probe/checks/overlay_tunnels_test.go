@@ -12,11 +12,7 @@ import (
 func TestTunnelJudged(t *testing.T) {
 	t.Parallel()
 	own := func(addr string) probe.Target {
-		t := probe.Target{Kind: probe.KindTunnel, Name: "a", Attrs: map[string]string{probe.AttrOuter: "10.9.0.1", probe.AttrKey: "k"}}
-		if addr != "" {
-			t.Addr = netip.MustParseAddr(addr)
-		}
-		return t
+		return probe.Target{Kind: probe.KindTunnel, Name: "a", Addr: netip.MustParseAddr(addr), Attrs: map[string]string{probe.AttrOuter: "10.9.0.1", probe.AttrKey: "k"}}
 	}
 	dev := func(name, kind string, up bool, addrs ...string) *device {
 		d := &device{name: name, kind: kind, mtu: 1440, up: up}
@@ -41,8 +37,7 @@ func TestTunnelJudged(t *testing.T) {
 		"another address":  {ipip, dev("tunl0", "ipip", true, "10.244.7.1/32", "fe80::1/64"), "10.244.0.1", tunnelSettings{}, probe.Fail, "it has 10.244.7.1, and Calico keeps 10.244.0.1"},
 		"another MTU":      {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{mtu: 1480}, probe.Warn, "the MTU of tunl0 is 1440, and ipipMTU is set to 1480"},
 		"WireGuard":        {wg, dev("wireguard.cali", "wireguard", true, "10.244.0.2/32"), "10.244.0.2", tunnelSettings{mtu: 1440}, probe.OK, "its peers not looked at"},
-		"no address":       {wg, dev("wireguard.cali", "wireguard", true), "", tunnelSettings{}, probe.OK, "wireguard.cali is up, MTU 1440"}, // host encryption alone
-		"WireGuard away":   {wg, nil, "", tunnelSettings{}, probe.Fail, "keeps a key for this node's end of it"},
+		"WireGuard away":   {wg, nil, "10.244.0.2", tunnelSettings{}, probe.Fail, "keeps 10.244.0.2 for this node's end of it"},
 		"WireGuard6 wrong": {wg6, dev("wg-v6.cali", "wireguard", true, "fd00::9/128"), "fd00::1", tunnelSettings{}, probe.Fail, "it has fd00::9, and Calico keeps fd00::1"},
 	} {
 		got := judgeTunnel(c.e, "Always", c.d, own(c.addr), c.set)
@@ -87,6 +82,10 @@ func TestTunnelUse(t *testing.T) {
 				t.Errorf("%+v: %q, %v", c, mode, err)
 			}
 		}
+	}
+	unread := &probe.Pass{Targets: []probe.Target{felix("")}, Gaps: map[string]string{probe.KindFelix: "forbidden"}}
+	if mode, err := encapsulations[3].use(unread); err == nil {
+		t.Errorf("Felix's settings could not be read: %q", mode)
 	}
 	got := run(t, OverlayTunnels, &probe.Host{}, four("Never", "Never"), felix(""))
 	if len(got) != 1 || got[0].Status != probe.Skip {

@@ -35,14 +35,33 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 			addrs[i] = t.Addr
 		}
 		stats, err := icmp.Ping(ctx, addrs)
+		unheard := kind == probe.KindNode && nobodyAnswers(stats, targets)
 		for i, t := range targets {
 			if err != nil {
 				p.Report(probe.Failed(err).On(t.String()).With(FactFamily, f))
 				continue
 			}
-			p.Report(about(pinged(stats[i]), t).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
+			r := pinged(stats[i])
+			if unheard && r.Status == probe.Fail {
+				r.Status = probe.Warn
+				r.Saw += "; no other node answers either, as where a network lets no ping through"
+			}
+			p.Report(about(r, t).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
 		}
 	})
+}
+
+// nobodyAnswers tells whether two nodes or more were asked and all are silent: then
+// it may be pings that are forbidden, as in some clouds.
+func nobodyAnswers(stats []icmp.Stats, targets []probe.Target) bool {
+	nodes := map[string]bool{}
+	for i, s := range stats {
+		nodes[targets[i].Node] = true
+		if s.Received > 0 || s.Refused > 0 || s.Bounced != "" {
+			return false
+		}
+	}
+	return len(nodes) > 1
 }
 
 func pinged(s icmp.Stats) probe.Result {
@@ -57,6 +76,8 @@ func pinged(s icmp.Stats) probe.Result {
 	switch {
 	case s.Cut && s.Sent < icmp.Packets, s.Cut && s.Received == 0:
 		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, icmp.Packets, s.Received)
+	case s.Refused == s.Sent && s.Refusal == "error":
+		return probe.Found(probe.Unknown, "no packet could leave, and the kernel does not say why")
 	case s.Received == 0:
 		r = probe.Found(probe.Fail, "none of %d packets came back%s", s.Sent, why)
 	default:

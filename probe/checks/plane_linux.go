@@ -13,6 +13,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -20,7 +21,7 @@ import (
 
 // undisturbed lists again when the kernel's table changed under the list: on a busy
 // node pods come and go, and half a table must not pass for a fault.
-func undisturbed[T any](list func() ([]T, error)) (out []T, err error) {
+func undisturbed[T any](list func() (T, error)) (out T, err error) {
 	for range 3 {
 		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
@@ -50,6 +51,9 @@ func devices() ([]device, error) {
 	for _, l := range links {
 		a := l.Attrs()
 		d := device{index: a.Index, name: a.Name, kind: l.Type(), mtu: a.MTU, state: a.OperState.String(), up: a.RawFlags&unix.IFF_UP != 0, mac: a.HardwareAddr.String(), addrs: on[a.Index]}
+		if a.RawFlags&unix.IFF_LOWER_UP == 0 && a.OperState == netlink.OperUp {
+			d.state = "lower-layer-down" // the state follows the flag within a second
+		}
 		d.loopback = a.RawFlags&unix.IFF_LOOPBACK != 0
 		if v, ok := l.(*netlink.Vxlan); ok {
 			local, _ := netip.AddrFromSlice(v.SrcAddr)
@@ -62,10 +66,6 @@ func devices() ([]device, error) {
 
 // vteps reads what a VXLAN device of a family knows about the other ends.
 func vteps(index, family int) (forwarding, error) {
-	af := unix.AF_INET
-	if family == 6 {
-		af = unix.AF_INET6
-	}
 	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
 	entries, err := undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, unix.AF_BRIDGE) })
 	if err != nil {
@@ -77,9 +77,9 @@ func vteps(index, family int) (forwarding, error) {
 			f.fdb[mac] = append(f.fdb[mac], a.Unmap())
 		}
 	}
-	entries, err = undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, af) })
+	entries, err = neighboursOn(index, family)
 	if err != nil {
-		return f, fmt.Errorf("listing neighbours: %w", err)
+		return f, err
 	}
 	for _, n := range entries {
 		a, ok := netip.AddrFromSlice(n.IP)
@@ -103,22 +103,65 @@ func firewallError(err error) error {
 	return err
 }
 
+// steady lists again when the rules of nftables changed under the list, which the
+// library for them does not tell.
+func steady[T any](list func() (T, error)) (T, error) {
+	return undisturbed(func() (out T, err error) {
+		before, err := generation()
+		if err != nil {
+			return out, err
+		}
+		out, err = list()
+		if after, other := generation(); other != nil || !slices.Equal(before, after) {
+			err = netlink.ErrDumpInterrupted
+		}
+		return out, err
+	})
+}
+
+// generation is the number that the kernel gives the rules of nftables, a new one at
+// each change.
+func generation() ([]byte, error) {
+	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, 0)
+	req.AddRawData(make([]byte, nl.SizeofNfgenmsg))
+	answers, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the generation of nftables' rules: %w", firewallError(err))
+	}
+	for _, m := range answers {
+		attrs, err := nl.ParseRouteAttr(m[min(len(m), nl.SizeofNfgenmsg):])
+		if err != nil {
+			continue
+		}
+		for _, a := range attrs {
+			if a.Attr.Type == unix.NFTA_GEN_ID {
+				return a.Value, nil
+			}
+		}
+	}
+	return nil, errors.New("the kernel does not tell the generation of nftables' rules")
+}
+
 // nftFamilies are the families of tables that see packets of IPv4 or IPv6.
 var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6, nftables.TableFamilyINet: 0}
 
-// nftChains lists the chains of nftables, those of iptables-nft among them; none in
-// a kernel without nftables. Felix and kube-proxy have asked for them before, so
-// this loads no module.
+// nftChains lists those chains of nftables, and of iptables-nft, that are Calico's or
+// kube-proxy's or see all forwarded packets; none in a kernel without nftables. The
+// kernel loads its module for nftables when asked, as for nft and iptables-nft.
 func nftChains() ([]chain, error) {
+	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return steady(listChains)
+}
+
+func listChains() ([]chain, error) {
 	var c nftables.Conn
 	var out []chain
 	for f, number := range nftFamilies {
 		chains, err := c.ListChainsOfTableFamily(f)
-		if err = firewallError(err); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
 		if err != nil {
-			return nil, fmt.Errorf("listing the chains of nftables: %w", err)
+			return nil, fmt.Errorf("listing the chains of nftables: %w", firewallError(err))
 		}
 		for _, n := range chains {
 			next := chain{family: number, table: n.Table.Name, name: n.Name}
@@ -129,10 +172,19 @@ func nftChains() ([]chain, error) {
 					return nil, err
 				}
 			}
-			out = append(out, next)
+			if next.forward || worthKeeping(next) {
+				out = append(out, next)
+			}
 		}
 	}
 	return out, nil
+}
+
+// worthKeeping leaves out what nobody asks about: kube-proxy's iptables have some
+// chains for every endpoint.
+func worthKeeping(c chain) bool {
+	return c.table == "calico" || c.table == "kube-proxy" || strings.HasPrefix(c.name, "cali-") ||
+		c.name == "KUBE-SERVICES" || strings.HasPrefix(c.name, "KUBE-SVC-")
 }
 
 // nftJumps lists where the rules of one chain lead.
@@ -155,6 +207,10 @@ func nftJumps(c *nftables.Conn, of *nftables.Chain) ([]string, error) {
 // nftSet reads the addresses in a named set of nftables; ErrNotExist when there is
 // no such set.
 func nftSet(family int, table, name string) ([]span, error) {
+	return steady(func() ([]span, error) { return listSet(family, table, name) })
+}
+
+func listSet(family int, table, name string) ([]span, error) {
 	f := nftables.TableFamilyIPv4
 	if family == 6 {
 		f = nftables.TableFamilyIPv6

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -30,6 +32,36 @@ func readProc(h *probe.Host, name string) (string, error) {
 func seesProcesses(h *probe.Host) bool {
 	comm, err := readProc(h, "1/comm")
 	return err == nil && strings.TrimSpace(comm) != "probe"
+}
+
+// running is one of the node's.
+type running struct {
+	procfs.Proc
+	args []string // its command line, never empty
+}
+
+// processesOf lists those of the node's processes whose name in the kernel, which
+// has at most 15 letters, is wanted. Of the others the command line is not read:
+// that waits for a lock which a process that hangs in the kernel may hold for ever.
+func processesOf(h *probe.Host, wanted func(comm string) bool) ([]running, error) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", h.Proc, err)
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var out []running
+	for _, p := range all {
+		if comm, err := p.Comm(); err != nil || !wanted(comm) {
+			continue // gone, or another
+		}
+		if args, err := p.CmdLine(); err == nil && len(args) > 0 {
+			out = append(out, running{p, args})
+		}
+	}
+	return out, nil
 }
 
 // noProcesses is the result of a check that needs them.

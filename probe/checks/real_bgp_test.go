@@ -152,8 +152,7 @@ func TestRealBirdConfig(t *testing.T) {
 	want(t, ask(), file, probe.Fail, "the file is not there")
 	kill(t, cmd)
 	want(t, ask(), "", probe.Fail, "neither BIRD nor confd runs")
-	confd := exec.Command("/bin/sh", "-c", "read x") // a process of that name is all of confd that can be had without Calico
-	confd.Args[0] = "confd"
+	confd := exec.Command(bashAs(t, "confd"), "-c", "read x") // a process of that name is all of confd that can be had without Calico
 	if _, err := confd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,10 @@ func TestRealCNIPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, run(t, CNIConfig, h), "", probe.Fail, "no network configuration in /own/net.d")
+	if err := os.WriteFile(h.Root+"/own/net.d/calico-kubeconfig", []byte(kubeconfigWith(token(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, CNIToken, h), "", probe.Fail, "ran out 24h0m")
 }
 
 // realPod runs a containerd below the node's root, and through the kubelet's
@@ -338,14 +342,53 @@ func only(t *testing.T, top int) *probe.Host {
 	return h
 }
 
+// bashAs gives a shell another name, also in the kernel.
+func bashAs(t *testing.T, name string) string {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(bash, as); err != nil {
+		t.Fatal(err)
+	}
+	return as
+}
+
+// cgroupWith makes a cgroup for this test with a setting that its version spells in
+// its own way, and gives a function that puts a process into it.
+func cgroupWith(t *testing.T, controller string, v1, v2 [][2]string) (enter func(pid int)) {
+	t.Helper()
+	name, settings := "calico-probe-test-"+strconv.Itoa(os.Getpid()), v1
+	dir := filepath.Join("/sys/fs/cgroup", controller, name)
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		dir, settings = filepath.Join("/sys/fs/cgroup", name), v2
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no cgroup for %s can be made here: %v", controller, err)
+	}
+	t.Cleanup(func() { eventually(t, func() bool { return os.Remove(dir) == nil }) })
+	set := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range settings {
+		set(s[0], s[1])
+	}
+	return func(pid int) { t.Helper(); set("cgroup.procs", strconv.Itoa(pid)) }
+}
+
 // TestRealStart has real processes in a process namespace of their own, under the
 // names they have in calico-node's container; Calico itself cannot run here.
 func TestRealStart(t *testing.T) {
-	dir := t.TempDir()
+	dir, calicoNode := t.TempDir(), bashAs(t, "calico-node")
 	for name, text := range map[string]string{
-		"start_runit": "(exec -a calico-node bash -c 'until [ -e " + dir + "/go ]; do sleep .1; done' -startup)\nexec " + dir + "/runsvdir",
+		"start_runit": "(exec " + calicoNode + " -c 'until [ -e " + dir + "/go ]; do sleep .1; done' -startup)\nexec " + dir + "/runsvdir",
 		"runsvdir":    dir + "/runsv & wait",
-		"runsv":       "(exec -a calico-node bash -c 'sleep 600; true' -felix); true",
+		"runsv":       "(exec " + calicoNode + " -c 'sleep 600; true' -felix); true",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+text+"\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -400,29 +443,13 @@ func TestRealLoad(t *testing.T) {
 		return strings.Contains(r.Saw, "1 processes wait") && strings.Contains(r.Saw, "perl ("+strconv.Itoa(pid)+") in ") && r.Status != probe.OK
 	})
 
-	dir := filepath.Join("/sys/fs/cgroup/cpu", "calico-probe-test-"+strconv.Itoa(os.Getpid()))
-	set := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skipf("no cgroup v1 for CPU here: %v", err)
-	}
-	burner := exec.Command("bash", "-c", "exec -a calico-node bash -c 'while :; do :; done' -felix")
+	enter := cgroupWith(t, "cpu", [][2]string{{"cpu.cfs_period_us", "10000"}, {"cpu.cfs_quota_us", "1000"}}, [][2]string{{"cpu.max", "1000 10000"}})
+	burner := exec.Command(bashAs(t, "calico-node"), "-c", "while :; do :; done", "-felix")
 	if err := burner.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		kill(t, burner)
-		if err := os.Remove(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	set("cpu.cfs_period_us", "10000")
-	set("cpu.cfs_quota_us", "1000")
-	set("cgroup.procs", strconv.Itoa(burner.Process.Pid))
+	t.Cleanup(func() { kill(t, burner) })
+	enter(burner.Process.Pid)
 	eventually(t, func() bool {
 		return slices.ContainsFunc(run(t, NodeLoad, only(t, burner.Process.Pid)), func(r probe.Result) bool {
 			return r.Target == "calico-node cpu" && r.Status == probe.Warn && strings.Contains(r.Saw, "at its CPU limit in ")
@@ -491,19 +518,9 @@ func TestRealReversePath(t *testing.T) {
 // TestRealMemory lets something in a container of calico-node's make grow beyond
 // the container's limit.
 func TestRealMemory(t *testing.T) {
-	dir := filepath.Join("/sys/fs/cgroup/memory", "calico-probe-test-"+strconv.Itoa(os.Getpid()))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skipf("no cgroup v1 for memory here: %v", err)
-	}
-	set := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set("memory.limit_in_bytes", "30000000")
+	enter := cgroupWith(t, "memory", [][2]string{{"memory.limit_in_bytes", "30000000"}}, [][2]string{{"memory.max", "30000000"}})
 	grow := filepath.Join(t.TempDir(), "grow")
-	felix := exec.Command("bash", "-c", "exec -a calico-node bash -c 'until [ -e "+grow+" ]; do sleep .1; done; perl -e \"\\$x = q(x) x 100e6; sleep 600\"; sleep 600; true' -felix")
+	felix := exec.Command(bashAs(t, "calico-node"), "-c", "until [ -e "+grow+" ]; do sleep .1; done; perl -e '$x = q(x) x 100e6; sleep 600'; sleep 600; true", "-felix")
 	felix.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := felix.Start(); err != nil {
 		t.Fatal(err)
@@ -511,9 +528,8 @@ func TestRealMemory(t *testing.T) {
 	t.Cleanup(func() {
 		_ = syscall.Kill(-felix.Process.Pid, syscall.SIGKILL)
 		_ = felix.Wait() // killed
-		eventually(t, func() bool { return os.Remove(dir) == nil })
 	})
-	set("cgroup.procs", strconv.Itoa(felix.Process.Pid))
+	enter(felix.Process.Pid)
 	h := only(t, felix.Process.Pid)
 	for _, name := range []string{"meminfo", "vmstat"} {
 		if err := os.Symlink("/proc/"+name, filepath.Join(h.Proc, name)); err != nil {
@@ -531,7 +547,7 @@ func TestRealMemory(t *testing.T) {
 	}
 	eventually(t, func() bool { return kills() > before })
 	got := run(t, NodeMemory, h)
-	want(t, got, "calico-node memory", probe.Warn, "1 processes were killed in its container")
+	want(t, got, "calico-node memory", probe.Warn, "1 processes were killed in its container for memory", "it has a memory limit of its own")
 	want(t, got, "", probe.Info, "were killed for memory since boot")
 }
 

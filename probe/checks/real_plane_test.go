@@ -3,10 +3,14 @@
 package checks
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/nstest"
@@ -124,6 +128,8 @@ func TestRealOverlay(t *testing.T) {
 	}
 
 	do(t, "ip link set vxlan.calico down")
+	got = lacking(t, OverlayTunnels, &probe.Host{}, probe.GapEtcd, inEtcd, felixWith())
+	want(t, got, dev, probe.Skip, probe.GapEtcd)
 	got = ask()
 	want(t, got, dev, probe.Fail, "it is down")
 	if len(got) != 3 {
@@ -175,7 +181,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 		}
 	}
 	want(t, ask(), "", probe.OK, "new pods get MTU 1450 (/var/lib/calico/mtu), and vxlan.calico takes 1450")
-	want(t, run(t, CNIMTU, h), "", probe.Skip, "no address is registered")
+	want(t, run(t, CNIMTU, h, backend("bird")), "", probe.Skip, "no address is registered")
 
 	do(t, "ip link set cali0123456789b mtu 1480")
 	want(t, ask(), "", probe.Warn, "1 of the pods' interfaces have an older MTU of up to 1480, and vxlan.calico takes no more than 1450")
@@ -189,6 +195,17 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	want(t, ask(), "", probe.Fail, "new pods get MTU 1500", "vxlan.calico takes 1500, and with 50 bytes of VXLAN that does not fit eth0's 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	want(t, ask(), "", probe.Info, "vxlan.calico takes 1500", "pods send less")
+	pools := []string{probe.KindPool}
+	var unpooled []probe.Target // as without the right to read the pools
+	for _, target := range vxlanPlan() {
+		if target.Kind != probe.KindPool {
+			unpooled = append(unpooled, target)
+		}
+	}
+	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
+	want(t, lacking(t, CNIMTU, h, "forbidden", pools, unpooled...), "", probe.Unknown, "vxlan.calico takes 1500, and with 50 bytes of VXLAN that does not fit eth0's 1500; which tunnels Calico's pools use is not known: forbidden")
+	want(t, lacking(t, CNIMTU, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip, "does not fit")
+	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	do(t, "ip link set vxlan.calico mtu 1450", "ip link set eth0 mtu 1400")
 	r := want(t, ask(), "", probe.Fail, "vxlan.calico takes 1450", "does not fit eth0's 1400")
 	if room, _ := r.Facts.Num(FactRoom); room != 1350 {
@@ -263,6 +280,32 @@ func TestRealFirewall(t *testing.T) {
 	}
 }
 
+// TestRealDisturbed changes the rules of nftables while they are listed: what was read
+// then is not the answer.
+func TestRealDisturbed(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	asked := 0
+	disturbed := func(times int) func() (int, error) {
+		asked = 0
+		return func() (int, error) {
+			if asked++; asked <= times {
+				do(t, "nft add table ip disturbs", "nft delete table ip disturbs")
+			}
+			return asked, fs.ErrNotExist // as of a chain that has just gone
+		}
+	}
+	for _, times := range []int{0, 1, 2} {
+		if got, err := steady(disturbed(times)); got != times+1 || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("disturbed %d times: %d, %v", times, got, err)
+		}
+	}
+	if got, err := steady(disturbed(9)); !errors.Is(err, netlink.ErrDumpInterrupted) {
+		t.Errorf("disturbed always: %d, %v", got, err)
+	}
+}
+
 // TestRealHostSets leaves a node out of a real ipset and of a real set of nftables.
 func TestRealHostSets(t *testing.T) {
 	if !nstest.Enter(t, furniture) {
@@ -332,6 +375,9 @@ nft add chain ip6 kube-proxy service-AAAA-default/kubernetes/tcp/https
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "nftables")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.OK, "1 ports of services have chains in nftables")
+	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn || !strings.Contains(r.Saw, "rules for 1 services are here (nftables)") {
+		t.Errorf("%+v", r)
+	}
 	do(t, "nft flush ruleset")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.Fail, "no table kube-proxy in nftables")
 }

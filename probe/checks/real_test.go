@@ -204,7 +204,7 @@ nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
 	want(t, got, "port 1790 here", probe.OK, "127.0.0.2:1790")
 	want(t, got, "good 127.0.0.2", probe.OK, "from 127.0.0.1 to port 1790 is taken")
 	want(t, got, "dead 127.0.0.3", probe.Fail, "refused")
-	want(t, got, "filtered 127.0.0.4", probe.Fail, "without an answer within 3s")
+	want(t, got, "filtered 127.0.0.4", probe.Fail, "without an answer within ")
 	want(t, got, "docker 172.18.0.1", probe.Fail, "no")
 	want(t, got, "own-port 127.0.0.5", probe.OK, "to port 1791 is taken")
 	want(t, got, "tor 127.0.0.6", probe.Fail, "to port 1179 is refused")
@@ -419,20 +419,40 @@ func TestRealContainerd(t *testing.T) {
 	want(t, run(t, CRIHealth, h), socket, probe.Fail, "nobody listens")
 }
 
+// TestRealContainerdWithoutCRI has a containerd as docker's packages set it, where
+// it is not known which runtime the kubelet uses.
+func TestRealContainerdWithoutCRI(t *testing.T) {
+	h := node(t, map[string]string{"run/x": ""})
+	file := filepath.Join(h.Root, "config.toml")
+	config := "version = 3\ndisabled_plugins = ['io.containerd.grpc.v1.cri']\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + h.Root + "/run/containerd/containerd.sock'\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	daemonOf(t, "bin/containerd", "--config", file)
+	eventually(t, func() bool {
+		return slices.ContainsFunc(run(t, ContainerdHealth, h), func(r probe.Result) bool { return r.Target == "cri-status" && strings.Contains(r.Saw, "not loaded") })
+	})
+	want(t, run(t, ContainerdHealth, h), "cri-status", probe.Fail, "its CRI plugin is not loaded, so the kubelet cannot use it")
+	if err := os.WriteFile(h.Root+"/run/dockershim.sock", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, ContainerdHealth, h), "cri-status", probe.Skip, "as with docker")
+}
+
 // TestRealDocker is the incident: dockerd answers its ping while the containerd
 // behind it is frozen.
 func TestRealDocker(t *testing.T) {
 	h := node(t, map[string]string{"run/x": ""})
+	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
 	behind := realContainerd(t, h)
 	docker := daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
 		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H", "unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
 	eventually(t, func() bool {
-		got := run(t, DockerHealth, h)
+		got := run(t, DockerHealth, h, asDocker)
 		return len(got) == 2 && got[0].Status == probe.OK && got[1].Status == probe.OK
 	})
-	want(t, run(t, DockerHealth, h), "info", probe.OK, "docker 20.10", "0 of 0 containers")
+	want(t, run(t, DockerHealth, h, asDocker), "info", probe.OK, "docker 20.10", "0 of 0 containers")
 
-	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
 	for _, r := range run(t, ContainerdHealth, h, asDocker) { // the kubelet does not ask this one for its CRI
 		if r.Status != probe.OK || r.Target == "cri-status" {
 			t.Errorf("behind docker: %+v", r)
@@ -440,12 +460,12 @@ func TestRealDocker(t *testing.T) {
 	}
 
 	freeze(t, behind)
-	got := run(t, DockerHealth, h)
+	got := run(t, DockerHealth, h, asDocker)
 	want(t, got, "_ping", probe.OK, "OK")
-	want(t, got, "info", probe.Fail, "no answer from dockerd /info within 3s")
+	want(t, got, "info", probe.Fail, "no answer from dockerd /info within ")
 
 	freeze(t, docker)
-	want(t, run(t, DockerHealth, h), "_ping", probe.Fail, "no answer")
+	want(t, run(t, DockerHealth, h, asDocker), "_ping", probe.Fail, "no answer")
 	kill(t, docker)
-	want(t, run(t, DockerHealth, h), "_ping", probe.Fail, "refused")
+	want(t, run(t, DockerHealth, h, asDocker), "_ping", probe.Fail, "refused")
 }

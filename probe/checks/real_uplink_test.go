@@ -51,3 +51,37 @@ func TestRealUplink(t *testing.T) {
 		}
 	}
 }
+
+// TestRealPodUplink stands where a pod would, takes its way out and its cable.
+func TestRealPodUplink(t *testing.T) {
+	if !nstest.Enter(t, furniture) {
+		return
+	}
+	pod := at(probe.KindLocal, "default/w", "10.9.0.1")
+	ask := func(targets ...probe.Target) []probe.Result {
+		var got []probe.Result
+		r := probe.Runner{Suite: []*probe.Check{PodUplink}, Host: &probe.Host{Root: "/", Proc: "/proc"}}
+		r.Run(t.Context(), probe.Plan{From: "default/w", Checks: []string{"pod-uplink"}, Targets: targets}, func(ev probe.Event) {
+			if ev.Result != nil {
+				got = append(got, *ev.Result)
+			}
+		})
+		return got
+	}
+	do := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	const name = "default/w IPv4"
+	want(t, ask(pod), name, probe.Fail, "no default route")
+	do("route", "add", "default", "via", "10.9.0.2")
+	r := want(t, ask(pod), name, probe.OK, "eth0 is up", "with a default route")
+	if r.From != "default/w" {
+		t.Errorf("asked from %q", r.From)
+	}
+	want(t, ask(at(probe.KindLocal, "default/w", "10.9.0.77")), name, probe.Fail, "no interface in the pod has its address")
+	do("link", "set", "far", "down")
+	want(t, ask(pod), name, probe.Fail, "its other end, on the node, is down or gone")
+}

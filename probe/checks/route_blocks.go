@@ -23,7 +23,7 @@ ok: all there. fail: some are missing, so pods there cannot be reached from this
 fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM.
 fail: a borrowed address has no route of its own: its pod cannot be reached from this node.
 info: some are reached through a router that is no node of the cluster; where their IP pool is encapsulated and no switch is a BGP peer, no router can know them, and a default route is none for them. info, of this node's own blocks: one has no blackhole route, so packets to pods that are gone leave the node.
-skip: Calico's IPAM has no blocks (another IPAM is used). unknown: they could not be read.`,
+skip: Calico's IPAM has no blocks (another IPAM is used), or Calico keeps them in its own etcd. unknown: they could not be read.`,
 }
 
 // Facts of route-blocks.
@@ -325,7 +325,7 @@ func (a atlas) leads(l land) (string, error) {
 		return "to " + strings.Join(hops, " and ") + " at once", nil
 	case way.gateway.IsValid() && (way.gateway == l.addr || whose == l.node):
 		return "", nil
-	case tunnel(way.device) && whose == "":
+	case felixTunnel(way.device) && whose == "":
 		return "", nil
 	case wider:
 		// A wider route, such as the default one, is not the block's; but where it also
@@ -367,8 +367,10 @@ func (a atlas) among(gateways []netip.Addr) []string {
 	return out
 }
 
-func tunnel(device string) bool {
-	return strings.HasPrefix(device, "vxlan") || strings.HasPrefix(device, "wireguard") || strings.HasPrefix(device, "wg-v6")
+// felixTunnel tells whether routes by a device may have gateways that are no node's
+// own address; those by tunl0 have not.
+func felixTunnel(device string) bool {
+	return slices.ContainsFunc(encapsulations, func(e encapsulation) bool { return e.device == device && e.name != "IPIP" })
 }
 
 // ownBlocks looks for the routes that keep packets to pods that are gone on this

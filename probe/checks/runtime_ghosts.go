@@ -101,6 +101,10 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 		}
 		return asUnknown(unanswering(err, "which containers run", limit))
 	}
+	rest := ""
+	if more := len(all) - mostContainers; more > 0 {
+		rest = fmt.Sprintf("; %d more were not looked at", more)
+	}
 	all = all[:min(len(all), mostContainers)]
 	found, unanswered := processes(one, runtime, all)
 	suspects := slices.DeleteFunc(slices.Clone(found), func(c claim) bool { return alive(h, c.pid) == "" })
@@ -120,6 +124,7 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 		r.Status = probe.Skip
 		r.Saw = fmt.Sprintf("the runtime does not say which processes its %d containers are", len(all))
 	}
+	r.Saw += rest
 	if len(suspects) == 0 {
 		return r
 	}
@@ -141,7 +146,7 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 		return probe.Found(probe.Unknown, "none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", len(found)).
 			With(FactContainers, len(all)).Because(lines...)
 	case len(names) > 0:
-		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s", len(names), len(all), some(names))
+		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s", len(names), len(all), some(names), rest)
 		return r.With(FactGhosts, first(names)).With(FactContainers, len(all)).Because(lines...)
 	case unanswered > 0:
 		return probe.Found(probe.Unknown, "%d containers have no process, and the runtime did not answer whether it still calls them running", unanswered).With(FactContainers, len(all))

@@ -77,6 +77,13 @@ func TestGhosts(t *testing.T) {
 			}
 		})
 	}
+	many := pids{}
+	for i := range mostContainers + 7 {
+		many[fmt.Sprint("c", i)] = 7
+	}
+	if r := ghosts(t.Context(), h, &said{first: many, asked: map[string]bool{}}); r.Status != probe.OK || !strings.Contains(r.Saw, "each of 500 containers") || !strings.Contains(r.Saw, "7 more were not looked at") {
+		t.Errorf("%s %s", r.Status, r.Saw)
+	}
 	inPod := node(t, map[string]string{"proc/1/comm": "probe\n"})
 	want(t, run(t, RuntimeGhosts, inPod), "", probe.Skip, "does not show its processes")
 	if alive(&probe.Host{Proc: "/proc"}, os.Getpid()) != "" {

@@ -22,7 +22,7 @@ func TestServices(t *testing.T) {
 	good, same, dead := target(probe.KindService, "", int(open.Port())), target(probe.KindService, "", int(open.Port())), target(probe.KindService, "", 1)
 	got := run(t, ServiceClusterIP, &probe.Host{}, good, same, dead)
 	want(t, got, "d/web "+open.String(), probe.OK, "takes connections")
-	want(t, got, "d/web 127.0.0.1:1", probe.Fail, "refused")
+	want(t, got, "d/web 127.0.0.1:1", probe.Info, "is refused: the service is reached")
 	if len(got) != 3 { // the third says that it cannot enter pods
 		t.Errorf("one service asked twice: %+v", got)
 	}

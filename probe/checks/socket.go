@@ -117,6 +117,17 @@ func runtimeOf(p *probe.Pass) (string, bool) {
 	return kind, known
 }
 
+// behindDocker tells, where the plan does not say, whether the kubelet here seems to
+// use docker: by what it is told, or by the socket between the two.
+func behindDocker(h *probe.Host) bool {
+	shims := []string{"/run/cri-dockerd.sock", "/run/dockershim.sock"}
+	if told := toldSocket(h); told != "" {
+		return slices.ContainsFunc(shims, func(s string) bool { return path.Base(s) == path.Base(told) })
+	}
+	_, _, err := findSocket(h, shims)
+	return err == nil
+}
+
 // noSocketHere is the result of a runtime whose socket was not found.
 func noSocketHere(err error, kind string, known bool) probe.Result {
 	switch {

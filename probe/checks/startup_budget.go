@@ -3,7 +3,6 @@ package checks
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ var StartupBudget = &probe.Check{
 	Doc: `Felix opens its health port when start-up is over: a chain of some twenty calls to the datastore, one after the other. A container whose liveness or startup probe fails for its whole budget before that is killed and begins again.
 measured: how long start-up took before Felix was started, by the ages of the processes in the container; or how long one that is at work now has taken so far.
 estimate: twenty calls at the distance measured just now, and what start-up works by itself, stretched by the load on the CPUs.
-ok: less than half of the budget. info: the last start took more than half. warn: one that is at work has, or the estimate is; or the last start took longer than the budget and was spared; or the estimate is beyond the budget, and Felix runs. fail: a start that is at work has used up its budget; or the estimate is beyond it and Felix is not seen running, so calico-node will be killed again and again. A longer initialDelaySeconds or failureThreshold, or a startup probe, gives it the time.
+ok: less than half of the budget. info: the last start took more than half. warn: one that is at work has, or the estimate is; or the last start took longer than the budget and was spared; or the estimate is beyond the budget, and Felix runs, or whether it does is not seen. fail: a start that is at work has used up its budget; or the estimate is beyond it and no Felix is among the node's processes, so calico-node will be killed again and again. A longer initialDelaySeconds or failureThreshold, or a startup probe, gives it the time.
 skip: calico-node has no such probe; or its processes are not visible.`,
 }
 
@@ -57,25 +56,29 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	budget := time.Duration(seconds) * time.Second
-	last, runs := measured(p.Host, budget)
-	p.Report(last.On("measured").With(FactBudget, seconds))
+	p.Report(measured(p.Host, budget).On("measured").With(FactBudget, seconds))
 	next := estimated(ctx, p, budget)
-	if next.Status == probe.Fail && runs {
-		next.Status = probe.Warn // as long as nobody starts it anew
-		next.Saw += "; Felix runs, so this is about its next start"
+	if next.Status == probe.Fail {
+		switch _, runs, err := calicoProcess(p.Host, "felix"); {
+		case runs: // as long as nobody starts it anew
+			next.Status = probe.Warn
+			next.Saw += "; Felix runs, so this is about its next start"
+		case err != nil, !seesProcesses(p.Host):
+			next.Status = probe.Warn
+			next.Saw += "; whether Felix runs is not seen"
+		}
 	}
 	p.Report(next.On("estimate").With(FactBudget, seconds))
 }
 
-// measured looks at the processes of calico-node's container, and tells whether
-// Felix is seen running.
-func measured(h *probe.Host, budget time.Duration) (r probe.Result, runs bool) {
+// measured looks at the processes of calico-node's container.
+func measured(h *probe.Host, budget time.Duration) probe.Result {
 	if !seesProcesses(h) {
-		return noProcesses, false
+		return noProcesses
 	}
 	took, over, err := startUp(h)
 	if err != nil {
-		return unseen(err), false
+		return unseen(err)
 	}
 	late, spent := probe.Warn, probe.Fail
 	if over { // once, perhaps while the whole cluster started, and it came to answer
@@ -88,11 +91,11 @@ func measured(h *probe.Host, budget time.Duration) (r probe.Result, runs bool) {
 	case took > budget/2:
 		status = late
 	}
-	r = probe.Found(status, "start-up took %v before Felix was started; its probe allows %v", took, budget)
+	r := probe.Found(status, "start-up took %v before Felix was started; its probe allows %v", took, budget)
 	if !over {
 		r.Saw = fmt.Sprintf("start-up is at work for %v and has not started Felix; its probe allows %v", took, budget)
 	}
-	return r.With(FactStartup, took.Seconds()), over
+	return r.With(FactStartup, took.Seconds())
 }
 
 // startUp is how long start-up took from the container's first process to the one
@@ -103,7 +106,9 @@ func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("opening %s: %w", h.Proc, err)
 	}
-	if p, ok := calicoProcess(proc, "felix"); ok {
+	if p, ok, err := calicoProcess(h, "felix"); err != nil {
+		return 0, false, err
+	} else if ok {
 		// runsvdir, which was the start-up script, starts runsv, and that starts Felix.
 		watch, err := parent(proc, p)
 		if err != nil {
@@ -119,7 +124,7 @@ func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 		return ticks(watch.Starttime - min(first.Starttime, watch.Starttime)), true, nil
 	}
 	for _, phase := range []string{"startup", "allocate-tunnel-addrs"} {
-		if p, ok := calicoProcess(proc, phase); ok {
+		if p, ok, err := calicoProcess(h, phase); err == nil && ok {
 			first, err := firstOf(proc, p)
 			if err != nil {
 				return 0, false, err
@@ -136,24 +141,20 @@ func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 
 // calicoProcess finds the process of calico-node that does one thing: calico-node
 // -felix, or calico component felix.
-func calicoProcess(proc procfs.FS, what string) (procfs.ProcStat, bool) {
-	all, err := proc.AllProcs()
+func calicoProcess(h *probe.Host, what string) (stat procfs.ProcStat, found bool, _ error) {
+	all, err := processesOf(h, func(comm string) bool { return strings.HasPrefix(comm, "calico") })
 	if err != nil {
-		return procfs.ProcStat{}, false
+		return procfs.ProcStat{}, false, err
 	}
 	for _, p := range all {
-		args, err := p.CmdLine()
-		if err != nil || len(args) < 2 || !strings.HasPrefix(filepath.Base(args[0]), "calico") {
-			continue
-		}
-		if !slices.ContainsFunc(args[1:], func(a string) bool { return strings.TrimLeft(a, "-") == what }) {
+		if !slices.ContainsFunc(p.args[1:], func(a string) bool { return strings.TrimLeft(a, "-") == what }) {
 			continue
 		}
 		if stat, err := p.Stat(); err == nil {
-			return stat, true
+			return stat, true, nil
 		}
 	}
-	return procfs.ProcStat{}, false
+	return procfs.ProcStat{}, false, nil
 }
 
 func parent(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
@@ -219,7 +220,7 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 	defer cancel()
 	answers := make(chan []trip, len(targets))
 	each(targets, func(t probe.Target) {
-		trips, _, _ := travels(one, p.Host, t)
+		trips, _, _, _ := travels(one, p.Host, t)
 		answers <- trips
 	})
 	close(answers)

@@ -46,6 +46,14 @@ func TestMeasured(t *testing.T) {
 	near := apiAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
 	want(t, run(t, StartupBudget, tree(100200, calico...), near, budget("60")), "estimate", probe.Warn, "450.0 times as long", "its next start")
 	want(t, run(t, StartupBudget, tree(100200, "calico-node", "-startup"), near, budget("60")), "estimate", probe.Fail, "450.0 times as long")
+	files := map[string]string{"proc/loadavg": "900.00 1.00 1.00 1/100 1\n", "proc/stat": twoCPUs}
+	process(files, 1, 0, "systemd", 0, "", "/sbin/init")
+	process(files, 73, 1, "calico-node", 109000, "", calico...) // not by runit: how long its start took is not to be seen
+	want(t, run(t, StartupBudget, node(t, files), near, budget("60")), "measured", probe.Skip, "not runit")
+	want(t, run(t, StartupBudget, node(t, files), near, budget("60")), "estimate", probe.Warn, "its next start")
+	files["proc/1/comm"] = "probe\n"
+	process(files, 73, 1, "bash", 109000, "")
+	want(t, run(t, StartupBudget, node(t, files), near, budget("60")), "estimate", probe.Warn, "whether Felix runs is not seen")
 	want(t, run(t, StartupBudget, tree(104000, calico...), budget("60")), "measured", probe.Info, "took 40s")
 	want(t, run(t, StartupBudget, tree(107000, calico...), budget("60")), "measured", probe.Warn, "took 1m10s")
 	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-felix-live"), budget("60")), "measured", probe.Skip, "not visible")
@@ -66,7 +74,7 @@ func TestEstimated(t *testing.T) {
 	datastore := apiAt(netip.MustParseAddrPort(far.Listener.Addr().String()))
 	loaded := func(load, waits string) *probe.Host {
 		return node(t, map[string]string{
-			"proc/loadavg": load + " 1.00 1.00 1/100 1\n", "proc/stat": "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\n",
+			"proc/1/comm": "systemd\n", "proc/loadavg": load + " 1.00 1.00 1/100 1\n", "proc/stat": "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\n",
 			"proc/pressure/cpu": "some avg10=" + waits + " avg60=1.00 avg300=1.00 total=1\n",
 		})
 	}

@@ -21,7 +21,7 @@ var TyphaReach = &probe.Check{
 	ID: "typha-reach", Asks: "does every Typha answer this node?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagDatastore, tagFelix}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink}, Run: typhaReach,
 	Doc: `Each Typha behind its service is connected to and greeted in TLS, each with four fifths of the check's time. The probe has no certificate of Calico's: that the handshake ends for want of one is an answer. A Typha that is set to work without TLS closes the connection at such a greeting.
-ok: each answers. warn: some do not; Felix picks another, at the latest when it is started anew. fail: none does: Felix cannot start here ("Failed to connect to Typha"), and one that runs learns nothing new; how each connection failed says why: refused (nothing listens), no answer (a firewall on TCP 5473, or a frozen Typha), or a certificate that has run out.
+ok: each answers. info: one closes the connection without a word, as Typha does that works without TLS, and as one may that is ill, or something before it. warn: some do not; Felix picks another, at the latest when it is started anew. fail: none does: Felix cannot start here ("Failed to connect to Typha"), and one that runs learns nothing new; how each connection failed says why: refused (nothing listens), no answer (a firewall on TCP 5473, or a frozen Typha), another alert of TLS, or a certificate that has run out.
 skip: this cluster has no Typha.`,
 }
 
@@ -76,6 +76,7 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	defer conn.Close()
 	took := time.Since(began)
 	var shown *x509.Certificate
+	asked := false
 	client := tls.Client(conn, &tls.Config{
 		InsecureSkipVerify: true, // no secret is sent, and its dates are looked at
 		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
@@ -84,14 +85,22 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 			}
 			return nil
 		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			asked = true
+			return &tls.Certificate{}, nil
+		},
 	})
 	err = client.HandshakeContext(one)
-	var told *net.OpError
+	wish, alert := alertOf(err)
 	r := probe.Found(probe.OK, "takes connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, true)
 	switch reason := probe.Reason(err); {
-	case err == nil, shown != nil, errors.As(err, &told) && told.Op == "remote error": // it wants a certificate
-	case reason == "closed", reason == "reset", errors.As(err, new(tls.RecordHeaderError)):
+	case alert != nil && (!asked || !wish):
+		return alerted(alert).With(FactTLSSpoken, true)
+	case err == nil, shown != nil:
+	case errors.As(err, new(tls.RecordHeaderError)):
 		r = probe.Found(probe.OK, "takes connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
+	case reason == "closed", reason == "reset":
+		r = probe.Found(probe.Info, "takes connections (%s) and ends them without a word at a greeting in TLS, as Typha does that works without it", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
 	case reason == "timeout":
 		if r, cut := cutShort(ctx, err); cut {
 			return r

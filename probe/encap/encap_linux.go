@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -112,11 +113,21 @@ const (
 
 // onWire sees packets as they come in by any interface, before the firewall.
 func (p Path) onWire(token uint32) (*os.File, error) {
-	kind := unix.ETH_P_IP
+	kind := uint32(unix.ETH_P_IP)
 	if p.From.Is6() {
 		kind = unix.ETH_P_IPV6
 	}
-	// Bound to nothing at first: what comes is filtered from the beginning.
+	// What comes of every kind is seen before the node's own ingress rules and eBPF
+	// programs; of one kind alone, behind them. Bound to nothing at first: what comes
+	// is filtered from the beginning.
+	is := func(what bpf.Extension, value uint32, drop bool) []bpf.Instruction {
+		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: 1}
+		if drop {
+			jump = bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: value, SkipTrue: 1}
+		}
+		return []bpf.Instruction{bpf.LoadExtension{Num: what}, jump, bpf.RetConstant{Val: 0}}
+	}
+	incoming := slices.Concat(is(bpf.ExtProto, kind, false), is(bpf.ExtType, unix.PACKET_OUTGOING, true))
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("opening a packet socket: %w", err)
@@ -125,10 +136,11 @@ func (p Path) onWire(token uint32) (*os.File, error) {
 	if p.From.Is6() {
 		header = ip6Len
 	}
-	if err := attach(fd, p.filter(header, token)); err != nil {
+	if err := attach(fd, append(incoming, p.filter(header, token)...)); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: uint16(kind)<<8 | uint16(kind)>>8}); err != nil {
+	const all = unix.ETH_P_ALL
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all<<8 | all>>8}); err != nil {
 		return nil, errors.Join(fmt.Errorf("binding a packet socket: %w", err), unix.Close(fd))
 	}
 	return os.NewFile(uintptr(fd), "packets"), nil

@@ -23,9 +23,9 @@ type Page struct {
 
 // Way is how a server is asked. The zero value is the network, 1 MiB.
 type Way struct {
-	Socket       string            // path of a UNIX socket to ask on, "" = the network
-	Most         int64             // bytes that are read of the answer, 0 = 1 MiB
-	Certificates []tls.Certificate // shown to a server that wants one
+	Socket      string                 // path of a UNIX socket to ask on, "" = the network
+	Most        int64                  // bytes that are read of the answer, 0 = 1 MiB
+	Certificate func() tls.Certificate // called when a server asks for one; an empty one is not shown
 }
 
 // Get asks url for a page, and nowhere else: without proxies, redirects or a
@@ -35,11 +35,18 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 	if err != nil {
 		return Page{}, fmt.Errorf("asking %s: %w", url, err)
 	}
+	config := &tls.Config{InsecureSkipVerify: true} // no secret is sent
+	if way.Certificate != nil {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c := way.Certificate()
+			return &c, nil
+		}
+	}
 	var d net.Dialer
 	client := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
-			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, Certificates: way.Certificates}, // no secret is sent
+			TLSClientConfig:   config,
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if way.Socket != "" {
 					network, addr = "unix", way.Socket

@@ -63,7 +63,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		ns, err := netns.GetFromPath(filepath.Join(e.Host.Proc, strconv.Itoa(p.PID), "ns/net"))
 		switch {
 		case errors.Is(err, os.ErrPermission):
-			return none, fmt.Errorf("finding pod %s's network namespace takes the capability SYS_PTRACE: %w", pod.Name, probe.ErrNotVisible)
+			return none, fmt.Errorf("finding pod %s's network namespace takes the capability SYS_PTRACE, and no AppArmor profile against it: %w", pod.Name, probe.ErrNotVisible)
 		case err != nil: // it has just ended
 			continue
 		}

@@ -1,0 +1,26 @@
+package checks
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestHangingProcess has a process whose command line never comes, as that of one
+// that hangs in the kernel and holds its own memory's lock.
+func TestHangingProcess(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"proc/1/comm": "systemd\n", "proc/1/cmdline": "/sbin/init\x00", "proc/9/comm": "java\n"}
+	process(files, 10, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
+	h := node(t, files)
+	if err := syscall.Mkfifo(filepath.Join(h.Proc, "9/cmdline"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, InitStall, h), "", probe.OK, "no init container")
+	want(t, run(t, BirdConfig, h), "", probe.Skip, "no BIRD")
+	if _, ok, err := calicoProcess(h, "felix"); !ok || err != nil {
+		t.Error(ok, err)
+	}
+}
