@@ -156,13 +156,16 @@ func unlisted(p *probe.Pass, kind string) error {
 }
 
 // about adds to what was seen of a target what the API says about the node it
-// lives on. What a policy may forbid is no fault that is certain; a node always
+// lives on: of a node that is not ready nothing else is expected. What a policy may forbid is no fault that is certain; a node always
 // reaches its own pods, which the kubelet probes.
 func about(r probe.Result, t probe.Target) probe.Result {
 	if t.Kind != probe.KindLocal {
 		r = r.Under(t)
 	}
 	if state := t.Attrs[probe.AttrNode]; state != "" && r.Status != probe.OK {
+		if r.Status == probe.Fail { // of that node, and this one is not at fault
+			r.Status = probe.Warn
+		}
 		r.Saw += fmt.Sprintf("; the API calls %s %s", t.Node, state)
 		r = r.With(FactNodeState, state)
 	}
