@@ -76,6 +76,9 @@ func TestRecordings(t *testing.T) {
 			if routes, err := conn.Routes(netip.MustParsePrefix("10.9.9.0/24")); err != nil || len(routes) > 0 {
 				t.Errorf("a route nobody has: %+v, %v", routes, err)
 			}
+			if !slices.ContainsFunc(protocols, func(p bird.Protocol) bool { return p.Hold == 240*time.Second && p.HoldLeft > 200*time.Second }) {
+				t.Errorf("no session's hold timer was read: %+v", protocols)
+			}
 			if i := slices.IndexFunc(protocols, func(p bird.Protocol) bool { return p.Name == "static1" }); i < 0 || protocols[i].Imported != 1 {
 				t.Errorf("static1 imports one route: %+v", protocols)
 			}

@@ -23,12 +23,18 @@ type Protocol struct {
 	LastError  string     // survives in Idle and Active: the best single diagnostic
 	Imported   int        // routes taken from the peer
 	Exported   int        // routes sent to it
+	// Hold is how much silence ends the session, HoldLeft what is left of it; zero
+	// where BIRD does not say.
+	Hold, HoldLeft time.Duration
 	// Recovery is what a graceful restart has to do with it: "pending" holds the
 	// routes back, "waiting" is held back, "" neither.
 	Recovery string
 
 	Details []string // the lines of details as printed; none where BIRD gave the bare row
 }
+
+// maxHold is the longest hold time there is, in seconds (RFC 4271: two bytes).
+const maxHold = 65535
 
 // Established tells whether the session is up. As calico-node's own readiness
 // does, it reads the first word of the row.
@@ -126,6 +132,13 @@ func (p *Protocol) detail(text string) {
 		p.BGP = value
 	case "Last error":
 		p.LastError = value
+	case "Hold timer": // 221/240, with thousandths in BIRD 2
+		left, whole, _ := strings.Cut(value, "/")
+		l, err := strconv.ParseFloat(left, 64)
+		h, err2 := strconv.Atoi(whole)
+		if err == nil && err2 == nil && l >= 0 && l <= float64(h) && h <= maxHold {
+			p.Hold, p.HoldLeft = time.Duration(h)*time.Second, time.Duration(l*float64(time.Second))
+		}
 	case "GR recovery": // of each channel, in BIRD 2
 		if p.Recovery != "pending" {
 			p.Recovery = value

@@ -21,6 +21,8 @@ const (
 	FactBGPState  probe.Fact = "bgp_state"    // Established, Active, Passive, ...
 	FactSince     probe.Fact = "since_s"      // seconds in this state
 	FactLastError probe.Fact = "last_error"   // BIRD's words
+	FactHold      probe.Fact = "hold_s"       // seconds of silence after which the session ends
+	FactHoldLeft  probe.Fact = "hold_left_s"  // seconds that are left of these
 	FactImported  probe.Fact = "imported"     // routes taken from the peer
 	FactExported  probe.Fact = "exported"     // routes given to the peer
 	FactSource    probe.Fact = "source"       // address this side uses

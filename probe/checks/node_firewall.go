@@ -17,7 +17,7 @@ var NodeFirewall = &probe.Check{
 	Tags: []string{tagNetwork, tagFelix}, Access: []string{"host network", "netlink", "NET_ADMIN"}, Run: nodeFirewall,
 	Doc: `Felix writes its chains (cali-*) into one of three firewalls, which the kernel asks one after the other: legacy iptables, iptables on top of nftables (iptables-nft), or nftables itself (the table "calico"). A packet has to get through all of them.
 ok: one of them sends forwarded packets to Calico's chains. fail: two do: after a change of the backend, of the system's iptables or of Calico, the old rules stayed and drop what they do not know, such as every pod made since; before v3.33 Calico does not remove them, and only a reboot or a clean-up does. fail: Calico's chains are there and no rule leads to them (something flushed FORWARD), or there are none at all although there are pods' interfaces (cali*) and the data plane is not eBPF: policy and masquerading do not work.
-warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there; rules of others in it may help, they are not looked at. info: chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
+warn: FORWARD drops by policy (docker does that) in a firewall where Calico's chains are not, so that its accept does not count there; rules of others in it may help, they are not looked at. info: a table somebody wrote for nftables himself drops by policy what it does not accept, as firewalld does; it is taken to know the pods; or chains of Calico's that nothing leads to are left over beside those in use; or there are neither pods nor rules.
 skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the names of chains, and the rules of FORWARD alone: of legacy iptables no more than 16 MB. A kernel that has nftables as a module which nothing has used yet loads it for the question, as it does for the command nft.`,
 }
 
@@ -145,13 +145,16 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 	}
 	// What Calico accepts is accepted only in the firewall where its chains are. Tables
 	// somebody wrote for nftables himself are taken to know the pods.
-	var shut []string
+	var shut, others []string
 	for i, c := range w.drops {
 		name := fmt.Sprintf("%s of %s", c.name, w.dropsIn[i])
-		if w.dropsIn[i] == inNative {
+		switch {
+		case w.dropsIn[i] == inNative && c.table != "calico":
 			name = fmt.Sprintf("%s of nftables' table %s", c.name, c.table)
-		} else if !slices.Contains(w.used, w.dropsIn[i]) {
+			others = append(others, name)
+		case !slices.Contains(w.used, w.dropsIn[i]):
 			shut = append(shut, name)
+			others = append(others, name)
 		}
 		names = append(names, name)
 	}
@@ -180,8 +183,9 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		r.Status = probe.Info
 		r.Saw += "; kube-proxy's are in " + strings.Join(w.services, " and ")
 	}
-	if len(names) > 0 {
-		r = r.Because("drops forwarded packets by policy: " + strings.Join(names, ", "))
+	if len(others) > 0 && (r.Status == probe.OK || r.Status == probe.Info) {
+		r.Status = probe.Info
+		r.Saw += "; forwarded packets that nothing there accepts are dropped by the policy of " + strings.Join(others, " and ")
 	}
 	return r.With(FactBackends, first(in)).With(FactInUse, first(w.used)).With(FactServices, first(w.services)).
 		With(FactDrops, first(names)).With(FactPods, pods).With(FactChains, w.calico)
