@@ -22,7 +22,7 @@ var IPAutodetect = &probe.Check{
 	Doc: `calico-node looks at the interfaces from the newest to the oldest and takes the first address that its method allows; what is left out by default depends on its version. It looks again every minute (from v3.16) or at its next start.
 ok: its method picks the address that is registered. info: so it does, and the address is not the node's InternalIP; or the address is set by hand; or nothing is registered yet.
 fail: its method picks another address than the registered one, which will change; or the method does not exist in this version. warn: its method finds nothing, so the registered address is kept.
-skip: detection is turned off for that family. The evidence lists what each other method would pick.`,
+skip: detection is turned off for that family. The evidence lists what each other method would pick, and how many of the other nodes the kernel reaches by that interface.`,
 }
 
 // Facts of ip-autodetect.
@@ -115,6 +115,9 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 	if mine.IsValid() {
 		r = r.With(FactRegistered, mine.String())
 	}
+	if said := serves(choice.Interface, towards(p, family)); err == nil && r.Status != probe.OK {
+		r.Saw += said
+	}
 	return r.With(FactAlternatives, others).Because(lines...)
 }
 
@@ -135,18 +138,49 @@ func alternatives(p *probe.Pass, node autodetect.Node, family int, own string) (
 			}
 		}
 	}
+	devices := towards(p, family)
 	picks, lines := map[string]string{}, []string{}
 	for _, m := range methods {
 		if _, seen := picks[m]; seen || m == own || !autodetect.Knows(node.Version, m) || len(picks) == maxAlternatives {
 			continue
 		}
 		picks[m] = "nothing"
+		said := "nothing"
 		if c, err := node.Detect(m, family); err == nil {
 			picks[m] = c.String()
+			said = c.String() + serves(c.Interface, devices)
 		}
-		lines = append(lines, m+" would pick "+picks[m])
+		lines = append(lines, m+" would pick "+said)
 	}
 	return picks, lines
+}
+
+// towards are the interfaces by which the kernel sends to the other nodes, one for
+// each node's address; "" where it has no route.
+func towards(p *probe.Pass, f int) []string {
+	var out []string
+	for _, t := range splitByFamily(p.Of(probe.KindNode))[f] {
+		way, err := lookup(t.Addr)
+		if err != nil && unroutable(err).Status != probe.Fail {
+			return nil // the kernel cannot be asked
+		}
+		out = append(out, way.device)
+	}
+	return out
+}
+
+// serves says how many of the other nodes are reached by an interface.
+func serves(name string, towards []string) string {
+	if len(towards) == 0 {
+		return ""
+	}
+	n := 0
+	for _, device := range towards {
+		if device == name {
+			n++
+		}
+	}
+	return fmt.Sprintf("; by %s, %d of %d other nodes are reached", name, n, len(towards))
 }
 
 // maxAlternatives keeps one result within a line of the stream.

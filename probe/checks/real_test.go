@@ -145,12 +145,12 @@ ip addr add 10.0.0.66/24 dev ens224
 	}
 	own, peer := at(probe.KindSelf, "self", "10.9.0.1"), at(probe.KindNode, "peer", "10.9.0.2")
 	ask := func(targets ...probe.Target) []probe.Result { return run(t, IPAutodetect, &probe.Host{}, targets...) }
-	r := want(t, ask(calico("v3.9.5", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 10.0.0.66 on ens224 (veth), while 10.9.0.1 is registered", "next start")
+	r := want(t, ask(calico("v3.9.5", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 10.0.0.66 on ens224 (veth), while 10.9.0.1 is registered", "next start", "by ens224, 0 of 1 other nodes are reached")
 	if slices.ContainsFunc(r.Lines, func(l string) bool { return strings.HasPrefix(l, "cidr=") }) {
 		t.Errorf("v3.9 has no cidr: %v", r.Lines)
 	}
 	r = want(t, ask(calico("v3.32.1", "none", "first-found"), own, peer), "IPv4", probe.Fail, "within a minute")
-	for _, line := range []string{"can-reach=10.9.0.2 would pick 10.9.0.1 on eth0", "cidr=10.9.0.0/24 would pick 10.9.0.1 on eth0", "interface=^eth0$ would pick 10.9.0.1"} {
+	for _, line := range []string{"can-reach=10.9.0.2 would pick 10.9.0.1 on eth0", "cidr=10.9.0.0/24 would pick 10.9.0.1 on eth0", "interface=^eth0$ would pick 10.9.0.1 on eth0 (veth); by eth0, 1 of 1 other nodes are reached"} {
 		if !slices.ContainsFunc(r.Lines, func(l string) bool { return strings.HasPrefix(l, line) }) {
 			t.Errorf("the evidence lacks %q: %v", line, r.Lines)
 		}
