@@ -5,7 +5,7 @@ ARCHES  := amd64 arm64
 # Compressed size of one architecture's image may not grow beyond this (bytes).
 IMAGE_MAX := 10000000
 
-FUZZTIME ?= 3s
+FUZZTIME ?= 2s
 
 CACHE   := $(CURDIR)/.cache
 SANDBOX := $(CURDIR)/bin/sandbox
@@ -50,7 +50,7 @@ test: build image sandbox ## every test: unit, then end to end on a real cluster
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
 	@$(MAKE) --no-print-directory fuzz
 
-fuzz: ## every parser on odd input, a few seconds each (FUZZTIME=3s)
+fuzz: ## every parser on odd input, a few seconds each (FUZZTIME=2s)
 	@mkdir -p $(CACHE)
 	@for p in $$(go list ./probe/... ./cluster/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
