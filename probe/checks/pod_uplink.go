@@ -37,7 +37,7 @@ func podUplink(_ context.Context, p *probe.Pass) {
 		if i >= 0 {
 			r = leaves(&all[i], f)
 		}
-		p.Report(r.On(fmt.Sprintf("%s IPv%d", t.Name, f)).With(FactFamily, f))
+		p.Report(r.On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
 	}
 }
 

@@ -74,7 +74,7 @@ func TestRealPodUplink(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	const name = "default/w IPv4"
+	const name = "IPv4"
 	want(t, ask(pod), name, probe.Fail, "no default route")
 	do("route", "add", "default", "via", "10.9.0.2")
 	r := want(t, ask(pod), name, probe.OK, "eth0 is up", "with a default route")
