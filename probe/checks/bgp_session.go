@@ -19,7 +19,7 @@ var BGPSession = &probe.Check{
 	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{NodeUplink, BirdSocket}, Run: bgpSession,
 	Doc: `Each peer is one result, as BIRD has it: state, since when, last error, routes taken and given.
 ok: Established. fail: any other state. Passive: this side only waits; the other end dials, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the other host lives, its BIRD does not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
-One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when no session is of Calico's making). warn: a session is up, and nothing was heard from the peer for so long that a message is missing: something between them has begun to drop packets, and the session ends when the hold time is over. A peer that is not of Calico's making is at most warn, and so is a node that the API calls NotReady.
+One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when no session is of Calico's making). A peer that is not of Calico's making is at most warn, and so is a node that the API calls NotReady.
 info: BIRD has no peers at all, or some are down.`,
 }
 
@@ -165,10 +165,6 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 		r = probe.Found(probe.OK, "Established %s", age)
 		if len(proto.Details) > 0 {
 			r.Saw += fmt.Sprintf(", %d routes taken, %d given", proto.Imported, proto.Exported)
-		}
-		if left, hold := proto.HoldLeft, proto.Hold; hold > 0 && left < hold/2 {
-			r.Status = probe.Warn
-			r.Saw += fmt.Sprintf("; nothing was heard from it for %v, and it says something every %v: the session ends in %v", (hold - left).Round(time.Second), hold/3, left.Round(time.Second))
 		}
 	default:
 		r = probe.Found(probe.Fail, "%s %s %s", proto.State, proto.Info, age)
