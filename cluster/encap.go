@@ -20,8 +20,8 @@ func Opposite(s *Snapshot) *corev1.Node {
 	return nil
 }
 
-// Self is what a probe on a node has to know of that node itself: the addresses
-// Calico registered and its InternalIPs.
+// Self are the addresses Calico registered for a node, as a probe on that very node
+// has to know them.
 func Self(n *corev1.Node) []probe.Target {
 	var out []probe.Target
 	for _, key := range []string{annotationIPv4, annotationIPv6} {
@@ -32,7 +32,7 @@ func Self(n *corev1.Node) []probe.Target {
 	return out
 }
 
-// Defaults of Felix and BIRD (felix/config, confd).
+// Defaults of Felix (felix/config).
 const (
 	portVXLAN      = 4789
 	portWireGuard  = 51820

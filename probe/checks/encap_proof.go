@@ -22,7 +22,7 @@ var EncapProof = &probe.Check{
 	Doc: `Two probes, one here and one on another node: one listens, and once it does the other sends tokens to the VXLAN port, to the WireGuard port and as IPIP (protocol 4), from the address Calico registered. Then the other way round. To BGP's port each opens a connection, unless their session is up. The listener looks at its interfaces and behind its firewall.
 ok: it passed. fail: nothing came in by any interface: something between the nodes drops it (a security group, a cloud that knows no IPIP, a hypervisor that takes UDP 4789 for itself); or it came in, and that node's own firewall dropped it (Felix does so with tunnel packets from an address that is not in its set of nodes); or it could not leave.
 info: the same of a way that this cluster does not use.
-skip: asked by --profile deep or by name, through the API alone: without the client there is no second probe. unknown: none could be put on the other node.`,
+skip: there is no other node, or no client that could put a probe there (--via local). unknown: none could be put on the other node, or what did not come in may not have been sent in time.`,
 }
 
 // Facts of encap-proof.
