@@ -16,37 +16,37 @@ func Checks(s *Snapshot) []*probe.Check {
 	}
 	checks := []*probe.Check{
 		{
-			ID: "node-ready", Asks: "what does the API say about the node's state?", Run: bind(nodeReady),
+			ID: CheckNodeReady, Asks: "what does the API say about the node's state?", Run: bind(nodeReady),
 			Doc: `The kubelet reports the node's conditions; when it stops, the node controller sets Ready to Unknown after about 50 s.
 ok: Ready is True and no other condition is out of order.
 fail: Ready is False (the kubelet itself says so, and why) or Unknown (the kubelet stopped reporting: it is dead, frozen or cut off); or a pressure condition or NetworkUnavailable is set.
 What usually breaks it: a container runtime that does not answer, swap that came back after a reboot, a dead network, CNI not ready.`,
 		},
 		{
-			ID: "node-lease", Asks: "when did the kubelet last renew its lease?", Run: bind(nodeLease),
+			ID: CheckNodeLease, Asks: "when did the kubelet last renew its lease?", Run: bind(nodeLease),
 			Doc: `A living kubelet renews the node's Lease every 10 s. The lease goes stale long before the Ready condition changes, so this is the earliest sign of a dead kubelet that the API has.
 ok: renewed within 20 s. warn: 20 to 40 s. fail: more than 40 s, the lease has run out; or there is none. info: there is none yet, on a node that registered less than 40 s ago.
 Ages are taken by the API server's clock, not by the clock of the machine that asks.`,
 		},
 		{
-			ID: "node-taints", Asks: "which taints keep pods off the node?", Run: bind(nodeTaints),
+			ID: CheckNodeTaints, Asks: "which taints keep pods off the node?", Run: bind(nodeTaints),
 			Doc: `Taints say what the control plane and people think of the node. Those of node.kubernetes.io/* with effect NoExecute evict pods.
 ok: none. info: taints that somebody set, or the node is cordoned. warn: taints the control plane set because something is wrong (not-ready, unreachable, memory-pressure, ...).`,
 		},
 		{
-			ID: "calico-pod", Asks: "how is the calico-node pod doing?", Run: bind(calicoPod),
+			ID: CheckCalicoPod, Asks: "how is the calico-node pod doing?", Run: bind(calicoPod),
 			Doc: `Everything Calico does on a node is done by its calico-node pod: routes, policy, BGP. This looks at its init containers, restarts, last termination and readiness as the API has them.
 ok: running and ready, no restart in the last ten minutes. warn: restarted recently, or starting for less than two minutes. fail: no such pod, an init container or the pod stuck, crash-looping, not ready.
 Init containers run in the order upgrade-ipam, install-cni, then flexvol-driver, mount-bpffs or ebpf-bootstrap; Init:0/3 means the first has not finished.
 What usually breaks it: the API's service address out of reach from the node, a container runtime that lost track of its containers, a node too loaded to start in time.`,
 		},
 		{
-			ID: "calico-budget", Asks: "how long may calico-node take to start before it is killed?", Run: bind(calicoBudget),
+			ID: CheckCalicoBudget, Asks: "how long may calico-node take to start before it is killed?", Run: bind(calicoBudget),
 			Doc: `The kubelet kills a container whose liveness probe fails for its whole budget: initial delay + (failure threshold - 1) x period + one timeout. Felix opens its health port only after start-up has finished, so on a slow or far-away node a start that is longer than the budget never ends: the container is killed and starts again.
 ok: no run was cut short. fail: the last run was killed from outside (exit 137 or 143) at about the age the budget allows, and the present one is not ready or has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
 		},
 		{
-			ID: "ip-registered", Asks: "is the address Calico registered the one its nodes use?", Run: bind(ipRegistered),
+			ID: CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?", Run: bind(ipRegistered),
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
 ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
@@ -57,6 +57,16 @@ What usually breaks it: a new NIC, a bridge made by docker network create, autod
 	}
 	return checks
 }
+
+// IDs of the API checks; rules read their results.
+const (
+	CheckNodeReady    = "node-ready"
+	CheckNodeLease    = "node-lease"
+	CheckNodeTaints   = "node-taints"
+	CheckCalicoPod    = "calico-pod"
+	CheckCalicoBudget = "calico-budget"
+	CheckIPRegistered = "ip-registered"
+)
 
 // Facts of the API checks.
 const (

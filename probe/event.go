@@ -22,12 +22,15 @@ const (
 	EventBeat   EventType = "beat"   // still alive
 	EventEnd    EventType = "end"    // the plan is answered; without it a stream is incomplete
 
+	// EventCause is a cause the client concluded, before the verdict.
+	EventCause EventType = "cause"
 	// EventVerdict closes a saved run: written by the client, once, last.
 	EventVerdict EventType = "verdict"
 )
 
 // MaxLine is the most bytes an event takes on the wire, newline included: small
-// enough to be atomic on a pipe and never split by a container log.
+// enough to be atomic on a pipe and never split by a container log. Causes and the
+// verdict are written by the client, never travel that way, and may be longer.
 const MaxLine = 4096
 
 // Event is one line of the stream. Seq counts from 0 without gaps over the life
@@ -39,6 +42,8 @@ type Event struct {
 	Result *Result   `json:"result,omitempty"`
 	Text   string    `json:"text,omitempty"` // of a log event
 	End    *End      `json:"end,omitempty"`
+	// Cause is one of those that explain what was seen, the likeliest first.
+	Cause *Cause `json:"cause,omitempty"`
 	// Verdict is what the client concluded.
 	Verdict *Verdict `json:"verdict,omitempty"`
 	// Node and Way are stamped by a reader that merges several streams.
@@ -71,6 +76,8 @@ type Verdict struct {
 	Exit    int           `json:"exit"`
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
+	// Unexplained are the checks with bad answers that no cause explains.
+	Unexplained []string `json:"unexplained,omitempty"`
 }
 
 // Encoder writes events, each as one whole line in one Write. It is safe for
@@ -118,7 +125,7 @@ func fit(ev Event) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encoding a %s event: %w", ev.Type, err)
 		}
-		if len(line) < MaxLine {
+		if len(line) < MaxLine || ev.Cause != nil || ev.Verdict != nil {
 			return append(line, '\n'), nil
 		}
 		switch r := ev.Result; {
@@ -211,6 +218,8 @@ func (ev *Event) valid() bool {
 		return ev.Result != nil && ev.Result.Check != ""
 	case EventEnd:
 		return ev.End != nil
+	case EventCause:
+		return ev.Cause != nil
 	case EventVerdict:
 		return ev.Verdict != nil
 	}

@@ -14,6 +14,7 @@ type document struct {
 	run     string
 	started []segment
 	results []located
+	causes  []probe.Cause
 	log     []string
 }
 
@@ -25,9 +26,11 @@ type segment struct {
 	Complete bool     `json:"complete"`
 }
 
-// located is a result with the way it came.
+// located is a result with the way it came, and its node where that is not the one
+// in question.
 type located struct {
-	Way string `json:"way"`
+	Way  string `json:"way"`
+	Node string `json:"node,omitempty"`
 	probe.Result
 }
 
@@ -43,7 +46,9 @@ func (d *document) Event(ev probe.Event) error {
 			}
 		}
 	case probe.EventResult:
-		d.results = append(d.results, located{ev.Way, *ev.Result})
+		d.results = append(d.results, located{ev.Way, ev.Node, *ev.Result})
+	case probe.EventCause:
+		d.causes = append(d.causes, *ev.Cause)
 	case probe.EventLog:
 		d.log = append(d.log, ev.Text)
 	case probe.EventVerdict:
@@ -56,6 +61,11 @@ func (d *document) write(ev probe.Event) error {
 	enc := json.NewEncoder(d.w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
+	for i := range d.results {
+		if d.results[i].Node == ev.Node {
+			d.results[i].Node = ""
+		}
+	}
 	err := enc.Encode(struct {
 		V       int    `json:"v"`
 		Kind    string `json:"kind"`
@@ -63,10 +73,11 @@ func (d *document) write(ev probe.Event) error {
 		Run     string `json:"run"`
 		Node    string `json:"node"`
 		*probe.Verdict
-		Ways    []segment `json:"ways"`
-		Results []located `json:"results"`
-		Log     []string  `json:"log,omitempty"`
-	}{probe.Version, "Report", probe.Release, d.run, ev.Node, ev.Verdict,
+		Causes  []probe.Cause `json:"causes"`
+		Ways    []segment     `json:"ways"`
+		Results []located     `json:"results"`
+		Log     []string      `json:"log,omitempty"`
+	}{probe.Version, "Report", probe.Release, d.run, ev.Node, ev.Verdict, append([]probe.Cause{}, d.causes...),
 		append([]segment{}, d.started...), append([]located{}, d.results...), d.log})
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)

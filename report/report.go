@@ -97,7 +97,7 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 			continue
 		}
 		part := fmt.Sprintf("%d %s", c[s], s)
-		if names := named[s]; len(names) > 0 {
+		if names := named[s]; len(names) > 0 && !quiet(s) {
 			part += " (" + strings.Join(names, ", ") + ")"
 		}
 		parts = append(parts, part)

@@ -43,6 +43,13 @@ func fixed() []probe.Event {
 		result("pod", probe.Result{Check: "pod-ping", Target: "default/web 10.244.1.2", From: "default/here", Status: probe.OK, Saw: "5 of 5 packets came back"}),
 		result("pod", probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap device in use", Lines: []string{"not shown"}}),
 		end("pod"),
+		{Type: probe.EventCause, Node: "node-a", Cause: &probe.Cause{
+			ID: "peer-refuses", About: "node-b", Says: "BIRD does not run on node-b", Confidence: probe.Medium,
+			For:      []probe.Clue{{Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m"}, {Check: "bird-socket", Node: "node-b", Status: probe.Fail, Saw: "nobody\x1b listens"}},
+			Against:  []probe.Clue{{Check: "node-ping", Status: probe.OK, Saw: "5 of 5"}},
+			RuledOut: []string{"bgp-port"}, Missing: []string{"bird-config was not asked"}, Explains: []probe.Follows{{Check: "pod-ping", Count: 2}, {Cause: "routes-missing"}},
+			Fix: probe.Fix{Says: "Start it.", Manifest: []string{"kubectl a"}, Operator: []string{"kubectl b"}, Radius: "node-b"},
+		}},
 	}
 }
 
@@ -61,7 +68,7 @@ func play(t *testing.T, format string, colour bool) string {
 		}
 	}
 	v := tally.Verdict(false)
-	v.Elapsed = 1234 * time.Millisecond
+	v.Elapsed, v.Unexplained = 1234*time.Millisecond, []string{"node-disk"}
 	if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
 		t.Fatal(err)
 	}

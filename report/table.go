@@ -13,16 +13,17 @@ import (
 
 // table prints one line a result as it arrives, so its columns have fixed
 // widths; a longer cell pushes the rest of its line to the right. Unless it is
-// wide, good results wait for the end of their stream and are one line a check:
-// somebody reads this at night.
+// wide, it shows what is bad or not known, and of the rest the names: somebody
+// reads this at night. The causes come last, next to the prompt.
 type table struct {
 	w      io.Writer
 	colour bool
 	wide   bool
 	head   bool
+	node   string // the one in question
 	ways   []string
-	good   []probe.Result // that wait
-	named  map[probe.Status][]string
+	causes int
+	named  map[probe.Status][]string // checks by status, in order
 }
 
 const (
@@ -34,22 +35,23 @@ const (
 
 func (t *table) Event(ev probe.Event) error {
 	var b strings.Builder
+	t.node = cmp.Or(t.node, ev.Node)
 	switch ev.Type {
 	case probe.EventResult:
+		if ev.Node != t.node && !t.wide { // a peer, asked to compare: what differs is in the causes
+			break
+		}
 		t.ways = appendWay(t.ways, ev.Way)
 		t.note(*ev.Result)
-		if ev.Result.Status == probe.OK && !t.wide {
-			t.good = append(t.good, *ev.Result)
-		} else {
+		if t.wide || !quiet(ev.Result.Status) {
 			t.row(&b, *ev.Result)
 		}
-	case probe.EventEnd:
-		t.flush(&b)
+	case probe.EventCause:
+		t.rest(&b)
+		t.cause(&b, *ev.Cause)
 	case probe.EventVerdict:
-		v := ev.Verdict
-		t.flush(&b)
-		fmt.Fprintf(&b, "\n%s: %s on node %s (%s, by way of %s)\n", t.paint(verdictStatus(v.Word), v.Word), summary(v.Counts, t.named),
-			ev.Node, v.Elapsed.Round(100*time.Millisecond), strings.Join(t.ways, " and "))
+		t.rest(&b)
+		t.verdict(&b, ev)
 	}
 	if b.Len() == 0 {
 		return nil
@@ -61,36 +63,71 @@ func (t *table) Event(ev probe.Event) error {
 	return nil
 }
 
-// note remembers which checks the verdict is about.
+// quiet tells what only a wide table has a line for.
+func quiet(s probe.Status) bool { return s == probe.OK || s == probe.Info || s == probe.Skip }
+
+// note remembers which checks had which answers.
 func (t *table) note(r probe.Result) {
 	if t.named == nil {
 		t.named = map[probe.Status][]string{}
 	}
-	worth := r.Status == probe.Fail || r.Status == probe.Unknown || r.Status == probe.Warn
-	if names := t.named[r.Status]; worth && !slices.Contains(names, r.Check) {
+	if names := t.named[r.Status]; !slices.Contains(names, r.Check) {
 		t.named[r.Status] = append(names, r.Check)
 	}
 }
 
-// flush prints the good results that wait, one line for each check.
-func (t *table) flush(b *strings.Builder) {
-	count := map[string]int{}
-	for _, r := range t.good {
-		count[r.Check]++
+// rest names, once, the checks whose answers had no line. One that is shown as bad
+// elsewhere is not named as good.
+func (t *table) rest(b *strings.Builder) {
+	if t.wide || t.named == nil {
+		return
 	}
-	for _, r := range t.good {
-		switch n := count[r.Check]; n {
-		case 0: // told already
-		case 1:
-			t.row(b, r)
-		default:
-			first := strings.TrimSpace(r.Target + " " + fromOf(r))
-			r.Target, r.From, r.Saw = fmt.Sprintf("%d answers", n), "", "all good, such as "+strings.TrimPrefix(first+": ", ": ")+r.Saw
-			t.row(b, r)
+	told := slices.Concat(t.named[probe.Fail], t.named[probe.Warn], t.named[probe.Unknown])
+	for _, s := range []probe.Status{probe.OK, probe.Info, probe.Skip} {
+		names := slices.DeleteFunc(slices.Clone(t.named[s]), func(id string) bool { return slices.Contains(told, id) })
+		told = append(told, names...)
+		t.named[s] = nil
+		if len(names) > 0 {
+			fmt.Fprintf(b, "%s %s\n", t.paint(s, fmt.Sprintf("%-*s", widthStatus, s)), folded(names, widthStatus+1))
 		}
-		count[r.Check] = 0
 	}
-	t.good = nil
+}
+
+// folded breaks a list of names into lines of a terminal's width, the later ones
+// indented.
+func folded(names []string, indent int) string {
+	const width = 100
+	var b strings.Builder
+	at := 0
+	for i, name := range names {
+		if i+1 < len(names) {
+			name += ","
+		}
+		switch {
+		case i == 0:
+		case at+1+len(name) > width:
+			fmt.Fprintf(&b, "\n%*s", indent, "")
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(name)
+		at += len(name)
+	}
+	return b.String()
+}
+
+func (t *table) verdict(b *strings.Builder, ev probe.Event) {
+	v := ev.Verdict
+	if t.causes > shownCauses {
+		fmt.Fprintf(b, "\n%d more causes with -o json\n", t.causes-shownCauses)
+	}
+	if t.causes > 0 && len(v.Unexplained) > 0 {
+		fmt.Fprintf(b, "\nnot explained by this: %s\n", strings.Join(v.Unexplained, ", "))
+	}
+	fmt.Fprintf(b, "\n%s: %s on node %s (%s, by way of %s)\n", t.paint(verdictStatus(v.Word), v.Word), summary(v.Counts, t.named),
+		ev.Node, v.Elapsed.Round(100*time.Millisecond), strings.Join(t.ways, " and "))
 }
 
 func fromOf(r probe.Result) string {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -91,20 +93,24 @@ func described(suite []*probe.Check) []description {
 
 func (a *app) explain() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain CHECK", Short: "Say why a check matters and what its answers mean",
+		Use: "explain CHECK|CAUSE", Short: "Say why a check matters and what its answers mean, or how a cause comes about and what to do",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return checkIDs(suite()), cobra.ShellCompDirectiveNoFileComp
+			return append(checkIDs(suite()), causeIDs()...), cobra.ShellCompDirectiveNoFileComp
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badUsage("explain takes one check ID; 'calico-probe checks' lists them")
+				return badUsage("explain takes the ID of a check or a cause; 'calico-probe checks' and 'calico-probe causes' list them")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if i := slices.Index(causeIDs(), args[0]); i >= 0 {
+				a.explainCause(diagnose.Rules()[i])
+				return nil
+			}
 			found, err := probe.Select(suite(), args, nil)
 			if err != nil {
-				return badUsage("%w; 'calico-probe checks' lists them", err)
+				return badUsage("%w; 'calico-probe checks' and 'calico-probe causes' list what there is", err)
 			}
 			for i, d := range described(found) {
 				if i > 0 {
@@ -123,6 +129,63 @@ func (a *app) explain() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// causes lists what the rules can name.
+func (a *app) causes() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "causes", Short: "List every cause that can be named", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			switch output {
+			case "table":
+				w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "ID\tFAULT")
+				for _, r := range diagnose.Rules() {
+					fmt.Fprintf(w, "%s\t%s\n", r.ID, r.Title)
+				}
+				return w.Flush()
+			case "json":
+				type row struct {
+					ID       string    `json:"id"`
+					Title    string    `json:"title"`
+					Doc      string    `json:"doc"`
+					Fix      probe.Fix `json:"fix"` // names in braces are put in by a run
+					Explains []string  `json:"explains,omitempty"`
+				}
+				var rows []row
+				for _, r := range diagnose.Rules() {
+					rows = append(rows, row{r.ID, r.Title, r.Doc, r.Fix, r.Explains})
+				}
+				enc := json.NewEncoder(a.Out)
+				enc.SetIndent("", "  ")
+				enc.SetEscapeHTML(false)
+				return enc.Encode(rows)
+			}
+			return badUsage("unknown output format %q: use table or json", output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func (a *app) explainCause(r *diagnose.Rule) {
+	fmt.Fprintf(a.Out, "%s: %s\n\n%s\n\nfix: %s\n", r.ID, r.Title, r.Doc, r.Fix.Says)
+	for _, command := range r.Fix.Commands() {
+		fmt.Fprintf(a.Out, "     %s\n", command)
+	}
+	fmt.Fprintf(a.Out, "touches: %s\n", r.Fix.Radius)
+	if len(r.Explains) > 0 {
+		fmt.Fprintf(a.Out, "\nexplains %s\n", strings.Join(r.Explains, ", "))
+	}
+}
+
+func causeIDs() []string {
+	var ids []string
+	for _, r := range diagnose.Rules() {
+		ids = append(ids, r.ID)
+	}
+	return ids
 }
 
 func checkIDs(suite []*probe.Check) []string {

@@ -27,7 +27,8 @@ func TestImportsRunForward(t *testing.T) {
 		"probe/checks": {own + "cluster", own + "injector", own + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
 		"cluster":      {own + "injector", own + "report", own + "probe/", "k8s.io/kubectl"},
 		"injector":     {own + "cluster", own + "report", own + "probe/", "k8s.io/kubectl"},
-		"report":       {own + "cluster", own + "injector", own + "probe/", "k8s.io/"},
+		"report":       {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},
+		"diagnose":     {own + "report", "k8s.io/kubectl"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", own+pkg).Output()
 		if err != nil {

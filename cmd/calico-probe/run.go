@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
@@ -42,6 +43,7 @@ type runOptions struct {
 	id     string
 	sink   report.Sink
 	tally  *report.Tally
+	seen   diagnose.Findings
 	picked []*probe.Check
 }
 
@@ -168,7 +170,7 @@ func (o *runOptions) complete() error {
 	if o.sink, err = report.New(o.output, o.Out, colourful(o.Out)); err != nil {
 		return usageError{err}
 	}
-	o.id, o.tally = newRunID(), report.NewTally()
+	o.id, o.tally, o.seen = newRunID(), report.NewTally(), diagnose.Findings{Node: o.node}
 	return nil
 }
 
@@ -240,7 +242,19 @@ func (o *runOptions) ask(ctx context.Context) error {
 			return err
 		}
 	}
+	return o.conclude()
+}
+
+// conclude names the causes and the verdict.
+func (o *runOptions) conclude() error {
+	found := diagnose.Explain(o.seen, diagnose.Rules())
+	for _, c := range found.Causes {
+		if err := o.sink.Event(probe.Event{Type: probe.EventCause, Cause: &c, Node: o.node}); err != nil {
+			return err
+		}
+	}
 	v := o.tally.Verdict(o.failOn == "warn")
+	v.Unexplained = found.Unexplained
 	if err := o.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: o.node}); err != nil {
 		return err
 	}
@@ -276,6 +290,15 @@ func (o *runOptions) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 func (o *runOptions) emit(way string, ev probe.Event) error {
 	ev.Node, ev.Way = o.node, way
 	o.tally.Add(ev)
+	o.seen.Add(ev)
+	return o.sink.Event(ev)
+}
+
+// emitOf passes on what another node answered, which the causes may rest on and the
+// verdict about this node does not count.
+func (o *runOptions) emitOf(node, way string, ev probe.Event) error {
+	ev.Node, ev.Way = node, way
+	o.seen.Add(ev)
 	return o.sink.Event(ev)
 }
 

@@ -1,0 +1,97 @@
+package diagnose
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func TestRules(t *testing.T) {
+	if wrong := Validate(Rules()); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// TestRecorded explains every recorded stream of testdata. A file says in its head
+// what night it is from; its section want has one line for each cause in order,
+// "ID about: confidence", an empty one wants no cause, and lines "unexplained ID" at
+// the end. Its section stream is what 'run -o ndjson' wrote, or as much of it as
+// matters.
+func TestRecorded(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded streams: %v", err)
+	}
+	for _, name := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, stream []byte
+			for _, section := range txtar.Parse(b).Files {
+				switch section.Name {
+				case "want":
+					want = section.Data
+				case "stream":
+					stream = section.Data
+				default:
+					t.Fatalf("no section %q is known", section.Name)
+				}
+			}
+			d := Explain(read(t, stream), Rules())
+			if got := told(d); got != string(want) {
+				t.Errorf("got:\n%swant:\n%s", got, want)
+			}
+			for _, c := range d.Causes {
+				for _, text := range append(append([]string{c.Says, c.Fix.Says, c.Fix.Radius}, c.Fix.Manifest...), c.Fix.Operator...) {
+					if strings.ContainsAny(text, "{}") && !strings.Contains(text, `"{`) { // JSON in a command is no gap
+						t.Errorf("%s: not filled in: %s", c.ID, text)
+					}
+				}
+				if len(c.For) == 0 {
+					t.Errorf("%s has no evidence", c.ID)
+				}
+			}
+		})
+	}
+}
+
+func read(t *testing.T, stream []byte) Findings {
+	t.Helper()
+	f := Findings{}
+	d := probe.NewDecoder(bytes.NewReader(stream))
+	d.Noise = func(line string) {
+		if strings.TrimSpace(line) != "" {
+			t.Errorf("no event: %s", line)
+		}
+	}
+	for {
+		ev, err := d.Next()
+		if err != nil {
+			return f
+		}
+		if ev.Node == "" {
+			ev.Node = "node-a"
+		}
+		f.Add(ev)
+	}
+}
+
+func told(d Diagnosis) string {
+	var b strings.Builder
+	for _, c := range d.Causes {
+		b.WriteString(strings.TrimSpace(c.ID+" "+c.About) + ": " + string(c.Confidence) + "\n")
+	}
+	for _, id := range d.Unexplained {
+		b.WriteString("unexplained " + id + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,268 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Diagnosis is what the rules make of a run.
+type Diagnosis struct {
+	Causes      []probe.Cause // the likeliest first
+	Unexplained []string      // checks with bad answers on the node that no cause explains
+}
+
+// candidate is a case on its way to a cause.
+type candidate struct {
+	rule  *Rule
+	cause probe.Cause
+	score int
+	case_ Case
+}
+
+// Explain asks every rule.
+func Explain(f Findings, rules []*Rule) Diagnosis {
+	var all []candidate
+	for _, rule := range rules {
+		for _, c := range rule.Match(f) {
+			if got, ok := weigh(f, rule, c); ok {
+				all = append(all, got)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
+	})
+	kept := explainedAway(all)
+	var d Diagnosis
+	explained := map[int]bool{}
+	for i := range kept {
+		covered := covers(f, kept[i])
+		kept[i].cause.Explains = append(follows(f, kept[i], covered), kept[i].cause.Explains...)
+		for _, at := range covered {
+			explained[at] = true
+		}
+		d.Causes = append(d.Causes, kept[i].cause)
+	}
+	for i, r := range f.All {
+		if r.Node == f.Node && bad(r.Status) && !explained[i] && !slices.Contains(d.Unexplained, r.Check) {
+			d.Unexplained = append(d.Unexplained, r.Check)
+		}
+	}
+	return d
+}
+
+// weigh makes a cause of a case, unless its evidence is outweighed.
+func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
+	score := 0
+	cause := probe.Cause{ID: rule.ID, About: c.About, Says: c.Says}
+	for _, clue := range c.For {
+		score += clue.Weight
+		cause.For = append(cause.For, shown(f, clue.Finding))
+	}
+	for _, clue := range c.Against {
+		score -= clue.Weight
+		cause.Against = append(cause.Against, shown(f, clue.Finding))
+	}
+	if score <= 0 || len(c.For) == 0 {
+		return candidate{}, false
+	}
+	cause.Missing = missing(f, rule.Wants)
+	sure := min(score, proof)
+	if len(cause.Missing) > 0 {
+		sure = max(sure-1, hint)
+	}
+	cause.Confidence = map[int]probe.Confidence{proof: probe.High, strong: probe.Medium, hint: probe.Low}[sure]
+	for _, id := range rule.RuledOut {
+		if f.Fine(id) {
+			cause.RuledOut = append(cause.RuledOut, id)
+		}
+	}
+	particulars(f, &cause, rule.Fix, c.Args)
+	return candidate{rule, cause, score, c}, true
+}
+
+func shown(f Findings, r Finding) probe.Clue {
+	node := r.Node
+	if node == f.Node {
+		node = ""
+	}
+	return probe.Clue{Check: r.Check, Target: strings.TrimSpace(r.Target + " " + from(r)), Node: node, Status: r.Status, Saw: r.Saw}
+}
+
+func from(r Finding) string {
+	if r.From == "" {
+		return ""
+	}
+	return "from " + r.From
+}
+
+// missing names the wanted checks that gave no answer, and why. One that was
+// skipped has nothing to say about this node.
+func missing(f Findings, wants []string) []string {
+	var out []string
+	for _, id := range wants {
+		of := f.Of(id)
+		switch {
+		case f.Answered(id):
+		case len(of) == 0:
+			out = append(out, id+" was not asked")
+		case slices.ContainsFunc(of, func(r Finding) bool { return r.Status == probe.Unknown }):
+			out = append(out, id+": "+of[0].Saw)
+		}
+	}
+	return out
+}
+
+func rank(c probe.Confidence) int {
+	return map[probe.Confidence]int{probe.High: 3, probe.Medium: 2, probe.Low: 1}[c]
+}
+
+// explainedAway drops the causes that follow from another one that is at least as
+// sure, and names them there.
+func explainedAway(all []candidate) []candidate {
+	gone := map[int]bool{}
+	for i := range all {
+		for j := range all {
+			if i == j || !slices.Contains(all[i].rule.Explains, all[j].rule.ID) || rank(all[i].cause.Confidence) < rank(all[j].cause.Confidence) {
+				continue
+			}
+			gone[j] = true
+			follow := probe.Follows{Cause: strings.TrimSpace(all[j].rule.ID + " " + all[j].cause.About)}
+			all[i].cause.Explains = append(all[i].cause.Explains, follow)
+			// What the consequence explains, its cause does.
+			all[i].case_.Covers = append(all[i].case_.Covers, all[j].case_.Covers...)
+			for _, clue := range all[j].case_.For {
+				all[i].case_.Covers = append(all[i].case_.Covers, Cover{Check: clue.Check, About: clue.Target})
+			}
+		}
+	}
+	var kept []candidate
+	for i, c := range all {
+		if !gone[i] {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// covers are the indices of the bad results a cause explains, its evidence among
+// them.
+func covers(f Findings, c candidate) []int {
+	var out []int
+	for i, r := range f.All {
+		if r.Node != f.Node || !bad(r.Status) {
+			continue
+		}
+		isEvidence := slices.ContainsFunc(c.case_.For, func(clue Clue) bool { return same(clue.Finding, r) })
+		isCovered := slices.ContainsFunc(c.case_.Covers, func(cover Cover) bool {
+			return cover.Check == r.Check && strings.Contains(r.Target, cover.About)
+		})
+		if isEvidence || isCovered {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// follows counts what a cause explains besides its own evidence.
+func follows(f Findings, c candidate, covered []int) []probe.Follows {
+	var out []probe.Follows
+	for _, at := range covered {
+		r := f.All[at]
+		if slices.ContainsFunc(c.case_.For, func(clue Clue) bool { return same(clue.Finding, r) }) {
+			continue
+		}
+		i := slices.IndexFunc(out, func(have probe.Follows) bool { return have.Check == r.Check })
+		if i < 0 {
+			out = append(out, probe.Follows{Check: r.Check, Count: 1})
+			continue
+		}
+		out[i].Count++
+	}
+	return out
+}
+
+func same(a, b Finding) bool {
+	return a.Node == b.Node && a.Way == b.Way && a.Check == b.Check && a.Target == b.Target && a.From == b.From
+}
+
+// particulars puts this night's names into a cause's sentence and its fix.
+func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]string) {
+	with := map[string]string{"node": f.Node, "namespace": "kube-system", "pod": "calico-node-…"}
+	for _, r := range f.Of(cluster.CheckCalicoPod) {
+		namespace, pod, ok := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
+		if !ok {
+			continue
+		}
+		with["namespace"], with["pod"], fix.Install = namespace, pod, "manifest"
+		if namespace == "calico-system" { // where the operator puts it
+			fix.Install = "operator"
+		}
+	}
+	maps.Copy(with, args)
+	put := func(text string) string {
+		for key, value := range with {
+			text = strings.ReplaceAll(text, "{"+key+"}", value)
+		}
+		return text
+	}
+	fix.Says, fix.Radius = put(fix.Says), put(fix.Radius)
+	fix.Manifest, fix.Operator = each(fix.Manifest, put), each(fix.Operator, put)
+	cause.Says, cause.Fix = put(cause.Says), fix
+}
+
+func each(texts []string, f func(string) string) []string {
+	var out []string
+	for _, t := range texts {
+		out = append(out, f(t))
+	}
+	return out
+}
+
+// Validate says what is wrong with a list of rules, "" when nothing is.
+func Validate(rules []*Rule) string {
+	seen := map[string]bool{}
+	for _, r := range rules {
+		switch {
+		case r.ID == "" || seen[r.ID] || strings.Trim(r.ID, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+			return fmt.Sprintf("rule %q: an ID is kebab-case and there once", r.ID)
+		case r.Title == "" || r.Doc == "" || r.Match == nil:
+			return fmt.Sprintf("rule %s lacks a title, a doc or a match", r.ID)
+		case r.Fix.Says == "" || r.Fix.Radius == "":
+			return fmt.Sprintf("rule %s lacks a fix, or what it touches", r.ID)
+		}
+		seen[r.ID] = true
+	}
+	for _, r := range rules {
+		for _, id := range r.Explains {
+			if !seen[id] {
+				return fmt.Sprintf("rule %s explains %s, which there is not", r.ID, id)
+			}
+		}
+		if reaches(rules, r.ID, r.ID, map[string]bool{}) {
+			return fmt.Sprintf("rule %s explains itself by way of others", r.ID)
+		}
+	}
+	return ""
+}
+
+func reaches(rules []*Rule, from, to string, been map[string]bool) bool {
+	for _, r := range rules {
+		if r.ID != from || been[from] {
+			continue
+		}
+		been[from] = true
+		for _, next := range r.Explains {
+			if next == to || reaches(rules, next, to, been) {
+				return true
+			}
+		}
+	}
+	return false
+}

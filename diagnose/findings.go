@@ -1,0 +1,126 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Finding is one result and where it was seen.
+type Finding struct {
+	Node string // on which it was asked
+	Way  string
+	probe.Result
+}
+
+// Findings are what a run saw: about the node in question, and about its peers
+// where they were asked too.
+type Findings struct {
+	Node string // the one in question
+	All  []Finding
+}
+
+// Add takes the results out of a run's events. The first event that names a node
+// names the one in question.
+func (f *Findings) Add(ev probe.Event) {
+	if f.Node == "" {
+		f.Node = ev.Node
+	}
+	if ev.Type == probe.EventResult && ev.Result != nil {
+		f.All = append(f.All, Finding{Node: ev.Node, Way: ev.Way, Result: *ev.Result})
+	}
+}
+
+// At is what was seen on another node, as if that were the one in question.
+func (f Findings) At(node string) Findings { return Findings{Node: node, All: f.All} }
+
+// Others are the other nodes that were asked.
+func (f Findings) Others() []string {
+	var out []string
+	for _, r := range f.All {
+		if r.Node != "" && r.Node != f.Node && !slices.Contains(out, r.Node) {
+			out = append(out, r.Node)
+		}
+	}
+	return out
+}
+
+// Of are the results of a check on the node in question.
+func (f Findings) Of(check string) []Finding {
+	return f.where(func(r Finding) bool { return r.Check == check })
+}
+
+// Bad are those that are fail or warn.
+func (f Findings) Bad(check string) []Finding {
+	return f.where(func(r Finding) bool { return r.Check == check && bad(r.Status) })
+}
+
+// Failed are those that are fail.
+func (f Findings) Failed(check string) []Finding {
+	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.Fail })
+}
+
+// With are those that carry the fact with that value; a number compares as a number.
+func (f Findings) With(check string, key probe.Fact, value any) []Finding {
+	return f.where(func(r Finding) bool { return r.Check == check && holds(r.Facts, key, value) })
+}
+
+// Answered tells whether a check gave a good or bad answer.
+func (f Findings) Answered(check string) bool {
+	return len(f.where(func(r Finding) bool { return r.Check == check && answered(r.Status) })) > 0
+}
+
+// Fine tells whether a check was answered, and every answer was good.
+func (f Findings) Fine(check string) bool {
+	of := f.Of(check)
+	return f.Answered(check) && !slices.ContainsFunc(of, func(r Finding) bool { return bad(r.Status) || r.Status == probe.Unknown })
+}
+
+// About keeps the findings whose target contains a text.
+func About(fs []Finding, text string) []Finding {
+	var out []Finding
+	for _, r := range fs {
+		if strings.Contains(r.Target, text) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Saying keeps the findings whose sentence contains a text.
+func Saying(fs []Finding, text string) []Finding {
+	var out []Finding
+	for _, r := range fs {
+		if strings.Contains(r.Saw, text) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (f Findings) where(keep func(Finding) bool) []Finding {
+	var out []Finding
+	for _, r := range f.All {
+		if r.Node == f.Node && keep(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func bad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn }
+
+func answered(s probe.Status) bool { return s != probe.Unknown && s != probe.Skip }
+
+func holds(facts probe.Facts, key probe.Fact, value any) bool {
+	have, there := facts[key]
+	if !there {
+		return false
+	}
+	if a, ok := facts.Num(key); ok {
+		b, ok := (probe.Facts{key: value}).Num(key)
+		return ok && a == b
+	}
+	return have == value
+}

@@ -1,0 +1,86 @@
+package diagnose
+
+import "github.com/calico-probe/calico-probe/probe"
+
+// A Rule knows one kind of fault.
+type Rule struct {
+	ID    string // kebab-case, for ever: JSON key, doc anchor
+	Title string // the fault in a few words
+	// Doc is how the fault works, what it is mistaken for, and how it is told apart.
+	Doc string
+	// Fix may name {node}, {pod}, {namespace} of calico-node, and the Args of a case.
+	Fix probe.Fix
+	// Wants are checks that would settle it. One without an answer lowers the
+	// confidence by a step and is named.
+	Wants []string
+	// RuledOut are checks people suspect in vain: named where they are fine.
+	RuledOut []string
+	// Explains are rules whose causes follow from this one, by ID.
+	Explains []string
+	// Match finds the cases of it, each with its evidence. It depends on nothing but
+	// the findings.
+	Match func(Findings) []Case
+}
+
+// A Case is one place where a rule may hold.
+type Case struct {
+	About   string            // a peer, a device; "" where there can be only one
+	Says    string            // the cause in one sentence, with its particulars
+	Args    map[string]string // for the rule's fix
+	For     []Clue
+	Against []Clue
+	Covers  []Cover // bad results that follow from it, besides its evidence
+}
+
+// Cover names results a cause explains.
+type Cover struct {
+	Check string
+	About string // part of the target, "" for any
+}
+
+// Covers are all results of some checks.
+func Covers(ids ...string) []Cover {
+	var out []Cover
+	for _, id := range ids {
+		out = append(out, Cover{Check: id})
+	}
+	return out
+}
+
+// A Clue is a finding and how much it weighs: a sum of 3 is proof, 2 fits, 1 is a
+// hint.
+type Clue struct {
+	Finding
+	Weight int
+}
+
+// The weights clues have.
+const (
+	proof  = 3 // nothing else makes this
+	strong = 2
+	hint   = 1
+)
+
+// clues gives the same weight to the first of some findings; more of the same kind
+// is evidence to show and no more certain.
+func clues(weight int, of ...[]Finding) []Clue {
+	var out []Clue
+	for _, fs := range of {
+		for i, r := range fs {
+			w := weight
+			if i > 0 {
+				w = 0
+			}
+			out = append(out, Clue{r, w})
+		}
+	}
+	return out
+}
+
+// Rules are all there are; of two causes equally sure the earlier comes first.
+func Rules() []*Rule {
+	return []*Rule{
+		SwapOn,
+		KubeletDead,
+	}
+}

@@ -1,0 +1,65 @@
+package probe
+
+// Cause is what explains bad results of a run, concluded by the client from
+// everything that was seen. It names no more than was observed: how sure it is
+// stands in Confidence, and what would have told more in Missing.
+type Cause struct {
+	ID         string     `json:"cause"`               // of the rule, for ever the same
+	About      string     `json:"about,omitempty"`     // a peer, a device, where a rule can hold more than once
+	Says       string     `json:"says"`                // one sentence, with this night's particulars
+	Confidence Confidence `json:"confidence"`          // high, medium or low
+	For        []Clue     `json:"for"`                 // the evidence
+	Against    []Clue     `json:"against,omitempty"`   // what speaks against it
+	RuledOut   []string   `json:"ruled_out,omitempty"` // checks one would suspect next, and that are fine
+	Missing    []string   `json:"missing,omitempty"`   // what would have told more and was not had: a check, and why
+	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that follow from it
+	Fix        Fix        `json:"fix"`
+}
+
+// Confidence is how sure a cause is.
+type Confidence string
+
+// The closed list of confidences.
+const (
+	High   Confidence = "high"   // proven: nothing else makes this evidence
+	Medium Confidence = "medium" // it fits, and so might something else, or proof is missing
+	Low    Confidence = "low"    // worth a look
+)
+
+// Clue is one observation that speaks for or against a cause.
+type Clue struct {
+	Check  string `json:"check"`
+	Target string `json:"target,omitempty"`
+	Node   string `json:"node,omitempty"` // where it was asked, when that is another node than the one in question
+	Status Status `json:"status"`
+	Saw    string `json:"saw"`
+}
+
+// Follows is what a cause explains away: so many bad results of a check, or
+// another cause.
+type Follows struct {
+	Check string `json:"check,omitempty"`
+	Count int    `json:"count,omitempty"` // of its results
+	Cause string `json:"cause,omitempty"`
+}
+
+// Fix is what to do about a cause. Nothing of it is ever run by us.
+type Fix struct {
+	Says     string   `json:"says"`               // one sentence
+	Manifest []string `json:"manifest,omitempty"` // commands, where Calico was installed by a manifest, and where it makes no difference
+	Operator []string `json:"operator,omitempty"` // commands, where the Tigera operator manages Calico, if they differ
+	Install  string   `json:"install,omitempty"`  // which of both this cluster is: manifest, operator, "" when not known
+	Radius   string   `json:"radius"`             // what it touches, and for how long
+}
+
+// Commands are those for the install there is, both where that is not known.
+func (f Fix) Commands() []string {
+	switch {
+	case len(f.Operator) == 0 || f.Install == "manifest":
+		return f.Manifest
+	case f.Install == "operator":
+		return f.Operator
+	}
+	out := append([]string{"# installed by a manifest:"}, f.Manifest...)
+	return append(append(out, "# managed by the operator:"), f.Operator...)
+}

@@ -1,0 +1,79 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// shownCauses is how many causes a table shows: more than three are a list, and no
+// answer.
+const shownCauses = 3
+
+// width of the words at the margin of a cause.
+const widthWord = 8
+
+// cause prints one cause: what it is, the proof, what follows from it, and the fix.
+func (t *table) cause(b *strings.Builder, c probe.Cause) {
+	t.causes++
+	if t.causes > shownCauses {
+		return
+	}
+	fmt.Fprintf(b, "\n%s %s\n", t.paint(confidenceStatus(c.Confidence), fmt.Sprintf("CAUSE %d", t.causes)), printable(strings.TrimSpace(c.ID+" "+c.About)))
+	line := func(word string, texts ...string) {
+		for _, text := range texts {
+			fmt.Fprintf(b, "  %-*s %s\n", widthWord, word, printable(text))
+			word = ""
+		}
+	}
+	line("what", fmt.Sprintf("%s (confidence: %s)", c.Says, c.Confidence))
+	line("seen", seen(c.For)...)
+	line("but", seen(c.Against)...)
+	if len(c.RuledOut) > 0 {
+		line("fine", strings.Join(c.RuledOut, ", ")+": asked, and not the reason")
+	}
+	line("unknown", c.Missing...)
+	var follows []string
+	for _, f := range c.Explains {
+		follows = append(follows, cmp.Or(f.Cause, fmt.Sprintf("%d %s", f.Count, f.Check)))
+	}
+	if len(follows) > 0 {
+		line("hence", strings.Join(follows, ", "))
+	}
+	line("fix", c.Fix.Says)
+	for _, command := range c.Fix.Commands() {
+		mark := "$ "
+		if strings.HasPrefix(command, "#") {
+			mark = ""
+		}
+		line("", mark+command)
+	}
+	line("touches", c.Fix.Radius)
+}
+
+// most is how many observations of a kind a table shows.
+const most = 5
+
+func seen(clues []probe.Clue) []string {
+	var out []string
+	for i, c := range clues {
+		if i == most {
+			return append(out, fmt.Sprintf("… %d more with -o json", len(clues)-i))
+		}
+		name := strings.TrimSpace(c.Check + " " + c.Target)
+		if c.Node != "" {
+			name += " on " + c.Node
+		}
+		out = append(out, name+": "+c.Saw)
+	}
+	return out
+}
+
+func confidenceStatus(c probe.Confidence) probe.Status {
+	if c == probe.High {
+		return probe.Fail
+	}
+	return probe.Warn
+}
