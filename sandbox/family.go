@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -88,10 +89,15 @@ func (f *family) wait(pid int) syscall.WaitStatus {
 }
 
 // keep runs a daemon and starts it again a second after it ends, as a service
-// manager would.
+// manager would. While its program's file NAME.down lies in the node's control
+// folder it stays down.
 func (f *family) keep(component string, argv ...string) {
 	go func() {
 		for {
+			if _, err := os.Stat(held(filepath.Base(argv[0]))); err == nil {
+				time.Sleep(100 * time.Millisecond)
+				continue
+			}
 			pid, err := f.start(component, argv, nil)
 			if err != nil {
 				fmt.Fprintf(os.Stderr, "%v\n", err)

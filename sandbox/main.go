@@ -29,6 +29,9 @@ const usage = `usage: sandbox VERB [--name NAME] [ARGUMENT...]
   felix NODE ok|204|503|hang|refuse
                             how the Felix stand-in answers on port 9099
   init-hang NODE on|off     calico-node hangs in its first init container, or no more
+  fault list                the faults that can be made, for training and tests
+  fault inject NAME         make one of them, for real
+  fault heal                take it away and wait until the cluster is whole
 `
 
 // errUsage is bad input; its text is one line.
@@ -70,6 +73,13 @@ func run(args []string) error {
 	if err := flags.Parse(rest); err != nil {
 		return badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
 	}
+	var words []string
+	for verb == "fault" && flags.NArg() > 0 { // flags may stand among its words
+		words = append(words, flags.Arg(0))
+		if err := flags.Parse(flags.Args()[1:]); err != nil {
+			return badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
+		}
+	}
 	if strings.Trim(*name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || *name == "" || len(*name) > 20 {
 		return badUsage("cluster name %q: use up to 20 lower-case letters, digits and hyphens", *name)
 	}
@@ -98,6 +108,8 @@ func run(args []string) error {
 		return felix(l, rest)
 	case "init-hang":
 		return initHang(ctx, l, rest)
+	case "fault":
+		return faultVerb(ctx, l, words)
 	case verbSupervise:
 		return supervise(l)
 	case verbReap:

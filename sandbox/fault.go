@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// A fault is something that can be broken for real, found out by whoever trains,
+// and healed again.
+type fault struct {
+	Name     string // kebab-case, as it looks from outside rather than by its cause
+	Incident string // F1 to F7 where it is one of the field's, else ""
+	Node     string // the node on which it is felt
+	About    string // what on-call sees, one line
+	Inject   func(context.Context, lab) error
+	Heal     func(context.Context, lab) error // also of a half injected fault
+}
+
+// faults are all there are, in the order they are listed.
+func faults() []fault {
+	return slices.Concat(nodeFaults(), networkFaults(), startFaults())
+}
+
+// lab is the cluster a fault is made in.
+type lab struct {
+	layout
+	*objects
+}
+
+// on runs a script on a node.
+func (l lab) on(ctx context.Context, node, script string) error {
+	cmd, err := inside(ctx, l.layout, node, []string{"sh", "-ec", script})
+	if err != nil {
+		return err
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("on %s: %w: %s", node, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// scripted makes a step of a script for one node.
+func scripted(node, script string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error { return l.on(ctx, node, script) }
+}
+
+// signalTo sends a signal to every process of that name, by what /proc calls it.
+func signalTo(name, sig string) string {
+	return `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name + ` ]; then kill -` + sig + ` ${p#/proc/}; fi; done`
+}
+
+// stop ends a daemon and keeps it down; start lets it start again.
+func stop(name string) string  { return "touch " + held(name) + "; " + signalTo(name, "KILL") }
+func start(name string) string { return "rm -f " + held(name) }
+
+// held is the file that keeps a daemon of a node down, as a service manager that was
+// told to stop it.
+func held(name string) string { return "/var/lib/calico/sandbox/" + name + ".down" }
+
+// openLab connects to a cluster that runs.
+func openLab(l layout) (lab, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig())
+	if err != nil {
+		return lab{}, fmt.Errorf("cluster %s does not run: %w", l.name, err)
+	}
+	o, err := clientFor(config)
+	return lab{l, o}, err
+}
+
+// faultVerb is 'sandbox fault ...'.
+func faultVerb(ctx context.Context, l layout, args []string) error {
+	if len(args) == 0 {
+		return badUsage("fault: say list, inject NAME or heal")
+	}
+	switch {
+	case args[0] == "list" && len(args) == 1:
+		for _, f := range faults() {
+			fmt.Printf("%-24s %-3s %-7s %s\n", f.Name, f.Incident, f.Node, f.About)
+		}
+		return nil
+	case args[0] == "inject" && len(args) == 2:
+		return inject(ctx, l, args[1])
+	case args[0] == "heal" && len(args) == 1:
+		return heal(ctx, l)
+	}
+	return badUsage("fault %s: say list, inject NAME or heal", strings.Join(args, " "))
+}
+
+// injected is the fault that is in a cluster, "" for none.
+func injected(l layout) (string, error) {
+	b, err := os.ReadFile(l.state("fault"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(b), err
+}
+
+func faultNamed(name string) (fault, bool) {
+	all := faults()
+	i := slices.IndexFunc(all, func(f fault) bool { return f.Name == name })
+	if i < 0 {
+		return fault{}, false
+	}
+	return all[i], true
+}
+
+// injecting and healing are how long a fault may take to show, and to go.
+const (
+	injecting = 2 * time.Minute
+	healing   = 3 * time.Minute
+)
+
+func inject(ctx context.Context, l layout, name string) error {
+	f, ok := faultNamed(name)
+	if !ok {
+		return badUsage("no fault %q; 'sandbox fault list' names them", name)
+	}
+	if there, err := injected(l); err != nil || there != "" {
+		return errors.Join(err, fmt.Errorf("the fault %s is there already: 'sandbox fault heal --name %s' first", there, l.name))
+	}
+	b, err := openLab(l)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(l.state("fault"), name); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, injecting)
+	defer cancel()
+	if err := f.Inject(ctx, b); err != nil {
+		return fmt.Errorf("injecting %s: %w", name, err)
+	}
+	fmt.Printf("%s is there; now: calico-probe run --node %s\n", name, f.Node)
+	return nil
+}
+
+// heal takes the fault away and waits until the cluster is whole.
+func heal(ctx context.Context, l layout) error {
+	name, err := injected(l)
+	if err != nil {
+		return err
+	}
+	b, err := openLab(l)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, healing)
+	defer cancel()
+	if f, ok := faultNamed(name); ok {
+		if err := f.Heal(ctx, b); err != nil {
+			return fmt.Errorf("healing %s: %w", name, err)
+		}
+	}
+	if err := b.whole(ctx); err != nil {
+		return err
+	}
+	if err := os.Remove(l.state("fault")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// whole waits until both kubelets are heard of, and the nodes and all their pods are
+// ready.
+func (l lab) whole(ctx context.Context) error {
+	return until(ctx, "the cluster to be whole", func(ctx context.Context) (bool, error) {
+		nodes, err := l.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, n := range nodes.Items {
+			if !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			}) || len(n.Spec.Taints) > 0 {
+				return false, fmt.Errorf("node %s is not ready", n.Name)
+			}
+			lease, err := l.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{})
+			if err != nil || lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > 15*time.Second {
+				return false, errors.Join(err, fmt.Errorf("the kubelet of %s is silent", n.Name))
+			}
+		}
+		pods, err := l.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, p := range pods.Items {
+			if p.DeletionTimestamp != nil || !podReady(&p) {
+				return false, fmt.Errorf("pod %s is not ready", p.Name)
+			}
+		}
+		return len(pods.Items) > 0, nil
+	})
+}
