@@ -51,6 +51,17 @@ func (f Findings) Of(check string) []Finding {
 	return f.where(func(r Finding) bool { return r.Check == check })
 }
 
+// Elsewhere are the results of a check on other nodes.
+func (f Findings) Elsewhere(check string) []Finding {
+	var out []Finding
+	for _, r := range f.All {
+		if r.Node != f.Node && r.Check == check {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // Bad are those that are fail or warn.
 func (f Findings) Bad(check string) []Finding {
 	return f.where(func(r Finding) bool { return r.Check == check && bad(r.Status) })

@@ -8,6 +8,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
+// nodeRules are those of the kubelet, the runtime, the machine, and of what keeps a
+// probe off it.
+func nodeRules() []*Rule { return []*Rule{SwapOn, KubeletDead} }
+
 // SwapOn is incident 003a.
 var SwapOn = &Rule{
 	ID: "swap-on", Title: "swap keeps the kubelet from starting",

@@ -1,6 +1,10 @@
 package diagnose
 
-import "github.com/calico-probe/calico-probe/probe"
+import (
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
 
 // A Rule knows one kind of fault.
 type Rule struct {
@@ -78,9 +82,4 @@ func clues(weight int, of ...[]Finding) []Clue {
 }
 
 // Rules are all there are; of two causes equally sure the earlier comes first.
-func Rules() []*Rule {
-	return []*Rule{
-		SwapOn,
-		KubeletDead,
-	}
-}
+func Rules() []*Rule { return slices.Concat(nodeRules(), startRules(), networkRules()) }
