@@ -18,7 +18,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help build probe image sandbox tools unit test e2e demo bench lint fuzz clean
+.PHONY: help build probe image sandbox tools unit test suite lab soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -46,9 +46,18 @@ unit: ## fast tests: no root, under a minute
 
 test: build image sandbox ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
-	go test -tags e2e -count=1 -timeout 20m ./e2e ./probe/...
+	@$(MAKE) --no-print-directory -j2 -Otarget suite lab
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
 	@$(MAKE) --no-print-directory fuzz
+
+suite: # on the cluster, but for the faults
+	go test -tags e2e -count=1 -timeout 20m -skip '^TestFaults$$' ./e2e ./probe/...
+
+lab: # every fault that only its own cluster feels, on a cluster beside it
+	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e
+
+soak: build image sandbox ## a hundred runs on a healthy cluster, none above info
+	SOAK=100 go test -tags e2e -count=1 -timeout 20m -run '^TestSoak$$' -v ./e2e
 
 fuzz: ## every parser on odd input, a few seconds each (FUZZTIME=2s)
 	@mkdir -p $(CACHE)
@@ -70,4 +79,5 @@ lint: ## vet on every system, and golangci-lint
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)
+	-@$(SANDBOX) down --name $(E2E_CLUSTER)-lab
 	rm -rf bin .cache

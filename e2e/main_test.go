@@ -142,7 +142,8 @@ func call(t testing.TB, args ...string) answer {
 
 // located is one result of a JSON report.
 type located struct {
-	Way string `json:"way"`
+	Way  string `json:"way"`
+	Node string `json:"node"` // another one than that in question
 	probe.Result
 }
 
@@ -155,7 +156,8 @@ type document struct {
 		Complete bool     `json:"complete"`
 		Access   []string `json:"access"`
 	} `json:"ways"`
-	Results []located `json:"results"`
+	Causes  []probe.Cause `json:"causes"`
+	Results []located     `json:"results"`
 }
 
 // report runs the client for a JSON report and wants the exit code the report
@@ -177,7 +179,7 @@ func report(t testing.TB, args ...string) (document, answer) {
 func (d document) of(check string) []located {
 	var out []located
 	for _, r := range d.Results {
-		if r.Check == check {
+		if r.Check == check && r.Node == "" {
 			out = append(out, r)
 		}
 	}

@@ -1,0 +1,242 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// wanted is what one run has to make of a fault of the lab.
+type wanted struct {
+	cause  string   // named first, with its ID
+	with   []string // causes that may stand beside it with high confidence: they hold too
+	api    string   // named first by --via api, in under two seconds, where the API sees it
+	within time.Duration
+	args   []string // of the run
+}
+
+// machineWide are the faults that every cluster of this machine feels: no other
+// suite may run beside them.
+var machineWide = []string{}
+
+// faults is what the runs have to say; TestFaults wants every fault of the lab here.
+var faults = map[string]wanted{
+	"kubelet-stopped":   {cause: "kubelet-dead"},
+	"containerd-frozen": {cause: "containerd-hangs"},
+	"bird-dead":         {cause: "bird-dead"},
+}
+
+// TestFaults injects each fault of the lab into a cluster that is whole, and wants
+// one run to name its cause first, no other with high confidence, and a healthy run
+// once it is healed. What was seen goes to docs/faults.md.
+func TestFaults(t *testing.T) {
+	eachFault(t, func(name string) bool { return !slices.Contains(machineWide, name) })
+}
+
+// TestMachineFaults does the same with those that every cluster feels.
+func TestMachineFaults(t *testing.T) {
+	eachFault(t, func(name string) bool { return slices.Contains(machineWide, name) })
+}
+
+func eachFault(t *testing.T, ours func(name string) bool) {
+	list := mustSandbox(t, "fault", "list")
+	var rows []string
+	for line := range strings.Lines(list) {
+		name, incident, node := strings.TrimSpace(line[:25]), strings.TrimSpace(line[25:29]), strings.TrimSpace(line[29:37])
+		want, known := faults[name]
+		if !known {
+			t.Errorf("nothing is wanted of the fault %s", name)
+		}
+		if !ours(name) {
+			continue
+		}
+		ran := t.Run(name, func(t *testing.T) {
+			if row := oneFault(t, name, node, want); row != "" {
+				rows = append(rows, fmt.Sprintf("| `%s` | %s | %s", name, incident, row))
+			}
+		})
+		if !ran { // what is left of it would be the next one's fault too
+			mustSandbox(t, "fault", "heal")
+		}
+	}
+	if !t.Failed() {
+		record(t, rows)
+	}
+}
+
+// oneFault returns the fault's row of the table, without its name.
+func oneFault(t *testing.T, name, node string, want wanted) string {
+	t.Cleanup(func() {
+		mustSandbox(t, "fault", "heal")
+		eventually(t, 90*time.Second, func() string {
+			a := call(t, "run", "--node", node, "--peers", "0")
+			if a.exit != 0 {
+				return fmt.Sprintf("healed, and exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+			}
+			return ""
+		})
+	})
+	mustSandbox(t, "fault", "inject", name)
+	if want.api != "" {
+		d, a := report(t, "run", "--node", node, "--via", "api")
+		if first := d.first(); first.ID != want.api {
+			t.Errorf("by the API alone: %s (%s), want %s\n%v", first.ID, first.Says, want.api, d.Results)
+		}
+		if a.took > 2*time.Second {
+			t.Errorf("by the API alone it took %v", a.took)
+		}
+	}
+	d, a := report(t, append([]string{"run", "--node", node}, want.args...)...)
+	first := d.first()
+	if first.ID != want.cause {
+		t.Errorf("the first cause is %q, want %s\n%s", first.ID, want.cause, d)
+	}
+	for _, c := range d.Causes[min(1, len(d.Causes)):] {
+		if c.Confidence == probe.High && !slices.Contains(want.with, c.ID) {
+			t.Errorf("%s %s is claimed with high confidence too: %s", c.ID, c.About, c.Says)
+		}
+	}
+	if len(first.For) == 0 || first.Fix.Says == "" || first.Fix.Radius == "" {
+		t.Errorf("%s lacks evidence or a fix: %+v", first.ID, first)
+	}
+	if d.Exit == 0 && want.cause != "" {
+		t.Error("exit 0")
+	}
+	if want.within > 0 && a.took > want.within {
+		t.Errorf("it took %v, more than %v", a.took, want.within)
+	}
+	if t.Failed() {
+		return ""
+	}
+	return fmt.Sprintf("`%s` | %s | %s | %s |", first.ID, first.Confidence, max(time.Second, a.took.Round(time.Second)), strings.Join(d.tried(), ", "))
+}
+
+// first is the first cause, an empty one where there is none.
+func (d document) first() probe.Cause {
+	if len(d.Causes) == 0 {
+		return probe.Cause{}
+	}
+	return d.Causes[0]
+}
+
+// tried are the ways that were tried, in order.
+func (d document) tried() []string {
+	var out []string
+	add := func(way string) {
+		if !slices.Contains(out, way) {
+			out = append(out, way)
+		}
+	}
+	add("api")
+	for _, r := range d.Results {
+		if r.Check == "probe-placed" {
+			add(cmp.Or(r.Target, r.Way))
+		} else {
+			add(r.Way)
+		}
+	}
+	return out
+}
+
+// String is what a person needs to see why a test failed.
+func (d document) String() string {
+	var b strings.Builder
+	for _, c := range d.Causes {
+		fmt.Fprintf(&b, "cause %s %s (%s): %s\n", c.ID, c.About, c.Confidence, c.Says)
+	}
+	for _, r := range d.Results {
+		if r.Status == probe.Fail || r.Status == probe.Warn || r.Status == probe.Unknown {
+			fmt.Fprintf(&b, "%s %s %v %v\n", r.Node, r.Way, r, r.Facts)
+		}
+	}
+	return b.String()
+}
+
+const faultsHead = `# Faults, as one run names them
+
+Written by the end-to-end tests ('make test'): each fault is made for real on the
+sandbox ('sandbox fault inject NAME'), and one ` + "`calico-probe run --node X`" + ` has to
+name its cause. F1 to F7 are the incidents of the field that this tool began with.
+The time is that of the whole run, on a machine with two cores.
+
+| fault | incident | first cause named | confidence | time to verdict | ways tried |
+|---|---|---|---|---|---|
+`
+
+// record puts rows into docs/faults.md in the place of those of the same faults.
+func record(t *testing.T, rows []string) {
+	t.Helper()
+	path := file("docs/faults.md")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil { // two suites may write
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]string{}
+	for line := range strings.Lines(string(old)) {
+		if name, ok := rowName(line); ok && known(name) {
+			byName[name] = strings.TrimSpace(line)
+		}
+	}
+	for _, row := range rows {
+		name, _ := rowName(row)
+		byName[name] = row
+	}
+	var out bytes.Buffer
+	out.WriteString(faultsHead)
+	for line := range strings.Lines(mustSandbox(t, "fault", "list")) {
+		if row := byName[strings.Fields(line)[0]]; row != "" {
+			out.WriteString(row + "\n")
+		}
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func known(fault string) bool { _, ok := faults[fault]; return ok }
+
+// rowName is the fault a row of the table is about.
+func rowName(row string) (string, bool) {
+	rest, ok := strings.CutPrefix(row, "| `")
+	if !ok {
+		return "", false
+	}
+	name, _, ok := strings.Cut(rest, "`")
+	return name, ok
+}
+
+// TestSoak runs again and again on a healthy cluster and wants nothing above info,
+// and no cause.
+func TestSoak(t *testing.T) {
+	runs, err := strconv.Atoi(cmp.Or(os.Getenv("SOAK"), "12"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled(t)
+	for i := range runs {
+		d, a := report(t, "run", "--node", []string{"node-a", "node-b"}[i%2])
+		if a.exit != 0 || len(d.Causes) > 0 || d.Verdict != "healthy" {
+			t.Fatalf("run %d: %s, exit %d\n%s%s", i, d.Verdict, a.exit, d, a.stderr)
+		}
+	}
+	t.Logf("%d runs, each healthy and without a cause", runs)
+}
