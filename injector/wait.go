@@ -155,6 +155,12 @@ func (p *placed) gaveUp(ctx context.Context, pod *corev1.Pod, events []corev1.Ev
 	if pod.Status.StartTime == nil && !p.joined {
 		return waited(ReasonKubelet, "the kubelet of %s did not take pod %s up within %v", p.options.Node, pod.Name, took)
 	}
+	happened := func(what string) bool {
+		return slices.ContainsFunc(events, func(e corev1.Event) bool { return e.Reason == what })
+	}
+	if happened("Pulling") && !happened("Pulled") {
+		return waited(ReasonImage, "image %s is still being pulled after %v; --start-timeout gives it longer, --image names another", p.options.Image, took)
+	}
 	reason := ReasonRuntime
 	if s.untouched && p.joined {
 		reason = ReasonKubelet
