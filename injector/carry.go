@@ -80,20 +80,24 @@ func carry(ctx context.Context, o Options, way, whereto string, v view, l line) 
 	in, feed := io.Pipe()
 	out, sink := io.Pipe()
 	words := &lastWords{}
-	ended := make(chan error, 1)
+	c := &carried{options: o, feed: feed, words: bufio.NewReader(out), last: words, ended: make(chan struct{}), plain: len(plain)}
 	go func() {
-		err := l(ctx, scriptFor(o, way, v, len(plain)), in, sink, words)
-		in.CloseWithError(errOr(err, errors.New("the line is closed")))
-		sink.CloseWithError(errOr(err, io.EOF))
-		ended <- err
+		defer close(c.ended)
+		c.err = l(ctx, scriptFor(o, way, v, len(plain)), in, sink, words)
+		in.CloseWithError(errOr(c.err, errors.New("the line is closed")))
+		sink.CloseWithError(errOr(c.err, io.EOF))
 	}()
-	c := &carried{options: o, feed: feed, words: bufio.NewReader(out), last: words, ended: ended, plain: len(plain)}
 	if err := c.start(ctx, plain); err != nil {
-		stopped := ctx.Err()
-		cancel()
+		stopped := context.Cause(ctx)
+		feed.Close()
 		out.Close()
+		select { // the script cleans up
+		case <-c.ended:
+		case <-time.After(farewell):
+		}
+		cancel()
 		if stopped != nil {
-			return nil, fmt.Errorf("stopped while bringing the probe: %w", context.Canceled)
+			return nil, fmt.Errorf("stopped while bringing the probe: %w", stopped)
 		}
 		return nil, err
 	}
@@ -112,7 +116,8 @@ func carry(ctx context.Context, o Options, way, whereto string, v view, l line) 
 		if _, err := io.Copy(events, c.words); err != nil {
 			return fmt.Errorf("%w%s", err, words)
 		}
-		return <-ended
+		<-c.ended
+		return c.err
 	}, nil)
 	return s, nil
 }
@@ -123,7 +128,8 @@ type carried struct {
 	feed    *io.PipeWriter
 	words   *bufio.Reader
 	last    *lastWords
-	ended   chan error
+	ended   chan struct{} // closed when the line has ended, with err
+	err     error
 	plain   int // bytes of the probe, unpacked
 }
 
@@ -183,7 +189,8 @@ func (c *carried) next(ctx context.Context, limit time.Duration) (string, error)
 		if r.err == nil {
 			return r.text, nil
 		}
-		return "", &lineError{errOr(<-c.ended, r.err), c.last.String()}
+		<-c.ended
+		return "", &lineError{errOr(c.err, r.err), c.last.String()}
 	case <-late.C:
 		return "", &lineError{fmt.Errorf("%w (%v)", errStill, limit), c.last.String()}
 	case <-ctx.Done():
@@ -237,7 +244,7 @@ func (c *carried) refusal(word string) *PlacementError {
 
 // room is what must be free for a probe of so many bytes, in KiB: half as much again,
 // so that it is not what fills a node.
-func room(plain int) int { return plain * 3 / 2 >> 10 }
+func room(plain int) int { return plain*3/2>>10 + 1 }
 
 // scriptFor fills in the script, on one line.
 func scriptFor(o Options, way string, v view, plain int) string {
