@@ -307,7 +307,7 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 		plan.Now = snap.Now.Add(time.Since(snap.Read))
 	}
 	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
-	placed.Check, placed.Elapsed = checkPlaced, took
+	placed.Check, placed.Target, placed.Elapsed = checkPlaced, way, took
 	arrived := func() error {
 		for _, ev := range said {
 			if ev.Result.Status == probe.Unknown {
@@ -354,7 +354,7 @@ func (o *runOptions) pass(ctx context.Context, way string, session *injector.Ses
 	switch {
 	case writing != nil:
 		return false, nil, writing
-	case err != nil && len(open) > 0:
+	case err != nil && heard && len(open) > 0:
 		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
 	}
 	if err != nil {
