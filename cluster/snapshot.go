@@ -233,6 +233,19 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under
 	return slices.Concat(found...), errors.Join(errs...)
 }
 
+// Running lists the pods that run on a node.
+func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: "status.phase=Running,spec.nodeName=" + node, ResourceVersion: "0",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of node %s: %w", node, err)
+	}
+	return list.Items, nil
+}
+
 // ownAddress tells whether a pod has an address that is not its node's.
 func ownAddress(p corev1.Pod) bool { return !p.Spec.HostNetwork && len(p.Status.PodIPs) > 0 }
 

@@ -37,11 +37,14 @@ func (t *table) Event(ev probe.Event) error {
 	var b strings.Builder
 	t.node = cmp.Or(t.node, ev.Node)
 	switch ev.Type {
+	case probe.EventStart:
+		if ev.Node == t.node {
+			t.ways = appendWay(t.ways, ev.Way)
+		}
 	case probe.EventResult:
 		if ev.Node != t.node && !t.wide { // a peer, asked to compare: what differs is in the causes
 			break
 		}
-		t.ways = appendWay(t.ways, ev.Way)
 		t.note(*ev.Result)
 		if t.wide || !quiet(ev.Result.Status) {
 			t.row(&b, *ev.Result)

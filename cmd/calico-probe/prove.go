@@ -85,7 +85,7 @@ func (o *runOptions) onto(ctx context.Context, snap *cluster.Snapshot, peer *cor
 	if err != nil {
 		return nil, err
 	}
-	opts := o.placement(wayPod, nil, false)
+	opts := o.placement(wayPod, nil, attempt{start: startUsual})
 	opts.Namespace = o.namespace(snap)
 	opts.Node, opts.Checks, opts.Needed = peer.Name, []string{checks.EncapProof.ID}, probe.Capabilities([]*probe.Check{checks.EncapProof})
 	return injector.Pod(client)(ctx, opts)

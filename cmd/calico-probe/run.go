@@ -34,6 +34,8 @@ type runOptions struct {
 	failOn       string
 	image        string
 	pullSecret   string
+	ssh          string
+	sshConfig    string
 	reason       string
 	privileged   bool
 	timeout      time.Duration
@@ -94,10 +96,12 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
+	f.StringVar(&o.ssh, "ssh", "", "where ssh goes: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); none keeps auto from trying it")
+	f.StringVar(&o.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a probe to start, each way (default 40s, or 10s when the node's lease has run out)")
+	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start (default 40s; less when nothing at all happens, or the node's lease has run out)")
 	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
 	a.flags.AddFlags(f)
 	o.completions(cmd, factory)
@@ -142,6 +146,12 @@ func (o *runOptions) complete() error {
 	}
 	if o.via != "auto" && !slices.Contains(wayNames(), o.via) {
 		return badUsage("unknown way %q: --via takes auto, %s", o.via, strings.Join(wayNames(), ", "))
+	}
+	if strings.HasPrefix(o.ssh, "-") || strings.ContainsAny(o.ssh, " \t\n") {
+		return badUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.ssh)
+	}
+	if o.ssh == sshNone && o.via == waySSH {
+		return badUsage("--via ssh and --ssh none: leave out one of them")
 	}
 	if o.failOn != "fail" && o.failOn != "warn" {
 		return badUsage("unknown level %q: --fail-on takes fail or warn", o.failOn)
