@@ -27,7 +27,7 @@ const (
 	wayPair = "pair" // no way of its own: two probes that talk to each other
 )
 
-func wayNames() []string { return []string{wayAPI, wayPod, wayEphemeral, wayLocal} }
+func wayNames() []string { return []string{wayAPI, wayPod, wayEphemeral, wayLocal, wayNeighbour} }
 
 // IDs of the results the client itself adds.
 const (

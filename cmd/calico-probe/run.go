@@ -39,6 +39,7 @@ type runOptions struct {
 	timeout      time.Duration
 	startTimeout time.Duration
 	checkTimeout time.Duration
+	peers        int
 
 	id     string
 	sink   report.Sink
@@ -55,6 +56,9 @@ const runExample = `  # everything about one node
 
   # only what the API knows: nothing is created
   calico-probe run --node worker-3 --via api
+
+  # how the node looks from its healthy neighbours: nothing is put on it
+  calico-probe run --node worker-3 --via neighbour
 
   # two families of checks, for a pipeline
   calico-probe run --node worker-3 --checks bgp,felix -o json`
@@ -99,6 +103,7 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
 	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a probe to start, each way (default 40s, or 10s when the node's lease has run out)")
 	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
+	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong: their answers, how the node looks from there, both ends of BGP sessions; 0 = none")
 	a.flags.AddFlags(f)
 	o.completions(cmd, factory)
 	return cmd
@@ -164,6 +169,13 @@ func (o *runOptions) complete() error {
 	if len(o.picked) == 0 {
 		return badUsage("--checks and --skip leave no check to run")
 	}
+	if o.peers < 0 || o.via == wayNeighbour && o.peers == 0 {
+		return badUsage("--peers must not be negative, nor 0 with --via neighbour")
+	}
+	if o.via == wayNeighbour && len(o.want) == 0 {
+		o.picked = slices.DeleteFunc(o.picked, func(c *probe.Check) bool { return c.OnNode() })
+		o.picked = append(o.picked, checks.BGPSession, checks.NeighbourReach)
+	}
 	if err := o.askable(); err != nil {
 		return err
 	}
@@ -187,17 +199,17 @@ func profileNames() []string {
 func (o *runOptions) askable() error {
 	var cannot []string
 	for _, c := range o.picked {
-		if c.From == probe.FromClient || c.OnNode() && o.via == wayAPI || c.From == probe.FromAPI && o.via == wayLocal {
+		fromPeers := c == checks.NeighbourReach || o.via == wayNeighbour && c == checks.BGPSession
+		if c.From == probe.FromClient || c.OnNode() && (o.via == wayAPI || o.via == wayNeighbour && !fromPeers) ||
+			o.via == wayLocal && (c.From == probe.FromAPI || c == checks.NeighbourReach) {
 			cannot = append(cannot, c.ID)
 		}
 	}
 	switch {
-	case len(cannot) == len(o.picked) && o.via != wayAPI && o.via != wayLocal:
+	case len(cannot) == len(o.picked) && !slices.Contains([]string{wayAPI, wayLocal, wayNeighbour}, o.via):
 		return badUsage("%s is answered by every run that goes onto the node; name other checks too", strings.Join(cannot, ", "))
-	case len(o.want) > 0 && o.via == wayAPI && len(cannot) > 0:
-		return badUsage("--via api cannot ask %s: use another way, or leave them out", strings.Join(cannot, ", "))
-	case len(o.want) > 0 && o.via == wayLocal && len(cannot) > 0:
-		return badUsage("--via local cannot ask %s: use another way, or leave them out", strings.Join(cannot, ", "))
+	case len(o.want) > 0 && len(cannot) > 0 && slices.Contains([]string{wayAPI, wayLocal, wayNeighbour}, o.via):
+		return badUsage("--via %s cannot ask %s: use another way, or leave them out", o.via, strings.Join(cannot, ", "))
 	}
 	return nil
 }
@@ -220,13 +232,13 @@ func (e overError) Error() string { return fmt.Sprintf("--timeout %v is over", t
 
 func (o *runOptions) ask(ctx context.Context) error {
 	var snap *cluster.Snapshot
+	var client *cluster.Client
 	if o.via != wayLocal {
 		config, err := o.restConfig()
 		if err != nil {
 			return err
 		}
-		client, err := cluster.NewClient(config)
-		if err != nil {
+		if client, err = cluster.NewClient(config); err != nil {
 			return err
 		}
 		o.progress("asking the API about %s", o.node)
@@ -237,16 +249,39 @@ func (o *runOptions) ask(ctx context.Context) error {
 			return err
 		}
 	}
-	if o.via != wayAPI && slices.ContainsFunc(o.picked, (*probe.Check).OnNode) {
-		if err := o.askNode(ctx, snap); err != nil {
-			return err
-		}
+	var told func() error
+	// Getting onto a silent node takes as long as is allowed, and hardly succeeds.
+	if o.contrasts(snap) && (o.via == wayNeighbour || cluster.KubeletSilent(snap)) {
+		told = o.begin(ctx, client, snap)
+	}
+	var err error
+	if o.goesOnto() {
+		err = o.askNode(ctx, snap)
+	}
+	if told == nil && err == nil && ctx.Err() == nil && o.contrasts(snap) && (len(o.want) > 0 || troubled(o.seen)) {
+		told = o.begin(ctx, client, snap)
+	}
+	if told != nil {
+		err = errors.Join(err, told())
+	}
+	if err != nil {
+		return err
 	}
 	return o.conclude()
 }
 
+// goesOnto tells whether a probe is to be put on the node itself.
+func (o *runOptions) goesOnto() bool {
+	return o.via != wayAPI && o.via != wayNeighbour && (len(o.nodeChecks()) > 0 || slices.Contains(o.picked, checks.EncapProof))
+}
+
 // conclude names the causes and the verdict.
 func (o *runOptions) conclude() error {
+	for _, line := range diagnose.Contrast(o.seen) {
+		if err := o.sink.Event(probe.Event{Type: probe.EventContrast, Text: line, Node: o.node}); err != nil {
+			return err
+		}
+	}
 	found := diagnose.Explain(o.seen, diagnose.Rules())
 	for _, c := range found.Causes {
 		if err := o.sink.Event(probe.Event{Type: probe.EventCause, Cause: &c, Node: o.node}); err != nil {
@@ -306,7 +341,8 @@ func (o *runOptions) emitOf(node, way string, ev probe.Event) error {
 func (o *runOptions) nodeChecks() []string {
 	var ids []string
 	for _, c := range o.picked {
-		if c.OnNode() && (c != checks.EncapProof || o.via == wayLocal) { // that one takes two probes
+		// The proof takes two probes, and of itself a node knows how it looks.
+		if c.OnNode() && c != checks.NeighbourReach && (c != checks.EncapProof || o.via == wayLocal) {
 			ids = append(ids, c.ID)
 		}
 	}

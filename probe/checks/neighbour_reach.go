@@ -110,17 +110,17 @@ func excused(t probe.Target, r probe.Result, alive bool) probe.Result {
 // outsideName names what was asked: "node-b icmp", "node-b tcp 22", "node-b pod
 // default/web-1"; the address too where the node has several that were asked.
 func outsideName(t probe.Target, all []probe.Target) string {
-	if t.Name != t.Node {
-		return fmt.Sprintf("%s pod %s", t.Node, t.Name)
-	}
-	name := t.Node
+	what := t.Name
 	if slices.ContainsFunc(all, func(o probe.Target) bool { return o.Name == t.Name && o.Addr != t.Addr }) {
-		name = t.String()
+		what = t.String()
 	}
-	if t.Port == 0 {
-		return name + " icmp"
+	switch {
+	case t.Name != t.Node:
+		return fmt.Sprintf("%s pod %s", t.Node, what)
+	case t.Port == 0:
+		return what + " icmp"
 	}
-	return fmt.Sprintf("%s tcp %d", name, t.Port)
+	return fmt.Sprintf("%s tcp %d", what, t.Port)
 }
 
 // pingOutside pings targets of one family, and says of those that are silent whether
