@@ -19,6 +19,21 @@ type document struct {
 	lines   []string // of the contrast
 }
 
+// saved is the document as it is written.
+type saved struct {
+	V       int    `json:"v"`
+	Kind    string `json:"kind"`
+	Version string `json:"version"`
+	Run     string `json:"run"`
+	Node    string `json:"node"`
+	*probe.Verdict
+	Causes   []probe.Cause `json:"causes"`
+	Ways     []segment     `json:"ways"`
+	Contrast []string      `json:"contrast,omitempty"` // in words; the peers' answers are among the results
+	Results  []located     `json:"results"`
+	Log      []string      `json:"log,omitempty"`
+}
+
 // segment is one way that was used: what answered, and whether it ended.
 type segment struct {
 	Way      string   `json:"way"`
@@ -75,20 +90,10 @@ func (d *document) write(ev probe.Event) error {
 			d.started[i].Node = ""
 		}
 	}
-	err := enc.Encode(struct {
-		V       int    `json:"v"`
-		Kind    string `json:"kind"`
-		Version string `json:"version"`
-		Run     string `json:"run"`
-		Node    string `json:"node"`
-		*probe.Verdict
-		Causes   []probe.Cause `json:"causes"`
-		Ways     []segment     `json:"ways"`
-		Contrast []string      `json:"contrast,omitempty"` // in words; the peers' answers are among the results
-		Results  []located     `json:"results"`
-		Log      []string      `json:"log,omitempty"`
-	}{probe.Version, "Report", probe.Release, d.run, ev.Node, ev.Verdict, append([]probe.Cause{}, d.causes...),
-		append([]segment{}, d.started...), d.lines, append([]located{}, d.results...), d.log})
+	err := enc.Encode(saved{
+		V: probe.Version, Kind: "Report", Version: probe.Release, Run: d.run, Node: ev.Node, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
+		Ways: append([]segment{}, d.started...), Contrast: d.lines, Results: append([]located{}, d.results...), Log: d.log,
+	})
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

@@ -275,22 +275,47 @@ func (o *runOptions) goesOnto() bool {
 	return o.via != wayAPI && o.via != wayNeighbour && (len(o.nodeChecks()) > 0 || slices.Contains(o.picked, checks.EncapProof))
 }
 
-// conclude names the causes and the verdict.
+// conclusion is what follows from what a run saw, live or saved.
+type conclusion struct {
+	sink    report.Sink
+	tally   *report.Tally
+	seen    diagnose.Findings
+	node    string
+	strict  bool           // warnings have an exit code of their own
+	elapsed *time.Duration // of a saved run
+	causes  []probe.Cause  // once concluded
+}
+
 func (o *runOptions) conclude() error {
-	for _, line := range diagnose.Contrast(o.seen) {
-		if err := o.sink.Event(probe.Event{Type: probe.EventContrast, Text: line, Node: o.node}); err != nil {
+	c := conclusion{sink: o.sink, tally: o.tally, seen: o.seen, node: o.node, strict: o.failOn == "warn"}
+	return c.conclude()
+}
+
+// conclude shows how the node compares with its peers, the causes and the verdict; the
+// error carries the exit code.
+func (c *conclusion) conclude() error {
+	show := func(ev probe.Event) error {
+		ev.Node = c.node
+		return c.sink.Event(ev)
+	}
+	for _, line := range diagnose.Contrast(c.seen) {
+		if err := show(probe.Event{Type: probe.EventContrast, Text: line}); err != nil {
 			return err
 		}
 	}
-	found := diagnose.Explain(o.seen, diagnose.Rules())
-	for _, c := range found.Causes {
-		if err := o.sink.Event(probe.Event{Type: probe.EventCause, Cause: &c, Node: o.node}); err != nil {
+	found := diagnose.Explain(c.seen, diagnose.Rules())
+	c.causes = found.Causes
+	for _, cause := range found.Causes {
+		if err := show(probe.Event{Type: probe.EventCause, Cause: &cause}); err != nil {
 			return err
 		}
 	}
-	v := o.tally.Verdict(o.failOn == "warn")
+	v := c.tally.Verdict(c.strict)
 	v.Unexplained = found.Unexplained
-	if err := o.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: o.node}); err != nil {
+	if c.elapsed != nil {
+		v.Elapsed = *c.elapsed
+	}
+	if err := show(probe.Event{Type: probe.EventVerdict, Verdict: &v}); err != nil {
 		return err
 	}
 	if v.Exit != report.ExitHealthy {
