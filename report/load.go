@@ -77,7 +77,7 @@ func loadStream(b []byte) (Run, error) {
 		}
 		lost = lost || ev.Seq != next
 		next = ev.Seq + 1
-		run.add(ev)
+		run.Add(ev)
 	}
 	switch {
 	case len(run.Events) == 0:
@@ -90,8 +90,8 @@ func loadStream(b []byte) (Run, error) {
 	return run, nil
 }
 
-// add takes an event; what that program concluded is kept apart.
-func (run *Run) add(ev probe.Event) {
+// Add takes an event; what that program concluded is kept apart.
+func (run *Run) Add(ev probe.Event) {
 	switch ev.Type {
 	case probe.EventContrast:
 	case probe.EventCause:

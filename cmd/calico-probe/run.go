@@ -74,13 +74,8 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(o.want) > 0 && cmd.Flags().Changed("profile") {
-				return badUsage("--checks names the checks itself: leave out --profile, or --checks")
-			}
-			for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as"} {
-				if o.via == wayLocal && cmd.Flags().Changed(flag) {
-					return badUsage("--via local asks no API: leave out --%s, or use another way", flag)
-				}
+			if err := o.asTyped(cmd); err != nil {
+				return err
 			}
 			if err := o.complete(); err != nil {
 				return err
@@ -90,12 +85,22 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "the node to test")
+	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
+	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong: their answers, how the node looks from there, both ends of BGP sessions; 0 = none")
+	o.asking(cmd)
+	a.flags.AddFlags(f)
+	o.completions(cmd, factory)
+	return cmd
+}
+
+// asking adds the flags that say how a node is asked.
+func (o *runOptions) asking(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
 	f.StringVar(&o.profile, "profile", string(probe.Standard), "how much to ask: quick, standard or deep; --checks asks any")
 	f.StringSliceVar(&o.want, "checks", nil, "only these checks: IDs, how they begin, globs or tags, separated by commas")
 	f.StringSliceVar(&o.skip, "skip", nil, "not these checks, likewise")
-	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
-	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
@@ -103,10 +108,19 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
 	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a probe to start, each way (default 40s, or 10s when the node's lease has run out)")
 	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
-	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong: their answers, how the node looks from there, both ends of BGP sessions; 0 = none")
-	a.flags.AddFlags(f)
-	o.completions(cmd, factory)
-	return cmd
+}
+
+// asTyped refuses flags that contradict each other.
+func (o *runOptions) asTyped(cmd *cobra.Command) error {
+	if len(o.want) > 0 && cmd.Flags().Changed("profile") {
+		return badUsage("--checks names the checks itself: leave out --profile, or --checks")
+	}
+	for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as"} {
+		if o.via == wayLocal && cmd.Flags().Changed(flag) {
+			return badUsage("--via local asks no API: leave out --%s, or use another way", flag)
+		}
+	}
+	return nil
 }
 
 func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
@@ -126,6 +140,9 @@ func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
 		"output":  fixed(report.Formats()),
 		"fail-on": fixed([]string{"fail", "warn"}),
 	} {
+		if cmd.Flags().Lookup(flag) == nil { // of another verb
+			continue
+		}
 		// The only error is a flag that does not exist or has a completion: a
 		// mistake in this file that every test of the command would meet.
 		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
