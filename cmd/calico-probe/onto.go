@@ -37,6 +37,7 @@ func wayNames() []string {
 		wayEphemeral,
 		wayExec,
 		waySSH,
+		wayNeighbour,
 		wayLocal,
 	}
 }

@@ -188,6 +188,9 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	if proto.Neighbor.IsValid() {
 		r = r.With(FactPeer, proto.Neighbor.String()).With(FactFamily, family(proto.Neighbor))
 	}
+	if peer.Node != "" {
+		r = r.With(FactNode, peer.Node)
+	}
 	if proto.Source.IsValid() {
 		r = r.With(FactSource, proto.Source.String())
 	}
