@@ -53,7 +53,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 		},
 		func() {
 			if r, ok := kubeletCertificate(p.Host, k, time.Now()); ok {
-				p.Report(r.On("client certificate"))
+				p.Report(r.On(TargetCertificate))
 			}
 		},
 	}, func(f func()) { f() })
@@ -112,6 +112,9 @@ func leafIn(text []byte) *x509.Certificate {
 	}
 	return nil
 }
+
+// TargetCertificate is what the result about the kubelet's certificate is about.
+const TargetCertificate = "client certificate"
 
 // CertificateExpired is the reason of a certificate that has run out.
 const CertificateExpired = "expired"
