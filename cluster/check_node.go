@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		report(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason))
+		report(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason).With(FactUnready, unready(c.Message)))
 	default:
 		report(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason))
 	}
@@ -38,6 +39,22 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(status, "%s for %s: %s: %s", c.Type, span(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, oneLine(c.Message)).
 			On(string(c.Type)).With(FactAPIReason, c.Reason))
 	}
+}
+
+// unready puts the kubelet's words about itself into ours (pkg/kubelet: runtime.go,
+// and what containerd, CRI-O and docker say of the network).
+func unready(message string) []string {
+	var out []string
+	for _, has := range [][2]string{
+		{"container runtime is down", UnreadyRuntime}, {"container runtime status check may not have completed", UnreadyRuntime},
+		{"PLEG is not healthy", UnreadyPLEG},
+		{"network plugin is not ready", UnreadyNetwork}, {"NetworkPluginNotReady", UnreadyNetwork},
+	} {
+		if strings.Contains(message, has[0]) && !slices.Contains(out, has[1]) {
+			out = append(out, has[1])
+		}
+	}
+	return out
 }
 
 // A kubelet renews every 10 s and a lease runs for 40 s (kubelet's defaults).

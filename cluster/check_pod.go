@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,8 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		report(unread(s.CalicoErr))
 		return
 	case s.Calico == nil:
-		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, any namespace)", CalicoPods))
+		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, any namespace)%s", CalicoPods, unlabelled(s.Node)).
+			With(probe.FactReason, NoPod))
 		return
 	}
 	pod := s.Calico
@@ -70,8 +72,8 @@ func initState(s *Snapshot) (probe.Result, bool) {
 			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, span(age), plural(int(c.RestartCount), "restart")).
 				With(FactContainer, c.Name).With(FactAge, int(age.Seconds())).With(FactAPIReason, at), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
-			return probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason, lastRun(c)).
-				With(FactContainer, c.Name).With(FactAPIReason, c.State.Waiting.Reason).With(FactRestarts, int(c.RestartCount)), true
+			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason, lastRun(c)).
+				With(FactContainer, c.Name).With(FactAPIReason, c.State.Waiting.Reason).With(FactRestarts, int(c.RestartCount)), c), true
 		case c.State.Terminated != nil:
 			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name, c.State.Terminated.ExitCode, c.State.Terminated.Reason).
 				With(FactContainer, c.Name).With(FactExitCode, int(c.State.Terminated.ExitCode)), true
@@ -94,8 +96,8 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		if c.State.Waiting.Reason == "ContainerCreating" || c.State.Waiting.Reason == "PodInitializing" {
 			status = lateness(age)
 		}
-		out = append(out, probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts, lastRun(c)).
-			With(FactAPIReason, c.State.Waiting.Reason))
+		out = append(out, pulled(probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts, lastRun(c)).
+			With(FactAPIReason, c.State.Waiting.Reason), c))
 	case c.State.Terminated != nil:
 		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts))
 	case c.State.Running == nil: // nothing is set while the kubelet has not said anything
@@ -115,8 +117,34 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 	}
 	for i := range out {
 		out[i] = out[i].With(FactRestarts, int(c.RestartCount))
+		if t := c.LastTerminationState.Terminated; t != nil {
+			out[i] = out[i].With(FactLastEnd, t.Reason)
+		}
 	}
 	return out
+}
+
+// unlabelled ends a sentence about a pod that is not there: Calico's DaemonSets,
+// by manifest and by operator, choose nodes by this label.
+func unlabelled(n *corev1.Node) string {
+	if n.Labels[corev1.LabelOSStable] == "linux" {
+		return ""
+	}
+	return fmt.Sprintf("; the node's label %s is %q, and Calico's DaemonSets choose linux", corev1.LabelOSStable, n.Labels[corev1.LabelOSStable])
+}
+
+// pulled adds what the kubelet says about an image that it cannot have.
+func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
+	if !ImageWanting(c.State.Waiting.Reason) {
+		return r
+	}
+	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, oneLine(c.State.Waiting.Message))
+	return r.With(FactImage, c.Image)
+}
+
+// ImageWanting tells whether a container waits for its image.
+func ImageWanting(reason string) bool {
+	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrInvalidImageName", "ImageInspectError", "RegistryUnavailable"}, reason)
 }
 
 // conditionOfPod is when a condition of the pod last changed, zero when it has

@@ -84,7 +84,19 @@ const (
 	FactPhase      probe.Fact = "phase"       // pod phase
 	FactImage      probe.Fact = "image"       // image of the calico-node container
 	FactPod        probe.Fact = "pod"         // namespace/name
+	FactUnready    probe.Fact = "unready"     // what the kubelet says is not ready: list of Unready words
+	FactLastEnd    probe.Fact = "last_end"    // how the last run of a container ended: OOMKilled, Error
 )
+
+// What a kubelet that calls its node not ready says the reason is.
+const (
+	UnreadyRuntime = "runtime" // the container runtime does not answer it
+	UnreadyPLEG    = "pleg"    // it no longer hears from the runtime which containers changed
+	UnreadyNetwork = "network" // the runtime has no usable network configuration
+)
+
+// NoPod is the reason of calico-pod where the node has no such pod.
+const NoPod = "no-pod"
 
 // span prints an age as people say it: 45s, 12m, 3h, 5d.
 func span(d time.Duration) string {

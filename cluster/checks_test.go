@@ -421,3 +421,51 @@ func TestServerClock(t *testing.T) {
 		t.Errorf("a nearer reading: off by %v", d)
 	}
 }
+
+// TestUnready reads what kubelets say: of Kubernetes 1.36 with containerd, and of
+// 1.19 with docker.
+func TestUnready(t *testing.T) {
+	for message, want := range map[string][]string{
+		"[container runtime is down, PLEG is not healthy: pleg was last seen active 3m12s ago; threshold is 3m0s]":                                              {UnreadyRuntime, UnreadyPLEG},
+		"container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized": {UnreadyNetwork},
+		"runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:docker: network plugin is not ready: cni config uninitialized":      {UnreadyNetwork},
+		"CSINode is not yet initialized": nil,
+	} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: message}}
+		if got := ask(t, s, "node-ready")[0].Facts[FactUnready]; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: got %v, want %v", message, got, want)
+		}
+	}
+}
+
+// TestCalicoImage wants what keeps an image away said with it, and a pod that is not
+// there told from one that is ill.
+func TestCalicoImage(t *testing.T) {
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.Calico = calico(3)
+	s.Calico.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam", Image: "docker.io/calico/cni:v3.30.0", State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image: dial tcp 10.0.0.9:443: i/o timeout"},
+	}}}
+	got := ask(t, s, "calico-pod")
+	wantFirst(t, got, probe.Fail, "image docker.io/calico/cni:v3.30.0: Back-off pulling image: dial tcp 10.0.0.9:443: i/o timeout")
+	if got[0].Facts.Str(FactImage) != "docker.io/calico/cni:v3.30.0" || got[0].Facts.Str(FactAPIReason) != "ImagePullBackOff" {
+		t.Errorf("%v", got[0].Facts)
+	}
+	s.Calico = nil
+	got = ask(t, s, "calico-pod")
+	wantFirst(t, got, probe.Fail, `the node's label kubernetes.io/os is ""`)
+	if got[0].Facts.Str(probe.FactReason) != NoPod {
+		t.Errorf("%v", got[0].Facts)
+	}
+	s.Node.Labels = map[string]string{corev1.LabelOSStable: "linux"}
+	if got = ask(t, s, "calico-pod"); strings.Contains(got[0].Saw, "label kubernetes.io/os") {
+		t.Errorf("%v", got)
+	}
+	s.Calico = calico(3)
+	s.Calico.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}
+	if got = ask(t, s, "calico-pod"); got[0].Facts.Str(FactLastEnd) != "OOMKilled" {
+		t.Errorf("%v", got)
+	}
+}

@@ -2,71 +2,452 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // nodeRules are those of the kubelet, the runtime, the machine, and of what keeps a
 // probe off it.
-func nodeRules() []*Rule { return []*Rule{SwapOn, KubeletDead} }
-
-// SwapOn is incident 003a.
-var SwapOn = &Rule{
-	ID: "swap-on", Title: "swap keeps the kubelet from starting",
-	Doc: `A kubelet that is not told otherwise refuses to start while swap is on ("running with swap on is not supported") and is started again for ever. A kubelet that runs already is not touched, so the fault waits for the next reboot or restart: swapoff by hand lasts until then, an entry in /etc/fstab or a swap unit brings swap back.
-Told from a node that is cut off or powered off by the node's own files, read over ssh, and by what its ports answer to a neighbour.`,
-	Fix: probe.Fix{
-		Says: "Turn swap off now, take away what turns it on at boot, and start the kubelet.",
-		Manifest: []string{
-			"ssh {node} sudo swapoff -a",
-			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab"  # and 'systemctl mask' a swap unit`,
-			"ssh {node} sudo systemctl restart kubelet",
-		},
-		Radius: "this node only; swapoff moves what was swapped out back into memory, so look at free memory first; running pods stay",
-	},
-	Wants: []string{checks.KubeletHealth.ID}, Explains: []string{"kubelet-dead"},
-	Match: func(f Findings) []Case {
-		swap := f.Failed(checks.NodeSwap.ID)
-		dead := f.With(checks.KubeletHealth.ID, probe.FactReason, "refused")
-		if len(swap) == 0 {
-			return nil
-		}
-		c := Case{
-			Says: fmt.Sprintf("swap is on (%s) and the kubelet does not run with it", swap[0].Saw),
-			For:  clues(strong, swap), Covers: kubeletGone,
-		}
-		if len(dead) > 0 {
-			c.For = append(c.For, clues(hint, dead)...)
-		} else {
-			c.Says = fmt.Sprintf("swap is on (%s): the kubelet that runs now will not start again", swap[0].Saw)
-		}
-		return []Case{c}
-	},
+func nodeRules() []*Rule {
+	return slices.Concat(
+		[]*Rule{SwapOn, KubeletCertificate, KubeletDead, KubeletFrozen, KubeletCutOff, NodeUnreachable, KubeletPortBlocked},
+		runtimeRules(), initRules(), machineRules(),
+		[]*Rule{KubeletSilent, SwapReturns}, placementRules(),
+	)
 }
 
 // kubeletGone is what a kubelet that does not run leaves behind.
 var kubeletGone = Covers(cluster.CheckNodeReady, cluster.CheckNodeLease, cluster.CheckNodeTaints, cluster.CheckCalicoPod, checks.KubeletHealth.ID)
 
+// SwapOn is incident 003a.
+var SwapOn = &Rule{
+	ID: "swap-on", Title: "swap keeps the kubelet from starting",
+	Doc: `A kubelet that is not told otherwise refuses to start while swap is on ("running with swap on is not supported") and is started again for ever. A kubelet that runs already is not touched, so the fault waits for the next reboot or restart: swapoff by hand lasts until then, an entry in /etc/fstab or a swap unit brings swap back.
+Told from a node that is cut off or powered off by the node's own files, read over ssh, and by what its ports answer to a neighbour; from a kubelet that died of something else by swap being on at all: that one would not start either until swap is off.`,
+	Fix: probe.Fix{
+		Says: "Turn swap off now, take away what turns it on at boot, and start the kubelet.",
+		Manifest: []string{
+			"ssh {node} free -m  # what is swapped out has to fit into memory",
+			"ssh {node} sudo swapoff -a",
+			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'systemctl mask' each unit of that list`,
+			"ssh {node} sudo systemctl restart kubelet",
+		},
+		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay",
+	},
+	Wants: []string{checks.KubeletHealth.ID}, Explains: []string{"kubelet-dead", "kubelet-silent"},
+	Match: func(f Findings) []Case {
+		swap := f.Failed(checks.NodeSwap.ID)
+		if len(swap) == 0 {
+			return nil
+		}
+		on := strings.Join(words(swap[0], checks.FactSwaps), ", ")
+		c := Case{For: clues(strong, swap), Covers: kubeletGone}
+		if k := kubeletHere(f); k.dead() {
+			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)
+			c.For = append(c.For, clues(hint, k.refused)...)
+		} else {
+			c.Says = fmt.Sprintf("swap is on (%s): the kubelet that runs now will not start again, be it after its own restart or a reboot", on)
+		}
+		return []Case{c}
+	},
+}
+
+// SwapReturns is the same the day before.
+var SwapReturns = &Rule{
+	ID: "swap-returns", Title: "the next reboot turns swap on, and the kubelet will not start",
+	Doc: `Swap was turned off by hand, and /etc/fstab, a systemd swap unit or a zram generator turns it on at the next boot. Nothing is broken tonight: this is the cause of the next night, when the node comes back from a reboot and its kubelet ends with "running with swap on is not supported". It says nothing about other faults of this run.`,
+	Fix: probe.Fix{
+		Says: "Take away what turns swap on at boot.",
+		Manifest: []string{
+			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab"  # where /etc/fstab is named`,
+			"ssh {node} systemctl list-unit-files --type swap  # then 'sudo systemctl mask NAME.swap'; a zram generator is turned off by removing its configuration",
+		},
+		Radius: "this node's next boot; nothing that runs is touched",
+	},
+	Match: func(f Findings) []Case {
+		swap := f.Bad(checks.NodeSwap.ID)
+		if len(swap) == 0 || len(words(swap[0], checks.FactSwaps)) > 0 || len(words(swap[0], checks.FactReturns)) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(words(swap[0], checks.FactReturns), ", ")),
+			For:  clues(strong, swap),
+		}}
+	},
+}
+
+// KubeletCertificate is a kubelet that the API server no longer knows.
+var KubeletCertificate = &Rule{
+	ID: "kubelet-certificate", Title: "the kubelet's client certificate has run out",
+	Doc: `The kubelet shows a client certificate to the API server and renews it itself; a node that was off when it should have, or a controller that does not sign, leaves it to run out. Then every call is answered with 401, or the kubelet ends at its start: to the API it looks like a dead kubelet.
+Told from a cut network by the certificate itself; from a wrong clock, which makes a good certificate look old, by node-clock.`,
+	Fix: probe.Fix{
+		Says: "Have a new certificate issued for this node.",
+		Manifest: []string{
+			"kubectl get csr | grep {node}  # one that is Pending: kubectl certificate approve NAME",
+			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
+			"# with kubeadm, on a control plane node, then copied to /etc/kubernetes/kubelet.conf of {node}:",
+			"kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf",
+			"ssh {node} sudo systemctl restart kubelet",
+		},
+		Radius: "this node's kubelet; running pods stay",
+	},
+	RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent", "kubelet-cut-off"},
+	Match: func(f Findings) []Case {
+		expired := f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired)
+		if len(expired) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
+			For:  slices.Concat(clues(strong, expired), clues(hint, f.Failed(cluster.CheckNodeLease))),
+			// The kubelet may have renewed it elsewhere.
+			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))), Covers: kubeletGone,
+		}}
+	},
+}
+
 // KubeletDead is a kubelet that does not run, whatever keeps it from that.
 var KubeletDead = &Rule{
 	ID: "kubelet-dead", Title: "the kubelet does not run",
-	Doc: `A kubelet that ended stops renewing its lease at once; 40 s later the node is NotReady ("Kubelet stopped posting node status"), while its pods keep running and are still shown as Running. Its ports refuse connections, which tells it from a frozen kubelet (connections are taken, nothing is answered) and from a node that is cut off or off (no answer at all).`,
+	Doc: `A kubelet that ended stops renewing its lease at once; 40 s later the lease has run out and the node is NotReady ("Kubelet stopped posting node status"), while its pods keep running and are still shown as Running. Its ports refuse connections, which tells it from a frozen kubelet and one that is cut from the API (connections are taken) and from a node that is cut off or off (no answer at all). Why it ended stands in its journal; swap-on, kubelet-certificate and disk-full are the reasons that can be seen from outside it.`,
 	Fix: probe.Fix{
 		Says:     "See why it ended, on the node, and start it.",
 		Manifest: []string{"ssh {node} sudo journalctl -u kubelet -n 50 --no-pager", "ssh {node} sudo systemctl restart kubelet"},
 		Radius:   "this node only; a kubelet that starts does not restart running pods",
 	},
-	Wants: []string{checks.KubeletHealth.ID},
+	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeSwap.ID, checks.CRIHealth.ID, checks.NodeDisk.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
+		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
+		if !here.dead() && len(there.refused) == 0 {
+			return nil
+		}
+		c := Case{
+			Says:    "the kubelet does not run on {node}",
+			For:     slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
+			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, cluster.CheckNodeLease))), Covers: kubeletGone,
+		}
+		if here.dead() {
+			// One that has just ended has a lease yet.
+			c.For, c.Against = append(clues(proof, here.refused), c.For...), nil
+		}
+		c.Says += since(f)
+		return []Case{c}
+	},
+}
+
+// KubeletFrozen is a kubelet whose process is there and does nothing.
+var KubeletFrozen = &Rule{
+	ID: "kubelet-frozen", Title: "the kubelet runs and does nothing",
+	Doc: `The process is there, so the kernel takes connections to its ports, and nobody answers: it is stopped, starved of CPU, or all its threads wait for a disk. Its lease runs out as if it were dead. Where only its loop hangs it still answers, with 500 and "syncloop": mostly it waits for the container runtime then.
+From outside the node it cannot be told from a kubelet that is well and cut from the API, so both are named until somebody looks on the node.`,
+	Fix: probe.Fix{
+		Says:     "Look at what the process waits for, then restart it.",
+		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk", "ssh {node} sudo systemctl restart kubelet"},
+		Radius:   "this node only; a kubelet that starts does not restart running pods",
+	},
+	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.NodeLoad.ID}, Explains: []string{"kubelet-silent"},
+	Match: func(f Findings) []Case {
+		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(cluster.CheckNodeLease)
-		dead := f.With(checks.KubeletHealth.ID, probe.FactReason, "refused")
-		if len(lease) == 0 && len(dead) == 0 {
+		c := Case{Covers: kubeletGone}
+		switch {
+		case len(here.silent) > 0 && len(here.ok) == 0:
+			c.Says = "the kubelet on {node} takes connections and answers nobody: it is frozen" + since(f)
+			c.For = slices.Concat(clues(proof, here.silent), clues(hint, lease), clues(strong, notPlaced(f, injector.ReasonKubelet)))
+			c.Against = slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(hint, f.Failed(checks.NodeLoad.ID)))
+		case len(here.ill) > 0:
+			c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.ill[0].Saw
+			c.For = clues(strong, here.ill)
+		case !here.answered() && len(there.open) > 0 && len(lease) > 0:
+			c.Says = "the kubelet's port on {node} takes connections and the kubelet is not heard of" + since(f) + ": it is frozen, or cut from the API"
+			c.For = slices.Concat(clues(strong, lease), clues(hint, there.open))
+		default:
+			return nil
+		}
+		return []Case{c}
+	},
+}
+
+// KubeletCutOff is a kubelet that is well and whose reports do not arrive.
+var KubeletCutOff = &Rule{
+	ID: "kubelet-cut-off", Title: "the kubelet runs and does not get through to the API server",
+	Doc: `The kubelet answers on its own ports and its lease runs out all the same: its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there. The node is NotReady with everything on it well.
+Told from a dead or frozen kubelet by what it answers on the node itself; from a node that is cut off altogether by its neighbours, whom it answers. Where the API servers answer a probe on the same node, what is broken is particular to the kubelet: the server in its kubeconfig, a proxy, its certificate.`,
+	Fix: probe.Fix{
+		Says: "Find what the kubelet says when it calls, and mend its way to the API server.",
+		Manifest: []string{
+			"ssh {node} sudo journalctl -u kubelet -n 50 --no-pager",
+			"ssh {node} grep server: /etc/kubernetes/kubelet.conf  # then from the node: curl -sk --max-time 5 THAT/readyz",
+		},
+		Radius: "only looks",
+	},
+	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID}, Explains: []string{"kubelet-silent"},
+	Match: func(f Findings) []Case {
+		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
+		lease := f.Failed(cluster.CheckNodeLease)
+		unreached := About(f.Failed(checks.DatastoreLatency.ID), "endpoint ")
+		c := Case{Covers: append(Covers(checks.DatastoreLatency.ID), kubeletGone...)}
+		switch {
+		case len(lease) == 0:
+			return nil
+		case len(here.ok) > 0 && len(here.silent) == 0 && len(here.refused) == 0:
+			c.Says = "the kubelet on {node} is well and its reports do not reach the API server" + since(f)
+			if len(unreached) > 0 {
+				c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
+			}
+			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached))
+		case !here.answered() && len(there.open) > 0:
+			c.Says = "the kubelet's port on {node} takes connections and the kubelet is not heard of" + since(f) + ": it is cut from the API, or frozen"
+			c.For = slices.Concat(clues(strong, lease), clues(hint, there.open))
+		default:
+			return nil
+		}
+		return []Case{c}
+	},
+}
+
+// NodeUnreachable is a node that is off, or as good as off.
+var NodeUnreachable = &Rule{
+	ID: "node-unreachable", Title: "the node is off, or cut off from the network",
+	Doc: `No neighbour gets any answer from the node: not to a ping, and no port takes or refuses a connection. Even a node whose kubelet, runtime and BIRD are all dead answers a ping and refuses connections, so it is the machine, its NIC, its switch port or a firewall before all of it. Whether it is off cannot be told from outside; its console tells.
+"Unreachable" from a neighbour on the same link means that nobody answers for the address there; silence alone could be a firewall between the nodes, together with a kubelet that ended, and is believed less.`,
+	Fix: probe.Fix{
+		Says: "Look at the machine's console or its cloud's instance state, then at its link.",
+		Manifest: []string{
+			"kubectl describe node {node}  # its addresses, its provider's name for it",
+			"# if it is gone for good, so that its pods start elsewhere and its peers forget it:",
+			"kubectl delete node {node}",
+		},
+		Radius: "looking touches nothing; deleting the Node object deletes its pods from the API and starts them elsewhere: only when the machine is surely off, or two of each will run",
+	},
+	Explains: []string{"kubelet-silent", "kubelet-dead"},
+	Match: func(f Findings) []Case {
+		all := fromOutside(f, anyPort)
+		if len(all.silent) == 0 || len(all.open)+len(all.refused) > 0 {
+			return nil
+		}
+		weight := strong
+		if len(all.silent) == len(reasoned(all.silent, "host-unreachable", "net-unreachable")) && len(f.Failed(cluster.CheckNodeLease)) > 0 {
+			weight = proof
+		}
+		return []Case{{
+			Says:    fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(all.silent), ", "), since(f)),
+			For:     slices.Concat(clues(weight, all.silent), clues(0, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
+			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(proof, good(f, probePlaced))),
+			Covers:  kubeletGone,
+		}}
+	},
+}
+
+// KubeletPortBlocked is what makes kubectl exec, logs and attach hang too.
+var KubeletPortBlocked = &Rule{
+	ID: "kubelet-port-blocked", Title: "the API server does not get through to the kubelet's port",
+	Doc: `The probe's pod runs, so API and kubelet do speak, by the connection the kubelet opened. The other direction, from the API server to the kubelet's port 10250, does not work: kubectl exec, logs, attach and port-forward of this node's pods fail with it, and metrics are missing. A firewall or security group between control plane and node, a konnectivity or other tunnel that is down, or the wrong address of the node (the API server dials its InternalIP).
+Told from a dead kubelet by the lease and by the pod that was started.`,
+	Fix: probe.Fix{
+		Says:     "Let the API servers in to TCP 10250 of the node's InternalIP; look at the tunnel where there is one.",
+		Manifest: []string{"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # the API server's own words", "kubectl get node {node} -o wide  # the address it dials"},
+		Radius:   "only looks",
+	},
+	RuledOut: []string{cluster.CheckNodeLease, cluster.CheckNodeReady},
+	Match: func(f Findings) []Case {
+		attach := notPlaced(f, injector.ReasonAttach)
+		if len(attach) == 0 {
 			return nil
 		}
 		return []Case{{
-			Says: "the kubelet does not run on {node}", For: append(clues(proof, dead), clues(strong, lease)...), Covers: kubeletGone,
+			Says: "pods start on {node} and the API server cannot talk to them: " + attach[0].Saw,
+			For:  slices.Concat(clues(strong, attach), clues(hint, fromOutside(f, kubeletPort).open)),
+			// A kubelet that died in between.
+			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
 		}}
 	},
+}
+
+// KubeletSilent is as much as the API alone can say.
+var KubeletSilent = &Rule{
+	ID: "kubelet-silent", Title: "nothing is heard of the kubelet",
+	Doc: `A kubelet renews its lease every 10 s. That it has stopped is all that the API knows: the kubelet may be dead, frozen or cut from the API, the node cut off or off. What the pods' states say is the kubelet's last word and no longer known. The ways that need no kubelet, ssh and the node's neighbours, tell these apart; their answers are causes of their own.`,
+	Fix: probe.Fix{
+		Says: "Find out which it is: ask from a neighbour, over ssh, or on the node.",
+		Manifest: []string{
+			"ping -c 3 {node}; nc -vz {node} 22; nc -vz {node} 10250  # from another node: refused is a dead kubelet, no answer a dead node",
+			"ssh {node} sudo systemctl status kubelet --no-pager",
+			"calico-probe run --via local  # on the node itself",
+		},
+		Radius: "only looks",
+	},
+	Wants: []string{checks.KubeletHealth.ID},
+	Match: func(f Findings) []Case {
+		lease := f.Failed(cluster.CheckNodeLease)
+		late, placed := f.Bad(cluster.CheckNodeLease), notPlaced(f, injector.ReasonKubelet)
+		if kubeletHere(f).answered() || len(lease) == 0 && len(placed) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: "nothing is heard of {node}'s kubelet" + since(f) + ": it is dead, frozen or cut off, or the node is",
+			For:  slices.Concat(clues(strong, lease), clues(hint, placed), clues(hint, f.With(cluster.CheckNodeReady, cluster.FactAPIReason, "NodeStatusUnknown"))), Covers: kubeletGone,
+		}
+		if len(lease) == 0 {
+			c.Says = "{node}'s kubelet takes up no pod"
+			c.For = slices.Concat(clues(hint, placed), clues(hint, late))
+		}
+		return []Case{c}
+	},
+}
+
+// kubeletSays is what the kubelet answered on its own ports, on the node.
+type kubeletSays struct{ ok, refused, silent, ill []Finding }
+
+func kubeletHere(f Findings) kubeletSays {
+	var k kubeletSays
+	for _, r := range f.Of(checks.KubeletHealth.ID) {
+		_, answered := r.Facts.Num(checks.FactCode)
+		switch {
+		case r.Target == checks.TargetCertificate:
+		case r.Status == probe.OK:
+			k.ok = append(k.ok, r)
+		case r.Status != probe.Fail:
+		case answered:
+			k.ill = append(k.ill, r)
+		case r.Facts.Str(probe.FactReason) == "refused":
+			k.refused = append(k.refused, r)
+		default:
+			k.silent = append(k.silent, r)
+		}
+	}
+	return k
+}
+
+func (k kubeletSays) answered() bool { return len(k.ok)+len(k.refused)+len(k.silent)+len(k.ill) > 0 }
+
+// dead is when every port refuses: one alone may be turned off.
+func (k kubeletSays) dead() bool {
+	return len(k.refused) > 0 && len(k.ok)+len(k.silent)+len(k.ill) == 0
+}
+
+// neighbourReach is the check by which healthy nodes look at this one from outside.
+const neighbourReach = "neighbour-reach"
+
+// factPort is the port a neighbour asked, none for a ping.
+const factPort probe.Fact = "port"
+
+const (
+	kubeletPort = 10250
+	anyPort     = 0
+)
+
+// reached is what neighbours got from this node.
+type reached struct{ open, refused, silent []Finding }
+
+func fromOutside(f Findings, port float64) reached {
+	var out reached
+	for _, r := range f.Elsewhere(neighbourReach) {
+		if asked, _ := r.Facts.Num(factPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort && asked != port {
+			continue
+		}
+		switch {
+		case r.Status == probe.OK:
+			out.open = append(out.open, r)
+		case r.Status != probe.Fail:
+		case slices.Contains([]string{"refused", "reset", "closed"}, r.Facts.Str(probe.FactReason)): // somebody answered
+			out.refused = append(out.refused, r)
+		default:
+			out.silent = append(out.silent, r)
+		}
+	}
+	return out
+}
+
+// askers are the nodes that findings come from.
+func askers(fs []Finding) []string {
+	var out []string
+	for _, r := range fs {
+		if !slices.Contains(out, r.Node) {
+			out = append(out, r.Node)
+		}
+	}
+	return out
+}
+
+// probePlaced is the client's own result about a way onto the node.
+const probePlaced = "probe-placed"
+
+// notPlaced are the ways onto the node that failed for a reason.
+func notPlaced(f Findings, why injector.Reason) []Finding {
+	return f.With(probePlaced, probe.FactReason, string(why))
+}
+
+// since says for how long the kubelet has been silent, "" where the lease has not
+// run out.
+func since(f Findings) string {
+	for _, r := range f.Failed(cluster.CheckNodeLease) {
+		if age, ok := r.Facts.Num(cluster.FactAge); ok {
+			return " for " + lasting(age)
+		}
+	}
+	return ""
+}
+
+// lasting is a number of seconds as people say it.
+func lasting(seconds float64) string {
+	switch {
+	case seconds < 120:
+		return fmt.Sprintf("%.0fs", seconds)
+	case seconds < 7200:
+		return fmt.Sprintf("%.0fm", seconds/60)
+	case seconds < 172800:
+		return fmt.Sprintf("%.0fh", seconds/3600)
+	}
+	return fmt.Sprintf("%.0fd", seconds/86400)
+}
+
+// good are the good answers of a check.
+func good(f Findings, check string) []Finding {
+	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.OK })
+}
+
+// reasoned keeps the findings with one of these reasons.
+func reasoned(fs []Finding, reasons ...string) []Finding {
+	var out []Finding
+	for _, r := range fs {
+		if slices.Contains(reasons, r.Facts.Str(probe.FactReason)) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// on keeps the findings about exactly these targets.
+func on(fs []Finding, targets ...string) []Finding {
+	var out []Finding
+	for _, r := range fs {
+		if slices.Contains(targets, r.Target) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// words is a fact that is a list of texts, before and after its trip over the wire.
+func words(r Finding, key probe.Fact) []string {
+	switch list := r.Facts[key].(type) {
+	case []string:
+		return list
+	case []any:
+		var out []string
+		for _, v := range list {
+			if s, ok := v.(string); ok {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	return nil
 }

@@ -1,16 +1,371 @@
 package main
 
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
 // nodeFaults are those of the kubelet, the runtime and the machine.
 func nodeFaults() []fault {
 	const node = "node-b"
+	silently := func(script string) func(context.Context, lab) error {
+		return func(ctx context.Context, l lab) error {
+			if err := l.on(ctx, node, script); err != nil {
+				return err
+			}
+			return l.silent(ctx, node)
+		}
+	}
 	return []fault{
 		{
-			Name: "kubelet-stopped", Node: node, About: "NotReady, 'Kubelet stopped posting node status'",
-			Inject: scripted(node, stop("kubelet")), Heal: scripted(node, start("kubelet")),
+			Name: "upgrade-ipam-hangs", Incident: "F1", Node: node, About: "calico-node in Init:0/3 for ever, no events; new pods get no address",
+			Inject: func(ctx context.Context, l lab) error {
+				return errors.Join(l.podCIDR(ctx, node, "10.200.1.0/24"), l.leftovers(ctx, node, true), l.hang(ctx, node, true))
+			},
+			Heal: func(ctx context.Context, l lab) error {
+				return errors.Join(l.podCIDR(ctx, node, ""), l.leftovers(ctx, node, false), l.hang(ctx, node, false))
+			},
 		},
 		{
-			Name: "containerd-frozen", Node: node, About: "pods stay in ContainerCreating; the node may still be Ready",
+			Name: "upgrade-ipam-locked", Incident: "F1", Node: node, About: "the same from outside",
+			Inject: func(ctx context.Context, l lab) error {
+				return errors.Join(l.leftovers(ctx, node, true), l.on(ctx, node, holdLock), l.hang(ctx, node, true))
+			},
+			Heal: func(ctx context.Context, l lab) error {
+				return errors.Join(l.on(ctx, node, dropLock), l.leftovers(ctx, node, false), l.hang(ctx, node, false))
+			},
+		},
+		{
+			Name: "init-without-process", Incident: "F2", Node: node, About: "the same from outside; kubectl exec into it hangs",
+			Inject: func(ctx context.Context, l lab) error {
+				return errors.Join(l.leftovers(ctx, node, true), l.hang(ctx, node, true), l.on(ctx, node, loseProcess), l.leftovers(ctx, node, false))
+			},
+			Heal: func(ctx context.Context, l lab) error {
+				return errors.Join(l.leftovers(ctx, node, false), l.on(ctx, node, signalTo("containerd-shim", "CONT")), l.hang(ctx, node, false))
+			},
+		},
+		{
+			Name: "containerd-frozen", Incident: "F2", Node: node, About: "pods stay in ContainerCreating; the node may still be Ready",
 			Inject: scripted(node, signalTo("containerd", "STOP")), Heal: scripted(node, signalTo("containerd", "CONT")),
 		},
+		{
+			Name: "docker-lost-containerd", Incident: "F2", Node: node, About: "nothing starts; docker's ping is fine",
+			Inject: loseContainerd(node), Heal: scripted(node, signalTo("containerd", "CONT")+"; "+signalTo("dockerd", "KILL")+"; rm -rf /run/docker* /var/lib/docker"),
+		},
+		{
+			Name: "containerd-stopped", Node: node, About: "pods stay in ContainerCreating; the node turns NotReady",
+			Inject: scripted(node, stop("containerd")), Heal: scripted(node, start("containerd")),
+		},
+		{
+			Name: "swap-after-reboot", Incident: "F4", Node: node, About: "NotReady, 'Kubelet stopped posting node status', the pods still Running; felt by the whole machine",
+			Inject: func(ctx context.Context, l lab) error {
+				if err := l.swapOn(ctx); err != nil {
+					return err
+				}
+				return silently("echo '/dev/sda3 none swap sw 0 0' >/etc/fstab; "+failSwap(true)+"; "+signalTo("kubelet", "KILL"))(ctx, l)
+			},
+			Heal: func(ctx context.Context, l lab) error {
+				return errors.Join(l.swapOff(ctx), l.on(ctx, node, "rm -f /etc/fstab; "+failSwap(false)))
+			},
+		},
+		{
+			Name: "swap-before-reboot", Incident: "F4", Node: node, About: "nothing yet: the night before",
+			Inject: scripted(node, "echo '/dev/sda3 none swap sw 0 0' >/etc/fstab; "+failSwap(true)), Heal: scripted(node, "rm -f /etc/fstab; "+failSwap(false)),
+		},
+		{
+			Name: "kubelet-stopped", Node: node, About: "NotReady, 'Kubelet stopped posting node status'",
+			Inject: silently(stop("kubelet")), Heal: scripted(node, start("kubelet")),
+		},
+		{
+			Name: "kubelet-frozen", Node: node, About: "the same",
+			Inject: silently(signalTo("kubelet", "STOP")), Heal: scripted(node, signalTo("kubelet", "CONT")),
+		},
+		{
+			Name: "kubelet-cut-off", Node: node, About: "the same; everything on the node is well",
+			Inject: silently("ip rule add to " + fabric4 + " ipproto tcp dport " + strconv.Itoa(apiPort) + " prohibit pref 90"),
+			Heal:   scripted(node, "ip rule del pref 90 || true"),
+		},
+		{
+			Name: "node-cut-off", Node: node, About: "the same; it answers nobody",
+			Inject: func(ctx context.Context, l lab) error {
+				return errors.Join(l.onFabric(ctx, "ip", "link", "set", node, "nomaster"), l.silent(ctx, node))
+			},
+			Heal: func(ctx context.Context, l lab) error {
+				return l.onFabric(ctx, "ip", "link", "set", node, "master", bridgeName)
+			},
+		},
+		{
+			Name: "cni-config-missing", Node: node, About: "NotReady, 'cni plugin not initialized'; pods stay in ContainerCreating",
+			Inject: func(ctx context.Context, l lab) error {
+				return errors.Join(l.on(ctx, node, "mv /etc/cni/net.d/10-calico.conflist /root/"), l.notReady(ctx, node))
+			},
+			// containerd overlooks a file that is moved there.
+			Heal: scripted(node, "[ ! -e /root/10-calico.conflist ] || { cat /root/10-calico.conflist >/etc/cni/net.d/10-calico.conflist; rm /root/10-calico.conflist; }"),
+		},
+		{
+			Name: "cni-config-shadowed", Node: node, About: "new pods have addresses nobody knows; old ones are well",
+			Inject: scripted(node, `echo '{"cniVersion":"0.4.0","name":"old","type":"bridge"}' >/etc/cni/net.d/05-bridge.conf`), Heal: scripted(node, "rm -f /etc/cni/net.d/05-bridge.conf"),
+		},
+		{
+			Name: "nodename-wrong", Node: node, About: "new pods of the node are out of reach",
+			Inject: scripted(node, "echo "+node+".example.com >/var/lib/calico/nodename"), Heal: scripted(node, "echo "+node+" >/var/lib/calico/nodename"),
+		},
+		{
+			Name: "calico-image-missing", Node: node, About: "calico-node in Init:ImagePullBackOff",
+			Inject: func(ctx context.Context, l lab) error {
+				return l.image(ctx, node, "sandbox.local/calico-node:v3.99.0", "OnDelete")
+			},
+			Heal: func(ctx context.Context, l lab) error {
+				return l.image(ctx, node, "sandbox.local/calico-node:v3.32.1", "RollingUpdate")
+			},
+		},
+		{
+			Name: "calico-pod-missing", Node: node, About: "the node is Ready, BGP to it is down",
+			Inject: func(ctx context.Context, l lab) error {
+				if err := l.label(ctx, node, "null"); err != nil {
+					return err
+				}
+				return until(ctx, "calico-node to go", func(ctx context.Context) (bool, error) {
+					pods, err := l.calicoPods(ctx, node)
+					return err == nil && len(pods) == 0, err
+				})
+			},
+			Heal: func(ctx context.Context, l lab) error { return l.label(ctx, node, `"linux"`) },
+		},
+		{
+			Name: "disk-full", Node: node, About: "odd failures; the node may have DiskPressure",
+			Inject: scripted(node, "mkdir -p /var/lib/containers; mount -t tmpfs -o size=1m tmpfs /var/lib/containers; head -c 1M /dev/zero >/var/lib/containers/full || true"),
+			Heal:   scripted(node, "! mountpoint -q /var/lib/containers || umount -l /var/lib/containers; rm -rf /var/lib/containers"),
+		},
 	}
+}
+
+// leaseOver is when a node's lease has run out: 40 s, and a moment more.
+const leaseOver = 42 * time.Second
+
+// silent waits until the node's kubelet has not been heard of for the length of its
+// lease: before that the API knows nothing.
+func (l lab) silent(ctx context.Context, node string) error {
+	return until(ctx, "the lease of "+node+" to run out", func(ctx context.Context) (bool, error) {
+		lease, err := l.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+		return err == nil && lease.Spec.RenewTime != nil && time.Since(lease.Spec.RenewTime.Time) > leaseOver, err
+	})
+}
+
+// notReady waits until the node's own kubelet calls it so.
+func (l lab) notReady(ctx context.Context, node string) error {
+	return until(ctx, node+" to be NotReady", func(ctx context.Context) (bool, error) {
+		n, err := l.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+// holdLock takes host-local's lock and keeps it; dropLock ends who holds it.
+const (
+	holdLock = `
+cd /var/lib/cni/networks/k8s-pod-network
+setsid flock -o lock tail -f /dev/null </dev/null >/dev/null 2>&1 &
+until [ -e lock ] && ! flock -n lock true; do sleep .05; done`
+	dropLock = `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" != flock ] || /usr/bin/kill -KILL -- -${p#/proc/}; done`
+)
+
+// loseProcess ends upgrade-ipam behind its runtime's back, by way of a shim that does
+// not notice.
+const loseProcess = `
+for p in /proc/[0-9]*; do
+	[ "$(cat $p/comm 2>/dev/null)" = calico-ipam ] || continue
+	shim=$(cut -d' ' -f4 $p/stat)
+	kill -STOP $shim
+	kill -KILL ${p#/proc/}
+done`
+
+// loseContainerd puts Debian's dockerd before the node's containerd and freezes that.
+// The kubelet here speaks to containerd itself, so that it goes by docker is written
+// into the Node, where the kubelet, which waits for containerd, leaves it.
+func loseContainerd(node string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		if err := l.on(ctx, node, `
+PATH=/opt/sandbox/docker.io/usr/sbin:$PATH
+setsid dockerd --containerd /run/containerd/containerd.sock --iptables=false --ip6tables=false --bridge=none -H unix:///run/docker.sock --storage-driver vfs </dev/null >/var/log/docker.log 2>&1 &
+until curl -sf --max-time 2 --unix-socket /run/docker.sock http://docker/info >/dev/null; do sleep .2; done
+`+signalTo("containerd", "STOP")); err != nil {
+			return err
+		}
+		patch := []byte(`{"status":{"nodeInfo":{"containerRuntimeVersion":"docker://20.10.24"}}}`)
+		_, err := l.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
+	}
+}
+
+// failSwap sets whether the next kubelet refuses to start with swap.
+func failSwap(refuses bool) string {
+	return fmt.Sprintf("sed -i 's/failSwapOn: .*/failSwapOn: %v/' /var/lib/kubelet/config.yaml", refuses)
+}
+
+// swapFile is on a disk of this machine: a node's root is in memory, which cannot be
+// swapped to.
+func (l lab) swapFile() (string, error) { return cache("swap-" + l.name) }
+
+func (l lab) swapOn(ctx context.Context) error {
+	file, err := l.swapFile()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		return err
+	}
+	return errors.Join(runs(ctx, "mkswap", "-q", file), runs(ctx, "swapon", file))
+}
+
+func (l lab) swapOff(ctx context.Context) error {
+	file, err := l.swapFile()
+	if err != nil {
+		return err
+	}
+	swaps, err := os.ReadFile("/proc/swaps")
+	if err != nil {
+		return err
+	}
+	if strings.Contains(string(swaps), filepath.Base(file)+" ") {
+		if err := runs(ctx, "swapoff", file); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func runs(ctx context.Context, name string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// onFabric runs a program where the nodes' cables end.
+func (l lab) onFabric(ctx context.Context, argv ...string) error {
+	procs, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, p := range procs {
+		if pid, err := strconv.Atoi(p.Name()); err == nil && isOurs(pid, verbCluster, l.name) {
+			return runs(ctx, "nsenter", append([]string{"-t", p.Name(), "-n", "--"}, argv...)...)
+		}
+	}
+	return fmt.Errorf("cluster %s has no fabric", l.name)
+}
+
+// podCIDR gives the node another one, "" for that it came with. Nothing may change it,
+// so the Node is made anew; its kubelet goes on with it.
+func (l lab) podCIDR(ctx context.Context, node, cidr string) error {
+	nodes, kept := l.kube.CoreV1().Nodes(), l.state("podcidr")
+	n, err := nodes.Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	anew := n.DeepCopy()
+	if cidr == "" {
+		b, err := os.ReadFile(kept)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = json.Unmarshal(b, &anew.Spec.PodCIDRs)
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		b, err := json.Marshal(n.Spec.PodCIDRs)
+		if err == nil {
+			err = writeFile(kept, string(b))
+		}
+		if err != nil {
+			return err
+		}
+		anew.Spec.PodCIDRs = []string{cidr}
+	}
+	anew.Spec.PodCIDR, anew.ResourceVersion, anew.UID = anew.Spec.PodCIDRs[0], "", ""
+	if err := nodes.Delete(ctx, node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if _, err = nodes.Create(ctx, anew, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if cidr == "" {
+		return os.Remove(kept)
+	}
+	return nil
+}
+
+func (l lab) label(ctx context.Context, node, value string) error {
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, corev1.LabelOSStable, value)
+	_, err := l.kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
+}
+
+func (l lab) calicoPods(ctx context.Context, node string) ([]corev1.Pod, error) {
+	list, err := l.kube.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// image has the node's calico-node, and no other, start with an image.
+func (l lab) image(ctx context.Context, node, image, strategy string) error {
+	sets, pods := l.kube.AppsV1().DaemonSets("kube-system"), l.kube.CoreV1().Pods("kube-system")
+	set := func(strategy string) error {
+		patch := fmt.Sprintf(`{"spec":{"updateStrategy":{"type":%q,"rollingUpdate":null},"template":{"spec":{"initContainers":[{"name":"upgrade-ipam","image":%q}]}}}}`, strategy, image)
+		_, err := sets.Patch(ctx, "calico-node", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+	if err := set("OnDelete"); err != nil {
+		return err
+	}
+	old, err := l.calicoPods(ctx, node)
+	if err != nil {
+		return err
+	}
+	for _, p := range old {
+		if err := pods.Delete(ctx, p.Name, *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	if strategy != "OnDelete" {
+		return set(strategy)
+	}
+	return until(ctx, "calico-node to want its image", func(ctx context.Context) (bool, error) {
+		now, err := l.calicoPods(ctx, node)
+		if err != nil || len(now) != 1 || len(now[0].Status.InitContainerStatuses) == 0 {
+			return false, err
+		}
+		w := now[0].Status.InitContainerStatuses[0].State.Waiting
+		return w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff"), nil
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // nodePID is a node's first process as the machine sees it.
@@ -141,33 +139,27 @@ func initHang(ctx context.Context, l layout, args []string) error {
 	if len(rest) != 1 || rest[0] != "on" && rest[0] != "off" {
 		return badUsage("init-hang: say on or off")
 	}
-	pid, err := nodePID(l, m.Name)
-	if err != nil {
-		return err
-	}
-	dir := fmt.Sprintf("/proc/%d/root/var/lib/cni/networks/k8s-pod-network", pid)
-	hang := rest[0] == "on"
-	if hang { // an address that host-local gave to a pod long gone
-		if err = os.Mkdir(dir, 0o755); err == nil {
-			err = os.WriteFile(dir+"/10.200.0.5", []byte("f3c1\neth0"), 0o644)
-		}
-	} else {
-		err = os.RemoveAll(dir)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("init-hang: %w", err)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig())
+	b, err := openLab(l)
 	if err != nil {
 		return fmt.Errorf("init-hang: %w", err)
-	}
-	o, err := clientFor(config)
-	if err != nil {
-		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return o.hang(ctx, m.Name, hang)
+	hang := rest[0] == "on"
+	if err := b.leftovers(ctx, m.Name, hang); err != nil {
+		return fmt.Errorf("init-hang: %w", err)
+	}
+	return b.hang(ctx, m.Name, hang)
+}
+
+// leftovers puts an address there that host-local gave to a pod long gone, or takes
+// all of it away.
+func (l lab) leftovers(ctx context.Context, node string, there bool) error {
+	const dir = "/var/lib/cni/networks/k8s-pod-network"
+	if there {
+		return l.on(ctx, node, "mkdir -p "+dir+"; printf 'f3c1\\neth0' >"+dir+"/10.200.0.5")
+	}
+	return l.on(ctx, node, "rm -rf "+dir)
 }
 
 func (o *objects) hang(ctx context.Context, node string, hang bool) error {

@@ -35,6 +35,14 @@ const (
 	FactBehind  probe.Fact = "behind"  // Calico's file, when another comes first
 )
 
+// Why Calico's network configuration is not used.
+const (
+	CNINone     = "none"     // there is no file at all
+	CNIUnusable = "unusable" // the first file cannot be understood
+	CNIShadowed = "shadowed" // another network's file comes first
+	CNIPlugins  = "plugins"  // a program that it names is not there
+)
+
 // cniPlace is where files and plugins are.
 type cniPlace struct {
 	config  string
@@ -135,7 +143,7 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 	case !sure:
 		return probe.Found(probe.Unknown, "no network configuration in %s and the other usual places, and the runtime does not say where it reads", places[0].config)
 	}
-	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed", places[0].config)
+	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed", places[0].config).With(probe.FactReason, CNINone)
 }
 
 // networksIn reads the files of a directory as the runtimes do (libcni).
@@ -197,16 +205,16 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 	var r probe.Result
 	switch {
 	case first.err != nil:
-		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file, first.err)
+		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file, first.err).With(probe.FactReason, CNIUnusable)
 	case isMultus(first):
 		r = probe.Found(probe.Info, "%s is used: Multus, which calls other networks", first.file)
 	case calicos > 0:
 		r = probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.file, strings.Join(first.plugins, ", "), networks[calicos].file).
-			With(FactBehind, networks[calicos].file)
+			With(FactBehind, networks[calicos].file).With(probe.FactReason, CNIShadowed)
 	case calicos < 0:
 		r = probe.Found(probe.Info, "%s names %s, and no file names calico: here Calico does policy alone, or its file is gone", first.file, strings.Join(first.plugins, ", "))
 	case len(missing) > 0:
-		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, strings.Join(bins, ", "), strings.Join(missing, ", "))
+		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, strings.Join(bins, ", "), strings.Join(missing, ", ")).With(probe.FactReason, CNIPlugins)
 	default:
 		r = probe.Found(probe.OK, "%s is used and names %s", first.file, strings.Join(first.plugins, ", "))
 	}

@@ -31,7 +31,7 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	case errors.Is(err, probe.ErrNotVisible):
 		return unseen(err)
 	case errors.Is(err, fs.ErrNotExist):
-		return probe.Found(probe.Fail, "no %s: calico-node has not got through its start-up on this node", file)
+		return probe.Found(probe.Fail, "no %s: calico-node has not got through its start-up on this node", file).With(probe.FactReason, "missing")
 	case err != nil:
 		return probe.Failed(err)
 	}
@@ -41,7 +41,7 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	case h.Node == "":
 		r = probe.Found(probe.Info, "%q; what Kubernetes calls this node is not known here", name)
 	case name != h.Node:
-		r = probe.Found(probe.Fail, "%q, while Kubernetes calls this node %q: Calico books its addresses for another node", name, h.Node)
+		r = probe.Found(probe.Fail, "%q, while Kubernetes calls this node %q: Calico books its addresses for another node", name, h.Node).With(probe.FactReason, "other")
 	}
 	if full, err := h.Path(file); err == nil {
 		if info, err := os.Stat(full); err == nil {

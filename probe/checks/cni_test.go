@@ -77,7 +77,9 @@ func TestCNINodename(t *testing.T) {
 		return run(t, CNINodename, h)
 	}
 	want(t, named("worker-3"), "", probe.OK, `"worker-3", as Kubernetes has it`)
-	want(t, named("worker-3.example.com"), "", probe.Fail, "for another node")
+	if r := want(t, named("worker-3.example.com"), "", probe.Fail, "for another node"); r.Facts.Str(probe.FactReason) != "other" {
+		t.Errorf("%v", r.Facts)
+	}
 	want(t, named(""), "", probe.Info, "not known here")
 	want(t, run(t, CNINodename, node(t, map[string]string{"x": ""})), "", probe.Fail, "has not got through its start-up")
 }
@@ -107,8 +109,11 @@ func TestIPAMFiles(t *testing.T) {
 		return probe.Target{Kind: probe.KindCalico, Name: "v3.11.1", Attrs: map[string]string{probe.AttrPodCIDRs: cidrs}}
 	}
 	pool := probe.Target{Kind: probe.KindPool, Name: "10.200.0.0/16"}
-	want(t, run(t, IPAMFiles, h, calico(""), pool), "", probe.Fail, "2 addresses", "the Kubernetes Node has no podCIDR")
-	want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail, "the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
+	none := want(t, run(t, IPAMFiles, h, calico(""), pool), "", probe.Fail, "2 addresses", "the Kubernetes Node has no podCIDR")
+	outside := want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail, "the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
+	if none.Facts.Str(probe.FactReason) != IPAMNoPodCIDR || outside.Facts.Str(probe.FactReason) != IPAMOutsidePool {
+		t.Errorf("%v %v", none.Facts, outside.Facts)
+	}
 	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn, "at calico-node's next start")
 	disabled := pool
 	disabled.Attrs = map[string]string{probe.AttrDisabled: "true"}
@@ -133,7 +138,7 @@ func TestIPAMFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := want(t, run(t, IPAMFiles, h), "", probe.Fail, "is held", "upgrade-ipam waits")
-	if n, _ := r.Facts.Num(FactHolder); int(n) != os.Getpid() || !strings.Contains(r.Saw, "by process") {
+	if n, _ := r.Facts.Num(FactHolder); int(n) != os.Getpid() || !strings.Contains(r.Saw, "by process") || r.Facts.Str(probe.FactReason) != IPAMLocked {
 		t.Errorf("held by this process, %d: %s", os.Getpid(), r.Saw)
 	}
 }

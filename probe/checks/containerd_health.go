@@ -30,11 +30,12 @@ skip: the kubelet uses another runtime. unknown: there is no socket, and the pla
 
 // Facts of the runtime check.
 const (
-	FactSocket   probe.Fact = "socket"   // path on the node
-	FactRuntime  probe.Fact = "runtime"  // the runtime the kubelet reports
-	FactTasks    probe.Fact = "tasks"    // containers that run
-	FactRevision probe.Fact = "revision" // commit of containerd
-	FactShims    probe.Fact = "shims"    // that do not run: ID, process, state
+	FactSocket   probe.Fact = "socket"    // path on the node
+	FactRuntime  probe.Fact = "runtime"   // the runtime the kubelet reports
+	FactTasks    probe.Fact = "tasks"     // containers that run
+	FactRevision probe.Fact = "revision"  // commit of containerd
+	FactShims    probe.Fact = "shims"     // that do not run: ID, process, state
+	FactNotReady probe.Fact = "not_ready" // conditions of the kubelet's interface that are false
 )
 
 // namespaceOf is containerd's namespace for what the kubelet starts: its own, or
@@ -120,18 +121,19 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 	if err != nil {
 		return probe.Result{}, err
 	}
-	var bad, good []string
+	var bad, good, not []string
 	for _, cond := range a.GetStatus().GetConditions() {
 		switch {
 		case cond.Status:
 			good = append(good, cond.Type)
 		case cond.Type == cri.RuntimeReady, cond.Type == cri.NetworkReady:
+			not = append(not, cond.Type)
 			bad = append(bad, fmt.Sprintf("%s is false: %s %s", cond.Type, cond.Reason, cond.Message))
 		}
 	}
 	switch {
 	case len(bad) > 0:
-		return probe.Found(probe.Fail, "%s", strings.Join(bad, "; ")), nil
+		return probe.Found(probe.Fail, "%s", strings.Join(bad, "; ")).With(FactNotReady, not), nil
 	case len(good) == 0:
 		return probe.Found(probe.Unknown, "it answers without any condition"), nil
 	}

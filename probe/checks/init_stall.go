@@ -32,8 +32,10 @@ skip: this way onto the node does not show its processes.`,
 const (
 	FactProgram probe.Fact = "program" // upgrade-ipam, install-cni, mount-bpffs
 	FactPID     probe.Fact = "pid"
-	FactAge     probe.Fact = "age_s" // seconds the process has lived
-	FactWaits   probe.Fact = "waits" // kernel function it waits in, "" when not visible
+	FactAge     probe.Fact = "age_s"         // seconds the process has lived
+	FactProcess probe.Fact = "process_state" // one letter: S sleeps, D waits for a device, T is stopped
+	FactWaits   probe.Fact = "waits"         // kernel function it waits in, "" when not visible
+	FactLeads   probe.Fact = "leads"         // where its TCP connections lead, and their states
 )
 
 // initPatience is how long an init container may take: each is a matter of
@@ -97,19 +99,19 @@ func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
 		waits = strings.TrimSpace(text)
 		r.Saw += ", waiting in " + waits
 	}
-	return r.With(FactProgram, program).With(FactPID, p.PID).With(FactAge, int(age.Seconds())).With(FactWaits, waits).
-		Because(slices.Concat(openFiles(h, p.PID), stack(h, p.PID))...)
+	open, leads := openFiles(h, p.PID)
+	return r.With(FactProgram, program).With(FactPID, p.PID).With(FactAge, int(age.Seconds())).With(FactProcess, stat.State).
+		With(FactWaits, waits).With(FactLeads, leads).Because(slices.Concat(open, stack(h, p.PID))...)
 }
 
-// openFiles lists what a process has open and where its connections lead, without a
-// word where that is not visible.
-func openFiles(h *probe.Host, pid int) []string {
+// openFiles lists what a process has open and, of that, where its connections lead,
+// without a word where that is not visible.
+func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	dir := filepath.Join(h.Proc, strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	var open []string
 	wanted := map[uint32]bool{}
 	for _, e := range entries {
 		to, err := os.Readlink(filepath.Join(dir, e.Name()))
@@ -125,9 +127,13 @@ func openFiles(h *probe.Host, pid int) []string {
 		sockets = nil // then they are numbers alone
 	}
 	for i, to := range open {
-		open[i] = "open: " + cmp.Or(sockets[socketInode(to)], to)
+		socket := sockets[socketInode(to)]
+		if socket != "" {
+			leads = append(leads, socket)
+		}
+		open[i] = "open: " + cmp.Or(socket, to)
 	}
-	return open
+	return open, leads
 }
 
 // socketInode is the number in socket:[4711], what a file descriptor links to; 0 for

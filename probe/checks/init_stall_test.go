@@ -54,6 +54,9 @@ func TestInitStall(t *testing.T) {
 	if !slices.ContainsFunc(r.Lines, func(line string) bool { return strings.Contains(line, leads) }) {
 		t.Errorf("where its connection leads is not shown: %+v", r)
 	}
+	if to := fmt.Sprint(r.Facts[FactLeads]); !strings.Contains(to, leads) || r.Facts.Str(FactProcess) != "S" {
+		t.Errorf("facts %v", r.Facts)
+	}
 }
 
 // TestInitStalled takes a process that has been there for half an hour.

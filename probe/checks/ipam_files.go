@@ -31,6 +31,13 @@ const (
 	FactHolder    probe.Fact = "holder"    // PID of who holds the lock, 0 when the kernel does not tell
 )
 
+// Why upgrade-ipam cannot get done.
+const (
+	IPAMLocked      = "lock"
+	IPAMNoPodCIDR   = "pod-cidr-missing"
+	IPAMOutsidePool = "pod-cidr-outside"
+)
+
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 
 // lockPause is longer than host-local keeps the lock for one address.
@@ -69,14 +76,15 @@ func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 			held, holder, err = lockHeld(h, filepath.Join(dir, "lock"))
 		}
 	}
+	reason, why := unmovable(p)
 	r := probe.Found(probe.Info, "%s is there and holds no address", hostLocal)
 	switch {
 	case err != nil:
 		r = probe.Failed(err)
 	case held:
-		r = probe.Found(probe.Fail, "the lock of %s is held%s: upgrade-ipam waits for it", hostLocal, byWhom(h, holder)).With(FactHolder, holder)
-	case addresses > 0 && unmovable(p) != "":
-		r = probe.Found(probe.Fail, "%d addresses in %s, left by host-local, which upgrade-ipam cannot migrate: %s", addresses, hostLocal, unmovable(p)).With(probe.FactReason, "pod-cidr")
+		r = probe.Found(probe.Fail, "the lock of %s is held%s: upgrade-ipam waits for it", hostLocal, byWhom(h, holder)).With(FactHolder, holder).With(probe.FactReason, IPAMLocked)
+	case addresses > 0 && reason != "":
+		r = probe.Found(probe.Fail, "%d addresses in %s, left by host-local, which upgrade-ipam cannot migrate: %s", addresses, hostLocal, why).With(probe.FactReason, reason)
 	case addresses > 0:
 		r = probe.Found(probe.Warn, "%d addresses in %s, left by host-local: upgrade-ipam migrates them at calico-node's next start", addresses, hostLocal)
 	}
@@ -95,28 +103,28 @@ func pluginsAt(h *probe.Host, place cniPlace) []string {
 	return nil
 }
 
-// unmovable says why upgrade-ipam fails for ever, "" when nothing known stands in its
-// way. It takes the first address of the Node's podCIDR for the node's tunnel, so
+// unmovable says why upgrade-ipam fails for ever, in a word and in a sentence, "" when
+// nothing known stands in its way. It takes the first address of the Node's podCIDR for the node's tunnel, so
 // that has to be in a pool (migrate.go; nodes that have a tunnel address are spared).
-func unmovable(p *probe.Pass) string {
+func unmovable(p *probe.Pass) (reason, why string) {
 	calico, pools := p.Of(probe.KindCalico), p.Of(probe.KindPool)
 	if len(calico) == 0 || len(pools) == 0 || slices.ContainsFunc(p.Of(probe.KindTunnel), func(t probe.Target) bool {
 		return t.Attrs[probe.AttrOwn] != "" && t.Attrs[probe.AttrDevice] == "tunl0"
 	}) {
-		return ""
+		return "", ""
 	}
 	text, _, _ := strings.Cut(calico[0].Attrs[probe.AttrPodCIDRs], ",")
 	cidr, err := netip.ParsePrefix(text)
 	if err != nil {
-		return "the Kubernetes Node has no podCIDR"
+		return IPAMNoPodCIDR, "the Kubernetes Node has no podCIDR"
 	}
 	if slices.ContainsFunc(pools, func(t probe.Target) bool {
 		pool, err := netip.ParsePrefix(t.Name)
 		return err == nil && t.Attrs[probe.AttrDisabled] == "" && pool.Contains(cidr.Addr())
 	}) {
-		return ""
+		return "", ""
 	}
-	return fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
+	return IPAMOutsidePool, fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
 }
 
 // byWhom names a process of the node.

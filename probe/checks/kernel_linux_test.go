@@ -56,7 +56,7 @@ func TestOpenSockets(t *testing.T) {
 	defer l.Close()
 	h := node(t, nil)
 	h.Proc = "/proc"
-	open := openFiles(h, os.Getpid())
+	open, _ := openFiles(h, os.Getpid())
 	if !slices.Contains(open, fmt.Sprintf("open: TCP %s to 0.0.0.0:0, listens", l.Addr())) || !slices.ContainsFunc(open, func(s string) bool { return strings.HasPrefix(s, "open: /") }) {
 		t.Errorf("%v", open)
 	}

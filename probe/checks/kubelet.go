@@ -22,6 +22,7 @@ import (
 type kubelet struct {
 	pid    int    // 0 when no kubelet is seen running
 	config string // the path of the first file read, "" when there is none
+	access string // the path of the kubeconfig with which it goes to the API server
 
 	FailSwapOn         *bool    `yaml:"failSwapOn"`
 	HealthzPort        *int     `yaml:"healthzPort"`
@@ -41,6 +42,7 @@ type kubelet struct {
 // the directory of those that are laid over it.
 var (
 	kubeletConfig = "/var/lib/kubelet/config.yaml"
+	kubeletAccess = "/etc/kubernetes/kubelet.conf"
 	kubeletDirs   = []string{"/var/lib/rancher/k3s/agent/etc/kubelet.conf.d", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"}
 )
 
@@ -49,7 +51,7 @@ var (
 func readKubelet(h *probe.Host) (kubelet, error) {
 	var k kubelet
 	pid, args := processOf(h, "kubelet")
-	k.pid = pid
+	k.pid, k.access = pid, cmp.Or(flagOf(args, "--kubeconfig"), kubeletAccess)
 	config := cmp.Or(flagOf(args, "--config"), kubeletConfig)
 	if err := k.read(h, config); err != nil {
 		return k, err

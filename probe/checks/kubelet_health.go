@@ -1,13 +1,19 @@
 package checks
 
 import (
+	"cmp"
 	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/httpget"
@@ -17,11 +23,12 @@ import (
 // knows that it stopped reporting, forty seconds later.
 var KubeletHealth = &probe.Check{
 	ID: "kubelet-health", Asks: "does the kubelet answer on its own ports?", From: probe.FromNode,
-	Tags: []string{tagRuntime}, Access: []string{"host network", "proc", "var/lib/kubelet/config.yaml"}, Run: kubeletHealth,
+	Tags: []string{tagRuntime}, Access: []string{"host network", "proc", "var/lib/kubelet", "etc/kubernetes/kubelet.conf"}, Run: kubeletHealth,
 	Doc: `The kubelet answers 127.0.0.1:10248/healthz to anybody, and the API server on 10250.
 ok: healthz says ok; port 10250 completes a TLS handshake and asks for credentials.
 fail, refused: the kubelet is not running, or is between two starts; look at its log for the reason it ends. fail, no answer: it is frozen, or waits for the container runtime. fail, 500: one of its own checks fails, and it names which.
-skip: healthz is turned off in the kubelet's configuration.`,
+skip: healthz is turned off in the kubelet's configuration.
+client certificate, where the kubeconfig of the kubelet is visible and names one: with which the kubelet goes to the API server. ok: still good. warn: ends within two weeks, and nobody has renewed it. fail: it has run out, so the API server refuses the kubelet. Of the file that holds key and certificate only the certificate is looked at.`,
 }
 
 func kubeletHealth(ctx context.Context, p *probe.Pass) {
@@ -44,8 +51,73 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 			// Without credentials the good answer is a refusal.
 			p.Report(guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK)).On("api"))
 		},
+		func() {
+			if r, ok := kubeletCertificate(p.Host, k, time.Now()); ok {
+				p.Report(r.On(TargetCertificate))
+			}
+		},
 	}, func(f func()) { f() })
 }
+
+// kubeletCertificate judges the certificate with which the kubelet goes to the API
+// server; false where none is visible: the kubelet may use a token.
+func kubeletCertificate(h *probe.Host, k kubelet, now time.Time) (probe.Result, bool) {
+	text, err := h.ReadFile(k.access)
+	if err != nil {
+		return probe.Result{}, false
+	}
+	var kubeconfig struct {
+		Users []struct {
+			User struct {
+				File string `yaml:"client-certificate"`
+				Data string `yaml:"client-certificate-data"`
+			} `yaml:"user"`
+		} `yaml:"users"`
+	}
+	if err := yaml.Unmarshal(text, &kubeconfig); err != nil || len(kubeconfig.Users) == 0 {
+		return probe.Result{}, false
+	}
+	user := kubeconfig.Users[0].User
+	where := cmp.Or(user.File, k.access)
+	text, err = base64.StdEncoding.DecodeString(user.Data)
+	if user.File != "" {
+		text, err = h.ReadFile(user.File)
+	}
+	if err != nil {
+		return probe.Result{}, false
+	}
+	c := leafIn(text)
+	if c == nil {
+		return probe.Result{}, false
+	}
+	status, until := lasts(c, now)
+	r := probe.Found(status, "%s of %s %s", where, c.Subject.CommonName, until).With(FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
+	if status == probe.Fail {
+		r = r.With(probe.FactReason, CertificateExpired)
+	}
+	return r, true
+}
+
+// leafIn is the first certificate of a file that may hold a key and a chain too, nil
+// without one.
+func leafIn(text []byte) *x509.Certificate {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			c, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil
+			}
+			return c
+		}
+	}
+	return nil
+}
+
+// TargetCertificate is what the result about the kubelet's certificate is about.
+const TargetCertificate = "client certificate"
+
+// CertificateExpired is the reason of a certificate that has run out.
+const CertificateExpired = "expired"
 
 // guess takes back a refusal where only the kubelet's defaults say where to ask.
 func guess(k kubelet, r probe.Result) probe.Result {

@@ -1,0 +1,432 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// initRules are those of calico-node's pod before calico-node itself begins, and of
+// the network configuration its init containers leave.
+func initRules() []*Rule {
+	return []*Rule{UpgradePodCIDR, UpgradeLocked, UpgradeNoAPI, UpgradeStuck, InstallCNIFails, CalicoImage, CalicoPodMissing, CNIConfigMissing, CNIConfigShadowed, CNIPluginMissing, NodenameWrong}
+}
+
+// notStarted is what a calico-node that has not begun leaves undone.
+var notStarted = Covers(cluster.CheckCalicoPod, cluster.CheckNodeReady, cluster.CheckNodeTaints, checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
+	checks.FelixLive.ID, checks.FelixReady.ID, checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID)
+
+// upgrading is how every one of the causes about upgrade-ipam begins.
+const upgrading = `upgrade-ipam is the first init container of a manifest install (the operator has none). It moves addresses that another network plugin (host-local: an earlier bridge, kubenet, Canal) left in /var/lib/cni/networks/k8s-pod-network into Calico's IPAM. Without that directory it ends in a second; with it, it tries again every second for ever, without an event: the pod stands in Init:0/3, new pods get no address, neither Felix nor BIRD is there, and calico-kube-controllers may restart, for the migration marks Calico's datastore as not ready for the whole cluster while it is at work. `
+
+// asideFiles is the way out of all of them, where nothing needs the files any more.
+func asideFiles(first ...string) []string {
+	return append(first,
+		"ssh {node} sudo ls -l /var/lib/cni/networks/k8s-pod-network  # each file is named after an address: none may belong to a pod that lives",
+		"ssh {node} sudo mv /var/lib/cni/networks/k8s-pod-network /var/lib/cni/k8s-pod-network.old",
+		`kubectl get clusterinformations.crd.projectcalico.org default -o jsonpath="{.spec.datastoreReady}"  # has to be true in the end`,
+	)
+}
+
+const asideRadius = "this node only; upgrade-ipam ends at its next try, a second later. Pods that still use an address of that directory have to be made anew. While datastoreReady is false no node of the cluster gives a pod an address"
+
+// UpgradePodCIDR is the likeliest of incident 000.
+var UpgradePodCIDR = &Rule{
+	ID: "upgrade-ipam-pod-cidr", Title: "upgrade-ipam cannot get done: the node's podCIDR is missing, or in no IP pool",
+	Doc: upgrading + `Before it moves anything it takes the first address of the Node's spec.podCIDR for the node's tunnel, and that has to lie in an enabled IP pool. On clusters where nothing gives nodes a podCIDR, or gives one outside Calico's pools, it fails for ever ("PodCIDR did not parse successfully", "not in a configured pool").
+Told from a stale runtime by its living process; from an API out of reach by datastore-latency; from a held lock by ipam-files.`,
+	Fix: probe.Fix{
+		Says:     "Put the leftover files aside if nothing uses them; else give the node a podCIDR inside a pool.",
+		Manifest: asideFiles(`kubectl get node {node} -o jsonpath="{.spec.podCIDR}"; kubectl get ippools.crd.projectcalico.org -o wide`),
+		Radius:   asideRadius,
+	},
+	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	Match: func(f Findings) []Case {
+		return upgradeCase(f, reasoned(f.Failed(checks.IPAMFiles.ID), checks.IPAMNoPodCIDR, checks.IPAMOutsidePool))
+	},
+}
+
+// UpgradeLocked waits for somebody who does not let go.
+var UpgradeLocked = &Rule{
+	ID: "upgrade-ipam-locked", Title: "upgrade-ipam waits for a lock that another process holds",
+	Doc: upgrading + `It takes the lock of that directory (flock) before it lists the files, and waits for it without an end. host-local holds it for milliseconds; another holder is a plugin that hangs, a backup, somebody's shell.
+Told from the other reasons by the lock itself, which the kernel shows with its holder.`,
+	Fix: probe.Fix{
+		Says:     "Look at who holds the lock, and end that.",
+		Manifest: []string{"ssh {node} sudo fuser -v /var/lib/cni/networks/k8s-pod-network/lock", "ssh {node} ps -o pid,ppid,stat,etime,args -p PID  # then end it if it hangs: sudo kill PID"},
+		Radius:   "the process that holds the lock; upgrade-ipam goes on by itself",
+	},
+	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	Match: func(f Findings) []Case {
+		return upgradeCase(f, reasoned(f.Failed(checks.IPAMFiles.ID), checks.IPAMLocked))
+	},
+}
+
+// UpgradeNoAPI waits thirty seconds each time.
+var UpgradeNoAPI = &Rule{
+	ID: "upgrade-ipam-no-api", Title: "upgrade-ipam does not get through to the API server",
+	Doc: upgrading + `Each try begins with reading the Node from the API server at the kubernetes service's address, which a broken kube-proxy, a firewall or a missing route keeps from it; a try then takes half a minute.
+Told from the other reasons by the same address being out of reach for the probe, and by its connection in the state syn-sent. Where the API servers answer at their own addresses it is kube-proxy's rules on this node.`,
+	Fix: probe.Fix{
+		Says: "Make the kubernetes service reachable from this node.",
+		Manifest: []string{
+			`kubectl get pods -n kube-system -l k8s-app=kube-proxy --field-selector spec.nodeName={node}`,
+			"ssh {node} curl -sk --max-time 5 https://$(kubectl get service kubernetes -o jsonpath=\"{.spec.clusterIP}\")/readyz",
+		},
+		Radius: "only looks; upgrade-ipam goes on by itself",
+	},
+	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	Match: func(f Findings) []Case {
+		// Without leftovers it never asks the API server.
+		if n, there := leftovers(f); there && n == 0 {
+			return nil
+		}
+		cases := upgradeCase(f, About(f.Failed(checks.DatastoreLatency.ID), "service "))
+		for i := range cases {
+			cases[i].Covers = append(cases[i].Covers, Covers(checks.DatastoreLatency.ID)...)
+		}
+		return cases
+	},
+}
+
+// UpgradeStuck is what is known without a reason.
+var UpgradeStuck = &Rule{
+	ID: "upgrade-ipam-stuck", Title: "upgrade-ipam does not end",
+	Doc: upgrading + `Known reasons are a podCIDR that is missing or in no pool, an API server out of reach, a held lock; each has a cause of its own and needs a look at the node, as does the case where no such process exists and the runtime's state is old (container-ghosts). Here none of them was seen: its log has the error of each try.`,
+	Fix: probe.Fix{
+		Says:     "Read its log; put the leftover files aside if nothing uses them.",
+		Manifest: asideFiles("kubectl logs -n {namespace} {pod} -c upgrade-ipam --tail 5"),
+		Radius:   asideRadius,
+	},
+	Wants: []string{checks.InitStall.ID, checks.IPAMFiles.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	Match: func(f Findings) []Case {
+		api, process := inInit(f, "upgrade-ipam")
+		n, there := leftovers(f)
+		known := len(reasoned(f.Failed(checks.IPAMFiles.ID), checks.IPAMNoPodCIDR, checks.IPAMOutsidePool, checks.IPAMLocked)) > 0 || len(About(f.Failed(checks.DatastoreLatency.ID), "service ")) > 0
+		switch {
+		case known, there && n == 0 && len(process) == 0: // the latter is a ghost, or it has just ended
+			return nil
+		case len(process) == 0 && (len(api) == 0 || api[0].Status != probe.Fail):
+			return nil
+		}
+		c := Case{
+			For:     slices.Concat(clues(strong, slices.Concat(process, api)), clues(0, f.Bad(checks.IPAMFiles.ID))),
+			Against: clues(strong, f.Failed(cluster.CheckNodeLease)), Covers: notStarted,
+			Says: hanging(api, process) + ", and none of the known reasons was seen",
+		}
+		if n > 0 {
+			c.Says = fmt.Sprintf("%s with %.0f addresses that another network plugin left, and none of the known reasons was seen", hanging(api, process), n)
+		}
+		return []Case{c}
+	},
+}
+
+// upgradeCase is upgrade-ipam with the reason it cannot get done. While nothing shows
+// that it is at work, the reason waits for calico-node's next start.
+func upgradeCase(f Findings, why []Finding) []Case {
+	api, process := inInit(f, "upgrade-ipam")
+	if len(why) == 0 {
+		return nil
+	}
+	c := Case{Covers: notStarted, For: clues(strong, why), Against: clues(strong, f.Failed(cluster.CheckNodeLease))}
+	if len(api)+len(process) == 0 {
+		if why[0].Check != checks.IPAMFiles.ID {
+			return nil
+		}
+		c.Says = "upgrade-ipam will hang at calico-node's next start on {node}: " + why[0].Saw
+		c.For, c.Covers = clues(strong, why), Covers(checks.IPAMFiles.ID)
+		return []Case{c}
+	}
+	c.Says = hanging(api, process) + ": " + strings.TrimSpace(why[0].Target+" "+why[0].Saw)
+	c.For = append(c.For, clues(hint, slices.Concat(process, api))...)
+	return []Case{c}
+}
+
+// inInit is an init container that is at work: by the API, and by its process.
+func inInit(f Findings, name string) (api, process []Finding) {
+	for _, r := range initByAPI(f) {
+		if r.Facts.Str(cluster.FactContainer) == name {
+			api = append(api, r)
+		}
+	}
+	return api, f.With(checks.InitStall.ID, checks.FactProgram, name)
+}
+
+// initByAPI is the init container that the API calls running.
+func initByAPI(f Findings) []Finding {
+	return f.where(func(r Finding) bool {
+		return r.Check == cluster.CheckCalicoPod && bad(r.Status) && strings.HasPrefix(r.Facts.Str(cluster.FactAPIReason), "Init:")
+	})
+}
+
+// hanging says which init container hangs, since when, and what its process does now.
+func hanging(api, process []Finding) string {
+	what, age := "an init container", 0.0
+	for _, r := range slices.Concat(api, process) {
+		what = cmp.Or(r.Facts.Str(cluster.FactContainer), r.Facts.Str(checks.FactProgram), what)
+		if n, ok := r.Facts.Num(cluster.FactAge); ok {
+			age = max(age, n)
+		}
+	}
+	text := fmt.Sprintf("calico-node on {node} hangs in init container %s for %s", what, lasting(age))
+	if len(api) > 0 {
+		text = fmt.Sprintf("calico-node on {node} hangs in %s, init container %s, for %s", api[0].Facts.Str(cluster.FactAPIReason), what, lasting(age))
+	}
+	if len(process) == 0 {
+		return text
+	}
+	pid, _ := process[0].Facts.Num(checks.FactPID)
+	text += fmt.Sprintf(" (process %.0f, state %s", pid, process[0].Facts.Str(checks.FactProcess))
+	if waits := process[0].Facts.Str(checks.FactWaits); waits != "" {
+		text += ", waits in " + waits
+	}
+	if leads := words(process[0], checks.FactLeads); len(leads) > 0 {
+		text += ", " + leads[0]
+	}
+	return text + ")"
+}
+
+// leftovers is how many addresses another plugin left; false when nobody looked.
+func leftovers(f Findings) (float64, bool) {
+	for _, r := range f.Of(checks.IPAMFiles.ID) {
+		if n, ok := r.Facts.Num(checks.FactAddresses); ok {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// InstallCNIFails is the second init container.
+var InstallCNIFails = &Rule{
+	ID: "install-cni-fails", Title: "install-cni does not get done",
+	Doc: `install-cni copies Calico's CNI plugins to the node, asks the API server for a token and writes the network configuration. Since v3.24 it ends after 30 s when the API server does not answer at the kubernetes service's address ("Unable to create token for CNI kubeconfig ... i/o timeout") and is started again, ever more slowly; before, it wrote a configuration without a look. A read-only or full file system stops it too ("found no writeable directory").
+Until it is done pods get no network and calico-node does not begin: Felix, BIRD and BGP sessions that are missing follow from it.`,
+	Fix: probe.Fix{
+		Says: "Read its last words; make the kubernetes service reachable from this node, or the disk writable.",
+		Manifest: []string{
+			"kubectl logs -n {namespace} {pod} -c install-cni --tail 20",
+			"kubectl get pods -n kube-system -l k8s-app=kube-proxy --field-selector spec.nodeName={node}",
+			"kubectl delete pod -n {namespace} {pod}  # once the reason is gone: it starts at once instead of after the back-off",
+		},
+		Radius: "looking touches nothing; deleting calico-node's pod while it is in its init containers interrupts nothing",
+	},
+	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID}, Explains: []string{"cni-config-missing", "cni-plugin-missing"},
+	Match: func(f Findings) []Case {
+		api := f.where(func(r Finding) bool {
+			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(cluster.FactContainer) == "install-cni" && !cluster.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
+		})
+		process := on(f.With(checks.InitStall.ID, checks.FactProgram, "install-cni"), "")
+		stuck := slices.DeleteFunc(slices.Clone(process), func(r Finding) bool { return r.Status != probe.Fail })
+		if len(api)+len(stuck) == 0 {
+			return nil
+		}
+		away := About(f.Failed(checks.DatastoreLatency.ID), "service ")
+		disk := f.Failed(checks.NodeDisk.ID)
+		c := Case{
+			For:     slices.Concat(clues(strong, slices.Concat(api, stuck)), clues(hint, away), clues(hint, disk)),
+			Against: clues(strong, f.Failed(cluster.CheckNodeLease)), Covers: notStarted,
+		}
+		c.Says = "install-cni does not get done on {node}: " + slices.Concat(api, stuck)[0].Saw
+		switch {
+		case len(away) > 0:
+			c.Says = fmt.Sprintf("install-cni does not get done on {node}, for the API server does not answer there: %s: %s", away[0].Target, away[0].Saw)
+			c.Covers = append(c.Covers, Covers(checks.DatastoreLatency.ID)...)
+		case len(disk) > 0:
+			c.Says = fmt.Sprintf("install-cni does not get done on {node}, for it cannot write there: %s: %s", disk[0].Target, disk[0].Saw)
+			c.Covers = append(c.Covers, Covers(checks.NodeDisk.ID)...)
+		}
+		return []Case{c}
+	},
+}
+
+// CalicoImage is calico-node's own image.
+var CalicoImage = &Rule{
+	ID: "calico-image", Title: "an image of calico-node cannot be had on this node",
+	Doc: `calico-node's pod waits for one of its images: the registry is out of reach from this node, refuses it (credentials, rate limit), or has no such tag. The kubelet says which, in its message; it tries again every five minutes at most. On a new node everything else about Calico is missing because of it.
+Told from a runtime that hangs by the kubelet's answer: it did ask, and was refused.`,
+	Fix: probe.Fix{
+		Says: "Make the registry answer this node, or bring the image there.",
+		Manifest: []string{
+			"kubectl get events -n {namespace} --field-selector involvedObject.name={pod} | tail -5",
+			"ssh {node} sudo crictl pull {image}  # the node's own words",
+			"# without a registry: on a node that has it, 'ctr -n k8s.io images export calico.tar {image}'; on {node}, 'ctr -n k8s.io images import calico.tar'",
+		},
+		Radius: "this node only",
+	},
+	Explains: []string{"cni-config-missing", "probe-image"},
+	Match: func(f Findings) []Case {
+		wanting := f.where(func(r Finding) bool {
+			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && cluster.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
+		})
+		if len(wanting) == 0 {
+			return nil
+		}
+		image := cmp.Or(wanting[0].Facts.Str(cluster.FactImage), "IMAGE")
+		return []Case{{
+			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s", wanting[0].Saw), Args: map[string]string{"image": image},
+			For: clues(proof, wanting), Against: clues(strong, f.Failed(cluster.CheckNodeLease)), Covers: notStarted,
+		}}
+	},
+}
+
+// CalicoPodMissing is a node without Calico.
+var CalicoPodMissing = &Rule{
+	ID: "calico-pod-missing", Title: "no calico-node pod is on the node",
+	Doc: `The DaemonSet does not put calico-node here: its nodeSelector or affinity does not fit (the label kubernetes.io/os=linux was removed, or a selector was added), it does not tolerate a taint of the node, or a quota or admission webhook refuses its pods. What an earlier pod left (routes, firewall rules, configuration) stays and grows old: pods that run keep working for a while, new ones fail with "stat /var/lib/calico/nodename" or an expired token.`,
+	Fix: probe.Fix{
+		Says: "See why the DaemonSet skips this node, and put that right.",
+		Manifest: []string{
+			"kubectl describe daemonset -n kube-system calico-node | tail -20  # its selectors, and what was refused",
+			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
+			"kubectl label node {node} kubernetes.io/os=linux  # where that is what is missing",
+		},
+		Operator: []string{
+			"kubectl describe daemonset -n calico-system calico-node | tail -20; kubectl get tigerastatus",
+			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
+			"kubectl label node {node} kubernetes.io/os=linux  # where that is what is missing; selectors and tolerations of the DaemonSet belong into the Installation",
+		},
+		Radius: "this node: calico-node starts on it, which leaves its pods alone",
+	},
+	Explains: []string{"cni-config-missing"},
+	Match: func(f Findings) []Case {
+		none := f.With(cluster.CheckCalicoPod, probe.FactReason, cluster.NoPod)
+		if len(none) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(proof, none), Covers: notStarted,
+			// A node that has just come gets its pod in a moment.
+			Against: clues(strong, f.where(func(r Finding) bool { return r.Check == cluster.CheckNodeLease && r.Status == probe.Info })),
+		}}
+	},
+}
+
+// CNIConfigMissing is a node whose pods get no network at all.
+var CNIConfigMissing = &Rule{
+	ID: "cni-config-missing", Title: "the runtime has no network configuration it can use",
+	Doc: `The runtime reads the first file of /etc/cni/net.d; Calico's install-cni writes 10-calico.conflist there when calico-node starts. With none, or one that cannot be understood, the kubelet calls the node NotReady ("cni plugin not initialized"), taints it, and no new pod gets a network; those that run go on. Somebody removed the file (a cleanup, another plugin's uninstaller, an image update of /etc), or install-cni has not got so far: then its own cause is named.
+Told from a runtime that hangs by its answer; from a wrong plugin that is used in Calico's place by the file.`,
+	Fix: probe.Fix{
+		Says: "Have install-cni write it again, by starting calico-node anew on this node.",
+		Manifest: []string{
+			"ssh {node} ls -la /etc/cni/net.d",
+			"kubectl delete pod -n {namespace} {pod}",
+		},
+		Radius: "this node only: BGP sessions of the node end and come back within seconds (graceful restart keeps its routes), policy stays as it is; running pods are not touched",
+	},
+	Wants: []string{checks.CNIConfig.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.InitStall.ID},
+	Match: func(f Findings) []Case {
+		none := reasoned(f.Failed(checks.CNIConfig.ID), checks.CNINone, checks.CNIUnusable)
+		said := unreadyFor(f, cluster.UnreadyNetwork)
+		if len(none) == 0 && (f.Answered(checks.CNIConfig.ID) || len(said) == 0) {
+			return nil
+		}
+		c := Case{
+			For:    slices.Concat(clues(strong, none), clues(hint, said), clues(0, notReadyNetwork(f))),
+			Covers: Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, cluster.CheckNodeReady, cluster.CheckNodeTaints),
+		}
+		if len(none) > 0 {
+			c.Says = "no new pod gets a network on {node}: " + none[0].Saw
+			if len(said) == 0 { // the kubelet asks its runtime every few seconds, which itself may have it in memory
+				c.For = append(c.For, clues(hint, notReadyNetwork(f))...)
+			}
+		} else {
+			c.Says, c.For[0].Weight = "no new pod gets a network on {node}: "+said[0].Saw, proof
+		}
+		return []Case{c}
+	},
+}
+
+// notReadyNetwork is the runtime's own word for it.
+func notReadyNetwork(f Findings) []Finding {
+	return f.where(func(r Finding) bool {
+		return (r.Check == checks.ContainerdHealth.ID || r.Check == checks.CRIHealth.ID) && slices.Contains(words(r, checks.FactNotReady), "NetworkReady")
+	})
+}
+
+// CNIConfigShadowed is another plugin's file in the way.
+var CNIConfigShadowed = &Rule{
+	ID: "cni-config-shadowed", Title: "another plugin's network configuration comes before Calico's",
+	Doc: `Runtimes use the first file of /etc/cni/net.d by name, so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
+Multus comes first by intent and is not meant here.`,
+	Fix: probe.Fix{
+		Says: "Put the other file aside if its plugin is no longer used, and make the pods anew that started meanwhile.",
+		Manifest: []string{
+			"ssh {node} sudo mv {file} /root/  # the runtime sees that by itself",
+			"kubectl get pods -A -o wide --field-selector spec.nodeName={node}  # those with addresses outside Calico's pools: delete them",
+		},
+		Radius: "new pods of this node; those with a foreign address stay broken until they are made anew",
+	},
+	RuledOut: []string{checks.CNINodename.ID},
+	Match: func(f Findings) []Case {
+		shadowed := reasoned(f.Failed(checks.CNIConfig.ID), checks.CNIShadowed)
+		if len(shadowed) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw, Args: map[string]string{"file": cmp.Or(shadowed[0].Facts.Str(checks.FactFile), "FILE")},
+			For: clues(proof, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
+		}}
+	},
+}
+
+// CNIPluginMissing is a program that is not there.
+var CNIPluginMissing = &Rule{
+	ID: "cni-plugin-missing", Title: "a CNI plugin that the configuration names is not there",
+	Doc: `Pods fail with 'failed to find plugin "calico" in path [/opt/cni/bin]'. install-cni copies Calico's plugins there at calico-node's start; portmap and others come with it or with a package. A reinstalled package, an immutable image or upgrade-ipam, which removes calico and host-local before it migrates, takes them away. The node stays Ready.`,
+	Fix: probe.Fix{
+		Says: "Have install-cni copy them again, by starting calico-node anew on this node; others come with the package kubernetes-cni.",
+		Manifest: []string{
+			"ssh {node} ls -l /opt/cni/bin",
+			"kubectl delete pod -n {namespace} {pod}",
+		},
+		Radius: "this node only: BGP sessions of the node end and come back within seconds; running pods are not touched",
+	},
+	Match: func(f Findings) []Case {
+		missing := reasoned(f.Failed(checks.CNIConfig.ID), checks.CNIPlugins)
+		if len(missing) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("no new pod gets a network on {node}: %s is missing there", strings.Join(words(missing[0], checks.FactMissing), ", ")),
+			For:  clues(proof, missing), Covers: Covers(checks.CNIConfig.ID),
+		}}
+	},
+}
+
+// NodenameWrong is a Calico that thinks it is elsewhere.
+var NodenameWrong = &Rule{
+	ID: "nodename-wrong", Title: "Calico knows this node by another name, or by none",
+	Doc: `Calico's CNI plugin reads the node's name from /var/lib/calico/nodename. With another name than Kubernetes has (a host that was renamed, an image that was cloned from a running node, NODENAME set by hand) addresses are booked for a node that does not exist, and no route leads to the pods. Without the file every new pod fails with "stat /var/lib/calico/nodename: no such file or directory: check that the calico/node container is running".
+A file that is missing because calico-node has not started yet is no cause but what follows from one: here calico-node runs, so the file was removed or the volume is not the node's.`,
+	Fix: probe.Fix{
+		Says: "Have calico-node write it again; with a wrong name, look first where that comes from.",
+		Manifest: []string{
+			"ssh {node} cat /var/lib/calico/nodename; kubectl get node {node}",
+			"kubectl get pod -n {namespace} {pod} -o yaml | grep -A4 NODENAME  # has to come from spec.nodeName",
+			"kubectl delete pod -n {namespace} {pod}",
+		},
+		Radius: "this node only: BGP sessions end and come back within seconds. Pods that were started under the wrong name have to be made anew",
+	},
+	RuledOut: []string{checks.CNIConfig.ID},
+	Match: func(f Findings) []Case {
+		other := reasoned(f.Failed(checks.CNINodename.ID), "other")
+		missing := reasoned(f.Failed(checks.CNINodename.ID), "missing")
+		runs := f.where(func(r Finding) bool { return r.Check == cluster.CheckCalicoPod && r.Status == probe.OK })
+		switch {
+		case len(other) > 0:
+			return []Case{{Says: "Calico's plugin books addresses for another node: /var/lib/calico/nodename on {node} says " + other[0].Saw, For: clues(proof, other), Covers: Covers(checks.CNINodename.ID)}}
+		case len(missing) > 0 && len(runs) > 0:
+			return []Case{{
+				Says: "no new pod gets a network on {node}: calico-node runs, and its file /var/lib/calico/nodename is gone",
+				For:  slices.Concat(clues(strong, missing), clues(hint, runs)), Covers: Covers(checks.CNINodename.ID),
+			}}
+		}
+		return nil
+	},
+}

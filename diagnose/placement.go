@@ -1,0 +1,107 @@
+package diagnose
+
+import (
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// placementRules are what keeps a probe off a node without the node being ill: the
+// last to be believed, and the first to be mended, for until then nobody looks there.
+func placementRules() []*Rule {
+	return []*Rule{ProbeImage, ProbePolicy, ProbeQuota, ProbeRights, ProbeNamespace}
+}
+
+// ProbeImage is the probe's own image.
+var ProbeImage = &Rule{
+	ID: "probe-image", Title: "the probe's image cannot be had on this node",
+	Doc: `The node's runtime could not get the probe's image: the registry is out of reach from there or refuses, or the image is not this program's. It tells little about the node's ills, except that on a node that pulls nothing every new pod will wait likewise: then calico-image or the node's network is what to look at.`,
+	Fix: probe.Fix{
+		Says: "Name an image this node can have, or bring it there.",
+		Manifest: []string{
+			"calico-probe run --node {node} --image REGISTRY/calico-probe/probe:VERSION  # or CALICO_PROBE_IMAGE; with credentials: --image-pull-secret NAME",
+			"# without a registry: 'make image' writes .cache/probe.tar; then on {node}: sudo ctr -n k8s.io images import probe.tar",
+		},
+		Radius: "the probe only",
+	},
+	Match: keptOff(injector.ReasonImage, "the probe's image cannot be had on {node}, so nothing was asked there"),
+}
+
+// ProbePolicy is PodSecurity, a SecurityContextConstraint or a webhook.
+var ProbePolicy = &Rule{
+	ID: "probe-policy", Title: "the cluster's policy refuses the probe's pod",
+	Doc: `The probe's pod uses the node's network and mounts its root read-only, which PodSecurity "baseline" and "restricted", OpenShift's SCCs and policy engines refuse. The node is not ill for that. It goes where privileged pods are allowed, as beside calico-node.`,
+	Fix: probe.Fix{
+		Says: "Use a namespace that admits privileged pods, or let one admit them.",
+		Manifest: []string{
+			"calico-probe run --node {node} -n {namespace}",
+			"kubectl label namespace NAMESPACE pod-security.kubernetes.io/enforce=privileged  # PodSecurity",
+			"oc adm policy add-scc-to-user privileged -z default -n NAMESPACE  # OpenShift",
+		},
+		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
+	},
+	Match: keptOff(injector.ReasonAdmission, "the cluster's policy refuses the probe's pod, so nothing was asked on {node}"),
+}
+
+// ProbeQuota is a namespace that is full.
+var ProbeQuota = &Rule{
+	ID: "probe-quota", Title: "the namespace's quota refuses the probe's pod",
+	Doc: `A ResourceQuota or LimitRange of the namespace leaves no room for one more pod, which every other new pod of that namespace meets too. The node is not ill for that.`,
+	Fix: probe.Fix{
+		Says:     "Use another namespace, or raise the quota.",
+		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {namespace}"},
+		Radius:   "the probe only",
+	},
+	Match: keptOff(injector.ReasonQuota, "the namespace's quota refuses the probe's pod, so nothing was asked on {node}"),
+}
+
+// ProbeRights is the user's own role.
+var ProbeRights = &Rule{
+	ID: "probe-rights", Title: "you have no right to put a probe on the node",
+	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes the rights of the README's ClusterRole, or somebody who has them.`,
+	Fix: probe.Fix{
+		Says: "Have the rights given, or have somebody run it who has them.",
+		Manifest: []string{
+			"kubectl auth can-i create pods -n {namespace}; kubectl auth can-i patch pods/ephemeralcontainers -n {namespace}",
+			"kubectl create clusterrolebinding calico-probe --clusterrole calico-probe --user YOU  # the ClusterRole of the README",
+			"calico-probe run --via local  # on the node itself, without any right in the API",
+		},
+		Radius: "who may create pods in calico-node's namespace may do as he likes with the nodes: give it to people, for a time",
+	},
+	Match: keptOff(injector.ReasonRBAC, "the API gives you no right to put a probe on {node}, so nothing was asked there"),
+}
+
+// ProbeNamespace is a namespace that is not there.
+var ProbeNamespace = &Rule{
+	ID: "probe-namespace", Title: "the namespace for the probe is missing or ending",
+	Doc: `The namespace given with -n does not exist, or is being deleted and takes nothing new. The node is not ill for that.`,
+	Fix: probe.Fix{
+		Says:     "Name another namespace.",
+		Manifest: []string{"calico-probe run --node {node} -n {namespace}"},
+		Radius:   "the probe only",
+	},
+	Match: keptOff(injector.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),
+}
+
+// keptOff matches where no way led onto the node and this is why. While the API
+// itself sees something wrong with the node, that is likelier what people look for.
+func keptOff(why injector.Reason, says string) func(Findings) []Case {
+	return func(f Findings) []Case {
+		var refused []Finding
+		for _, r := range notPlaced(f, why) {
+			if r.Status == probe.Unknown { // else another way did lead there
+				refused = append(refused, r)
+			}
+		}
+		if len(refused) == 0 {
+			return nil
+		}
+		weight := proof
+		for _, id := range []string{cluster.CheckNodeReady, cluster.CheckNodeLease, cluster.CheckCalicoPod, cluster.CheckIPRegistered, cluster.CheckCalicoBudget} {
+			if len(f.Failed(id)) > 0 {
+				weight = hint
+			}
+		}
+		return []Case{{Says: says + ": " + refused[0].Saw, For: clues(weight, refused)}}
+	}
+}

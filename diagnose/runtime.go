@@ -1,0 +1,281 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// runtimeRules are those of containerd, docker and the others. That of two daemons
+// comes before those of one.
+func runtimeRules() []*Rule {
+	return []*Rule{DockerLostContainerd, ContainerdHangs, ContainerdDead, DockerHangs, RuntimeHangs, ShimHangs, ContainerGhosts, RuntimeStuck}
+}
+
+// runtimeGone is what follows from a runtime that does not answer.
+var runtimeGone = Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID, checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
+	cluster.CheckNodeReady, cluster.CheckNodeTaints, cluster.CheckCalicoPod)
+
+// hangs are the reasons of a daemon that is there and does not speak.
+var hangs = []string{"timeout", "closed", "reset"}
+
+// stale is what may be said of containers while the runtime's state is old.
+var stale = []string{"container-ghosts", "runtime-stuck", "upgrade-ipam-stuck", "install-cni-fails", "kubelet-frozen"}
+
+// ContainerdHangs is incident 001 without docker.
+var ContainerdHangs = &Rule{
+	ID: "containerd-hangs", Title: "containerd does not answer",
+	Doc: `containerd takes connections and answers nothing: it is stopped, deadlocked, or waits for a disk. What runs goes on running; nothing starts or ends. The kubelet goes on renewing its lease, so the node may stay Ready for minutes, until "container runtime is down" or "PLEG is not healthy"; pods stay in ContainerCreating or Terminating, an init container that has ended is still called Running.
+Told from a dead containerd (its socket refuses), from one frozen shim (version answers, the list of tasks does not) and from docker that has lost its containerd (docker's own ping answers). A node too busy to answer within two seconds looks alike: node-load tells.`,
+	Fix: probe.Fix{
+		Says: "Keep what it waits in for the report, then restart containerd.",
+		Manifest: []string{
+			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd  # T: stopped ('kill -CONT'); D: waits for a disk",
+			"ssh {node} sudo systemctl kill -s USR1 --kill-who=main containerd  # it writes where its threads are to its journal",
+			"ssh {node} sudo systemctl restart containerd",
+		},
+		Radius: "this node only; containers go on running while containerd restarts, for their shims hold them; nothing starts or ends meanwhile",
+	},
+	RuledOut: []string{checks.NodeDisk.ID}, Explains: append([]string{"shim-hangs"}, stale...),
+	Match: func(f Findings) []Case {
+		hung := reasoned(f.Failed(checks.ContainerdHealth.ID), hangs...)
+		all := slices.DeleteFunc(slices.Clone(hung), func(r Finding) bool { return r.Target == "tasks" || r.Target == "cri-status" })
+		kubelets := slices.Concat(on(hung, "cri-status"), reasoned(f.Failed(checks.CRIHealth.ID), hangs...))
+		c := Case{Covers: runtimeGone, Against: clues(hint, f.Failed(checks.NodeLoad.ID))}
+		switch {
+		case len(all) > 0:
+			c.Says = fmt.Sprintf("containerd on {node} takes connections at %s and answers nothing: no container can start or end", socketOf(all[0]))
+			c.For = slices.Concat(clues(proof, all), clues(0, kubelets), clues(0, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
+		case len(on(hung, "cri-status")) > 0:
+			c.Says = "containerd on {node} answers, and the part of it that the kubelet asks (CRI) does not: no pod can start or end"
+			c.For = slices.Concat(clues(strong, kubelets), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
+		default:
+			return nil
+		}
+		return []Case{c}
+	},
+}
+
+// ContainerdDead is a containerd that ended.
+var ContainerdDead = &Rule{
+	ID: "containerd-dead", Title: "containerd does not run",
+	Doc: `Its socket is left and nobody listens, or there is no socket at all. Containers go on running, held by their shims, and nothing starts or ends. The kubelet calls its runtime down after 30 s.
+Told from one that hangs by the refusal. One that is just being restarted looks the same for a second: ask again.`,
+	Fix: probe.Fix{
+		Says:     "See why it ended, and start it.",
+		Manifest: []string{"ssh {node} sudo journalctl -u containerd -n 50 --no-pager", "ssh {node} sudo systemctl restart containerd"},
+		Radius:   "this node only; running containers are found again and stay",
+	},
+	RuledOut: []string{checks.NodeDisk.ID}, Explains: stale,
+	Match: func(f Findings) []Case {
+		dead := reasoned(f.Failed(checks.ContainerdHealth.ID), "refused", "missing")
+		if len(dead) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "containerd does not run on {node}: " + dead[0].Saw,
+			For: slices.Concat(clues(strong, dead), clues(hint, reasoned(f.Failed(checks.CRIHealth.ID), "refused", "missing")),
+				clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+			Covers: runtimeGone,
+		}}
+	},
+}
+
+// DockerLostContainerd is incident 001.
+var DockerLostContainerd = &Rule{
+	ID: "docker-lost-containerd", Title: "dockerd lives, and the containerd behind it does not answer",
+	Doc: `dockerd answers its own ping, and every question for which it has to ask containerd hangs. Its picture of containers is old: one that has ended is "Running" for as long as this lasts, and the kubelet believes it. In the field an init container was Running for an hour without a process, the node went NotReady and back, and kube-proxy, IPv6 and docker were suspected; restarting containerd cured it.
+Told from a dockerd that hangs itself by the ping; from an init container that really hangs by its missing process (runtime-ghosts, init-stall).`,
+	Fix: probe.Fix{
+		Says: "Restart containerd, and docker only if it does not find it again.",
+		Manifest: []string{
+			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd,dockerd",
+			"ssh {node} sudo systemctl restart containerd",
+			"ssh {node} sudo docker info --format ok  # if this still hangs: sudo systemctl restart docker",
+		},
+		Radius: "this node only; containers outlive containerd. A restart of docker stops them all unless live-restore is set ('docker info' says so): drain the node first then",
+	},
+	Wants: []string{checks.ContainerdHealth.ID}, RuledOut: []string{checks.KubeProxyHealth.ID}, Explains: append([]string{"containerd-hangs", "containerd-dead", "runtime-hangs", "shim-hangs"}, stale...),
+	Match: func(f Findings) []Case {
+		ping := on(good(f, checks.DockerHealth.ID), "_ping")
+		info := on(f.Failed(checks.DockerHealth.ID), "info")
+		if len(ping) == 0 || len(info) == 0 {
+			return nil
+		}
+		behind := reasoned(f.Failed(checks.ContainerdHealth.ID), append([]string{"refused", "missing"}, hangs...)...)
+		return []Case{{
+			Says: "dockerd on {node} answers its ping, and not what it has to ask containerd for: what it says of containers is old, and none can start or end",
+			For:  slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind), clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+			// Then dockerd waits for something else: a volume, a plugin.
+			Against: clues(hint, on(good(f, checks.ContainerdHealth.ID), "tasks")), Covers: runtimeGone,
+		}}
+	},
+}
+
+// DockerHangs is dockerd itself.
+var DockerHangs = &Rule{
+	ID: "docker-hangs", Title: "dockerd does not answer",
+	Doc: `Not even its ping, which dockerd answers without asking anybody: it is frozen, or dead with its socket left behind. Told from a dockerd that has lost its containerd by that ping.`,
+	Fix: probe.Fix{
+		Says:     "See what it waits for or why it ended, then restart it.",
+		Manifest: []string{"ssh {node} sudo journalctl -u docker -n 50 --no-pager", "ssh {node} sudo systemctl restart docker"},
+		Radius:   "this node only; without live-restore ('docker info' says so) a restart of docker stops all containers of the node: drain it first",
+	},
+	RuledOut: []string{checks.ContainerdHealth.ID}, Explains: append([]string{"runtime-hangs"}, stale...),
+	Match: func(f Findings) []Case {
+		ping := slices.DeleteFunc(f.Failed(checks.DockerHealth.ID), func(r Finding) bool { return r.Target == "info" })
+		if len(ping) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says:   "dockerd on {node} does not answer: " + ping[0].Saw,
+			For:    slices.Concat(clues(proof, reasoned(ping, hangs...)), clues(strong, reasoned(ping, "refused", "missing")), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+			Covers: runtimeGone,
+		}}
+	},
+}
+
+// RuntimeHangs is any other runtime: CRI-O, or cri-dockerd between kubelet and docker.
+var RuntimeHangs = &Rule{
+	ID: "runtime-hangs", Title: "the container runtime does not answer the kubelet's interface",
+	Doc: `The socket on which the kubelet asks its runtime (CRI-O, cri-dockerd, dockershim) takes connections and answers nothing, or refuses them. Nothing starts or ends on the node; what runs goes on. containerd and docker have causes of their own, which say more.`,
+	Fix: probe.Fix{
+		Says:     "See what it says, then restart it.",
+		Manifest: []string{"ssh {node} sudo journalctl -u crio -u cri-docker -n 50 --no-pager", "ssh {node} sudo systemctl restart crio  # or cri-docker"},
+		Radius:   "this node only; containers go on running",
+	},
+	Explains: stale,
+	Match: func(f Findings) []Case {
+		bad := reasoned(f.Failed(checks.CRIHealth.ID), append([]string{"refused", "missing"}, hangs...)...)
+		if len(bad) == 0 || len(f.Failed(checks.ContainerdHealth.ID)) > 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "the container runtime of {node} does not answer the kubelet: " + bad[0].Saw,
+			For:  slices.Concat(clues(strong, bad), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)), clues(hint, notPlaced(f, injector.ReasonRuntime))),
+			// The same daemon answers elsewhere: one question of it hangs.
+			Against: clues(hint, good(f, checks.CRIHealth.ID)), Covers: runtimeGone,
+		}}
+	},
+}
+
+// ShimHangs is one pod that holds up a whole node.
+var ShimHangs = &Rule{
+	ID: "shim-hangs", Title: "the shim of a pod is frozen and holds up the runtime",
+	Doc: `Each pod has a shim, a small process between containerd and its containers. containerd asks the shims in turn, so one that is stopped or waits for a disk holds up every list of containers, while containerd's version and health answer at once. The kubelet sees "PLEG is not healthy", and a container that ends under that shim is called Running for ever.
+Told from a frozen containerd by what of it still answers.`,
+	Fix: probe.Fix{
+		Says: "Look at what the shim waits for; continue it, or end it with its pod.",
+		Manifest: []string{
+			"ssh {node} sudo crictl pods | grep ID  # the ID named above: whose pod it is",
+			"ssh {node} sudo kill -CONT PID  # where its state is T",
+			"ssh {node} sudo kill -KILL PID  # where it does not recover: ends that pod's containers, which the kubelet starts again",
+		},
+		Radius: "the one pod behind the shim; the rest of the node begins to move again at once",
+	},
+	Explains: stale,
+	Match: func(f Findings) []Case {
+		tasks := on(f.Failed(checks.ContainerdHealth.ID), "tasks")
+		if len(tasks) == 0 || len(on(good(f, checks.ContainerdHealth.ID), "version")) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: "containerd on {node} answers, and the list of what runs does not come: a shim holds it up",
+			For:  slices.Concat(clues(strong, tasks), clues(hint, f.Failed(checks.RuntimeGhosts.ID))), Covers: runtimeGone,
+		}
+		if shims := words(tasks[0], checks.FactShims); len(shims) > 0 {
+			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers", strings.Join(shims, ", "))
+			c.For[0].Weight = proof
+		}
+		return []Case{c}
+	},
+}
+
+// ContainerGhosts is a runtime whose state is wrong, without a reason that is seen.
+var ContainerGhosts = &Rule{
+	ID: "container-ghosts", Title: "a container is called running and has no process",
+	Doc: `The runtime has missed the end of a container and calls it running; the kubelet believes that and neither starts it again nor goes on to the next one. An init container in this state keeps calico-node in Init:0/3 for ever, with nothing in its log. In the field that was taken for a hanging upgrade-ipam.
+Told from an init container that hangs by its process: that one is there, and init-stall shows what it waits for. Where docker has lost its containerd, or a shim is frozen, that is the cause and this follows from it.`,
+	Fix: probe.Fix{
+		Says: "Restart the runtime, which looks at its containers anew; then the kubelet goes on.",
+		Manifest: []string{
+			"ssh {node} sudo crictl ps -a | head -30  # Running, and 'crictl inspect ID' names a process that is not there",
+			"ssh {node} sudo systemctl restart containerd  # or docker, or crio",
+		},
+		Radius: "this node only; containers that live stay alive, with docker only where live-restore is set",
+	},
+	Explains: []string{"upgrade-ipam-stuck", "install-cni-fails"},
+	Match: func(f Findings) []Case {
+		ghosts := f.Failed(checks.RuntimeGhosts.ID)
+		if len(ghosts) > 0 {
+			return []Case{{
+				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s", strings.Join(words(ghosts[0], checks.FactGhosts), ", ")),
+				For:  slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: Covers(cluster.CheckCalicoPod),
+			}}
+		}
+		// The API's word against what is on the node: that container's program is known.
+		api, none := initByAPI(f), good(f, checks.InitStall.ID)
+		if len(api) == 0 || len(none) == 0 || api[0].Status != probe.Fail || len(f.Failed(cluster.CheckNodeLease)) > 0 {
+			return nil
+		}
+		name := api[0].Facts.Str(cluster.FactContainer)
+		return []Case{{
+			Says: fmt.Sprintf("init container %s of calico-node is called running, and on {node} there is no such process: the runtime's state is old", name),
+			For:  slices.Concat(clues(hint, api), clues(strong, none)), Covers: Covers(cluster.CheckCalicoPod),
+			// The runtime itself knows a living process for each.
+			Against: clues(strong, good(f, checks.RuntimeGhosts.ID)),
+		}}
+	},
+}
+
+// RuntimeStuck is as much as can be said while nothing gets onto the node.
+var RuntimeStuck = &Rule{
+	ID: "runtime-stuck", Title: "the container runtime starts no container",
+	Doc: `The kubelet is alive: it renews its lease and has taken the probe's pod up. No container comes of it. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
+Told from a dead kubelet by the lease and by the pod's start time; from a missing image and from policy by what the API says of the pod.`,
+	Fix: probe.Fix{
+		Says: "Ask the runtime on the node, then restart the part that does not answer.",
+		Manifest: []string{
+			"ssh {node} sudo timeout 5 crictl version; ssh {node} sudo timeout 5 docker info --format ok",
+			"ssh {node} sudo systemctl restart containerd  # or crio; behind docker too",
+		},
+		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set",
+	},
+	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease},
+	Match: func(f Findings) []Case {
+		placed, said := notPlaced(f, injector.ReasonRuntime), unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
+		if len(placed)+len(said) == 0 || f.Answered(checks.ContainerdHealth.ID) || f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
+			return nil
+		}
+		c := Case{
+			Says: "the container runtime of {node} starts no container", Covers: runtimeGone,
+			For:     slices.Concat(clues(proof, placed), clues(strong, said)),
+			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
+		}
+		if len(said) > 0 {
+			c.Says += "; the kubelet says: " + said[0].Saw
+		} else {
+			c.Says += ": " + placed[0].Saw
+		}
+		return []Case{c}
+	},
+}
+
+// unreadyFor are the kubelet's own words for why its node is not ready.
+func unreadyFor(f Findings, wanted ...string) []Finding {
+	return f.where(func(r Finding) bool {
+		return r.Check == cluster.CheckNodeReady && slices.ContainsFunc(words(r, cluster.FactUnready), func(w string) bool { return slices.Contains(wanted, w) })
+	})
+}
+
+func socketOf(r Finding) string {
+	if s := r.Facts.Str(checks.FactSocket); s != "" {
+		return s
+	}
+	return "its socket"
+}
