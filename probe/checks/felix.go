@@ -111,6 +111,7 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	case at.Attrs[probe.AttrEnabled] == "false":
 		r.Status = probe.Skip
 		r.Saw = "Felix is set not to answer (healthEnabled is false): " + r.Saw
+		r = r.With(probe.FactReason, "disabled")
 	case why != nil && at.Attrs[probe.AttrEnabled] == "":
 		r.Status = unseen(why).Status
 		r.Saw += fmt.Sprintf("; whether Felix is to answer there is not known: %v", why)

@@ -32,6 +32,10 @@ const (
 	FactStartup probe.Fact = "startup_s" // seconds start-up took, has taken, or would take
 	FactBudget  probe.Fact = "budget_s"  // seconds its probe allows
 	FactStretch probe.Fact = "stretch"   // by how much the load makes work last longer
+	FactTrip    probe.Fact = "trip_ms"   // how far the datastore is, one call
+	FactCalls   probe.Fact = "calls"     // to the datastore in one start
+	FactWork    probe.Fact = "work_s"    // seconds a start computes besides, under this load
+	FactOver    probe.Fact = "over"      // whether start-up has ended and Felix was started
 )
 
 const (
@@ -95,7 +99,7 @@ func measured(h *probe.Host, budget time.Duration) probe.Result {
 	if !over {
 		r.Saw = fmt.Sprintf("start-up is at work for %v and has not started Felix; its probe allows %v", took, budget)
 	}
-	return r.With(FactStartup, took.Seconds())
+	return r.With(FactStartup, took.Seconds()).With(FactOver, over)
 }
 
 // startUp is how long start-up took from the container's first process to the one
@@ -253,7 +257,8 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 		r.Saw += fmt.Sprintf(", and its own work, which the load makes %.1f times as long", stretch)
 	}
 	r.Saw += fmt.Sprintf("; its probe allows %v", budget)
-	return r.With(FactStartup, takes.Seconds()).With(FactStretch, stretch)
+	return r.With(FactStartup, takes.Seconds()).With(FactStretch, stretch).
+		With(FactTrip, milliseconds(far)).With(FactCalls, startupCalls).With(FactWork, startupWork.Seconds()*stretch)
 }
 
 // slowness is by how much work lasts longer than on an idle node: the tasks that
