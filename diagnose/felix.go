@@ -87,7 +87,7 @@ Told from a start that is too slow and from a dead Felix by what listens: the po
 	Match: func(f Findings) []Case {
 		var open []Finding
 		for _, r := range f.Bad(checks.FelixLive.ID) {
-			if list, ok := r.Facts[checks.FactListening].([]any); ok && len(list) > 0 {
+			if len(elsewhere(r)) > 0 {
 				open = append(open, r)
 			}
 		}
@@ -177,13 +177,33 @@ func names(fs []Finding) []string {
 	return out
 }
 
+// listed is a fact that is a list, also when it has not travelled.
+func listed(r Finding, key probe.Fact) []string {
+	switch list := r.Facts[key].(type) {
+	case []string:
+		return list
+	case []any:
+		var out []string
+		for _, v := range list {
+			out = append(out, fmt.Sprint(v))
+		}
+		return out
+	}
+	return nil
+}
+
+// elsewhere are the addresses at which Felix's port is open, other than the one that
+// was asked: a port that opens meanwhile is none.
+func elsewhere(r Finding) []string {
+	return slices.DeleteFunc(slices.Clone(listed(r, checks.FactListening)), func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
+}
+
 // components are the names of those Felix calls bad, over all answers of a check.
 func components(fs []Finding) []string {
 	var out []string
 	for _, r := range fs {
-		list, _ := r.Facts[checks.FactBad].([]any)
-		for _, of := range list {
-			name, _, _ := strings.Cut(fmt.Sprint(of), " ")
+		for _, of := range listed(r, checks.FactBad) {
+			name, _, _ := strings.Cut(of, " ")
 			out = append(out, name)
 		}
 	}
@@ -281,8 +301,7 @@ Told from a start that is still at work by startup-budget, from a port elsewhere
 	RuledOut: []string{checks.NodeLoad.ID, checks.DatastoreLatency.ID},
 	Match: func(f Findings) []Case {
 		refused := slices.DeleteFunc(ofLiveness(f, "refused"), func(r Finding) bool {
-			list, _ := r.Facts[checks.FactListening].([]any)
-			return !bad(r.Status) || len(list) > 0
+			return !bad(r.Status) || len(elsewhere(r)) > 0
 		})
 		if len(refused) == 0 {
 			return nil

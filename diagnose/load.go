@@ -71,6 +71,7 @@ Told from one by ping between nodes that have an entry, and by the kernel's coun
 		Manifest: []string{"ssh {node} sudo sysctl -w net.netfilter.nf_conntrack_max={max}", "kubectl -n kube-system get cm kube-proxy -o yaml | grep -A4 conntrack  # maxPerCore sets it at every start"},
 		Radius:   "this node only; an entry takes about 300 bytes of the kernel's memory",
 	},
+	Explains: []string{"dns-down", "service-path-broken", "api-cut-off", "typha-unreachable", "felix-stuck", "loopback-dropped"},
 	Match: func(f Findings) []Case {
 		full := f.Failed(checks.NodeConntrack.ID)
 		if len(full) == 0 {
@@ -126,7 +127,7 @@ Told from ip_forward by node-sysctl; that rules beside the policy let pods throu
 	Match: func(f Findings) []Case {
 		var shut []Finding
 		for _, r := range f.Bad(checks.NodeFirewall.ID) {
-			if list, _ := r.Facts[checks.FactDrops].([]any); len(list) > 0 && r.Status == probe.Warn {
+			if len(listed(r, checks.FactDrops)) > 0 && r.Status == probe.Warn {
 				shut = append(shut, r)
 			}
 		}

@@ -165,13 +165,18 @@ Told from broken services by the servers, which are asked directly, from a broke
 		all := About(f.Of(checks.DNSCluster.ID), "endpoint ")
 		dead := About(f.Failed(checks.DNSCluster.ID), "endpoint ")
 		if len(all) == 0 {
-			dead = About(f.Failed(checks.DNSCluster.ID), "service ") // a service without a server: none is ready
+			dead = nil
+			for _, r := range About(f.Failed(checks.DNSCluster.ID), "service ") { // without a server: none is ready
+				if reason := r.Facts.Str(probe.FactReason); reason == "refused" || reason == "rejected" {
+					dead = append(dead, r)
+				}
+			}
 		}
 		if len(dead) == 0 || len(dead) < len(all) {
 			return nil
 		}
 		c := Case{
-			Says: fmt.Sprintf("the cluster's DNS is down: %s %s", dead[0].Target, dead[0].Saw),
+			Says: "the cluster's DNS is down: " + dead[0].Saw,
 			For:  clues(strong, dead), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
 		}
 		if f.Fine(checks.PodTCP.ID) { // so pods can be reached

@@ -21,11 +21,11 @@ func startRules() []*Rule {
 }
 
 // calicoDown is what a calico-node that is not up leaves behind, on its own node.
-var calicoDown = Covers(
+var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Covers( // its own port; those of peers are another matter
 	cluster.CheckCalicoPod, cluster.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID, checks.FelixReady.ID,
 	checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPExpected.ID, checks.RouteBlocks.ID,
 	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
-)
+)...)
 
 // moreTime is how a start that is too long for its probe is given time.
 var moreTime = probe.Fix{
@@ -43,16 +43,17 @@ var moreTime = probe.Fix{
 // estimated is what startup-budget reckons a start to take.
 type estimate struct {
 	Finding
-	startup, budget, trip, calls, work, stretch float64
+	startup, budget, trip, far, calls, work, stretch float64
 }
 
-func (e estimate) way() float64 { return e.trip / 1000 * e.calls }
+// way is what the distance alone makes a start last.
+func (e estimate) way() float64 { return e.far / 1000 * e.calls }
 
 func estimateOf(f Findings) (estimate, bool) {
 	for _, r := range f.Of(checks.StartupBudget.ID) {
 		e := estimate{Finding: r}
 		for key, to := range map[probe.Fact]*float64{
-			checks.FactStartup: &e.startup, checks.FactBudget: &e.budget, checks.FactTrip: &e.trip,
+			checks.FactStartup: &e.startup, checks.FactBudget: &e.budget, checks.FactTrip: &e.trip, checks.FactFar: &e.far,
 			checks.FactCalls: &e.calls, checks.FactWork: &e.work, checks.FactStretch: &e.stretch,
 		} {
 			*to, _ = r.Facts.Num(key)
@@ -149,11 +150,12 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		c.For = append(clues(weight, load), clues(hint, short)...)
 		c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so it is killed again and again",
 			num(load, checks.FactLoad), num(load, checks.FactCPUs), seconds(budgetOf(f)))
-		if e, ok := estimateOf(f); ok && e.work > e.budget/2 {
+		e, ok := estimateOf(f)
+		if ok && e.way() > e.budget { // the distance alone is too much
+			c.Against = append(c.Against, Clue{e.Finding, strong})
+		} else if ok && e.work > e.budget/2 {
 			c.Says += fmt.Sprintf(" (its own work takes %.0f times as long: about %v in all)", e.stretch, seconds(e.startup))
 			c.For, c.Args = append(c.For, Clue{e.Finding, hint}), delayFor(e.startup)
-		} else if ok && e.way() > e.budget {
-			c.Against = append(c.Against, Clue{e.Finding, strong}) // the distance alone is too much
 		}
 		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 { // of tasks that wait for disks
 			c.Against = append(c.Against, Clue{load[0], hint})
@@ -195,7 +197,7 @@ func refusedAt(f Findings) []string {
 var StartFarDatastore = &Rule{
 	ID: "start-far-datastore", Title: "the datastore is so far away that calico-node's start outlasts its liveness budget",
 	Doc: `A start of calico-node makes some twenty calls to the datastore, one after the other, before Felix opens its health port. At half a second each they take longer than a liveness budget of ten seconds, at three seconds longer than one of sixty: the container is killed about the budget after each start, without a word in its log, while nodes nearer to the datastore start well. Nothing is wrong with the datastore, with BGP or with tunnels.
-Told from a loaded node by what startup-budget reckons a start to be made of; from a slow API server or etcd by the time of the TCP handshake, in which the server's own slowness has no part, and by what peers measure.`,
+Told from a loaded node by what startup-budget reckons a start to be made of; from a slow API server or etcd by the time of the TCP handshake, in which neither the server's slowness nor the node's has a part, and by what peers measure.`,
 	Fix: probe.Fix{
 		Says: "Give the start more time than its round trips take; in the long run bring the datastore nearer (Typha near the node, or the Kubernetes datastore with an API server there).",
 
@@ -206,13 +208,13 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 	Explains: []string{"start-outlasts-budget", "felix-down"},
 	Match: func(f Findings) []Case {
 		e, ok := estimateOf(f)
-		if !ok || e.way() < e.budget/2 || e.way() < e.work || e.Status == probe.OK {
+		if !ok || e.way() < e.budget/2 || e.Status == probe.OK {
 			return nil
 		}
 		short := cutShort(f)
 		c := Case{
-			Says: fmt.Sprintf("a start of calico-node makes %.0f calls to the datastore of %v each, %v in all, and its probe allows %v; %v would do",
-				e.calls, seconds2(e.trip/1000), seconds(e.startup), seconds(e.budget), seconds(e.startup*1.5)),
+			Says: fmt.Sprintf("a start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
+				e.calls, seconds2(e.far/1000), seconds(e.startup), seconds(e.budget), seconds(e.startup*1.5)),
 			Args: delayFor(e.startup), For: clues(hint, []Finding{e.Finding}), Covers: calicoDown,
 		}
 		if e.way() > e.budget {
@@ -223,23 +225,15 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 			c.For[0].Weight = hint
 		}
 		c.For = append(c.For, clues(hint, short)...)
-		// What the way costs the handshake of TCP has too; what the server costs it has not.
 		for _, r := range f.Of(checks.DatastoreLatency.ID) {
-			connect, there := r.Facts.Num(checks.FactConnect)
-			switch {
-			case !there:
-			case connect > e.trip/2:
+			if connect, _ := r.Facts.Num(checks.FactConnect); connect > e.far/2 {
 				c.For = append(c.For, Clue{r, hint})
-			case connect < e.trip/10:
-				c.Against = append(c.Against, Clue{r, strong})
-			}
-			if there {
 				break
 			}
 		}
 		for _, r := range f.Elsewhere(checks.StartupBudget.ID) {
-			if trip, ok := r.Facts.Num(checks.FactTrip); ok && trip*3 < e.trip {
-				c.Says += fmt.Sprintf("; from %s it is %v", r.Node, seconds2(trip/1000))
+			if far, ok := r.Facts.Num(checks.FactFar); ok && far*3 < e.far {
+				c.Says += fmt.Sprintf("; from %s it is %v", r.Node, seconds2(far/1000))
 				c.For = append(c.For, Clue{r, hint})
 				break
 			}

@@ -25,6 +25,8 @@ const (
 
 // start does what rc.local and runsvdir do: start-up, then the services for ever.
 func start() {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM) // not heeded before start-up is over, as by the shell that is process 1 there
 	startup := exec.Command(program, "-startup")
 	startup.Stdout, startup.Stderr = os.Stdout, os.Stderr
 	if err := startup.Run(); err != nil {
@@ -51,8 +53,6 @@ func start() {
 		}
 		go keep(bird, "/usr/sbin/"+bird, "-R", "-s", filepath.Join(sockets, bird+".ctl"), "-d", "-c", cfg)
 	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
 }
 
