@@ -184,10 +184,15 @@ func restartable(p *corev1.Pod, init string) bool {
 	return false
 }
 
-// Exit codes of a container killed from outside: 128 + SIGKILL, 128 + SIGTERM.
+// Exit codes of a container killed from outside: 128 + SIGKILL, 128 + SIGTERM; and of
+// one that was asked to end and did. While start-up is at work its shell, which is the
+// container's first process, does not heed SIGTERM, so it is killed in the end; once
+// runit's runsvdir has taken over, that ends with 0 at a SIGTERM (runsvdir(8)), and
+// never of itself.
 const (
 	exitKilled     = 137
 	exitTerminated = 143
+	exitAsked      = 0
 )
 
 func calicoBudget(s *Snapshot, report func(probe.Result)) {
@@ -215,7 +220,7 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		return
 	}
 	lived := last.FinishedAt.Sub(last.StartedAt.Time)
-	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated
+	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated || last.ExitCode == exitAsked
 	// The kubelet's probe worker starts at a random point of a period, and
 	// killing takes up to the grace period: a fifth either way is "at about".
 	near := lived > budget*4/5 && lived < budget*6/5+10*time.Second
@@ -228,7 +233,8 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
 			last.ExitCode, span(lived), which, span(budget))
 	}
-	tell(r.With(FactLived, int(lived.Seconds())).With(FactExitCode, int(last.ExitCode)))
+	tell(r.With(FactLived, int(lived.Seconds())).With(FactExitCode, int(last.ExitCode)).With(FactAPIReason, last.Reason).
+		With(FactRestarts, int(status.RestartCount)).With(FactOver, over))
 }
 
 func calicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {

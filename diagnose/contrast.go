@@ -112,7 +112,7 @@ func lookFrom(f Findings, node string) []string {
 		if r.Status == probe.Skip {
 			continue
 		}
-		kind, addr := reached(strings.TrimPrefix(r.Target, f.Node+" "))
+		kind, addr := splitAddr(strings.TrimPrefix(r.Target, f.Node+" "))
 		if !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
@@ -152,8 +152,8 @@ func lookFrom(f Findings, node string) []string {
 	return []string{fmt.Sprintf("%s seen from %s: %s", f.Node, node, strings.Join(parts, "; "))}
 }
 
-// reached takes the address out of what was asked.
-func reached(what string) (kind, addr string) {
+// splitAddr takes the address out of what was asked.
+func splitAddr(what string) (kind, addr string) {
 	var rest []string
 	for _, word := range strings.Fields(what) {
 		if _, err := netip.ParseAddr(word); err == nil {

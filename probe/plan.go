@@ -89,6 +89,10 @@ func FelixSettings() []string {
 // its health endpoint is turned on.
 const AttrEnabled = "enabled"
 
+// AttrProbed is on a KindFelix target when calico-node's own probe asks another host
+// than the one Felix is told to answer at.
+const AttrProbed = "probed"
+
 // The kinds of target a plan names.
 const (
 	KindNode  = "node"  // another node's InternalIP

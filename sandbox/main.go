@@ -123,6 +123,8 @@ func run(args []string) error {
 		return cluster(l)
 	case verbNode:
 		return joinNode(l, rest)
+	case verbFar:
+		return far(rest)
 	case verbNodeInit:
 		return nodeInit(l, rest)
 	}
