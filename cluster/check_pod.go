@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,6 +108,10 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time))
 		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name, span(unready), span(age), restarts))
+		if asksBIRD(s, c.Name) && (s.backend == "vxlan" || s.backend == "none") {
+			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, ReasonBirdProbe)
+			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run", s.backend)
+		}
 	default:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		status, note := probe.OK, ""
@@ -145,6 +150,17 @@ func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 // ImageWanting tells whether a container waits for its image.
 func ImageWanting(reason string) bool {
 	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrInvalidImageName", "ImageInspectError", "RegistryUnavailable"}, reason)
+}
+
+// asksBIRD tells whether a probe of the container wants a BIRD.
+func asksBIRD(s *Snapshot, container string) bool {
+	spec, _ := calicoContainerOf(s.Calico)
+	if spec == nil || spec.Name != container {
+		return false
+	}
+	return slices.ContainsFunc([]*corev1.Probe{spec.ReadinessProbe, spec.LivenessProbe}, func(p *corev1.Probe) bool {
+		return p != nil && p.Exec != nil && slices.ContainsFunc(p.Exec.Command, func(arg string) bool { return strings.Contains(arg, "-bird-") })
+	})
 }
 
 // conditionOfPod is when a condition of the pod last changed, zero when it has

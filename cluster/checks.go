@@ -75,6 +75,14 @@ const (
 	CheckDatastoreReady = "datastore-ready"
 )
 
+// Why ip-registered is bad, or calico-pod: its facts' reason.
+const (
+	ReasonOutside   = "outside"    // registered is an address the other nodes are not near to
+	ReasonTaken     = "taken"      // another node has the same
+	ReasonPeer      = "peer"       // it is another node whose address is odd
+	ReasonBirdProbe = "bird-probe" // the container's probe asks for a BIRD that Calico's backend here does not run
+)
+
 // Facts of the API checks.
 const (
 	FactAge        probe.Fact = "age_s"       // seconds
@@ -88,6 +96,7 @@ const (
 	FactOver       probe.Fact = "over"        // whether the present run is ready and has been at work for a while
 	FactRegistered probe.Fact = "registered"  // address Calico registered, without its prefix length
 	FactInternal   probe.Fact = "internal_ip" // the Node's InternalIP of that family
+	FactNode       probe.Fact = "node"        // another node, by name
 	FactTaints     probe.Fact = "taints"      // list of key=value:effect
 	FactPhase      probe.Fact = "phase"       // pod phase
 	FactImage      probe.Fact = "image"       // image of the calico-node container

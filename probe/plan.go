@@ -74,6 +74,8 @@ const (
 const (
 	AttrScope = "scope" // mesh, global or node: as Calico calls its peers; bgp on a KindOutside one
 	AttrAS    = "as"    // the peer's AS number
+
+	AttrPassword = "password" // "true" when the session has one, of which nothing else is told
 )
 
 // FelixSettings are the attributes a KindFelix target carries beside its own,
