@@ -102,18 +102,6 @@ func networkFaults() []fault {
 	return all
 }
 
-// steps does one thing after the other.
-func steps(all ...func(context.Context, lab) error) func(context.Context, lab) error {
-	return func(ctx context.Context, l lab) error {
-		for _, step := range all {
-			if err := step(ctx, l); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
 // filtered puts rules for IPv4 at one of a node's hooks.
 func filtered(node, hook string, rules ...string) func(context.Context, lab) error {
 	script := "nft 'add table ip lab; add chain ip lab " + hook + " { type filter hook " + hook + " priority -300; }"

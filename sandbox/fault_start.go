@@ -95,18 +95,6 @@ func startFaults() []fault {
 // felixBegun waits until start-up is over and Felix has had a second.
 const felixBegun = "until grep -qax -e -felix /proc/[0-9]*/cmdline -z 2>/dev/null; do sleep .1; done; sleep 1"
 
-// steps does one thing after the other.
-func steps(all ...func(context.Context, lab) error) func(context.Context, lab) error {
-	return func(ctx context.Context, l lab) error {
-		for _, step := range all {
-			if err := step(ctx, l); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
 const unfirewalled = "nft delete table inet lab 2>/dev/null || true"
 
 // busy runs a hundred loops beside the pods, for at most three minutes: the load
