@@ -138,7 +138,7 @@ Told from a frozen Felix by the others, which would not be silent at the same ti
 		},
 		Radius: "this node only",
 	},
-	Explains: []string{"start-outlasts-budget", "felix-stuck", "kube-proxy-stuck", "kubelet-dead"},
+	Explains: []string{"start-outlasts-budget", "felix-stuck", "kube-proxy-stuck", "kubelet-dead", "kubelet-frozen"},
 	Match: func(f Findings) []Case {
 		var silent []Finding
 		for _, id := range []string{checks.FelixLive.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID} {

@@ -97,7 +97,7 @@ func faultVerb(ctx context.Context, l layout, args []string) error {
 	switch {
 	case args[0] == "list" && len(args) == 1:
 		for _, f := range faults() {
-			fmt.Printf("%-24s %-3s %-7s %s\n", f.Name, f.Incident, f.Node, f.About)
+			fmt.Printf("%-26s %-3s %-7s %s\n", f.Name, f.Incident, f.Node, f.About)
 		}
 		return nil
 	case args[0] == "inject" && len(args) == 2:
