@@ -41,7 +41,7 @@ func unwell(f Findings) []Finding {
 
 // LocalhostForeign is projectcalico/calico#2146 and #2880.
 var LocalhostForeign = &Rule{
-	ID: "localhost-foreign", Title: "localhost leads to another machine, so calico-node's probe asks there",
+	ID: "localhost-foreign", Apart: true, Title: "localhost leads to another machine, so calico-node's probe asks there",
 	Doc: `Felix binds its health port to "localhost" and calico-node's probe asks it there. When the node's /etc/hosts, or a search domain with an answer for every name, gives another address for it, Felix cannot bind ("cannot assign requested address") or the kubelet asks another machine: "dial tcp 192.168.99.7:9099: connection refused" for the URL http://localhost:9099.
 Told from a start that is too slow by the address, which is not this machine's loopback.`,
 	Fix: probe.Fix{
