@@ -100,9 +100,10 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 	if a.exit != 3 || a.took > within {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.Info, "pod: ", "did not start within")
-	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same container runtime")
-	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it takes the same container runtime")
+	// A kubelet that is blocked by the runtime may not even take the pod up.
+	d.want(t, "probe-placed", probe.Info, "pod: ", " within 8")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same")
+	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it takes the same")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "containerd-health", probe.Fail, "no answer")
 	t.Logf("%v", a.took.Round(100*time.Millisecond))

@@ -50,7 +50,7 @@ const (
 // askNode gets a probe onto the node by the first way that works and passes its
 // answer on. No way is a result too. The error is one of writing the report.
 func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error {
-	steps, err := o.ladder(snap)
+	steps, err := o.ladder()
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ type rung struct {
 }
 
 // ladder is the way the user named, or all of them.
-func (o *runOptions) ladder(snap *cluster.Snapshot) ([]rung, error) {
+func (o *runOptions) ladder() ([]rung, error) {
 	if o.via == wayLocal {
 		runner := &probe.Runner{Suite: checks.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
 		return []rung{{name: wayLocal, open: injector.Local(runner)}}, nil
