@@ -60,7 +60,7 @@ func TestRuntimeFrozen(t *testing.T) {
 		t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Unknown, "pod: ", "within 10")
-	d.want(t, "probe-placed", probe.Skip, "ephemeral: ", "the same container runtime")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same")
 	for _, r := range d.of("probe-placed") {
 		if reason := r.Facts.Str(probe.FactReason); reason != "runtime" && reason != "kubelet" {
 			t.Errorf("reason %v", r.Facts)

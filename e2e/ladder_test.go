@@ -64,12 +64,12 @@ func TestByExec(t *testing.T) {
 	}
 	d.want(t, "probe-placed", probe.Unknown, "kube-system/calico-node-", "/calico-node (no shell)")
 	door(t, "node-b")
-	d, a = report(t, "run", "--node", "node-b", "--via", "exec")
-	if a.exit != 0 && a.exit != 3 || a.stderr != "" { // 3: the tests' own load
+	d, a = report(t, "run", "--node", "node-b", "--via", "exec", "--skip", "node-load")
+	if a.exit != 0 || a.stderr != "" {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.OK, "kube-system/e2e-door/agent")
-	pod, _ := report(t, "run", "--node", "node-b", "--via", "pod")
+	pod, _ := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load")
 	sameAnswers(t, pod, d)
 	nothingLeft(t)
 }
@@ -100,9 +100,10 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 	if a.exit != 3 || a.took > within {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.Info, "pod: ", "did not start within")
-	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same container runtime")
-	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it takes the same container runtime")
+	// A kubelet that is blocked by the runtime may not even take the pod up.
+	d.want(t, "probe-placed", probe.Info, "pod: ", " within 8")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same")
+	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it takes the same")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "containerd-health", probe.Fail, "no answer")
 	t.Logf("%v", a.took.Round(100*time.Millisecond))

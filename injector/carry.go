@@ -180,8 +180,13 @@ func (c *carried) next(ctx context.Context, limit time.Duration) (string, error)
 		for {
 			text, err := c.words.ReadString('\n')
 			word, ours := strings.CutPrefix(strings.TrimSpace(text), c.options.Run+" ")
-			if ours || err != nil {
+			if ours {
 				got <- read{word, err}
+				return
+			}
+			_, _ = io.WriteString(c.last, text) // never fails; it may be why there is no shell
+			if err != nil {
+				got <- read{"", err}
 				return
 			}
 		}

@@ -131,6 +131,41 @@ func TestCarry(t *testing.T) {
 	}
 }
 
+// TestSudo wants a login that is not root's to become so where it may, and to be told
+// of where not.
+func TestSudo(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	for sudo, c := range map[string]struct{ way, note string }{
+		`[ "$1" = -n ] || exit 1; shift; [ "$1" = true ] || WAS=by-sudo; export WAS; exec "$@"`: {"by-sudo", ""},
+		"exit 1": {"", "the login is not root's and 'sudo -n' does not make it so: what takes root is not seen"},
+	} {
+		path := tools(t, "chmod", "head", "mkdir", "rm", "sh", "gzip")
+		for name, script := range map[string]string{"sudo": sudo, "id": "echo 1000", "true": "exit 0"} {
+			if err := os.WriteFile(filepath.Join(strings.TrimPrefix(path, "PATH="), name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := laden(t, strings.Replace(standIn, `"$*"`, `"$WAS"`, 1))
+		note := ""
+		o.Note = func(text string) { note = text }
+		s, err := carry(t.Context(), o, "ssh", "", view{root: "/", proc: "/proc"}, here("/bin/sh", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}); err != nil {
+			t.Fatal(err)
+		}
+		if ev, err := s.Next(t.Context()); err != nil || ev.Start.Access[0] != c.way || note != c.note {
+			t.Errorf("%+v %v %q, want %+v", ev.Start, err, note, c)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		noLeft(t, o)
+	}
+}
+
 // TestCarriedInVain wants each obstacle on the node to be one sentence, and nothing
 // to stay there.
 func TestCarriedInVain(t *testing.T) {

@@ -64,8 +64,8 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 // the same in every language.
 func sortSSH(to string, failed *lineError) *PlacementError {
 	said := strings.TrimPrefix(failed.said, ", saying: ")
-	has := func(any ...string) bool {
-		for _, text := range any {
+	has := func(texts ...string) bool {
+		for _, text := range texts {
 			if strings.Contains(said, text) {
 				return true
 			}

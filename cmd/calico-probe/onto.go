@@ -51,14 +51,22 @@ const (
 // askNode gets a probe onto the node by the first way that works and passes its
 // answer on. No way is a result too. The error is one of writing the report.
 func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error {
-	steps, err := o.ladder(snap)
+	steps, err := o.ladder()
 	if err != nil {
 		return err
 	}
 	silent := snap != nil && cluster.KubeletSilent(snap)
 	var before []tried
 	var said []probe.Event
-	for i := 0; i < len(steps); i++ {
+	for i := 0; ctx.Err() == nil; i++ {
+		if i == len(steps) {
+			if len(before) == 0 || !before[0].early {
+				break
+			}
+			// Nothing else works: then a node that is only slow gets its time after all.
+			before[0].early, said = false, said[1:]
+			steps = append(steps, rung{name: steps[0].name, open: steps[0].open, patient: true})
+		}
 		step := steps[i]
 		a := attemptOf(step, len(steps) > 1, before, silent)
 		if a.skip != "" {
@@ -80,14 +88,7 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 		}
 		o.progress("%s: %v", step.name, err)
 		said = append(said, unplaced(step.name, err))
-		if ctx.Err() != nil {
-			break
-		}
 		before = append(before, refusalOf(step.name, err, time.Since(began), a))
-		if i+1 == len(steps) && before[0].early {
-			// Nothing else works: then a node that is only slow gets its time after all.
-			steps = append(steps, rung{name: wayPod, open: steps[0].open, patient: true})
-		}
 	}
 	return o.notOnto(said)
 }
@@ -117,7 +118,7 @@ type rung struct {
 }
 
 // ladder is the way the user named, or all of them.
-func (o *runOptions) ladder(snap *cluster.Snapshot) ([]rung, error) {
+func (o *runOptions) ladder() ([]rung, error) {
 	if o.via == wayLocal {
 		runner := &probe.Runner{Suite: checks.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
 		return []rung{{name: wayLocal, open: injector.Local(runner)}}, nil
