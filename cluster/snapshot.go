@@ -58,7 +58,7 @@ type Snapshot struct {
 	tunnelErr  error
 	local      []corev1.Pod // running workload pods on the node itself
 	localErr   error
-	unready    []corev1.Pod // likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
+	unready    []corev1.Pod   // likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
 	services   []probe.Target // one TCP service with ready endpoints, at its addresses
 	serviceErr error
 	typha      []probe.Target // Typha's endpoints

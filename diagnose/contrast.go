@@ -121,7 +121,8 @@ func lookFrom(f Findings, node string) []string {
 			continue
 		}
 		why := cmp.Or(r.Facts.Str(probe.FactReason), string(r.Status))
-		if state := r.Facts.Str(checks.FactNeighbour); state != "" {
+		// Others tell nothing: reachable is what was so half a minute ago.
+		if state := r.Facts.Str(checks.FactNeighbour); state == "failed" || state == "incomplete" {
 			why += ", neighbour entry " + state
 		}
 		silent[kind] = append(silent[kind], why)
@@ -223,6 +224,12 @@ func state(f Findings, of []Finding, family float64) string {
 	}
 	if last := facts.Str(checks.FactLastError); last != "" && of[0].Status != probe.OK {
 		text += ", " + last
+	}
+	hold, known := facts.Num(checks.FactHold)
+	left, _ := facts.Num(checks.FactHoldLeft)
+	// BIRD's peers speak three times in a hold time.
+	if known && of[0].Status == probe.OK && left < hold/3 {
+		text += fmt.Sprintf(", but nothing heard for %.0f s", hold-left)
 	}
 	return text
 }
