@@ -142,7 +142,8 @@ func call(t testing.TB, args ...string) answer {
 
 // located is one result of a JSON report.
 type located struct {
-	Way string `json:"way"`
+	Way  string `json:"way"`
+	Node string `json:"node"` // "" = the one in question
 	probe.Result
 }
 
@@ -155,7 +156,20 @@ type document struct {
 		Complete bool     `json:"complete"`
 		Access   []string `json:"access"`
 	} `json:"ways"`
-	Results []located `json:"results"`
+	Results  []located `json:"results"`
+	Contrast []string  `json:"contrast"`
+	Causes   []any     `json:"causes"`
+}
+
+// on gives what a peer answered.
+func (d document) on(node string) document {
+	out := document{}
+	for _, r := range d.Results {
+		if r.Node == node {
+			out.Results = append(out.Results, r)
+		}
+	}
+	return out
 }
 
 // report runs the client for a JSON report and wants the exit code the report
