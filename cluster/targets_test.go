@@ -291,6 +291,9 @@ func TestPolicies(t *testing.T) {
 func TestNeighbours(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"), node("c", "10.1.0.3", "10.1.0.3/24"), node("d", "10.1.0.4", "10.9.0.4/24"), node("e", "10.1.0.5", "10.1.0.5/24"))
 	s.Nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	s.Nodes = append(s.Nodes, node("f", "10.1.0.6", "10.1.0.6/24"), node("g", "10.1.0.7", "10.1.0.7/24"))
+	s.Nodes[5].Spec.Unschedulable = true
+	s.Nodes[6].Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoExecute}}
 	at := func(a ...string) []netip.Addr {
 		var out []netip.Addr
 		for _, text := range a {
@@ -304,7 +307,7 @@ func TestNeighbours(t *testing.T) {
 		want   string
 	}{
 		{2, nil, "c d"}, {1, nil, "c"}, {9, nil, "c d e"}, {0, nil, ""},
-		{2, at("10.9.0.4"), "d c"}, {1, at("10.1.0.5", "10.9.0.4"), "e"}, {2, at("10.1.0.2", "10.1.0.1", "192.0.2.1"), "c d"}, {3, at("10.1.0.5"), "e c d"},
+		{2, at("10.9.0.4"), "d c"}, {1, at("10.1.0.5", "10.9.0.4"), "e"}, {2, at("10.1.0.2", "10.1.0.1", "192.0.2.1", "10.1.0.6"), "c d"}, {3, at("10.1.0.5"), "e c d"},
 	} {
 		var got []string
 		for _, n := range Neighbours(s, c.n, c.prefer) {
