@@ -156,7 +156,7 @@ func lookFrom(f Findings, node string) []string {
 // reached takes the address out of what was asked.
 func reached(what string) (kind, addr string) {
 	var rest []string
-	for _, word := range strings.Fields(what) {
+	for word := range strings.FieldsSeq(what) {
 		if _, err := netip.ParseAddr(word); err == nil {
 			addr = word
 		} else {

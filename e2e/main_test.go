@@ -161,11 +161,12 @@ type document struct {
 	Causes   []any     `json:"causes"`
 }
 
-// on gives what a peer answered.
+// on gives what a peer answered, as if that were the node in question.
 func (d document) on(node string) document {
 	out := document{}
 	for _, r := range d.Results {
 		if r.Node == node {
+			r.Node = ""
 			out.Results = append(out.Results, r)
 		}
 	}
@@ -187,11 +188,11 @@ func report(t testing.TB, args ...string) (document, answer) {
 	return d, a
 }
 
-// of gives the results of one check.
+// of gives the results of one check on the node in question.
 func (d document) of(check string) []located {
 	var out []located
 	for _, r := range d.Results {
-		if r.Check == check {
+		if r.Check == check && r.Node == "" {
 			out = append(out, r)
 		}
 	}
