@@ -10,33 +10,44 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Neighbours picks at most n ready nodes to look at the snapshot's node from: first
+// Neighbours picks at most n healthy nodes to look at the snapshot's node from: first
 // those with one of the preferred addresses, in their order, such as the other ends
-// of its bad BGP sessions; then those that Opposite would take.
+// of its bad BGP sessions; then others, spread evenly over the names.
 func Neighbours(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
+	var fit []*corev1.Node
+	with := map[netip.Addr]*corev1.Node{}
+	for _, node := range peers(s, len(s.Nodes)) {
+		if !fitToCompare(&node) {
+			continue
+		}
+		fit = append(fit, &node)
+		for _, a := range addressesOf(&node) {
+			with[a] = &node
+		}
+	}
 	var out []*corev1.Node
 	add := func(node *corev1.Node) {
-		same := func(o *corev1.Node) bool { return o.Name == node.Name }
-		if len(out) < n && stateOf(node) == nil && !slices.ContainsFunc(out, same) {
+		if node != nil && len(out) < n && !slices.Contains(out, node) {
 			out = append(out, node)
 		}
 	}
-	candidates := peers(s, len(s.Nodes))
 	for _, a := range prefer {
-		for i := range candidates {
-			if slices.Contains(addressesOf(&candidates[i]), a) {
-				add(&candidates[i])
-			}
-		}
+		add(with[a])
 	}
-	few := peers(s, n)
-	for i := range few {
-		add(&few[i])
+	for i := range min(n, len(fit)) {
+		add(fit[i*len(fit)/n])
 	}
-	for i := range candidates { // where the few are the preferred ones
-		add(&candidates[i])
+	for _, node := range fit { // where those were the preferred ones
+		add(node)
 	}
 	return out
+}
+
+// fitToCompare tells whether a node is healthy by the API and nobody wants pods off it:
+// what is cordoned or drained is no example.
+func fitToCompare(n *corev1.Node) bool {
+	return stateOf(n) == nil && !n.Spec.Unschedulable && n.DeletionTimestamp == nil &&
+		!slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute })
 }
 
 // addressesOf are a node's InternalIPs and the addresses Calico registered for it.

@@ -285,3 +285,58 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestNeighbours wants the other ends of bad sessions asked first, and no node that is
+// not ready.
+func TestNeighbours(t *testing.T) {
+	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"), node("c", "10.1.0.3", "10.1.0.3/24"), node("d", "10.1.0.4", "10.9.0.4/24"), node("e", "10.1.0.5", "10.1.0.5/24"))
+	s.Nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	s.Nodes = append(s.Nodes, node("f", "10.1.0.6", "10.1.0.6/24"), node("g", "10.1.0.7", "10.1.0.7/24"))
+	s.Nodes[5].Spec.Unschedulable = true
+	s.Nodes[6].Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoExecute}}
+	at := func(a ...string) []netip.Addr {
+		var out []netip.Addr
+		for _, text := range a {
+			out = append(out, netip.MustParseAddr(text))
+		}
+		return out
+	}
+	for _, c := range []struct {
+		n      int
+		prefer []netip.Addr
+		want   string
+	}{
+		{2, nil, "c d"}, {1, nil, "c"}, {9, nil, "c d e"}, {0, nil, ""},
+		{2, at("10.9.0.4"), "d c"}, {1, at("10.1.0.5", "10.9.0.4"), "e"}, {2, at("10.1.0.2", "10.1.0.1", "192.0.2.1", "10.1.0.6"), "c d"}, {3, at("10.1.0.5"), "e c d"},
+	} {
+		var got []string
+		for _, n := range Neighbours(s, c.n, c.prefer) {
+			got = append(got, n.Name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%d, %v: %v, want %s", c.n, c.prefer, got, c.want)
+		}
+	}
+}
+
+func TestOutside(t *testing.T) {
+	s := snapshot(node("a", "10.1.0.1", "10.9.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
+	asked := func() string {
+		var out []string
+		for _, o := range Outside(s) {
+			out = append(out, fmt.Sprintf("%s %s %d %s", o.Name, o.Addr, o.Port, o.Attrs[probe.AttrScope]))
+		}
+		return strings.Join(out, ",")
+	}
+	if got := asked(); got != "a 10.1.0.1 0 ,a 10.1.0.1 22 ,a 10.1.0.1 10250 ,a 10.9.0.1 0 " {
+		t.Errorf("without a backend that is known: %s", got)
+	}
+	s.backend = "bird"
+	s.peering = peering{configs: map[string]map[string]any{"default": {"listenPort": int64(1790)}}}
+	s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10255
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Spec: corev1.PodSpec{NodeName: "a"}, Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.0.1"}}}}
+	s.unready = []corev1.Pod{pod}
+	if got := asked(); got != "a 10.1.0.1 0 ,a 10.1.0.1 22 ,a 10.1.0.1 10255 ,a 10.9.0.1 0 ,a 10.9.0.1 1790 bgp,default/x 10.244.0.1 0 " {
+		t.Errorf("%s", got)
+	}
+}

@@ -121,7 +121,8 @@ func lookFrom(f Findings, node string) []string {
 			continue
 		}
 		why := cmp.Or(r.Facts.Str(probe.FactReason), string(r.Status))
-		if state := r.Facts.Str(checks.FactNeighbour); state != "" {
+		// Others tell nothing: reachable is what was so half a minute ago.
+		if state := r.Facts.Str(checks.FactNeighbour); state == "failed" || state == "incomplete" {
 			why += ", neighbour entry " + state
 		}
 		silent[kind] = append(silent[kind], why)
@@ -155,7 +156,7 @@ func lookFrom(f Findings, node string) []string {
 // splitAddr takes the address out of what was asked.
 func splitAddr(what string) (kind, addr string) {
 	var rest []string
-	for _, word := range strings.Fields(what) {
+	for word := range strings.FieldsSeq(what) {
 		if _, err := netip.ParseAddr(word); err == nil {
 			addr = word
 		} else {
@@ -223,6 +224,12 @@ func state(f Findings, of []Finding, family float64) string {
 	}
 	if last := facts.Str(checks.FactLastError); last != "" && of[0].Status != probe.OK {
 		text += ", " + last
+	}
+	hold, known := facts.Num(checks.FactHold)
+	left, _ := facts.Num(checks.FactHoldLeft)
+	// BIRD's peers speak three times in a hold time.
+	if known && of[0].Status == probe.OK && left < hold/3 {
+		text += fmt.Sprintf(", but nothing heard for %.0f s", hold-left)
 	}
 	return text
 }

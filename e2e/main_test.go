@@ -156,8 +156,21 @@ type document struct {
 		Complete bool     `json:"complete"`
 		Access   []string `json:"access"`
 	} `json:"ways"`
-	Causes  []probe.Cause `json:"causes"`
-	Results []located     `json:"results"`
+	Results  []located     `json:"results"`
+	Contrast []string      `json:"contrast"`
+	Causes   []probe.Cause `json:"causes"`
+}
+
+// on gives what a peer answered, as if that were the node in question.
+func (d document) on(node string) document {
+	out := document{}
+	for _, r := range d.Results {
+		if r.Node == node {
+			r.Node = ""
+			out.Results = append(out.Results, r)
+		}
+	}
+	return out
 }
 
 // report runs the client for a JSON report and wants the exit code the report
@@ -175,7 +188,7 @@ func report(t testing.TB, args ...string) (document, answer) {
 	return d, a
 }
 
-// of gives the results of one check.
+// of gives the results of one check on the node in question.
 func (d document) of(check string) []located {
 	var out []located
 	for _, r := range d.Results {

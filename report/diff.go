@@ -73,11 +73,11 @@ func Diff(nameA string, a Run, nameB string, b Run) Difference {
 		{func(r probe.Result) string { return key(r, kindOf(r.Target, nodes)) }, false},
 	} {
 		inA, inB := grouped(left, pass.group), grouped(right, pass.group)
-		var seen []string
+		seen := map[string]bool{}
 		for _, r := range left {
 			k := pass.group(r)
-			if len(inB[k]) > 0 && !slices.Contains(seen, k) {
-				seen = append(seen, k)
+			if len(inB[k]) > 0 && !seen[k] {
+				seen[k] = true
 				d.add(worst(inA[k]), worst(inB[k]), pass.facts)
 			}
 		}
@@ -124,7 +124,7 @@ func key(r probe.Result, target string) string {
 // factNode is the node a target lives on, as the checks have it.
 const factNode probe.Fact = "node"
 
-// namesIn are the nodes that runs speak of.
+// namesIn are the nodes that runs speak of, in order.
 func namesIn(runs ...Run) []string {
 	var out []string
 	for _, run := range runs {
@@ -145,10 +145,12 @@ func kindOf(target string, nodes []string) string {
 	for i, w := range words {
 		_, notAddr := netip.ParseAddr(w)
 		_, notPrefix := netip.ParsePrefix(w)
+		_, notPort := netip.ParseAddrPort(w)
+		_, node := slices.BinarySearch(nodes, w)
 		switch {
-		case notAddr == nil || notPrefix == nil:
+		case notAddr == nil || notPrefix == nil || notPort == nil:
 			words[i] = "ADDRESS"
-		case slices.Contains(nodes, w):
+		case node:
 			words[i] = "NODE"
 		case strings.Count(w, "/") == 1 && !strings.HasPrefix(w, "/"):
 			words[i] = "POD"

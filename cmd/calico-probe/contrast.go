@@ -88,13 +88,13 @@ func (o *runOptions) begin(ctx context.Context, client *cluster.Client, snap *cl
 	return func() error {
 		defer cancel()
 		all.Wait()
-		return o.tell(snap, looks)
+		return o.tell(looks)
 	}
 }
 
 // tell reports what the peers answered. It counts nothing in the verdict, but that
 // nothing else was asked when it was not.
-func (o *runOptions) tell(snap *cluster.Snapshot, looks []look) error {
+func (o *runOptions) tell(looks []look) error {
 	var from, failed []string
 	for _, l := range looks {
 		if l.err != nil {
@@ -104,22 +104,20 @@ func (o *runOptions) tell(snap *cluster.Snapshot, looks []look) error {
 			from = append(from, l.node)
 		}
 	}
-	placed := probe.Found(probe.Info, "looked at from outside, by probes on %s", strings.Join(from, " and "))
+	r := probe.Found(probe.Info, "looked at from outside, by probes on %s", strings.Join(from, " and "))
 	switch {
 	case len(looks) == 0:
-		placed.Saw = "no other node is ready to look at it from"
+		r.Saw = "no other node is ready to look at it from"
 	case len(from) == 0:
-		placed.Saw = "nor could it be looked at from outside: " + strings.Join(failed, "; ")
+		r.Saw = "could not be looked at from outside: " + strings.Join(failed, "; ")
 	}
-	if o.via == wayNeighbour {
-		placed.Status = probe.Unknown
-		placed.Saw += "; no probe was put on the node itself"
+	r.Check = checks.NeighbourReach.ID
+	if o.via == wayNeighbour { // what is inside was not asked: no verdict but a fault
+		r.Check, r.Target, r.Status = checkPlaced, wayNeighbour, probe.Unknown
+		r.Saw = "no probe was put on the node itself; " + r.Saw
 	}
-	placed.Check, placed.Target = checkPlaced, wayNeighbour
-	if len(snap.Nodes) > 1 || o.via == wayNeighbour {
-		if err := o.emit(wayNeighbour, probe.Event{Type: probe.EventResult, Result: &placed}); err != nil {
-			return err
-		}
+	if err := o.emit(wayNeighbour, probe.Event{Type: probe.EventResult, Result: &r}); err != nil {
+		return err
 	}
 	for _, l := range looks {
 		for _, ev := range l.events {

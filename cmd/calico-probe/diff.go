@@ -43,8 +43,8 @@ Exits with 0 when B is nowhere worse, with 3 when it is.`,
 			if o.output != "table" && o.output != "json" {
 				return badUsage("unknown output format %q: use table or json", o.output)
 			}
-			if o.via == wayLocal {
-				return badUsage("--via local asks this machine alone: save a run of each, and compare the files")
+			if o.via == wayLocal || o.via == wayNeighbour {
+				return badUsage("--via %s cannot ask two nodes side by side: save a run of each, and compare the files", o.via)
 			}
 			return o.compare(cmd.Context(), args[0], args[1])
 		},

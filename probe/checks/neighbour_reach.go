@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/icmp"
@@ -16,9 +17,9 @@ import (
 // whose kubelet is dead look the same to the API.
 var NeighbourReach = &probe.Check{
 	ID: "neighbour-reach", Asks: "how does the node look from its neighbours?", From: probe.FromNode, In: probe.Standard,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "NET_RAW"}, Run: neighbourReach,
-	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not asked where a session stands.
-ok: it answers. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: nobody on the link answers for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable).
+	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
+	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not asked where a session stands (skip): BIRD would take that for a restart, and a session stands on for minutes after the other end has died.
+ok: it answers. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: nobody on the link answers for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
 info: sshd does not answer and something else does, as many nodes have none; or a ping does not come back and something else does, as where a network lets none through.
 warn or unknown, of a pod: a network policy may forbid the ping. skip: there is no other node to ask from. None of these answers counts in the verdict about the node; causes may rest on them.`,
 }
@@ -43,24 +44,37 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 		defer mu.Unlock()
 		got = append(got, seenFrom{t, r.With(FactFamily, family(t.Addr)).With(FactNode, t.Node)})
 	}
+	asking, cancel := context.WithTimeout(ctx, probe.DefaultLimit)
+	defer cancel()
 	byFamily := splitByFamily(slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool { return t.Port > 0 }))
 	var all sync.WaitGroup
-	for f, pinged := range byFamily {
-		all.Go(func() { pingOutside(ctx, pinged, f, note) })
+	for _, pinged := range byFamily {
+		all.Go(func() { pingOutside(asking, pinged, note) })
 	}
 	for _, t := range targets {
 		switch {
 		case t.Port == 0:
 		case t.Attrs[probe.AttrScope] == "":
-			all.Go(func() { note(t, connect(ctx, netip.AddrPortFrom(t.Addr, uint16(t.Port))).result(ctx)) })
+			all.Go(func() { note(t, connect(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port))).result(asking)) })
 		case err != nil: // then a session may stand
 			note(t, unseen(err))
+		case up[t.Addr]:
+			// It stands until its hold time is over, whether the node lives or not.
+			note(t, probe.Found(probe.Skip, "not asked beside the session that stands; bgp-session has it"))
 		default:
-			all.Go(func() { note(t, dialBGP(ctx, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
+			all.Go(func() { note(t, dialBGP(asking, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
 		}
 	}
 	all.Wait()
 	alive := slices.ContainsFunc(got, func(s seenFrom) bool { return s.t.Name == s.t.Node && answers(s.r) })
+	for f, pinged := range byFamily {
+		table := onLink(ctx, pinged, f, alive)
+		for i, s := range got {
+			if s.t.Port == 0 && family(s.t.Addr) == f {
+				got[i].r = linked(s.r, stateOf(table, s.t.Addr))
+			}
+		}
+	}
 	for _, t := range targets { // in the plan's order
 		i := slices.IndexFunc(got, func(s seenFrom) bool {
 			return s.t.Kind == t.Kind && s.t.Name == t.Name && s.t.Addr == t.Addr && s.t.Port == t.Port
@@ -123,23 +137,18 @@ func outsideName(t probe.Target, all []probe.Target) string {
 	return fmt.Sprintf("%s tcp %d", what, t.Port)
 }
 
-// pingOutside pings targets of one family, and says of those that are silent whether
-// the link knows them.
-func pingOutside(ctx context.Context, targets []probe.Target, f int, note func(probe.Target, probe.Result)) {
+// pingOutside pings targets of one family.
+func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Target, probe.Result)) {
 	addrs := make([]netip.Addr, len(targets))
 	for i, t := range targets {
 		addrs[i] = t.Addr
 	}
 	stats, err := icmp.Ping(ctx, addrs)
-	if err != nil {
-		for _, t := range targets {
-			note(t, probe.Failed(err))
-		}
-		return
-	}
-	// Without the table there is less to tell and nothing amiss.
-	table, _ := neighbours(f)
 	for i, t := range targets {
+		if err != nil {
+			note(t, probe.Failed(err))
+			continue
+		}
 		r := pinged(stats[i])
 		if r.Status == probe.Fail && r.Facts.Str(probe.FactReason) == "" {
 			reason := "timeout"
@@ -148,15 +157,40 @@ func pingOutside(ctx context.Context, targets []probe.Target, f int, note func(p
 			}
 			r = r.With(probe.FactReason, reason)
 		}
-		// An entry that is being looked for again (delay, probe) tells nothing yet.
-		switch state := stateOf(table, t.Addr); {
-		case state == "":
-		case r.Status == probe.Fail && (state == "failed" || state == "incomplete"):
-			r.Saw += fmt.Sprintf("; nobody on the link answers for it (neighbour entry %s)", state)
-			r = r.With(FactNeighbour, state)
-		default:
-			r = r.With(FactNeighbour, state)
-		}
 		note(t, r.Under(t))
 	}
+}
+
+// onLink is the table of who is on the link. An address that was heard of lately is
+// first trusted for five seconds and then asked for three times, a second apart
+// (delay_first_probe_time, ucast_solicit: neighbour states delay and probe): of a node
+// of which nothing else is heard, that is waited for.
+func onLink(ctx context.Context, targets []probe.Target, f int, alive bool) []neighbour {
+	for {
+		// Without the table there is less to tell and nothing amiss.
+		table, err := neighbours(f)
+		undecided := slices.ContainsFunc(targets, func(t probe.Target) bool {
+			return slices.Contains([]string{"delay", "probe"}, stateOf(table, t.Addr))
+		})
+		late, bounded := ctx.Deadline()
+		if err != nil || alive || !undecided || bounded && time.Until(late) < time.Second {
+			return table
+		}
+		select {
+		case <-ctx.Done():
+			return table
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+// linked adds to what became of a ping what the link says of the address.
+func linked(r probe.Result, state string) probe.Result {
+	if state == "" {
+		return r
+	}
+	if r.Status == probe.Fail && (state == "failed" || state == "incomplete") {
+		r.Saw += fmt.Sprintf("; nobody on the link answers for it (neighbour entry %s)", state)
+	}
+	return r.With(FactNeighbour, state)
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// saveRun writes a run of one node as -o ndjson would.
+func saveRun(t *testing.T, node string, whole bool, results ...probe.Result) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), node+".ndjson")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	sink, err := report.New("ndjson", f, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := report.NewTally()
+	show := func(ev probe.Event) {
+		ev.Node, ev.Way = node, "pod"
+		tally.Add(ev)
+		if err := sink.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show(probe.Event{Type: probe.EventStart, Start: &probe.Start{V: 1, Version: "0.0.1"}})
+	for _, r := range results {
+		show(probe.Event{Type: probe.EventResult, Result: &r})
+	}
+	show(probe.Event{Type: probe.EventEnd, End: &probe.End{}})
+	if whole {
+		show(probe.Event{Type: probe.EventCause, Cause: &probe.Cause{ID: "of-old", Confidence: probe.High}})
+		v := tally.Verdict(true)
+		show(probe.Event{Type: probe.EventVerdict, Verdict: &v})
+	}
+	return name
+}
+
+func call(t *testing.T, args ...string) (exit int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	exit = Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &o, ErrOut: &e}, args)
+	return exit, o.String(), e.String()
+}
+
+func TestAnalyze(t *testing.T) {
+	good := probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap"}
+	bad := probe.Result{Check: "node-clock", Status: probe.Fail, Saw: "an hour late"}
+	warned := probe.Result{Check: "node-load", Status: probe.Warn, Saw: "busy"}
+	healthy := saveRun(t, "node-a", true, good, probe.Result{Check: "node-clock", Status: probe.OK, Saw: "right"})
+	faulty, cut, strict := saveRun(t, "node-b", true, good, bad), saveRun(t, "node-c", false, good), saveRun(t, "node-d", true, warned)
+	for _, c := range []struct {
+		args  string
+		exit  int
+		texts []string
+	}{
+		{healthy, 0, []string{"healthy: 2 ok on node node-a", "named of-old (high); the rules of this version"}},
+		{faulty, 3, []string{"fault: 1 fail (node-clock), 1 ok on node node-b"}},
+		{strict, 4, []string{"warnings: 1 warn"}},
+		{cut, 5, []string{"the saved run is not whole: it ends before its verdict", "incomplete: 1 unknown (probe-answered)"}},
+		{cut + " " + faulty + " " + healthy, 3, []string{"on node node-a", "on node node-b", "on node node-c", "compared with node-c, node-a:", "fine on node-a: right"}},
+		{"/nonexistent", 2, []string{"no such file"}},
+		{"-", 2, []string{"stdin is neither"}},
+		{"", 2, []string{"takes the files"}},
+		{healthy + " -o xml", 2, []string{"unknown output format"}},
+	} {
+		exit, out, errs := call(t, append([]string{"analyze"}, strings.Fields(c.args)...)...)
+		for _, text := range c.texts {
+			if exit != c.exit || !strings.Contains(out+errs, text) {
+				t.Errorf("%s: exit %d, want %d with %q:\n%s%s", c.args, exit, c.exit, text, out, errs)
+			}
+		}
+	}
+	if exit, out, errs := call(t, "diff", healthy, faulty); exit != 3 || !strings.Contains(out, "1 worse, 0 better") {
+		t.Errorf("exit %d\n%s%s", exit, out, errs)
+	}
+	if exit, out, _ := call(t, "diff", faulty, faulty, "-o", "json"); exit != 0 || !strings.Contains(out, `"changes": []`) {
+		t.Errorf("exit %d\n%s", exit, out)
+	}
+	for _, args := range [][]string{{"diff", healthy}, {"diff", healthy, faulty, "-o", "wide"}, {"diff", healthy, faulty, "--via", "local"}, {"diff", healthy, faulty, "--checks", "bgp", "--profile", "deep"}} {
+		if exit, _, errs := call(t, args...); exit != 2 {
+			t.Errorf("%v: exit %d %s", args, exit, errs)
+		}
+	}
+}
