@@ -192,8 +192,20 @@ Told from a frozen containerd by what of it still answers.`,
 			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers", strings.Join(shims, ", "))
 			c.For[0].Weight = proof
 		}
+		if ghosts := f.Failed(checks.RuntimeGhosts.ID); len(ghosts) > 0 {
+			c.Says += fmt.Sprintf("; %s is called running and has no process", strings.Join(words(ghosts[0], checks.FactGhosts), ", "))
+		}
 		return []Case{c}
 	},
+}
+
+// ofInit is what follows from a ghost: all that calico-node does not begin, where it
+// is one of its init containers.
+func ofInit(f Findings) []Cover {
+	if len(initByAPI(f)) > 0 {
+		return notStarted
+	}
+	return nil
 }
 
 // ContainerGhosts is a runtime whose state is wrong, without a reason that is seen.
@@ -215,7 +227,7 @@ Told from an init container that hangs by its process: that one is there, and in
 		if len(ghosts) > 0 {
 			return []Case{{
 				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s", strings.Join(words(ghosts[0], checks.FactGhosts), ", ")),
-				For:  slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: Covers(cluster.CheckCalicoPod),
+				For:  slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: ofInit(f),
 			}}
 		}
 		// The API's word against what is on the node: that container's program is known.
@@ -226,7 +238,7 @@ Told from an init container that hangs by its process: that one is there, and in
 		name := api[0].Facts.Str(cluster.FactContainer)
 		return []Case{{
 			Says: fmt.Sprintf("init container %s of calico-node is called running, and on {node} there is no such process: the runtime's state is old", name),
-			For:  slices.Concat(clues(hint, api), clues(strong, none)), Covers: Covers(cluster.CheckCalicoPod),
+			For:  slices.Concat(clues(hint, api), clues(strong, none)), Covers: notStarted,
 			// The runtime itself knows a living process for each.
 			Against: clues(strong, good(f, checks.RuntimeGhosts.ID)),
 		}}
@@ -236,8 +248,8 @@ Told from an init container that hangs by its process: that one is there, and in
 // RuntimeStuck is as much as can be said while nothing gets onto the node.
 var RuntimeStuck = &Rule{
 	ID: "runtime-stuck", Title: "the container runtime starts no container",
-	Doc: `The kubelet is alive: it renews its lease and has taken the probe's pod up. No container comes of it. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
-Told from a dead kubelet by the lease and by the pod's start time; from a missing image and from policy by what the API says of the pod.`,
+	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
+Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s; from a missing image and from policy by what the API says of the pod.`,
 	Fix: probe.Fix{
 		Says: "Ask the runtime on the node, then restart the part that does not answer.",
 		Manifest: []string{
@@ -246,10 +258,15 @@ Told from a dead kubelet by the lease and by the pod's start time; from a missin
 		},
 		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set",
 	},
-	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease},
+	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		placed, said := notPlaced(f, injector.ReasonRuntime), unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
-		if len(placed)+len(said) == 0 || f.Answered(checks.ContainerdHealth.ID) || f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
+		// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
+		idle, alive := notPlaced(f, injector.ReasonKubelet), good(f, cluster.CheckNodeLease)
+		if len(alive) == 0 {
+			idle = nil
+		}
+		if len(placed)+len(said)+len(idle) == 0 || f.Answered(checks.ContainerdHealth.ID) || f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
 			return nil
 		}
 		c := Case{
@@ -257,10 +274,14 @@ Told from a dead kubelet by the lease and by the pod's start time; from a missin
 			For:     slices.Concat(clues(proof, placed), clues(strong, said)),
 			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
 		}
-		if len(said) > 0 {
+		switch {
+		case len(said) > 0:
 			c.Says += "; the kubelet says: " + said[0].Saw
-		} else {
+		case len(placed) > 0:
 			c.Says += ": " + placed[0].Saw
+		default:
+			c.Says = "the kubelet of {node} is alive and takes up no pod, as one does that waits for its container runtime"
+			c.For = slices.Concat(clues(strong, idle), clues(hint, alive))
 		}
 		return []Case{c}
 	},
