@@ -14,7 +14,7 @@ import (
 // runtimeRules are those of containerd, docker and the others. That of two daemons
 // comes before those of one.
 func runtimeRules() []*Rule {
-	return []*Rule{DockerLostContainerd, ContainerdHangs, ContainerdDead, DockerHangs, RuntimeHangs, ShimHangs, ContainerGhosts, RuntimeStuck}
+	return []*Rule{DockerLostContainerd, ContainerdHangs, ContainerdDead, ContainerdWithoutCRI, DockerHangs, RuntimeHangs, ShimHangs, ContainerGhosts, RuntimeStuck}
 }
 
 // runtimeGone is what follows from a runtime that does not answer.
@@ -82,6 +82,35 @@ Told from one that hangs by the refusal. One that is just being restarted looks 
 			For: slices.Concat(clues(strong, dead), clues(hint, reasoned(f.Failed(checks.CRIHealth.ID), "refused", "missing")),
 				clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
 			Covers: runtimeGone,
+		}}
+	},
+}
+
+// ContainerdWithoutCRI is a containerd that is well and of no use to the kubelet.
+var ContainerdWithoutCRI = &Rule{
+	ID: "containerd-without-cri", Title: "containerd runs without the part that the kubelet asks",
+	Doc: `containerd goes on when one of its plugins does not load, and answers its version and its health as if all were well. Without the CRI plugin the kubelet gets "unknown service runtime.v1.RuntimeService" and calls its runtime down. The package of docker disables the plugin in /etc/containerd/config.toml (disabled_plugins = ["cri"]); or it failed at containerd's start, as when the machine has no inotify instances left ("too many open files"), which its journal says.
+Told from a containerd that hangs or is dead by all its other answers.`,
+	Fix: probe.Fix{
+		Says: "See why the plugin was not loaded, mend that, and restart containerd.",
+		Manifest: []string{
+			"ssh {node} sudo ctr plugins ls | grep cri; ssh {node} grep disabled_plugins /etc/containerd/config.toml",
+			`ssh {node} "sudo journalctl -u containerd | grep -i 'failed to load plugin' | tail -3"  # too many open files: raise fs.inotify.max_user_instances`,
+			"ssh {node} sudo systemctl restart containerd",
+		},
+		Radius: "this node only; running containers are found again and stay",
+	},
+	Explains: stale,
+	Match: func(f Findings) []Case {
+		without := reasoned(f.Failed(checks.ContainerdHealth.ID), "unimplemented")
+		if len(without) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + without[0].Saw,
+			For:  slices.Concat(clues(strong, without), clues(hint, on(good(f, checks.ContainerdHealth.ID), "version")), clues(0, unreadyFor(f, cluster.UnreadyRuntime))),
+			// Behind docker nobody asks that part.
+			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
 		}}
 	},
 }
@@ -271,7 +300,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		}
 		c := Case{
 			Says: "the container runtime of {node} starts no container", Covers: runtimeGone,
-			For:     slices.Concat(clues(proof, placed), clues(strong, said)),
+			For:     slices.Concat(clues(proof, placed), clues(proof, said)),
 			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
 		}
 		switch {

@@ -67,10 +67,6 @@ func nodeFaults() []fault {
 			Inject: loseContainerd(node), Heal: scripted(node, signalTo("containerd", "CONT")+"; "+signalTo("dockerd", "KILL")+"; rm -rf /run/docker* /var/lib/docker"),
 		},
 		{
-			Name: "containerd-stopped", Node: node, About: "pods stay in ContainerCreating; the node turns NotReady",
-			Inject: scripted(node, stop("containerd")), Heal: scripted(node, start("containerd")),
-		},
-		{
 			Name: "swap-after-reboot", Incident: "F4", Node: node, About: "NotReady, 'Kubelet stopped posting node status', the pods still Running; felt by the whole machine",
 			Inject: func(ctx context.Context, l lab) error {
 				if err := l.swapOn(ctx); err != nil {
