@@ -278,7 +278,7 @@ Told from an init container that hangs by its process: that one is there, and in
 var RuntimeStuck = &Rule{
 	ID: "runtime-stuck", Title: "the container runtime starts no container",
 	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
-Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s; from a missing image and from policy by what the API says of the pod.`,
+Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and takes up no pod either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
 	Fix: probe.Fix{
 		Says: "Ask the runtime on the node, then restart the part that does not answer.",
 		Manifest: []string{
@@ -309,8 +309,8 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		case len(placed) > 0:
 			c.Says += ": " + placed[0].Saw
 		default:
-			c.Says = "the kubelet of {node} is alive and takes up no pod, as one does that waits for its container runtime"
-			c.For = slices.Concat(clues(strong, idle), clues(hint, alive))
+			c.Says = "the kubelet of {node} renews its lease and takes up no pod: its loop waits for the container runtime, or it ends and is started again and again"
+			c.For = slices.Concat(clues(strong, idle), clues(0, alive))
 		}
 		return []Case{c}
 	},
