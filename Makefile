@@ -22,11 +22,20 @@ export E2E_CLUSTER
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-build: probe ## build the client (bin/calico-probe) and the probe for every node architecture
+build: carried ## build the client (bin/calico-probe) and the probe for every node architecture
 	$(BUILD) -o bin/calico-probe ./cmd/calico-probe
 
+# The same sources give the same probe, whatever the commit: what carries it need not
+# be built anew.
 probe:
-	$(foreach a,$(ARCHES),GOOS=linux GOARCH=$(a) $(BUILD) -o .cache/build/linux-$(a)/probe ./cmd/probe &&) true
+	$(foreach a,$(ARCHES),GOOS=linux GOARCH=$(a) $(BUILD) -buildvcs=false -o .cache/build/linux-$(a)/probe ./cmd/probe &&) true
+
+# What the client carries onto nodes by exec and ssh.
+CARRIED := cmd/calico-probe/carried
+.PHONY: carried
+carried: $(ARCHES:%=$(CARRIED)/%.gz)
+$(CARRIED)/%.gz: probe
+	@sum=$$(sha256sum <.cache/build/linux-$*/probe); [ -e $@ ] && [ "$$(gzip -dc $@ | sha256sum)" = "$$sum" ] || gzip -9nc .cache/build/linux-$*/probe >$@
 
 image: probe ## write the probe's image, without a container engine
 	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar probe
@@ -80,4 +89,4 @@ clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)-lab
-	rm -rf bin .cache
+	rm -rf bin .cache $(CARRIED)/*.gz

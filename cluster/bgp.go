@@ -73,6 +73,7 @@ func (s speaker) speaks(to netip.Addr) bool {
 // the first one wins (confd, updatePeersV1).
 type sessions struct {
 	own     speaker
+	secret  bool // those added now have a password
 	targets []probe.Target
 }
 
@@ -85,6 +86,9 @@ func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, p
 	if node != nil {
 		t.Node = node.Name
 		maps.Copy(t.Attrs, stateOf(node))
+	}
+	if l.secret {
+		t.Attrs[probe.AttrPassword] = "true"
 	}
 	same := func(o probe.Target) bool { return o.Addr == t.Addr && o.Port == t.Port }
 	if l.own.speaks(addr) && !slices.Contains(l.own.addrs, addr) && !slices.ContainsFunc(l.targets, same) {
@@ -125,6 +129,7 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 		all = append(all, n)
 	}
 	both := func(netip.Addr) bool { return true }
+	_, l.secret = global["nodeMeshPassword"].(map[string]any)
 	if on, set := global["nodeToNodeMeshEnabled"].(bool); (on || !set) && l.own.cluster == "" {
 		for _, n := range all {
 			if n.cluster == "" {
@@ -154,6 +159,7 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 		if !slices.ContainsFunc(p.here, isOwn) {
 			continue
 		}
+		l.secret = p.secret
 		for _, n := range p.there {
 			l.addNode(p.scope, n, p.wanted)
 		}
@@ -170,6 +176,7 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 		if p.oneSided || !slices.ContainsFunc(p.there, isOwn) && !slices.ContainsFunc(p.behind, isOwn) {
 			continue
 		}
+		l.secret = p.secret
 		for _, n := range p.here {
 			l.addNode("node", n, p.wanted)
 		}
@@ -200,6 +207,7 @@ type peer struct {
 	port        int                   //
 	as          string                // the AS expected there
 	wanted      func(netip.Addr) bool // families
+	secret      bool                  // there is a password
 	oneSided    bool                  // the other end is set up by a resource of its own
 }
 
@@ -209,6 +217,7 @@ func peerOf(name string, spec map[string]any, all []speaker, globalAS string) (p
 	if text("localWorkloadSelector") != "" {
 		return p, nil // a peer among the node's own pods
 	}
+	_, p.secret = spec["password"].(map[string]any)
 	var err error
 	switch {
 	case text("nodeSelector") != "":

@@ -50,7 +50,7 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 	for _, other := range seats {
 		if other.node != mine.node && other.internal.IsValid() && mine.agrees() && !other.agrees() {
 			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.node, other.registered.Addr(), other.internal).
-				On(family+" "+other.node).With(FactRegistered, other.registered.Addr().String()).With(FactInternal, textOf(other.internal)))
+				On(family+" "+other.node).With(FactNode, other.node).With(probe.FactReason, ReasonPeer).With(FactRegistered, other.registered.Addr().String()).With(FactInternal, textOf(other.internal)))
 		}
 	}
 	return true
@@ -63,7 +63,8 @@ func judgeSeat(mine seat, seats []seat) probe.Result {
 			continue
 		}
 		if o.registered.Addr() == mine.registered.Addr() {
-			return probe.Found(probe.Fail, "%s is registered for this node and for %s", mine.registered.Addr(), o.node)
+			return probe.Found(probe.Fail, "%s is registered for this node and for %s", mine.registered.Addr(), o.node).
+				With(probe.FactReason, ReasonTaken).With(FactNode, o.node)
 		}
 		if o.agrees() {
 			agree++
@@ -85,10 +86,12 @@ func judgeSeat(mine seat, seats []seat) probe.Result {
 	case others > 0 && agree == 0:
 		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, and no other node's is either: a network of its own for pods?", mine.registered, mine.internal)
 	case mine.registered.IsSingleIP():
-		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, while %d of %d other nodes registered theirs", mine.registered.Addr(), mine.internal, agree, others)
+		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, while %d of %d other nodes registered theirs", mine.registered.Addr(), mine.internal, agree, others).
+			With(probe.FactReason, ReasonOutside)
 	}
 	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, and %d of %d other nodes are registered outside %s",
-		mine.registered.Addr(), mine.internal, others-neighbours, others, mine.registered.Masked())
+		mine.registered.Addr(), mine.internal, others-neighbours, others, mine.registered.Masked()).
+		With(probe.FactReason, ReasonOutside)
 }
 
 func seatsOf(s *Snapshot, key string) (seats []seat, mine *seat) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,6 +108,10 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time))
 		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name, span(unready), span(age), restarts))
+		if asksBIRD(s, c.Name) && (s.backend == "vxlan" || s.backend == "none") {
+			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, ReasonBirdProbe)
+			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run", s.backend)
+		}
 	default:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		status, note := probe.OK, ""
@@ -147,6 +152,17 @@ func ImageWanting(reason string) bool {
 	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrInvalidImageName", "ImageInspectError", "RegistryUnavailable"}, reason)
 }
 
+// asksBIRD tells whether a probe of the container wants a BIRD.
+func asksBIRD(s *Snapshot, container string) bool {
+	spec, _ := calicoContainerOf(s.Calico)
+	if spec == nil || spec.Name != container {
+		return false
+	}
+	return slices.ContainsFunc([]*corev1.Probe{spec.ReadinessProbe, spec.LivenessProbe}, func(p *corev1.Probe) bool {
+		return p != nil && p.Exec != nil && slices.ContainsFunc(p.Exec.Command, func(arg string) bool { return strings.Contains(arg, "-bird-") })
+	})
+}
+
 // conditionOfPod is when a condition of the pod last changed, zero when it has
 // none.
 func conditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
@@ -184,10 +200,15 @@ func restartable(p *corev1.Pod, init string) bool {
 	return false
 }
 
-// Exit codes of a container killed from outside: 128 + SIGKILL, 128 + SIGTERM.
+// Exit codes of a container killed from outside: 128 + SIGKILL, 128 + SIGTERM; and of
+// one that was asked to end and did. While start-up is at work its shell, which is the
+// container's first process, does not heed SIGTERM, so it is killed in the end; once
+// runit's runsvdir has taken over, that ends with 0 at a SIGTERM (runsvdir(8)), and
+// never of itself.
 const (
 	exitKilled     = 137
 	exitTerminated = 143
+	exitAsked      = 0
 )
 
 func calicoBudget(s *Snapshot, report func(probe.Result)) {
@@ -215,7 +236,7 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		return
 	}
 	lived := last.FinishedAt.Sub(last.StartedAt.Time)
-	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated
+	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated || last.ExitCode == exitAsked
 	// The kubelet's probe worker starts at a random point of a period, and
 	// killing takes up to the grace period: a fifth either way is "at about".
 	near := lived > budget*4/5 && lived < budget*6/5+10*time.Second
@@ -228,7 +249,8 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
 			last.ExitCode, span(lived), which, span(budget))
 	}
-	tell(r.With(FactLived, int(lived.Seconds())).With(FactExitCode, int(last.ExitCode)))
+	tell(r.With(FactLived, int(lived.Seconds())).With(FactExitCode, int(last.ExitCode)).With(FactAPIReason, last.Reason).
+		With(FactRestarts, int(status.RestartCount)).With(FactOver, over))
 }
 
 func calicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {

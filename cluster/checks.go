@@ -43,13 +43,18 @@ What usually breaks it: the API's service address out of reach from the node, a 
 		{
 			ID: CheckCalicoBudget, Asks: "how long may calico-node take to start before it is killed?", Run: bind(calicoBudget),
 			Doc: `The kubelet kills a container whose liveness probe fails for its whole budget: initial delay + (failure threshold - 1) x period + one timeout. Felix opens its health port only after start-up has finished, so on a slow or far-away node a start that is longer than the budget never ends: the container is killed and starts again.
-ok: no run was cut short. fail: the last run was killed from outside (exit 137 or 143) at about the age the budget allows, and the present one is not ready or has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
+ok: no run was cut short. fail: the last run was ended from outside (exit 137 or 143; or 0, when start-up was over and runit had taken charge) at about the age the budget allows, and the present one is not ready or has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
 		},
 		{
 			ID: CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?", Run: bind(ipRegistered),
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
 ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
+		},
+		{
+			ID: CheckDatastoreReady, Asks: "does Calico call its datastore ready?", Run: bind(datastoreReady),
+			Doc: `Calico's resource ClusterInformation has a switch, datastoreReady. While it is off, the CNI plugin makes no pod's network ("Calico is currently not ready to process requests"), Felix waits, and a start of calico-node does not end.
+ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at work, or was left half done. skip: there is no such resource here, as with Calico's data in an etcd of its own, or before Calico has started for the first time.`,
 		},
 	}
 	for _, c := range checks {
@@ -66,6 +71,16 @@ const (
 	CheckCalicoPod    = "calico-pod"
 	CheckCalicoBudget = "calico-budget"
 	CheckIPRegistered = "ip-registered"
+
+	CheckDatastoreReady = "datastore-ready"
+)
+
+// Why ip-registered is bad, or calico-pod: its facts' reason.
+const (
+	ReasonOutside   = "outside"    // registered is an address the other nodes are not near to
+	ReasonTaken     = "taken"      // another node has the same
+	ReasonPeer      = "peer"       // it is another node whose address is odd
+	ReasonBirdProbe = "bird-probe" // the container's probe asks for a BIRD that Calico's backend here does not run
 )
 
 // Facts of the API checks.
@@ -78,8 +93,10 @@ const (
 	FactExitCode   probe.Fact = "exit_code"   // of the last termination
 	FactLived      probe.Fact = "lived_s"     // seconds the last run lived
 	FactBudget     probe.Fact = "budget_s"    // seconds from start to kill without a good answer
+	FactOver       probe.Fact = "over"        // whether the present run is ready and has been at work for a while
 	FactRegistered probe.Fact = "registered"  // address Calico registered, without its prefix length
 	FactInternal   probe.Fact = "internal_ip" // the Node's InternalIP of that family
+	FactNode       probe.Fact = "node"        // another node, by name
 	FactTaints     probe.Fact = "taints"      // list of key=value:effect
 	FactPhase      probe.Fact = "phase"       // pod phase
 	FactImage      probe.Fact = "image"       // image of the calico-node container

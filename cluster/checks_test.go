@@ -218,6 +218,7 @@ func TestCalicoBudget(t *testing.T) {
 		"ended by itself":   {65 * time.Second, 1, "Error", probe.Info, "exit code 1"},
 		"out of memory":     {65 * time.Second, 137, "OOMKilled", probe.Info, "OOMKilled"},
 		"killed much later": {time.Hour, 137, "Error", probe.Info, "60m"},
+		"ended when asked":  {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
 		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "lived 62s"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
@@ -468,4 +469,15 @@ func TestCalicoImage(t *testing.T) {
 	if got = ask(t, s, "calico-pod"); got[0].Facts.Str(FactLastEnd) != "OOMKilled" {
 		t.Errorf("%v", got)
 	}
+}
+
+func TestDatastoreReady(t *testing.T) {
+	s := snapshot(node("a", "10.0.0.1", ""))
+	wantFirst(t, ask(t, s, "datastore-ready"), probe.Skip, "no ClusterInformation")
+	s.info = map[string]any{"datastoreReady": true}
+	wantFirst(t, ask(t, s, "datastore-ready"), probe.OK, "true")
+	s.info = map[string]any{"datastoreReady": false}
+	wantFirst(t, ask(t, s, "datastore-ready"), probe.Fail, "no pod gets a network")
+	s.infoErr = errors.New("no route to host")
+	wantFirst(t, ask(t, s, "datastore-ready"), probe.Unknown, "no route to host")
 }

@@ -63,8 +63,11 @@ func felixTarget(s *Snapshot) probe.Target {
 	if p, ok := s.felix["healthPort"].(int64); ok && p > 0 {
 		t.Port = int(p)
 	}
-	if h := s.calicoEnv("FELIX_HEALTHHOST"); h != "" {
+	switch h := s.calicoEnv("FELIX_HEALTHHOST"); {
+	case h != "":
 		t.Host = h
+	case t.Host != "": // of FelixConfiguration, which 'calico-node -felix-live' does not read
+		t.Attrs = with(t.Attrs, probe.AttrProbed, "localhost")
 	}
 	if p, err := strconv.Atoi(s.calicoEnv("FELIX_HEALTHPORT")); err == nil && p > 0 {
 		t.Port = p
@@ -74,12 +77,18 @@ func felixTarget(s *Snapshot) probe.Target {
 		if value == "" {
 			continue
 		}
-		if t.Attrs == nil {
-			t.Attrs = map[string]string{}
-		}
-		t.Attrs[name] = value
+		t.Attrs = with(t.Attrs, name, value)
 	}
 	return t
+}
+
+// with adds an attribute.
+func with(attrs map[string]string, name, value string) map[string]string {
+	if attrs == nil {
+		attrs = map[string]string{}
+	}
+	attrs[name] = value
+	return attrs
 }
 
 // variable is what Felix calls a setting in its environment.

@@ -58,6 +58,7 @@ type Snapshot struct {
 	tunnelErr  error
 	local      []corev1.Pod // running workload pods on the node itself
 	localErr   error
+	unready    []corev1.Pod   // likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
 	services   []probe.Target // one TCP service with ready endpoints, at its addresses
 	serviceErr error
 	typha      []probe.Target // Typha's endpoints
@@ -125,6 +126,9 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	all.Go(func() { s.backend, s.backendErr = c.readBackend(ctx, s.Calico) })
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
 	all.Go(func() { s.local, s.localErr = c.readPods(ctx, []corev1.Node{*s.Node}, doors, s.policies) })
+	if KubeletSilent(s) {
+		all.Go(func() { s.unready = c.readUnready(ctx, s.Node.Name) })
+	}
 	all.Go(func() { s.services, s.serviceErr = c.readServices(ctx, append(peers(s, sampled), *s.Node), s.policies) })
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, s.Calico) })
 	all.Go(func() { s.etcd, s.etcdErr = c.readEtcd(ctx, s.Calico) })
@@ -231,6 +235,28 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under
 	}
 	all.Wait()
 	return slices.Concat(found...), errors.Join(errs...)
+}
+
+// Running lists the pods that run on a node.
+func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: "status.phase=Running,spec.nodeName=" + node, ResourceVersion: "0",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of node %s: %w", node, err)
+	}
+	return list.Items, nil
+}
+
+// readUnready finds a pod of a silent node that was last heard to run.
+func (c *Client) readUnready(ctx context.Context, node string) []corev1.Pod {
+	running, err := c.Running(ctx, node)
+	if err != nil {
+		return nil // readPods says so
+	}
+	return slices.DeleteFunc(running, func(p corev1.Pod) bool { return !ownAddress(p) })
 }
 
 // ownAddress tells whether a pod has an address that is not its node's.

@@ -38,7 +38,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 	})
-	kept := explainedAway(all)
+	kept := explainedAway(f, all)
 	var d Diagnosis
 	explained := map[int]bool{}
 	for i := range kept {
@@ -123,16 +123,50 @@ func rank(c probe.Confidence) int {
 	return map[probe.Confidence]int{probe.High: 3, probe.Medium: 2, probe.Low: 1}[c]
 }
 
+// within tells whether everything bad that speaks for a cause follows from another
+// one.
+func within(f Findings, c, of candidate) bool {
+	some := false
+	for _, clue := range c.case_.For {
+		if clue.Weight == 0 || clue.Node != f.Node || !bad(clue.Status) {
+			continue
+		}
+		if !slices.ContainsFunc(of.case_.Covers, func(cover Cover) bool {
+			return cover.Check == clue.Check && strings.Contains(clue.Target, cover.About)
+		}) {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
 // explainedAway drops the causes that follow from another one that is at least as
-// sure, and names them there.
-func explainedAway(all []candidate) []candidate {
-	gone := map[int]bool{}
+// sure, and names them there: those its rule says it explains, and those with no
+// evidence but its consequences.
+func explainedAway(f Findings, all []candidate) []candidate {
+	by := map[int]int{} // a cause, and the one it follows from
 	for i := range all {
 		for j := range all {
-			if i == j || !slices.Contains(all[i].rule.Explains, all[j].rule.ID) || rank(all[i].cause.Confidence) < rank(all[j].cause.Confidence) {
+			if _, gone := by[j]; i == j || gone || root(by, i) == j || rank(all[i].cause.Confidence) < rank(all[j].cause.Confidence) {
 				continue
 			}
-			gone[j] = true
+			named := slices.Contains(all[i].rule.Explains, all[j].rule.ID)
+			follows := !all[j].rule.Apart && within(f, all[j], all[i]) && (i < j || !within(f, all[i], all[j]))
+			if named || follows {
+				by[j] = i
+			}
+		}
+	}
+	var kept []candidate
+	for i := range all {
+		if _, gone := by[i]; gone {
+			continue
+		}
+		for j := range all {
+			if i == j || root(by, j) != i {
+				continue
+			}
 			follow := probe.Follows{Cause: strings.TrimSpace(all[j].rule.ID + " " + all[j].cause.About)}
 			all[i].cause.Explains = append(all[i].cause.Explains, follow)
 			// What the consequence explains, its cause does.
@@ -141,14 +175,21 @@ func explainedAway(all []candidate) []candidate {
 				all[i].case_.Covers = append(all[i].case_.Covers, Cover{Check: clue.Check, About: clue.Target})
 			}
 		}
-	}
-	var kept []candidate
-	for i, c := range all {
-		if !gone[i] {
-			kept = append(kept, c)
-		}
+		kept = append(kept, all[i])
 	}
 	return kept
+}
+
+// root is the cause from which another one follows in the end.
+func root(by map[int]int, at int) int {
+	for range len(by) { // no more steps than causes that follow
+		next, follows := by[at]
+		if !follows {
+			break
+		}
+		at = next
+	}
+	return at
 }
 
 // covers are the indices of the bad results a cause explains, its evidence among

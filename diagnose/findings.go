@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -28,8 +29,21 @@ func (f *Findings) Add(ev probe.Event) {
 		f.Node = ev.Node
 	}
 	if ev.Type == probe.EventResult && ev.Result != nil {
-		f.All = append(f.All, Finding{Node: ev.Node, Way: ev.Way, Result: *ev.Result})
+		r := *ev.Result
+		r.Facts = travelled(r.Facts)
+		f.All = append(f.All, Finding{Node: ev.Node, Way: ev.Way, Result: r})
 	}
+}
+
+// travelled gives facts the types they have in a saved run, where a list of texts is
+// a []any: a rule sees the same in both.
+func travelled(facts probe.Facts) probe.Facts {
+	b, err := json.Marshal(facts)
+	var out probe.Facts
+	if err != nil || json.Unmarshal(b, &out) != nil {
+		return facts // which no saved run can have
+	}
+	return out
 }
 
 // At is what was seen on another node, as if that were the one in question.

@@ -333,12 +333,6 @@ func (k kubeletSays) dead() bool {
 	return len(k.refused) > 0 && len(k.ok)+len(k.silent)+len(k.ill) == 0
 }
 
-// neighbourReach is the check by which healthy nodes look at this one from outside.
-const neighbourReach = "neighbour-reach"
-
-// factPort is the port a neighbour asked, none for a ping.
-const factPort probe.Fact = "port"
-
 const (
 	kubeletPort = 10250
 	anyPort     = 0
@@ -349,8 +343,8 @@ type reached struct{ open, refused, silent []Finding }
 
 func fromOutside(f Findings, port float64) reached {
 	var out reached
-	for _, r := range f.Elsewhere(neighbourReach) {
-		if asked, _ := r.Facts.Num(factPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort && asked != port {
+	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
+		if asked, _ := r.Facts.Num(checks.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort && asked != port {
 			continue
 		}
 		switch {

@@ -21,6 +21,8 @@ type Rule struct {
 	RuledOut []string
 	// Explains are rules whose causes follow from this one, by ID.
 	Explains []string
+	// Apart keeps it named where its evidence follows from another cause as well.
+	Apart bool
 	// Match finds the cases of it, each with its evidence. It depends on nothing but
 	// the findings.
 	Match func(Findings) []Case

@@ -1,5 +1,336 @@
 package diagnose
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
 // startRules are those of calico-node's start, Felix, the datastore, services and the
 // load of a node.
-func startRules() []*Rule { return nil }
+func startRules() []*Rule {
+	return slices.Concat(
+		[]*Rule{StartUnderLoad, StartFarDatastore, CalicoOutOfMemory, CalicoCPULimit, StartOutlastsBudget},
+		datastoreRules(), felixRules(), serviceRules(), loadRules(),
+	)
+}
+
+// calicoDown is what a calico-node that is not up leaves behind, on its own node.
+var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Covers( // its own port; those of peers are another matter
+	cluster.CheckCalicoPod, cluster.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID, checks.FelixReady.ID,
+	checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPExpected.ID, checks.RouteBlocks.ID,
+	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
+)...)
+
+// moreTime is how a start that is too long for its probe is given time.
+var moreTime = probe.Fix{
+	Manifest: []string{
+		`kubectl -n {namespace} patch ds calico-node --type strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","livenessProbe":{"initialDelaySeconds":{delay}}}]}}}}'`,
+	},
+	// The operator has no setting for the probe: it has to be told to leave the
+	// DaemonSet alone, by the annotation its makers have for that.
+	Operator: []string{
+		"kubectl -n calico-system annotate ds calico-node unsupported.operator.tigera.io/ignore=true  # until the annotation is removed, the operator does not update calico-node",
+		`kubectl -n calico-system patch ds calico-node --type strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","livenessProbe":{"initialDelaySeconds":{delay}}}]}}}}'`,
+	},
+}
+
+// estimated is what startup-budget reckons a start to take.
+type estimate struct {
+	Finding
+	startup, budget, trip, far, calls, work, stretch float64
+}
+
+// way is what the distance alone makes a start last.
+func (e estimate) way() float64 { return e.far / 1000 * e.calls }
+
+func estimateOf(f Findings) (estimate, bool) {
+	for _, r := range f.Of(checks.StartupBudget.ID) {
+		e := estimate{Finding: r}
+		for key, to := range map[probe.Fact]*float64{
+			checks.FactStartup: &e.startup, checks.FactBudget: &e.budget, checks.FactTrip: &e.trip, checks.FactFar: &e.far,
+			checks.FactCalls: &e.calls, checks.FactWork: &e.work, checks.FactStretch: &e.stretch,
+		} {
+			*to, _ = r.Facts.Num(key)
+		}
+		if e.calls > 0 {
+			return e, true
+		}
+	}
+	return estimate{}, false
+}
+
+// cutShort are the findings that say a start of calico-node does not get to its end.
+func cutShort(f Findings) []Finding {
+	out := f.Failed(cluster.CheckCalicoBudget)
+	for _, r := range f.With(checks.StartupBudget.ID, checks.FactOver, false) {
+		if r.Status == probe.Fail {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// budgetOf is how long a start may take, in seconds, 0 when that is not known.
+func budgetOf(f Findings) float64 {
+	for _, check := range []string{cluster.CheckCalicoBudget, checks.StartupBudget.ID} {
+		for _, r := range f.Of(check) {
+			if n, ok := r.Facts.Num(checks.FactBudget); ok && n > 0 {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond)
+}
+
+// delayFor is an initial delay that leaves a start of so many seconds half as much
+// again.
+func delayFor(startup float64) map[string]string {
+	return map[string]string{"delay": fmt.Sprint(max(60, int(startup*1.5/10+1)*10))}
+}
+
+// num is a fact of the first of some findings, 0 without one.
+func num(fs []Finding, key probe.Fact) float64 {
+	for _, r := range fs {
+		if n, ok := r.Facts.Num(key); ok {
+			return n
+		}
+	}
+	return 0
+}
+
+// loads are the findings of node-load about the node itself.
+func loads(fs []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(fs), func(r Finding) bool { _, ok := r.Facts.Num(checks.FactLoad); return !ok })
+}
+
+// eachCPU is a load for each CPU.
+func eachCPU(r Finding) float64 {
+	load, _ := r.Facts.Num(checks.FactLoad)
+	cpus, _ := r.Facts.Num(checks.FactCPUs)
+	return load / max(1, cpus)
+}
+
+// loadMuch is the load for each CPU from which node-load warns; the nodes of the
+// incident stood at more than ten, their peers below one.
+const loadMuch = 4
+
+// StartUnderLoad is incident 002.
+var StartUnderLoad = &Rule{
+	ID: "start-under-load", Title: "the node's load makes calico-node's start outlast its liveness budget",
+	Doc: `calico-node's start is a chain of programs that compute and call the datastore; Felix opens its health port (9099) at the end of it. With tens of tasks waiting for each CPU all that takes tens of times as long, and the kubelet kills the container when its liveness probe has failed for the whole budget: CrashLoopBackOff, a log that ends at "Using node name", and 9099 refused. Peers see their BGP sessions with the node refused, which is a consequence.
+Told from a far datastore by what startup-budget reckons a start to be made of, and by the load of healthy peers; from a wrong address by ip-registered; from a health port elsewhere, switched off or behind a "localhost" that leads to another machine by felix-live, which says so.`,
+	Fix: probe.Fix{
+		Says:     "Take the load off the node, and give the start more time until then.",
+		Manifest: append([]string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"}, moreTime.Manifest...),
+		Operator: append([]string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"}, moreTime.Operator...),
+		Radius:   "cordoning keeps new pods off this node; changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
+	},
+	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{cluster.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},
+	Explains: []string{"start-outlasts-budget", "node-overloaded", "felix-down", "felix-stuck"},
+	Match: func(f Findings) []Case {
+		load, short := loads(f.Bad(checks.NodeLoad.ID)), cutShort(f)
+		if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 {
+			return nil
+		}
+		c := Case{Args: delayFor(4 * budgetOf(f)), Covers: calicoDown}
+		weight := hint
+		if load[0].Status == probe.Fail {
+			weight = strong
+		}
+		c.For = append(clues(weight, load), clues(hint, short)...)
+		c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so it is killed again and again",
+			num(load, checks.FactLoad), num(load, checks.FactCPUs), seconds(budgetOf(f)))
+		e, ok := estimateOf(f)
+		if ok && e.way() > e.budget { // the distance alone is too much
+			c.Against = append(c.Against, Clue{e.Finding, strong})
+		} else if ok && e.work > e.budget/2 {
+			c.Says += fmt.Sprintf(" (its own work takes %.0f times as long: about %v in all)", e.stretch, seconds(e.startup))
+			c.For, c.Args = append(c.For, Clue{e.Finding, hint}), delayFor(e.startup)
+		}
+		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 { // of tasks that wait for disks
+			c.Against = append(c.Against, Clue{load[0], hint})
+		}
+		var calm []Finding
+		for _, r := range loads(f.Elsewhere(checks.NodeLoad.ID)) {
+			if eachCPU(r)*4 < eachCPU(load[0]) {
+				calm = append(calm, r)
+			}
+		}
+		if len(calm) > 0 {
+			c.Says += fmt.Sprintf("; %s stands at %.1f", calm[0].Node, num(calm, checks.FactLoad))
+			c.For = append(c.For, clues(hint, calm)...)
+		}
+		if foreign := f.With(checks.FelixLive.ID, probe.FactReason, "foreign-address"); len(foreign) > 0 {
+			c.Says += fmt.Sprintf("; besides, %s", foreign[0].Saw)
+			c.Against = append(c.Against, clues(hint, foreign)...)
+		}
+		if n := len(refusedAt(f)); n > 0 {
+			c.Says += fmt.Sprintf("; the BGP sessions that %d peers have refused with it follow from that", n)
+		}
+		return []Case{c}
+	},
+}
+
+// refusedAt are the nodes whose BGP sessions with this one are refused: nobody
+// listens here while calico-node is not up.
+func refusedAt(f Findings) []string {
+	var out []string
+	for _, r := range f.Elsewhere(checks.BGPSession.ID) {
+		if bad(r.Status) && strings.HasPrefix(r.Target, f.Node+" ") && !slices.Contains(out, r.Node) {
+			out = append(out, r.Node)
+		}
+	}
+	return out
+}
+
+// StartFarDatastore is incident 004b.
+var StartFarDatastore = &Rule{
+	ID: "start-far-datastore", Title: "the datastore is so far away that calico-node's start outlasts its liveness budget",
+	Doc: `A start of calico-node makes some twenty calls to the datastore, one after the other, before Felix opens its health port. At half a second each they take longer than a liveness budget of ten seconds, at three seconds longer than one of sixty: the container is killed about the budget after each start, without a word in its log, while nodes nearer to the datastore start well. Nothing is wrong with the datastore, with BGP or with tunnels.
+Told from a loaded node by what startup-budget reckons a start to be made of; from a slow API server or etcd by the time of the TCP handshake, in which neither the server's slowness nor the node's has a part, and by what peers measure.`,
+	Fix: probe.Fix{
+		Says: "Give the start more time than its round trips take; in the long run bring the datastore nearer (Typha near the node, or the Kubernetes datastore with an API server there).",
+
+		Manifest: moreTime.Manifest, Operator: moreTime.Operator,
+		Radius: "changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
+	},
+	Wants: []string{checks.StartupBudget.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.RouteCanReach.ID, checks.OverlayTunnels.ID, checks.EncapProof.ID, checks.NodeLoad.ID},
+	Explains: []string{"start-outlasts-budget", "felix-down"},
+	Match: func(f Findings) []Case {
+		e, ok := estimateOf(f)
+		if !ok || e.way() < e.budget/2 || e.Status == probe.OK {
+			return nil
+		}
+		short := cutShort(f)
+		c := Case{
+			Says: fmt.Sprintf("a start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
+				e.calls, seconds2(e.far/1000), seconds(e.startup), seconds(e.budget), seconds(e.startup*1.5)),
+			Args: delayFor(e.startup), For: clues(hint, []Finding{e.Finding}), Covers: calicoDown,
+		}
+		if e.way() > e.budget {
+			c.For[0].Weight = strong
+		}
+		if len(short) == 0 { // it was near, or luckier, the last time
+			c.Says = strings.Replace(c.Says, "a start", "the next start", 1)
+			c.For[0].Weight = hint
+		}
+		c.For = append(c.For, clues(hint, short)...)
+		for _, r := range f.Of(checks.DatastoreLatency.ID) {
+			if connect, _ := r.Facts.Num(checks.FactConnect); connect > e.far/2 {
+				c.For = append(c.For, Clue{r, hint})
+				break
+			}
+		}
+		for _, r := range f.Elsewhere(checks.StartupBudget.ID) {
+			if far, ok := r.Facts.Num(checks.FactFar); ok && far*3 < e.far {
+				c.Says += fmt.Sprintf("; from %s it is %v", r.Node, seconds2(far/1000))
+				c.For = append(c.For, Clue{r, hint})
+				break
+			}
+		}
+		return []Case{c}
+	},
+}
+
+// seconds2 is for spans of milliseconds.
+func seconds2(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
+// StartOutlastsBudget is what the API alone can tell of incidents 002 and 004b.
+var StartOutlastsBudget = &Rule{
+	ID: "start-outlasts-budget", Title: "calico-node is killed by its liveness probe before it gets to answer",
+	Doc: `The last run was killed at the age its probe allows, so Felix's health port did not answer in all that time. From the API alone the reason stays open: a start that is too slow, for the node's load or for the distance to the datastore; or a health port that answers elsewhere, or not at all. A probe on the node tells them apart (startup-budget, node-load, datastore-latency, felix-live).
+Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end) and by the age; from a container out of memory by its reason.`,
+	Fix: probe.Fix{
+		Says:     "Find out on the node why the start takes so long; more time for it does no harm until then.",
+		Manifest: moreTime.Manifest, Operator: moreTime.Operator,
+		Radius: "changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
+	},
+	Match: func(f Findings) []Case {
+		short := f.Failed(cluster.CheckCalicoBudget)
+		if len(short) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: fmt.Sprintf("calico-node's start outlasts the %v its %s probe allows: it was killed after %v, as the node is overloaded, or its datastore far away, or its health port somewhere else",
+				seconds(budgetOf(f)), short[0].Facts.Str(cluster.FactProbe), seconds(num(short, cluster.FactLived))),
+			Args: delayFor(4 * budgetOf(f)), For: clues(strong, short), Covers: calicoDown,
+		}
+		if e, ok := estimateOf(f); ok && e.Status == probe.OK {
+			c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", seconds(num(short, cluster.FactLived)), seconds(budgetOf(f)), seconds(e.startup))
+			c.Against = append(c.Against, Clue{e.Finding, hint})
+		}
+		return []Case{c}
+	},
+}
+
+// CalicoOutOfMemory is a memory limit that calico-node does not fit into.
+var CalicoOutOfMemory = &Rule{
+	ID: "calico-out-of-memory", Title: "calico-node is killed for using more memory than its limit",
+	Doc: `A container that goes beyond its memory limit is killed by the kernel with exit code 137, the same as by a failed liveness probe; the reason OOMKilled tells them apart. Felix needs more with every policy, endpoint and node.`,
+	Fix: probe.Fix{
+		Says:     "Raise or remove the memory limit of calico-node.",
+		Manifest: []string{"kubectl -n {namespace} set resources ds calico-node -c calico-node --limits=memory=1Gi"},
+		Operator: []string{`kubectl patch installation default --type merge -p '{"spec":{"calicoNodeDaemonSet":{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","resources":{"limits":{"memory":"1Gi"}}}]}}}}}}'`},
+		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-down"},
+	Match: func(f Findings) []Case {
+		killed := f.With(cluster.CheckCalicoBudget, cluster.FactAPIReason, "OOMKilled")
+		killed = slices.DeleteFunc(killed, func(r Finding) bool { return r.Facts[cluster.FactOver] == true })
+		if len(killed) == 0 || len(f.Bad(cluster.CheckCalicoPod)) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)", seconds(num(killed, cluster.FactLived))),
+			For:  append(clues(proof, killed), clues(0, f.Bad(checks.NodeMemory.ID))...), Covers: calicoDown,
+		}}
+	},
+}
+
+// CalicoCPULimit is a CPU limit that starves Felix on an idle node
+// (projectcalico/calico#3420).
+var CalicoCPULimit = &Rule{
+	ID: "calico-cpu-limit", Title: "a CPU limit starves calico-node",
+	Doc: `A container with a CPU limit is stopped for the rest of each period of 100 ms in which it has used its share up. Felix then answers its probes late ("net/http: request canceled", "Client.Timeout exceeded") although the node has CPUs to spare.
+Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped.`,
+	Fix: probe.Fix{
+		Says:     "Remove calico-node's CPU limit; a request is enough.",
+		Manifest: []string{`kubectl -n {namespace} patch ds calico-node --type json -p '[{"op":"remove","path":"/spec/template/spec/containers/0/resources/limits/cpu"}]'`},
+		Operator: []string{`kubectl get installation default -o jsonpath='{.spec.calicoNodeDaemonSet}'  # take the cpu limit out of it with 'kubectl edit installation default'`},
+		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-stuck", "felix-dataplane-late"},
+	Match: func(f Findings) []Case {
+		var held []Finding
+		for _, r := range f.Bad(checks.NodeLoad.ID) {
+			if _, ok := r.Facts.Num(checks.FactThrottled); ok {
+				held = append(held, r)
+			}
+		}
+		if len(held) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods", num(held, checks.FactThrottled)),
+			For:  clues(strong, held), Covers: Covers(cluster.CheckCalicoPod, cluster.CheckCalicoBudget, checks.FelixLive.ID, checks.FelixReady.ID),
+		}
+		late := append(f.With(checks.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(cluster.CheckCalicoBudget)...)
+		c.For = append(c.For, clues(hint, late)...)
+		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+			c.Against = clues(hint, load)
+		}
+		return []Case{c}
+	},
+}

@@ -38,9 +38,12 @@ func left(t testing.TB) string {
 	for _, node := range []string{"node-a", "node-b"} {
 		ps := mustSandbox(t, "exec", node, "--", "sh", "-c", "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null")
 		for line := range strings.Lines(ps) {
-			if strings.HasPrefix(line, "/probe ") {
+			if strings.Contains(line, "/probe session ") {
 				found = append(found, "process on "+node+": "+strings.TrimSpace(line))
 			}
+		}
+		for dir := range strings.FieldsSeq(mustSandbox(t, "exec", node, "--", "sh", "-c", "ls -d /run/calico-probe-???????? /tmp/calico-probe-* /var/tmp/calico-probe-* /dev/shm/calico-probe-* /root/calico-probe-* 2>/dev/null; true")) {
+			found = append(found, "folder on "+node+": "+dir)
 		}
 	}
 	return strings.Join(found, "; ")

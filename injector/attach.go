@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -16,39 +17,44 @@ import (
 // converse opens the conversation with a probe that runs: by attach, and by the
 // container's log once attach breaks.
 func (p *placed) converse(ctx context.Context) *Session {
-	s := &Session{created: p.created, remove: p.remove}
+	s := &Session{created: p.created, remove: p.remove, through: "the API server to the kubelet's port 10250"}
 	s.talk(ctx, p.attach, p.reread)
 	return s
 }
 
-// attach carries stdin and stdout until either side ends. It speaks WebSocket,
-// and SPDY to servers and proxies that do not, as kubectl does.
+// attach carries stdin and stdout until either side ends.
 func (p *placed) attach(ctx context.Context, in io.Reader, out io.Writer) error {
 	req := p.client.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.pod).SubResource("attach").
 		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
-	ws, err := remotecommand.NewWebSocketExecutor(p.client.config, "GET", req.URL().String())
-	if err != nil {
-		return fmt.Errorf("attaching to the probe: %w", err)
-	}
-	spdy, err := remotecommand.NewSPDYExecutor(p.client.config, "POST", req.URL())
-	if err != nil {
-		return fmt.Errorf("attaching to the probe: %w", err)
-	}
-	exec, err := remotecommand.NewFallbackExecutor(ws, spdy, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
-	if err != nil {
-		return fmt.Errorf("attaching to the probe: %w", err)
-	}
 	words := &lastWords{}
-	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: words})
-	if err != nil {
+	if err := p.client.converse(ctx, req.URL(), in, out, words); err != nil {
 		return fmt.Errorf("attached to the probe: %w%s", err, words)
 	}
 	if words.String() != "" {
 		return fmt.Errorf("the probe ended%s", words)
 	}
 	return nil
+}
+
+// converse carries stdin, stdout and stderr of an attach or an exec until either side
+// ends. It speaks WebSocket, and SPDY to servers and proxies that do not, as kubectl
+// does.
+func (c *Client) converse(ctx context.Context, at *url.URL, in io.Reader, out, errs io.Writer) error {
+	ws, err := remotecommand.NewWebSocketExecutor(c.config, "GET", at.String())
+	if err != nil {
+		return fmt.Errorf("opening a line: %w", err)
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", at)
+	if err != nil {
+		return fmt.Errorf("opening a line: %w", err)
+	}
+	exec, err := remotecommand.NewFallbackExecutor(ws, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return fmt.Errorf("opening a line: %w", err)
+	}
+	return exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
 }
 
 // reread opens the container's log from its beginning and follows it.

@@ -46,7 +46,15 @@ type Options struct {
 	Needed     []string      // Linux capabilities the checks take, without CAP_
 	Privileged bool          // all capabilities instead of the few needed
 	Start      time.Duration // how long to wait for the probe to run
+	Idle       time.Duration // how long nothing at all may happen meanwhile, 0 = as long
 	Whole      time.Duration // hard end of the probe, on the server's side
+
+	Carried []byte // the client's own probe for the node, packed by gzip; empty where it carries none
+	Arch    string // what the API says the node is: amd64
+	// Running lists the pods that run on the node.
+	Running     func(context.Context) ([]corev1.Pod, error)
+	Destination string // for ssh: admin@10.0.0.7
+	SSHConfig   string // a file for ssh -F, "" = the user's own
 
 	Progress func(text string) // what is waited for, each time it changes
 	Note     func(text string) // what the user must know afterwards

@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -183,6 +184,49 @@ func TestStanding(t *testing.T) {
 				t.Errorf("%+v %v", s, s.refusal)
 			}
 		})
+	}
+}
+
+// TestIdle wants a pod given up early only when nothing at all has happened to it.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	taken := waitingFor("ContainerCreating", "")
+	taken.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	sandbox := waitingFor("ContainerCreating", "")
+	sandbox.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
+	pulling := []corev1.Event{{Type: corev1.EventTypeNormal, Reason: "Pulling"}}
+	for name, c := range map[string]struct {
+		pod    *corev1.Pod
+		events []corev1.Event
+		idle   bool
+	}{
+		"not taken up": {pod: &corev1.Pod{}, idle: true},
+		"taken up":     {pod: taken, idle: true},
+		"a sandbox":    {pod: sandbox},
+		"a pull":       {pod: taken, events: pulling},
+		"an answer":    {pod: waitingFor("CreateContainerError", "no space left")},
+	} {
+		if got := idleYet(c.pod, "probe", c.events); got != c.idle {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	p := &placed{options: options}
+	started := metav1.Now()
+	sandbox.Status.StartTime, taken.Status.StartTime = &started, &started
+	for name, c := range map[string]struct {
+		pod    *corev1.Pod
+		events []corev1.Event
+		want   Reason
+	}{
+		"not taken up":    {&corev1.Pod{}, nil, ReasonKubelet},
+		"no sandbox":      {taken, nil, ReasonRuntime},
+		"pulls for ever":  {sandbox, pulling, ReasonImage},
+		"pulled, then no": {sandbox, append(pulling, corev1.Event{Reason: "Pulled"}), ReasonRuntime},
+	} {
+		var pe *PlacementError
+		if err := p.gaveUp(t.Context(), c.pod, c.events, context.DeadlineExceeded); !errors.As(err, &pe) || pe.Reason != c.want || !pe.Waited {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -24,12 +24,16 @@ const (
 	ReasonSupport   Reason = "support"   // this cluster cannot do it this way
 	ReasonAttach    Reason = "attach"    // the probe runs and cannot be talked to
 	ReasonAPI       Reason = "api"       // the API server fails or cannot be reached
+	ReasonShell     Reason = "shell"     // nothing there that takes a carried probe and runs it
+	ReasonLogin     Reason = "login"     // ssh is not let in, or does not know the node
+	ReasonReach     Reason = "reach"     // ssh does not reach the node from here
 )
 
 // PlacementError says why one way onto a node does not work. Text is one
 // sentence for the user.
 type PlacementError struct {
 	Reason Reason
+	Waited bool // nobody said no: the time was up
 	Text   string
 	Err    error
 }
@@ -39,6 +43,13 @@ func (e *PlacementError) Unwrap() error { return e.Err }
 
 func refuse(r Reason, format string, args ...any) *PlacementError {
 	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
+}
+
+// waited is a way that came to nothing in the time it had.
+func waited(r Reason, format string, args ...any) *PlacementError {
+	pe := refuse(r, format, args...)
+	pe.Waited = true
+	return pe
 }
 
 // refusedCreate sorts the API's answer to the creation of a pod.

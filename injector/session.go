@@ -18,6 +18,7 @@ import (
 type Session struct {
 	created []string
 	remove  func(answered bool) error
+	through string // what the line leads through
 
 	feed   io.WriteCloser
 	sendMu sync.Mutex
@@ -67,7 +68,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) error {
 	select {
 	case err = <-sent:
 	case <-late.C:
-		return refuse(ReasonAttach, "the probe runs, and the line to it (through the API server to the kubelet's port 10250) did not open within %v", sendLimit)
+		return refuse(ReasonAttach, "the probe runs, and the line to it (through %s) did not open within %v", s.through, sendLimit)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -76,7 +76,12 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 					open = false // an error event: look again from now
 				}
 			case <-tick.C:
-				events = p.events(ctx, pod)
+				var known bool
+				events, known = p.events(ctx, pod)
+				if idle := p.options.Idle; idle > 0 && time.Since(p.began) > idle && known && idleYet(pod, p.container, events) {
+					w.Stop()
+					return p.gaveUp(ctx, pod, events, context.DeadlineExceeded)
+				}
 			case <-ctx.Done():
 				w.Stop()
 				return p.gaveUp(ctx, pod, events, ctx.Err())
@@ -109,22 +114,34 @@ func (p *placed) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface, e
 	}
 }
 
-// events are the pod's own events since it was created; without the right to
-// read them there are none.
-func (p *placed) events(ctx context.Context, pod *corev1.Pod) []corev1.Event {
+// events are the pod's own events since it was created; false without the right to
+// read them.
+func (p *placed) events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, bool) {
 	list, err := p.client.kube.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.AndSelectors(
-			fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)),
-			fields.OneTermEqualSelector("type", corev1.EventTypeWarning)).String(),
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
 	})
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	if p.joined { // that pod has a history of its own
 		list.Items = slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !strings.Contains(e.InvolvedObject.FieldPath, p.container) })
 	}
-	return list.Items
+	return list.Items, true
 }
+
+// idleYet tells whether nothing at all has been done for a container: no event, no
+// sandbox, no word of what it waits for. On a healthy node all of that takes a
+// second, and the pull of an image is an event.
+func idleYet(pod *corev1.Pod, container string, events []corev1.Event) bool {
+	s := standingOf(pod, container, events)
+	sandbox := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
+	})
+	return len(events) == 0 && !sandbox && (s.untouched || s.text == creating)
+}
+
+// creating is what every container waits for at first.
+const creating = "ContainerCreating"
 
 // gaveUp says what stood in the way when the time was up.
 func (p *placed) gaveUp(ctx context.Context, pod *corev1.Pod, events []corev1.Event, cause error) error {
@@ -134,15 +151,21 @@ func (p *placed) gaveUp(ctx context.Context, pod *corev1.Pod, events []corev1.Ev
 	if !errors.Is(cause, context.DeadlineExceeded) {
 		return &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("watching pod %s/%s: %v", pod.Namespace, pod.Name, cause), Err: cause}
 	}
-	s, waited := standingOf(pod, p.container, events), time.Since(p.began).Round(100*time.Millisecond)
+	s, took := standingOf(pod, p.container, events), time.Since(p.began).Round(100*time.Millisecond)
 	if pod.Status.StartTime == nil && !p.joined {
-		return refuse(ReasonKubelet, "the kubelet of %s did not take pod %s up within %v", p.options.Node, pod.Name, waited)
+		return waited(ReasonKubelet, "the kubelet of %s did not take pod %s up within %v", p.options.Node, pod.Name, took)
+	}
+	happened := func(what string) bool {
+		return slices.ContainsFunc(events, func(e corev1.Event) bool { return e.Reason == what })
+	}
+	if happened("Pulling") && !happened("Pulled") {
+		return waited(ReasonImage, "image %s is still being pulled after %v; --start-timeout gives it longer, --image names another", p.options.Image, took)
 	}
 	reason := ReasonRuntime
 	if s.untouched && p.joined {
 		reason = ReasonKubelet
 	}
-	return refuse(reason, "the probe did not start within %v: %s", waited, s.text)
+	return waited(reason, "the probe did not start within %v: %s", took, s.text)
 }
 
 // standing is how far a container has come.
@@ -157,6 +180,9 @@ type standing struct {
 func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standing {
 	last := ""
 	for _, e := range events {
+		if e.Type == corev1.EventTypeNormal {
+			continue
+		}
 		last = fmt.Sprintf(" (%s: %s)", e.Reason, strings.Join(strings.Fields(e.Message), " "))
 	}
 	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)

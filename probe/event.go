@@ -22,6 +22,8 @@ const (
 	EventBeat   EventType = "beat"   // still alive
 	EventEnd    EventType = "end"    // the plan is answered; without it a stream is incomplete
 
+	// EventContrast is one line of how the node compares with its peers, in Text.
+	EventContrast EventType = "contrast"
 	// EventCause is a cause the client concluded, before the verdict.
 	EventCause EventType = "cause"
 	// EventVerdict closes a saved run: written by the client, once, last.
@@ -40,7 +42,7 @@ type Event struct {
 	Type   EventType `json:"type"`
 	Start  *Start    `json:"start,omitempty"`
 	Result *Result   `json:"result,omitempty"`
-	Text   string    `json:"text,omitempty"` // of a log event
+	Text   string    `json:"text,omitempty"` // of a log or contrast event
 	End    *End      `json:"end,omitempty"`
 	// Cause is one of those that explain what was seen, the likeliest first.
 	Cause *Cause `json:"cause,omitempty"`

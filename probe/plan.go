@@ -72,8 +72,10 @@ const (
 
 // Attributes of a KindSession target.
 const (
-	AttrScope = "scope" // mesh, global or node: as Calico calls its peers
+	AttrScope = "scope" // mesh, global or node: as Calico calls its peers; bgp on a KindOutside one
 	AttrAS    = "as"    // the peer's AS number
+
+	AttrPassword = "password" // "true" when the session has one, of which nothing else is told
 )
 
 // FelixSettings are the attributes a KindFelix target carries beside its own,
@@ -88,6 +90,10 @@ func FelixSettings() []string {
 // AttrEnabled is "true" or "false" on a KindFelix target of which it is known whether
 // its health endpoint is turned on.
 const AttrEnabled = "enabled"
+
+// AttrProbed is on a KindFelix target when calico-node's own probe asks another host
+// than the one Felix is told to answer at.
+const AttrProbed = "probed"
 
 // The kinds of target a plan names.
 const (
@@ -110,6 +116,7 @@ const (
 	KindDNS       = "dns"       // where the cluster's DNS answers: its service and each endpoint, Addr and Port
 	KindCalico    = "calico"    // Name is the version of Calico on this node, Attrs how it is to find its address
 	KindEncap     = "encap"     // a way packets between this node and another may take: Name is VXLAN, IPIP, WireGuard or BGP, Port that of UDP (TCP for BGP), 0 for IPIP
+	KindOutside   = "outside"   // the node in question as its neighbours ask about it: Addr, and Port of TCP, 0 for a ping; AttrScope is set where BGP listens; with a Name that is not the Node, a workload pod of it
 	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 

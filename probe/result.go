@@ -32,6 +32,9 @@ type Fact string
 // read it. Reason gives it for errors of the network.
 const FactReason Fact = "reason"
 
+// FactPolicy names the network policy that may forbid what was asked.
+const FactPolicy Fact = "policy"
+
 // Facts are the typed values behind a sentence: strings, booleans, numbers,
 // and lists or maps of these. After a trip over the wire every number is a
 // float64, so read them through the getters.
@@ -107,6 +110,7 @@ func (r Result) Under(t Target) Result {
 	case name != "":
 		r.Status = Warn
 		r.Saw += fmt.Sprintf("; %s holds for %s and may forbid it", name, t.Name)
+		r = r.With(FactPolicy, name)
 	case unread != "":
 		r.Status = Unknown
 		r.Saw += fmt.Sprintf("; whether a policy forbids it is not known: %s", unread)

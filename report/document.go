@@ -16,11 +16,28 @@ type document struct {
 	results []located
 	causes  []probe.Cause
 	log     []string
+	lines   []string // of the contrast
+}
+
+// saved is the document as it is written.
+type saved struct {
+	V       int    `json:"v"`
+	Kind    string `json:"kind"`
+	Version string `json:"version"`
+	Run     string `json:"run"`
+	Node    string `json:"node"`
+	*probe.Verdict
+	Causes   []probe.Cause `json:"causes"`
+	Ways     []segment     `json:"ways"`
+	Contrast []string      `json:"contrast,omitempty"` // in words; the peers' answers are among the results
+	Results  []located     `json:"results"`
+	Log      []string      `json:"log,omitempty"`
 }
 
 // segment is one way that was used: what answered, and whether it ended.
 type segment struct {
 	Way      string   `json:"way"`
+	Node     string   `json:"node,omitempty"` // where that is not the one in question
 	Version  string   `json:"version"`
 	Access   []string `json:"access,omitempty"`
 	Complete bool     `json:"complete"`
@@ -38,10 +55,10 @@ func (d *document) Event(ev probe.Event) error {
 	switch ev.Type {
 	case probe.EventStart:
 		d.run = ev.Start.Run
-		d.started = append(d.started, segment{Way: ev.Way, Version: ev.Start.Version, Access: ev.Start.Access})
+		d.started = append(d.started, segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Access: ev.Start.Access})
 	case probe.EventEnd:
 		for i := range d.started {
-			if d.started[i].Way == ev.Way {
+			if d.started[i].Way == ev.Way && d.started[i].Node == ev.Node {
 				d.started[i].Complete = true
 			}
 		}
@@ -49,6 +66,8 @@ func (d *document) Event(ev probe.Event) error {
 		d.results = append(d.results, located{ev.Way, ev.Node, *ev.Result})
 	case probe.EventCause:
 		d.causes = append(d.causes, *ev.Cause)
+	case probe.EventContrast:
+		d.lines = append(d.lines, ev.Text)
 	case probe.EventLog:
 		d.log = append(d.log, ev.Text)
 	case probe.EventVerdict:
@@ -66,19 +85,15 @@ func (d *document) write(ev probe.Event) error {
 			d.results[i].Node = ""
 		}
 	}
-	err := enc.Encode(struct {
-		V       int    `json:"v"`
-		Kind    string `json:"kind"`
-		Version string `json:"version"`
-		Run     string `json:"run"`
-		Node    string `json:"node"`
-		*probe.Verdict
-		Causes  []probe.Cause `json:"causes"`
-		Ways    []segment     `json:"ways"`
-		Results []located     `json:"results"`
-		Log     []string      `json:"log,omitempty"`
-	}{probe.Version, "Report", probe.Release, d.run, ev.Node, ev.Verdict, append([]probe.Cause{}, d.causes...),
-		append([]segment{}, d.started...), append([]located{}, d.results...), d.log})
+	for i := range d.started {
+		if d.started[i].Node == ev.Node {
+			d.started[i].Node = ""
+		}
+	}
+	err := enc.Encode(saved{
+		V: probe.Version, Kind: "Report", Version: probe.Release, Run: d.run, Node: ev.Node, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
+		Ways: append([]segment{}, d.started...), Contrast: d.lines, Results: append([]located{}, d.results...), Log: d.log,
+	})
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

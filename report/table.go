@@ -16,14 +16,15 @@ import (
 // wide, it shows what is bad or not known, and of the rest the names: somebody
 // reads this at night. The causes come last, next to the prompt.
 type table struct {
-	w      io.Writer
-	colour bool
-	wide   bool
-	head   bool
-	node   string // the one in question
-	ways   []string
-	causes int
-	named  map[probe.Status][]string // checks by status, in order
+	w        io.Writer
+	colour   bool
+	wide     bool
+	head     bool
+	node     string // the one in question
+	ways     []string
+	causes   int
+	compared bool                      // the head of the contrast is shown
+	named    map[probe.Status][]string // checks by status, in order
 }
 
 const (
@@ -37,15 +38,25 @@ func (t *table) Event(ev probe.Event) error {
 	var b strings.Builder
 	t.node = cmp.Or(t.node, ev.Node)
 	switch ev.Type {
+	case probe.EventStart:
+		if ev.Node == t.node {
+			t.ways = appendWay(t.ways, ev.Way)
+		}
 	case probe.EventResult:
-		if ev.Node != t.node && !t.wide { // a peer, asked to compare: what differs is in the causes
+		if ev.Node != t.node { // a peer, asked to compare: what differs is in the contrast
+			if r := *ev.Result; t.wide {
+				r.Target = strings.TrimSpace(ev.Node + ": " + r.Target)
+				t.row(&b, r)
+			}
 			break
 		}
-		t.ways = appendWay(t.ways, ev.Way)
 		t.note(*ev.Result)
 		if t.wide || !quiet(ev.Result.Status) {
 			t.row(&b, *ev.Result)
 		}
+	case probe.EventContrast:
+		t.rest(&b)
+		t.contrast(&b, ev.Text)
 	case probe.EventCause:
 		t.rest(&b)
 		t.cause(&b, *ev.Cause)
@@ -61,6 +72,17 @@ func (t *table) Event(ev probe.Event) error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
+}
+
+// contrast prints a line of how the node compares with its peers; the first is the
+// head of the others.
+func (t *table) contrast(b *strings.Builder, line string) {
+	if !t.compared {
+		t.compared = true
+		fmt.Fprintf(b, "\n%s\n", printable(line))
+		return
+	}
+	fmt.Fprintf(b, "  %s\n", printable(line))
 }
 
 // quiet tells what only a wide table has a line for.

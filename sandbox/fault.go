@@ -54,6 +54,18 @@ func scripted(node, script string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error { return l.on(ctx, node, script) }
 }
 
+// steps does one thing after the other.
+func steps(all ...func(context.Context, lab) error) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		for _, step := range all {
+			if err := step(ctx, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // signalTo sends a signal to every process of that name, by what /proc calls it.
 func signalTo(name, sig string) string {
 	return `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name + ` ]; then kill -` + sig + ` ${p#/proc/}; fi; done`
@@ -85,7 +97,7 @@ func faultVerb(ctx context.Context, l layout, args []string) error {
 	switch {
 	case args[0] == "list" && len(args) == 1:
 		for _, f := range faults() {
-			fmt.Printf("%-24s %-3s %-7s %s\n", f.Name, f.Incident, f.Node, f.About)
+			fmt.Printf("%-26s %-3s %-7s %s\n", f.Name, f.Incident, f.Node, f.About)
 		}
 		return nil
 	case args[0] == "inject" && len(args) == 2:

@@ -1,5 +1,249 @@
 package main
 
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
 // startFaults are those of calico-node's start: its init containers, its budget, the
 // datastore and Felix.
-func startFaults() []fault { return nil }
+func startFaults() []fault {
+	const node = "node-b"
+	return []fault{
+		{
+			Name: "crash-loop-busy", Incident: "F3", Node: node, About: "calico-node in CrashLoopBackOff, log ends at 'Using node name'; peers' sessions refused",
+			Inject: steps(impatient(node), scripted(node, busy), again(node), killed(node)),
+			Heal:   steps(scripted(node, notBusy), patient(node)),
+		},
+		{
+			Name: "crash-loop-far", Incident: "F7", Node: node, About: "calico-node in CrashLoopBackOff on this node alone, nothing in its log",
+			Inject: steps(impatient(node), scripted(node, fmt.Sprintf(`/proc/1/exe %s %s %v >/run/far.log 2>&1 & echo $! >/run/far.pid; sleep 1; kill -0 $!`, verbFar, fabric4, farAway)), again(node), killed(node)),
+			Heal:   steps(scripted(node, notFar), patient(node)),
+		},
+		{
+			Name: "felix-refuses", Node: node, About: "calico-node not ready: 9099 refused",
+			Inject: felixAnswers(node, "refuse"), Heal: felixAnswers(node, "ok"),
+		},
+		{
+			Name: "felix-hangs", Node: node, About: "calico-node not ready: a probe's deadline exceeded",
+			Inject: felixAnswers(node, "hang"), Heal: felixAnswers(node, "ok"),
+		},
+		{
+			Name: "felix-503", Node: node, About: "calico-node not ready: liveness probe reporting 503",
+			Inject: felixAnswers(node, "503"), Heal: felixAnswers(node, "ok"),
+		},
+		{
+			Name: "felix-moved", Node: node, About: "calico-node not ready: 9099 refused, though Felix works",
+			Inject: steps(healthHost(node, "10.88.0.12"), scripted(node, "echo -n 10.88.0.12 >/var/lib/calico/sandbox/felix.host"), again(node), scripted(node, felixBegun), unready(node)),
+			Heal:   steps(healthHost(node, ""), scripted(node, "rm -f /var/lib/calico/sandbox/felix.host"), again(node)),
+		},
+		{
+			Name: "localhost-elsewhere", Node: node, About: "calico-node not ready: 'dial tcp 192.0.2.7:9099'",
+			Inject: steps(scripted(node, "cp /etc/hosts /run/hosts.was; sed -i 's/^127.0.0.1 localhost/192.0.2.7 localhost/; /^::1/d' /etc/hosts"), again(node), scripted(node, felixBegun), unready(node)),
+			Heal:   steps(scripted(node, "if [ -e /run/hosts.was ]; then cat /run/hosts.was >/etc/hosts; rm /run/hosts.was; fi"), again(node)),
+		},
+		{
+			Name: "loopback-dropped", Node: node, About: "calico-node not ready: a probe's deadline exceeded",
+			// Not all of it: containerd serves attach and logs on its loopback, without which
+			// no probe can be heard.
+			Inject: steps(scripted(node, "nft 'add table inet lab; add chain inet lab in { type filter hook input priority -10; }; add rule inet lab in iif lo tcp dport { 9099, 10248, 10249, 10256 } drop'"), unready(node)),
+			Heal:   scripted(node, unfirewalled),
+		},
+		{
+			Name: "services-flushed", Node: node, About: "pods and the node itself reach no service",
+			Inject: scripted(node, "nft delete table ip kube-proxy; nft delete table ip6 kube-proxy"),
+			// It is started again and writes them all.
+			Heal: scripted(node, signalTo("kube-proxy", "KILL")+"; until nft list table ip kube-proxy 2>/dev/null | grep -q 10.96.0.1 && nft list table ip6 kube-proxy 2>/dev/null | grep -q service-; do sleep .2; done; sleep 1"),
+		},
+		{
+			Name: "services-stale", Node: node, About: "services lead to pods that have gone",
+			Inject: scripted(node, stop("kube-proxy")), Heal: scripted(node, start("kube-proxy")),
+		},
+		{
+			Name: "dns-dead", Node: node, About: "no name resolves in pods",
+			Inject: scale(0), Heal: scale(1),
+		},
+		{
+			Name: "pods-cut-off", Node: node, About: "pods of this node reach the node and nothing else",
+			Inject: scripted(node, "echo 0 >/proc/sys/net/ipv4/ip_forward"), Heal: scripted(node, "echo 1 >/proc/sys/net/ipv4/ip_forward"),
+		},
+		{
+			Name: "token-old", Node: node, About: "new pods: 'connection is unauthorized: Unauthorized'",
+			Inject: scripted(node, oldToken), Heal: scripted(node, "rm -f /etc/cni/net.d/calico-kubeconfig"),
+		},
+		{
+			Name: "api-unreachable", Node: node, About: "new connections of this node to the API server time out",
+			Inject: scripted(node, fmt.Sprintf("nft 'add table inet lab; add chain inet lab out { type filter hook output priority 10; }; add rule inet lab out ip daddr %s tcp dport %d ct state new drop'", fabric4, apiPort)),
+			Heal:   scripted(node, unfirewalled),
+		},
+		{
+			Name: "datastore-locked", Node: node, About: "new pods: 'Calico is currently not ready to process requests'",
+			Inject: calicoSpec("clusterinformations", "default", `{"spec":{"datastoreReady":false}}`),
+			Heal:   calicoSpec("clusterinformations", "default", `{"spec":{"datastoreReady":true}}`),
+		},
+	}
+}
+
+// felixBegun waits until start-up is over and Felix has had a second.
+const felixBegun = "until grep -qax -e -felix /proc/[0-9]*/cmdline -z 2>/dev/null; do sleep .1; done; sleep 1"
+
+const unfirewalled = "nft delete table inet lab 2>/dev/null || true"
+
+// busy runs a hundred loops beside the pods, for at most three minutes: the load
+// average is the whole machine's. Each weighs half of what all pods together do.
+const (
+	busy = `for i in $(seq 100); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done
+echo 100 >/run/busy`
+	notBusy = `rm -f /run/busy; for p in /proc/[0-9]*; do if grep -qa lab-busy $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
+)
+
+// farAway is how far crash-loop-far puts the API server: twenty calls of it are
+// longer than the budget of impatient.
+const farAway = 480 * time.Millisecond
+
+// impatient shortens the budget of calico-node's liveness probe to eight seconds, for
+// the node alone: the others keep the pods they have.
+func impatient(node string) func(context.Context, lab) error {
+	const patch = `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},"template":{"spec":{"containers":[{"name":"calico-node",
+		"livenessProbe":{"initialDelaySeconds":3,"periodSeconds":2,"failureThreshold":3,"timeoutSeconds":1}}]}}}}`
+	return func(ctx context.Context, l lab) error {
+		_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+}
+
+// patient gives the probe its budget back.
+func patient(node string) func(context.Context, lab) error {
+	return steps(func(ctx context.Context, l lab) error {
+		return l.apply(ctx, "workloads.yaml", settingOf(members()[0]))
+	}, again(node))
+}
+
+// again replaces calico-node on a node and waits until the new one has begun.
+func again(node string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		old, err := l.calicoOn(ctx, node)
+		if err != nil {
+			return err
+		}
+		for _, p := range old {
+			if err := l.kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		return until(ctx, "a new calico-node on "+node, func(ctx context.Context) (bool, error) {
+			now, err := l.calicoOn(ctx, node)
+			if err != nil || len(now) != 1 || slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == now[0].UID }) {
+				return false, err
+			}
+			return len(now[0].Status.ContainerStatuses) > 0 && (now[0].Status.ContainerStatuses[0].State.Running != nil || now[0].Status.ContainerStatuses[0].RestartCount > 0), nil
+		})
+	}
+}
+
+func (l lab) calicoOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	list, err := l.kube.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// killed waits until the kubelet has killed calico-node at least once.
+func killed(node string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		return until(ctx, "the kubelet to kill calico-node on "+node, func(ctx context.Context) (bool, error) {
+			pods, err := l.calicoOn(ctx, node)
+			if err != nil || len(pods) != 1 || len(pods[0].Status.ContainerStatuses) == 0 {
+				return false, err
+			}
+			return pods[0].Status.ContainerStatuses[0].LastTerminationState.Terminated != nil, nil
+		})
+	}
+}
+
+// unready waits until the API calls calico-node on the node unready.
+func unready(node string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		return until(ctx, "calico-node on "+node+" to be unready", func(ctx context.Context) (bool, error) {
+			pods, err := l.calicoOn(ctx, node)
+			if err != nil || len(pods) != 1 {
+				return false, err
+			}
+			return !podReady(&pods[0]), nil
+		})
+	}
+}
+
+// felixAnswers sets how the stand-in answers, and waits until calico-node is as ready
+// as that makes it.
+func felixAnswers(node, mode string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		if err := felix(l.layout, []string{node, mode}); err != nil || mode == "ok" {
+			return err
+		}
+		return unready(node)(ctx, l)
+	}
+}
+
+// healthHost sets where FelixConfiguration says that Felix of a node answers.
+func healthHost(node, host string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		calls := l.calls.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: "felixconfigurations"})
+		name := "node." + node
+		if host == "" {
+			if err := calls.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+			return nil
+		}
+		body := fmt.Sprintf(`{"apiVersion":"crd.projectcalico.org/v1","kind":"FelixConfiguration","metadata":{"name":%q},"spec":{"healthHost":%q}}`, name, host)
+		_, err := calls.Patch(ctx, name, types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "sandbox"})
+		return err
+	}
+}
+
+// calicoSpec changes one of Calico's resources.
+func calicoSpec(resource, name, patch string) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		_, err := l.calls.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: resource}).
+			Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+}
+
+// scale sets how many CoreDNS there are, and waits until there are.
+func scale(to int) func(context.Context, lab) error {
+	return func(ctx context.Context, l lab) error {
+		patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, to)
+		if _, err := l.kube.AppsV1().Deployments("kube-system").Patch(ctx, "coredns", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		return until(ctx, "CoreDNS", func(ctx context.Context) (bool, error) {
+			pods, err := l.kube.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
+			return err == nil && len(pods.Items) == to, err
+		})
+	}
+}
+
+// oldToken writes the file that Calico's CNI plugin reads, with a token that ran out
+// an hour ago. Nothing of it is secret: its signature is none.
+const oldToken = `part() { base64 -w0 | tr '+/' '-_' | tr -d '='; }
+now=$(date +%s)
+claims=$(printf '{"iss":"https://kubernetes.default.svc.cluster.local","sub":"system:serviceaccount:kube-system:calico-cni-plugin","iat":%d,"exp":%d}' $((now-90000)) $((now-3600)) | part)
+head=$(printf '{"alg":"RS256"}' | part)
+cat >/etc/cni/net.d/calico-kubeconfig <<EOF
+apiVersion: v1
+kind: Config
+clusters: [{name: local, cluster: {server: "https://10.96.0.1:443"}}]
+users: [{name: calico, user: {token: "$head.$claims.c2lnbmF0dXJl"}}]
+EOF
+chmod 600 /etc/cni/net.d/calico-kubeconfig`

@@ -25,6 +25,7 @@ const usage = `usage: sandbox VERB [--name NAME] [ARGUMENT...]
   status                    what runs, and where its logs are
   kubeconfig                print the path of the client configuration
   exec NODE -- COMMAND...   run a command on a node
+  ssh-config                print a configuration for 'ssh -F', to log in on nodes
   load TAR...               import image archives on both nodes
   felix NODE ok|204|503|hang|refuse
                             how the Felix stand-in answers on port 9099
@@ -102,6 +103,10 @@ func run(args []string) error {
 		return kubeconfig(l)
 	case "exec":
 		return execOn(ctx, l, rest)
+	case "ssh-config":
+		return sshConfig(l)
+	case "dial": // what that configuration leads through
+		return dial(l, rest)
 	case "load":
 		return load(ctx, l, rest)
 	case "felix":
@@ -118,6 +123,8 @@ func run(args []string) error {
 		return cluster(l)
 	case verbNode:
 		return joinNode(l, rest)
+	case verbFar:
+		return far(rest)
 	case verbNodeInit:
 		return nodeInit(l, rest)
 	}

@@ -39,6 +39,11 @@ func startDaemons(l layout, m member) error {
 		}
 		keys["/etc/kubernetes/"+to] = b
 	}
+	hostKey, hostErr := os.ReadFile(l.state("ssh", m.Name))
+	userKey, userErr := os.ReadFile(l.state("ssh", "id.pub"))
+	if err := errors.Join(hostErr, userErr); err != nil {
+		return fmt.Errorf("reading the node's keys: %w", err)
+	}
 	if err := makeRoot(l, m); err != nil {
 		return err
 	}
@@ -53,7 +58,7 @@ func startDaemons(l layout, m member) error {
 			return fmt.Errorf("writing the node's keys: %w", err)
 		}
 	}
-	if err := writeConfigs(m); err != nil {
+	if err := errors.Join(writeConfigs(m), writeSSH(hostKey, userKey)); err != nil {
 		return err
 	}
 	if err := os.Setenv("PATH", "/opt/sandbox/bin:/usr/sbin:/usr/bin"); err != nil {
@@ -103,6 +108,7 @@ func serve(l layout, m member) error {
 	f := newFamily(l)
 	as := func(component string) string { return m.Name + "-" + component }
 	f.keep(as("containerd"), "/opt/sandbox/bin/containerd", "--config", "/etc/containerd/config.toml")
+	f.keep(as("sshd"), "/opt/sandbox/openssh-server/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config")
 	f.keep(as("kube-proxy"), "/opt/sandbox/bin/kube-proxy", "--config", "/etc/kubernetes/kube-proxy.yaml")
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

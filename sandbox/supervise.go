@@ -30,6 +30,9 @@ func supervise(l layout) error {
 	if err != nil {
 		return fmt.Errorf("listening for clients: %w", err)
 	}
+	if err := makeSSHKeys(l); err != nil {
+		return err
+	}
 	pki, err := makePKI(l)
 	if err != nil {
 		return err

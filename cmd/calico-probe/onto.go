@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +23,24 @@ const (
 	wayAPI       = "api"
 	wayPod       = "pod"
 	wayEphemeral = "ephemeral"
+	wayExec      = "exec"
+	waySSH       = "ssh"
 	wayLocal     = "local"
 
 	wayPair = "pair" // no way of its own: two probes that talk to each other
 )
 
-func wayNames() []string { return []string{wayAPI, wayPod, wayEphemeral, wayLocal} }
+func wayNames() []string {
+	return []string{
+		wayAPI,
+		wayPod,
+		wayEphemeral,
+		wayExec,
+		waySSH,
+		wayNeighbour,
+		wayLocal,
+	}
+}
 
 // IDs of the results the client itself adds.
 const (
@@ -38,37 +51,57 @@ const (
 // askNode gets a probe onto the node by the first way that works and passes its
 // answer on. No way is a result too. The error is one of writing the report.
 func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error {
-	ladder, err := o.ladder()
+	steps, err := o.ladder()
 	if err != nil {
 		return err
 	}
-	var failed []probe.Event
-	for i, step := range ladder {
-		began := time.Now()
-		opts := o.placement(step.name, snap, len(failed) > 0)
-		o.progress("%s: putting a probe on %s", step.name, o.node)
-		session, err := step.open(ctx, opts)
-		if err != nil {
-			if i+1 < len(ladder) { // the last one's failure is shown as a result right away
-				o.progress("%s: %v", step.name, err)
-			}
-			failed = append(failed, unplaced(step.name, err))
-			if ctx.Err() != nil || sameEverywhere(err) {
+	silent := snap != nil && cluster.KubeletSilent(snap)
+	var before []tried
+	var said []probe.Event
+	for i := 0; ctx.Err() == nil; i++ {
+		if i == len(steps) {
+			if len(before) == 0 || !before[0].early {
 				break
 			}
+			// Nothing else works: then a node that is only slow gets its time after all.
+			before[0].early, said = false, said[1:]
+			steps = append(steps, rung{name: steps[0].name, open: steps[0].open, patient: true})
+		}
+		step := steps[i]
+		a := attemptOf(step, len(steps) > 1, before, silent)
+		if a.skip != "" {
+			said = append(said, notTried(step.name, a))
 			continue
 		}
-		for _, ev := range failed { // another way worked: worth knowing, no more
-			ev.Result.Status = probe.Info
-			if err := o.emit(ev.Way, ev); err != nil {
-				return errors.Join(err, session.Close())
+		began := time.Now()
+		o.progress("%s: putting a probe on %s", step.name, o.node)
+		session, err := step.open(ctx, o.placement(step.name, snap, a))
+		if err == nil {
+			var lost *probe.Event
+			lost, err = o.converse(ctx, step.name, session, snap, time.Since(began), said, i+1 == len(steps))
+			if lost == nil {
+				return err
 			}
+			said = append(said, *lost)
+			before = append(before, tried{way: step.name, reason: injector.ReasonAttach})
+			continue
 		}
-		return o.converse(ctx, step.name, session, snap, time.Since(began))
+		o.progress("%s: %v", step.name, err)
+		said = append(said, unplaced(step.name, err))
+		before = append(before, refusalOf(step.name, err, time.Since(began), a))
 	}
-	for i, ev := range failed {
-		if i+1 == len(failed) {
-			ev.Result.Saw += fmt.Sprintf("; the %d checks on the node were not asked", len(o.nodeChecks()))
+	return o.notOnto(said)
+}
+
+// notOnto says which ways were tried in vain.
+func (o *runOptions) notOnto(said []probe.Event) error {
+	last := len(said) - 1
+	for last > 0 && said[last].Result.Status == probe.Skip {
+		last--
+	}
+	for i, ev := range said {
+		if i == last {
+			ev.Result.Saw += fmt.Sprintf("; the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", len(o.nodeChecks()))
 		}
 		if err := o.emit(ev.Way, ev); err != nil {
 			return err
@@ -77,24 +110,18 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 	return nil
 }
 
-// sameEverywhere tells whether the next way on the same node would meet the same
-// obstacle: an image that one container cannot have, the other cannot either, and
-// an ephemeral container that waits for it cannot be removed.
-func sameEverywhere(err error) bool {
-	pe, ok := errors.AsType[*injector.PlacementError](err)
-	return ok && pe.Reason == injector.ReasonImage
+// rung is one step of the ladder.
+type rung struct {
+	name    string
+	open    injector.Way
+	patient bool // the second time, with all the time there is
 }
 
-// step is one rung of the ladder.
-type step struct {
-	name string
-	open injector.Way
-}
-
-func (o *runOptions) ladder() ([]step, error) {
+// ladder is the way the user named, or all of them.
+func (o *runOptions) ladder() ([]rung, error) {
 	if o.via == wayLocal {
 		runner := &probe.Runner{Suite: checks.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
-		return []step{{wayLocal, injector.Local(runner)}}, nil
+		return []rung{{name: wayLocal, open: injector.Local(runner)}}, nil
 	}
 	config, err := o.restConfig()
 	if err != nil {
@@ -104,10 +131,17 @@ func (o *runOptions) ladder() ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []step{{wayPod, injector.Pod(client)}, {wayEphemeral, injector.Ephemeral(client)}}
+	all := []rung{
+		{name: wayPod, open: injector.Pod(client)},
+		{name: wayEphemeral, open: injector.Ephemeral(client)},
+		{name: wayExec, open: injector.Exec(client)},
+	}
+	if o.ssh != sshNone {
+		all = append(all, rung{name: waySSH, open: injector.SSH()})
+	}
 	for _, s := range all {
 		if s.name == o.via {
-			return []step{s}, nil
+			return []rung{s}, nil
 		}
 	}
 	return all, nil
@@ -119,31 +153,132 @@ func (o *runOptions) ladder() ([]step, error) {
 const (
 	startUsual  = 40 * time.Second
 	startSilent = 10 * time.Second
+	// With other ways to go, less will do. A second of silence is usual; eight are not.
+	startDoubted = 5 * time.Second
+	idle         = 8 * time.Second
 )
 
-func (o *runOptions) placement(way string, snap *cluster.Snapshot, second bool) injector.Options {
-	var calico *corev1.Pod
-	var calicoErr error
-	start := o.startTimeout
-	if snap != nil {
-		calico, calicoErr = snap.Calico, snap.CalicoErr
-		if start == 0 && cluster.KubeletSilent(snap) {
-			start = startSilent
+// tried is a way that came to nothing.
+type tried struct {
+	way    string
+	reason injector.Reason
+	waited bool // nobody said no: the time was up
+	early  bool // and that was earlier than it had to be
+}
+
+func refusalOf(way string, err error, took time.Duration, a attempt) tried {
+	t := tried{way: way}
+	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
+		t.reason, t.waited = pe.Reason, pe.Waited
+	}
+	t.early = t.waited && a.idle > 0 && took < a.start
+	return t
+}
+
+// attempt is how long a way is given to start a probe, or why it is not tried.
+type attempt struct {
+	start   time.Duration
+	idle    time.Duration // how long nothing at all may happen, 0 = as long
+	skip    string
+	because injector.Reason
+}
+
+// attemptOf decides about one way from what came of those before it: what stood in
+// their way may stand in this one's too, and an ephemeral container that waits for
+// something can never be taken out of its pod again. silent: the kubelet's lease has
+// run out.
+func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
+	a := attempt{start: startUsual}
+	switch {
+	case step.patient:
+		return a
+	case silent && others:
+		a.start = startDoubted
+	case silent:
+		a.start = startSilent
+	case others:
+		a.idle = idle
+	}
+	if step.name == waySSH {
+		return a // asks neither the API nor a kubelet
+	}
+	for _, t := range before {
+		switch {
+		case t.reason == injector.ReasonAPI:
+			a.skip = "it leads through the API server too, which fails"
+		case t.reason == injector.ReasonKubelet && t.waited:
+			a.skip = "it takes the same kubelet, which has taken nothing up"
+		case t.reason == injector.ReasonRuntime && t.waited:
+			a.skip = "it takes the same container runtime, which has started nothing"
+		case t.reason == injector.ReasonAttach:
+			a.skip = "it leads through the kubelet's port 10250 too"
+		case t.reason == injector.ReasonImage && step.name == wayEphemeral:
+			a.skip = "it takes the same image"
+		default:
+			continue
+		}
+		a.because = t.reason
+		break
+	}
+	return a
+}
+
+// notTried is the result of a way that is not worth trying.
+func notTried(way string, a attempt) probe.Event {
+	r := probe.Found(probe.Skip, "not tried: %s", a.skip).On(way).With(probe.FactReason, string(a.because))
+	r.Check = checkPlaced
+	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
+}
+
+// sshNone is the --ssh that keeps ssh out of the ladder.
+const sshNone = "none"
+
+// destination is where ssh is to go: what the user says, else the node's address.
+func (o *runOptions) destination(node *corev1.Node) string {
+	ip := ""
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP && ip == "" {
+			ip = a.Address
 		}
 	}
-	switch {
-	case start == 0 && second: // the same kubelet and runtime have just been waited for
-		start = startSilent
-	case start == 0:
-		start = startUsual
+	if ip == "" && (o.ssh == "" || strings.Contains(o.ssh, "{ip}")) {
+		return ""
 	}
-	return injector.Options{
-		Calico: calico, CalicoErr: calicoErr,
+	return strings.NewReplacer("{node}", node.Name, "{ip}", ip).Replace(cmp.Or(o.ssh, "{ip}"))
+}
+
+func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) injector.Options {
+	opts := injector.Options{
 		Node: o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
-		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Needed: probe.Capabilities(o.picked), Privileged: o.privileged, Start: start, Whole: o.timeout,
+		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Needed: probe.Capabilities(o.picked), Privileged: o.privileged,
+		Start: a.start, Idle: a.idle, Whole: o.timeout, SSHConfig: o.sshConfig,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },
 	}
+	if o.startTimeout > 0 {
+		opts.Start, opts.Idle = o.startTimeout, 0
+	}
+	if snap != nil {
+		opts.Calico, opts.CalicoErr = snap.Calico, snap.CalicoErr
+		opts.Arch = snap.Node.Status.NodeInfo.Architecture
+		opts.Carried = carriedProbe(opts.Arch)
+		opts.Destination = o.destination(snap.Node)
+		opts.Running = func(ctx context.Context) ([]corev1.Pod, error) { return o.runningOn(ctx, snap.Node.Name) }
+	}
+	return opts
+}
+
+// runningOn lists the pods that run on a node, for the way that goes into one.
+func (o *runOptions) runningOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := cluster.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return client.Running(ctx, node)
 }
 
 // namespace is where the probe pod goes: where the user says, else beside
@@ -159,51 +294,80 @@ func (o *runOptions) namespace(snap *cluster.Snapshot) string {
 }
 
 // converse sends the plan, passes the answer on until its end, and removes what
-// was created, however it went.
-func (o *runOptions) converse(ctx context.Context, way string, session *injector.Session, snap *cluster.Snapshot, took time.Duration) (err error) {
+// was created, however it went. said is what the ways before came to, which is worth
+// knowing and no more once this one works. Where nothing at all is heard from the
+// probe and other ways are left, that is returned instead of being said.
+func (o *runOptions) converse(ctx context.Context, way string, session *injector.Session, snap *cluster.Snapshot, took time.Duration, said []probe.Event, last bool) (lost *probe.Event, err error) {
 	defer func() {
 		if closeErr := session.Close(); closeErr != nil {
 			o.note("%s: cleaning up: %v; remove what is left with 'calico-probe clean --all'", way, closeErr)
 		}
 	}()
-	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
-	placed.Check, placed.Elapsed = checkPlaced, took
-	if err := o.emit(way, probe.Event{Type: probe.EventResult, Result: &placed}); err != nil {
-		return err
-	}
 	plan := probe.Plan{Run: o.id, Node: o.node, Way: way, Checks: o.nodeChecks(), Limit: o.checkTimeout}
 	if snap != nil {
 		plan.Targets, plan.Gaps = cluster.Targets(snap)
 		plan.Now = snap.Now.Add(time.Since(snap.Read))
 	}
-	if ended, err := o.pass(ctx, way, session, plan); err != nil || !ended || !o.proves(snap) {
-		return err
+	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
+	placed.Check, placed.Target, placed.Elapsed = checkPlaced, way, took
+	arrived := func() error {
+		for _, ev := range said {
+			if ev.Result.Status == probe.Unknown {
+				ev.Result.Status = probe.Info
+			}
+			if err := o.emit(ev.Way, ev); err != nil {
+				return err
+			}
+		}
+		return o.emit(way, probe.Event{Type: probe.EventResult, Result: &placed})
 	}
-	return o.prove(ctx, session, snap)
+	ended, lost, err := o.pass(ctx, way, session, plan, arrived)
+	if lost != nil && (last || ctx.Err() != nil) {
+		if err := arrived(); err != nil {
+			return nil, err
+		}
+		return nil, o.emit(way, *lost)
+	}
+	if err != nil || lost != nil || !ended || !o.proves(snap) {
+		return lost, err
+	}
+	return nil, o.prove(ctx, session, snap)
 }
 
 // pass passes on what a probe answers to a plan; false when that was not all of it,
-// which then has been said. The error is one of writing the report.
-func (o *runOptions) pass(ctx context.Context, way string, session *injector.Session, plan probe.Plan) (bool, error) {
+// which then has been said, or is lost where not even a first event came. arrived is
+// called at that one. The error is one of writing the report.
+func (o *runOptions) pass(ctx context.Context, way string, session *injector.Session, plan probe.Plan, arrived func() error) (ended bool, lost *probe.Event, err error) {
 	open := slices.Clone(plan.Checks)
 	var writing error
-	err := answer(ctx, session, plan, func(ev probe.Event) bool {
+	heard := false
+	err = answer(ctx, session, plan, func(ev probe.Event) bool {
+		if !heard {
+			heard, writing = true, arrived()
+		}
 		if ev.Result != nil {
 			open = slices.DeleteFunc(open, func(id string) bool { return id == ev.Result.Check })
 		}
-		writing = o.emit(way, ev)
+		if writing == nil {
+			writing = o.emit(way, ev)
+		}
 		return writing == nil
 	})
 	switch {
 	case writing != nil:
-		return false, writing
-	case err != nil && len(open) > 0:
+		return false, nil, writing
+	case err != nil && heard && len(open) > 0:
 		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
 	}
 	if err != nil {
-		return false, o.emit(way, unanswered(err))
+		ev := unanswered(err)
+		if !heard {
+			ev.Way = way
+			return false, &ev, nil
+		}
+		return false, nil, o.emit(way, ev)
 	}
-	return true, nil
+	return true, nil, nil
 }
 
 // answer sends a plan and gives every event up to its end to each, which returns
@@ -227,12 +391,6 @@ func unplaced(way string, err error) probe.Event {
 	r := probe.Result{Check: checkPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
-		switch pe.Reason {
-		case injector.ReasonRuntime:
-			r.Saw += "; on the node itself, 'calico-probe run --via local --checks runtime' asks the runtime why"
-		case injector.ReasonKubelet:
-			r.Saw += "; on the node itself, 'calico-probe run --via local' asks the kubelet and the rest"
-		}
 	}
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
 }

@@ -51,7 +51,7 @@ func (o *runOptions) proof(ctx context.Context, here *injector.Session, snap *cl
 		return say(probe.Found(probe.Skip, "Calico has registered no addresses of one family for this node and for %s", peer.Name))
 	}
 	o.progress("putting a second probe on %s", peer.Name)
-	there, err := o.onto(ctx, snap, peer)
+	there, err := o.onto(ctx, snap, peer, []*probe.Check{checks.EncapProof}, startUsual)
 	if err != nil {
 		return say(probe.Found(probe.Unknown, "no probe could be put on %s, the other end: %s", peer.Name, explainError(err)))
 	}
@@ -75,8 +75,8 @@ func (o *runOptions) proof(ctx context.Context, here *injector.Session, snap *cl
 	return nil
 }
 
-// onto puts the second probe on its node, by a pod of its own.
-func (o *runOptions) onto(ctx context.Context, snap *cluster.Snapshot, peer *corev1.Node) (*injector.Session, error) {
+// onto puts a probe on another node, by a pod of its own.
+func (o *runOptions) onto(ctx context.Context, snap *cluster.Snapshot, peer *corev1.Node, asked []*probe.Check, start time.Duration) (*injector.Session, error) {
 	config, err := o.restConfig()
 	if err != nil {
 		return nil, err
@@ -85,9 +85,11 @@ func (o *runOptions) onto(ctx context.Context, snap *cluster.Snapshot, peer *cor
 	if err != nil {
 		return nil, err
 	}
-	opts := o.placement(wayPod, nil, false)
-	opts.Namespace = o.namespace(snap)
-	opts.Node, opts.Checks, opts.Needed = peer.Name, []string{checks.EncapProof.ID}, probe.Capabilities([]*probe.Check{checks.EncapProof})
+	opts := o.placement(wayPod, nil, attempt{start: startUsual})
+	// A name of its own: the pod of an earlier probe there may still be ending.
+	opts.Run = newRunID()
+	opts.Namespace, opts.Start = o.namespace(snap), start
+	opts.Node, opts.Checks, opts.Needed = peer.Name, checkIDs(asked), probe.Capabilities(asked)
 	return injector.Pod(client)(ctx, opts)
 }
 

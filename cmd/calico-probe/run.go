@@ -34,11 +34,14 @@ type runOptions struct {
 	failOn       string
 	image        string
 	pullSecret   string
+	ssh          string
+	sshConfig    string
 	reason       string
 	privileged   bool
 	timeout      time.Duration
 	startTimeout time.Duration
 	checkTimeout time.Duration
+	peers        int
 
 	id     string
 	sink   report.Sink
@@ -56,6 +59,9 @@ const runExample = `  # everything about one node
   # only what the API knows: nothing is created
   calico-probe run --node worker-3 --via api
 
+  # how the node looks from its healthy neighbours: nothing is put on it
+  calico-probe run --node worker-3 --via neighbour
+
   # two families of checks, for a pipeline
   calico-probe run --node worker-3 --checks bgp,felix -o json`
 
@@ -70,13 +76,8 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(o.want) > 0 && cmd.Flags().Changed("profile") {
-				return badUsage("--checks names the checks itself: leave out --profile, or --checks")
-			}
-			for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as"} {
-				if o.via == wayLocal && cmd.Flags().Changed(flag) {
-					return badUsage("--via local asks no API: leave out --%s, or use another way", flag)
-				}
+			if err := o.asTyped(cmd); err != nil {
+				return err
 			}
 			if err := o.complete(); err != nil {
 				return err
@@ -86,22 +87,44 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "the node to test")
+	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
+	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong: their answers, how the node looks from there, both ends of BGP sessions; 0 = none")
+	o.asking(cmd)
+	a.flags.AddFlags(f)
+	o.completions(cmd, factory)
+	return cmd
+}
+
+// asking adds the flags that say how a node is asked.
+func (o *runOptions) asking(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
 	f.StringVar(&o.profile, "profile", string(probe.Standard), "how much to ask: quick, standard or deep; --checks asks any")
 	f.StringSliceVar(&o.want, "checks", nil, "only these checks: IDs, how they begin, globs or tags, separated by commas")
 	f.StringSliceVar(&o.skip, "skip", nil, "not these checks, likewise")
-	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
-	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
+	f.StringVar(&o.ssh, "ssh", "", "where ssh goes: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); none keeps auto from trying it")
+	f.StringVar(&o.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a probe to start, each way (default 40s, or 10s when the node's lease has run out)")
+	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start (default 40s; less when nothing at all happens, or the node's lease has run out)")
 	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
-	a.flags.AddFlags(f)
-	o.completions(cmd, factory)
-	return cmd
+}
+
+// asTyped refuses flags that contradict each other.
+func (o *runOptions) asTyped(cmd *cobra.Command) error {
+	if len(o.want) > 0 && cmd.Flags().Changed("profile") {
+		return badUsage("--checks names the checks itself: leave out --profile, or --checks")
+	}
+	for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as"} {
+		if o.via == wayLocal && cmd.Flags().Changed(flag) {
+			return badUsage("--via local asks no API: leave out --%s, or use another way", flag)
+		}
+	}
+	return nil
 }
 
 func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
@@ -121,6 +144,9 @@ func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
 		"output":  fixed(report.Formats()),
 		"fail-on": fixed([]string{"fail", "warn"}),
 	} {
+		if cmd.Flags().Lookup(flag) == nil { // of another verb
+			continue
+		}
 		// The only error is a flag that does not exist or has a completion: a
 		// mistake in this file that every test of the command would meet.
 		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
@@ -143,6 +169,12 @@ func (o *runOptions) complete() error {
 	if o.via != "auto" && !slices.Contains(wayNames(), o.via) {
 		return badUsage("unknown way %q: --via takes auto, %s", o.via, strings.Join(wayNames(), ", "))
 	}
+	if strings.HasPrefix(o.ssh, "-") || strings.ContainsAny(o.ssh, " \t\n") {
+		return badUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.ssh)
+	}
+	if o.ssh == sshNone && o.via == waySSH {
+		return badUsage("--via ssh and --ssh none: leave out one of them")
+	}
 	if o.failOn != "fail" && o.failOn != "warn" {
 		return badUsage("unknown level %q: --fail-on takes fail or warn", o.failOn)
 	}
@@ -163,6 +195,13 @@ func (o *runOptions) complete() error {
 	}
 	if len(o.picked) == 0 {
 		return badUsage("--checks and --skip leave no check to run")
+	}
+	if o.peers < 0 || o.via == wayNeighbour && o.peers == 0 {
+		return badUsage("--peers must not be negative, nor 0 with --via neighbour")
+	}
+	if o.via == wayNeighbour && len(o.want) == 0 {
+		o.picked = slices.DeleteFunc(o.picked, func(c *probe.Check) bool { return c.OnNode() })
+		o.picked = append(o.picked, checks.BGPSession, checks.NeighbourReach)
 	}
 	if err := o.askable(); err != nil {
 		return err
@@ -187,17 +226,17 @@ func profileNames() []string {
 func (o *runOptions) askable() error {
 	var cannot []string
 	for _, c := range o.picked {
-		if c.From == probe.FromClient || c.OnNode() && o.via == wayAPI || c.From == probe.FromAPI && o.via == wayLocal {
+		fromPeers := c == checks.NeighbourReach || o.via == wayNeighbour && c == checks.BGPSession
+		if c.From == probe.FromClient || c.OnNode() && (o.via == wayAPI || o.via == wayNeighbour && !fromPeers) ||
+			o.via == wayLocal && (c.From == probe.FromAPI || c == checks.NeighbourReach) {
 			cannot = append(cannot, c.ID)
 		}
 	}
 	switch {
-	case len(cannot) == len(o.picked) && o.via != wayAPI && o.via != wayLocal:
+	case len(cannot) == len(o.picked) && !slices.Contains([]string{wayAPI, wayLocal, wayNeighbour}, o.via):
 		return badUsage("%s is answered by every run that goes onto the node; name other checks too", strings.Join(cannot, ", "))
-	case len(o.want) > 0 && o.via == wayAPI && len(cannot) > 0:
-		return badUsage("--via api cannot ask %s: use another way, or leave them out", strings.Join(cannot, ", "))
-	case len(o.want) > 0 && o.via == wayLocal && len(cannot) > 0:
-		return badUsage("--via local cannot ask %s: use another way, or leave them out", strings.Join(cannot, ", "))
+	case len(o.want) > 0 && len(cannot) > 0 && slices.Contains([]string{wayAPI, wayLocal, wayNeighbour}, o.via):
+		return badUsage("--via %s cannot ask %s: use another way, or leave them out", o.via, strings.Join(cannot, ", "))
 	}
 	return nil
 }
@@ -220,13 +259,13 @@ func (e overError) Error() string { return fmt.Sprintf("--timeout %v is over", t
 
 func (o *runOptions) ask(ctx context.Context) error {
 	var snap *cluster.Snapshot
+	var client *cluster.Client
 	if o.via != wayLocal {
 		config, err := o.restConfig()
 		if err != nil {
 			return err
 		}
-		client, err := cluster.NewClient(config)
-		if err != nil {
+		if client, err = cluster.NewClient(config); err != nil {
 			return err
 		}
 		o.progress("asking the API about %s", o.node)
@@ -237,25 +276,73 @@ func (o *runOptions) ask(ctx context.Context) error {
 			return err
 		}
 	}
-	if o.via != wayAPI && slices.ContainsFunc(o.picked, (*probe.Check).OnNode) {
-		if err := o.askNode(ctx, snap); err != nil {
-			return err
-		}
+	var told func() error
+	// Getting onto a silent node takes as long as is allowed, and hardly succeeds.
+	if o.contrasts(snap) && (o.via == wayNeighbour || cluster.KubeletSilent(snap)) {
+		told = o.begin(ctx, client, snap)
+	}
+	var err error
+	if o.goesOnto() {
+		err = o.askNode(ctx, snap)
+	}
+	if told == nil && err == nil && ctx.Err() == nil && o.contrasts(snap) && (len(o.want) > 0 || troubled(o.seen)) {
+		told = o.begin(ctx, client, snap)
+	}
+	if told != nil {
+		err = errors.Join(err, told())
+	}
+	if err != nil {
+		return err
 	}
 	return o.conclude()
 }
 
-// conclude names the causes and the verdict.
+// goesOnto tells whether a probe is to be put on the node itself.
+func (o *runOptions) goesOnto() bool {
+	return o.via != wayAPI && o.via != wayNeighbour && (len(o.nodeChecks()) > 0 || slices.Contains(o.picked, checks.EncapProof))
+}
+
+// conclusion is what follows from what a run saw, live or saved.
+type conclusion struct {
+	sink    report.Sink
+	tally   *report.Tally
+	seen    diagnose.Findings
+	node    string
+	strict  bool           // warnings have an exit code of their own
+	elapsed *time.Duration // of a saved run
+	causes  []probe.Cause  // once concluded
+}
+
 func (o *runOptions) conclude() error {
-	found := diagnose.Explain(o.seen, diagnose.Rules())
-	for _, c := range found.Causes {
-		if err := o.sink.Event(probe.Event{Type: probe.EventCause, Cause: &c, Node: o.node}); err != nil {
+	c := conclusion{sink: o.sink, tally: o.tally, seen: o.seen, node: o.node, strict: o.failOn == "warn"}
+	return c.conclude()
+}
+
+// conclude shows how the node compares with its peers, the causes and the verdict; the
+// error carries the exit code.
+func (c *conclusion) conclude() error {
+	show := func(ev probe.Event) error {
+		ev.Node = c.node
+		return c.sink.Event(ev)
+	}
+	for _, line := range diagnose.Contrast(c.seen) {
+		if err := show(probe.Event{Type: probe.EventContrast, Text: line}); err != nil {
 			return err
 		}
 	}
-	v := o.tally.Verdict(o.failOn == "warn")
+	found := diagnose.Explain(c.seen, diagnose.Rules())
+	c.causes = found.Causes
+	for _, cause := range found.Causes {
+		if err := show(probe.Event{Type: probe.EventCause, Cause: &cause}); err != nil {
+			return err
+		}
+	}
+	v := c.tally.Verdict(c.strict)
 	v.Unexplained = found.Unexplained
-	if err := o.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: o.node}); err != nil {
+	if c.elapsed != nil {
+		v.Elapsed = *c.elapsed
+	}
+	if err := show(probe.Event{Type: probe.EventVerdict, Verdict: &v}); err != nil {
 		return err
 	}
 	if v.Exit != report.ExitHealthy {
@@ -306,7 +393,8 @@ func (o *runOptions) emitOf(node, way string, ev probe.Event) error {
 func (o *runOptions) nodeChecks() []string {
 	var ids []string
 	for _, c := range o.picked {
-		if c.OnNode() && (c != checks.EncapProof || o.via == wayLocal) { // that one takes two probes
+		// The proof takes two probes, and of itself a node knows how it looks.
+		if c.OnNode() && c != checks.NeighbourReach && (c != checks.EncapProof || o.via == wayLocal) {
 			ids = append(ids, c.ID)
 		}
 	}

@@ -2,7 +2,7 @@
 // the node directly, changes nothing there, and says what it saw on stdout. It
 // also runs by hand on a node.
 //
-//	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION] [--not-after TIME]
+//	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION] [--not-after TIME] [--unlink]
 //	probe run [--root DIR] [--proc DIR] [--checks LIST] [--text]
 //	probe version
 //
@@ -48,6 +48,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -153,8 +154,14 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	o.String("way", "", "how this probe got here; for whoever reads the arguments")
 	life := o.Duration("life", 10*time.Minute, "end after this time in any case")
 	notAfter := o.String("not-after", "", "do not begin later than this (RFC 3339), by this machine's clock")
+	unlink := o.Bool("unlink", false, "first remove the file this program was started from, and its folder")
 	if err := o.parse(args); err != nil {
 		return err
+	}
+	if *unlink {
+		if err := removeSelf(); err != nil {
+			return err
+		}
 	}
 	if *life <= 0 {
 		return usageError{errors.New("--life must be positive")}
@@ -181,6 +188,22 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	defer silence.Stop()
 	heard := func() { silence.Reset(probe.Silence + blocked) }
 	return o.runner().Serve(ctx, listener{in, heard}, teller{out, heard})
+}
+
+// removeSelf leaves nothing of this program on the node, however it will end: the
+// kernel keeps the file for as long as it runs, also to start it again inside pods.
+func removeSelf() error {
+	file, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("looking for this program's own file: %w", err)
+	}
+	if err := os.Remove(file); err != nil {
+		return fmt.Errorf("removing this program's own file: %w", err)
+	}
+	if err := os.Remove(filepath.Dir(file)); err != nil {
+		return fmt.Errorf("removing this program's folder: %w", err)
+	}
+	return nil
 }
 
 // blocked is how long after its end was due a session that cannot write is given.

@@ -69,6 +69,7 @@ func All() []*probe.Check {
 		NodeSysctl,
 		NodeNeighbours,
 		EncapProof,
+		NeighbourReach,
 	}
 }
 

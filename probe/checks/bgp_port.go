@@ -20,12 +20,15 @@ var BGPPort = &probe.Check{
 	ID: "bgp-port", Asks: "does every peer take BGP connections from the address Calico registered for this node?", From: probe.FromNode,
 	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"}, Needs: []*probe.Check{NodeUplink}, Run: bgpPort,
 	Doc: `A TCP connection to the BGP port of up to eight peers of each family, from the address Calico registered for this node; and who listens on this node's own. The peers are those that Calico's resources ask for, as in bgp-expected: switches and the like first, nodes that the API calls NotReady last. Where the resources could not be read, BIRD's own peers are asked. A peer whose session is up is not disturbed: it counts as ok.
-ok: taken, or the session is up. fail, refused: the peer's machine answers and nothing listens there: its BIRD is down, or a firewall rejects. fail, no answer: packets are dropped on the way there or back. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
+ok: taken, or the session is up. fail, refused: the peer's machine answers and nothing listens there: its BIRD is down, or a firewall rejects. fail, no answer: packets are dropped on the way there or back. fail, rejected: a firewall says so by ICMP. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
 skip: Calico's networking backend here is not bird, or the API expects no BGP session here. unknown: neither the API nor BIRD tells whom to ask.`,
 }
 
-// FactPort is a TCP port.
-const FactPort probe.Fact = "port"
+// Facts of bgp-port.
+const (
+	FactPort     probe.Fact = "port"     // TCP
+	FactPassword probe.Fact = "password" // true: a session there has a password, and a kernel that wants it answers no connection without
+)
 
 const bgpDefaultPort = 179
 
@@ -66,6 +69,9 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 			}
 		}
 		r := dialBGP(ctx, up, from, netip.AddrPortFrom(t.Addr, uint16(t.Port)))
+		if t.Attrs[probe.AttrPassword] != "" {
+			r = r.With(FactPassword, true)
+		}
 		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, t.Port))
 	})
 }
@@ -136,7 +142,9 @@ func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 	}
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
-	d := net.Dialer{}
+	var heard errorQueue
+	defer heard.close()
+	d := net.Dialer{Control: heard.open}
 	source := "this node"
 	if from.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
@@ -150,7 +158,8 @@ func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 	if r, cut := cutShort(ctx, err); cut {
 		return r
 	}
-	reason := probe.Reason(err)
+	said := heard.last()
+	reason := connection{err: err, said: said}.reason()
 	words := map[string]string{
 		"refused":          "refused: the machine answers, and nothing listens there or a firewall rejects",
 		"timeout":          fmt.Sprintf("without an answer within %v: dropped on the way", limit),
@@ -159,6 +168,9 @@ func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 		"host-unreachable": "not possible: nobody has that address, or a firewall says so",
 		"no-address":       "not possible: that address is on no interface of this node",
 		"denied":           "not possible: this node's own firewall refuses it",
+	}
+	if said.text != "" { // who sent it tells more than what became of the connection
+		words[reason] = "answered with " + said.text
 	}
 	if words[reason] == "" {
 		return probe.Failed(err)

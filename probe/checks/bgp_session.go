@@ -143,6 +143,31 @@ func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
 // configured by hand.
 var calicoName = regexp.MustCompile(`^(Global|Node|Mesh|Local_Workload)_`)
 
+// sessionReasons puts BIRD's words for why a session is down (proto/bgp/packets.c, and
+// the C library's for errors of the socket: musl's in Calico's images, glibc's
+// elsewhere) into one word each.
+var sessionReasons = []struct{ words, reason string }{
+	{"Connection refused", "refused"},
+	{"Network unreachable", "net-unreachable"}, {"Network is unreachable", "net-unreachable"},
+	{"Host is unreachable", "host-unreachable"}, {"No route to host", "host-unreachable"},
+	{"Operation timed out", "timeout"}, {"Connection timed out", "timeout"},
+	{"Address not available", "no-address"}, {"Cannot assign requested address", "no-address"},
+	{"Connection reset", "reset"}, {"Connection closed", "closed"},
+	{"Bad peer AS", "bad-as"}, {"Bad BGP identifier", "bad-id"}, {"Hold timer expired", "hold-expired"},
+	{"MD5 auth failed", "password"}, {"Authentication failure", "password"},
+	{"Connection rejected", "unknown-peer"}, {"Peer de-configured", "unknown-peer"},
+}
+
+// sessionReason is one word for why a session is down, "" where BIRD does not say.
+func sessionReason(text string) string {
+	for _, r := range sessionReasons {
+		if strings.Contains(text, r.words) {
+			return r.reason
+		}
+	}
+	return ""
+}
+
 func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) probe.Result {
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
@@ -180,6 +205,12 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 		}
 		r = r.Because(proto.Details...)
 	}
+	if reason := sessionReason(proto.Info + " " + proto.LastError); reason != "" && !proto.Established() {
+		r = r.With(probe.FactReason, reason)
+	}
+	if peer.Node != "" {
+		r = r.With(FactNode, peer.Node)
+	}
 	r = about(r, peer).On(target).With(FactProtocol, proto.Name).With(FactState, proto.State).With(FactBGPState, proto.BGP).
 		With(FactASNumber, proto.NeighborAS)
 	if len(proto.Details) > 0 {
@@ -187,6 +218,9 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	}
 	if proto.Neighbor.IsValid() {
 		r = r.With(FactPeer, proto.Neighbor.String()).With(FactFamily, family(proto.Neighbor))
+	}
+	if peer.Node != "" {
+		r = r.With(FactNode, peer.Node)
 	}
 	if proto.Source.IsValid() {
 		r = r.With(FactSource, proto.Source.String())

@@ -31,6 +31,11 @@ fail, not there or empty: confd has not finished its first rendering: it cannot 
 skip: Calico's networking backend here has no BIRD, or this node no address of that family; or this way onto the node shows no processes of the node, or may not look into their root, which takes SYS_PTRACE.`,
 }
 
+// FactRuns is false where BIRD does not run while what runs beside it does. The
+// reason is missing or empty for the file, not-loaded for what is in it, and down where
+// calico-node's processes are not there at all.
+const FactRuns probe.Fact = "runs"
+
 const (
 	// maxConfig bounds a configuration: a peer takes about a kilobyte.
 	maxConfig = 16 << 20
@@ -74,7 +79,7 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 	case err != nil:
 		p.Report(unseen(err))
 	case len(found) == 0 && set == "bird":
-		p.Report(probe.Found(probe.Fail, "neither BIRD nor confd runs on this node, though Calico's networking backend here is bird"))
+		p.Report(probe.Found(probe.Fail, "neither BIRD nor confd runs on this node, though Calico's networking backend here is bird").With(probe.FactReason, "down"))
 	case len(found) == 0:
 		p.Report(probe.Found(probe.Skip, "no BIRD of Calico's runs on this node"))
 	}
@@ -116,7 +121,7 @@ func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) pr
 	case !b.runs:
 		r.Status = probe.Fail
 		r.Saw = fmt.Sprintf("%s does not run while %s does (process %d); %s", d.program(), b.beside, b.pid, r.Saw)
-		return r
+		return r.With(FactRuns, false)
 	case r.Status == probe.Fail:
 		r.Saw = fmt.Sprintf("%s runs (process %d), and %s", d.program(), b.pid, r.Saw)
 		return r
@@ -160,6 +165,7 @@ func (d daemon) loaded(ctx context.Context, h *probe.Host, file configFile, r pr
 		return r
 	case ago > file.age+clockGrain && differs:
 		r.Status = probe.Fail
+		r = r.With(probe.FactReason, "not-loaded")
 		r.Saw += fmt.Sprintf("; not loaded: BIRD read its configuration %v ago", ago.Round(time.Second))
 	case ago > file.age+clockGrain:
 		r.Status = probe.Warn

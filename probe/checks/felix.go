@@ -61,6 +61,7 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		cancel()
 		if err == nil {
 			p.Report(answered(answer, addr, path))
+			asksElsewhere(ctx, p, at, addr, path)
 			return
 		}
 		if r, cut := cutShort(ctx, err); cut {
@@ -72,6 +73,26 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		}
 	}
 	p.Report(meaning(p, worst, at))
+}
+
+// asksElsewhere asks where calico-node's own probe does, when that is not where Felix
+// has just answered.
+func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
+	addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port())
+	if at.Attrs[probe.AttrProbed] == "" || answers == addr || answers.Addr() == netip.IPv6Loopback() {
+		return
+	}
+	one, limit, cancel := part(ctx, 3)
+	defer cancel()
+	if _, err := felix.Get(one, addr, path); err != nil {
+		if r, cut := cutShort(ctx, err); cut {
+			p.Report(r)
+			return
+		}
+		r := noAnswer(err, addr.String(), limit).With(FactAddress, addr.String()).With(FactListening, []string{answers.String()})
+		r.Saw = fmt.Sprintf("calico-node's own probe asks %s (%s), and Felix answers at %s, as FelixConfiguration's healthHost says", addr, r.Facts.Str(probe.FactReason), answers)
+		p.Report(r.On("localhost"))
+	}
 }
 
 // weight orders what several addresses answered by what it says about Felix: on
@@ -111,6 +132,7 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	case at.Attrs[probe.AttrEnabled] == "false":
 		r.Status = probe.Skip
 		r.Saw = "Felix is set not to answer (healthEnabled is false): " + r.Saw
+		r = r.With(probe.FactReason, "disabled")
 	case why != nil && at.Attrs[probe.AttrEnabled] == "":
 		r.Status = unseen(why).Status
 		r.Saw += fmt.Sprintf("; whether Felix is to answer there is not known: %v", why)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -47,6 +48,16 @@ func TestFelix(t *testing.T) {
 	want(t, run(t, FelixLive, h, felixAt(t, says(204, ""))), "", probe.OK, "204")
 	want(t, run(t, FelixLive, h, felixAt(t, says(200, "hello"))), "", probe.Warn, "something else listens")
 	want(t, run(t, FelixLive, h, felixAt(t, says(404, "no"))), "", probe.Fail, "something else holds its port")
+
+	if l, err := net.Listen("tcp", "127.0.0.2:0"); err == nil { // not on every system
+		s := httptest.Server{Listener: l, Config: &http.Server{Handler: says(204, ""), ReadHeaderTimeout: time.Second}}
+		s.Start()
+		t.Cleanup(s.Close)
+		moved := probe.Target{Kind: probe.KindFelix, Host: "127.0.0.2", Port: l.Addr().(*net.TCPAddr).Port}
+		want(t, run(t, FelixLive, h, moved), "", probe.OK, "204")
+		moved.Attrs = map[string]string{probe.AttrProbed: "localhost"}
+		want(t, run(t, FelixLive, h, moved), "localhost", probe.Fail, "asks 127.0.0.1", "and Felix answers at 127.0.0.2")
+	}
 
 	at := felixAt(t, nil)
 	at.Port = 1 // nobody listens there

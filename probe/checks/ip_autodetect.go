@@ -32,6 +32,8 @@ const (
 	FactKind         probe.Fact = "kind"         // of the interface: device, bridge, ...
 	FactCalico       probe.Fact = "calico"       // version
 	FactAlternatives probe.Fact = "alternatives" // map of method to what it would pick
+	FactKeptOn       probe.Fact = "kept_on"      // the interface that has the registered address, "" for none
+	FactKeptOnKind   probe.Fact = "kept_on_kind" // its kind: device, bridge, ...
 )
 
 func ipAutodetect(ctx context.Context, p *probe.Pass) {
@@ -113,12 +115,23 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 		r = r.With(FactPicked, choice.Addr.Addr().String()).With(FactInterface, choice.Interface).With(FactKind, choice.Kind)
 	}
 	if mine.IsValid() {
-		r = r.With(FactRegistered, mine.String())
+		holder := holding(node.Interfaces, mine)
+		r = r.With(FactRegistered, mine.String()).With(FactKeptOn, holder.Name).With(FactKeptOnKind, holder.Kind)
 	}
 	if said := serves(choice.Interface, towards(p, family)); err == nil && r.Status != probe.OK {
 		r.Saw += said
 	}
 	return r.With(FactAlternatives, others).Because(lines...)
+}
+
+// holding is the interface that has an address, or none.
+func holding(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
+	for _, i := range all {
+		if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == a }) {
+			return i
+		}
+	}
+	return autodetect.Interface{}
 }
 
 // alternatives is what the other methods would pick: for reaching a peer, for the

@@ -17,6 +17,7 @@ var NodeUplink = &probe.Check{
 	Tags: []string{tagNetwork, tagHost}, Access: []string{"host network", "netlink"}, Run: nodeUplink,
 	Doc: `The interface that has the address Calico registered for the node, or else its InternalIP (without the API: the kubelet's --node-ip), in each family.
 ok: up, with a carrier. fail: switched off, or without a carrier (a cable, a switch port, a bond without a working member): then nothing else is asked over the network, because all of it would fail for this one reason.
+warn: the same of an interface with the registered address while another one, with an InternalIP, is up: a NIC or a bridge that Calico should not have picked.
 info: no interface here has such an address (the ip checks say more), or none is known.`,
 }
 
@@ -36,12 +37,31 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		if out, at := uplink(p, all, f); out != nil {
 			found = true
-			p.Report(carries(out, at).On(fmt.Sprintf("%s IPv%d", out.name, f)).With(FactFamily, f))
+			p.Report(besideInternal(p, all, f, out, carries(out, at)).On(fmt.Sprintf("%s IPv%d", out.name, f)).With(FactFamily, f))
 		}
 	}
 	if !found {
 		p.Report(probe.Found(probe.Info, "no interface here has an address that is known to be the node's"))
 	}
+}
+
+// besideInternal takes a dead interface back to a warning where another one has the
+// node's InternalIP: what Calico registered is then most likely the wrong one, such as
+// a bridge that nothing hangs on, and packets do leave the node.
+func besideInternal(p *probe.Pass, all []device, f int, out *device, r probe.Result) probe.Result {
+	if r.Status != probe.Fail {
+		return r
+	}
+	for _, own := range ownAddresses(p, f) {
+		for i, d := range all {
+			if &all[i] != out && carries(&d, netip.Prefix{}).Status == probe.OK && slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == own }) {
+				r.Status = probe.Warn
+				r.Saw += fmt.Sprintf("; %s, with %s, is up", d.name, own)
+				return r
+			}
+		}
+	}
+	return r
 }
 
 // ownAddresses are the node's addresses of a family: the one Calico registered

@@ -32,6 +32,7 @@ const (
 	FactWrong     probe.Fact = "wrong"     // list of block, node and where the route leads
 	FactNoRoute   probe.Fact = "noroute"   // list of block and node
 	FactSwallowed probe.Fact = "swallowed" // list of block and node
+	FactShared    probe.Fact = "shared"    // list of block and the nodes it belongs to
 	FactInBIRD    probe.Fact = "in_bird"   // of those without a route, the ones BIRD knows, and from which of its protocols
 )
 
@@ -214,7 +215,7 @@ func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
 	if len(in.known) > 0 {
 		r = r.With(FactInBIRD, in.known)
 	}
-	return r.With(FactBlocks, total).With(FactNoRoute, first(missing)).With(FactWrong, first(f.wrong)).With(FactSwallowed, first(f.swallowed))
+	return r.With(FactBlocks, total).With(FactNoRoute, first(missing)).With(FactWrong, first(f.wrong)).With(FactSwallowed, first(f.swallowed)).With(FactShared, first(f.shared))
 }
 
 // birdKnows is what BIRD says about blocks the kernel has no route to.

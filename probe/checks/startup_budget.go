@@ -32,6 +32,11 @@ const (
 	FactStartup probe.Fact = "startup_s" // seconds start-up took, has taken, or would take
 	FactBudget  probe.Fact = "budget_s"  // seconds its probe allows
 	FactStretch probe.Fact = "stretch"   // by how much the load makes work last longer
+	FactTrip    probe.Fact = "trip_ms"   // one call to the datastore
+	FactFar     probe.Fact = "far_ms"    // the shortest handshake of TCP with it: the way alone, without what a server or a load makes of it
+	FactCalls   probe.Fact = "calls"     // to the datastore in one start
+	FactWork    probe.Fact = "work_s"    // seconds a start computes besides, under this load
+	FactOver    probe.Fact = "over"      // whether start-up has ended and Felix was started
 )
 
 const (
@@ -95,7 +100,7 @@ func measured(h *probe.Host, budget time.Duration) probe.Result {
 	if !over {
 		r.Saw = fmt.Sprintf("start-up is at work for %v and has not started Felix; its probe allows %v", took, budget)
 	}
-	return r.With(FactStartup, took.Seconds())
+	return r.With(FactStartup, took.Seconds()).With(FactOver, over)
 }
 
 // startUp is how long start-up took from the container's first process to the one
@@ -224,10 +229,15 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 		answers <- trips
 	})
 	close(answers)
-	var far time.Duration
+	var far, shortest time.Duration
 	for trips := range answers {
 		if len(trips) == 0 {
 			continue // for datastore-latency to say
+		}
+		for _, t := range trips {
+			if shortest == 0 || t.connect < shortest {
+				shortest = t.connect
+			}
 		}
 		// The calls share connections: what counts is the answer, or the way there and
 		// back where that is longer.
@@ -253,7 +263,8 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 		r.Saw += fmt.Sprintf(", and its own work, which the load makes %.1f times as long", stretch)
 	}
 	r.Saw += fmt.Sprintf("; its probe allows %v", budget)
-	return r.With(FactStartup, takes.Seconds()).With(FactStretch, stretch)
+	return r.With(FactStartup, takes.Seconds()).With(FactStretch, stretch).
+		With(FactTrip, milliseconds(far)).With(FactFar, milliseconds(shortest)).With(FactCalls, startupCalls).With(FactWork, startupWork.Seconds()*stretch)
 }
 
 // slowness is by how much work lasts longer than on an idle node: the tasks that

@@ -45,7 +45,12 @@ func TestMeasured(t *testing.T) {
 	t.Cleanup(s.Close)
 	near := apiAt(netip.MustParseAddrPort(s.Listener.Addr().String()))
 	want(t, run(t, StartupBudget, tree(100200, calico...), near, budget("60")), "estimate", probe.Warn, "450.0 times as long", "its next start")
-	want(t, run(t, StartupBudget, tree(100200, "calico-node", "-startup"), near, budget("60")), "estimate", probe.Fail, "450.0 times as long")
+	r := want(t, run(t, StartupBudget, tree(100200, "calico-node", "-startup"), near, budget("60")), "estimate", probe.Fail, "450.0 times as long")
+	trip, _ := r.Facts.Num(FactTrip)
+	far, there := r.Facts.Num(FactFar)
+	if work, _ := r.Facts.Num(FactWork); work != 900 || !there || trip <= 0 || far > trip {
+		t.Errorf("what it is made of: %v", r.Facts)
+	}
 	files := map[string]string{"proc/loadavg": "900.00 1.00 1.00 1/100 1\n", "proc/stat": twoCPUs}
 	process(files, 1, 0, "systemd", 0, "", "/sbin/init")
 	process(files, 73, 1, "calico-node", 109000, "", calico...) // not by runit: how long its start took is not to be seen

@@ -31,7 +31,7 @@ func felix() {
 			listener = nil
 		}
 		if mode != "refuse" {
-			if listener, err = net.Listen("tcp", healthAddress); err != nil {
+			if listener, err = net.Listen("tcp", bindTo()); err != nil {
 				logf("health/health.go 1", "Health endpoint failed, trying to restart it... %v", err)
 				continue
 			}
@@ -42,6 +42,15 @@ func felix() {
 			fatal(err)
 		}
 	}
+}
+
+// bindTo is where Felix listens: where FelixConfiguration says, which 'sandbox' passes
+// on. The probe in health.go does not know of it, as Calico's does not.
+func bindTo() string {
+	if host, err := os.ReadFile(filepath.Join(control, "felix.host")); err == nil {
+		return net.JoinHostPort(strings.TrimSpace(string(host)), "9099")
+	}
+	return healthAddress
 }
 
 func wanted() (string, error) {

@@ -24,6 +24,15 @@ func main() {
 		logf("install/install.go 1", "CNI plugin binaries are in place")
 	case len(args) == 0:
 		start()
+	case args[0] == "-startup":
+		startup()
+	case args[0] == "-runsv":
+		if err := os.WriteFile("/proc/self/comm", []byte("runsv"), 0o644); err != nil {
+			fatal(err)
+		}
+		keep("felix", program, "-felix")
+	case args[0] == "-felix":
+		felix()
 	case slices.Contains(args, "-init"), slices.Contains(args, "-shutdown"):
 	default:
 		if err := health(args); err != nil {

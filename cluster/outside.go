@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Neighbours picks at most n ready nodes to look at the snapshot's node from: first
+// those with one of the preferred addresses, in their order, such as the other ends
+// of its bad BGP sessions; then those that Opposite would take.
+func Neighbours(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
+	var out []*corev1.Node
+	add := func(node *corev1.Node) {
+		same := func(o *corev1.Node) bool { return o.Name == node.Name }
+		if len(out) < n && stateOf(node) == nil && !slices.ContainsFunc(out, same) {
+			out = append(out, node)
+		}
+	}
+	candidates := peers(s, len(s.Nodes))
+	for _, a := range prefer {
+		for i := range candidates {
+			if slices.Contains(addressesOf(&candidates[i]), a) {
+				add(&candidates[i])
+			}
+		}
+	}
+	few := peers(s, n)
+	for i := range few {
+		add(&few[i])
+	}
+	for i := range candidates { // where the few are the preferred ones
+		add(&candidates[i])
+	}
+	return out
+}
+
+// addressesOf are a node's InternalIPs and the addresses Calico registered for it.
+func addressesOf(n *corev1.Node) []netip.Addr {
+	out := internalIPs(n)
+	for _, t := range Self(n) {
+		if !slices.Contains(out, t.Addr) {
+			out = append(out, t.Addr)
+		}
+	}
+	return out
+}
+
+// Ports that are asked from outside.
+const (
+	portSSH     = 22
+	portKubelet = 10250
+)
+
+// Outside is what the node's neighbours are to ask about it: its InternalIPs, the
+// address Calico registered where that is another one, and a workload pod of it.
+func Outside(s *Snapshot) []probe.Target {
+	kubelet := cmp.Or(int(s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port), portKubelet)
+	internal, own := internalIPs(s.Node), Self(s.Node)
+	var out []probe.Target
+	add := func(a netip.Addr, port int, attrs map[string]string) {
+		out = append(out, probe.Target{Kind: probe.KindOutside, Name: s.Node.Name, Node: s.Node.Name, Addr: a, Port: port, Attrs: attrs})
+	}
+	for _, a := range addressesOf(s.Node) {
+		add(a, 0, nil)
+		if slices.Contains(internal, a) {
+			add(a, portSSH, nil)
+			add(a, kubelet, nil)
+		}
+		// Where the backend could not be read there may be nobody to listen.
+		if s.backend == "bird" && slices.ContainsFunc(own, func(t probe.Target) bool { return t.Addr == a }) {
+			add(a, cmp.Or(s.peering.port(s.Node), defaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
+		}
+	}
+	pods := s.local
+	if len(pods) == 0 {
+		pods = s.unready
+	}
+	return append(out, podTargets(probe.KindOutside, pods[:min(len(pods), 1)], s.policies)...)
+}

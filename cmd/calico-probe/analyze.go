@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+const analyzeExample = `  # what was saved at night, looked at in the morning
+  calico-probe run --node worker-3 -o ndjson > night.ndjson
+  calico-probe analyze night.ndjson
+
+  # two nodes of one night, each with the other to compare with
+  calico-probe analyze worker-3.json worker-4.json -o wide`
+
+func (a *app) analyze() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,
+		Long: `Reads what 'run -o ndjson' or 'run -o json' has written, - for stdin, and gives
+the report again. Causes are concluded anew by the rules of this version; where
+the saved ones were others, that is said. Of several files each is a report, and
+the nodes of the others are its peers.
+
+Exits as the saved run would have, with the worst code of several: a fault, then
+incomplete, then warnings. A run that was cut is incomplete. What is no saved run is wrong usage, exit code 2.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badUsage("analyze takes the files of saved runs, or - for stdin")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.analyzeFiles(args, output) },
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	return cmd
+}
+
+func (a *app) analyzeFiles(names []string, output string) error {
+	if !slices.Contains(report.Formats(), output) {
+		return badUsage("unknown output format %q: use one of %s", output, strings.Join(report.Formats(), ", "))
+	}
+	var runs []report.Run
+	for _, name := range names {
+		run, err := a.load(name)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run)
+	}
+	worst := report.ExitHealthy
+	for i, run := range runs {
+		if i > 0 && (output == "table" || output == "wide") {
+			fmt.Fprintln(a.Out)
+		}
+		sink, err := report.New(output, a.Out, colourful(a.Out))
+		if err != nil {
+			return err
+		}
+		c, err := replay(run, sink)
+		if err != nil {
+			return err
+		}
+		for j, other := range runs {
+			if i != j {
+				c.seen.All = append(c.seen.All, answersOf(other, run.Node)...)
+			}
+		}
+		err = c.conclude()
+		if was, is := briefly(run.Causes), briefly(c.causes); run.Verdict != nil && was != is {
+			say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", names[i], run.Version, was, probe.Release, is)
+		}
+		code, ok := errors.AsType[exit](err)
+		if err != nil && !ok {
+			return err
+		}
+		worst = worse(worst, int(code))
+	}
+	if worst != report.ExitHealthy {
+		return exit(worst)
+	}
+	return nil
+}
+
+// worse is the exit code that weighs more: a fault, what is incomplete, warnings.
+func worse(a, b int) int {
+	weight := []int{report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitFault}
+	if slices.Index(weight, b) > slices.Index(weight, a) {
+		return b
+	}
+	return a
+}
+
+// load reads a saved run from a file, or from stdin.
+func (a *app) load(name string) (report.Run, error) {
+	from := a.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return report.Run{}, badUsage("%w", err)
+		}
+		defer f.Close()
+		from = f
+	}
+	run, err := report.Load(from)
+	if err != nil {
+		return run, badUsage("%s %w", source(name), err)
+	}
+	return run, nil
+}
+
+func source(name string) string {
+	if name == "-" {
+		return "stdin"
+	}
+	return name
+}
+
+// replay shows a saved run's events and gives what it concludes from.
+func replay(run report.Run, sink report.Sink) (*conclusion, error) {
+	c := &conclusion{sink: sink, tally: report.NewTally(), seen: diagnose.Findings{Node: run.Node}, node: run.Node}
+	events := run.Events
+	if run.Lacks != "" {
+		r := probe.Found(probe.Unknown, "the saved run is not whole: %s", run.Lacks)
+		r.Check = checkAnswered
+		events = append(slices.Clone(events), probe.Event{Type: probe.EventResult, Node: run.Node, Result: &r})
+	}
+	for _, ev := range events {
+		if ev.Node == run.Node {
+			c.tally.Add(ev)
+		}
+		c.seen.Add(ev)
+		if err := sink.Event(ev); err != nil {
+			return nil, err
+		}
+	}
+	if v := run.Verdict; v != nil {
+		c.elapsed, c.strict = &v.Elapsed, v.Exit == report.ExitWarnings
+	}
+	return c, nil
+}
+
+// answersOf are what another run's node answered about itself, unless it is the node in
+// question too.
+func answersOf(run report.Run, besides string) []diagnose.Finding {
+	f := diagnose.Findings{Node: run.Node}
+	for _, ev := range run.Events {
+		if ev.Node == run.Node && run.Node != besides {
+			f.Add(ev)
+		}
+	}
+	return f.All
+}
+
+// briefly names causes in one line.
+func briefly(causes []probe.Cause) string {
+	var out []string
+	for _, c := range causes {
+		out = append(out, fmt.Sprintf("%s (%s)", strings.TrimSpace(c.ID+" "+c.About), c.Confidence))
+	}
+	if len(out) == 0 {
+		return "no cause"
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+const diffExample = `  # what has changed since the node was well
+  calico-probe diff good.ndjson bad.ndjson
+
+  # a broken node beside a good one, both asked now
+  calico-probe diff worker-3 worker-4 --profile quick`
+
+func (a *app) diff(factory util.Factory) *cobra.Command {
+	o := &runOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "diff A B", Short: "Say what two runs, or two nodes, do not have alike", Example: diffExample,
+		Long: `A and B are saved runs ('run -o ndjson' or -o json) or names of nodes, which are then
+asked now, at the same time, with the flags given. What is a file is taken for one.
+Shows what B has worse or better than A, what only one of them answers, and which
+facts changed. Answers about the same target belong together; else those about the
+same kind of target, the worst standing for all.
+
+Exits with 0 when B is nowhere worse, with 3 when it is.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return badUsage("diff takes two saved runs, two nodes, or one of each")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.asTyped(cmd); err != nil {
+				return err
+			}
+			if o.output != "table" && o.output != "json" {
+				return badUsage("unknown output format %q: use table or json", o.output)
+			}
+			if o.via == wayLocal {
+				return badUsage("--via local asks this machine alone: save a run of each, and compare the files")
+			}
+			return o.compare(cmd.Context(), args[0], args[1])
+		},
+	}
+	o.asking(cmd)
+	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "output format: table, json")
+	a.flags.AddFlags(cmd.Flags())
+	o.completions(cmd, factory)
+	return cmd
+}
+
+// compare has both runs, shows what differs, and says by its error whether B is worse.
+func (o *runOptions) compare(ctx context.Context, names ...string) error {
+	var runs [2]report.Run
+	var errs [2]error
+	var all sync.WaitGroup
+	for i, name := range names {
+		if _, err := os.Stat(name); err == nil || name == "-" {
+			runs[i], errs[i] = o.load(name)
+		} else {
+			all.Go(func() { runs[i], errs[i] = o.of(name).record(ctx) })
+		}
+	}
+	all.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	d := report.Diff(names[0], runs[0], names[1], runs[1])
+	if err := report.WriteDiff(o.Out, o.output, d); err != nil {
+		return err
+	}
+	if d.Worse() {
+		return exit(report.ExitFault)
+	}
+	return nil
+}
+
+// of are the same options for one node. Each is what the other is compared with: no
+// further node is asked.
+func (o *runOptions) of(node string) *runOptions {
+	own := *o
+	own.node, own.output, own.failOn, own.peers = node, "ndjson", "fail", 0
+	return &own
+}
+
+// record runs and keeps what was seen.
+func (o *runOptions) record(ctx context.Context) (report.Run, error) {
+	if err := o.complete(); err != nil {
+		return report.Run{}, err
+	}
+	kept := &recorder{}
+	o.sink = kept
+	if err := o.do(ctx); err != nil && !errors.As(err, new(exit)) {
+		return report.Run{}, err
+	}
+	return kept.run, nil
+}
+
+// recorder is a sink that keeps a run as if it had been saved.
+type recorder struct{ run report.Run }
+
+func (r *recorder) Event(ev probe.Event) error { r.run.Add(ev); return nil }

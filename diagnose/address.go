@@ -1,0 +1,302 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+func addressRules() []*Rule {
+	return []*Rule{AddressTaken, AddressGone, AddressBridge, AddressSecondNIC, PeerAddress, AddressWillChange}
+}
+
+// setMethod is the fix of every wrong address.
+var setMethod = probe.Fix{
+	Says: "Tell Calico how to find the right address: {method}.",
+	Manifest: []string{
+		"kubectl -n {namespace} set env daemonset/calico-node {variable}={method}",
+		"kubectl -n {namespace} rollout status daemonset/calico-node",
+	},
+	Operator: []string{
+		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"{field}":{"firstFound":null,{setting}}}}}'`,
+		"kubectl -n {namespace} rollout status daemonset/calico-node",
+	},
+	Radius: "every node: calico-node restarts on one after the other and each looks for its address anew, so see first that {method} picks the InternalIP everywhere (ip-autodetect says it for a node); sessions of a node drop for seconds while it restarts, pods keep running",
+}
+
+// afterAddress are the causes that come of a wrong address.
+var afterAddress = []string{
+	"address-will-change", "bgp-filtered", "bgp-rejected", "bgp-unknown-peer", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead", "peer-down", "node-cut-off",
+	"tunnel-filtered", "tunnel-refused", "tunnel-source-unknown", "uplink-down",
+}
+
+// AddressSecondNIC is incident 003b.
+var AddressSecondNIC = &Rule{
+	ID: "address-second-nic", Title: "Calico registered the address of another NIC",
+	Doc: `calico-node looks for its address at every start, and from v3.16 every minute. first-found walks the interfaces from the newest to the oldest, so a NIC that was added wins over the one the nodes talk by. Peers then open sessions and tunnels to an address they have no route to. Of two ends the one whose address is the smaller text waits (Passive) and says nothing; the other one dials in vain, so the error, if any, is at the other end.
+Mistaken for kube-proxy (NodePorts answer on one node only), for a firewall (port 179 gives no answer) and for a dead peer. Told from them by the registered address: it is not the InternalIP and not near the other nodes' addresses; from a bridge by the kind of the interface; from an address that was changed by being on an interface still. Where all nodes differ from their InternalIPs in the same manner it is meant so.`,
+	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID, checks.BirdSocket.ID}, Explains: afterAddress,
+	Match: func(f Findings) []Case { return misregistered(f, false) },
+}
+
+// AddressBridge is incident 004a.
+var AddressBridge = &Rule{
+	ID: "address-bridge", Title: "Calico registered the address of a bridge",
+	Doc: `As with another NIC, and the interface is a bridge that only this node has: br-<12 hex digits> from 'docker network create', docker0, virbr0, a bridge of a CNI plugin. first-found leaves out docker* and virbr* in every version, cni* since v3.15, br-* and podman* since v3.25.0 (it walks from the newest interface to the oldest, so the bridge wins); other names, such as br0, never. The same bridge address on two nodes makes the second calico-node end with "is already using the IPv4 address".
+Peers report "Network unreachable", or nothing at all, for an address like 172.18.0.1.`,
+	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID, checks.BirdSocket.ID}, Explains: afterAddress,
+	Match: func(f Findings) []Case { return misregistered(f, true) },
+}
+
+// misregistered are the families in which a wrong address is registered, on a bridge
+// or on another kind of interface.
+func misregistered(f Findings, bridge bool) []Case {
+	var out []Case
+	for _, reg := range f.With(cluster.CheckIPRegistered, probe.FactReason, cluster.ReasonOutside) {
+		family := familyOf(reg)
+		address, internal := reg.Facts.Str(cluster.FactRegistered), reg.Facts.Str(cluster.FactInternal)
+		auto, looked := at(f, checks.IPAutodetect.ID, reg.Target)
+		_, knows := auto.Facts[checks.FactKeptOn]
+		on, kind := auto.Facts.Str(checks.FactKeptOn), auto.Facts.Str(checks.FactKeptOnKind)
+		if knows && on == "" || isBridge(on, kind, address) != bridge {
+			continue
+		}
+		c := Case{About: familyName(family), Args: methodFor(family, internal, auto), For: clues(strong, []Finding{reg})}
+		where := ""
+		if on != "" {
+			where = " of " + on
+		}
+		method := cmp.Or(auto.Facts.Str(checks.FactMethod), "its autodetection")
+		c.Says = fmt.Sprintf("Calico registered %s%s for {node}, and its InternalIP is %s", address, where, internal)
+		switch picked := auto.Facts.Str(checks.FactPicked); {
+		case picked == address:
+			c.Says += fmt.Sprintf(": %s picks it", method)
+		case picked != "":
+			c.Says += fmt.Sprintf("; %s of Calico %s would pick %s now", method, auto.Facts.Str(checks.FactCalico), picked)
+		}
+		if bridge {
+			c.Says += bridgeNote(on)
+		}
+		if looked {
+			c.For = append(c.For, clues(hint, []Finding{auto})...)
+		}
+		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return familyOf(r) == family && r.Facts.Str(checks.FactPeer) != "" })
+		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
+		if len(sessions) > 0 && len(down) == 0 {
+			c.Against = clues(strong, sessions) // the peers do reach it
+		}
+		c.For = append(c.For, clues(0, down)...)
+		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(checks.FactBGPState) == "Passive" }) {
+			c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain", address)
+		}
+		c.For = append(c.For, clues(0, keep(f.Elsewhere(checks.BGPSession.ID), func(r Finding) bool {
+			return bad(r.Status) && r.Facts.Str(checks.FactPeer) == address
+		}))...)
+		c.Covers = append(pathFollows(f, family, ""), Covers(checks.NodeUplink.ID, checks.OverlayTunnels.ID, checks.IPSetHosts.ID)...)
+		out = append(out, c)
+	}
+	return out
+}
+
+// dockerBridge is how docker names the bridges of its networks.
+var dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{12}$`)
+
+// isBridge tells by the interface, or where nobody looked at it by the address: docker
+// gives its bridges the first one of 172.17.0.0/16 and those after it.
+func isBridge(name, kind, address string) bool {
+	if name != "" {
+		return kind == "bridge"
+	}
+	a, err := netip.ParseAddr(address)
+	if err != nil || !a.Is4() {
+		return false
+	}
+	b := a.As4()
+	return b[0] == 172 && b[1] >= 17 && b[1] <= 31 && b[2] == 0 && b[3] == 1
+}
+
+// bridgeNote says whose bridge it is, and which version of Calico leaves it out.
+func bridgeNote(name string) string {
+	switch {
+	case name == "":
+		return "; that is the address docker gives a bridge"
+	case dockerBridge.MatchString(name):
+		return fmt.Sprintf("; %s is a bridge that 'docker network create' made, which first-found skips since Calico v3.25.0", name)
+	case strings.HasPrefix(name, "podman"), strings.HasPrefix(name, "br-"):
+		return fmt.Sprintf("; %s is a bridge, which first-found skips since Calico v3.25.0", name)
+	case strings.HasPrefix(name, "cni"):
+		return fmt.Sprintf("; %s is a bridge, which first-found skips since Calico v3.15", name)
+	case strings.HasPrefix(name, "docker"), strings.HasPrefix(name, "virbr"):
+		return fmt.Sprintf("; %s is a bridge, which first-found skips: another method picked it", name)
+	}
+	return fmt.Sprintf("; %s is a bridge, which first-found skips in no version", name)
+}
+
+// methodFor is the setting that picks the InternalIP: of those that were tried on the
+// node the one that needs no change when nodes are added.
+func methodFor(family int, internal string, auto Finding) map[string]string {
+	args := map[string]string{"variable": "IP_AUTODETECTION_METHOD", "field": "nodeAddressAutodetectionV4"}
+	if family == 6 {
+		args = map[string]string{"variable": "IP6_AUTODETECTION_METHOD", "field": "nodeAddressAutodetectionV6"}
+	}
+	best := ""
+	tried := textsOf(auto, checks.FactAlternatives)
+	for _, kind := range []string{"kubernetes-internal-ip", "cidr=", "can-reach=", "interface="} {
+		for method, picked := range tried {
+			if strings.HasPrefix(method, kind) && (picked == internal || strings.HasPrefix(picked, internal+" ")) && (best == "" || strings.HasPrefix(best, kind) && method < best) {
+				best = method
+			}
+		}
+	}
+	best = cmp.Or(best, "kubernetes-internal-ip") // v3.22 and later; nobody looked at the node
+	name, value, _ := strings.Cut(best, "=")
+	args["method"] = best
+	if strings.ContainsAny(best, "^$") {
+		args["method"] = "'" + best + "'"
+	}
+	args["setting"] = map[string]string{
+		"kubernetes-internal-ip": `"kubernetes":"NodeInternalIP"`, "cidr": `"cidrs":["` + value + `"]`,
+		"can-reach": `"canReach":"` + value + `"`, "interface": `"interface":"` + value + `"`,
+	}[name]
+	return args
+}
+
+// AddressWillChange is the second NIC or the bridge before it does harm.
+var AddressWillChange = &Rule{
+	ID: "address-will-change", Title: "Calico will pick another address when it looks again",
+	Doc: `The registered address is right, and the method that calico-node uses picks another one on this node as it is now: a NIC, a bridge or an address was added after the last look. From v3.16 calico-node looks every minute, before only at its next start, which may be weeks away: then an upgrade or a reboot gets the blame.`,
+	Fix: setMethod, Wants: []string{cluster.CheckIPRegistered},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, auto := range f.Failed(checks.IPAutodetect.ID) {
+			picked, registered := auto.Facts.Str(checks.FactPicked), auto.Facts.Str(checks.FactRegistered)
+			reg, ok := at(f, cluster.CheckIPRegistered, auto.Target)
+			if picked == "" || registered == "" || ok && bad(reg.Status) {
+				continue
+			}
+			out = append(out, Case{
+				About: auto.Target, For: clues(proof, []Finding{auto}), Args: methodFor(familyOf(auto), registered, auto),
+				Says: fmt.Sprintf("%s picks %s on %s when calico-node of {node} looks again; %s is registered still, so nothing is broken yet", auto.Facts.Str(checks.FactMethod), picked, auto.Facts.Str(checks.FactInterface), registered),
+			})
+		}
+		return out
+	},
+}
+
+// AddressGone is an address that was taken off the node.
+var AddressGone = &Rule{
+	ID: "address-gone", Title: "the registered address is on no interface of the node",
+	Doc: `The node was renumbered, or its interface lost its address, while calico-node ran or could not find another one. BIRD says "Address not available" (or "Cannot assign requested address"), for it binds to the registered address before it dials. Told from a wrong NIC by the address being on no interface.`,
+	Fix: probe.Fix{
+		Says:     "If the node's address was changed on purpose, let calico-node find it again; else give the interface its address back.",
+		Manifest: []string{"kubectl -n {namespace} delete pod {pod}"},
+		Radius:   "this node: its sessions drop until calico-node is up again; pods keep running",
+	},
+	Explains: append([]string{"address-second-nic", "address-bridge"}, afterAddress...),
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, auto := range f.Of(checks.IPAutodetect.ID) {
+			on, knows := auto.Facts[checks.FactKeptOn]
+			registered := auto.Facts.Str(checks.FactRegistered)
+			if !knows || on != "" || registered == "" {
+				continue
+			}
+			family := familyOf(auto)
+			lost := func(r Finding) bool { return reasonOf(r) == "no-address" && familyOf(r) == family }
+			c := Case{
+				About: auto.Target, For: clues(proof, []Finding{auto}), Covers: pathFollows(f, family, ""),
+				Says: fmt.Sprintf("%s, which Calico registered for {node}, is on none of its interfaces", registered),
+			}
+			c.For = append(c.For, clues(0, keep(f.Bad(checks.BGPPort.ID), lost), keep(f.Bad(checks.BGPSession.ID), lost))...)
+			c.Covers = append(c.Covers, Cover{cluster.CheckIPRegistered, auto.Target})
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// AddressTaken is one address registered for two nodes.
+var AddressTaken = &Rule{
+	ID: "address-taken", Title: "two nodes are registered with one address",
+	Doc: `The API has the same address for two nodes. No node peers with its own address, so the two have no session, and all others reach one of them or the other. calico-node that meets it at its start ends with "is already using the IPv4 address". It comes of a bridge that is on both nodes, of a machine that was installed anew under another name while its old Node stayed, of cloned machines, and of annotations copied by hand.`,
+	Fix: probe.Fix{
+		Says:     "See which of the two has the address; delete the Node of a machine that is no more, or set how addresses are found ({method}).",
+		Manifest: append([]string{"kubectl get nodes {node} {other} -o wide"}, setMethod.Manifest...),
+		Operator: append([]string{"kubectl get nodes {node} {other} -o wide"}, setMethod.Operator...),
+		Radius:   setMethod.Radius,
+	},
+	Explains: append([]string{"address-second-nic", "address-bridge", "address-gone", "peer-address", "bgp-peers-missing"}, afterAddress...),
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, reg := range f.With(cluster.CheckIPRegistered, probe.FactReason, cluster.ReasonTaken) {
+			address, internal, other := reg.Facts.Str(cluster.FactRegistered), reg.Facts.Str(cluster.FactInternal), reg.Facts.Str(cluster.FactNode)
+			says := fmt.Sprintf("%s is registered for {node} and for %s", address, other)
+			if internal != "" && internal != address {
+				says += fmt.Sprintf("; {node} itself has %s", internal)
+			}
+			auto, _ := at(f, checks.IPAutodetect.ID, reg.Target)
+			args := methodFor(familyOf(reg), internal, auto)
+			args["other"] = other
+			out = append(out, Case{
+				About: reg.Target, Says: says, Args: args, For: clues(proof, []Finding{reg}),
+				Covers: append(pathFollows(f, familyOf(reg), ""), Covers(checks.IPAutodetect.ID, checks.BGPExpected.ID)...),
+			})
+		}
+		return out
+	},
+}
+
+// PeerAddress is a wrong address of another node, seen from here.
+var PeerAddress = &Rule{
+	ID: "peer-address", Title: "another node is registered with an address that is not reached",
+	Doc: `What is wrong is not this node: Calico registered for the other one an address that is not its InternalIP, of a second NIC or a bridge, and this node's sessions and tunnels lead there. The other node answers a ping at its InternalIP and not at the registered address, which tells it from a node that is down.`,
+	Fix: setMethod, Wants: []string{checks.NodePing.ID},
+	Explains: []string{"bgp-filtered", "bgp-rejected", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead", "peer-down", "tunnel-filtered"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, reg := range f.With(cluster.CheckIPRegistered, probe.FactReason, cluster.ReasonPeer) {
+			peer, address, internal := reg.Facts.Str(cluster.FactNode), reg.Facts.Str(cluster.FactRegistered), reg.Facts.Str(cluster.FactInternal)
+			family := familyOf(reg)
+			c := Case{
+				About: peer, For: clues(strong, []Finding{reg}), Args: methodFor(family, internal, Finding{}), Covers: pathFollows(f, family, peer),
+				Says: fmt.Sprintf("%s is registered with %s, and its InternalIP is %s: what {node} sends to it for BGP and tunnels goes nowhere", peer, address, internal),
+			}
+			if isBridge("", "", address) {
+				c.Says += bridgeNote("")
+			}
+			silent, lives := Finding{}, false
+			for _, ping := range f.Of(checks.NodePing.ID) {
+				switch {
+				case ping.Target == peer+" "+address:
+					silent = ping
+				case ping.Target == peer+" "+internal:
+					lives = ping.Status == probe.OK
+				}
+			}
+			if bad(silent.Status) && lives {
+				c.For = append(c.For, clues(hint, []Finding{silent})...)
+			}
+			for _, s := range f.Of(checks.BGPSession.ID) {
+				switch {
+				case s.Facts.Str(checks.FactPeer) != address:
+				case bad(s.Status):
+					c.For = append(c.For, clues(0, []Finding{s})...)
+				default:
+					c.Against = append(c.Against, clues(strong, []Finding{s})...)
+				}
+			}
+			c.For = append(c.For, clues(0, keep(f.Elsewhere(cluster.CheckIPRegistered), func(r Finding) bool {
+				return r.Node == peer && reasonOf(r) == cluster.ReasonOutside
+			}))...)
+			out = append(out, c)
+		}
+		return out
+	},
+}

@@ -1,0 +1,228 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// What a contrast shows at most: with its head it stays under a dozen lines.
+const (
+	mostChecks   = 5
+	mostSessions = 4
+)
+
+// Contrast says in a few lines how the node in question compares with the peers that
+// were asked: what is bad here and fine there, what is bad there too, how the node
+// looks from there, and both ends of the BGP sessions between them. Without a peer's
+// answer there are no lines.
+func Contrast(f Findings) []string {
+	var peers []string
+	for _, node := range f.Others() {
+		if slices.ContainsFunc(f.At(node).where(everything), func(r Finding) bool { return answered(r.Status) }) {
+			peers = append(peers, node)
+		}
+	}
+	if len(peers) == 0 {
+		return nil
+	}
+	var lines, ids []string
+	for _, r := range f.where(func(r Finding) bool { return bad(r.Status) }) {
+		if r.Check != checks.BGPSession.ID && !slices.Contains(ids, r.Check) && len(f.Elsewhere(r.Check)) > 0 {
+			ids = append(ids, r.Check)
+		}
+	}
+	for i, id := range ids {
+		if i == mostChecks {
+			lines = append(lines, fmt.Sprintf("and %d more with -o json: %s", len(ids)-i, strings.Join(ids[i:], ", ")))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%-18s %s", id, opposed(f, id, peers)))
+	}
+	for _, node := range peers {
+		lines = append(lines, lookFrom(f, node)...)
+	}
+	return append([]string{"compared with " + strings.Join(peers, ", ") + ":"}, append(lines, sessions(f, peers)...)...)
+}
+
+func everything(Finding) bool { return true }
+
+// opposed says how a check that is bad here is on the peers.
+func opposed(f Findings, id string, peers []string) string {
+	also := len(peers) > 0
+	var parts []string
+	for _, node := range peers {
+		var good, worst, about []Finding
+		for _, r := range f.At(node).Of(id) {
+			switch {
+			case bad(r.Status) && concerns(r, f.Node):
+				about = append(about, r)
+			case bad(r.Status):
+				worst = append(worst, r)
+			case answered(r.Status):
+				good = append(good, r)
+			}
+		}
+		also = also && len(worst) > 0
+		switch {
+		case len(worst) > 0:
+			parts = append(parts, fmt.Sprintf("bad on %s too: %s", node, brief(worst[0])))
+		case len(about) > 0:
+			parts = append(parts, fmt.Sprintf("on %s bad about %s alone: %s", node, f.Node, brief(about[0])))
+		case len(good) > 0:
+			parts = append(parts, fmt.Sprintf("fine on %s: %s", node, brief(good[0])))
+		default:
+			parts = append(parts, "no answer on "+node)
+		}
+	}
+	text := strings.Join(parts, "; ")
+	if also {
+		text += " (not only this node)"
+	}
+	return text
+}
+
+// concerns tells whether an answer is about a node: it names it, or something on it.
+func concerns(r Finding, node string) bool {
+	return r.Facts.Str(checks.FactNode) == node || slices.Contains(strings.Fields(r.Target), node)
+}
+
+// width of a sentence in a contrast; the whole is among the results.
+const widthSaw = 90
+
+func brief(r Finding) string {
+	text := strings.TrimSpace(r.Target + " " + r.Saw)
+	if short := []rune(text); len(short) > widthSaw {
+		text = string(short[:widthSaw]) + "…"
+	}
+	return text
+}
+
+// lookFrom is how the node looks from a peer, by what answers there: of several
+// addresses together where all are alike.
+func lookFrom(f Findings, node string) []string {
+	var kinds []string
+	answers, silent, at := map[string]bool{}, map[string][]string{}, map[string][]string{}
+	for _, r := range f.At(node).Of(checks.NeighbourReach.ID) {
+		if r.Status == probe.Skip {
+			continue
+		}
+		kind, addr := splitAddr(strings.TrimPrefix(r.Target, f.Node+" "))
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+		if r.Status == probe.OK {
+			answers[kind] = true
+			continue
+		}
+		why := cmp.Or(r.Facts.Str(probe.FactReason), string(r.Status))
+		if state := r.Facts.Str(checks.FactNeighbour); state != "" {
+			why += ", neighbour entry " + state
+		}
+		silent[kind] = append(silent[kind], why)
+		at[kind] = append(at[kind], addr)
+	}
+	var good, not []string
+	for _, kind := range kinds {
+		switch why := silent[kind]; {
+		case len(why) == 0:
+			good = append(good, kind)
+		case answers[kind]:
+			// The address is named where another one does answer.
+			not = append(not, fmt.Sprintf("%s of %s (%s)", kind, strings.Join(at[kind], " and "), why[0]))
+		default:
+			not = append(not, fmt.Sprintf("%s (%s)", kind, why[0]))
+		}
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	var parts []string
+	if len(good) > 0 {
+		parts = append(parts, "answers "+strings.Join(good, ", "))
+	}
+	if len(not) > 0 {
+		parts = append(parts, "does not: "+strings.Join(not, ", "))
+	}
+	return []string{fmt.Sprintf("%s seen from %s: %s", f.Node, node, strings.Join(parts, "; "))}
+}
+
+// splitAddr takes the address out of what was asked.
+func splitAddr(what string) (kind, addr string) {
+	var rest []string
+	for _, word := range strings.Fields(what) {
+		if _, err := netip.ParseAddr(word); err == nil {
+			addr = word
+		} else {
+			rest = append(rest, word)
+		}
+	}
+	return strings.Join(rest, " "), addr
+}
+
+// sessions are both ends of the BGP sessions with the peers.
+func sessions(f Findings, peers []string) []string {
+	type pair struct{ here, there []Finding }
+	var lines []string
+	for _, node := range peers {
+		byFamily := map[float64]*pair{}
+		at := func(r Finding) *pair {
+			family, _ := r.Facts.Num(checks.FactFamily)
+			if byFamily[family] == nil {
+				byFamily[family] = &pair{}
+			}
+			return byFamily[family]
+		}
+		for _, r := range f.Of(checks.BGPSession.ID) {
+			if concerns(r, node) {
+				at(r).here = append(at(r).here, r)
+			}
+		}
+		for _, r := range f.At(node).Of(checks.BGPSession.ID) {
+			if concerns(r, f.Node) {
+				at(r).there = append(at(r).there, r)
+			}
+		}
+		for _, family := range []float64{4, 6} {
+			p := byFamily[family]
+			if p == nil {
+				continue
+			}
+			if len(lines) == mostSessions {
+				return append(lines, "more BGP sessions with -o json")
+			}
+			lines = append(lines, fmt.Sprintf("BGP IPv%.0f  %s about %s: %s | %s about %s: %s", family, f.Node, node, state(f, p.here, family), node, f.Node, state(f.At(node), p.there, family)))
+		}
+	}
+	return lines
+}
+
+// state is one end of a session as its node has it: "start Passive", "start Connect,
+// Connection refused".
+func state(f Findings, of []Finding, family float64) string {
+	if len(of) == 0 {
+		for _, r := range f.With(checks.BGPSession.ID, checks.FactFamily, family) {
+			if r.Status == probe.Unknown {
+				return "BIRD does not answer"
+			}
+		}
+		if !f.Answered(checks.BGPSession.ID) {
+			return "not asked"
+		}
+		return "has no such session"
+	}
+	facts := of[0].Facts
+	text := cmp.Or(facts.Str(checks.FactBGPState), facts.Str(checks.FactState), of[0].Saw)
+	if facts.Str(checks.FactState) == "start" {
+		text = "start " + facts.Str(checks.FactBGPState)
+	}
+	if last := facts.Str(checks.FactLastError); last != "" && of[0].Status != probe.OK {
+		text += ", " + last
+	}
+	return text
+}

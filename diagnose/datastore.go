@@ -1,0 +1,239 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+func datastoreRules() []*Rule {
+	return []*Rule{DatastoreNotReady, APICutOff, APIUnhealthy, APISlow, EtcdRefuses, TyphaUnreachable, CNITokenExpired}
+}
+
+// withoutDatastore is what a node shows that does not reach the API server.
+var withoutDatastore = append(Covers(
+	checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID, checks.InitStall.ID, checks.FelixReady.ID,
+	cluster.CheckNodeLease, cluster.CheckNodeReady, cluster.CheckNodeTaints,
+), calicoDown...)
+
+// toService and toServers split what datastore-latency found: by the API server's
+// service, and directly.
+func toService(fs []Finding) []Finding { return About(fs, "service ") }
+
+func toServers(fs []Finding) []Finding { return About(fs, "endpoint ") }
+
+func toEtcd(fs []Finding) []Finding { return About(fs, "etcd ") }
+
+// DatastoreNotReady is Calico's own switch.
+var DatastoreNotReady = &Rule{
+	ID: "datastore-not-ready", Title: "Calico's datastore is marked not ready",
+	Doc: `ClusterInformation's datastoreReady is switched off for a migration (calicoctl datastore migrate lock) and for upgrades between data models, and on again afterwards. While it is off, the CNI plugin answers every pod "Calico is currently not ready to process requests", and a start of calico-node waits for ever. It concerns every node at once; those that run go on as they are.
+Told from a datastore out of reach by datastore-latency, which is fine here.`,
+	Fix: probe.Fix{
+		Says: "See that no migration is at work, and switch it on.",
+		Manifest: []string{
+			`kubectl patch clusterinformations.crd.projectcalico.org default --type merge -p '{"spec":{"datastoreReady":true}}'  # calicoctl datastore migrate unlock`,
+		},
+		Radius: "every node of the cluster: pods get networks again at once",
+	},
+	RuledOut: []string{checks.DatastoreLatency.ID, checks.CNIToken.ID}, Explains: []string{"felix-waits", "start-outlasts-budget"},
+	Match: func(f Findings) []Case {
+		off := f.With(cluster.CheckDatastoreReady, cluster.FactSwitch, false)
+		if len(off) == 0 {
+			return nil
+		}
+		return []Case{{Says: "Calico's datastore is marked not ready (ClusterInformation, datastoreReady false), so no pod gets a network on any node", For: clues(proof, off), Covers: append(Covers(checks.FelixReady.ID, checks.InitStall.ID), calicoDown...)}}
+	},
+}
+
+// APICutOff is a node that does not reach an API server that is well.
+var APICutOff = &Rule{
+	ID: "api-cut-off", Title: "this node does not reach the API server, which answers others",
+	Doc: `No API server answers this node, neither by the service's address nor directly, while the one who asks has it answer: what lies between them drops or refuses this node's packets: a firewall or security group on TCP 6443, a route, or an API server that died behind a load balancer.
+Told from lost rules of kube-proxy by the endpoints, which answer there; from an API server that is down by the API's own answers in this very run.`,
+	Fix: probe.Fix{
+		Says: "Open the way from this node to the API servers' port.",
+		Manifest: []string{
+			"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes  # the addresses it has to reach",
+			"ssh {node} \"ip route get {server}; sudo nft list ruleset | grep -n {server}; sudo iptables-save | grep -n {server}\"",
+		},
+		Radius: "it only reads",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-waits", "felix-down", "kube-proxy-stuck"},
+	Match: func(f Findings) []Case {
+		direct, good := toServers(f.Of(checks.DatastoreLatency.ID)), 0
+		var failed []Finding
+		for _, r := range direct {
+			switch reason := r.Facts.Str(probe.FactReason); {
+			case r.Status != probe.Fail:
+				good++
+			case reason != "unhealthy" && reason != "alert":
+				failed = append(failed, r)
+			}
+		}
+		if len(failed) == 0 || good > 0 {
+			return nil
+		}
+		_, at, _ := strings.Cut(failed[0].Target, "endpoint ")
+		host, _, _ := strings.Cut(at, ":")
+		c := Case{
+			Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw), Args: map[string]string{"server": host},
+			For: clues(strong, failed), Covers: withoutDatastore,
+		}
+		c.For = append(c.For, clues(0, toService(f.Failed(checks.DatastoreLatency.ID)))...)
+		answering := f.Elsewhere(checks.DatastoreLatency.ID)
+		for _, r := range f.All {
+			if r.Way == "api" && answered(r.Status) { // it has just been asked
+				answering = append(answering, r)
+				break
+			}
+		}
+		if len(answering) > 0 && answering[0].Status != probe.Fail || len(answering) > 1 {
+			c.Says += ", while it answers others"
+			c.For = append(c.For, Clue{answering[len(answering)-1], hint})
+		}
+		return []Case{c}
+	},
+}
+
+// APIUnhealthy is an API server that says itself that it is ill.
+var APIUnhealthy = &Rule{
+	ID: "api-unhealthy", Title: "the API server answers that it is not well",
+	Doc: `/readyz of the API server names what is wrong, most often its etcd ("[-]etcd failed"): a lost leader, a full disk, a certificate. A load balancer without a living server behind it answers 502 or 503. Every node suffers alike: leases, controllers and starts of calico-node get slow or fail ("etcdserver: request timed out", "leader changed").
+Told from a node that is cut off by the answer, which did come.`,
+	Fix: probe.Fix{
+		Says:     "Look at etcd, on a control plane node.",
+		Manifest: []string{"kubectl get --raw '/readyz?verbose'", "kubectl -n kube-system logs -l component=etcd --tail=50"},
+		Radius:   "it only reads",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-waits", "api-slow"},
+	Match: func(f Findings) []Case {
+		var ill []Finding
+		for _, r := range f.With(checks.DatastoreLatency.ID, probe.FactReason, "unhealthy") {
+			if bad(r.Status) {
+				ill = append(ill, r)
+			}
+		}
+		if len(ill) == 0 {
+			return nil
+		}
+		return []Case{{Says: "the datastore answers that it is not well: " + ill[0].Saw, For: clues(proof, ill), Covers: withoutDatastore}}
+	},
+}
+
+// slowAnswer is from when an answer of the API server or etcd is slow, in ms: what a
+// start of calico-node makes twenty of would take twenty seconds.
+const slowAnswer = 1000
+
+// APISlow is a server that is near and slow.
+var APISlow = &Rule{
+	ID: "api-slow", Title: "the API server is near and takes long to answer",
+	Doc: `TCP connects in milliseconds and the first byte of an answer takes a second and more: the server, or the etcd behind it, is slow (disk, load, a defragmentation), not the way there. Every node feels it.
+Told from distance, which the handshake of TCP shows too; from a node short of CPU by the node's load, for there its own programs are late.`,
+	Fix: probe.Fix{
+		Says:     "Look at the API server's and etcd's load and disks.",
+		Manifest: []string{"kubectl get --raw '/readyz?verbose'", "kubectl get --raw /metrics | grep -E '^(apiserver_current_inflight_requests|etcd_request_duration_seconds_sum)'"},
+		Radius:   "it only reads",
+	},
+	Explains: []string{"start-outlasts-budget"},
+	Match: func(f Findings) []Case {
+		var slow []Finding
+		for _, r := range f.Of(checks.DatastoreLatency.ID) {
+			connect, _ := r.Facts.Num(checks.FactConnect)
+			if answer, ok := r.Facts.Num(checks.FactAnswer); ok && answer > slowAnswer && connect < answer/10 {
+				slow = append(slow, r)
+			}
+		}
+		if len(slow) == 0 {
+			return nil
+		}
+		c := Case{Says: "the API server is near and slow: " + slow[0].Saw, For: clues(strong, slow), Covers: Covers(checks.StartupBudget.ID, cluster.CheckCalicoPod, cluster.CheckCalicoBudget)}
+		if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
+			c.Against = clues(hint, load)
+		}
+		return []Case{c}
+	},
+}
+
+// EtcdRefuses is an etcd that does not take Calico's certificate.
+var EtcdRefuses = &Rule{
+	ID: "etcd-certificate", Title: "Calico's etcd refuses the certificate, or one has run out",
+	Doc: `Where Calico keeps its data in an etcd of its own, Felix, the CNI plugin and calico-node's start show it a client certificate (the secret calico-etcd-secrets; on the node /etc/cni/net.d/calico-tls). One that has run out, or of another authority, is refused: no pod gets a network, and a start does not end.
+Told from an etcd out of reach by its answer.`,
+	Fix: probe.Fix{
+		Says: "Make a new certificate, put it into the secret, and let calico-node write it to the nodes.",
+		Manifest: []string{
+			"kubectl -n kube-system get secret calico-etcd-secrets -o jsonpath='{.data.etcd-cert}' | base64 -d | openssl x509 -noout -dates -issuer",
+			"kubectl -n kube-system rollout restart ds/calico-node deploy/calico-kube-controllers  # after the secret was renewed",
+		},
+		Radius: "calico-node restarts on every node, one after the other; running pods keep their routes",
+	},
+	Explains: []string{"felix-waits", "start-outlasts-budget"},
+	Match: func(f Findings) []Case {
+		refused := f.With(checks.DatastoreLatency.ID, probe.FactReason, "certificate-refused")
+		var old []Finding
+		for _, r := range f.Failed(checks.DatastoreLatency.ID) {
+			if r.Facts.Str(checks.FactExpires) != "" && r.Facts.Str(probe.FactReason) == "" {
+				old = append(old, r)
+			}
+		}
+		if len(refused)+len(old) == 0 {
+			return nil
+		}
+		all := append(old, refused...)
+		return []Case{{Says: "certificates of the datastore are not good: " + all[0].Saw, For: clues(proof, all), Covers: withoutDatastore}}
+	},
+}
+
+// TyphaUnreachable is a Felix cut off from what it listens to.
+var TyphaUnreachable = &Rule{
+	ID: "typha-unreachable", Title: "no Typha answers this node",
+	Doc: `Where Typha is used, Felix and confd hear of everything through it (TCP 5473), and end when none answers ("Failed to connect to Typha, giving up after timeout"). Refused: nothing listens, Typha's pods are not up. No answer: a firewall on 5473, which a new node pool often lacks, or frozen Typhas. The API may be fine all the time.
+Told from a datastore out of reach by datastore-latency.`,
+	Fix: probe.Fix{
+		Says: "See whether Typha runs, and open TCP 5473 from every node to the nodes it runs on.",
+		Manifest: []string{
+			"kubectl get pods -A -l k8s-app=calico-typha -o wide", "kubectl -n {namespace} logs -l k8s-app=calico-typha --tail=30",
+		},
+		Radius: "it only reads",
+	},
+	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodePing.ID}, Explains: []string{"felix-waits", "start-outlasts-budget", "felix-down"},
+	Match: func(f Findings) []Case {
+		dead := f.Failed(checks.TyphaReach.ID)
+		if len(dead) == 0 {
+			return nil
+		}
+		c := Case{Says: fmt.Sprintf("none of %d Typhas answers this node: %s", len(dead), dead[0].Saw), For: clues(strong, dead), Covers: append(Covers(checks.FelixReady.ID, checks.BirdConfig.ID), calicoDown...)}
+		if f.Fine(checks.DatastoreLatency.ID) { // so it is not the node's network as a whole
+			c.For = append(c.For, clues(hint, f.Of(checks.DatastoreLatency.ID)[:1])...)
+		}
+		return []Case{c}
+	},
+}
+
+// CNITokenExpired is a credential that nobody has renewed.
+var CNITokenExpired = &Rule{
+	ID: "cni-token-expired", Title: "the token of Calico's CNI plugin has run out",
+	Doc: `calico-node writes a token for the CNI plugin (calico-kubeconfig) and renews it long before its end. A calico-node that does not run, or has no right to make tokens, does not; then no pod gets a network: "error getting ClusterInformation: connection is unauthorized: Unauthorized". Running pods do not notice.
+Told from a clock that is wrong by node-clock; from a token of another cluster by its issuer, which the check shows; from lost rights by its dates.`,
+	Fix: probe.Fix{
+		Says:     "Let calico-node on this node write a new one; if it does not, look for its right to create serviceaccounts/token.",
+		Manifest: []string{restartCalico, "kubectl auth can-i create serviceaccounts/token -n {namespace} --as system:serviceaccount:{namespace}:calico-node"},
+		Radius:   restartRadius,
+	},
+	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},
+	Match: func(f Findings) []Case {
+		old := f.Failed(checks.CNIToken.ID)
+		if len(old) == 0 {
+			return nil
+		}
+		c := Case{Says: "no new pod gets a network on {node}: " + old[0].Saw, For: clues(proof, old)}
+		if skew := f.Failed(checks.NodeClock.ID); len(skew) > 0 {
+			c.Against = clues(strong, skew) // by a clock that is wrong
+		}
+		return []Case{c}
+	},
+}

@@ -1,0 +1,319 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// felixRules are those of Felix's health port. The causes of an odd answer come
+// before the answer itself.
+func felixRules() []*Rule {
+	return []*Rule{LoopbackDropped, LocalhostForeign, FelixElsewhere, FelixHealthOff, FelixWaits, FelixDataplaneLate, FelixStuck, FelixDown}
+}
+
+// felixIll is what a health port leaves behind that does not answer the kubelet: it
+// kills calico-node, with BIRD in it.
+var felixIll = slices.Concat(Covers(checks.FelixLive.ID, checks.FelixReady.ID), calicoDown)
+
+// restartCalico starts calico-node on this node anew.
+const restartCalico = "kubectl -n {namespace} delete pod {pod}"
+
+const restartRadius = "calico-node on this node is away for some seconds; running pods keep their routes and policy meanwhile"
+
+// ofLiveness are the findings of felix-live with one reason; felix-ready says the
+// same where that was not asked.
+func ofLiveness(f Findings, reason string) []Finding {
+	if fs := f.With(checks.FelixLive.ID, probe.FactReason, reason); len(fs) > 0 {
+		return fs
+	}
+	return f.With(checks.FelixReady.ID, probe.FactReason, reason)
+}
+
+// unwell are the API's signs that calico-node suffers.
+func unwell(f Findings) []Finding {
+	return append(f.Failed(cluster.CheckCalicoBudget), f.Bad(cluster.CheckCalicoPod)...)
+}
+
+// LocalhostForeign is projectcalico/calico#2146 and #2880.
+var LocalhostForeign = &Rule{
+	ID: "localhost-foreign", Apart: true, Title: "localhost leads to another machine, so calico-node's probe asks there",
+	Doc: `Felix binds its health port to "localhost" and calico-node's probe asks it there. When the node's /etc/hosts, or a search domain with an answer for every name, gives another address for it, Felix cannot bind ("cannot assign requested address") or the kubelet asks another machine: "dial tcp 192.168.99.7:9099: connection refused" for the URL http://localhost:9099.
+Told from a start that is too slow by the address, which is not this machine's loopback.`,
+	Fix: probe.Fix{
+		Says: "Make localhost this machine again, in the node's /etc/hosts; until then a literal address does without the name.",
+		Manifest: []string{
+			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
+			"kubectl -n {namespace} set env ds/calico-node -c calico-node FELIX_HEALTHHOST=127.0.0.1",
+		},
+		Operator: []string{
+			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
+			restartCalico + "  # once the file is right: the container has a copy of it",
+		},
+		Radius: "the file: this node; the variable restarts calico-node on every node, one after the other",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-down", "felix-stuck"},
+	Match: func(f Findings) []Case {
+		foreign := ofLiveness(f, "foreign-address")
+		if len(foreign) == 0 {
+			return nil
+		}
+		c := Case{Says: foreign[0].Saw, For: append(clues(strong, foreign), clues(hint, unwell(f))...), Covers: felixIll}
+		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+			c.Against = clues(hint, load) // either is enough, see start-under-load
+		}
+		return []Case{c}
+	},
+}
+
+// FelixElsewhere is a health port at an address where the kubelet's probe does not ask.
+var FelixElsewhere = &Rule{
+	ID: "felix-elsewhere", Title: "Felix answers its health port at another address than calico-node's probe asks",
+	Doc: `FelixConfiguration's healthHost moves Felix's health port; calico-node's own probe knows only the variable FELIX_HEALTHHOST and else asks localhost. The kubelet then kills a Felix that is well.
+Told from a start that is too slow and from a dead Felix by what listens: the port is open, elsewhere.`,
+	Fix: probe.Fix{
+		Says: "Set both alike: take healthHost out of FelixConfiguration, or name the same address in FELIX_HEALTHHOST.",
+		Manifest: []string{
+			"kubectl get felixconfigurations.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,HOST:.spec.healthHost,PORT:.spec.healthPort",
+			`kubectl patch felixconfigurations.crd.projectcalico.org default --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'  # or node.{node}, whichever has it`,
+		},
+		Radius: "Felix restarts on the nodes for which that setting holds; running pods keep their policy meanwhile",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-down"},
+	Match: func(f Findings) []Case {
+		var open []Finding
+		for _, r := range f.Bad(checks.FelixLive.ID) {
+			if len(elsewhere(r)) > 0 {
+				open = append(open, r)
+			}
+		}
+		if len(open) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "calico-node's probe asks where nobody listens: " + open[0].Saw,
+			For:  append(clues(strong, open), clues(hint, unwell(f))...), Covers: felixIll,
+		}}
+	},
+}
+
+// FelixHealthOff is a health endpoint that is off while the probe asks it.
+var FelixHealthOff = &Rule{
+	ID: "felix-health-off", Title: "Felix's health endpoint is switched off, and calico-node's probe asks it",
+	Doc: `Felix opens its health port only with healthEnabled (FELIX_HEALTHENABLED in Calico's manifests). Without it the probe is refused, and the kubelet kills a calico-node that is well.
+Told from a dead Felix by the setting.`,
+	Fix: probe.Fix{
+		Says:     "Switch it on.",
+		Manifest: []string{"kubectl -n {namespace} set env ds/calico-node -c calico-node FELIX_HEALTHENABLED=true"},
+		Operator: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"healthEnabled":true}}'`},
+		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
+	},
+	Explains: []string{"start-outlasts-budget"},
+	Match: func(f Findings) []Case {
+		off, ill := ofLiveness(f, "disabled"), unwell(f)
+		if len(off) == 0 || len(ill) == 0 {
+			return nil // then nothing asks it
+		}
+		return []Case{{
+			Says: "Felix is set not to open its health port (healthEnabled is false), and calico-node's probe fails for it",
+			For:  append(clues(strong, off), clues(hint, ill)...), Covers: felixIll,
+		}}
+	},
+}
+
+// LoopbackDropped is projectcalico/calico#4372.
+var LoopbackDropped = &Rule{
+	ID: "loopback-dropped", Title: "packets on the node's own loopback vanish",
+	Doc: `A firewall rule that drops 127.0.0.0/8, or a loopback interface that is down, cuts off whatever the node asks itself: calico-node's probe, the kubelet's healthz, kube-proxy's. Each of them works, and answers at other addresses.
+Told from a frozen Felix by the others, which would not be silent at the same time; from a node that is short of CPU by its load.`,
+	Fix: probe.Fix{
+		Says: "Let the loopback through: find the rule, or bring lo up.",
+		Manifest: []string{
+			"ssh {node} ip -br addr show lo",
+			"ssh {node} \"sudo iptables-save | grep -E -- '-i lo|127\\.0\\.0\\.'; sudo nft list ruleset | grep -nE 'iif.*lo|127\\.0\\.0\\.'\"",
+		},
+		Radius: "this node only",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-stuck", "kube-proxy-stuck", "kubelet-dead", "kubelet-frozen"},
+	Match: func(f Findings) []Case {
+		var silent []Finding
+		for _, id := range []string{checks.FelixLive.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID} {
+			for _, r := range f.With(id, probe.FactReason, "timeout") {
+				if bad(r.Status) && (r.Check != checks.KubeletHealth.ID || r.Target == "healthz") {
+					silent = append(silent, r)
+					break
+				}
+			}
+		}
+		if len(silent) < 2 {
+			return nil
+		}
+		c := Case{
+			Says: fmt.Sprintf("%d daemons that have nothing to do with each other take no connection on 127.0.0.1 at the same time (%s)", len(silent), strings.Join(names(silent), ", ")),
+			For:  clues(strong, silent), Covers: felixIll,
+		}
+		if len(silent) > 2 {
+			c.For[2].Weight = hint
+		}
+		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+			c.Against = clues(hint, load)
+		}
+		return []Case{c}
+	},
+}
+
+// names are the checks of some findings.
+func names(fs []Finding) []string {
+	var out []string
+	for _, r := range fs {
+		if !slices.Contains(out, r.Check) {
+			out = append(out, r.Check)
+		}
+	}
+	return out
+}
+
+// listed is a fact that is a list, also when it has not travelled.
+func listed(r Finding, key probe.Fact) []string {
+	switch list := r.Facts[key].(type) {
+	case []string:
+		return list
+	case []any:
+		var out []string
+		for _, v := range list {
+			out = append(out, fmt.Sprint(v))
+		}
+		return out
+	}
+	return nil
+}
+
+// elsewhere are the addresses at which Felix's port is open, other than the one that
+// was asked: a port that opens meanwhile is none.
+func elsewhere(r Finding) []string {
+	return slices.DeleteFunc(slices.Clone(listed(r, checks.FactListening)), func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
+}
+
+// components are the names of those Felix calls bad, over all answers of a check.
+func components(fs []Finding) []string {
+	var out []string
+	for _, r := range fs {
+		for _, of := range listed(r, checks.FactBad) {
+			name, _, _ := strings.Cut(of, " ")
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// FelixWaits is a Felix that lives and has not heard of the datastore.
+var FelixWaits = &Rule{
+	ID: "felix-waits", Title: "Felix waits for the datastore, or for Typha",
+	Doc: `Felix answers as soon as it has read its own configuration: alive and not ready, until it has heard everything once. Readiness 503 with good liveness, of FelixStartup or CalculationGraph, is a Felix that waits for the datastore or for Typha.
+Told from a data plane that hangs by liveness and by the component's name; why it waits, datastore-latency and typha-reach say.`,
+	Fix: probe.Fix{
+		Says:     "Mend the way to the datastore, or to Typha; Felix goes on by itself.",
+		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=50 | grep -iE 'typha|datastore|unauthorized'"},
+		Radius:   "none, it only reads",
+	},
+	Match: func(f Findings) []Case {
+		unready := f.Failed(checks.FelixReady.ID)
+		waiting := slices.DeleteFunc(components(unready), func(name string) bool {
+			return name != "FelixStartup" && name != "CalculationGraph" && name != "felix-startup" && name != "async_calc_graph"
+		})
+		if len(waiting) == 0 || !f.Fine(checks.FelixLive.ID) {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("Felix lives and is not ready: %s has not heard everything from the datastore yet", waiting[0]),
+			For:  append(clues(strong, unready), clues(0, f.Of(checks.FelixLive.ID))...), Covers: Covers(cluster.CheckCalicoPod, checks.FelixReady.ID),
+		}}
+	},
+}
+
+// FelixDataplaneLate is a part of Felix that has not reported in time.
+var FelixDataplaneLate = &Rule{
+	ID: "felix-dataplane-late", Title: "a part of Felix has not reported in time",
+	Doc: `Each part of Felix has to report within its limit: InternalDataplaneMainLoop within 90 s, CalculationGraph within 30 s. The data plane's is late when writing rules takes long: another program holds the lock of iptables (/run/xtables.lock), there are tens of thousands of rules, or the CPU is short. Liveness is 503 then, and the kubelet kills calico-node, which writes all rules anew.
+Told from a Felix that waits for the datastore by liveness, which is good there; from a frozen one by its answer.`,
+	Fix: probe.Fix{
+		Says: "See what holds it up; a longer limit keeps the kubelet from making it worse.",
+		Manifest: []string{
+			"ssh {node} sudo grep -H . /proc/locks  # who holds /run/xtables.lock, by inode",
+			"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -iE 'lock|timed out|took'",
+			`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"dataplaneWatchdogTimeout":"5m"}}'`,
+		},
+		Radius: "the limit: Felix restarts on every node; running pods keep their policy meanwhile",
+	},
+	Explains: []string{"start-outlasts-budget"},
+	Match: func(f Findings) []Case {
+		late := f.With(checks.FelixLive.ID, checks.FactCode, 503)
+		which := components(late)
+		if len(which) == 0 {
+			return nil
+		}
+		c := Case{Says: fmt.Sprintf("%s of Felix has not reported in time, so its liveness is 503", strings.Join(slices.Compact(which), " and ")), For: clues(strong, late), Covers: felixIll}
+		c.For = append(c.For, clues(hint, unwell(f))...)
+		return []Case{c}
+	},
+}
+
+// FelixStuck is a Felix that takes connections and answers none.
+var FelixStuck = &Rule{
+	ID: "felix-stuck", Title: "Felix takes connections and does not answer",
+	Doc: `The kernel takes connections for a process that is stopped, starved of CPU or deadlocked; the kubelet sees "context deadline exceeded". An answer comes within a millisecond otherwise.
+Told from a dead Felix, which refuses; from a loopback that is cut off by the other daemons on it, which answer.`,
+	Fix: probe.Fix{
+		Says:     "Start calico-node on this node anew; look at the node's load and calico-node's CPU limit first.",
+		Manifest: []string{restartCalico}, Radius: restartRadius,
+	},
+	RuledOut: []string{checks.NodeLoad.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID}, Explains: []string{"start-outlasts-budget"},
+	Match: func(f Findings) []Case {
+		silent := slices.DeleteFunc(ofLiveness(f, "timeout"), func(r Finding) bool { return !bad(r.Status) })
+		if len(silent) == 0 {
+			return nil
+		}
+		c := Case{Says: "Felix is frozen: " + silent[0].Saw, For: clues(strong, silent), Covers: felixIll}
+		if f.Fine(checks.KubeletHealth.ID) { // on the same loopback
+			c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
+		}
+		if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
+			c.Against = clues(hint, load)
+		}
+		return []Case{c}
+	},
+}
+
+// FelixDown is a Felix that does not run in a container that does.
+var FelixDown = &Rule{
+	ID: "felix-down", Title: "Felix does not run, or cannot open its health port",
+	Doc: `Nothing listens on Felix's port at any address, start-up is over, and the node has time enough: Felix ends again and again and runit starts it anew ("Restarting to avoid leaking datastore connections", a setting it does not accept, a loose RPF check before v3.12), or it cannot bind the port.
+Told from a start that is still at work by startup-budget, from a port elsewhere by what listens, from one that is off by the setting.`,
+	Fix: probe.Fix{
+		Says:     "Its log says why it ends.",
+		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -E 'FATAL|PANIC|ERROR|Health endpoint failed'", restartCalico},
+		Radius:   restartRadius,
+	},
+	RuledOut: []string{checks.NodeLoad.ID, checks.DatastoreLatency.ID},
+	Match: func(f Findings) []Case {
+		refused := slices.DeleteFunc(ofLiveness(f, "refused"), func(r Finding) bool {
+			return !bad(r.Status) || len(elsewhere(r)) > 0
+		})
+		if len(refused) == 0 {
+			return nil
+		}
+		c := Case{Says: "Felix does not run: nothing listens on its health port", For: clues(strong, refused), Covers: felixIll}
+		if over := f.With(checks.StartupBudget.ID, checks.FactOver, true); len(over) > 0 {
+			c.Says = fmt.Sprintf("Felix does not answer although start-up is over: %s", over[0].Saw)
+			c.For = append(c.For, clues(hint, over)...)
+		}
+		if short := cutShort(f); len(short) > 0 { // perhaps it never was started
+			c.Against = clues(hint, short)
+		}
+		return []Case{c}
+	},
+}

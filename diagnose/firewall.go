@@ -1,0 +1,144 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+func firewallRules() []*Rule {
+	return []*Rule{UplinkDown, FirewallTwice, FirewallUnhooked, FirewallForwardDrop, PolicyForbids}
+}
+
+// UplinkDown is a node without a link.
+var UplinkDown = &Rule{
+	ID: "uplink-down", Title: "the interface with the node's address carries nothing",
+	Doc: `It is switched off, or has no carrier: a cable, a switch port, a bond without a working member, a deleted virtual NIC. Everything that needs the network is one failure. Told from a cut further away by the link itself, and from a wrong address by no other interface having the InternalIP.`,
+	Fix: probe.Fix{
+		Says:     "See the link and bring it up.",
+		Manifest: []string{"ssh {node} ip -s link show {device}   # by the console, when the network is how one gets there", "ssh {node} sudo ip link set {device} up"},
+		Radius:   "this node's network",
+	},
+	Explains: []string{"node-cut-off", "peer-down", "bgp-waits"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.NodeUplink.ID) {
+			out = append(out, Case{
+				About: r.Facts.Str(checks.FactInterface) + " " + familyName(familyOf(r)), Says: "{node} is without its link: " + r.Saw, Args: map[string]string{"device": r.Facts.Str(checks.FactInterface)},
+				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
+			})
+		}
+		return out
+	},
+}
+
+// FirewallTwice are Calico's rules in two firewalls.
+var FirewallTwice = &Rule{
+	ID: "firewall-twice", Title: "Calico's rules are in two firewalls, and both are obeyed",
+	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.33 only.`,
+	Fix: probe.Fix{
+		Says:     "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
+		Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data", "ssh {node} sudo systemctl reboot", "kubectl uncordon {node}"},
+		Radius:   "this node: its pods move to others, and emptyDir volumes are lost",
+	},
+	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	Match: func(f Findings) []Case {
+		return walled(f, func(r Finding) bool { return len(listOf(r, checks.FactInUse)) > 1 }, func(r Finding) string {
+			return "forwarded packets on {node} pass Calico's rules in " + strings.Join(listOf(r, checks.FactInUse), " and in ") + ", of which one set is left over"
+		})
+	},
+}
+
+// FirewallUnhooked are rules of Calico's that nothing leads to, or none at all.
+var FirewallUnhooked = &Rule{
+	ID: "firewall-unhooked", Title: "Calico's firewall rules are not in use",
+	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 90 s, or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
+	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID},
+	Match: func(f Findings) []Case {
+		return walled(f, func(r Finding) bool { return r.Status == probe.Fail && len(listOf(r, checks.FactInUse)) == 0 }, func(r Finding) string {
+			return "on {node} " + r.Saw
+		})
+	},
+}
+
+func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Case {
+	var out []Case
+	for _, r := range keep(f.Bad(checks.NodeFirewall.ID), fits) {
+		c := Case{About: familyName(familyOf(r)), Says: says(r), For: clues(proof, []Finding{r})}
+		for _, cover := range overPods(f) {
+			if strings.HasPrefix(cover.Check, "pod-") {
+				c.Covers = append(c.Covers, cover)
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// FirewallForwardDrop is a policy of FORWARD that drops.
+var FirewallForwardDrop = &Rule{
+	ID: "firewall-forward-drop", Title: "the firewall's policy drops what pods send",
+	Doc: `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name.`,
+	Fix: probe.Fix{
+		Says:     "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
+		Manifest: []string{"ssh {node} sudo nft list chains | grep -B1 -A1 'hook forward'", "ssh {node} sudo iptables -P FORWARD ACCEPT   # until the next start of what set it"},
+		Radius:   "this node: it forwards for everything again that no rule forbids",
+	},
+	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Of(checks.NodeFirewall.ID) {
+			drops := listOf(r, checks.FactDrops)
+			family := familyOf(r)
+			var held []Finding
+			for _, ping := range keep(f.Failed(checks.PodPing.ID), func(p Finding) bool { return p.From != "" && familyOf(p) == family }) {
+				if own, ok := at(f, checks.PodPing.ID, ping.Target); ok && own.Status == probe.OK {
+					held = append(held, ping)
+				}
+			}
+			if len(drops) == 0 || len(held) == 0 {
+				continue
+			}
+			c := Case{
+				About: familyName(family), For: append(clues(strong, held), clues(hint, []Finding{r})...),
+				Says: fmt.Sprintf("%s drops by policy on {node}: it reaches pods itself, and its pods do not", strings.Join(drops, ", ")),
+			}
+			for _, check := range pathChecks {
+				for _, lost := range f.Bad(check) {
+					if lost.From != "" && familyOf(lost) == family {
+						c.Covers = append(c.Covers, Cover{Check: check, About: lost.Target})
+					}
+				}
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// PolicyForbids is a network policy that may do what it is for.
+var PolicyForbids = &Rule{
+	ID: "policy-forbids", Title: "a network policy may forbid what was tried",
+	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. What a policy allows is not worked out here.`,
+	Fix: probe.Fix{
+		Says:     "See whether the policy is meant to forbid it.",
+		Manifest: []string{"kubectl get networkpolicies -A", "kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
+		Radius:   "nothing: both only read",
+	},
+	Match: func(f Findings) []Case {
+		forbidden := func(r Finding) bool { return r.Facts.Str(probe.FactPolicy) != "" }
+		var held []Finding
+		for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.DNSCluster.ID} {
+			held = append(held, keep(f.Bad(check), forbidden)...)
+		}
+		if len(held) == 0 || len(f.Failed(checks.PodPing.ID)) > 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)), For: clues(hint, held),
+			Covers: Covers(checks.PodPing.ID, checks.PodTCP.ID),
+		}}
+	},
+}

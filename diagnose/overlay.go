@@ -1,0 +1,198 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+func overlayRules() []*Rule {
+	return []*Rule{TunnelDevice, TunnelPeers, TunnelSourceUnknown, TunnelRefused, TunnelFiltered, MTUTooBig, MTUPathSmall}
+}
+
+// overPods are the bad results of pods on other nodes, and of what is behind services.
+func overPods(f Findings) []Cover {
+	var out []Cover
+	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID} {
+		for _, r := range f.Bad(check) {
+			if (nodeOf(r) != f.Node || check == checks.ServiceNodePort.ID) && reasonOf(r) != "refused" && reasonOf(r) != "rejected" {
+				out = append(out, Cover{Check: check, About: r.Target})
+			}
+		}
+	}
+	return out
+}
+
+// TunnelDevice is a tunnel that is not as Calico registered it.
+var TunnelDevice = &Rule{
+	ID: "tunnel-device", Title: "this node's tunnel is missing, down, or not as Calico registered it",
+	Doc: `Felix makes a device for the tunnel and keeps it as registered: its address, VNI, port, MAC, and the address it sends from. When it is not so, Felix does not run or cannot write, or somebody else changed it: NetworkManager, systemd-networkd, a second VXLAN with the same VNI and port. Then nothing comes through in either direction, while the nodes ping each other.`,
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID}, Explains: []string{"tunnel-peers", "tunnel-filtered"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
+			if len(listOf(r, checks.FactFaults)) > 0 {
+				out = append(out, Case{About: r.Target, Says: "the tunnel of {node} carries nothing: " + r.Saw, For: clues(proof, []Finding{r}), Covers: overPods(f)})
+			}
+		}
+		return out
+	},
+}
+
+// TunnelPeers are other nodes that this node's tunnel does not know.
+var TunnelPeers = &Rule{
+	ID: "tunnel-peers", Title: "this node's VXLAN tunnel does not lead to some other nodes",
+	Doc: `For every other node Felix writes a neighbour (its tunnel address has that MAC) and a forwarding entry (that MAC is behind the node's own address). Where one is missing or leads elsewhere, pods of that node are not reached from here, and all others are: Felix has not heard of the node or of its new address (it hangs, or lost its Typha), or something else flushed the tables.`,
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID}, Explains: []string{"tunnel-filtered"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
+			if cut := listOf(r, checks.FactCutOff); len(cut) > 0 {
+				out = append(out, Case{About: r.Target, Says: "the tunnel of {node} does not lead to " + strings.Join(cut, "; "), For: clues(proof, []Finding{r}), Covers: overPods(f)})
+			}
+		}
+		return out
+	},
+}
+
+// TunnelSourceUnknown is a set of hosts that lacks some.
+var TunnelSourceUnknown = &Rule{
+	ID: "tunnel-source-unknown", Title: "this node's firewall drops the tunnelled packets of some nodes",
+	Doc: `Felix lets IPIP and VXLAN in only from addresses in its set of nodes (cali40all-hosts-net, cali40all-vxlan-net). One that is not there sends in vain: ping between the nodes works, pods across them do not. Felix has not heard of that node or of its new address, or the node sends from another address than it registered.`,
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID}, Explains: []string{"tunnel-refused", "tunnel-filtered"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.IPSetHosts.ID) {
+			if absent := listOf(r, checks.FactAbsent); len(absent) > 0 {
+				out = append(out, Case{
+					About: r.Target, Says: fmt.Sprintf("{node} drops tunnelled packets from %s: not in %s", strings.Join(absent, ", "), r.Facts.Str(checks.FactSet)),
+					For: clues(proof, []Finding{r}), Covers: overPods(f),
+				})
+			}
+		}
+		return out
+	},
+}
+
+// proven are the paths in use that a pair of probes found closed.
+func proven(f Findings, fits func(wire, passed bool) bool) []Finding {
+	return keep(f.Failed(checks.EncapProof.ID), func(r Finding) bool {
+		wire, heard := r.Facts[checks.FactWire].(bool)
+		passed, _ := r.Facts[checks.FactPassed].(bool)
+		return heard && fits(wire, passed)
+	})
+}
+
+// TunnelRefused is a tunnel's packet that came in and was dropped.
+var TunnelRefused = &Rule{
+	ID: "tunnel-refused", Title: "the receiving node's own firewall drops the tunnel's packets",
+	Doc: `A probe sent packets of the tunnel and another saw them come in by an interface of the receiving node, and not get past its firewall. So the network between them is fine: it is a host firewall there, or Felix, which takes such packets from registered addresses only.`,
+	Fix: probe.Fix{
+		Says:     "Look at the firewall of the receiving node, and whether the sender's address is the registered one.",
+		Manifest: []string{"calico-probe run --node {node} --checks ipset-hosts,node-firewall,ip-registered", "ssh {node} sudo nft list ruleset | grep -n -i -e drop -e reject"},
+		Radius:   "nothing: both only read",
+	},
+	RuledOut: []string{checks.NodePing.ID}, Explains: []string{"tunnel-filtered"},
+	Match: func(f Findings) []Case {
+		got := proven(f, func(wire, passed bool) bool { return wire && !passed })
+		if len(got) == 0 {
+			return nil
+		}
+		return []Case{{Says: "packets of the tunnel reach the node and its own firewall drops them: " + got[0].Target, For: clues(proof, got), Covers: overPods(f)}}
+	},
+}
+
+// TunnelFiltered is a tunnel's packet that is lost between the nodes.
+var TunnelFiltered = &Rule{
+	ID: "tunnel-filtered", Title: "the network between the nodes drops the tunnel's packets",
+	Doc: `The nodes ping each other, BGP is up and routes are right, and what Calico packs (IPIP is protocol 4, VXLAN is UDP 4789) is dropped in between: a security group without that protocol, a cloud that carries no IPIP (Azure), a hypervisor that takes UDP 4789 for its own. The deep profile proves it: one probe sends, another one sees nothing come in by any interface. Without that proof it is what is left when everything else is fine.`,
+	Fix: probe.Fix{
+		Says:     "Let the tunnel's packets through between the nodes (protocol 4 for IPIP, UDP 4789 for VXLAN), or use the other encapsulation or port.",
+		Manifest: []string{"calico-probe run --node {node} --profile deep", `kubectl patch felixconfigurations.crd.projectcalico.org default --type=merge -p '{"spec":{"vxlanPort":8472}}'   # only where the port is what is taken`},
+		Radius:   "the first: a second probe on another node; the second: every node's tunnel, which carries nothing until all nodes have the new port",
+	},
+	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.OverlayTunnels.ID},
+	Match: func(f Findings) []Case {
+		if got := proven(f, func(wire, _ bool) bool { return !wire }); len(got) > 0 {
+			return []Case{{Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: clues(proof, got), Covers: overPods(f)}}
+		}
+		lost := keep(f.Failed(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) != f.Node && r.From == "" && reasonOf(r) == "" })
+		if len(lost) == 0 || !f.Fine(checks.OverlayTunnels.ID) || !f.Fine(checks.RouteBlocks.ID) || !f.Fine(checks.NodePing.ID) || f.Answered(checks.EncapProof.ID) {
+			return nil
+		}
+		return []Case{{
+			Says: "what {node} sends through the tunnel does not come back, while nodes, routes and tunnels are as they should be",
+			For:  append(clues(strong, lost), clues(0, f.Of(checks.OverlayTunnels.ID))...), Covers: overPods(f),
+		}}
+	},
+}
+
+// MTUTooBig are pods that send more than fits.
+var MTUTooBig = &Rule{
+	ID: "mtu-too-big", Title: "pods send larger packets than fit through the tunnel or the interface",
+	Doc: `What the tunnel adds (20 bytes for IPIP, 50 for VXLAN, 60 for WireGuard) does not fit the interface any more: connections open, small answers come, and large ones hang. The MTU was set by hand, or the interface is one Felix does not look at (bond*, br*, vlan*), or pods are older than a change. Told from a small MTU in the network between the nodes by this node's own numbers.`,
+	Fix: probe.Fix{
+		Says: "Set the MTU of pods to what fits here, {mtu}, and start pods anew: a pod keeps what it was made with.",
+		Manifest: []string{
+			`kubectl -n {namespace} patch configmap calico-config --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
+			"kubectl -n {namespace} rollout restart daemonset/calico-node",
+		},
+		Operator: []string{`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`},
+		Radius:   "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
+	},
+	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID}, Explains: []string{"mtu-path-small"},
+	Match: func(f Findings) []Case {
+		wrong, lost := f.Bad(checks.CNIMTU.ID), f.Failed(checks.PodMTU.ID)
+		if len(wrong) == 0 || wrong[0].Status == probe.Warn && len(lost) == 0 {
+			return nil
+		}
+		room, _ := wrong[0].Facts.Num(checks.FactRoom)
+		c := Case{
+			Says: "packets of pods on {node} do not fit: " + wrong[0].Saw, Args: map[string]string{"mtu": fmt.Sprint(int(room))},
+			For: append(clues(strong, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
+		}
+		return []Case{c}
+	},
+}
+
+// MTUPathSmall is a network that carries less than the nodes think.
+var MTUPathSmall = &Rule{
+	ID: "mtu-path-small", Title: "the network between the nodes loses packets that are bigger than it takes",
+	Doc: `Pings and handshakes pass, and full packets vanish without a word: names resolve, connections open, and hang with the first large answer. On this node everything fits (cni-mtu), so it is the network between that takes less than the nodes' interfaces say, and the ICMP message that would tell is not sent or is dropped: a VPN, another overlay below, a cloud's interconnect. Told from a firewall, which loses small packets too.`,
+	Fix: probe.Fix{
+		Says: "Have the network carry what the interfaces promise; or set the MTU of pods to what came through ({mtu}, less what a tunnel adds) and start pods anew.",
+		Manifest: []string{
+			`kubectl -n {namespace} patch configmap calico-config --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
+			"kubectl -n {namespace} rollout restart daemonset/calico-node",
+		},
+		Operator: []string{`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`},
+		Radius:   "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
+	},
+	Wants: []string{checks.CNIMTU.ID}, RuledOut: []string{checks.CNIMTU.ID, checks.PodPing.ID, checks.BGPSession.ID},
+	Match: func(f Findings) []Case {
+		lost := f.Failed(checks.PodMTU.ID)
+		if len(lost) == 0 {
+			return nil
+		}
+		smallest, nodes := 0, []string{}
+		for _, r := range lost {
+			if n, ok := r.Facts.Num(checks.FactPasses); ok && (smallest == 0 || int(n) < smallest) {
+				smallest = int(n)
+			}
+			if node := nodeOf(r); node != "" && !slices.Contains(nodes, node) {
+				nodes = append(nodes, node)
+			}
+		}
+		c := Case{
+			For: clues(strong, lost), Args: map[string]string{"mtu": fmt.Sprint(smallest)},
+			Says: fmt.Sprintf("packets of more than %d bytes between {node} and %s vanish on the way, though the interfaces promise more", smallest, strings.Join(nodes, ", ")),
+		}
+		if f.Fine(checks.CNIMTU.ID) {
+			c.For = append(c.For, clues(hint, f.Of(checks.CNIMTU.ID))...)
+		}
+		return []Case{c}
+	},
+}

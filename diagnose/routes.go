@@ -1,0 +1,127 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+func routeRules() []*Rule {
+	return []*Rule{BlockOwnedTwice, RouteSwallowed, RouteElsewhere, RouteNotInKernel}
+}
+
+// blocksFix is how to look at who owns a block.
+var blocksFix = []string{
+	"kubectl get blockaffinities.crd.projectcalico.org -o custom-columns='CIDR:.spec.cidr,NODE:.spec.node,STATE:.spec.state,DELETED:.spec.deleted' | grep -e CIDR -e '{block}'",
+	"ssh {node} ip route show {block}",
+	"calicoctl ipam check",
+}
+
+// blocked makes one case of the blocks that a fact of route-blocks lists.
+func blocked(f Findings, key probe.Fact, says func(list []string, r Finding) string) []Case {
+	var out []Case
+	for _, r := range f.Failed(checks.RouteBlocks.ID) {
+		list := listOf(r, key)
+		if len(list) == 0 {
+			continue
+		}
+		block, _, _ := strings.Cut(list[0], " ")
+		c := Case{About: r.Target, Says: says(list, r), Args: map[string]string{"block": block}, For: clues(proof, []Finding{r})}
+		for _, text := range list {
+			_, node, _ := strings.Cut(text, " of ")
+			node, _, _ = strings.Cut(node, " ")
+			c.Covers = append(c.Covers, pathFollows(f, familyOf(r), node)...)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// BlockOwnedTwice is a block that IPAM gave to two nodes.
+var BlockOwnedTwice = &Rule{
+	ID: "block-owned-twice", Title: "a block of pod addresses belongs to two nodes",
+	Doc: `Two affinities name one block, so both nodes announce it and others send to the one or the other, or to both in turn: some connections work and others do not. It is left behind by a failed release, a restored backup of the datastore, or a node that was renamed.`,
+	Fix: probe.Fix{
+		Says:     "See which node has pods with addresses of it, and delete the affinity of the other one.",
+		Manifest: append(append([]string{}, blocksFix...), "kubectl get pods -A -o wide --field-selector spec.nodeName={node}"),
+		Radius:   "all only read; deleting an affinity ends the announcement of that block by that node, which is harmless only where no pod of it has such an address",
+	},
+	Explains: []string{"route-elsewhere", "route-swallowed"},
+	Match: func(f Findings) []Case {
+		return blocked(f, checks.FactShared, func(list []string, _ Finding) string {
+			return "Calico's IPAM has two owners for " + strings.Join(list, ", ")
+		})
+	},
+}
+
+// RouteSwallowed is a blackhole route for other nodes' pods.
+var RouteSwallowed = &Rule{
+	ID: "route-swallowed", Title: "this node swallows packets to another node's pods",
+	Doc: `There is a blackhole route on this node for a block that belongs to another one. Every node has such routes for its own blocks, by BIRD (static1) or Felix; one for a foreign block is left over from when the block was this node's: an affinity that was not deleted, or an announcement this node did not take back. It wins over what BGP learns, so the session is up, all others reach those pods, and this node does not. Told from a missing route by the kernel's own answer.`,
+	Fix: probe.Fix{
+		Says:     "See whose the block is; delete an affinity of {node} that is left over, then start calico-node of {node} anew.",
+		Manifest: append(append([]string{}, blocksFix...), "kubectl -n {namespace} delete pod {pod}"),
+		Radius:   "the first three only read; the restart is of this node's calico-node alone, pods keep running",
+	},
+	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
+	Match: func(f Findings) []Case {
+		return blocked(f, checks.FactSwallowed, func(list []string, _ Finding) string {
+			return fmt.Sprintf("{node} has a blackhole route for %s and drops what is for the pods there", strings.Join(list, ", "))
+		})
+	},
+}
+
+// RouteElsewhere is a route to the wrong machine.
+var RouteElsewhere = &Rule{
+	ID: "route-elsewhere", Title: "a route leads other nodes' pods to the wrong machine",
+	Doc: `The kernel sends packets for a block to another machine than the one IPAM says it belongs to, or to several at once. Somebody announces a block that is no longer his (an affinity left over there), or somebody made a route by hand; who made it is the route's protocol: bird, 80 for Felix, static or boot for people and scripts.`,
+	Fix: probe.Fix{
+		Says:     "See who announces or made it, and take that away there.",
+		Manifest: append(append([]string{}, blocksFix...), "calico-probe run --node {node} --checks route-blocks,route-can-reach,bgp -o wide"),
+		Radius:   "nothing: all only read",
+	},
+	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
+	Match: func(f Findings) []Case {
+		return blocked(f, checks.FactWrong, func(list []string, _ Finding) string {
+			return "{node} sends packets for other nodes' pods to the wrong place: " + strings.Join(list, ", ")
+		})
+	},
+}
+
+// RouteNotInKernel is a route that BIRD has and the kernel has not.
+var RouteNotInKernel = &Rule{
+	ID: "route-not-in-kernel", Title: "BIRD knows the way to other nodes' pods and the kernel does not",
+	Doc: `Sessions are up and BIRD has the routes, so nothing is wrong with BGP, ports or peers: the routes do not get into the kernel. Its kernel protocol is down or filters them, the next hop is not reached, or somebody takes them away as soon as they are there: NetworkManager does that with interfaces it manages (cali*, tunl*), systemd-networkd with foreign routes. Told from a graceful restart, in which BIRD holds them back on purpose and says so.`,
+	Fix: probe.Fix{
+		Says:     "See who takes them away or keeps them back, and tell NetworkManager to leave Calico's interfaces alone.",
+		Manifest: []string{"ssh {node} 'timeout 10 ip monitor route'", "ssh {node} 'systemctl is-active NetworkManager systemd-networkd; cat /etc/NetworkManager/conf.d/*.conf'", "kubectl -n {namespace} exec {pod} -c calico-node -- sh -c 'sed -n \"/protocol kernel/,/}/p\" /etc/calico/confd/config/bird.cfg'"},
+		Radius:   "nothing: all only read",
+	},
+	RuledOut: []string{checks.NodePing.ID, checks.BGPPort.ID},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.RouteBlocks.ID) {
+			known := listOf(r, checks.FactInBIRD)
+			if len(known) == 0 {
+				continue
+			}
+			c := Case{
+				About: r.Target, For: clues(strong, []Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
+				Says: fmt.Sprintf("BIRD on {node} has %s and the kernel has no such route", strings.Join(known, ", ")),
+			}
+			for _, s := range f.Of(checks.BGPSession.ID) {
+				switch state := s.Facts.Str(checks.FactKernelState); {
+				case familyOf(s) != familyOf(r) || s.Facts.Str(checks.FactPeer) != "":
+				case s.Status == probe.Fail: // sessions are up, and the protocol is down or not there
+					c.For = append(c.For, clues(hint, []Finding{s})...)
+				case state != "":
+					c.For = append(c.For, clues(0, []Finding{s})...)
+				}
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}

@@ -1,0 +1,214 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+func serviceRules() []*Rule {
+	return []*Rule{KubeProxyRulesLost, KubeProxyStuck, KubeProxyDead, ServicePathBroken, DNSDown, DNSNoUpstream}
+}
+
+// serviceless is what a node shows on which services do not work.
+var serviceless = Covers(
+	checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, checks.DatastoreLatency.ID,
+	checks.KubeProxyHealth.ID, checks.InitStall.ID,
+)
+
+// brokenPath are the findings that a service's address does not answer while what is
+// behind it does; answering is one of the latter.
+func brokenPath(f Findings) (broken, answering []Finding) {
+	all := f.Of(checks.DatastoreLatency.ID)
+	for _, r := range toServers(all) {
+		if r.Status == probe.OK || r.Status == probe.Warn {
+			answering = append(answering, r)
+		}
+	}
+	if len(answering) > 0 {
+		broken = toService(f.Failed(checks.DatastoreLatency.ID))
+	}
+	dns := f.Of(checks.DNSCluster.ID)
+	var servers []Finding
+	for _, r := range About(dns, "endpoint ") {
+		if r.Status == probe.OK {
+			servers = append(servers, r)
+		}
+	}
+	if len(servers) > 0 {
+		for _, r := range About(f.Failed(checks.DNSCluster.ID), "service ") {
+			broken = append(broken, r)
+		}
+		answering = append(answering, servers...)
+	}
+	if len(broken) == 0 {
+		return nil, nil
+	}
+	return broken, answering[:1]
+}
+
+// kubeProxyFix starts kube-proxy on this node anew, which writes all its rules.
+var kubeProxyFix = probe.Fix{
+	Says:     "Start kube-proxy on this node anew: it writes all its rules.",
+	Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"},
+	Radius:   "this node only; its rules stay while it starts, and open connections go on",
+}
+
+// KubeProxyRulesLost is a flush behind kube-proxy's back.
+var KubeProxyRulesLost = &Rule{
+	ID: "kube-proxy-rules-lost", Title: "kube-proxy's rules are gone from the kernel, and it has not noticed",
+	Doc: `A restart of nftables or firewalld, or a flush by hand, takes kube-proxy's rules away. In the mode iptables it looks for that every half a minute, in the others perhaps not before a service changes. kube-proxy calls itself healthy all the while, and no service works from this node, the API server's among them: calico-node's start and the CNI plugin wait with "10.96.0.1:443: i/o timeout".
+Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints, which answer directly.`,
+	Fix: kubeProxyFix, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID},
+	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "felix-down", "dns-down"},
+	Match: func(f Findings) []Case {
+		lost := About(f.Failed(checks.KubeProxyHealth.ID), "services")
+		if len(lost) == 0 {
+			return nil
+		}
+		broken, direct := brokenPath(f)
+		return []Case{{
+			Says: lost[0].Saw, For: append(append(clues(proof, lost), clues(0, broken)...), clues(0, direct)...),
+			Covers: append(serviceless, calicoDown...),
+		}}
+	},
+}
+
+// KubeProxyStuck is a kube-proxy that is alive and does not work.
+var KubeProxyStuck = &Rule{
+	ID: "kube-proxy-stuck", Title: "kube-proxy is stuck: it does not write its rules any more",
+	Doc: `503 on 10256: it wanted to write rules and has not succeeded for a while (no way to the API server, a lock, too many rules). No answer: it is frozen. What is in the kernel goes on as it was, so services work until their pods change.
+Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them.`,
+	Fix: kubeProxyFix, Explains: []string{"service-path-broken"},
+	Match: func(f Findings) []Case {
+		var stuck []Finding
+		for _, r := range f.Failed(checks.KubeProxyHealth.ID) {
+			if code, _ := r.Facts.Num(checks.FactCode); r.Target == "" && (code >= 500 || r.Facts.Str(probe.FactReason) == "timeout") {
+				stuck = append(stuck, r)
+			}
+		}
+		if len(stuck) == 0 {
+			return nil
+		}
+		broken, _ := brokenPath(f)
+		c := Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw, For: append(clues(proof, stuck), clues(0, broken)...), Covers: serviceless}
+		return []Case{c}
+	},
+}
+
+// KubeProxyDead is a kube-proxy that ended and left its rules.
+var KubeProxyDead = &Rule{
+	ID: "kube-proxy-dead", Title: "kube-proxy does not run on this node, and its rules are those of when it ended",
+	Doc: `The rules of a kube-proxy that has ended stay in the kernel: services work as long as their pods stay where they are, and break one by one as pods move, so it looks like a fault of single applications.
+Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules, which are there; one that was removed on purpose leaves such rules too until the next reboot, so this alone is no proof.`,
+	Fix: probe.Fix{
+		Says:     "See why it ended, and start it; where it was removed on purpose, its rules are left over ('kube-proxy --cleanup', or a reboot).",
+		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}", "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=20"},
+		Radius:   "this node only",
+	},
+	Explains: []string{"service-path-broken"},
+	Match: func(f Findings) []Case {
+		var dead []Finding
+		for _, r := range f.Bad(checks.KubeProxyHealth.ID) {
+			if n, _ := r.Facts.Num(checks.FactPublished); n > 0 && r.Status == probe.Warn {
+				dead = append(dead, r)
+			}
+		}
+		if len(dead) == 0 {
+			return nil
+		}
+		broken, direct := brokenPath(f)
+		c := Case{Says: "kube-proxy does not run: " + dead[0].Saw, For: append(clues(strong, dead), clues(hint, broken)...), Covers: serviceless}
+		c.For = append(c.For, clues(0, direct)...)
+		for _, r := range f.Elsewhere(checks.KubeProxyHealth.ID) {
+			if r.Status == probe.OK { // so this cluster has kube-proxy
+				c.For = append(c.For, Clue{r, hint})
+				break
+			}
+		}
+		return []Case{c}
+	},
+}
+
+// ServicePathBroken is what is known when kube-proxy itself says nothing.
+var ServicePathBroken = &Rule{
+	ID: "service-path-broken", Title: "a service's address does not answer on this node, though its servers do",
+	Doc: `Behind the service's address stand servers that answer this node directly, so the translation on this very node is what is broken: kube-proxy, or what stands in for it, or a firewall rule before it. calico-node, the CNI plugin and pods go by the service's address.
+Told from an API server or DNS server that is down by those servers' answers.`,
+	Fix:   kubeProxyFix,
+	Wants: []string{checks.KubeProxyHealth.ID}, Explains: []string{"start-outlasts-budget", "felix-waits"},
+	Match: func(f Findings) []Case {
+		broken, direct := brokenPath(f)
+		if len(broken) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("services do not work on {node}: %s does not answer (%s), and the server behind it does (%s)", broken[0].Target, broken[0].Saw, direct[0].Target),
+			For:  append(clues(strong, broken), clues(0, direct)...), Covers: append(serviceless, calicoDown...),
+		}}
+	},
+}
+
+// DNSDown are the servers behind the cluster's DNS that do not answer.
+var DNSDown = &Rule{
+	ID: "dns-down", Title: "the cluster's DNS servers do not answer",
+	Doc: `Neither the DNS service nor the servers behind it answer this node. Refused: CoreDNS does not run where the API says it does. SERVFAIL: it runs and cannot read the API. No answer from servers on other nodes, when pods there do not answer either, is a broken pod network, and not DNS.
+Told from broken services by the servers, which are asked directly, from a broken pod network by pod-tcp, and from a firewall that knows DNS as UDP alone by the TCP answers.`,
+	Fix: probe.Fix{
+		Says:     "See whether CoreDNS runs and what it says.",
+		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide", "kubectl -n kube-system logs -l k8s-app=kube-dns --tail=30", "kubectl -n kube-system rollout restart deploy/coredns"},
+		Radius:   "a restart of CoreDNS goes pod by pod; with one replica names do not resolve for some seconds, in the whole cluster",
+	},
+	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID, checks.DatastoreLatency.ID},
+	Match: func(f Findings) []Case {
+		all := About(f.Of(checks.DNSCluster.ID), "endpoint ")
+		dead := About(f.Failed(checks.DNSCluster.ID), "endpoint ")
+		if len(all) == 0 {
+			dead = nil
+			for _, r := range About(f.Failed(checks.DNSCluster.ID), "service ") { // without a server: none is ready
+				if reason := r.Facts.Str(probe.FactReason); reason == "refused" || reason == "rejected" {
+					dead = append(dead, r)
+				}
+			}
+		}
+		if len(dead) == 0 || len(dead) < len(all) {
+			return nil
+		}
+		c := Case{
+			Says: "the cluster's DNS is down: " + dead[0].Saw,
+			For:  clues(strong, dead), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
+		}
+		if f.Fine(checks.PodTCP.ID) { // so pods can be reached
+			c.For = append(c.For, clues(hint, f.Of(checks.PodTCP.ID)[:1])...)
+		} else if pods := f.Failed(checks.PodTCP.ID); len(pods) > 0 {
+			c.Against = clues(hint, pods)
+		}
+		return []Case{c}
+	},
+}
+
+// DNSNoUpstream is a DNS that knows the cluster and nothing else.
+var DNSNoUpstream = &Rule{
+	ID: "dns-no-upstream", Title: "the cluster's DNS cannot resolve outside names, and the node's own servers can",
+	Doc: `CoreDNS forwards what is not the cluster's to the name servers of the node it runs on. When those answer the node and not CoreDNS, its pod's packets do not come back: the pool does not masquerade (natOutgoing), a policy forbids it, or the Corefile names other servers.
+Told from a cluster that is cut off on purpose by the node's own servers, which answer.`,
+	Fix: probe.Fix{
+		Says:     "Look at where CoreDNS forwards to, and at natOutgoing of the pods' IP pool.",
+		Manifest: []string{"kubectl -n kube-system get cm coredns -o jsonpath='{.data.Corefile}' | grep -A3 forward", "kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing"},
+		Radius:   "it only reads",
+	},
+	RuledOut: []string{checks.DNSCluster.ID},
+	Match: func(f Findings) []Case {
+		var shut []Finding
+		for _, r := range About(f.Bad(checks.DNSExternal.ID), "service ") {
+			if r.Facts.Str(checks.FactQuestion) == "." {
+				shut = append(shut, r)
+			}
+		}
+		if len(shut) == 0 {
+			return nil
+		}
+		return []Case{{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: clues(strong, shut), Covers: Covers(checks.DNSExternal.ID)}}
+	},
+}

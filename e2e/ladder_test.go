@@ -1,0 +1,169 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// door puts a privileged container with a shell on a node's network, as kube-proxy's
+// is; the sandbox's own containers have none. The shell is the node's.
+func door(t testing.TB, node string) {
+	t.Helper()
+	pods := kube(t).CoreV1().Pods("kube-system")
+	from := func(path string) corev1.VolumeSource {
+		return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
+	}
+	mounts := []corev1.VolumeMount{{Name: "proc", MountPath: "/nodeproc", ReadOnly: true}, {Name: "usr", MountPath: "/usr", ReadOnly: true}}
+	for _, dir := range []string{"bin", "lib", "lib64"} {
+		mounts = append(mounts, corev1.VolumeMount{Name: "usr", MountPath: "/" + dir, SubPath: dir, ReadOnly: true})
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "e2e-door"}, Spec: corev1.PodSpec{
+		NodeName: node, HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		Containers: []corev1.Container{{
+			Name: "agent", Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: mounts,
+			SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))},
+		}},
+		Volumes: []corev1.Volume{{Name: "proc", VolumeSource: from("/proc")}, {Name: "usr", VolumeSource: from("/usr")}},
+	}}
+	t.Cleanup(func() {
+		if err := pods.Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, func() string {
+		got, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case got.Status.Phase != corev1.PodRunning:
+			return "the door is " + string(got.Status.Phase)
+		}
+		return ""
+	})
+}
+
+// TestByExec wants a probe in somebody else's container to see what one in a pod
+// sees.
+func TestByExec(t *testing.T) {
+	d, a := report(t, "run", "--node", "node-b", "--via", "exec")
+	if a.exit != 5 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.Unknown, "kube-system/calico-node-", "/calico-node (no shell)")
+	door(t, "node-b")
+	d, a = report(t, "run", "--node", "node-b", "--via", "exec", "--skip", "node-load")
+	if a.exit != 0 || a.stderr != "" {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.OK, "kube-system/e2e-door/agent")
+	pod, _ := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load")
+	sameAnswers(t, pod, d)
+	nothingLeft(t)
+}
+
+// TestLadderPastTheImage wants an image nobody has to be no obstacle.
+func TestLadderPastTheImage(t *testing.T) {
+	door(t, "node-b")
+	d, a := report(t, "run", "--node", "node-b", "--image", "nowhere.invalid/probe:none", "--ssh", "none")
+	if a.exit == 5 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.Info, "pod: image nowhere.invalid/probe:none cannot be had")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same image")
+	d.want(t, "probe-placed", probe.OK, "exec: ")
+	nothingLeft(t)
+}
+
+// within is what the ladder may take in all when a daemon of the node is dead.
+const within = 30 * time.Second
+
+// TestLadderPastAFrozenRuntime is incident 001 where it hurts: no container can be
+// started, and what hangs is named all the same.
+func TestLadderPastAFrozenRuntime(t *testing.T) {
+	calicoReady(t, "node-b")
+	signalAll(t, "node-b", "containerd", "STOP")
+	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") })
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-b")...)
+	if a.exit != 3 || a.took > within {
+		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
+	}
+	// A kubelet that is blocked by the runtime may not even take the pod up.
+	d.want(t, "probe-placed", probe.Info, "pod: ", " within 8")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same")
+	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it takes the same")
+	d.want(t, "probe-placed", probe.OK, "ssh: ")
+	d.want(t, "containerd-health", probe.Fail, "no answer")
+	t.Logf("%v", a.took.Round(100*time.Millisecond))
+	signalAll(t, "node-b", "containerd", "CONT")
+	nothingLeft(t)
+}
+
+// TestLadderPastADeadKubelet is incident 003a.
+func TestLadderPastADeadKubelet(t *testing.T) {
+	const node = "node-b"
+	shell(t, node, "touch /var/lib/calico/sandbox/kubelet.down")
+	signalAll(t, node, "kubelet", "KILL")
+	t.Cleanup(func() { shell(t, node, "rm -f /var/lib/calico/sandbox/kubelet.down"); nodeReady(t, node) })
+	eventually(t, 90*time.Second, func() string { // the lease runs out
+		d, _ := report(t, "run", "--node", node, "--via", "api")
+		if slices.ContainsFunc(d.of("node-lease"), func(r located) bool { return r.Status == probe.Fail }) {
+			return ""
+		}
+		return "the lease still runs"
+	})
+	d, a := report(t, append(bySSH(t), "run", "--node", node)...)
+	if a.exit != 3 || a.took > within {
+		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not take pod")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same kubelet")
+	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it takes the same kubelet")
+	d.want(t, "probe-placed", probe.OK, "ssh: ")
+	d.want(t, "kubelet-health", probe.Fail, "refused")
+	t.Logf("%v", a.took.Round(100*time.Millisecond))
+	nothingLeft(t)
+}
+
+// TestLadderPastAClosedPort wants a probe that runs in a pod and cannot be talked to,
+// because the API server does not reach the kubelet, to be no obstacle either.
+func TestLadderPastAClosedPort(t *testing.T) {
+	const rule = "INPUT -p tcp --dport 10250 -j REJECT --reject-with tcp-reset"
+	shell(t, "node-b", "iptables -I "+rule)
+	t.Cleanup(func() { shell(t, "node-b", "iptables -D "+rule) })
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-b")...)
+	if a.exit != 3 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "probe-answered", probe.Info, "10250: connect: connection refused")
+	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it leads through the kubelet's port 10250 too")
+	d.want(t, "probe-placed", probe.OK, "ssh: ")
+	d.want(t, "kubelet-health", probe.Fail, "api: connection to 127.0.0.1:10250 refused")
+	nothingLeft(t)
+}
+
+// TestLadderToItsEnd wants every way that was tried to be named, and why none
+// worked.
+func TestLadderToItsEnd(t *testing.T) {
+	d, a := report(t, append(bySSH(t, "IdentityFile", "IdentityFile /nowhere #"), "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none")...)
+	if a.exit != 5 {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.Unknown, "pod: image")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: ")
+	d.want(t, "probe-placed", probe.Unknown, "exec: no container in the node's network takes the probe")
+	d.want(t, "probe-placed", probe.Unknown, "ssh: ", "permission denied", "were not asked")
+	nothingLeft(t)
+}

@@ -1,0 +1,181 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// bySSH are the flags with which the client's ssh gets into the sandbox.
+func bySSH(t testing.TB, edits ...string) []string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "config")
+	text := strings.NewReplacer(edits...).Replace(mustSandbox(t, "ssh-config"))
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--ssh-config", name}
+}
+
+// TestBySSH wants a probe by way of ssh to see what one in a pod sees, and to prove
+// the tunnels with one on the other node.
+func TestBySSH(t *testing.T) {
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "--profile", "deep", "--skip", "node-load")...)
+	if a.exit != 0 || a.stderr != "" {
+		t.Errorf("exit %d, %s\n%s", a.exit, d.Verdict, a.stderr)
+	}
+	d.want(t, "encap-proof", probe.OK)
+	pod, _ := report(t, "run", "--node", "node-a", "--via", "pod", "--profile", "deep", "--skip", "node-load")
+	sameAnswers(t, pod, d)
+	if w := d.Ways[1]; w.Way != "ssh" || !slices.Contains(w.Access, "uid 0") || !slices.Contains(w.Access, "host processes") {
+		t.Errorf("%+v", w)
+	}
+	nothingLeft(t)
+}
+
+// sameAnswers wants every question of two runs answered alike.
+func sameAnswers(t testing.TB, a, b document) {
+	t.Helper()
+	answers := func(d document) map[string]probe.Status {
+		all := map[string]probe.Status{}
+		for _, r := range d.Results {
+			if r.Check != "probe-placed" {
+				all[r.Check+" "+r.Target+" "+r.From] = r.Status
+			}
+		}
+		return all
+	}
+	left, right := answers(a), answers(b)
+	for q, s := range left {
+		if right[q] != s {
+			t.Errorf("%s: %q here, %q there", q, s, right[q])
+		}
+	}
+	for q, s := range right {
+		if left[q] == "" {
+			t.Errorf("%s: only there: %s", q, s)
+		}
+	}
+}
+
+// TestBySSHAsAnybody logs in as one who may not become root: what takes root is
+// unknown, not bad, and that is said.
+func TestBySSHAsAnybody(t *testing.T) {
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "ops@{node}", "--skip", "node-load")...)
+	if a.exit != 5 || !strings.Contains(a.stderr, "the login is not root's") {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "containerd-health", probe.Unknown, "permission denied")
+	d.want(t, "felix-live", probe.OK)
+	for _, r := range d.Results {
+		if r.Status == probe.Fail {
+			t.Errorf("%v", r)
+		}
+	}
+	nothingLeft(t)
+}
+
+// TestSSHRefused wants each reason why ssh does not get in said in one sentence that
+// says what to do.
+func TestSSHRefused(t *testing.T) {
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.WriteFile(closed, []byte("Host *\n  Port 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nobody := []string{"IdentityFile", "IdentityFile /nowhere #"}
+	stranger := []string{"UserKnownHostsFile", "UserKnownHostsFile /nowhere #"}
+	for name, c := range map[string]struct {
+		flags  []string
+		reason string
+		says   string
+	}{
+		"no key":         {bySSH(t, nobody...), "login", "permission denied: load a key"},
+		"strange host":   {bySSH(t, stranger...), "login", "accept it once with 'ssh 10.88.0.12'"},
+		"no shell":       {append(bySSH(t), "--ssh", "closed@{ip}"), "shell", "not available"},
+		"nobody listens": {[]string{"--ssh-config", closed, "--ssh", "127.0.0.1"}, "reach", "connection refused"},
+		"no such name":   {append(bySSH(t, "ProxyCommand", "#"), "--ssh", "nowhere.invalid"), "reach", "does not resolve"},
+		"no such config": {[]string{"--ssh-config", "/nowhere"}, "reach", "/nowhere"},
+		"not an option":  {append(bySSH(t), "--ssh", "x@-oProxyCommand=touch"), "reach", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, a := report(t, append(c.flags, "run", "--node", "node-b", "--via", "ssh")...)
+			if a.exit != 5 || a.stderr != "" {
+				t.Errorf("exit %d\n%s", a.exit, a.stderr)
+			}
+			d.want(t, "probe-placed", probe.Unknown, "ssh to ", c.says)
+			for _, r := range d.of("probe-placed") {
+				if got := r.Facts.Str(probe.FactReason); got != c.reason {
+					t.Errorf("reason %s, want %s: %v", got, c.reason, r)
+				}
+			}
+		})
+	}
+	cmd := client(t, "run", "--node", "node-b", "--via", "ssh")
+	cmd.Env = append(os.Environ(), "PATH=/nowhere")
+	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "there is no program ssh here") {
+		t.Errorf("%s", out)
+	}
+	nothingLeft(t)
+}
+
+// TestNothingIsLeftBySSH ends runs in every way at odd moments and wants nothing to
+// stay on the node: neither a folder nor a process.
+func TestNothingIsLeftBySSH(t *testing.T) {
+	ssh := append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "-o", "ndjson")
+	const runs, abreast = 24, 3
+	turn := make(chan struct{}, abreast)
+	var all sync.WaitGroup
+	for i := range runs {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			cmd := client(t, ssh...)
+			if err := cmd.Start(); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Duration(rand.IntN(2500)) * time.Millisecond)
+			_ = cmd.Process.Signal([]syscall.Signal{syscall.SIGKILL, syscall.SIGINT}[i%2]) // it may have ended just before
+			_ = cmd.Wait()
+		})
+	}
+	all.Wait()
+	began := time.Now()
+	nothingLeft(t)
+	t.Logf("nothing left %v after the last of %d runs", time.Since(began).Round(100*time.Millisecond), runs)
+}
+
+// TestCutLineBySSH cuts the line without a word in the middle of a run: the client
+// sees that by the missing beats, and the probe ends by itself.
+func TestCutLineBySSH(t *testing.T) {
+	mustSandbox(t, "felix", "node-a", "hang") // so that the run is still going on
+	cut := func(how string) {
+		shell(t, "node-a", fmt.Sprintf("iptables -%s INPUT -p tcp --dport 22 -j DROP; iptables -%s OUTPUT -p tcp --sport 22 -j DROP", how, how))
+	}
+	t.Cleanup(func() { mustSandbox(t, "felix", "node-a", "ok"); calicoReady(t, "node-a") })
+	cmd, out := started(t, nil, append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "-o", "ndjson", "--check-timeout", "40s")...)
+	waitFor(t, out, `"check":"node-swap"`)
+	cut("I")
+	defer cut("D")
+	if left(t) == "" {
+		t.Error("this test sees no probe where there is one")
+	}
+	waitFor(t, out, "nothing heard from the probe for 15s")
+	waitFor(t, out, `"type":"verdict"`)
+	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 5 && got != 3 {
+		t.Errorf("exit %d", got)
+	}
+	nothingLeft(t)
+}

@@ -1,0 +1,292 @@
+package injector
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A line runs a script in a shell on the node and carries its stdin, stdout and
+// stderr until it ends or ctx does.
+type line func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error
+
+// view is how a program at the end of a line sees the node.
+type view struct {
+	root, proc string
+	only       []string // nil = all of it
+}
+
+// carrying is the script that unpacks a carried probe and runs it. It stands on one
+// line and has neither ! nor a backslash, so that every login shell passes it on to
+// sh as it is. The folder must be one where programs may be run: /run, /tmp and
+// /dev/shm often are not. The client sends the probe only when it is told to, and
+// speaks to it only when the script is ready: what reads the one never swallows the
+// other. The probe removes itself as soon as it runs; the trap does where it never
+// gets that far.
+const carrying = `umask 077; d=;
+trap 'r=$?; [ -z "$d" ] || rm -rf "$d"; exit $r' EXIT;
+trap 'exit 1' HUP INT TERM PIPE;
+say() { echo "{run} $*"; };
+for x in chmod head mkdir rm; do command -v $x >/dev/null 2>&1 || { say lacks $x; exit 1; }; done;
+for b in {folders}; do
+free=$(df -Pk "$b" 2>/dev/null | { read h; read f s u a r; echo "$a"; });
+[ "${free:-{kb}}" -ge {kb} ] 2>/dev/null || continue;
+mkdir "$b/calico-probe-{run}" 2>/dev/null || continue;
+d="$b/calico-probe-{run}";
+if ( : >"$d/probe" && chmod 700 "$d/probe" && "$d/probe" ) </dev/null >/dev/null 2>&1; then break; fi;
+rm -rf "$d"; d=;
+done;
+[ -n "$d" ] || { say nowhere; exit 1; };
+t=; if timeout 1 true 2>/dev/null; then t="timeout 120"; fi;
+if command -v gzip >/dev/null 2>&1; then say send packed; $t head -c {packed} | gzip -dc >"$d/probe";
+else say send plain; $t head -c {plain} >"$d/probe"; fi;
+"$d/probe" version </dev/null >/dev/null || { say broken; exit 1; };
+s=; w=root; if [ "$(id -u)" -gt 0 ] 2>/dev/null; then if sudo -n true </dev/null >/dev/null 2>&1; then s="sudo -n"; else w=user; fi; fi;
+o={only}; for p in {dirs}; do if [ -d "{root}$p" ]; then o="$o,$p"; fi; done;
+say ready $w; $s "$d/probe" session --unlink --only "$o" {args}`
+
+// folders are where the probe may be unpacked; first those that do not outlive a
+// reboot.
+const folders = `/run /tmp /var/tmp "$HOME" /dev/shm`
+
+// How long each step of a carried start may take. The first word waits for whoever
+// lets us in, which on a node that thrashes takes its time; after that it is the
+// line that counts, so it only must not stand still.
+const (
+	firstWord  = 15 * time.Second
+	standstill = 15 * time.Second
+	chunk      = 32 << 10
+)
+
+// carry brings the client's own probe to the node over a line and opens the
+// conversation with it.
+func carry(ctx context.Context, o Options, way, whereto string, v view, l line) (*Session, error) {
+	if len(o.Carried) == 0 {
+		return nil, refuse(ReasonSupport, "this client carries no probe for %s: use a release of calico-probe, or one that 'make build' made", cmp.Or(o.Arch, "the node's architecture, which the API does not tell"))
+	}
+	plain, err := unpacked(o.Carried)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	in, feed := io.Pipe()
+	out, sink := io.Pipe()
+	words := &lastWords{}
+	c := &carried{options: o, feed: feed, words: bufio.NewReader(out), last: words, ended: make(chan struct{}), plain: len(plain)}
+	go func() {
+		defer close(c.ended)
+		c.err = l(ctx, scriptFor(o, way, v, len(plain)), in, sink, words)
+		in.CloseWithError(errOr(c.err, errors.New("the line is closed")))
+		sink.CloseWithError(errOr(c.err, io.EOF))
+	}()
+	if err := c.start(ctx, plain); err != nil {
+		stopped := context.Cause(ctx)
+		feed.Close()
+		out.Close()
+		select { // the script cleans up
+		case <-c.ended:
+		case <-time.After(farewell):
+		}
+		cancel()
+		if stopped != nil {
+			return nil, fmt.Errorf("stopped while bringing the probe: %w", stopped)
+		}
+		return nil, err
+	}
+	s := &Session{
+		created: []string{"a probe " + whereto + " that has removed its file there"},
+		remove:  func(bool) error { return nil },
+		through: way,
+	}
+	s.talk(ctx, func(ctx context.Context, requests io.Reader, events io.Writer) error {
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		go func() { // ends with the line at the latest
+			_, err := io.Copy(feed, requests)
+			feed.CloseWithError(errOr(err, io.EOF))
+		}()
+		if _, err := io.Copy(events, c.words); err != nil {
+			return fmt.Errorf("%w%s", err, words)
+		}
+		<-c.ended
+		return c.err
+	}, nil)
+	return s, nil
+}
+
+// carried is a probe on its way over a line.
+type carried struct {
+	options Options
+	feed    *io.PipeWriter
+	words   *bufio.Reader
+	last    *lastWords
+	ended   chan struct{} // closed when the line has ended, with err
+	err     error
+	plain   int // bytes of the probe, unpacked
+}
+
+// start goes through the handshake until the probe is there.
+func (c *carried) start(ctx context.Context, plain []byte) error {
+	word, err := c.next(ctx, firstWord)
+	if err != nil {
+		return err
+	}
+	var load []byte
+	switch word {
+	case "send packed":
+		load = c.options.Carried
+	case "send plain":
+		load = plain
+	default:
+		return c.refusal(word)
+	}
+	for sent := 0; sent < len(load); sent += chunk {
+		if err := c.send(ctx, load[sent:min(len(load), sent+chunk)]); err != nil {
+			return err
+		}
+	}
+	if word, err = c.next(ctx, standstill); err != nil {
+		return err
+	}
+	switch word {
+	case "ready root":
+		return nil
+	case "ready user":
+		c.options.Note("the login is not root's and 'sudo -n' does not make it so: what takes root is not seen")
+		return nil
+	}
+	return c.refusal(word)
+}
+
+// errStill is a step of a carried start that did not come to its end in time.
+var errStill = errors.New("nothing came back in time")
+
+// next is the script's next word. What login files and banners print is passed over.
+func (c *carried) next(ctx context.Context, limit time.Duration) (string, error) {
+	type read struct {
+		text string
+		err  error
+	}
+	got := make(chan read, 1)
+	go func() { // ends with the line at the latest
+		for {
+			text, err := c.words.ReadString('\n')
+			word, ours := strings.CutPrefix(strings.TrimSpace(text), c.options.Run+" ")
+			if ours {
+				got <- read{word, err}
+				return
+			}
+			_, _ = io.WriteString(c.last, text) // never fails; it may be why there is no shell
+			if err != nil {
+				got <- read{"", err}
+				return
+			}
+		}
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case r := <-got:
+		if r.err == nil {
+			return r.text, nil
+		}
+		<-c.ended
+		return "", &lineError{errOr(c.err, r.err), c.last.String()}
+	case <-late.C:
+		return "", &lineError{fmt.Errorf("%w (%v)", errStill, limit), c.last.String()}
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// send sends a piece of the probe.
+func (c *carried) send(ctx context.Context, b []byte) error {
+	sent := make(chan error, 1)
+	go func() { // ends with the line at the latest
+		_, err := c.feed.Write(b)
+		sent <- err
+	}()
+	late := time.NewTimer(standstill)
+	defer late.Stop()
+	select {
+	case err := <-sent:
+		if err != nil {
+			return &lineError{err, c.last.String()}
+		}
+		return nil
+	case <-late.C:
+		return &lineError{fmt.Errorf("%w (%v)", errStill, standstill), c.last.String()}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lineError is a line that ended, or stood still, before the probe was there.
+type lineError struct {
+	err  error
+	said string // on stderr, beginning with ", saying: ", or ""
+}
+
+func (e *lineError) Error() string { return e.err.Error() + e.said }
+func (e *lineError) Unwrap() error { return e.err }
+
+// refusal is what the script says instead of going on.
+func (c *carried) refusal(word string) *PlacementError {
+	switch what, which, _ := strings.Cut(word, " "); what {
+	case "lacks":
+		return refuse(ReasonShell, "there is a shell and no program %s, which it takes to bring the probe", which)
+	case "nowhere":
+		return refuse(ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", room(c.plain)>>10, strings.ReplaceAll(folders, `"`, ""))
+	case "broken":
+		return refuse(ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s", c.last)
+	}
+	return refuse(ReasonShell, "the shell there answered %q, which makes no sense", word)
+}
+
+// room is what must be free for a probe of so many bytes, in KiB: half as much again,
+// so that it is not what fills a node.
+func room(plain int) int { return plain*3/2>>10 + 1 }
+
+// scriptFor fills in the script, on one line.
+func scriptFor(o Options, way string, v view, plain int) string {
+	only, dirs := "", ""
+	if v.only != nil {
+		only = "/none" // an empty list would mean everything
+		for _, p := range v.only {
+			dirs += " " + quote(p)
+		}
+	}
+	var args []string
+	for _, a := range []string{"--root", v.root, "--proc", v.proc, "--node", o.Node, "--way", way, "--life", (o.Whole + margin).String()} {
+		args = append(args, quote(a))
+	}
+	return strings.NewReplacer(
+		"\n", " ", "{run}", o.Run, "{folders}", folders, "{kb}", strconv.Itoa(room(plain)),
+		"{packed}", strconv.Itoa(len(o.Carried)), "{plain}", strconv.Itoa(plain),
+		"{only}", only, "{dirs}", dirs, "{root}", strings.TrimSuffix(v.root, "/"), "{args}", strings.Join(args, " "),
+	).Replace(carrying)
+}
+
+// quote makes one word of a shell's of any text.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// unpacked is what a packed probe is made of.
+func unpacked(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("unpacking the carried probe: %w", err)
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("unpacking the carried probe: %w", err)
+	}
+	return plain, nil
+}

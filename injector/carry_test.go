@@ -1,0 +1,282 @@
+package injector
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// standIn answers a session as a probe does, and says what it was started with. The
+// real one is carried in the end-to-end tests.
+const standIn = `#!/bin/sh
+[ "$1" != version ] || exit 0
+rm -r "${0%/*}"
+read plan
+echo '{"seq":0,"type":"start","start":{"v":1,"access":["'"$*"'"]}}'
+echo '{"seq":1,"type":"end","end":{}}'
+while read more; do :; done
+`
+
+// laden are options with a carried probe, for a run of the test's own.
+func laden(t *testing.T, program string) Options {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, program); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := options
+	o.Note = func(string) {} // whoever runs the tests need not be root
+	o.Run, o.Carried, o.Arch, o.Node = "test"+filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-"), b.Bytes(), "amd64", "it's"
+	return o
+}
+
+// here is a line to a shell on this machine.
+func here(shell string, env ...string) line {
+	return func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+		cmd := exec.CommandContext(ctx, shell, "-c", script)
+		cmd.Env = append(os.Environ(), env...)
+		return run(cmd, in, out, errs)
+	}
+}
+
+// noLeft fails if a run's folder is still on this machine.
+func noLeft(t *testing.T, o Options) {
+	t.Helper()
+	for _, dir := range []string{"/run", "/tmp", "/var/tmp", os.Getenv("HOME"), "/dev/shm"} {
+		if _, err := os.Stat(filepath.Join(dir, "calico-probe-"+o.Run)); err == nil {
+			t.Errorf("left in %s", dir)
+		}
+	}
+}
+
+// tools is a folder with just these programs, for a PATH.
+func tools(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		at, err := exec.LookPath(name)
+		if err != nil {
+			t.Skip(err)
+		}
+		if err := os.Symlink(at, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "PATH=" + dir
+}
+
+func onUnix(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("no POSIX shell here")
+	}
+}
+
+// TestCarry goes the whole way through the script in every shell at hand: packed,
+// plain where there is no gzip, and behind login files that talk.
+func TestCarry(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	bare := tools(t, "chmod", "head", "mkdir", "rm", "sh")
+	for name, l := range map[string]line{
+		"dash": here("dash"), "bash": here("bash"), "sh": here("sh"), "no gzip, no df, no timeout": here("/bin/sh", bare),
+		"talkative": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+			return here("sh")(ctx, "echo Welcome; echo '{}'; "+script, in, out, errs)
+		},
+		"quoted once more": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+			return here("sh")(ctx, "exec sh -c "+quote(script), in, out, errs)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := laden(t, standIn)
+			s, err := carry(t.Context(), o, "ssh", "somewhere", view{root: "/", proc: "/proc", only: []string{"/tmp", "/not here"}}, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.Run}}); err != nil {
+				t.Fatal(err)
+			}
+			ev, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			noLeft(t, o) // it has removed itself
+			if got, want := ev.Start.Access[0], "session --unlink --only /none,/tmp --root / --proc /proc --node it's --way ssh --life 2m10s"; got != want {
+				t.Errorf("started with %s, want %s", got, want)
+			}
+			if ev, err = s.Next(t.Context()); err != nil || ev.Type != probe.EventEnd {
+				t.Errorf("%v %v", ev, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			noLeft(t, o)
+		})
+	}
+}
+
+// TestSudo wants a login that is not root's to become so where it may, and to be told
+// of where not.
+func TestSudo(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	for sudo, c := range map[string]struct{ way, note string }{
+		`[ "$1" = -n ] || exit 1; shift; [ "$1" = true ] || WAS=by-sudo; export WAS; exec "$@"`: {"by-sudo", ""},
+		"exit 1": {"", "the login is not root's and 'sudo -n' does not make it so: what takes root is not seen"},
+	} {
+		path := tools(t, "chmod", "head", "mkdir", "rm", "sh", "gzip")
+		for name, script := range map[string]string{"sudo": sudo, "id": "echo 1000", "true": "exit 0"} {
+			if err := os.WriteFile(filepath.Join(strings.TrimPrefix(path, "PATH="), name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := laden(t, strings.Replace(standIn, `"$*"`, `"$WAS"`, 1))
+		note := ""
+		o.Note = func(text string) { note = text }
+		s, err := carry(t.Context(), o, "ssh", "", view{root: "/", proc: "/proc"}, here("/bin/sh", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}); err != nil {
+			t.Fatal(err)
+		}
+		if ev, err := s.Next(t.Context()); err != nil || ev.Start.Access[0] != c.way || note != c.note {
+			t.Errorf("%+v %v %q, want %+v", ev.Start, err, note, c)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		noLeft(t, o)
+	}
+}
+
+// TestCarriedInVain wants each obstacle on the node to be one sentence, and nothing
+// to stay there.
+func TestCarriedInVain(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	for name, c := range map[string]struct {
+		program string
+		line    line
+		reason  Reason
+		says    string
+	}{
+		"does not run": {"#!/nowhere\n", here("sh"), ReasonShell, "does not run there"},
+		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), ReasonShell, "no program head"},
+		"no room": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+			return here("sh")(ctx, "df() { echo; echo a 9 9 0; }; "+script, in, out, errs)
+		}, ReasonShell, "no folder has"},
+		"nonsense": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+			return here("sh")(ctx, "echo() { printf '%s huh\\n' ${1%% *}; }; "+script, in, out, errs)
+		}, ReasonShell, "makes no sense"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := laden(t, c.program)
+			_, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, c.line)
+			pe, ok := errors.AsType[*PlacementError](err)
+			if !ok || pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) || strings.Contains(pe.Text, "\n") {
+				t.Errorf("%v, want %s %q", err, c.reason, c.says)
+			}
+			eventuallyNoLeft(t, o)
+		})
+	}
+	o := laden(t, standIn)
+	o.Carried = nil
+	if _, err := carry(t.Context(), o, "ssh", "", view{}, nil); err == nil || !strings.Contains(err.Error(), "carries no probe for amd64") {
+		t.Error(err)
+	}
+}
+
+// eventuallyNoLeft waits for a script whose line is gone to see that.
+func eventuallyNoLeft(t *testing.T, o Options) {
+	t.Helper()
+	for range 50 {
+		found, err := filepath.Glob("/[rtd]*/*/calico-probe-" + o.Run)
+		more, _ := filepath.Glob("/[rt]*/calico-probe-" + o.Run)
+		if err != nil || len(found)+len(more) == 0 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	noLeft(t, o)
+}
+
+// TestCutWhileCarrying ends the line in the middle of the probe.
+func TestCutWhileCarrying(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	o := laden(t, standIn)
+	var half line = func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+		return here("sh")(ctx, script, io.LimitReader(in, int64(len(o.Carried)/2)), out, errs)
+	}
+	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, half); err == nil {
+		t.Error("half a probe was taken for a whole one")
+	}
+	eventuallyNoLeft(t, o)
+}
+
+func TestScriptIsOneLine(t *testing.T) {
+	t.Parallel()
+	s := scriptFor(laden(t, standIn), "ssh", view{root: "/", proc: "/proc"}, 7)
+	s = strings.ReplaceAll(s, `'it'\''s'`, "") // quoted as every shell reads it
+	if strings.ContainsAny(s, "\n!\\") {
+		t.Errorf("a login shell may trip over this: %s", s)
+	}
+}
+
+// TestSSH holds how the user's ssh is called and what is made of its words, which are
+// OpenSSH 9.2's.
+func TestSSH(t *testing.T) {
+	t.Parallel()
+	o := options
+	o.Destination, o.SSHConfig = "-oProxyCommand=id", "my config"
+	args := strings.Join(sshArgs(o, "echo 'x'"), "|")
+	if want := `|-F|my config|--|-oProxyCommand=id|sh -c 'echo '\''x'\'''`; !strings.HasSuffix(args, want) || !strings.Contains(args, "BatchMode=yes") || strings.Contains(args, "StrictHostKeyChecking") {
+		t.Error(args)
+	}
+	exit := func(code string) error { return exec.Command("sh", "-c", "exit "+code).Run() }
+	onUnix(t)
+	for said, c := range map[string]struct {
+		code   string
+		reason Reason
+		says   string
+	}{
+		"Host key verification failed.": {"255", ReasonLogin, "accept it once with 'ssh n'"},
+		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", ReasonLogin, "not known here"},
+		"@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @ Host key verification failed.":                               {"255", ReasonLogin, "not the one known"},
+		"root@10.0.0.7: Permission denied (publickey,password).":                                                           {"255", ReasonLogin, "--ssh USER@{ip}"},
+		"ssh: connect to host 10.0.0.7 port 22: Connection refused":                                                        {"255", ReasonReach, "no sshd listens"},
+		"ssh: connect to host 10.0.0.7 port 22: Connection timed out":                                                      {"255", ReasonReach, "within 10s"},
+		"Connection timed out during banner exchange":                                                                      {"255", ReasonReach, "within 10s"},
+		"ssh: connect to host 10.0.0.7 port 22: No route to host":                                                          {"255", ReasonReach, "no route"},
+		"ssh: Could not resolve hostname n: Name or service not known":                                                     {"255", ReasonReach, "--ssh {ip}"},
+		"kex_exchange_identification: Connection closed by remote host":                                                    {"255", ReasonReach, "closed by remote host"},
+		"bash: line 1: sh: command not found":                                                                              {"127", ReasonShell, "no sh"},
+		"This account is currently not available.":                                                                         {"1", ReasonShell, "not available"},
+	} {
+		pe := sortSSH("n", &lineError{exit(c.code), ", saying: " + said})
+		if pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) {
+			t.Errorf("%s: %s: %s", said, pe.Reason, pe.Text)
+		}
+	}
+	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != ReasonReach {
+		t.Errorf("%+v", pe)
+	}
+}

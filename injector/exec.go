@@ -1,0 +1,163 @@
+package injector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	utilexec "k8s.io/client-go/util/exec"
+)
+
+// Exec is the way into a container that runs on the node already, in the node's
+// network namespace: nothing is pulled and nothing is created. It takes a shell in
+// there, and sees the node through that container's volumes.
+func Exec(c *Client) Way {
+	return func(ctx context.Context, o Options) (*Session, error) {
+		pods, err := o.Running(ctx)
+		if err != nil {
+			return nil, &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("which pods run on node %s is not known: %v", o.Node, err), Err: err}
+		}
+		all := doorsOf(pods)
+		if len(all) == 0 {
+			return nil, refuse(ReasonSupport, "no running container on node %s is in the node's network", o.Node)
+		}
+		all = all[:min(len(all), mostDoors)]
+		var passed []string
+		reason := ReasonShell
+		for _, d := range all {
+			s, err := carry(ctx, o, "exec", "in container "+d.String(), d.view(), func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+				return c.stream(ctx, d, script, in, out, errs)
+			})
+			failed, broke := errors.AsType[*lineError](err)
+			pe, refused := errors.AsType[*PlacementError](err)
+			switch {
+			case broke:
+				pe = sortExec(d, failed)
+			case !refused:
+				return s, err
+			}
+			if pe.Reason != ReasonShell && pe.Reason != ReasonRBAC {
+				return nil, pe
+			}
+			reason = pe.Reason
+			passed = append(passed, fmt.Sprintf("%s (%s)", d, pe.Text))
+		}
+		return nil, refuse(reason, "no container in the node's network takes the probe: %s", strings.Join(passed, "; "))
+	}
+}
+
+// mostDoors is how many containers are tried; each costs a second at most.
+const mostDoors = 6
+
+// door is a running container to go in by.
+type door struct {
+	pod       *corev1.Pod
+	container *corev1.Container
+}
+
+func (d door) String() string {
+	return d.pod.Namespace + "/" + d.pod.Name + "/" + d.container.Name
+}
+
+func (d door) privileged() bool {
+	sc := d.container.SecurityContext
+	return sc != nil && sc.Privileged != nil && *sc.Privileged
+}
+
+// doorsOf are the running containers in the node's own network, for from any other
+// what is seen is not the node's: calico-node's first, then kube-proxy's, then the
+// privileged ones.
+func doorsOf(pods []corev1.Pod) []door {
+	var all []door
+	for i := range pods {
+		p := &pods[i]
+		if !p.Spec.HostNetwork || p.DeletionTimestamp != nil || p.Labels[labelManaged] == managedBy {
+			continue
+		}
+		for _, s := range p.Status.ContainerStatuses {
+			at := slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == s.Name })
+			if s.State.Running != nil && at >= 0 {
+				all = append(all, door{p, &p.Spec.Containers[at]})
+			}
+		}
+	}
+	rank := func(d door) int {
+		switch {
+		case strings.HasPrefix(d.container.Name, "calico-node"):
+			return 0
+		case d.container.Name == "kube-proxy":
+			return 1
+		case d.privileged():
+			return 2
+		}
+		return 3
+	}
+	slices.SortStableFunc(all, func(a, b door) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.String(), b.String())) })
+	return all
+}
+
+// view says how a program in the container sees the node: all of it by way of process
+// 1, where that is in sight and may be followed, or where the node's root is a volume;
+// else what is mounted at the place it has on the node.
+func (d door) view() view {
+	at := map[string]string{} // path on the node -> in the container
+	for _, m := range d.container.VolumeMounts {
+		i := slices.IndexFunc(d.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.HostPath != nil })
+		if i >= 0 && m.SubPath == "" && m.SubPathExpr == "" {
+			at[path.Clean(d.pod.Spec.Volumes[i].HostPath.Path)] = path.Clean(m.MountPath)
+		}
+	}
+	switch proc, root := at["/proc"], at["/"]; {
+	case d.privileged() && d.pod.Spec.HostPID:
+		return view{root: "/proc/1/root", proc: "/proc"}
+	case d.privileged() && proc != "":
+		return view{root: proc + "/1/root", proc: proc}
+	case root != "":
+		return view{root: root, proc: "/proc"}
+	}
+	v := view{root: "/", proc: "/proc", only: []string{}}
+	for name, mounted := range at {
+		if name == mounted && !strings.HasPrefix(name, "/sys") && !strings.HasPrefix(name, "/lib") {
+			if strings.HasPrefix(name, "/var/run/") {
+				name = strings.TrimPrefix(name, "/var") // as probe.Host looks it up
+			}
+			v.only = append(v.only, name)
+		}
+	}
+	slices.Sort(v.only)
+	return v
+}
+
+// stream runs the script in the container.
+func (c *Client) stream(ctx context.Context, d door, script string, in io.Reader, out, errs io.Writer) error {
+	req := c.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(d.pod.Namespace).Name(d.pod.Name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: d.container.Name, Command: []string{"sh", "-c", script}, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	return c.converse(ctx, req.URL(), in, out, errs)
+}
+
+// sortExec says why a container was not entered.
+func sortExec(d door, failed *lineError) *PlacementError {
+	text := strings.Join(strings.Fields(failed.Error()), " ")
+	code := 0
+	if exit, ok := errors.AsType[utilexec.ExitError](failed.err); ok {
+		code = exit.ExitStatus()
+	}
+	switch {
+	case errors.Is(failed.err, errStill):
+		return waited(ReasonRuntime, "going into container %s: %v: the kubelet or the container runtime hangs", d, failed.err)
+	case strings.Contains(text, " is forbidden"):
+		return refuse(ReasonRBAC, "no right to exec: %s", text)
+	case strings.Contains(text, "error dialing backend"):
+		return refuse(ReasonAttach, "the API server does not reach the kubelet's port 10250 on %s: %s", d.pod.Spec.NodeName, text)
+	case code >= 126 || strings.Contains(text, "executable file not found") || strings.Contains(text, "no such file or directory"):
+		return refuse(ReasonShell, "no shell")
+	}
+	return refuse(ReasonShell, "%s", text)
+}

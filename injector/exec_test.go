@@ -1,0 +1,92 @@
+package injector
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// running is a pod in the node's network with one running container.
+func running(pod, container string, privileged bool, volumes ...string) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod},
+		Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{
+			Name: container, SecurityContext: &corev1.SecurityContext{Privileged: &privileged},
+		}}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}},
+	}
+	for i, v := range volumes {
+		from, to, _ := strings.Cut(v, ":")
+		name := fmt.Sprint(i)
+		p.Spec.Volumes = append(p.Spec.Volumes, volume(name, from, ""))
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: to})
+	}
+	return p
+}
+
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	ended, elsewhere, ours := running("ended", "x", true), running("workload", "x", true), running("probe", "probe", true)
+	ended.Status.ContainerStatuses[0].State = corev1.ContainerState{}
+	elsewhere.Spec.HostNetwork = false // its network is not the node's
+	ours.Labels = map[string]string{labelManaged: managedBy}
+	var got []string
+	for _, d := range doorsOf([]corev1.Pod{
+		running("b", "agent", false), running("a", "agent", true), ended, elsewhere, ours,
+		running("kube-proxy-1", "kube-proxy", true), running("canal-1", "calico-node", true),
+	}) {
+		got = append(got, d.pod.Name)
+	}
+	if want := "[canal-1 kube-proxy-1 a b]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
+func TestViewFromAContainer(t *testing.T) {
+	t.Parallel()
+	hostPID := running("p", "c", true)
+	hostPID.Spec.HostPID = true
+	part := running("p", "c", true, "/opt/x:/host/x")
+	part.Spec.Containers[0].VolumeMounts[0].SubPath = "y"
+	for name, c := range map[string]struct {
+		pod  corev1.Pod
+		want string
+	}{
+		"calico-node since v3.31":  {running("p", "c", true, "/proc:/nodeproc", "/var/run/calico:/var/run/calico"), "/nodeproc/1/root /nodeproc [] false"},
+		"calico-node before":       {running("p", "c", true, "/var/run/calico/:/var/run/calico", "/lib/modules:/lib/modules", "/opt/cni/bin:/host/opt/cni/bin", "/var/lib/calico:/var/lib/calico"), "/ /proc [/run/calico /var/lib/calico] true"},
+		"the node's processes":     {hostPID, "/proc/1/root /proc [] false"},
+		"a log collector":          {running("p", "c", false, "/:/host"), "/host /proc [] false"},
+		"may not follow process 1": {running("p", "c", false, "/proc:/nodeproc"), "/ /proc [] true"},
+		"nothing":                  {running("p", "c", true), "/ /proc [] true"},
+		"a part of a volume":       {part, "/ /proc [] true"},
+	} {
+		v := doorsOf([]corev1.Pod{c.pod})[0].view()
+		if got := fmt.Sprintf("%s %s %v %v", v.root, v.proc, v.only, v.only != nil); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestExecRefusals sorts what API servers and kubelets answer.
+func TestExecRefusals(t *testing.T) {
+	t.Parallel()
+	p := running("p", "c", true)
+	for text, want := range map[string]Reason{
+		`pods "p" is forbidden: User "x" cannot create resource "pods/exec" in API group "" in the namespace "ns"`: ReasonRBAC,
+		"error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                              ReasonAttach,
+		`Internal error occurred: OCI runtime exec failed: exec: "sh": executable file not found in $PATH`:         ReasonShell,
+	} {
+		if pe := sortExec(doorsOf([]corev1.Pod{p})[0], &lineError{errors.New(text), ""}); pe.Reason != want {
+			t.Errorf("%s: %s", text, pe.Reason)
+		}
+	}
+	if pe := sortExec(doorsOf([]corev1.Pod{p})[0], &lineError{errStill, ""}); pe.Reason != ReasonRuntime || !pe.Waited {
+		t.Errorf("%+v", pe)
+	}
+}

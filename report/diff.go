@@ -1,0 +1,318 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Change is one thing that two runs do not have alike.
+type Change struct {
+	Kind   string       `json:"kind"` // ChangeWorse and so on
+	Check  string       `json:"check"`
+	Target string       `json:"target,omitempty"` // as the second run calls it, the first where only that has it
+	Was    probe.Status `json:"was,omitempty"`    // "" where the first run has no answer
+	Is     probe.Status `json:"is,omitempty"`     // "" where the second has none
+	Saw    string       `json:"saw,omitempty"`    // what the second saw, the first where only that has an answer
+	Fact   probe.Fact   `json:"fact,omitempty"`   // of ChangeFact
+	From   any          `json:"from,omitempty"`
+	To     any          `json:"to,omitempty"`
+}
+
+// The kinds of change, in the order they are shown.
+const (
+	ChangeWorse    = "worse"
+	ChangeBetter   = "better"
+	ChangeAppeared = "appeared" // answered by the second run only, and not bad
+	ChangeVanished = "vanished" // answered by the first run only
+	ChangeFact     = "fact"     // the same status, and a fact is another
+)
+
+// Difference is what two runs do not have alike.
+type Difference struct {
+	V       int      `json:"v"`
+	Kind    string   `json:"kind"`
+	A       Side     `json:"a"`
+	B       Side     `json:"b"`
+	Changes []Change `json:"changes"`
+	Same    int      `json:"same"` // answers with the same status
+}
+
+// Side is one of both runs.
+type Side struct {
+	Name    string `json:"name"` // the file, or the node
+	Node    string `json:"node"`
+	Verdict string `json:"verdict,omitempty"`
+	Lacks   string `json:"lacks,omitempty"` // what is missing of the run
+}
+
+// Worse tells whether the second run is worse somewhere.
+func (d Difference) Worse() bool {
+	return slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Kind == ChangeWorse })
+}
+
+// Diff compares what two runs saw of their nodes. Answers about the same target belong
+// together; what is left of a check, those about the same kind of target, the worst
+// standing for all: pods get new names, and of two nodes each has the other for a peer.
+func Diff(nameA string, a Run, nameB string, b Run) Difference {
+	d := Difference{V: probe.Version, Kind: "Diff", A: side(nameA, a), B: side(nameB, b), Changes: []Change{}}
+	left, right := answersIn(a), answersIn(b)
+	nodes := namesIn(a, b)
+	for _, pass := range []struct {
+		group func(probe.Result) string
+		facts bool // of two nodes, addresses and devices are never alike
+	}{
+		{func(r probe.Result) string { return key(r, r.Target) }, a.Node == b.Node},
+		{func(r probe.Result) string { return key(r, kindOf(r.Target, nodes)) }, false},
+	} {
+		inA, inB := grouped(left, pass.group), grouped(right, pass.group)
+		var seen []string
+		for _, r := range left {
+			k := pass.group(r)
+			if len(inB[k]) > 0 && !slices.Contains(seen, k) {
+				seen = append(seen, k)
+				d.add(worst(inA[k]), worst(inB[k]), pass.facts)
+			}
+		}
+		left = slices.DeleteFunc(left, func(r probe.Result) bool { return len(inB[pass.group(r)]) > 0 })
+		right = slices.DeleteFunc(right, func(r probe.Result) bool { return len(inA[pass.group(r)]) > 0 })
+	}
+	for _, r := range left {
+		d.add(&r, nil, false)
+	}
+	for _, r := range right {
+		d.add(nil, &r, false)
+	}
+	order := []string{ChangeWorse, ChangeBetter, ChangeAppeared, ChangeVanished, ChangeFact}
+	slices.SortStableFunc(d.Changes, func(x, y Change) int { return cmp.Compare(slices.Index(order, x.Kind), slices.Index(order, y.Kind)) })
+	return d
+}
+
+func side(name string, r Run) Side {
+	s := Side{Name: name, Node: r.Node, Lacks: r.Lacks}
+	if r.Verdict != nil {
+		s.Verdict = r.Verdict.Word
+	}
+	return s
+}
+
+// answersIn are the answers about the node in question. What was not asked is no
+// answer, and the peers' are about them.
+func answersIn(run Run) []probe.Result {
+	var out []probe.Result
+	for _, ev := range run.Events {
+		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip && ev.Result.Check != checkPlaced {
+			out = append(out, *ev.Result)
+		}
+	}
+	return out
+}
+
+// key is what answers that belong together share. The pod asked from is another one on
+// another day.
+func key(r probe.Result, target string) string {
+	return fmt.Sprintf("%s|%s|%v", r.Check, target, r.From != "")
+}
+
+// factNode is the node a target lives on, as the checks have it.
+const factNode probe.Fact = "node"
+
+// namesIn are the nodes that runs speak of.
+func namesIn(runs ...Run) []string {
+	var out []string
+	for _, run := range runs {
+		for _, ev := range run.Events {
+			out = append(out, ev.Node)
+			if ev.Result != nil {
+				out = append(out, ev.Result.Facts.Str(factNode))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// kindOf is a target without the names and addresses in it.
+func kindOf(target string, nodes []string) string {
+	words := strings.Fields(target)
+	for i, w := range words {
+		_, notAddr := netip.ParseAddr(w)
+		_, notPrefix := netip.ParsePrefix(w)
+		switch {
+		case notAddr == nil || notPrefix == nil:
+			words[i] = "ADDRESS"
+		case slices.Contains(nodes, w):
+			words[i] = "NODE"
+		case strings.Count(w, "/") == 1 && !strings.HasPrefix(w, "/"):
+			words[i] = "POD"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func grouped(of []probe.Result, by func(probe.Result) string) map[string][]probe.Result {
+	out := map[string][]probe.Result{}
+	for _, r := range of {
+		out[by(r)] = append(out[by(r)], r)
+	}
+	return out
+}
+
+// worst is the first of the worst answers.
+func worst(of []probe.Result) *probe.Result {
+	out := of[0]
+	for _, r := range of {
+		if badness(r.Status) > badness(out.Status) {
+			out = r
+		}
+	}
+	return &out
+}
+
+// badness orders statuses; between ok and info there is no difference to act on.
+func badness(s probe.Status) int {
+	if s == probe.OK {
+		s = probe.Info
+	}
+	return len(probe.Statuses()) - slices.Index(probe.Statuses(), s)
+}
+
+// add compares two answers that belong together, nil where a run has none.
+func (d *Difference) add(a, b *probe.Result, facts bool) {
+	good := func(r *probe.Result) bool { return badness(r.Status) == badness(probe.OK) }
+	switch {
+	case a == nil && good(b):
+		d.change(ChangeAppeared, "", b.Status, *b)
+	case a == nil:
+		d.change(ChangeWorse, "", b.Status, *b)
+	case b == nil:
+		d.change(ChangeVanished, a.Status, "", *a)
+	case badness(b.Status) > badness(a.Status):
+		d.change(ChangeWorse, a.Status, b.Status, *b)
+	case badness(b.Status) < badness(a.Status):
+		d.change(ChangeBetter, a.Status, b.Status, *b)
+	default:
+		d.Same++
+		if facts {
+			d.facts(*a, *b)
+		}
+	}
+}
+
+func (d *Difference) change(kind string, was, is probe.Status, r probe.Result) {
+	d.Changes = append(d.Changes, Change{Kind: kind, Check: r.Check, Target: r.Target, Was: was, Is: is, Saw: r.Saw})
+}
+
+// facts compares what two answers of one status say in detail.
+func (d *Difference) facts(a, b probe.Result) {
+	if a.Cut || b.Cut {
+		return
+	}
+	for _, name := range sortedFacts(a.Facts) {
+		was := a.Facts[name]
+		is, there := b.Facts[name]
+		if there && notable(name, was, is) {
+			d.Changes = append(d.Changes, Change{Kind: ChangeFact, Check: b.Check, Target: b.Target, Was: a.Status, Is: b.Status, Fact: name, From: was, To: is})
+		}
+	}
+}
+
+func sortedFacts(f probe.Facts) []probe.Fact {
+	var out []probe.Fact
+	for name := range f {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// How far a number moves before it is worth a line. Ages grow by themselves; a single
+// slow packet is nothing, and what takes ten times as long is, if a person would feel it.
+const (
+	farther = 2
+	slower  = 10
+	leastMs = 100
+)
+
+func notable(name probe.Fact, was, is any) bool {
+	a, number := probe.Facts{name: was}.Num(name)
+	b, both := probe.Facts{name: is}.Num(name)
+	if number && both {
+		far := max(math.Abs(a), math.Abs(b)) / max(min(math.Abs(a), math.Abs(b)), 1)
+		switch {
+		case strings.HasSuffix(string(name), "_s"), strings.HasSuffix(string(name), "_max_ms"), name == "pid":
+			return false
+		case strings.HasSuffix(string(name), "_ms"):
+			return far >= slower && max(a, b) >= leastMs
+		}
+		return far >= farther && math.Abs(a-b) > 1
+	}
+	switch was.(type) {
+	case string, bool:
+		return was != is
+	}
+	return false // lists and maps: their meaning is in the sentence
+}
+
+// mostRows is how many changes of a kind a table shows.
+const mostRows = 12
+
+// WriteDiff writes a difference as a table or as json.
+func WriteDiff(w io.Writer, format string, d Difference) error {
+	if format == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(d)
+	}
+	var b strings.Builder
+	for _, s := range []struct {
+		letter string
+		of     Side
+	}{{"A", d.A}, {"B", d.B}} {
+		text := cmp.Or(s.of.Verdict, "no verdict") + " on node " + s.of.Node
+		if s.of.Lacks != "" {
+			text += ", not whole: " + s.of.Lacks
+		}
+		if s.of.Name != s.of.Node {
+			text += " (" + s.of.Name + ")"
+		}
+		fmt.Fprintf(&b, "%s  %s\n", s.letter, printable(text))
+	}
+	counts := map[string]int{}
+	var named []string // what only one answers, and is good
+	head := "\n"
+	for _, c := range d.Changes {
+		counts[c.Kind]++
+		switch {
+		case c.Kind == ChangeAppeared, c.Kind == ChangeVanished && quiet(c.Was):
+			named = append(named, c.Check)
+		case counts[c.Kind] <= mostRows:
+			what := fmt.Sprintf("%s, was %s: %s", cmp.Or(string(c.Is), "not answered"), cmp.Or(string(c.Was), "not answered"), c.Saw)
+			if c.Kind == ChangeFact {
+				what = fmt.Sprintf("%s is %v, was %v", c.Fact, c.To, c.From)
+			}
+			fmt.Fprintf(&b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget, printable(cmp.Or(c.Target, "-")), printable(what))
+			head = ""
+		case counts[c.Kind] == mostRows+1:
+			fmt.Fprintf(&b, "%-*s … more with -o json\n", widthStatus, c.Kind)
+		}
+	}
+	slices.Sort(named)
+	if named = slices.Compact(named); len(named) > 0 {
+		fmt.Fprintf(&b, "\nanswered by one of them only, and good: %s\n", strings.Join(named, ", "))
+	}
+	fmt.Fprintf(&b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers alike\n",
+		counts[ChangeWorse], counts[ChangeBetter], counts[ChangeAppeared], counts[ChangeVanished], counts[ChangeFact], d.Same)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the difference: %w", err)
+	}
+	return nil
+}

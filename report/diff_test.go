@@ -1,0 +1,103 @@
+package report
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+func runOf(node, word string, results ...probe.Result) Run {
+	run := Run{Node: node, Verdict: &probe.Verdict{Word: word}}
+	for _, r := range results {
+		run.Add(probe.Event{Type: probe.EventResult, Node: node, Result: &r})
+	}
+	// A peer's answers are not compared.
+	run.Add(probe.Event{Type: probe.EventResult, Node: "node-z", Result: &probe.Result{Check: "node-swap", Target: word, Status: probe.Fail}})
+	return run
+}
+
+func result(check, target string, s probe.Status, saw string) probe.Result {
+	return probe.Result{Check: check, Target: target, Status: s, Saw: saw}
+}
+
+// twoDays are one node on two days.
+func twoDays() Difference {
+	return Diff("good.ndjson", runOf("node-a", "healthy",
+		result("bird-socket", "/run/calico/bird.ctl", probe.OK, "BIRD answers").With("pid", 7),
+		result("bgp-session", "node-b 10.0.0.2", probe.OK, "Established").With("imported", 40).With("source", "10.0.0.1"),
+		result("calico-pod", "kube-system/calico-node-aaaaa", probe.OK, "running"),
+		result("node-clock", "", probe.Fail, "an hour late"),
+		result("node-load", "", probe.OK, "idle").With("load1", 1.0).With("age_s", 1),
+		result("typha-reach", "", probe.Skip, "no Typha"),
+		result("cni-mtu", "", probe.OK, "1450"),
+	), "bad.ndjson", runOf("node-a", "fault",
+		result("bird-socket", "/run/calico/bird.ctl", probe.Fail, "nobody listens").With("pid", 9),
+		result("bgp-session", "node-b 10.0.0.2", probe.OK, "Established").With("imported", 1).With("source", "10.0.0.66"),
+		result("calico-pod", "kube-system/calico-node-bbbbb", probe.Warn, "restarted"),
+		result("node-clock", "", probe.OK, "right"),
+		result("node-load", "", probe.Info, "idle").With("load1", 1.5).With("age_s", 9000),
+		result("typha-reach", "", probe.OK, "answers"),
+		result("node-swap", "", probe.Fail, "swap is\x1b on"),
+	))
+}
+
+func TestDiffGolden(t *testing.T) {
+	for _, format := range []string{"table", "json"} {
+		var out bytes.Buffer
+		if err := WriteDiff(&out, format, twoDays()); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("testdata", "diff."+format+".golden")
+		if *update {
+			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != string(want) {
+			t.Errorf("%s:\n%s\nwant:\n%s", format, out.String(), want)
+		}
+		if err := WriteDiff(broken{os.ErrClosed}, format, twoDays()); err == nil {
+			t.Errorf("%s: a full disk is not said", format)
+		}
+	}
+}
+
+// TestDiffOfNodes wants each node's peers to stand for one another: the other node is
+// one's peer, and pods have other names.
+func TestDiffOfNodes(t *testing.T) {
+	here := runOf("node-a", "healthy",
+		result("bgp-session", "node-b 10.0.0.2", probe.OK, "Established"),
+		result("pod-ping", "default/x 10.1.1.1", probe.OK, "5 of 5"), result("pod-ping", "default/y 10.1.1.2", probe.OK, "5 of 5"),
+		result("kubelet-health", "healthz", probe.OK, "ok"),
+		result("service-clusterip", "default/kubernetes 10.96.0.1", probe.OK, "takes connections").With("source", "10.0.0.1"),
+	)
+	there := runOf("node-b", "fault",
+		result("bgp-session", "node-a 10.0.0.1", probe.Fail, "Connect"),
+		result("pod-ping", "default/z 10.1.2.1", probe.OK, "5 of 5"), result("pod-ping", "default/w fd00::1", probe.Fail, "none"),
+		result("kubelet-health", "healthz", probe.OK, "ok"),
+		result("service-clusterip", "default/kubernetes 10.96.0.1", probe.OK, "takes connections").With("source", "10.0.0.2"),
+	)
+	d := Diff("node-a", here, "node-b", there)
+	if len(d.Changes) != 2 || d.Same != 2 || !d.Worse() {
+		t.Errorf("%+v", d)
+	}
+	for i, want := range []string{"node-a 10.0.0.1", "default/w fd00::1"} {
+		if i < len(d.Changes) && (d.Changes[i].Kind != ChangeWorse || d.Changes[i].Target != want) {
+			t.Errorf("%+v", d.Changes[i])
+		}
+	}
+	back := Diff("node-b", there, "node-a", here)
+	if back.Worse() || len(back.Changes) != 2 || back.Changes[0].Kind != ChangeBetter {
+		t.Errorf("%+v", back)
+	}
+	if same := Diff("a", here, "b", here); len(same.Changes) != 0 || same.Same != 5 {
+		t.Errorf("the same twice: %+v", same)
+	}
+}

@@ -1,0 +1,175 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Run is a saved run.
+type Run struct {
+	Node    string // the one in question
+	Version string // of the program that saved it
+	Events  []probe.Event
+	// Causes and Verdict are what that program concluded, nil in a run that was cut.
+	Causes  []probe.Cause
+	Verdict *probe.Verdict
+	// Lacks says what is missing of the run, "" when it is whole.
+	Lacks string
+}
+
+// longestRun bounds what is read: a run of a thousand nodes' sessions has a few MB.
+const longestRun = 256 << 20
+
+// ErrNoRun says that a file is no saved run.
+var ErrNoRun = errors.New("is neither what 'run -o ndjson' writes nor what 'run -o json' does")
+
+// Load reads a run that was saved with -o ndjson or -o json; which, it sees.
+func Load(r io.Reader) (Run, error) {
+	b, err := io.ReadAll(io.LimitReader(r, longestRun+1))
+	switch {
+	case err != nil:
+		return Run{}, fmt.Errorf("reading a saved run: %w", err)
+	case len(b) > longestRun:
+		return Run{}, fmt.Errorf("has more than %d MB, which no saved run has", longestRun>>20)
+	}
+	var first struct {
+		V    int             `json:"v"`
+		Kind string          `json:"kind"`
+		Type probe.EventType `json:"type"`
+	}
+	err = json.NewDecoder(bytes.NewReader(b)).Decode(&first)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF) && bytes.Contains(b[:min(len(b), 100)], []byte(`"kind": "Report"`)):
+		return Run{}, errors.New("is a JSON report that was cut; of what was cut only -o ndjson can be read")
+	case err == nil && first.Kind == "Report" && first.V <= probe.Version:
+		return loadDocument(b)
+	case err == nil && first.Kind == "Report":
+		return Run{}, newer(first.V)
+	}
+	return loadStream(b)
+}
+
+func newer(v int) error {
+	return fmt.Errorf("was saved by a newer calico-probe (wire format %d, this one reads up to %d)", v, probe.Version)
+}
+
+func loadStream(b []byte) (Run, error) {
+	var run Run
+	d := probe.NewDecoder(bytes.NewReader(b))
+	odd, lost, next := 0, false, int64(0)
+	d.Noise = func(string) { odd++ }
+	for {
+		ev, err := d.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Run{}, err
+		}
+		if ev.Start != nil && ev.Start.V > probe.Version {
+			return Run{}, newer(ev.Start.V)
+		}
+		lost = lost || ev.Seq != next
+		next = ev.Seq + 1
+		run.Add(ev)
+	}
+	switch {
+	case len(run.Events) == 0:
+		return Run{}, ErrNoRun
+	case run.Verdict == nil:
+		run.Lacks = "it ends before its verdict"
+	case lost || odd > 0:
+		run.Lacks = "lines of it are missing or damaged"
+	}
+	return run, nil
+}
+
+// Add takes an event; what that program concluded is kept apart.
+func (run *Run) Add(ev probe.Event) {
+	switch ev.Type {
+	case probe.EventContrast:
+	case probe.EventCause:
+		run.Causes = append(run.Causes, *ev.Cause)
+	case probe.EventVerdict:
+		run.Node, run.Verdict = ev.Node, ev.Verdict
+	default:
+		if ev.Start != nil && run.Version == "" {
+			run.Version = ev.Start.Version
+		}
+		if run.Node == "" {
+			run.Node = ev.Node
+		}
+		run.Events = append(run.Events, ev)
+	}
+}
+
+// checkPlaced is what the client says of its way onto a node, before and outside the
+// answers that came that way.
+const checkPlaced = "probe-placed"
+
+// loadDocument turns a document back into the events it was made of, as far as order
+// within a way matters.
+func loadDocument(b []byte) (Run, error) {
+	var d saved
+	if err := json.Unmarshal(b, &d); err != nil {
+		return Run{}, fmt.Errorf("is no JSON report: %w", err)
+	}
+	if d.Verdict == nil || d.Node == "" {
+		return Run{}, ErrNoRun
+	}
+	run := Run{Node: d.Node, Version: d.Version, Causes: d.Causes, Verdict: d.Verdict}
+	node := func(of string) string {
+		if of == "" {
+			return d.Node
+		}
+		return of
+	}
+	last := make([]int, len(d.Ways)) // result of each way, -1 = none
+	for i, s := range d.Ways {
+		last[i] = -1
+		for at, r := range d.Results {
+			if r.Way == s.Way && r.Node == s.Node && r.Check != checkPlaced {
+				last[i] = at
+			}
+		}
+	}
+	begun := make([]bool, len(d.Ways))
+	begin := func(i int) {
+		s := d.Ways[i]
+		begun[i] = true
+		run.Events = append(run.Events, probe.Event{Type: probe.EventStart, Node: node(s.Node), Way: s.Way, Start: &probe.Start{
+			V: probe.Version, Version: s.Version, Run: d.Run, Node: node(s.Node), Way: s.Way, Access: s.Access,
+		}})
+	}
+	end := func(i int) {
+		if s := d.Ways[i]; s.Complete {
+			run.Events = append(run.Events, probe.Event{Type: probe.EventEnd, Node: node(s.Node), Way: s.Way, End: &probe.End{}})
+		}
+	}
+	for at, r := range d.Results {
+		i := slices.IndexFunc(d.Ways, func(s segment) bool { return s.Way == r.Way && s.Node == r.Node })
+		if i >= 0 && !begun[i] && r.Check != checkPlaced {
+			begin(i)
+		}
+		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: node(r.Node), Way: r.Way, Result: &r.Result})
+		if i >= 0 && last[i] == at {
+			end(i)
+		}
+	}
+	for i := range d.Ways {
+		if !begun[i] {
+			begin(i)
+			end(i)
+		}
+	}
+	for _, text := range d.Log {
+		run.Events = append(run.Events, probe.Event{Type: probe.EventLog, Text: text, Node: d.Node})
+	}
+	return run, nil
+}

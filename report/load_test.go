@@ -1,0 +1,102 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestLoad wants a run that was saved either way to be the one that was shown.
+func TestLoad(t *testing.T) {
+	live := NewTally()
+	for _, ev := range fixed() {
+		if ev.Node != "node-b" {
+			live.Add(ev)
+		}
+	}
+	for _, format := range []string{"json", "ndjson"} {
+		text := play(t, format, false)
+		run, err := Load(strings.NewReader(text))
+		if err != nil || run.Node != "node-a" || run.Lacks != "" || len(run.Causes) != 1 || run.Verdict == nil || run.Version != "0.0.0" && format == "ndjson" {
+			t.Fatalf("%s: %v %+v", format, err, run)
+		}
+		tally := NewTally()
+		var again bytes.Buffer
+		sink, err := New("json", &again, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range run.Events {
+			if ev.Node == run.Node {
+				tally.Add(ev)
+			}
+			if err := sink.Event(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := tally.Verdict(false), live.Verdict(false); got.Word != want.Word || got.Counts.Total() != want.Counts.Total() {
+			t.Errorf("%s: %+v, live %+v", format, got, want)
+		}
+		for _, text := range []string{"compared with node-b:", "bgp-session\x1b  fine on node-b: Established"} {
+			if err := sink.Event(probe.Event{Type: probe.EventContrast, Text: text}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range run.Causes {
+			if err := sink.Event(probe.Event{Type: probe.EventCause, Cause: &c}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: run.Verdict, Node: run.Node}); err != nil {
+			t.Fatal(err)
+		}
+		// What ended must be called complete, and stand in its order.
+		if want := play(t, "json", false); again.String() != want {
+			t.Errorf("%s, as json:\n%s\nlive:\n%s", format, again.String(), want)
+		}
+	}
+}
+
+func TestLoadWhatIsNotWhole(t *testing.T) {
+	stream := play(t, "ndjson", false)
+	lines := strings.SplitAfter(stream, "\n")
+	for name, c := range map[string]struct{ text, lacks string }{
+		"cut between lines":      {strings.Join(lines[:5], ""), "it ends before its verdict"},
+		"cut in a line":          {stream[:len(stream)/2], "it ends before its verdict"},
+		"a line is missing":      {strings.Join(append(append([]string{}, lines[:3]...), lines[4:]...), ""), "missing or damaged"},
+		"the first is missing":   {strings.Join(lines[1:], ""), "missing or damaged"},
+		"something is in it":     {lines[0] + "oops\n" + strings.Join(lines[1:], ""), "missing or damaged"},
+		"whole, nothing changed": {stream, ""},
+	} {
+		run, err := Load(strings.NewReader(c.text))
+		if err != nil || !strings.Contains(run.Lacks, c.lacks) || c.lacks == "" && run.Lacks != "" {
+			t.Errorf("%s: %v %q", name, err, run.Lacks)
+		}
+	}
+	document := play(t, "json", false)
+	for name, c := range map[string]struct {
+		text string
+		says string
+	}{
+		"nothing": {"", ErrNoRun.Error()}, "words": {"hello\n", ErrNoRun.Error()}, "other JSON": {`{"kind":"List"}`, ErrNoRun.Error()},
+		"a list": {`[1]`, ErrNoRun.Error()}, "an empty report": {`{"kind":"Report","v":1}`, ErrNoRun.Error()},
+		"a cut report":     {document[:len(document)-20], "was cut"},
+		"a newer report":   {strings.Replace(document, `"v": 1`, `"v": 2`, 1), "newer calico-probe"},
+		"a newer stream":   {strings.Replace(stream, `"v":1`, `"v":2`, 1), "newer calico-probe"},
+		"a report's fault": {strings.Replace(document, `"causes": [`, `"causes": 7, "x": [`, 1), "is no JSON report"},
+	} {
+		if _, err := Load(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Load(failing{}); err == nil || errors.Is(err, ErrNoRun) {
+		t.Errorf("a disk that fails: %v", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("input/output error") }

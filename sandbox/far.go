@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// verbFar makes an address far away from a node: sandbox _far ADDRESS DELAY, in the
+// node's namespaces.
+const verbFar = "_far"
+
+// far takes every packet of this network namespace for an IPv4 address through a tun
+// device, holds it for a while and sends it on by eth0, as a long line would. The
+// kernel here has no netem.
+func far(args []string) error {
+	if len(args) != 2 {
+		return badUsage("%s: say an address and a delay", verbFar)
+	}
+	to, err := netip.ParseAddr(args[0])
+	if err != nil {
+		return badUsage("%s: %w", verbFar, err)
+	}
+	delay, err := time.ParseDuration(args[1])
+	if err != nil {
+		return badUsage("%s: %w", verbFar, err)
+	}
+	tun, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("making a tun device: %w", err)
+	}
+	defer tun.Close()
+	request, err := unix.NewIfreq("far")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(int(tun.Fd()), unix.TUNSETIFF, request); err != nil {
+		return fmt.Errorf("making a tun device: %w", err)
+	}
+	raw, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return fmt.Errorf("opening a raw socket: %w", err)
+	}
+	defer unix.Close(raw)
+	if err := errors.Join(
+		unix.BindToDevice(raw, "eth0"),
+		unix.SetsockoptInt(raw, unix.SOL_SOCKET, unix.SO_MARK, farMark),
+	); err != nil {
+		return fmt.Errorf("setting up a raw socket: %w", err)
+	}
+	// What is sent on has been translated already: conntrack must not see it again.
+	for _, argv := range [][]string{
+		{"nft", fmt.Sprintf("add table ip far; add chain ip far out { type filter hook output priority raw; }; add rule ip far out meta mark %d notrack", farMark)},
+		{"ip", "link", "set", "far", "up"},
+		{"ip", "route", "add", to.String(), "dev", "far"},
+	} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", argv[0], err, out)
+		}
+	}
+	type held struct {
+		until  time.Time
+		packet []byte
+	}
+	line := make(chan held, 4096)
+	go func() {
+		at := &unix.SockaddrInet4{Addr: to.As4()}
+		for h := range line {
+			time.Sleep(time.Until(h.until))
+			_ = unix.Sendto(raw, h.packet, 0, at) // a packet lost is what lines do
+		}
+	}()
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := unix.Read(int(tun.Fd()), buffer)
+		if err != nil {
+			return fmt.Errorf("reading packets: %w", err)
+		}
+		packet := make([]byte, n)
+		copy(packet, buffer)
+		select {
+		case line <- held{time.Now().Add(delay), packet}:
+		default: // the line is full
+		}
+	}
+}
+
+// farMark tells packets that were held from those that are to be.
+const farMark = 0x66
+
+// notFar takes the line away.
+const notFar = `if [ -e /run/far.pid ]; then kill -KILL $(cat /run/far.pid) 2>/dev/null || true; rm /run/far.pid; fi
+nft delete table ip far 2>/dev/null || true`
