@@ -420,7 +420,7 @@ A file that is missing because calico-node has not started yet is no cause but w
 		runs := f.where(func(r Finding) bool { return r.Check == cluster.CheckCalicoPod && r.Status == probe.OK })
 		switch {
 		case len(other) > 0:
-			return []Case{{Says: "Calico's plugin books addresses for another node: /var/lib/calico/nodename on {node} says " + other[0].Saw, For: clues(proof, other), Covers: Covers(checks.CNINodename.ID)}}
+			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw, For: clues(proof, other), Covers: Covers(checks.CNINodename.ID)}}
 		case len(missing) > 0 && len(runs) > 0:
 			return []Case{{
 				Says: "no new pod gets a network on {node}: calico-node runs, and its file /var/lib/calico/nodename is gone",

@@ -202,6 +202,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 				c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
 			}
 			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached))
+			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
 		case !here.answered() && len(there.open) > 0:
 			c.Says = "the kubelet's port on {node} takes connections and the kubelet is not heard of" + since(f) + ": it is cut from the API, or frozen"
 			c.For = slices.Concat(clues(strong, lease), clues(hint, there.open))

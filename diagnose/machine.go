@@ -12,6 +12,9 @@ import (
 // machineRules are those of the machine's disks and memory.
 func machineRules() []*Rule { return []*Rule{DiskReadOnly, DiskFull, MemoryShort} }
 
+// exhausted is how many percent are as good as none: a write of any size may fail.
+const exhausted = 1
+
 // DiskFull is a file system without room, in bytes or in files.
 var DiskFull = &Rule{
 	ID: "disk-full", Title: "a file system of the node is full",
@@ -33,9 +36,15 @@ var DiskFull = &Rule{
 			if holds(r.Facts, checks.FactReadOnly, true) {
 				continue
 			}
+			weight := strong
+			free, _ := r.Facts.Num(checks.FactFree)
+			inodes, _ := r.Facts.Num(checks.FactFreeInodes)
+			if min(free, inodes) < exhausted {
+				weight = proof
+			}
 			out = append(out, Case{
 				About: r.Target, Args: map[string]string{"path": r.Target},
-				Says: fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw), For: append(clues(strong, []Finding{r}), clues(hint, pressure)...),
+				Says: fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw), For: append(clues(weight, []Finding{r}), clues(hint, pressure)...),
 				Covers: Covers(cluster.CheckNodeTaints),
 			})
 		}

@@ -9,7 +9,7 @@ import (
 // placementRules are what keeps a probe off a node without the node being ill: the
 // last to be believed, and the first to be mended, for until then nobody looks there.
 func placementRules() []*Rule {
-	return []*Rule{ProbeImage, ProbePolicy, ProbeQuota, ProbeRights, ProbeNamespace}
+	return []*Rule{ProbeImage, ProbePolicy, ProbeQuota, ProbeRights, ProbeNamespace, ProbeRejected}
 }
 
 // ProbeImage is the probe's own image.
@@ -81,6 +81,18 @@ var ProbeNamespace = &Rule{
 		Radius:   "the probe only",
 	},
 	Match: keptOff(injector.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),
+}
+
+// ProbeRejected is a kubelet that takes no more pods.
+var ProbeRejected = &Rule{
+	ID: "probe-rejected", Title: "the kubelet rejects the probe's pod",
+	Doc: `The pod is bound to the node without the scheduler, and the kubelet judges it itself: it has no room (OutOfpods, OutOfcpu), is under pressure (Evicted, "The node had condition: DiskPressure"), or its admission refuses. It is alive and says why; every new pod of the node meets the same.`,
+	Fix: probe.Fix{
+		Says:     "Do what the kubelet's reason asks for; until then use the way that needs no new pod.",
+		Manifest: []string{"calico-probe run --node {node} --via ephemeral", "kubectl describe node {node} | grep -A12 -E 'Conditions|Allocated'"},
+		Radius:   "the probe only",
+	},
+	Match: keptOff(injector.ReasonRejected, "the kubelet of {node} rejects the probe's pod, so nothing was asked there"),
 }
 
 // keptOff matches where no way led onto the node and this is why. While the API

@@ -14,7 +14,7 @@ import (
 // runtimeRules are those of containerd, docker and the others. That of two daemons
 // comes before those of one.
 func runtimeRules() []*Rule {
-	return []*Rule{DockerLostContainerd, ContainerdHangs, ContainerdDead, DockerHangs, RuntimeHangs, ShimHangs, ContainerGhosts, RuntimeStuck}
+	return []*Rule{DockerLostContainerd, ContainerdHangs, ContainerdDead, ContainerdWithoutCRI, DockerHangs, RuntimeHangs, ShimHangs, ContainerGhosts, RuntimeStuck}
 }
 
 // runtimeGone is what follows from a runtime that does not answer.
@@ -82,6 +82,35 @@ Told from one that hangs by the refusal. One that is just being restarted looks 
 			For: slices.Concat(clues(strong, dead), clues(hint, reasoned(f.Failed(checks.CRIHealth.ID), "refused", "missing")),
 				clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
 			Covers: runtimeGone,
+		}}
+	},
+}
+
+// ContainerdWithoutCRI is a containerd that is well and of no use to the kubelet.
+var ContainerdWithoutCRI = &Rule{
+	ID: "containerd-without-cri", Title: "containerd runs without the part that the kubelet asks",
+	Doc: `containerd goes on when one of its plugins does not load, and answers its version and its health as if all were well. Without the CRI plugin the kubelet gets "unknown service runtime.v1.RuntimeService" and calls its runtime down. The package of docker disables the plugin in /etc/containerd/config.toml (disabled_plugins = ["cri"]); or it failed at containerd's start, as when the machine has no inotify instances left ("too many open files"), which its journal says.
+Told from a containerd that hangs or is dead by all its other answers.`,
+	Fix: probe.Fix{
+		Says: "See why the plugin was not loaded, mend that, and restart containerd.",
+		Manifest: []string{
+			"ssh {node} sudo ctr plugins ls | grep cri; ssh {node} grep disabled_plugins /etc/containerd/config.toml",
+			`ssh {node} "sudo journalctl -u containerd | grep -i 'failed to load plugin' | tail -3"  # too many open files: raise fs.inotify.max_user_instances`,
+			"ssh {node} sudo systemctl restart containerd",
+		},
+		Radius: "this node only; running containers are found again and stay",
+	},
+	Explains: stale,
+	Match: func(f Findings) []Case {
+		without := reasoned(f.Failed(checks.ContainerdHealth.ID), "unimplemented")
+		if len(without) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + without[0].Saw,
+			For:  slices.Concat(clues(strong, without), clues(hint, on(good(f, checks.ContainerdHealth.ID), "version")), clues(0, unreadyFor(f, cluster.UnreadyRuntime))),
+			// Behind docker nobody asks that part.
+			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
 		}}
 	},
 }
@@ -192,8 +221,20 @@ Told from a frozen containerd by what of it still answers.`,
 			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers", strings.Join(shims, ", "))
 			c.For[0].Weight = proof
 		}
+		if ghosts := f.Failed(checks.RuntimeGhosts.ID); len(ghosts) > 0 {
+			c.Says += fmt.Sprintf("; %s is called running and has no process", strings.Join(words(ghosts[0], checks.FactGhosts), ", "))
+		}
 		return []Case{c}
 	},
+}
+
+// ofInit is what follows from a ghost: all that calico-node does not begin, where it
+// is one of its init containers.
+func ofInit(f Findings) []Cover {
+	if len(initByAPI(f)) > 0 {
+		return notStarted
+	}
+	return nil
 }
 
 // ContainerGhosts is a runtime whose state is wrong, without a reason that is seen.
@@ -215,7 +256,7 @@ Told from an init container that hangs by its process: that one is there, and in
 		if len(ghosts) > 0 {
 			return []Case{{
 				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s", strings.Join(words(ghosts[0], checks.FactGhosts), ", ")),
-				For:  slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: Covers(cluster.CheckCalicoPod),
+				For:  slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: ofInit(f),
 			}}
 		}
 		// The API's word against what is on the node: that container's program is known.
@@ -226,7 +267,7 @@ Told from an init container that hangs by its process: that one is there, and in
 		name := api[0].Facts.Str(cluster.FactContainer)
 		return []Case{{
 			Says: fmt.Sprintf("init container %s of calico-node is called running, and on {node} there is no such process: the runtime's state is old", name),
-			For:  slices.Concat(clues(hint, api), clues(strong, none)), Covers: Covers(cluster.CheckCalicoPod),
+			For:  slices.Concat(clues(hint, api), clues(strong, none)), Covers: notStarted,
 			// The runtime itself knows a living process for each.
 			Against: clues(strong, good(f, checks.RuntimeGhosts.ID)),
 		}}
@@ -236,8 +277,8 @@ Told from an init container that hangs by its process: that one is there, and in
 // RuntimeStuck is as much as can be said while nothing gets onto the node.
 var RuntimeStuck = &Rule{
 	ID: "runtime-stuck", Title: "the container runtime starts no container",
-	Doc: `The kubelet is alive: it renews its lease and has taken the probe's pod up. No container comes of it. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
-Told from a dead kubelet by the lease and by the pod's start time; from a missing image and from policy by what the API says of the pod.`,
+	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
+Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and takes up no pod either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
 	Fix: probe.Fix{
 		Says: "Ask the runtime on the node, then restart the part that does not answer.",
 		Manifest: []string{
@@ -246,21 +287,30 @@ Told from a dead kubelet by the lease and by the pod's start time; from a missin
 		},
 		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set",
 	},
-	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease},
+	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		placed, said := notPlaced(f, injector.ReasonRuntime), unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
-		if len(placed)+len(said) == 0 || f.Answered(checks.ContainerdHealth.ID) || f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
+		// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
+		idle, alive := notPlaced(f, injector.ReasonKubelet), good(f, cluster.CheckNodeLease)
+		if len(alive) == 0 {
+			idle = nil
+		}
+		if len(placed)+len(said)+len(idle) == 0 || f.Answered(checks.ContainerdHealth.ID) || f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
 			return nil
 		}
 		c := Case{
 			Says: "the container runtime of {node} starts no container", Covers: runtimeGone,
-			For:     slices.Concat(clues(proof, placed), clues(strong, said)),
+			For:     slices.Concat(clues(proof, placed), clues(proof, said)),
 			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
 		}
-		if len(said) > 0 {
+		switch {
+		case len(said) > 0:
 			c.Says += "; the kubelet says: " + said[0].Saw
-		} else {
+		case len(placed) > 0:
 			c.Says += ": " + placed[0].Saw
+		default:
+			c.Says = "the kubelet of {node} renews its lease and takes up no pod: its loop waits for the container runtime, or it ends and is started again and again"
+			c.For = slices.Concat(clues(strong, idle), clues(0, alive))
 		}
 		return []Case{c}
 	},

@@ -28,13 +28,28 @@ type wanted struct {
 
 // machineWide are the faults that every cluster of this machine feels: no other
 // suite may run beside them.
-var machineWide = []string{}
+var machineWide = []string{"swap-after-reboot"}
 
 // faults is what the runs have to say; TestFaults wants every fault of the lab here.
 var faults = map[string]wanted{
-	"kubelet-stopped":   {cause: "kubelet-dead"},
-	"containerd-frozen": {cause: "containerd-hangs"},
-	"bird-dead":         {cause: "bird-dead"},
+	"upgrade-ipam-hangs":     {cause: "upgrade-ipam-pod-cidr"},
+	"upgrade-ipam-locked":    {cause: "upgrade-ipam-locked"},
+	"init-without-process":   {cause: "shim-hangs"},
+	"containerd-frozen":      {cause: "containerd-hangs", within: 30 * time.Second},
+	"docker-lost-containerd": {cause: "docker-lost-containerd", within: 30 * time.Second},
+	"swap-after-reboot":      {cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second},
+	"swap-before-reboot":     {cause: "swap-returns", args: []string{"--fail-on", "warn"}},
+	"kubelet-stopped":        {cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second},
+	"kubelet-frozen":         {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
+	"kubelet-cut-off":        {cause: "kubelet-cut-off", api: "kubelet-silent", within: 30 * time.Second},
+	"node-cut-off":           {cause: "node-unreachable", api: "kubelet-silent", within: 30 * time.Second},
+	"cni-config-missing":     {cause: "cni-config-missing", api: "cni-config-missing"},
+	"cni-config-shadowed":    {cause: "cni-config-shadowed"},
+	"nodename-wrong":         {cause: "nodename-wrong"},
+	"calico-image-missing":   {cause: "calico-image", api: "calico-image"},
+	"calico-pod-missing":     {cause: "calico-pod-missing", api: "calico-pod-missing"},
+	"disk-full":              {cause: "disk-full"},
+	"bird-dead":              {cause: "bird-dead"},
 }
 
 // TestFaults injects each fault of the lab into a cluster that is whole, and wants

@@ -161,7 +161,7 @@ func TestStanding(t *testing.T) {
 		"running":    {pod: statusOf(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), running: true},
 		"new":        {pod: &corev1.Pod{}, says: "not reported"},
 		"no sandbox": {pod: waitingFor("ContainerCreating", ""), events: sandbox, says: "FailedCreatePodSandBox: context deadline exceeded"},
-		"rejected":   {pod: rejected, refusal: ReasonKubelet, says: "OutOfcpu"},
+		"rejected":   {pod: rejected, refusal: ReasonRejected, says: "OutOfcpu"},
 		"pull":       {pod: waitingFor("ErrImagePull", "not found"), refusal: ReasonImage, says: "--image"},
 		"back-off":   {pod: waitingFor("ImagePullBackOff", "Back-off"), refusal: ReasonImage, says: "probe:1"},
 		"runtime":    {pod: waitingFor("CreateContainerError", "context deadline exceeded"), refusal: ReasonRuntime, says: "refuses"},

@@ -17,7 +17,8 @@ const (
 	ReasonQuota     Reason = "quota"     // a ResourceQuota or LimitRange refuses the pod
 	ReasonNamespace Reason = "namespace" // the namespace is missing or ending
 	ReasonImage     Reason = "image"     // the image cannot be pulled, or is not ours
-	ReasonKubelet   Reason = "kubelet"   // the kubelet does not take the pod up, or rejects it
+	ReasonKubelet   Reason = "kubelet"   // the kubelet does not take the pod up
+	ReasonRejected  Reason = "rejected"  // the kubelet rejects the pod, and says why
 	ReasonRuntime   Reason = "runtime"   // the container runtime does not start it
 	ReasonNoCalico  Reason = "no-calico" // no calico-node pod to join
 	ReasonSupport   Reason = "support"   // this cluster cannot do it this way

@@ -189,7 +189,7 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 	i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool { return c.Name == container })
 	if i < 0 {
 		if pod.Status.Phase == corev1.PodFailed {
-			return standing{refusal: refuse(ReasonKubelet, "the kubelet rejected the pod: %s: %s", pod.Status.Reason, pod.Status.Message)}
+			return standing{refusal: refuse(ReasonRejected, "the kubelet rejected the pod: %s: %s", pod.Status.Reason, pod.Status.Message)}
 		}
 		return standing{untouched: true, text: "the kubelet has not reported the container yet" + last}
 	}

@@ -41,7 +41,7 @@ func nodeFaults() []fault {
 			},
 		},
 		{
-			Name: "upgrade-ipam-locked", Incident: "F1", Node: node, About: "the same from outside",
+			Name: "upgrade-ipam-locked", Incident: "F1", Node: node, About: "calico-node in Init:0/3 for ever, no events; somebody holds a lock",
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.leftovers(ctx, node, true), l.on(ctx, node, holdLock), l.hang(ctx, node, true))
 			},
@@ -50,7 +50,7 @@ func nodeFaults() []fault {
 			},
 		},
 		{
-			Name: "init-without-process", Incident: "F2", Node: node, About: "the same from outside; kubectl exec into it hangs",
+			Name: "init-without-process", Incident: "F2", Node: node, About: "calico-node in Init:0/3 for ever, no events; there is no such process",
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.leftovers(ctx, node, true), l.hang(ctx, node, true), l.on(ctx, node, loseProcess), l.leftovers(ctx, node, false))
 			},
@@ -65,10 +65,6 @@ func nodeFaults() []fault {
 		{
 			Name: "docker-lost-containerd", Incident: "F2", Node: node, About: "nothing starts; docker's ping is fine",
 			Inject: loseContainerd(node), Heal: scripted(node, signalTo("containerd", "CONT")+"; "+signalTo("dockerd", "KILL")+"; rm -rf /run/docker* /var/lib/docker"),
-		},
-		{
-			Name: "containerd-stopped", Node: node, About: "pods stay in ContainerCreating; the node turns NotReady",
-			Inject: scripted(node, stop("containerd")), Heal: scripted(node, start("containerd")),
 		},
 		{
 			Name: "swap-after-reboot", Incident: "F4", Node: node, About: "NotReady, 'Kubelet stopped posting node status', the pods still Running; felt by the whole machine",
@@ -91,16 +87,16 @@ func nodeFaults() []fault {
 			Inject: silently(stop("kubelet")), Heal: scripted(node, start("kubelet")),
 		},
 		{
-			Name: "kubelet-frozen", Node: node, About: "the same",
+			Name: "kubelet-frozen", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; its port takes connections",
 			Inject: silently(signalTo("kubelet", "STOP")), Heal: scripted(node, signalTo("kubelet", "CONT")),
 		},
 		{
-			Name: "kubelet-cut-off", Node: node, About: "the same; everything on the node is well",
+			Name: "kubelet-cut-off", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; everything on the node is well",
 			Inject: silently("ip rule add to " + fabric4 + " ipproto tcp dport " + strconv.Itoa(apiPort) + " prohibit pref 90"),
 			Heal:   scripted(node, "ip rule del pref 90 || true"),
 		},
 		{
-			Name: "node-cut-off", Node: node, About: "the same; it answers nobody",
+			Name: "node-cut-off", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; it answers nobody",
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.onFabric(ctx, "ip", "link", "set", node, "nomaster"), l.silent(ctx, node))
 			},
