@@ -17,18 +17,24 @@ func loadRules() []*Rule {
 var NodeOverloaded = &Rule{
 	ID: "node-overloaded", Title: "the node has far more work than its CPUs or disks can do",
 	Doc: `With ten and more tasks for each CPU everything on the node is late: probes, DNS, starts of pods. calico-node lives so far; its next start may outlast its liveness budget. A load whose tasks wait for a disk or a network file system, with idle CPUs, is one of that device.
-Told from a start that is killed for it by calico-budget, which is fine here.`,
+Told from a start that is killed for it by calico-budget, which is fine here; a single daemon that is frozen as well is not to be told from one that is late.`,
 	Fix: probe.Fix{
 		Says:     "Find what makes the load, and give it a limit or move it.",
 		Manifest: []string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20"},
 		Radius:   "cordoning keeps new pods off this node",
 	},
+	Explains: []string{"felix-stuck", "kube-proxy-stuck"},
 	Match: func(f Findings) []Case {
 		load := loads(f.Failed(checks.NodeLoad.ID))
 		if len(load) == 0 {
 			return nil
 		}
 		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: clues(strong, load), Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID)}
+		for _, id := range []string{checks.KubeletHealth.ID, checks.FelixLive.ID, checks.FelixReady.ID} {
+			if len(f.With(id, probe.FactReason, "timeout")) > 0 {
+				c.Covers = append(c.Covers, Cover{Check: id})
+			}
+		}
 		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 {
 			if n, _ := load[0].Facts.Num(checks.FactStuck); n > 0 {
 				c.Says = "processes wait for a device or a file system, and the CPUs are idle: " + load[0].Saw

@@ -93,6 +93,12 @@ Told from one that has died by its port, which takes connections; from rules tha
 		}
 		broken, _ := brokenPath(f)
 		c := Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw, For: append(clues(proof, stuck), clues(0, broken)...), Covers: serviceless}
+		if stuck[0].Facts.Str(probe.FactReason) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
+			c.For[0].Weight = strong
+			if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+				c.Against = clues(hint, load)
+			}
+		}
 		return []Case{c}
 	},
 }

@@ -109,12 +109,12 @@ func steps(all ...func(context.Context, lab) error) func(context.Context, lab) e
 
 const unfirewalled = "nft delete table inet lab 2>/dev/null || true"
 
-// busy runs a hundred loops beside the pods, for at most three minutes: the load
+// busy runs loops among the node's daemons, for at most three minutes: the load
 // average is the whole machine's. Each weighs half of what all pods together do.
 const (
-	busy = `for i in $(seq 100); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done
-echo 100 >/run/busy`
-	notBusy = `rm -f /run/busy; for p in /proc/[0-9]*; do if grep -qa lab-busy $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
+	busy = `for c in /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$c; done
+for i in $(seq 60); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done`
+	notBusy = `for p in /proc/[0-9]*; do if grep -qa lab-busy $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
 )
 
 // farAway is how far crash-loop-far puts the API server: twenty calls of it are
