@@ -159,6 +159,11 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 		if len(silent) > 1 {
 			c.Says = fmt.Sprintf("packets on {node}'s own loopback vanish: %d daemons that have nothing to do with each other do not even take a connection (%s)", len(silent), strings.Join(names(silent), ", "))
 			c.For[1].Weight = hint
+		} else if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+			c.Against = clues(hint, load)
+		}
+		if late := starved(f); len(late) > 0 { // whoever asks is late
+			c.Against = append(c.Against, clues(strong, late[:1])...)
 		}
 		return []Case{c}
 	},

@@ -13,6 +13,22 @@ func loadRules() []*Rule {
 	return []*Rule{ForwardingOff, ForwardDrops, ConntrackFull, NeighboursFull, ClockWrong, RPFilterLoose, NodeOverloaded}
 }
 
+// starved are checks that had not even begun to answer when their time was over; none
+// where they are so few that what they ask about may be what hangs.
+func starved(f Findings) []Finding {
+	const many = 8
+	var out []Finding
+	for _, r := range f.All {
+		if r.Node == f.Node && r.Status == probe.Unknown && r.Facts.Str(probe.FactReason) == "blocked" {
+			out = append(out, r)
+		}
+	}
+	if len(names(out)) < many {
+		return nil
+	}
+	return out
+}
+
 // NodeOverloaded is load that has hurt nothing of Calico's yet.
 var NodeOverloaded = &Rule{
 	ID: "node-overloaded", Title: "the node has far more work than its CPUs or disks can do",
@@ -26,6 +42,12 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 	Explains: []string{"felix-stuck", "kube-proxy-stuck"},
 	Match: func(f Findings) []Case {
 		load := loads(f.Failed(checks.NodeLoad.ID))
+		if late := starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(checks.NodeLoad.ID) {
+			return []Case{{
+				Says: fmt.Sprintf("the probe itself got no time on {node}: %d of its checks had no answer within their limits", len(late)),
+				For:  clues(strong, late[:1]), Covers: Covers(names(late)...),
+			}}
+		}
 		if len(load) == 0 {
 			return nil
 		}
@@ -60,10 +82,14 @@ Told from a token nobody renewed by the clocks, which are compared.`,
 		if len(off) == 0 {
 			return nil
 		}
-		return []Case{{
+		c := Case{
 			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(proof, off),
 			Covers: Covers(checks.CNIToken.ID, checks.DatastoreLatency.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
-		}}
+		}
+		if late := starved(f); len(late) > 0 { // what the question took to get there counts as skew
+			c.Against = clues(strong, late[:1])
+		}
+		return []Case{c}
 	},
 }
 

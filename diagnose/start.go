@@ -139,6 +139,12 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 	Explains: []string{"start-outlasts-budget", "node-overloaded", "felix-down", "felix-stuck"},
 	Match: func(f Findings) []Case {
 		load, short := loads(f.Bad(checks.NodeLoad.ID)), cutShort(f)
+		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(checks.NodeLoad.ID) {
+			return []Case{{
+				Says: fmt.Sprintf("calico-node's start outlasts the %v its probe allows, and the probe of this run got no time on {node} either: %d of its checks had no answer within their limits", seconds(budgetOf(f)), len(late)),
+				Args: delayFor(4 * budgetOf(f)), For: append(clues(strong, late[:1]), clues(hint, short)...), Covers: calicoDown,
+			}}
+		}
 		if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 {
 			return nil
 		}

@@ -20,12 +20,12 @@ func startFaults() []fault {
 	return []fault{
 		{
 			Name: "crash-loop-busy", Incident: "F3", Node: node, About: "calico-node in CrashLoopBackOff, log ends at 'Using node name'; peers' sessions refused",
-			Inject: steps(impatient(node), scripted(node, busy), again(node), killed(node)),
+			Inject: steps(impatient(node), again(node), scripted(node, busy+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
 			Heal:   steps(scripted(node, notBusy), patient(node)),
 		},
 		{
 			Name: "crash-loop-far", Incident: "F7", Node: node, About: "calico-node in CrashLoopBackOff on this node alone, nothing in its log",
-			Inject: steps(impatient(node), scripted(node, fmt.Sprintf(`/proc/1/exe %s %s %v >/run/far.log 2>&1 & echo $! >/run/far.pid; sleep 1; kill -0 $!`, verbFar, fabric4, farAway)), again(node), killed(node)),
+			Inject: steps(impatient(node), scripted(node, fmt.Sprintf(`/proc/1/exe %s %s %v >/run/far.log 2>&1 & echo $! >/run/far.pid; sleep 1; kill -0 $!`, verbFar, fabric4, farAway)), again(node), killed(node, 1)),
 			Heal:   steps(scripted(node, notFar), patient(node)),
 		},
 		{
@@ -110,11 +110,14 @@ func steps(all ...func(context.Context, lab) error) func(context.Context, lab) e
 const unfirewalled = "nft delete table inet lab 2>/dev/null || true"
 
 // busy runs loops among the node's daemons, for at most three minutes: the load
-// average is the whole machine's. Each weighs half of what all pods together do.
+// average is the whole machine's. All pods together get as much time as two of them,
+// so that a start of calico-node, which computes for half of its budget, takes several
+// times as long, while a probe still gets its turn between two starts.
 const (
-	busy = `for c in /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$c; done
-for i in $(seq 60); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done`
-	notBusy = `for p in /proc/[0-9]*; do if grep -qa lab-busy $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
+	busy = `echo 4s >/var/lib/calico/sandbox/start-work
+for c in /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$c; done
+for i in $(seq 10); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done`
+	notBusy = `rm -f /var/lib/calico/sandbox/start-work; for p in /proc/[0-9]*; do if grep -qa lab-busy $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
 )
 
 // farAway is how far crash-loop-far puts the API server: twenty calls of it are
@@ -169,15 +172,15 @@ func (l lab) calicoOn(ctx context.Context, node string) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// killed waits until the kubelet has killed calico-node at least once.
-func killed(node string) func(context.Context, lab) error {
+// killed waits until calico-node has ended so many times.
+func killed(node string, times int32) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		return until(ctx, "the kubelet to kill calico-node on "+node, func(ctx context.Context) (bool, error) {
 			pods, err := l.calicoOn(ctx, node)
 			if err != nil || len(pods) != 1 || len(pods[0].Status.ContainerStatuses) == 0 {
 				return false, err
 			}
-			return pods[0].Status.ContainerStatuses[0].LastTerminationState.Terminated != nil, nil
+			return pods[0].Status.ContainerStatuses[0].RestartCount >= times, nil
 		})
 	}
 }
