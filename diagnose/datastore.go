@@ -95,6 +95,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			c.Says += ", while it answers others"
 			c.For = append(c.For, Clue{answering[len(answering)-1], hint})
 		}
+		c.Against = clues(strong, late(f))
 		return []Case{c}
 	},
 }
@@ -210,6 +211,7 @@ Told from a datastore out of reach by datastore-latency.`,
 		if f.Fine(checks.DatastoreLatency.ID) { // so it is not the node's network as a whole
 			c.For = append(c.For, clues(hint, f.Of(checks.DatastoreLatency.ID)[:1])...)
 		}
+		c.Against = clues(hint, late(f))
 		return []Case{c}
 	},
 }

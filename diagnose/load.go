@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -29,6 +30,12 @@ func starved(f Findings) []Finding {
 	return out
 }
 
+// late are the findings that say that whoever asks on this node, and whoever answers,
+// gets no time: no answer within some seconds proves little then.
+func late(f Findings) []Finding {
+	return slices.Concat(loads(f.Failed(checks.NodeLoad.ID)), starved(f)[:min(1, len(starved(f)))])
+}
+
 // NodeOverloaded is load that has hurt nothing of Calico's yet.
 var NodeOverloaded = &Rule{
 	ID: "node-overloaded", Title: "the node has far more work than its CPUs or disks can do",
@@ -39,7 +46,7 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 		Manifest: []string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20"},
 		Radius:   "cordoning keeps new pods off this node",
 	},
-	Explains: []string{"felix-stuck", "kube-proxy-stuck"},
+	Explains: []string{"felix-stuck", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"},
 	Match: func(f Findings) []Case {
 		load := loads(f.Failed(checks.NodeLoad.ID))
 		if late := starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(checks.NodeLoad.ID) {

@@ -136,7 +136,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		Radius:   "cordoning keeps new pods off this node; changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
 	},
 	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{cluster.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},
-	Explains: []string{"start-outlasts-budget", "node-overloaded", "felix-down", "felix-stuck"},
+	Explains: []string{"start-outlasts-budget", "node-overloaded", "felix-down", "felix-stuck", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"},
 	Match: func(f Findings) []Case {
 		load, short := loads(f.Bad(checks.NodeLoad.ID)), cutShort(f)
 		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(checks.NodeLoad.ID) {
