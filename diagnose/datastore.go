@@ -25,8 +25,6 @@ func toService(fs []Finding) []Finding { return About(fs, "service ") }
 
 func toServers(fs []Finding) []Finding { return About(fs, "endpoint ") }
 
-func toEtcd(fs []Finding) []Finding { return About(fs, "etcd ") }
-
 // DatastoreNotReady is Calico's own switch.
 var DatastoreNotReady = &Rule{
 	ID: "datastore-not-ready", Title: "Calico's datastore is marked not ready",
@@ -95,7 +93,9 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			c.Says += ", while it answers others"
 			c.For = append(c.For, Clue{answering[len(answering)-1], hint})
 		}
-		c.Against = clues(strong, late(f))
+		if late := starved(f); len(late) > 0 { // whoever asks is late
+			c.Against = clues(strong, late[:1])
+		}
 		return []Case{c}
 	},
 }
@@ -211,7 +211,9 @@ Told from a datastore out of reach by datastore-latency.`,
 		if f.Fine(checks.DatastoreLatency.ID) { // so it is not the node's network as a whole
 			c.For = append(c.For, clues(hint, f.Of(checks.DatastoreLatency.ID)[:1])...)
 		}
-		c.Against = clues(hint, late(f))
+		if late := starved(f); len(late) > 0 {
+			c.Against = clues(strong, late[:1])
+		}
 		return []Case{c}
 	},
 }

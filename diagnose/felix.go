@@ -284,10 +284,9 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 		if silent[0].Facts[checks.FactTaken] == false {
 			c.For[0].Weight = hint // see loopback-dropped
 		}
-		if f.Fine(checks.KubeletHealth.ID) { // on the same loopback
+		if f.Fine(checks.KubeletHealth.ID) { // on the same loopback, and in time
 			c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
-		}
-		if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
+		} else if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
 		return []Case{c}

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -28,12 +27,6 @@ func starved(f Findings) []Finding {
 		return nil
 	}
 	return out
-}
-
-// late are the findings that say that whoever asks on this node, and whoever answers,
-// gets no time: no answer within some seconds proves little then.
-func late(f Findings) []Finding {
-	return slices.Concat(loads(f.Failed(checks.NodeLoad.ID)), starved(f)[:min(1, len(starved(f)))])
 }
 
 // NodeOverloaded is load that has hurt nothing of Calico's yet.
