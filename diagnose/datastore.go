@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -76,7 +77,10 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			return nil
 		}
 		_, at, _ := strings.Cut(failed[0].Target, "endpoint ")
-		host, _, _ := strings.Cut(at, ":")
+		host := at
+		if addr, err := netip.ParseAddrPort(at); err == nil {
+			host = addr.Addr().String()
+		}
 		c := Case{
 			Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw), Args: map[string]string{"server": host},
 			For: clues(strong, failed), Covers: withoutDatastore,
