@@ -20,25 +20,25 @@ func startFaults() []fault {
 	return []fault{
 		{
 			Name: "crash-loop-busy", Incident: "F3", Node: node, About: "calico-node in CrashLoopBackOff, log ends at 'Using node name'; peers' sessions refused",
-			Inject: steps(impatient(node), again(node), scripted(node, busy+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
+			Inject: steps(impatient, again(node), scripted(node, busy+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
 			Heal:   steps(scripted(node, notBusy), patient(node)),
 		},
 		{
 			Name: "crash-loop-far", Incident: "F7", Node: node, About: "calico-node in CrashLoopBackOff on this node alone, nothing in its log",
-			Inject: steps(impatient(node), scripted(node, fmt.Sprintf(`/proc/1/exe %s %s %v >/run/far.log 2>&1 & echo $! >/run/far.pid; sleep 1; kill -0 $!`, verbFar, fabric4, farAway)), again(node), killed(node, 1)),
+			Inject: steps(impatient, scripted(node, fmt.Sprintf(`/proc/1/exe %s %s %v >/run/far.log 2>&1 & echo $! >/run/far.pid; sleep 1; kill -0 $!`, verbFar, fabric4, farAway)), again(node), killed(node, 1)),
 			Heal:   steps(scripted(node, notFar), patient(node)),
 		},
 		{
 			Name: "felix-refuses", Node: node, About: "calico-node not ready: 9099 refused",
-			Inject: felixAnswers(node, "refuse"), Heal: felixAnswers(node, "ok"),
+			Inject: felixAnswers("refuse"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-hangs", Node: node, About: "calico-node not ready: a probe's deadline exceeded",
-			Inject: felixAnswers(node, "hang"), Heal: felixAnswers(node, "ok"),
+			Inject: felixAnswers("hang"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-503", Node: node, About: "calico-node not ready: liveness probe reporting 503",
-			Inject: felixAnswers(node, "503"), Heal: felixAnswers(node, "ok"),
+			Inject: felixAnswers("503"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-moved", Node: node, About: "calico-node not ready: 9099 refused, though Felix works",
@@ -125,14 +125,12 @@ for i in $(seq 10); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/nu
 const farAway = 480 * time.Millisecond
 
 // impatient shortens the budget of calico-node's liveness probe to eight seconds, for
-// the node alone: the others keep the pods they have.
-func impatient(node string) func(context.Context, lab) error {
+// pods that are made from now on: nobody replaces those there are.
+func impatient(ctx context.Context, l lab) error {
 	const patch = `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},"template":{"spec":{"containers":[{"name":"calico-node",
 		"livenessProbe":{"initialDelaySeconds":3,"periodSeconds":2,"failureThreshold":3,"timeoutSeconds":1}}]}}}}`
-	return func(ctx context.Context, l lab) error {
-		_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
-		return err
-	}
+	_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 // patient gives the probe its budget back.
@@ -198,9 +196,10 @@ func unready(node string) func(context.Context, lab) error {
 	}
 }
 
-// felixAnswers sets how the stand-in answers, and waits until calico-node is as ready
+// felixAnswers sets how the stand-in of the second node answers, and waits until calico-node is as ready
 // as that makes it.
-func felixAnswers(node, mode string) func(context.Context, lab) error {
+func felixAnswers(mode string) func(context.Context, lab) error {
+	node := members()[1].Name
 	return func(ctx context.Context, l lab) error {
 		if err := felix(l.layout, []string{node, mode}); err != nil || mode == "ok" {
 			return err
