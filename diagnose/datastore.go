@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -24,8 +25,6 @@ var withoutDatastore = append(Covers(
 func toService(fs []Finding) []Finding { return About(fs, "service ") }
 
 func toServers(fs []Finding) []Finding { return About(fs, "endpoint ") }
-
-func toEtcd(fs []Finding) []Finding { return About(fs, "etcd ") }
 
 // DatastoreNotReady is Calico's own switch.
 var DatastoreNotReady = &Rule{
@@ -78,7 +77,10 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			return nil
 		}
 		_, at, _ := strings.Cut(failed[0].Target, "endpoint ")
-		host, _, _ := strings.Cut(at, ":")
+		host := at
+		if addr, err := netip.ParseAddrPort(at); err == nil {
+			host = addr.Addr().String()
+		}
 		c := Case{
 			Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw), Args: map[string]string{"server": host},
 			For: clues(strong, failed), Covers: withoutDatastore,
@@ -94,6 +96,9 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 		if len(answering) > 0 && answering[0].Status != probe.Fail || len(answering) > 1 {
 			c.Says += ", while it answers others"
 			c.For = append(c.For, Clue{answering[len(answering)-1], hint})
+		}
+		if late := starved(f); len(late) > 0 { // whoever asks is late
+			c.Against = clues(strong, late[:1])
 		}
 		return []Case{c}
 	},
@@ -209,6 +214,9 @@ Told from a datastore out of reach by datastore-latency.`,
 		c := Case{Says: fmt.Sprintf("none of %d Typhas answers this node: %s", len(dead), dead[0].Saw), For: clues(strong, dead), Covers: append(Covers(checks.FelixReady.ID, checks.BirdConfig.ID), calicoDown...)}
 		if f.Fine(checks.DatastoreLatency.ID) { // so it is not the node's network as a whole
 			c.For = append(c.For, clues(hint, f.Of(checks.DatastoreLatency.ID)[:1])...)
+		}
+		if late := starved(f); len(late) > 0 {
+			c.Against = clues(strong, late[:1])
 		}
 		return []Case{c}
 	},

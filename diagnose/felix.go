@@ -129,7 +129,7 @@ Told from a dead Felix by the setting.`,
 var LoopbackDropped = &Rule{
 	ID: "loopback-dropped", Title: "packets on the node's own loopback vanish",
 	Doc: `A firewall rule that drops 127.0.0.0/8, or a loopback interface that is down, cuts off whatever the node asks itself: calico-node's probe, the kubelet's healthz, kube-proxy's. Each of them works, and answers at other addresses.
-Told from a frozen Felix by the others, which would not be silent at the same time; from a node that is short of CPU by its load.`,
+Told from a frozen daemon, and from one short of CPU, by the connection, which the kernel takes for those; from one that has been frozen for so long that nobody takes connections any more by the others, which would not be silent at the same time.`,
 	Fix: probe.Fix{
 		Says: "Let the loopback through: find the rule, or bring lo up.",
 		Manifest: []string{
@@ -142,25 +142,28 @@ Told from a frozen Felix by the others, which would not be silent at the same ti
 	Match: func(f Findings) []Case {
 		var silent []Finding
 		for _, id := range []string{checks.FelixLive.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID} {
-			for _, r := range f.With(id, probe.FactReason, "timeout") {
-				if bad(r.Status) && (r.Check != checks.KubeletHealth.ID || r.Target == "healthz") {
+			for _, r := range f.With(id, checks.FactTaken, false) {
+				if at := r.Facts.Str(checks.FactAddress); bad(r.Status) && strings.HasPrefix(at, "127.") {
 					silent = append(silent, r)
 					break
 				}
 			}
 		}
-		if len(silent) < 2 {
+		if len(silent) == 0 {
 			return nil
 		}
 		c := Case{
-			Says: fmt.Sprintf("%d daemons that have nothing to do with each other take no connection on 127.0.0.1 at the same time (%s)", len(silent), strings.Join(names(silent), ", ")),
+			Says: "packets to " + silent[0].Facts.Str(checks.FactAddress) + " on {node} itself vanish",
 			For:  clues(strong, silent), Covers: felixIll,
 		}
-		if len(silent) > 2 {
-			c.For[2].Weight = hint
-		}
-		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+		if len(silent) > 1 {
+			c.Says = fmt.Sprintf("packets on {node}'s own loopback vanish: %d daemons that have nothing to do with each other do not even take a connection (%s)", len(silent), strings.Join(names(silent), ", "))
+			c.For[1].Weight = hint
+		} else if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
+		}
+		if late := starved(f); len(late) > 0 { // whoever asks is late
+			c.Against = append(c.Against, clues(strong, late[:1])...)
 		}
 		return []Case{c}
 	},
@@ -278,10 +281,12 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 			return nil
 		}
 		c := Case{Says: "Felix is frozen: " + silent[0].Saw, For: clues(strong, silent), Covers: felixIll}
-		if f.Fine(checks.KubeletHealth.ID) { // on the same loopback
-			c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
+		if silent[0].Facts[checks.FactTaken] == false {
+			c.For[0].Weight = hint // see loopback-dropped
 		}
-		if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
+		if f.Fine(checks.KubeletHealth.ID) { // on the same loopback, and in time
+			c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
+		} else if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
 		return []Case{c}

@@ -13,22 +13,50 @@ func loadRules() []*Rule {
 	return []*Rule{ForwardingOff, ForwardDrops, ConntrackFull, NeighboursFull, ClockWrong, RPFilterLoose, NodeOverloaded}
 }
 
+// starved are checks that had not even begun to answer when their time was over; none
+// where they are so few that what they ask about may be what hangs.
+func starved(f Findings) []Finding {
+	const many = 8
+	var out []Finding
+	for _, r := range f.All {
+		if r.Node == f.Node && r.Status == probe.Unknown && r.Facts.Str(probe.FactReason) == "blocked" {
+			out = append(out, r)
+		}
+	}
+	if len(names(out)) < many {
+		return nil
+	}
+	return out
+}
+
 // NodeOverloaded is load that has hurt nothing of Calico's yet.
 var NodeOverloaded = &Rule{
 	ID: "node-overloaded", Title: "the node has far more work than its CPUs or disks can do",
 	Doc: `With ten and more tasks for each CPU everything on the node is late: probes, DNS, starts of pods. calico-node lives so far; its next start may outlast its liveness budget. A load whose tasks wait for a disk or a network file system, with idle CPUs, is one of that device.
-Told from a start that is killed for it by calico-budget, which is fine here.`,
+Told from a start that is killed for it by calico-budget, which is fine here; a single daemon that is frozen as well is not to be told from one that is late.`,
 	Fix: probe.Fix{
 		Says:     "Find what makes the load, and give it a limit or move it.",
 		Manifest: []string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20"},
 		Radius:   "cordoning keeps new pods off this node",
 	},
+	Explains: []string{"felix-stuck", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"},
 	Match: func(f Findings) []Case {
 		load := loads(f.Failed(checks.NodeLoad.ID))
+		if late := starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(checks.NodeLoad.ID) {
+			return []Case{{
+				Says: fmt.Sprintf("the probe itself got no time on {node}: %d of its checks had no answer within their limits", len(late)),
+				For:  clues(strong, late[:1]), Covers: Covers(names(late)...),
+			}}
+		}
 		if len(load) == 0 {
 			return nil
 		}
 		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: clues(strong, load), Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID)}
+		for _, id := range []string{checks.KubeletHealth.ID, checks.FelixLive.ID, checks.FelixReady.ID} {
+			if len(f.With(id, probe.FactReason, "timeout")) > 0 {
+				c.Covers = append(c.Covers, Cover{Check: id})
+			}
+		}
 		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 {
 			if n, _ := load[0].Facts.Num(checks.FactStuck); n > 0 {
 				c.Says = "processes wait for a device or a file system, and the CPUs are idle: " + load[0].Saw
@@ -54,10 +82,14 @@ Told from a token nobody renewed by the clocks, which are compared.`,
 		if len(off) == 0 {
 			return nil
 		}
-		return []Case{{
+		c := Case{
 			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(proof, off),
 			Covers: Covers(checks.CNIToken.ID, checks.DatastoreLatency.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
-		}}
+		}
+		if late := starved(f); len(late) > 0 { // what the question took to get there counts as skew
+			c.Against = clues(strong, late[:1])
+		}
+		return []Case{c}
 	},
 }
 

@@ -37,9 +37,7 @@ func brokenPath(f Findings) (broken, answering []Finding) {
 		}
 	}
 	if len(servers) > 0 {
-		for _, r := range About(f.Failed(checks.DNSCluster.ID), "service ") {
-			broken = append(broken, r)
-		}
+		broken = append(broken, About(f.Failed(checks.DNSCluster.ID), "service ")...)
 		answering = append(answering, servers...)
 	}
 	if len(broken) == 0 {
@@ -93,6 +91,14 @@ Told from one that has died by its port, which takes connections; from rules tha
 		}
 		broken, _ := brokenPath(f)
 		c := Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw, For: append(clues(proof, stuck), clues(0, broken)...), Covers: serviceless}
+		if stuck[0].Facts.Str(probe.FactReason) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
+			c.For[0].Weight = strong
+			if f.Fine(checks.KubeletHealth.ID) { // on the same loopback, and in time
+				c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
+			} else if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+				c.Against = clues(hint, load)
+			}
+		}
 		return []Case{c}
 	},
 }
@@ -183,6 +189,9 @@ Told from broken services by the servers, which are asked directly, from a broke
 			c.For = append(c.For, clues(hint, f.Of(checks.PodTCP.ID)[:1])...)
 		} else if pods := f.Failed(checks.PodTCP.ID); len(pods) > 0 {
 			c.Against = clues(hint, pods)
+		}
+		if late := starved(f); len(late) > 0 { // whoever asks is late
+			c.Against = append(c.Against, clues(strong, late[:1])...)
 		}
 		return []Case{c}
 	},

@@ -136,9 +136,15 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		Radius:   "cordoning keeps new pods off this node; changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
 	},
 	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{cluster.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},
-	Explains: []string{"start-outlasts-budget", "node-overloaded", "felix-down", "felix-stuck"},
+	Explains: []string{"start-outlasts-budget", "node-overloaded", "felix-down", "felix-stuck", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"},
 	Match: func(f Findings) []Case {
 		load, short := loads(f.Bad(checks.NodeLoad.ID)), cutShort(f)
+		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(checks.NodeLoad.ID) {
+			return []Case{{
+				Says: fmt.Sprintf("calico-node's start outlasts the %v its probe allows, and the probe of this run got no time on {node} either: %d of its checks had no answer within their limits", seconds(budgetOf(f)), len(late)),
+				Args: delayFor(4 * budgetOf(f)), For: append(clues(strong, late[:1]), clues(hint, short)...), Covers: calicoDown,
+			}}
+		}
 		if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 {
 			return nil
 		}

@@ -173,7 +173,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 		select {
 		case <-ended:
 		case <-time.After(grace):
-			report(Result{Status: Unknown, Saw: fmt.Sprintf("no answer within %v; still blocked", limit)})
+			report(Result{Status: Unknown, Saw: fmt.Sprintf("no answer within %v; still blocked", limit)}.With(FactReason, "blocked"))
 		}
 	}
 	mu.Lock()

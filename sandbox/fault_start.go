@@ -20,25 +20,25 @@ func startFaults() []fault {
 	return []fault{
 		{
 			Name: "crash-loop-busy", Incident: "F3", Node: node, About: "calico-node in CrashLoopBackOff, log ends at 'Using node name'; peers' sessions refused",
-			Inject: steps(impatient(node), scripted(node, busy), again(node), killed(node)),
+			Inject: steps(impatient, again(node), scripted(node, busy+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
 			Heal:   steps(scripted(node, notBusy), patient(node)),
 		},
 		{
 			Name: "crash-loop-far", Incident: "F7", Node: node, About: "calico-node in CrashLoopBackOff on this node alone, nothing in its log",
-			Inject: steps(impatient(node), scripted(node, fmt.Sprintf(`/proc/1/exe %s %s %v >/run/far.log 2>&1 & echo $! >/run/far.pid; sleep 1; kill -0 $!`, verbFar, fabric4, farAway)), again(node), killed(node)),
+			Inject: steps(impatient, scripted(node, fmt.Sprintf(`/proc/1/exe %s %s %v >/run/far.log 2>&1 & echo $! >/run/far.pid; sleep 1; kill -0 $!`, verbFar, fabric4, farAway)), again(node), killed(node, 1)),
 			Heal:   steps(scripted(node, notFar), patient(node)),
 		},
 		{
 			Name: "felix-refuses", Node: node, About: "calico-node not ready: 9099 refused",
-			Inject: felixAnswers(node, "refuse"), Heal: felixAnswers(node, "ok"),
+			Inject: felixAnswers("refuse"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-hangs", Node: node, About: "calico-node not ready: a probe's deadline exceeded",
-			Inject: felixAnswers(node, "hang"), Heal: felixAnswers(node, "ok"),
+			Inject: felixAnswers("hang"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-503", Node: node, About: "calico-node not ready: liveness probe reporting 503",
-			Inject: felixAnswers(node, "503"), Heal: felixAnswers(node, "ok"),
+			Inject: felixAnswers("503"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-moved", Node: node, About: "calico-node not ready: 9099 refused, though Felix works",
@@ -97,12 +97,15 @@ const felixBegun = "until grep -qax -e -felix /proc/[0-9]*/cmdline -z 2>/dev/nul
 
 const unfirewalled = "nft delete table inet lab 2>/dev/null || true"
 
-// busy runs a hundred loops beside the pods, for at most three minutes: the load
-// average is the whole machine's. Each weighs half of what all pods together do.
+// busy runs loops among the node's daemons, for at most three minutes: the load
+// average is the whole machine's. All pods together get as much time as two of them,
+// so that a start of calico-node, which computes for half of its budget, takes several
+// times as long, while a probe still gets its turn between two starts.
 const (
-	busy = `for i in $(seq 100); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done
-echo 100 >/run/busy`
-	notBusy = `rm -f /run/busy; for p in /proc/[0-9]*; do if grep -qa lab-busy $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
+	busy = `echo 4s >/var/lib/calico/sandbox/start-work
+for c in /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$c; done
+for i in $(seq 10); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done`
+	notBusy = `rm -f /var/lib/calico/sandbox/start-work; for p in /proc/[0-9]*; do if grep -qa lab-busy $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
 )
 
 // farAway is how far crash-loop-far puts the API server: twenty calls of it are
@@ -110,14 +113,12 @@ echo 100 >/run/busy`
 const farAway = 480 * time.Millisecond
 
 // impatient shortens the budget of calico-node's liveness probe to eight seconds, for
-// the node alone: the others keep the pods they have.
-func impatient(node string) func(context.Context, lab) error {
+// pods that are made from now on: nobody replaces those there are.
+func impatient(ctx context.Context, l lab) error {
 	const patch = `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},"template":{"spec":{"containers":[{"name":"calico-node",
 		"livenessProbe":{"initialDelaySeconds":3,"periodSeconds":2,"failureThreshold":3,"timeoutSeconds":1}}]}}}}`
-	return func(ctx context.Context, l lab) error {
-		_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
-		return err
-	}
+	_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 // patient gives the probe its budget back.
@@ -157,15 +158,15 @@ func (l lab) calicoOn(ctx context.Context, node string) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// killed waits until the kubelet has killed calico-node at least once.
-func killed(node string) func(context.Context, lab) error {
+// killed waits until calico-node has ended so many times.
+func killed(node string, times int32) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		return until(ctx, "the kubelet to kill calico-node on "+node, func(ctx context.Context) (bool, error) {
 			pods, err := l.calicoOn(ctx, node)
 			if err != nil || len(pods) != 1 || len(pods[0].Status.ContainerStatuses) == 0 {
 				return false, err
 			}
-			return pods[0].Status.ContainerStatuses[0].LastTerminationState.Terminated != nil, nil
+			return pods[0].Status.ContainerStatuses[0].RestartCount >= times, nil
 		})
 	}
 }
@@ -183,9 +184,10 @@ func unready(node string) func(context.Context, lab) error {
 	}
 }
 
-// felixAnswers sets how the stand-in answers, and waits until calico-node is as ready
+// felixAnswers sets how the stand-in of the second node answers, and waits until calico-node is as ready
 // as that makes it.
-func felixAnswers(node, mode string) func(context.Context, lab) error {
+func felixAnswers(mode string) func(context.Context, lab) error {
+	node := members()[1].Name
 	return func(ctx context.Context, l lab) error {
 		if err := felix(l.layout, []string{node, mode}); err != nil || mode == "ok" {
 			return err

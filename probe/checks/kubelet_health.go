@@ -147,6 +147,11 @@ func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ..
 	return r.With(FactAddress, addr.String()).With(FactCode, answer.Code)
 }
 
+// FactTaken is false where not even the connection was taken within the time: the
+// kernel takes it for a daemon that is frozen, so packets get lost, or the daemon has
+// been frozen for long.
+const FactTaken probe.Fact = "taken"
+
 // noAnswer judges an error of asking a daemon of this node that should be there:
 // what the connection did is what was seen.
 func noAnswer(err error, who string, limit time.Duration) probe.Result {
@@ -163,6 +168,9 @@ func noAnswer(err error, who string, limit time.Duration) probe.Result {
 		r = probe.Found(probe.Fail, "connection to %s refused: nothing listens there", who)
 	case "timeout":
 		r = probe.Found(probe.Fail, "no answer from %s within %v", who, limit)
+		if errors.Is(err, httpget.ErrNotTaken) {
+			r = r.With(FactTaken, false)
+		}
 	case "reset", "closed":
 		r = probe.Found(probe.Fail, "%s took the connection and closed it without an answer", who)
 	case "host-unreachable", "net-unreachable", "no-address":

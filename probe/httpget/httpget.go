@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 // maxBody bounds what is read of an answer unless it is said otherwise.
@@ -28,6 +29,10 @@ type Way struct {
 	Certificate func() tls.Certificate // called when a server asks for one; an empty one is not shown
 }
 
+// ErrNotTaken is in the error of a question for which nobody took the connection: what
+// ran out then is the time to connect.
+var ErrNotTaken = errors.New("no connection")
+
 // Get asks url for a page, and nowhere else: without proxies, redirects or a
 // check of certificates, on a connection of its own.
 func Get(ctx context.Context, url string, way Way) (Page, error) {
@@ -43,6 +48,7 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 		}
 	}
 	var d net.Dialer
+	var taken atomic.Bool
 	client := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
@@ -51,12 +57,17 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 				if way.Socket != "" {
 					network, addr = "unix", way.Socket
 				}
-				return d.DialContext(ctx, network, addr)
+				conn, err := d.DialContext(ctx, network, addr)
+				taken.Store(err == nil)
+				return conn, err
 			},
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)
+	if err != nil && !taken.Load() {
+		return Page{}, fmt.Errorf("%w: asking %s: %w", ErrNotTaken, url, err)
+	}
 	if err != nil {
 		return Page{}, fmt.Errorf("asking %s: %w", url, err)
 	}

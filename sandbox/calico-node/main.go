@@ -1,7 +1,8 @@
 // Command calico-node stands in for Calico's container of that name, whose image
 // cannot be had without a registry. What matters to a probe is real: BIRD 1.6.8
 // for both families, started as Calico starts it, on the socket and with the
-// configuration path Calico uses. Felix's health port is answered with the
+// configuration path Calico uses; and a start that makes as many calls to the API
+// server as Calico's, one after the other. Felix's health port is answered with the
 // bytes Felix v3.32 answers with.
 package main
 

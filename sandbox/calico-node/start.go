@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -60,6 +61,16 @@ func start() {
 // shows on an idle node.
 const startupWork = 700 * time.Millisecond
 
+// work is startupWork, or what 'sandbox' says: in a large cluster there is more to read.
+func work() time.Duration {
+	if b, err := os.ReadFile(filepath.Join(control, "start-work")); err == nil {
+		if d, err := time.ParseDuration(strings.TrimSpace(string(b))); err == nil {
+			return d
+		}
+	}
+	return startupWork
+}
+
 // startup is 'calico-node -startup' and what follows it before Felix: one call to
 // the datastore after the other, as many as Calico makes, and what they compute
 // between them. While the datastore does not answer it tries for ever.
@@ -85,7 +96,7 @@ func startup() {
 		if i == 0 {
 			logf("startup/startup.go 121", "Datastore is ready")
 		}
-		compute(startupWork / startupCalls)
+		compute(work() / startupCalls)
 	}
 	if err := os.WriteFile("/var/lib/calico/nodename", []byte(node), 0o644); err != nil {
 		fatal(err)
