@@ -68,7 +68,10 @@ func misregistered(f Findings, bridge bool) []Case {
 		if knows && on == "" || isBridge(on, kind, address) != bridge {
 			continue
 		}
-		c := Case{About: familyName(family), Args: methodFor(family, internal, auto), For: clues(strong, []Finding{reg})}
+		c := Case{About: familyName(family), Args: methodFor(family, internal, auto), For: clues(proof, []Finding{reg})}
+		if looked && !knows { // set by hand, or kept: on which interface nobody said
+			c.For[0].Weight = strong
+		}
 		where := ""
 		if on != "" {
 			where = " of " + on
@@ -85,7 +88,10 @@ func misregistered(f Findings, bridge bool) []Case {
 			c.Says += bridgeNote(on)
 		}
 		if looked {
-			c.For = append(c.For, clues(hint, []Finding{auto})...)
+			c.For = append(c.For, clues(0, []Finding{auto})...)
+			if method := c.Args["method"]; textsOf(auto, checks.FactAlternatives)[strings.Trim(method, "'")] != "" {
+				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
+			}
 		}
 		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return familyOf(r) == family && r.Facts.Str(checks.FactPeer) != "" })
 		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })

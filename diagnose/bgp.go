@@ -112,7 +112,8 @@ var BirdPortTaken = &Rule{
 				About: familyName(family), For: clues(strong, []Finding{socket}), Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
 				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s", familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
 			}
-			c.For = append(c.For, clues(hint, holds)...)
+			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			c.For = append(c.For, append(clues(0, holds), clues(hint, ended)...)...) // else BIRD may have come back in between
 			out = append(out, c)
 		}
 		return out
@@ -336,7 +337,10 @@ var PeerBirdDead = &Rule{
 			if len(dead) == 0 {
 				c.Against = clues(strong, keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK }))
 			}
-			c.Says = fmt.Sprintf("%s refuses BGP: its machine is there and its BIRD is not", s.Target)
+			c.Says = fmt.Sprintf("%s refuses BGP: its machine answers and nothing listens there", s.Target)
+			if len(dead) > 0 {
+				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, checks.BirdSocket.ID, dead[0].Saw)
+			}
 			return true
 		})
 	},
@@ -508,6 +512,17 @@ func touched(f Findings, node string) []Finding {
 	return out
 }
 
+// unanswered are TCP connections to a node, or to its pods, that got no answer.
+func unanswered(f Findings, node string) []Finding {
+	var out []Finding
+	for _, check := range []string{checks.BGPPort.ID, checks.PodTCP.ID, checks.ServiceNodePort.ID} {
+		out = append(out, keep(f.Bad(check), func(r Finding) bool {
+			return nodeOf(r) == node && r.From == "" && (reasonOf(r) == "timeout" || reasonOf(r) == "host-unreachable")
+		})...)
+	}
+	return out
+}
+
 // PeerDown is another node that answers nothing.
 var PeerDown = &Rule{
 	ID: "peer-down", Title: "another node does not answer",
@@ -536,9 +551,9 @@ var PeerDown = &Rule{
 			} else if len(lives) > 0 {
 				c.Says += ", while other nodes do"
 			}
-			if len(theirs) == 0 && f.Fine(checks.DatastoreLatency.ID) { // then it is not this node that is cut off
-				c.For = append(c.For, clues(hint, f.Of(checks.DatastoreLatency.ID)[:1])...)
-			}
+			// Where a network lets no ping through, TCP answers still.
+			c.For = append(c.For, clues(hint, unanswered(f, node))...)
+			c.Against = append(c.Against, clues(hint, keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node && r.Status == probe.OK }))...)
 			out = append(out, c)
 		}
 		return out
