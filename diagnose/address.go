@@ -19,7 +19,7 @@ func addressRules() []*Rule {
 
 // setMethod is the fix of every wrong address.
 var setMethod = probe.Fix{
-	Says: "Tell Calico how to find the right address: {method}.",
+	Says: "Tell Calico how to find the right address: {method}{since}.",
 	Manifest: []string{
 		"kubectl -n {namespace} set env daemonset/calico-node {variable}={method}",
 		"kubectl -n {namespace} rollout status daemonset/calico-node",
@@ -161,7 +161,11 @@ func methodFor(family int, internal string, auto Finding) map[string]string {
 			}
 		}
 	}
-	best = cmp.Or(best, "kubernetes-internal-ip") // v3.22 and later; nobody looked at the node
+	args["since"] = ""
+	if best == "" { // nobody looked at the node
+		best = "kubernetes-internal-ip"
+		args["since"] = " (from Calico v3.22; before, can-reach= with the address of another node)"
+	}
 	name, value, _ := strings.Cut(best, "=")
 	args["method"] = best
 	if strings.ContainsAny(best, "^$") {

@@ -206,7 +206,7 @@ var BGPPeersMissing = &Rule{
 }
 
 func sessionRules() []*Rule {
-	return []*Rule{BGPRejected, BGPFiltered, BGPWrongAS, BGPPassword, PeerBirdDead, BGPUnknownPeer, BGPOneWay, BGPWaits, PeerDown, NodeCutOff}
+	return []*Rule{BGPRejected, BGPFiltered, BGPWrongAS, BGPPassword, PeerBirdDead, BGPUnknownPeer, BGPOneWay, BGPWaits, PeerDown, NodeCutOff, PeerPods}
 }
 
 // session is one that is down, and what else is known of its peer.
@@ -368,7 +368,13 @@ var BGPWrongAS = &Rule{
 			c.For = append(c.For, clues(0, s.there)...)
 			who := "{node} and " + s.Target + " do not agree about an AS number"
 			if strings.Contains(s.Facts.Str(checks.FactLastError), "Received") {
-				who = s.Target + " was told another AS number for {node} than {node} has"
+				who = s.Target + " expects another AS number of {node} than it has"
+				for _, theirs := range s.there {
+					if as := theirs.Facts.Str(checks.FactASNumber); as != "" {
+						who += " (it expects " + as + ")"
+						break
+					}
+				}
 			}
 			c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(checks.FactASNumber))
 			return true
@@ -585,5 +591,47 @@ var NodeCutOff = &Rule{
 			c.For = append(c.For, clues(strong, lost)...)
 		}
 		return []Case{c}
+	},
+}
+
+// PeerPods is a fault of another node's, as this one feels it.
+var PeerPods = &Rule{
+	ID: "peer-pods", Title: "the pods of one other node are not reached, and this node has the way there",
+	Doc: `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
+	Fix: probe.Fix{
+		Says:     "Look at the other node.",
+		Manifest: []string{"calico-probe run --node {other}"},
+		Radius:   "a probe on that node",
+	},
+	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID},
+	Match: func(f Findings) []Case {
+		if !f.Fine(checks.RouteBlocks.ID) {
+			return nil
+		}
+		_, lives, seen := pinged(f)
+		pods := map[string][]Finding{}
+		answer := ""
+		for _, r := range f.Of(checks.PodPing.ID) {
+			switch node := nodeOf(r); {
+			case r.From != "" || node == "" || node == f.Node:
+			case r.Status == probe.Fail && reasonOf(r) == "":
+				pods[node] = append(pods[node], r)
+			case r.Status == probe.OK:
+				answer += " " + node + "/" + familyName(familyOf(r))
+			}
+		}
+		var out []Case
+		for _, node := range lives {
+			lost := pods[node]
+			down := keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node })
+			if len(lost) == 0 || len(down) > 0 || strings.Contains(answer, " "+node+"/"+familyName(familyOf(lost[0]))) {
+				continue // some pods of it do answer
+			}
+			out = append(out, Case{
+				About: node, Args: map[string]string{"other": node}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
+				Says: fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
+			})
+		}
+		return out
 	},
 }
