@@ -283,10 +283,10 @@ var PeerAddress = &Rule{
 			}
 			silent, lives := Finding{}, false
 			for _, ping := range f.Of(checks.NodePing.ID) {
-				switch {
-				case ping.Target == peer+" "+address:
+				switch ping.Target {
+				case peer + " " + address:
 					silent = ping
-				case ping.Target == peer+" "+internal:
+				case peer + " " + internal:
 					lives = ping.Status == probe.OK
 				}
 			}

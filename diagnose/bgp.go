@@ -325,7 +325,11 @@ var PeerBirdDead = &Rule{
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, cluster.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
-			if s.refusal() != "refused" && !(!s.ported && reasonOf(s.Finding) == "refused") {
+			said := s.refusal()
+			if !s.ported {
+				said = reasonOf(s.Finding)
+			}
+			if said != "refused" {
 				return false
 			}
 			dead := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.Fail })
@@ -420,7 +424,8 @@ var BGPUnknownPeer = &Rule{
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			taken := s.ported && !bad(s.port.Status) && answered(s.port.Status)
-			if reasonOf(s.Finding) != "unknown-peer" && !(reasonOf(s.Finding) == "closed" && taken) {
+			closed := reasonOf(s.Finding) == "closed" && taken
+			if reasonOf(s.Finding) != "unknown-peer" && !closed {
 				return false
 			}
 			c.For = clues(strong, []Finding{s.Finding})
@@ -446,8 +451,8 @@ var BGPOneWay = &Rule{
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			state := s.Facts.Str(checks.FactBGPState)
-			opened := state == "OpenSent" || state == "OpenConfirm"
-			if reasonOf(s.Finding) != "hold-expired" && !(opened && reasonOf(s.Finding) == "") || s.refusal() != "" || !s.answers() {
+			hangs := (state == "OpenSent" || state == "OpenConfirm") && reasonOf(s.Finding) == ""
+			if reasonOf(s.Finding) != "hold-expired" && !hangs || s.refusal() != "" || !s.answers() {
 				return false
 			}
 			c.For = append(clues(strong, []Finding{s.Finding}), clues(0, []Finding{s.ping}, s.there)...)
@@ -484,7 +489,7 @@ var BGPWaits = &Rule{
 	},
 }
 
-// silent sorts the nodes that were pinged into those that answer nothing and others.
+// pinged sorts the nodes that were pinged into those that answer nothing and others.
 func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
 	seen = map[string][]Finding{}
 	var order []string
@@ -610,22 +615,22 @@ var PeerPods = &Rule{
 		}
 		_, lives, seen := pinged(f)
 		pods := map[string][]Finding{}
-		answer := ""
+		answer := map[string]bool{} // nodes some of whose pods do, in a family
 		for _, r := range f.Of(checks.PodPing.ID) {
 			switch node := nodeOf(r); {
 			case r.From != "" || node == "" || node == f.Node:
 			case r.Status == probe.Fail && reasonOf(r) == "":
 				pods[node] = append(pods[node], r)
 			case r.Status == probe.OK:
-				answer += " " + node + "/" + familyName(familyOf(r))
+				answer[node+familyName(familyOf(r))] = true
 			}
 		}
 		var out []Case
 		for _, node := range lives {
 			lost := pods[node]
 			down := keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node })
-			if len(lost) == 0 || len(down) > 0 || strings.Contains(answer, " "+node+"/"+familyName(familyOf(lost[0]))) {
-				continue // some pods of it do answer
+			if len(lost) == 0 || len(down) > 0 || answer[node+familyName(familyOf(lost[0]))] {
+				continue
 			}
 			out = append(out, Case{
 				About: node, Args: map[string]string{"other": node}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),

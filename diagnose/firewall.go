@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -25,9 +26,14 @@ var UplinkDown = &Rule{
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.NodeUplink.ID) {
+			device := r.Facts.Str(checks.FactInterface)
+			if i := slices.IndexFunc(out, func(c Case) bool { return c.About == device }); i >= 0 { // its other family
+				out[i].For = append(out[i].For, Clue{Finding: r})
+				continue
+			}
 			out = append(out, Case{
-				About: r.Facts.Str(checks.FactInterface) + " " + familyName(familyOf(r)), Says: "{node} is without its link: " + r.Saw, Args: map[string]string{"device": r.Facts.Str(checks.FactInterface)},
-				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
+				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]string{"device": device},
+				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
 			})
 		}
 		return out
