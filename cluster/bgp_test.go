@@ -254,3 +254,32 @@ func TestWaysOfBGP(t *testing.T) {
 		t.Errorf("unread: %s", got)
 	}
 }
+
+// TestPasswords wants to be known which sessions have one, and nothing else of it.
+func TestPasswords(t *testing.T) {
+	secret := map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}
+	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"))
+	s.peering = peering{
+		peers:   map[string]map[string]any{"tor": {"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": secret}},
+		configs: map[string]map[string]any{},
+	}
+	with := func() (out []string) {
+		targets, err := sessionTargets(s, s.Node)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, x := range targets {
+			if x.Attrs[probe.AttrPassword] == "true" {
+				out = append(out, x.Name)
+			}
+		}
+		return out
+	}
+	if got := with(); !slices.Equal(got, []string{"tor"}) {
+		t.Errorf("with a password: %v", got)
+	}
+	s.peering.configs["default"] = map[string]any{"nodeMeshPassword": secret}
+	if got := with(); !slices.Equal(got, []string{"b", "tor"}) {
+		t.Errorf("with a password: %v", got)
+	}
+}

@@ -269,7 +269,32 @@ func TestIPRegistered(t *testing.T) {
 			if len(got) != 1+c.more {
 				t.Errorf("%d results, want %d: %v", len(got), 1+c.more, got)
 			}
+			// Rules read why, and which other node it is about.
+			reasons := map[string][2]string{
+				"incident 003, a new NIC": {ReasonOutside, ""}, "incident 004, a docker bridge": {ReasonOutside, ""}, "bare and odd": {ReasonOutside, ""},
+				"the other is odd": {ReasonPeer, "b"}, "twice the same": {ReasonTaken, "b"},
+			}
+			last := got[len(got)-1].Facts
+			if saw := [2]string{last.Str(probe.FactReason), last.Str(FactNode)}; saw != reasons[name] {
+				t.Errorf("reason and node %q, want %q", saw, reasons[name])
+			}
 		})
+	}
+}
+
+// TestBirdProbe wants a probe that asks for what the backend does not run named.
+func TestBirdProbe(t *testing.T) {
+	for backend, want := range map[string]string{"vxlan": ReasonBirdProbe, "none": ReasonBirdProbe, "bird": "", "": ""} {
+		s := snapshot(node("a", "10.0.0.1", ""))
+		s.Calico, s.backend = calico(3), backend
+		s.Calico.Status.ContainerStatuses[0].Ready = false
+		s.Calico.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			Exec: &corev1.ExecAction{Command: []string{"/bin/calico-node", "-felix-ready", "-bird-ready"}},
+		}}
+		got := ask(t, s, "calico-pod")
+		if reason := got[0].Facts.Str(probe.FactReason); reason != want {
+			t.Errorf("%q: reason %q, want %q", backend, reason, want)
+		}
 	}
 }
 

@@ -280,7 +280,7 @@ func TestPolicies(t *testing.T) {
 	}
 	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown, "other": probe.Fail} {
 		target := probe.Target{Attrs: map[string]string{attrs: "x"}}
-		if got := probe.Found(probe.Fail, "gone").Under(target); got.Status != want {
+		if got := probe.Found(probe.Fail, "gone").Under(target); got.Status != want || (got.Facts.Str(probe.FactPolicy) == "x") != (attrs == probe.AttrPolicy) {
 			t.Errorf("%s: %+v", attrs, got)
 		}
 	}

@@ -19,7 +19,7 @@ func addressRules() []*Rule {
 
 // setMethod is the fix of every wrong address.
 var setMethod = probe.Fix{
-	Says: "Tell Calico how to find the right address: {method}.",
+	Says: "Tell Calico how to find the right address: {method}{since}.",
 	Manifest: []string{
 		"kubectl -n {namespace} set env daemonset/calico-node {variable}={method}",
 		"kubectl -n {namespace} rollout status daemonset/calico-node",
@@ -68,7 +68,10 @@ func misregistered(f Findings, bridge bool) []Case {
 		if knows && on == "" || isBridge(on, kind, address) != bridge {
 			continue
 		}
-		c := Case{About: familyName(family), Args: methodFor(family, internal, auto), For: clues(strong, []Finding{reg})}
+		c := Case{About: familyName(family), Args: methodFor(family, internal, auto), For: clues(proof, []Finding{reg})}
+		if looked && !knows { // set by hand, or kept: on which interface nobody said
+			c.For[0].Weight = strong
+		}
 		where := ""
 		if on != "" {
 			where = " of " + on
@@ -85,7 +88,10 @@ func misregistered(f Findings, bridge bool) []Case {
 			c.Says += bridgeNote(on)
 		}
 		if looked {
-			c.For = append(c.For, clues(hint, []Finding{auto})...)
+			c.For = append(c.For, clues(0, []Finding{auto})...)
+			if method := c.Args["method"]; textsOf(auto, checks.FactAlternatives)[strings.Trim(method, "'")] != "" {
+				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
+			}
 		}
 		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return familyOf(r) == family && r.Facts.Str(checks.FactPeer) != "" })
 		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
@@ -155,7 +161,11 @@ func methodFor(family int, internal string, auto Finding) map[string]string {
 			}
 		}
 	}
-	best = cmp.Or(best, "kubernetes-internal-ip") // v3.22 and later; nobody looked at the node
+	args["since"] = ""
+	if best == "" { // nobody looked at the node
+		best = "kubernetes-internal-ip"
+		args["since"] = " (from Calico v3.22; before, can-reach= with the address of another node)"
+	}
 	name, value, _ := strings.Cut(best, "=")
 	args["method"] = best
 	if strings.ContainsAny(best, "^$") {
@@ -273,10 +283,10 @@ var PeerAddress = &Rule{
 			}
 			silent, lives := Finding{}, false
 			for _, ping := range f.Of(checks.NodePing.ID) {
-				switch {
-				case ping.Target == peer+" "+address:
+				switch ping.Target {
+				case peer + " " + address:
 					silent = ping
-				case ping.Target == peer+" "+internal:
+				case peer + " " + internal:
 					lives = ping.Status == probe.OK
 				}
 			}

@@ -112,7 +112,8 @@ var BirdPortTaken = &Rule{
 				About: familyName(family), For: clues(strong, []Finding{socket}), Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
 				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s", familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
 			}
-			c.For = append(c.For, clues(hint, holds)...)
+			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			c.For = append(c.For, append(clues(0, holds), clues(hint, ended)...)...) // else BIRD may have come back in between
 			out = append(out, c)
 		}
 		return out
@@ -205,7 +206,7 @@ var BGPPeersMissing = &Rule{
 }
 
 func sessionRules() []*Rule {
-	return []*Rule{BGPRejected, BGPFiltered, BGPWrongAS, BGPPassword, PeerBirdDead, BGPUnknownPeer, BGPOneWay, BGPWaits, PeerDown, NodeCutOff}
+	return []*Rule{BGPRejected, BGPFiltered, BGPWrongAS, BGPPassword, PeerBirdDead, BGPUnknownPeer, BGPOneWay, BGPWaits, PeerDown, NodeCutOff, PeerPods}
 }
 
 // session is one that is down, and what else is known of its peer.
@@ -324,7 +325,11 @@ var PeerBirdDead = &Rule{
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, cluster.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
-			if s.refusal() != "refused" && !(!s.ported && reasonOf(s.Finding) == "refused") {
+			said := s.refusal()
+			if !s.ported {
+				said = reasonOf(s.Finding)
+			}
+			if said != "refused" {
 				return false
 			}
 			dead := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.Fail })
@@ -336,7 +341,10 @@ var PeerBirdDead = &Rule{
 			if len(dead) == 0 {
 				c.Against = clues(strong, keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK }))
 			}
-			c.Says = fmt.Sprintf("%s refuses BGP: its machine is there and its BIRD is not", s.Target)
+			c.Says = fmt.Sprintf("%s refuses BGP: its machine answers and nothing listens there", s.Target)
+			if len(dead) > 0 {
+				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, checks.BirdSocket.ID, dead[0].Saw)
+			}
 			return true
 		})
 	},
@@ -364,7 +372,13 @@ var BGPWrongAS = &Rule{
 			c.For = append(c.For, clues(0, s.there)...)
 			who := "{node} and " + s.Target + " do not agree about an AS number"
 			if strings.Contains(s.Facts.Str(checks.FactLastError), "Received") {
-				who = s.Target + " was told another AS number for {node} than {node} has"
+				who = s.Target + " expects another AS number of {node} than it has"
+				for _, theirs := range s.there {
+					if as := theirs.Facts.Str(checks.FactASNumber); as != "" {
+						who += " (it expects " + as + ")"
+						break
+					}
+				}
 			}
 			c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(checks.FactASNumber))
 			return true
@@ -410,7 +424,8 @@ var BGPUnknownPeer = &Rule{
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			taken := s.ported && !bad(s.port.Status) && answered(s.port.Status)
-			if reasonOf(s.Finding) != "unknown-peer" && !(reasonOf(s.Finding) == "closed" && taken) {
+			closed := reasonOf(s.Finding) == "closed" && taken
+			if reasonOf(s.Finding) != "unknown-peer" && !closed {
 				return false
 			}
 			c.For = clues(strong, []Finding{s.Finding})
@@ -436,8 +451,8 @@ var BGPOneWay = &Rule{
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			state := s.Facts.Str(checks.FactBGPState)
-			opened := state == "OpenSent" || state == "OpenConfirm"
-			if reasonOf(s.Finding) != "hold-expired" && !(opened && reasonOf(s.Finding) == "") || s.refusal() != "" || !s.answers() {
+			hangs := (state == "OpenSent" || state == "OpenConfirm") && reasonOf(s.Finding) == ""
+			if reasonOf(s.Finding) != "hold-expired" && !hangs || s.refusal() != "" || !s.answers() {
 				return false
 			}
 			c.For = append(clues(strong, []Finding{s.Finding}), clues(0, []Finding{s.ping}, s.there)...)
@@ -474,7 +489,7 @@ var BGPWaits = &Rule{
 	},
 }
 
-// silent sorts the nodes that were pinged into those that answer nothing and others.
+// pinged sorts the nodes that were pinged into those that answer nothing and others.
 func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
 	seen = map[string][]Finding{}
 	var order []string
@@ -508,6 +523,17 @@ func touched(f Findings, node string) []Finding {
 	return out
 }
 
+// unanswered are TCP connections to a node, or to its pods, that got no answer.
+func unanswered(f Findings, node string) []Finding {
+	var out []Finding
+	for _, check := range []string{checks.BGPPort.ID, checks.PodTCP.ID, checks.ServiceNodePort.ID} {
+		out = append(out, keep(f.Bad(check), func(r Finding) bool {
+			return nodeOf(r) == node && r.From == "" && (reasonOf(r) == "timeout" || reasonOf(r) == "host-unreachable")
+		})...)
+	}
+	return out
+}
+
 // PeerDown is another node that answers nothing.
 var PeerDown = &Rule{
 	ID: "peer-down", Title: "another node does not answer",
@@ -536,9 +562,9 @@ var PeerDown = &Rule{
 			} else if len(lives) > 0 {
 				c.Says += ", while other nodes do"
 			}
-			if len(theirs) == 0 && f.Fine(checks.DatastoreLatency.ID) { // then it is not this node that is cut off
-				c.For = append(c.For, clues(hint, f.Of(checks.DatastoreLatency.ID)[:1])...)
-			}
+			// Where a network lets no ping through, TCP answers still.
+			c.For = append(c.For, clues(hint, unanswered(f, node))...)
+			c.Against = append(c.Against, clues(hint, keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node && r.Status == probe.OK }))...)
 			out = append(out, c)
 		}
 		return out
@@ -570,5 +596,47 @@ var NodeCutOff = &Rule{
 			c.For = append(c.For, clues(strong, lost)...)
 		}
 		return []Case{c}
+	},
+}
+
+// PeerPods is a fault of another node's, as this one feels it.
+var PeerPods = &Rule{
+	ID: "peer-pods", Title: "the pods of one other node are not reached, and this node has the way there",
+	Doc: `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
+	Fix: probe.Fix{
+		Says:     "Look at the other node.",
+		Manifest: []string{"calico-probe run --node {other}"},
+		Radius:   "a probe on that node",
+	},
+	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID},
+	Match: func(f Findings) []Case {
+		if !f.Fine(checks.RouteBlocks.ID) {
+			return nil
+		}
+		_, lives, seen := pinged(f)
+		pods := map[string][]Finding{}
+		answer := map[string]bool{} // nodes some of whose pods do, in a family
+		for _, r := range f.Of(checks.PodPing.ID) {
+			switch node := nodeOf(r); {
+			case r.From != "" || node == "" || node == f.Node:
+			case r.Status == probe.Fail && reasonOf(r) == "":
+				pods[node] = append(pods[node], r)
+			case r.Status == probe.OK:
+				answer[node+familyName(familyOf(r))] = true
+			}
+		}
+		var out []Case
+		for _, node := range lives {
+			lost := pods[node]
+			down := keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node })
+			if len(lost) == 0 || len(down) > 0 || answer[node+familyName(familyOf(lost[0]))] {
+				continue
+			}
+			out = append(out, Case{
+				About: node, Args: map[string]string{"other": node}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
+				Says: fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
+			})
+		}
+		return out
 	},
 }

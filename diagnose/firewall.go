@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -25,9 +26,14 @@ var UplinkDown = &Rule{
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.NodeUplink.ID) {
+			device := r.Facts.Str(checks.FactInterface)
+			if i := slices.IndexFunc(out, func(c Case) bool { return c.About == device }); i >= 0 { // its other family
+				out[i].For = append(out[i].For, Clue{Finding: r})
+				continue
+			}
 			out = append(out, Case{
-				About: r.Facts.Str(checks.FactInterface) + " " + familyName(familyOf(r)), Says: "{node} is without its link: " + r.Saw, Args: map[string]string{"device": r.Facts.Str(checks.FactInterface)},
-				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, familyOf(r), ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
+				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]string{"device": device},
+				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
 			})
 		}
 		return out
@@ -43,7 +49,7 @@ var FirewallTwice = &Rule{
 		Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data", "ssh {node} sudo systemctl reboot", "kubectl uncordon {node}"},
 		Radius:   "this node: its pods move to others, and emptyDir volumes are lost",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		return walled(f, func(r Finding) bool { return len(listOf(r, checks.FactInUse)) > 1 }, func(r Finding) string {
 			return "forwarded packets on {node} pass Calico's rules in " + strings.Join(listOf(r, checks.FactInUse), " and in ") + ", of which one set is left over"
@@ -55,7 +61,7 @@ var FirewallTwice = &Rule{
 var FirewallUnhooked = &Rule{
 	ID: "firewall-unhooked", Title: "Calico's firewall rules are not in use",
 	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 90 s, or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
-	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID},
+	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		return walled(f, func(r Finding) bool { return r.Status == probe.Fail && len(listOf(r, checks.FactInUse)) == 0 }, func(r Finding) string {
 			return "on {node} " + r.Saw
@@ -86,7 +92,7 @@ var FirewallForwardDrop = &Rule{
 		Manifest: []string{"ssh {node} sudo nft list chains | grep -B1 -A1 'hook forward'", "ssh {node} sudo iptables -P FORWARD ACCEPT   # until the next start of what set it"},
 		Radius:   "this node: it forwards for everything again that no rule forbids",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Of(checks.NodeFirewall.ID) {
@@ -107,7 +113,7 @@ var FirewallForwardDrop = &Rule{
 			}
 			for _, check := range pathChecks {
 				for _, lost := range f.Bad(check) {
-					if lost.From != "" && familyOf(lost) == family {
+					if (lost.From != "" || check == checks.ServiceNodePort.ID) && familyOf(lost) == family {
 						c.Covers = append(c.Covers, Cover{Check: check, About: lost.Target})
 					}
 				}

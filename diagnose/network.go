@@ -106,6 +106,7 @@ func pathFollows(f Findings, family int, peer string) []Cover {
 			of := nodeOf(r)
 			switch {
 			case family != 0 && familyOf(r) != 0 && familyOf(r) != family:
+			case check == checks.NodeNeighbours.ID && of == "": // the table itself
 			case of == f.Node && check != checks.ServiceNodePort.ID:
 			case peer != "" && of != "" && of != peer && of != f.Node:
 			case check != checks.BGPSession.ID && check != checks.BGPPort.ID && (reasonOf(r) == "refused" || reasonOf(r) == "rejected"):

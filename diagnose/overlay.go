@@ -30,7 +30,7 @@ func overPods(f Findings) []Cover {
 var TunnelDevice = &Rule{
 	ID: "tunnel-device", Title: "this node's tunnel is missing, down, or not as Calico registered it",
 	Doc: `Felix makes a device for the tunnel and keeps it as registered: its address, VNI, port, MAC, and the address it sends from. When it is not so, Felix does not run or cannot write, or somebody else changed it: NetworkManager, systemd-networkd, a second VXLAN with the same VNI and port. Then nothing comes through in either direction, while the nodes ping each other.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID}, Explains: []string{"tunnel-peers", "tunnel-filtered"},
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID}, Explains: []string{"tunnel-peers", "tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
@@ -46,7 +46,7 @@ var TunnelDevice = &Rule{
 var TunnelPeers = &Rule{
 	ID: "tunnel-peers", Title: "this node's VXLAN tunnel does not lead to some other nodes",
 	Doc: `For every other node Felix writes a neighbour (its tunnel address has that MAC) and a forwarding entry (that MAC is behind the node's own address). Where one is missing or leads elsewhere, pods of that node are not reached from here, and all others are: Felix has not heard of the node or of its new address (it hangs, or lost its Typha), or something else flushed the tables.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID}, Explains: []string{"tunnel-filtered"},
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID}, Explains: []string{"tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
@@ -62,7 +62,7 @@ var TunnelPeers = &Rule{
 var TunnelSourceUnknown = &Rule{
 	ID: "tunnel-source-unknown", Title: "this node's firewall drops the tunnelled packets of some nodes",
 	Doc: `Felix lets IPIP and VXLAN in only from addresses in its set of nodes (cali40all-hosts-net, cali40all-vxlan-net). One that is not there sends in vain: ping between the nodes works, pods across them do not. Felix has not heard of that node or of its new address, or the node sends from another address than it registered.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID}, Explains: []string{"tunnel-refused", "tunnel-filtered"},
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID}, Explains: []string{"tunnel-refused", "tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.IPSetHosts.ID) {
@@ -95,7 +95,7 @@ var TunnelRefused = &Rule{
 		Manifest: []string{"calico-probe run --node {node} --checks ipset-hosts,node-firewall,ip-registered", "ssh {node} sudo nft list ruleset | grep -n -i -e drop -e reject"},
 		Radius:   "nothing: both only read",
 	},
-	RuledOut: []string{checks.NodePing.ID}, Explains: []string{"tunnel-filtered"},
+	RuledOut: []string{checks.NodePing.ID}, Explains: []string{"tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		got := proven(f, func(wire, passed bool) bool { return wire && !passed })
 		if len(got) == 0 {
@@ -114,7 +114,7 @@ var TunnelFiltered = &Rule{
 		Manifest: []string{"calico-probe run --node {node} --profile deep", `kubectl patch felixconfigurations.crd.projectcalico.org default --type=merge -p '{"spec":{"vxlanPort":8472}}'   # only where the port is what is taken`},
 		Radius:   "the first: a second probe on another node; the second: every node's tunnel, which carries nothing until all nodes have the new port",
 	},
-	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.OverlayTunnels.ID},
+	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
 	Match: func(f Findings) []Case {
 		if got := proven(f, func(wire, _ bool) bool { return !wire }); len(got) > 0 {
 			return []Case{{Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: clues(proof, got), Covers: overPods(f)}}

@@ -49,10 +49,6 @@ func networkFaults() []fault {
 			Inject: steps(unrouted, scripted(other, stop("bird"))),
 		},
 		{
-			Name: "bird-unfed", About: "calico-node not ready: BIRD ends at every start, for want of its configuration",
-			Inject: steps(unrouted, scripted(node, calicosRoot+"rm -f $root"+birdConfig+"; "+signalTo("bird", "KILL"))),
-		},
-		{
 			Name: "bgp-port-dropped", About: "the session stays in Connect without a word; ping works",
 			Inject: steps(unrouted, filtered(node, "prerouting", "tcp dport 179 drop"), filtered(other, "prerouting", "tcp dport 179 drop"), restarted),
 		},

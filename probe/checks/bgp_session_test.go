@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,5 +94,31 @@ func TestHoldTimer(t *testing.T) {
 	r := daemons()[0].session(&probe.Pass{}, bird.Protocol{Proto: "BGP", State: "up", BGP: "Established", Hold: 240 * time.Second, HoldLeft: time.Minute}, bird.Status{})
 	if left, _ := r.Facts.Num(FactHoldLeft); r.Status != probe.OK || left != 60 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestSessionReason wants BIRD's words read, in both C libraries' words for errors.
+func TestSessionReason(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Active Socket: Connection refused": "refused", "Connect Socket: Network unreachable": "net-unreachable", "Connect Socket: Network is unreachable": "net-unreachable",
+		"Active Socket: Host is unreachable": "host-unreachable", "Active Socket: No route to host": "host-unreachable", "Active Socket: Operation timed out": "timeout",
+		"Active Socket: Address not available": "no-address", "Idle Socket: Cannot assign requested address": "no-address", "Idle Received: Bad peer AS": "bad-as",
+		"Active Socket: Connection closed": "closed", "OpenSent BGP Error: Hold timer expired": "hold-expired", "Idle Error: Kernel MD5 auth failed": "password",
+		"Idle Received: Connection rejected": "unknown-peer", "Connect": "", "Passive": "",
+	} {
+		if got := sessionReason(text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	of := func(info, last string) probe.Facts {
+		p := &probe.Pass{Targets: []probe.Target{{Kind: probe.KindSession, Name: "b", Node: "b", Addr: netip.MustParseAddr("10.0.0.2")}}}
+		return daemons()[0].session(p, bird.Protocol{Name: "Mesh_10_0_0_2", Proto: "BGP", State: "start", BGP: "Active", Info: info, LastError: last, Neighbor: netip.MustParseAddr("10.0.0.2")}, bird.Status{}).Facts
+	}
+	if f := of("Active Socket: Connection refused", ""); f.Str(probe.FactReason) != "refused" || f.Str(FactNode) != "b" {
+		t.Errorf("%v", f)
+	}
+	if f := of("Active", "Received: Bad peer AS"); f.Str(probe.FactReason) != "bad-as" {
+		t.Errorf("%v", f)
 	}
 }

@@ -84,7 +84,10 @@ func TestBirdConfig(t *testing.T) {
 	stale := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: renderedConfig + "protocol bgp Mesh_10_0_0_9 from x {\n"}))
 	birdtest.Serve(t, filepath.Join(stale.Root, "run/calico/bird.ctl"), late)
 	at(stale, time.Hour)
-	want(t, ask(stale), file, probe.Fail, "written 1h0m0s ago; not loaded: BIRD read its configuration", "BIRD lacks Mesh_10_0_0_9")
+	r = want(t, ask(stale), file, probe.Fail, "written 1h0m0s ago; not loaded: BIRD read its configuration", "BIRD lacks Mesh_10_0_0_9")
+	if r.Facts.Str(probe.FactReason) != "not-loaded" {
+		t.Errorf("%+v", r.Facts)
+	}
 	same := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: renderedConfig}))
 	birdtest.Serve(t, filepath.Join(same.Root, "run/calico/bird.ctl"), late)
 	at(same, time.Hour)
@@ -104,7 +107,10 @@ func TestBirdConfig(t *testing.T) {
 	dead := node(t, files(map[string]string{"proc/7/cmdline": "runsv\x00bird\x00", "proc/8/cmdline": "runsv\x00bird6\x00", "proc/8/root/x": ""}))
 	const six = "/etc/calico/confd/config/bird6.cfg"
 	got := ask(dead)
-	want(t, got, file, probe.Fail, "bird does not run while runsv does (process 7); the file is not there")
+	r = want(t, got, file, probe.Fail, "bird does not run while runsv does (process 7); the file is not there")
+	if r.Facts.Str(probe.FactReason) != "missing" || r.Facts[FactRuns] != false {
+		t.Errorf("%+v", r.Facts)
+	}
 	want(t, got, six, probe.Skip, "no IPv6 address")
 	want(t, ask(dead, self("fd00::1")), six, probe.Fail, "bird6 does not run")
 	lone := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\n"}))

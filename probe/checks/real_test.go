@@ -171,7 +171,14 @@ ip addr add 10.0.0.66/24 dev ens224
 	}
 	want(t, ask(calico("v3.24.1", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 172.18.0.1 on br-0a1b2c3d4e5f (bridge)")
 	want(t, ask(calico("v3.25.0", "none", ""), own, peer), "IPv4", probe.OK, "first-found picks 10.9.0.1 on eth0")
-	want(t, ask(calico("v3.24.1", "none", ""), at(probe.KindSelf, "self", "172.18.0.1"), peer), "IPv4", probe.Info, "it is not the node's InternalIP")
+	r = want(t, ask(calico("v3.24.1", "none", ""), at(probe.KindSelf, "self", "172.18.0.1"), peer), "IPv4", probe.Info, "it is not the node's InternalIP")
+	if r.Facts.Str(FactKeptOn) != "br-0a1b2c3d4e5f" || r.Facts.Str(FactKeptOnKind) != "bridge" {
+		t.Errorf("who has it: %v", r.Facts)
+	}
+	r = want(t, ask(calico("v3.25.0", "none", ""), at(probe.KindSelf, "self", "10.66.0.1"), peer), "IPv4", probe.Fail, "while 10.66.0.1 is registered")
+	if on, told := r.Facts[FactKeptOn]; !told || on != "" {
+		t.Errorf("nobody has it: %v", r.Facts)
+	}
 }
 
 // TestRealBGPPort wants each way a connection can fail told apart.
@@ -180,6 +187,7 @@ func TestRealBGPPort(t *testing.T) {
 nft add table inet t
 nft add chain inet t in { type filter hook input priority 0 ; }
 nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
+nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type host-prohibited
 `) {
 		return
 	}
@@ -198,6 +206,14 @@ nft add rule inet t in ip daddr 127.0.0.4 tcp dport 1790 drop
 		t.Fatal(err)
 	}
 	defer other.Close()
+	secret := mesh("secret", "127.0.0.4")
+	secret.Attrs[probe.AttrPassword] = "true"
+	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), secret), "secret 127.0.0.4", probe.Fail, "without an answer"); r.Facts[FactPassword] != true {
+		t.Errorf("%+v", r.Facts)
+	}
+	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), mesh("rejected", "127.0.0.7")), "rejected 127.0.0.7", probe.Fail, "answered with", "prohibited"); r.Facts.Str(probe.FactReason) != "rejected" {
+		t.Errorf("%+v", r.Facts)
+	}
 	got := run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"),
 		mesh("good", "127.0.0.2"), mesh("dead", "127.0.0.3"), mesh("filtered", "127.0.0.4"), mesh("docker", "172.18.0.1"),
 		session("mesh", "own-port", "127.0.0.5", 1791), session("global", "tor", "127.0.0.6", 1179))

@@ -38,6 +38,15 @@ func TestRealUplink(t *testing.T) {
 	by := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrInternal: "10.9.0.1,fd09::1"}}
 	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "10.66.0.1"), by), "eth0 IPv4", probe.OK, "10.9.0.1")
 
+	for _, args := range [][]string{{"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"}, {"addr", "add", "172.18.0.1/16", "dev", "br-0a1b2c3d4e5f"}} {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %v: %v: %s", args, err, out)
+		}
+	}
+	// Packets leave the node all the same.
+	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "172.18.0.1"), by), "br-0a1b2c3d4e5f IPv4", probe.Warn, "is switched off", "eth0, with 10.9.0.1, is up")
+	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "172.18.0.1")), "br-0a1b2c3d4e5f IPv4", probe.Fail, "is switched off")
+
 	for _, c := range []struct{ down, saw string }{{"far", "has no carrier"}, {"eth0", "is switched off"}} {
 		if out, err := exec.Command("ip", "link", "set", c.down, "down").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -28,10 +28,13 @@ func TestLost(t *testing.T) {
 		"BIRD knows it":        {findings{missing: []land{quiet}}, birdKnows{known: []string{"x"}}, probe.Fail, "the API calls c NotReady"},
 		"another leads astray": {findings{missing: []land{quiet}, wrong: []string{"x"}}, birdKnows{}, probe.Fail, "lead to another machine"},
 		"no node is called so": {findings{missing: []land{ready}}, birdKnows{}, probe.Fail, "10.244.1.0/26 of b"},
+		"two owners":           {findings{shared: []string{"10.244.1.0/26 of b and c"}}, birdKnows{}, probe.Fail, "belong to two nodes at once"},
 		"nothing is lost":      {findings{}, birdKnows{}, probe.OK, "all 9 blocks"},
 	} {
 		if r := c.f.judged(foreign, 9, c.in); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %s %q", name, r.Status, r.Saw)
+		} else if shared, _ := r.Facts[FactShared].([]string); len(shared) != len(c.f.shared) {
+			t.Errorf("%s: %v", name, r.Facts)
 		}
 	}
 }
