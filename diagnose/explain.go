@@ -20,9 +20,9 @@ type Diagnosis struct {
 // candidate is a case on its way to a cause.
 type candidate struct {
 	rule  *Rule
+	found Case
 	cause probe.Cause
 	score int
-	case_ Case
 }
 
 // Explain asks every rule.
@@ -84,7 +84,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 		}
 	}
 	particulars(f, &cause, rule.Fix, c.Args)
-	return candidate{rule, cause, score, c}, true
+	return candidate{rule, c, cause, score}, true
 }
 
 func shown(f Findings, r Finding) probe.Clue {
@@ -127,11 +127,11 @@ func rank(c probe.Confidence) int {
 // one.
 func within(f Findings, c, of candidate) bool {
 	some := false
-	for _, clue := range c.case_.For {
+	for _, clue := range c.found.For {
 		if clue.Weight == 0 || clue.Node != f.Node || !bad(clue.Status) {
 			continue
 		}
-		if !slices.ContainsFunc(of.case_.Covers, func(cover Cover) bool {
+		if !slices.ContainsFunc(of.found.Covers, func(cover Cover) bool {
 			return cover.Check == clue.Check && strings.Contains(clue.Target, cover.About)
 		}) {
 			return false
@@ -146,15 +146,20 @@ func within(f Findings, c, of candidate) bool {
 // evidence but its consequences.
 func explainedAway(f Findings, all []candidate) []candidate {
 	by := map[int]int{} // a cause, and the one it follows from
-	for i := range all {
-		for j := range all {
-			if _, gone := by[j]; i == j || gone || root(by, i) == j || rank(all[i].cause.Confidence) < rank(all[j].cause.Confidence) {
-				continue
-			}
-			named := slices.Contains(all[i].rule.Explains, all[j].rule.ID)
-			follows := !all[j].rule.Apart && within(f, all[j], all[i]) && (i < j || !within(f, all[i], all[j]))
-			if named || follows {
-				by[j] = i
+	named := func(i, j int) bool { return slices.Contains(all[i].rule.Explains, all[j].rule.ID) }
+	// Two that rest on each other's consequences and are equally sure are rivals, and
+	// both are said.
+	follows := func(i, j int) bool {
+		surer := rank(all[i].cause.Confidence) > rank(all[j].cause.Confidence)
+		return !all[j].rule.Apart && within(f, all[j], all[i]) && (surer || !within(f, all[i], all[j]))
+	}
+	for _, explains := range []func(i, j int) bool{named, follows} {
+		for i := range all {
+			for j := range all {
+				_, gone := by[j]
+				if i != j && !gone && root(by, i) != j && rank(all[i].cause.Confidence) >= rank(all[j].cause.Confidence) && explains(i, j) {
+					by[j] = i
+				}
 			}
 		}
 	}
@@ -170,9 +175,9 @@ func explainedAway(f Findings, all []candidate) []candidate {
 			follow := probe.Follows{Cause: strings.TrimSpace(all[j].rule.ID + " " + all[j].cause.About)}
 			all[i].cause.Explains = append(all[i].cause.Explains, follow)
 			// What the consequence explains, its cause does.
-			all[i].case_.Covers = append(all[i].case_.Covers, all[j].case_.Covers...)
-			for _, clue := range all[j].case_.For {
-				all[i].case_.Covers = append(all[i].case_.Covers, Cover{Check: clue.Check, About: clue.Target})
+			all[i].found.Covers = append(all[i].found.Covers, all[j].found.Covers...)
+			for _, clue := range all[j].found.For {
+				all[i].found.Covers = append(all[i].found.Covers, Cover{Check: clue.Check, About: clue.Target})
 			}
 		}
 		kept = append(kept, all[i])
@@ -200,8 +205,8 @@ func covers(f Findings, c candidate) []int {
 		if r.Node != f.Node || !bad(r.Status) {
 			continue
 		}
-		isEvidence := slices.ContainsFunc(c.case_.For, func(clue Clue) bool { return same(clue.Finding, r) })
-		isCovered := slices.ContainsFunc(c.case_.Covers, func(cover Cover) bool {
+		isEvidence := slices.ContainsFunc(c.found.For, func(clue Clue) bool { return same(clue.Finding, r) })
+		isCovered := slices.ContainsFunc(c.found.Covers, func(cover Cover) bool {
 			return cover.Check == r.Check && strings.Contains(r.Target, cover.About)
 		})
 		if isEvidence || isCovered {
@@ -216,7 +221,7 @@ func follows(f Findings, c candidate, covered []int) []probe.Follows {
 	var out []probe.Follows
 	for _, at := range covered {
 		r := f.All[at]
-		if slices.ContainsFunc(c.case_.For, func(clue Clue) bool { return same(clue.Finding, r) }) {
+		if slices.ContainsFunc(c.found.For, func(clue Clue) bool { return same(clue.Finding, r) }) {
 			continue
 		}
 		i := slices.IndexFunc(out, func(have probe.Follows) bool { return have.Check == r.Check })
