@@ -97,7 +97,7 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		},
 		Radius: "this node's kubelet; running pods stay",
 	},
-	RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent", "kubelet-cut-off"},
+	Apart: true, RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent", "kubelet-cut-off"},
 	Match: func(f Findings) []Case {
 		expired := f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired)
 		if len(expired) == 0 {
@@ -187,7 +187,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 		},
 		Radius: "only looks",
 	},
-	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID}, Explains: []string{"kubelet-silent"},
+	Apart: true, Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(cluster.CheckNodeLease)
