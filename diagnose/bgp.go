@@ -60,6 +60,9 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			} else {
 				c.For = append(c.For, clues(hint, pod)...)
 			}
+			if late := starved(f); len(late) > 0 { // whoever asks is late
+				c.Against = clues(strong, late[:1])
+			}
 			out = append(out, c)
 		}
 		return out

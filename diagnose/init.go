@@ -215,7 +215,7 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 		},
 		Radius: "looking touches nothing; deleting calico-node's pod while it is in its init containers interrupts nothing",
 	},
-	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID}, Explains: []string{"cni-config-missing", "cni-plugin-missing"},
+	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID}, Explains: append([]string{"cni-config-missing", "cni-plugin-missing"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		api := f.where(func(r Finding) bool {
 			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(cluster.FactContainer) == "install-cni" && !cluster.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
@@ -258,7 +258,7 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 		},
 		Radius: "this node only",
 	},
-	Explains: []string{"cni-config-missing", "probe-image"},
+	Explains: append([]string{"cni-config-missing", "probe-image"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		wanting := f.where(func(r Finding) bool {
 			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && cluster.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
@@ -292,7 +292,7 @@ var CalicoPodMissing = &Rule{
 		},
 		Radius: "this node: calico-node starts on it, which leaves its pods alone",
 	},
-	Explains: []string{"cni-config-missing"},
+	Explains: append([]string{"cni-config-missing"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		none := f.With(cluster.CheckCalicoPod, probe.FactReason, cluster.NoPod)
 		if len(none) == 0 {

@@ -107,7 +107,7 @@ var TunnelRefused = &Rule{
 
 // TunnelFiltered is a tunnel's packet that is lost between the nodes.
 var TunnelFiltered = &Rule{
-	ID: "tunnel-filtered", Title: "the network between the nodes drops the tunnel's packets",
+	ID: "tunnel-filtered", Apart: true, Title: "the network between the nodes drops the tunnel's packets",
 	Doc: `The nodes ping each other, BGP is up and routes are right, and what Calico packs (IPIP is protocol 4, VXLAN is UDP 4789) is dropped in between: a security group without that protocol, a cloud that carries no IPIP (Azure), a hypervisor that takes UDP 4789 for its own. The deep profile proves it: one probe sends, another one sees nothing come in by any interface. Without that proof it is what is left when everything else is fine.`,
 	Fix: probe.Fix{
 		Says:     "Let the tunnel's packets through between the nodes (protocol 4 for IPIP, UDP 4789 for VXLAN), or use the other encapsulation or port.",

@@ -20,6 +20,10 @@ func startRules() []*Rule {
 	)
 }
 
+// withoutCalico are the causes that a calico-node that does not get to its end of
+// starting would otherwise be.
+var withoutCalico = []string{"felix-down", "felix-stuck", "bird-dead", "bird-unfed", "bgp-peers-missing"}
+
 // calicoDown is what a calico-node that is not up leaves behind, on its own node.
 var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Covers( // its own port; those of peers are another matter
 	cluster.CheckCalicoPod, cluster.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID, checks.FelixReady.ID,
@@ -136,7 +140,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		Radius:   "cordoning keeps new pods off this node; changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
 	},
 	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{cluster.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},
-	Explains: []string{"start-outlasts-budget", "node-overloaded", "felix-down", "felix-stuck", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"},
+	Explains: append([]string{"start-outlasts-budget", "node-overloaded", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		load, short := loads(f.Bad(checks.NodeLoad.ID)), cutShort(f)
 		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(checks.NodeLoad.ID) {
@@ -211,7 +215,7 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 		Radius: "changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
 	},
 	Wants: []string{checks.StartupBudget.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.RouteCanReach.ID, checks.OverlayTunnels.ID, checks.EncapProof.ID, checks.NodeLoad.ID},
-	Explains: []string{"start-outlasts-budget", "felix-down"},
+	Explains: append([]string{"start-outlasts-budget"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		e, ok := estimateOf(f)
 		if !ok || e.way() < e.budget/2 || e.Status == probe.OK {
@@ -291,7 +295,7 @@ var CalicoOutOfMemory = &Rule{
 		Operator: []string{`kubectl patch installation default --type merge -p '{"spec":{"calicoNodeDaemonSet":{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","resources":{"limits":{"memory":"1Gi"}}}]}}}}}}'`},
 		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
-	Explains: []string{"start-outlasts-budget", "felix-down"},
+	Explains: append([]string{"start-outlasts-budget"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		killed := f.With(cluster.CheckCalicoBudget, cluster.FactAPIReason, "OOMKilled")
 		killed = slices.DeleteFunc(killed, func(r Finding) bool { return r.Facts[cluster.FactOver] == true })
