@@ -23,33 +23,64 @@ type wanted struct {
 	with   []string // causes that may stand beside it with high confidence: they hold too
 	api    string   // named first by --via api, in under two seconds, where the API sees it
 	within time.Duration
-	args   []string // of the run
+	mild   bool // nothing has failed yet: warnings, which by themselves leave exit 0
 }
 
 // machineWide are the faults that every cluster of this machine feels: no other
 // suite may run beside them.
-var machineWide = []string{"swap-after-reboot"}
+var machineWide = []string{"swap-after-reboot", "crash-loop-busy"}
 
 // faults is what the runs have to say; TestFaults wants every fault of the lab here.
 var faults = map[string]wanted{
-	"upgrade-ipam-hangs":     {cause: "upgrade-ipam-pod-cidr"},
-	"upgrade-ipam-locked":    {cause: "upgrade-ipam-locked"},
-	"init-without-process":   {cause: "shim-hangs"},
-	"containerd-frozen":      {cause: "containerd-hangs", within: 30 * time.Second},
-	"docker-lost-containerd": {cause: "docker-lost-containerd", within: 30 * time.Second},
-	"swap-after-reboot":      {cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second},
-	"swap-before-reboot":     {cause: "swap-returns", args: []string{"--fail-on", "warn"}},
-	"kubelet-stopped":        {cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second},
-	"kubelet-frozen":         {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
-	"kubelet-cut-off":        {cause: "kubelet-cut-off", api: "kubelet-silent", within: 30 * time.Second},
-	"node-cut-off":           {cause: "node-unreachable", api: "kubelet-silent", within: 30 * time.Second},
-	"cni-config-missing":     {cause: "cni-config-missing", api: "cni-config-missing"},
-	"cni-config-shadowed":    {cause: "cni-config-shadowed"},
-	"nodename-wrong":         {cause: "nodename-wrong"},
-	"calico-image-missing":   {cause: "calico-image", api: "calico-image"},
-	"calico-pod-missing":     {cause: "calico-pod-missing", api: "calico-pod-missing"},
-	"disk-full":              {cause: "disk-full"},
-	"bird-dead":              {cause: "bird-dead"},
+	"upgrade-ipam-hangs":        {cause: "upgrade-ipam-pod-cidr"},
+	"upgrade-ipam-locked":       {cause: "upgrade-ipam-locked"},
+	"init-without-process":      {cause: "shim-hangs"},
+	"containerd-frozen":         {cause: "containerd-hangs", within: 30 * time.Second},
+	"docker-lost-containerd":    {cause: "docker-lost-containerd", within: 30 * time.Second},
+	"swap-after-reboot":         {cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second},
+	"swap-before-reboot":        {cause: "swap-returns", mild: true},
+	"kubelet-stopped":           {cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second},
+	"kubelet-frozen":            {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
+	"kubelet-cut-off":           {cause: "kubelet-cut-off", api: "kubelet-silent", within: 30 * time.Second},
+	"node-cut-off":              {cause: "node-unreachable", api: "kubelet-silent"},
+	"cni-config-missing":        {cause: "cni-config-missing", api: "cni-config-missing"},
+	"cni-config-shadowed":       {cause: "cni-config-shadowed"},
+	"nodename-wrong":            {cause: "nodename-wrong"},
+	"calico-image-missing":      {cause: "calico-image", api: "calico-image"},
+	"calico-pod-missing":        {cause: "calico-pod-missing", api: "calico-pod-missing"},
+	"disk-full":                 {cause: "disk-full"},
+	"bgp-passive-second-nic":    {cause: "address-second-nic", api: "address-second-nic"},
+	"bgp-connect-docker-bridge": {cause: "address-bridge", api: "address-bridge"},
+	"new-nic":                   {cause: "address-will-change"},
+	"address-taken":             {cause: "address-taken"},
+	"bird-dead":                 {cause: "bird-dead"},
+	"peer-bird-dead":            {cause: "peer-bird-dead"},
+	"bird-unfed":                {cause: "bird-unfed"},
+	"bgp-port-dropped":          {cause: "bgp-filtered"},
+	"bgp-port-rejected":         {cause: "bgp-rejected"},
+	"stale-node":                {cause: "peer-down", mild: true},
+	"bgp-routes-held":           {cause: "bgp-restart-hold"},
+	"wrong-as":                  {cause: "bgp-wrong-as"},
+	"route-missing":             {cause: "route-not-in-kernel"},
+	"route-swallowed":           {cause: "route-swallowed"},
+	"small-mtu":                 {cause: "mtu-path-small"},
+	"forward-drop":              {cause: "firewall-forward-drop"},
+	"peer-node-down":            {cause: "peer-down"},
+	"crash-loop-busy":           {cause: "start-under-load", api: "start-outlasts-budget"},
+	"crash-loop-far":            {cause: "start-far-datastore", api: "start-outlasts-budget"},
+	"felix-refuses":             {cause: "felix-down"},
+	"felix-hangs":               {cause: "felix-stuck"},
+	"felix-503":                 {cause: "felix-dataplane-late"},
+	"felix-moved":               {cause: "felix-elsewhere"},
+	"localhost-elsewhere":       {cause: "localhost-foreign"},
+	"loopback-dropped":          {cause: "loopback-dropped"},
+	"services-flushed":          {cause: "kube-proxy-rules-lost"},
+	"services-stale":            {cause: "kube-proxy-dead", mild: true},
+	"dns-dead":                  {cause: "dns-down"},
+	"pods-cut-off":              {cause: "forwarding-off"},
+	"token-old":                 {cause: "cni-token-expired"},
+	"api-unreachable":           {cause: "api-cut-off"},
+	"datastore-locked":          {cause: "datastore-not-ready"},
 }
 
 // TestFaults injects each fault of the lab into a cluster that is whole, and wants
@@ -116,7 +147,7 @@ func oneFault(t *testing.T, name, node string, want wanted) string {
 			t.Errorf("by the API alone it took %v", a.took)
 		}
 	}
-	d, a := report(t, append([]string{"run", "--node", node}, want.args...)...)
+	d, a := report(t, append([]string{"run", "--node", node}, bySSH(t)...)...)
 	first := d.first()
 	if first.ID != want.cause {
 		t.Errorf("the first cause is %q, want %s\n%s", first.ID, want.cause, d)
@@ -129,7 +160,7 @@ func oneFault(t *testing.T, name, node string, want wanted) string {
 	if len(first.For) == 0 || first.Fix.Says == "" || first.Fix.Radius == "" {
 		t.Errorf("%s lacks evidence or a fix: %+v", first.ID, first)
 	}
-	if d.Exit == 0 && want.cause != "" {
+	if d.Exit == 0 && !want.mild {
 		t.Error("exit 0")
 	}
 	if want.within > 0 && a.took > want.within {
