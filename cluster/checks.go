@@ -46,6 +46,11 @@ What usually breaks it: the API's service address out of reach from the node, a 
 ok: no run was cut short. fail: the last run was ended from outside (exit 137 or 143; or 0, when start-up was over and runit had taken charge) at about the age the budget allows, and the present one is not ready or has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
 		},
 		{
+			ID: CheckControllers, Asks: "how is calico-kube-controllers doing?", Run: bind(calicoControllers),
+			Doc: `calico-kube-controllers frees the addresses of nodes and pods that are gone. It is a pod like others: where Calico does not work on its node it has no network, does not reach the API and restarts again and again. That is a consequence and seldom the fault.
+ok: running and ready. warn: it waits, ended, is not ready or has restarted within ten minutes, and is on this node. info: the same, on another node. skip: the cluster has none.`,
+		},
+		{
 			ID: CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?", Run: bind(ipRegistered),
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
 ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered.
@@ -70,6 +75,7 @@ const (
 	CheckNodeTaints   = "node-taints"
 	CheckCalicoPod    = "calico-pod"
 	CheckCalicoBudget = "calico-budget"
+	CheckControllers  = "calico-controllers"
 	CheckIPRegistered = "ip-registered"
 
 	CheckDatastoreReady = "datastore-ready"

@@ -43,34 +43,36 @@ type Snapshot struct {
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
-	felix      map[string]any // spec of FelixConfiguration, the node's own over default
-	felixErr   error
-	api        []probe.Target // the API server's service and each endpoint
-	apiErr     error
-	dns        []probe.Target // the cluster's DNS, likewise
-	dnsErr     error
-	dnsService *corev1.Service // its own, nil when there is none
-	blocks     []block
-	blockErr   error
-	policies   policies
-	pools      map[string]map[string]any // specs of the IP pools
-	poolErr    error
-	tunnelErr  error
-	local      []corev1.Pod // running workload pods on the node itself
-	localErr   error
-	unready    []corev1.Pod   // likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
-	services   []probe.Target // one TCP service with ready endpoints, at its addresses
-	serviceErr error
-	typha      []probe.Target // Typha's endpoints
-	typhaErr   error
-	etcd       []probe.Target // etcd's, where Calico keeps its data there
-	etcdErr    error
-	peering    peering
-	peeringErr error
-	info       map[string]any // spec of ClusterInformation
-	infoErr    error
-	backendErr error
-	backend    string // Calico's networking backend: bird, vxlan, none; "" = not known
+	felix          map[string]any // spec of FelixConfiguration, the node's own over default
+	felixErr       error
+	api            []probe.Target // the API server's service and each endpoint
+	apiErr         error
+	dns            []probe.Target // the cluster's DNS, likewise
+	dnsErr         error
+	controllers    []corev1.Pod // of calico-kube-controllers
+	controllersErr error
+	dnsService     *corev1.Service // its own, nil when there is none
+	blocks         []block
+	blockErr       error
+	policies       policies
+	pools          map[string]map[string]any // specs of the IP pools
+	poolErr        error
+	tunnelErr      error
+	local          []corev1.Pod // running workload pods on the node itself
+	localErr       error
+	unready        []corev1.Pod   // likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
+	services       []probe.Target // one TCP service with ready endpoints, at its addresses
+	serviceErr     error
+	typha          []probe.Target // Typha's endpoints
+	typhaErr       error
+	etcd           []probe.Target // etcd's, where Calico keeps its data there
+	etcdErr        error
+	peering        peering
+	peeringErr     error
+	info           map[string]any // spec of ClusterInformation
+	infoErr        error
+	backendErr     error
+	backend        string // Calico's networking backend: bird, vxlan, none; "" = not known
 }
 
 // UnknownNodeError says that the cluster has no node of that name.
@@ -110,6 +112,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		s.Now, s.Read = c.clock.now(), time.Now()
 	})
 	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
+	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
 	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
 	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })

@@ -218,6 +218,7 @@ type session struct {
 	port, ping        Finding   // of the same address
 	ported, pinged    bool      // whether these were asked
 	there, theirBirds []Finding // what the peer itself says: about its session with this node, and its BIRD
+	outside           []Finding // how a firewall answered the peer when it was asked to look at this node
 }
 
 // downSessions are those that are not established.
@@ -234,6 +235,9 @@ func downSessions(f Findings) []session {
 			of := f.At(peer)
 			s.there = keep(of.Of(checks.BGPSession.ID), func(o Finding) bool { return nodeOf(o) == f.Node && familyOf(o) == familyOf(r) })
 			s.theirBirds = birdOf(of, checks.BirdSocket.ID, familyOf(r))
+			s.outside = keep(of.Of(checks.NeighbourReach.ID), func(o Finding) bool {
+				return strings.HasPrefix(o.Target, f.Node+" ") && strings.Contains(o.Target, " tcp ") && familyOf(o) == familyOf(r) && reasonOf(o) == "rejected"
+			})
 		}
 		out = append(out, s)
 	}
@@ -295,7 +299,7 @@ var BGPRejected = &Rule{
 		Manifest: []string{"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent", "ssh {other} sudo firewall-cmd --reload"},
 		Radius:   "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 90 s",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, cluster.CheckIPRegistered},
+	RuledOut: []string{checks.BirdSocket.ID, cluster.CheckIPRegistered}, Explains: []string{"bgp-filtered"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			lives := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK })
@@ -306,6 +310,12 @@ var BGPRejected = &Rule{
 				c.For = append(clues(strong, []Finding{s.port}), clues(hint, []Finding{s.ping})...)
 			case reason == "refused" && len(lives) > 0:
 				c.For = append(clues(strong, []Finding{s.port}), clues(hint, lives)...)
+			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
+				c.For = append(clues(proof, s.outside), clues(hint, []Finding{s.port})...)
+				c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
+				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other", s.outside[0].Node)
+				c.Args["other"] = f.Node
+				return true
 			default:
 				return false
 			}
@@ -368,12 +378,18 @@ var BGPWrongAS = &Rule{
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, cluster.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
-			if reasonOf(s.Finding) != "bad-as" {
+			theirs := keep(s.there, func(r Finding) bool { return reasonOf(r) == "bad-as" })
+			who := "{node} and " + s.Target + " do not agree about an AS number"
+			switch {
+			case reasonOf(s.Finding) == "bad-as":
+				c.For = append(clues(proof, []Finding{s.Finding}), clues(0, s.there)...)
+			case len(theirs) > 0: // only one end says so, and the session is tried again meanwhile
+				c.For = append(clues(proof, theirs), clues(0, []Finding{s.Finding})...)
+				c.Says = fmt.Sprintf("%s; %s expects %s of {node}", who, theirs[0].Node, theirs[0].Facts.Str(checks.FactASNumber))
+				return true
+			default:
 				return false
 			}
-			c.For = clues(proof, []Finding{s.Finding})
-			c.For = append(c.For, clues(0, s.there)...)
-			who := "{node} and " + s.Target + " do not agree about an AS number"
 			if strings.Contains(s.Facts.Str(checks.FactLastError), "Received") {
 				who = s.Target + " expects another AS number of {node} than it has"
 				for _, theirs := range s.there {

@@ -18,7 +18,7 @@ func initRules() []*Rule {
 }
 
 // notStarted is what a calico-node that has not begun leaves undone.
-var notStarted = Covers(cluster.CheckCalicoPod, cluster.CheckNodeReady, cluster.CheckNodeTaints, checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
+var notStarted = Covers(cluster.CheckCalicoPod, cluster.CheckControllers, cluster.CheckNodeReady, cluster.CheckNodeTaints, checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
 	checks.FelixLive.ID, checks.FelixReady.ID, checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID)
 
 // upgrading is how every one of the causes about upgrade-ipam begins.

@@ -22,7 +22,7 @@ func nodeRules() []*Rule {
 }
 
 // kubeletGone is what a kubelet that does not run leaves behind.
-var kubeletGone = Covers(cluster.CheckNodeReady, cluster.CheckNodeLease, cluster.CheckNodeTaints, cluster.CheckCalicoPod, checks.KubeletHealth.ID)
+var kubeletGone = Covers(cluster.CheckNodeReady, cluster.CheckNodeLease, cluster.CheckNodeTaints, cluster.CheckCalicoPod, cluster.CheckControllers, checks.KubeletHealth.ID)
 
 // SwapOn is incident 003a.
 var SwapOn = &Rule{
@@ -351,7 +351,7 @@ func fromOutside(f Findings, port float64) reached {
 		case r.Status == probe.OK:
 			out.open = append(out.open, r)
 		case r.Status != probe.Fail:
-		case slices.Contains([]string{"refused", "reset", "closed"}, r.Facts.Str(probe.FactReason)): // somebody answered
+		case slices.Contains([]string{"refused", "reset", "closed", "rejected"}, r.Facts.Str(probe.FactReason)): // somebody answered
 			out.refused = append(out.refused, r)
 		default:
 			out.silent = append(out.silent, r)

@@ -26,7 +26,7 @@ var withoutCalico = []string{"felix-down", "felix-stuck", "bird-dead", "bird-unf
 
 // calicoDown is what a calico-node that is not up leaves behind, on its own node.
 var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Covers( // its own port; those of peers are another matter
-	cluster.CheckCalicoPod, cluster.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID, checks.FelixReady.ID,
+	cluster.CheckCalicoPod, cluster.CheckControllers, cluster.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID, checks.FelixReady.ID,
 	checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPExpected.ID, checks.RouteBlocks.ID,
 	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
 )...)

@@ -66,9 +66,10 @@ func steps(all ...func(context.Context, lab) error) func(context.Context, lab) e
 	}
 }
 
-// signalTo sends a signal to every process of that name, by what /proc calls it.
+// signalTo sends a signal to every process of that name, by what /proc calls it. One
+// that ends meanwhile is none.
 func signalTo(name, sig string) string {
-	return `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name + ` ]; then kill -` + sig + ` ${p#/proc/}; fi; done`
+	return `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name + ` ]; then kill -` + sig + ` ${p#/proc/} 2>/dev/null || true; fi; done`
 }
 
 // stop ends a daemon and keeps it down; start lets it start again.

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// controllersPods selects the pods of Calico's Deployment, by manifest and operator.
+const controllersPods = "k8s-app=calico-kube-controllers"
+
+func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: controllersPods, ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("listing calico-kube-controllers pods: %w", err)
+	}
+	return list.Items, nil
+}
+
+// calicoControllers says how the pods of calico-kube-controllers are. They may run
+// anywhere, and are a matter of this node only while they are on it.
+func calicoControllers(s *Snapshot, report func(probe.Result)) {
+	if s.controllersErr != nil {
+		report(unread(s.controllersErr))
+		return
+	}
+	for i := range s.controllers {
+		p := &s.controllers[i]
+		r := controllersState(s, p)
+		if r.Status == probe.Warn && p.Spec.NodeName != s.Node.Name {
+			r.Status = probe.Info
+		}
+		if p.Spec.NodeName != "" {
+			r.Saw += ", on " + p.Spec.NodeName
+		}
+		report(r.On(p.Namespace + "/" + p.Name))
+	}
+	if len(s.controllers) == 0 {
+		report(probe.Found(probe.Skip, "this cluster has no calico-kube-controllers (label %s, any namespace)", controllersPods))
+	}
+}
+
+func controllersState(s *Snapshot, p *corev1.Pod) probe.Result {
+	if len(p.Status.ContainerStatuses) == 0 {
+		return probe.Found(probe.Warn, "%s, no container of it has been reported yet", p.Status.Phase)
+	}
+	c := p.Status.ContainerStatuses[0] // it has one
+	restarts := plural(int(c.RestartCount), "restart")
+	r := probe.Found(probe.OK, "running and ready, %s", restarts)
+	switch {
+	case c.State.Waiting != nil:
+		r = probe.Found(probe.Warn, "waits: %s, %s%s", c.State.Waiting.Reason, restarts, lastRun(c)).With(FactAPIReason, c.State.Waiting.Reason)
+	case c.State.Terminated != nil:
+		r = probe.Found(probe.Warn, "ended: %s, exit code %d, %s", c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts)
+	case c.State.Running != nil && c.RestartCount > 0 && s.Now.Sub(c.State.Running.StartedAt.Time) < recent:
+		r = probe.Found(probe.Warn, "running for %s, %s%s", span(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts, lastRun(c))
+	case !c.Ready:
+		r = probe.Found(probe.Warn, "not ready, %s", restarts)
+	}
+	return r.With(FactRestarts, int(c.RestartCount))
+}
