@@ -15,7 +15,7 @@ import (
 // load of a node.
 func startRules() []*Rule {
 	return slices.Concat(
-		[]*Rule{StartUnderLoad, StartFarDatastore, CalicoOutOfMemory, CalicoCPULimit, StartOutlastsBudget},
+		[]*Rule{StartUnderLoad, StartFarDatastore, CalicoOutOfMemory, CalicoCPULimit, StartOutlastsBudget, CalicoStarting},
 		datastoreRules(), felixRules(), serviceRules(), loadRules(),
 	)
 }
@@ -255,6 +255,29 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 // seconds2 is for spans of milliseconds.
 func seconds2(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
+// CalicoStarting is a calico-node of which too much is asked too early.
+var CalicoStarting = &Rule{
+	ID: "calico-starting", Title: "calico-node is still starting",
+	Doc: `A calico-node that has just begun has neither Felix nor BIRD yet: both ports are closed, the sockets of the last run lie there, and peers see their sessions refused. That is over in seconds on a healthy node, and a fault only if it comes again and again.
+Told from a Felix or BIRD that died by the process of start-up, which is there and has not started Felix (startup-budget).`,
+	Fix: probe.Fix{
+		Says:     "Wait for as long as the start takes, and look again.",
+		Manifest: []string{"kubectl -n {namespace} get pod {pod} -w", "calico-probe run --node {node}"},
+		Radius:   "nothing: both only look",
+	},
+	Explains: withoutCalico,
+	Match: func(f Findings) []Case {
+		busy := f.With(checks.StartupBudget.ID, checks.FactOver, false)
+		if len(busy) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: "calico-node on {node} is still starting: " + busy[0].Saw, For: clues(proof, busy), Covers: calicoDown,
+			Against: clues(hint, f.Failed(cluster.CheckCalicoBudget)),
+		}}
+	},
 }
 
 // StartOutlastsBudget is what the API alone can tell of incidents 002 and 004b.

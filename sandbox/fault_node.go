@@ -34,10 +34,10 @@ func nodeFaults() []fault {
 		{
 			Name: "upgrade-ipam-hangs", Incident: "F1", Node: node, About: "calico-node in Init:0/3 for ever, no events; new pods get no address",
 			Inject: func(ctx context.Context, l lab) error {
-				return errors.Join(l.podCIDR(ctx, node, "10.200.1.0/24"), l.leftovers(ctx, node, true), l.hang(ctx, node, true))
+				return errors.Join(l.podCIDR(ctx, node, "10.200.1.0/24"), l.leftovers(ctx, node, true), l.hang(ctx, node, true), l.controllers(ctx, node, true))
 			},
 			Heal: func(ctx context.Context, l lab) error {
-				return errors.Join(l.podCIDR(ctx, node, ""), l.leftovers(ctx, node, false), l.hang(ctx, node, false))
+				return errors.Join(l.podCIDR(ctx, node, ""), l.leftovers(ctx, node, false), l.hang(ctx, node, false), l.controllers(ctx, node, false))
 			},
 		},
 		{
@@ -274,6 +274,34 @@ func (l lab) onFabric(ctx context.Context, argv ...string) error {
 		}
 	}
 	return fmt.Errorf("cluster %s has no fabric", l.name)
+}
+
+// controllers makes the pod of calico-kube-controllers that restarts on a node where
+// pods have no network; its program is a stand-in that ends at once.
+func (l lab) controllers(ctx context.Context, node string, there bool) error {
+	const name = "calico-kube-controllers-lab"
+	pods := l.kube.CoreV1().Pods("kube-system")
+	if !there {
+		err := pods.Delete(ctx, name, *metav1.NewDeleteOptions(0))
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	_, err := pods.Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"k8s-app": "calico-kube-controllers"}},
+		Spec: corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: []corev1.Container{{
+			Name: "calico-kube-controllers", Image: "sandbox.local/calico-node:v3.32.1", ImagePullPolicy: corev1.PullIfNotPresent,
+			Command: []string{"calico-node", "-no-such-flag"},
+		}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return until(ctx, name+" to restart", func(ctx context.Context) (bool, error) {
+		p, err := pods.Get(ctx, name, metav1.GetOptions{})
+		return err == nil && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].RestartCount > 0, err
+	})
 }
 
 // podCIDR gives the node another one, "" for that it came with. Nothing may change it,
