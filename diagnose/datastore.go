@@ -95,7 +95,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 		}
 		if len(answering) > 0 && answering[0].Status != probe.Fail || len(answering) > 1 {
 			c.Says += ", while it answers others"
-			c.For = append(c.For, Clue{answering[len(answering)-1], hint})
+			c.For = append(c.For, Clue{Finding: answering[len(answering)-1], Weight: hint})
 		}
 		if late := starved(f); len(late) > 0 { // whoever asks is late
 			c.Against = clues(strong, late[:1])

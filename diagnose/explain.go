@@ -84,6 +84,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 		}
 	}
 	particulars(f, &cause, rule.Fix, c.Args)
+	c.Covers = slices.Clone(c.Covers) // more are added, and rules share theirs
 	return candidate{rule, c, cause, score}, true
 }
 
@@ -102,8 +103,7 @@ func from(r Finding) string {
 	return "from " + r.From
 }
 
-// missing names the wanted checks that gave no answer, and why. One that was
-// skipped has nothing to say about this node.
+// missing names the wanted checks that gave no answer, and why.
 func missing(f Findings, wants []string) []string {
 	var out []string
 	for _, id := range wants {
@@ -112,8 +112,12 @@ func missing(f Findings, wants []string) []string {
 		case f.Answered(id):
 		case len(of) == 0:
 			out = append(out, id+" was not asked")
-		case slices.ContainsFunc(of, func(r Finding) bool { return r.Status == probe.Unknown }):
-			out = append(out, id+": "+of[0].Saw)
+		default:
+			worst := of[0]
+			if i := slices.IndexFunc(of, func(r Finding) bool { return r.Status == probe.Unknown }); i >= 0 {
+				worst = of[i]
+			}
+			out = append(out, id+": "+worst.Saw)
 		}
 	}
 	return out
@@ -128,12 +132,10 @@ func rank(c probe.Confidence) int {
 func within(f Findings, c, of candidate) bool {
 	some := false
 	for _, clue := range c.found.For {
-		if clue.Weight == 0 || clue.Node != f.Node || !bad(clue.Status) {
+		if clue.context || clue.Node != f.Node || !bad(clue.Status) {
 			continue
 		}
-		if !slices.ContainsFunc(of.found.Covers, func(cover Cover) bool {
-			return cover.Check == clue.Check && strings.Contains(clue.Target, cover.About)
-		}) {
+		if !slices.ContainsFunc(of.found.Covers, func(cover Cover) bool { return cover.has(clue.Finding) }) {
 			return false
 		}
 		some = true
@@ -146,7 +148,11 @@ func within(f Findings, c, of candidate) bool {
 // evidence but its consequences.
 func explainedAway(f Findings, all []candidate) []candidate {
 	by := map[int]int{} // a cause, and the one it follows from
-	named := func(i, j int) bool { return slices.Contains(all[i].rule.Explains, all[j].rule.ID) }
+	named := func(i, j int) bool {
+		a, b := all[i].found, all[j].found
+		apart := a.Peer != "" && b.Peer != "" && a.Peer != b.Peer || a.Family != 0 && b.Family != 0 && a.Family != b.Family
+		return !apart && slices.Contains(all[i].rule.Explains, all[j].rule.ID)
+	}
 	// Two that rest on each other's consequences and are equally sure are rivals, and
 	// both are said.
 	follows := func(i, j int) bool {
@@ -206,9 +212,7 @@ func covers(f Findings, c candidate) []int {
 			continue
 		}
 		isEvidence := slices.ContainsFunc(c.found.For, func(clue Clue) bool { return same(clue.Finding, r) })
-		isCovered := slices.ContainsFunc(c.found.Covers, func(cover Cover) bool {
-			return cover.Check == r.Check && strings.Contains(r.Target, cover.About)
-		})
+		isCovered := slices.ContainsFunc(c.found.Covers, func(cover Cover) bool { return cover.has(r) })
 		if isEvidence || isCovered {
 			out = append(out, i)
 		}

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -31,6 +32,8 @@ type Rule struct {
 // A Case is one place where a rule may hold.
 type Case struct {
 	About   string            // a peer, a device; "" where there can be only one
+	Peer    string            // the other node it is about, "" where it is not about one alone
+	Family  int               // of addresses it is about: 4 or 6, 0 for both
 	Says    string            // the cause in one sentence, with its particulars
 	Args    map[string]string // for the rule's fix
 	For     []Clue
@@ -41,7 +44,11 @@ type Case struct {
 // Cover names results a cause explains.
 type Cover struct {
 	Check string
-	About string // part of the target, "" for any
+	About string // whole words of the target, "" for any
+}
+
+func (c Cover) has(r Finding) bool {
+	return c.Check == r.Check && strings.Contains(" "+r.Target+" ", " "+strings.TrimSpace(c.About)+" ") || c.Check == r.Check && c.About == ""
 }
 
 // Covers are all results of some checks.
@@ -57,7 +64,8 @@ func Covers(ids ...string) []Cover {
 // hint.
 type Clue struct {
 	Finding
-	Weight int
+	Weight  int
+	context bool // shown beside the evidence, and none itself
 }
 
 // The weights clues have.
@@ -77,7 +85,7 @@ func clues(weight int, of ...[]Finding) []Clue {
 			if i > 0 {
 				w = 0
 			}
-			out = append(out, Clue{r, w})
+			out = append(out, Clue{Finding: r, Weight: w, context: weight == 0})
 		}
 	}
 	return out

@@ -129,7 +129,7 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 		c.For = append(c.For, clues(0, direct)...)
 		for _, r := range f.Elsewhere(checks.KubeProxyHealth.ID) {
 			if r.Status == probe.OK { // so this cluster has kube-proxy
-				c.For = append(c.For, Clue{r, hint})
+				c.For = append(c.For, Clue{Finding: r, Weight: hint})
 				break
 			}
 		}

@@ -162,13 +162,13 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 			num(load, checks.FactLoad), num(load, checks.FactCPUs), seconds(budgetOf(f)))
 		e, ok := estimateOf(f)
 		if ok && e.way() > e.budget { // the distance alone is too much
-			c.Against = append(c.Against, Clue{e.Finding, strong})
+			c.Against = append(c.Against, Clue{Finding: e.Finding, Weight: strong})
 		} else if ok && e.work > e.budget/2 {
 			c.Says += fmt.Sprintf(" (its own work takes %.0f times as long: about %v in all)", e.stretch, seconds(e.startup))
-			c.For, c.Args = append(c.For, Clue{e.Finding, hint}), delayFor(e.startup)
+			c.For, c.Args = append(c.For, Clue{Finding: e.Finding, Weight: hint}), delayFor(e.startup)
 		}
 		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 { // of tasks that wait for disks
-			c.Against = append(c.Against, Clue{load[0], hint})
+			c.Against = append(c.Against, Clue{Finding: load[0], Weight: hint})
 		}
 		var calm []Finding
 		for _, r := range loads(f.Elsewhere(checks.NodeLoad.ID)) {
@@ -237,14 +237,14 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 		c.For = append(c.For, clues(hint, short)...)
 		for _, r := range f.Of(checks.DatastoreLatency.ID) {
 			if connect, _ := r.Facts.Num(checks.FactConnect); connect > e.far/2 {
-				c.For = append(c.For, Clue{r, hint})
+				c.For = append(c.For, Clue{Finding: r, Weight: hint})
 				break
 			}
 		}
 		for _, r := range f.Elsewhere(checks.StartupBudget.ID) {
 			if far, ok := r.Facts.Num(checks.FactFar); ok && far*3 < e.far {
 				c.Says += fmt.Sprintf("; from %s it is %v", r.Node, seconds2(far/1000))
-				c.For = append(c.For, Clue{r, hint})
+				c.For = append(c.For, Clue{Finding: r, Weight: hint})
 				break
 			}
 		}
@@ -302,7 +302,7 @@ Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end
 		}
 		if e, ok := estimateOf(f); ok && e.Status == probe.OK {
 			c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", seconds(num(short, cluster.FactLived)), seconds(budgetOf(f)), seconds(e.startup))
-			c.Against = append(c.Against, Clue{e.Finding, hint})
+			c.Against = append(c.Against, Clue{Finding: e.Finding, Weight: hint})
 		}
 		return []Case{c}
 	},
