@@ -54,7 +54,6 @@ func everything(Finding) bool { return true }
 
 // opposed says how a check that is bad here is on the peers.
 func opposed(f Findings, id string, peers []string) string {
-	also := len(peers) > 0
 	var parts []string
 	for _, node := range peers {
 		var good, worst, about []Finding
@@ -68,7 +67,6 @@ func opposed(f Findings, id string, peers []string) string {
 				good = append(good, r)
 			}
 		}
-		also = also && len(worst) > 0
 		switch {
 		case len(worst) > 0:
 			parts = append(parts, fmt.Sprintf("bad on %s too: %s", node, brief(worst[0])))
@@ -80,11 +78,7 @@ func opposed(f Findings, id string, peers []string) string {
 			parts = append(parts, "no answer on "+node)
 		}
 	}
-	text := strings.Join(parts, "; ")
-	if also {
-		text += " (not only this node)"
-	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // concerns tells whether an answer is about a node: it names it, or something on it.

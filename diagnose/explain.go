@@ -79,7 +79,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	}
 	cause.Confidence = map[int]probe.Confidence{proof: probe.High, strong: probe.Medium, hint: probe.Low}[sure]
 	for _, id := range rule.RuledOut {
-		if f.Fine(id) {
+		if f.Fine(id) && !slices.ContainsFunc(c.For, func(clue Clue) bool { return clue.Check == id }) {
 			cause.RuledOut = append(cause.RuledOut, id)
 		}
 	}

@@ -40,9 +40,10 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 		follows = append(follows, cmp.Or(f.Cause, fmt.Sprintf("%d %s", f.Count, f.Check)))
 	}
 	if len(follows) > 0 {
-		line("hence", strings.Join(follows, ", "))
+		line("explains", strings.Join(follows, ", "))
 	}
 	line("fix", c.Fix.Says)
+	line("touches", c.Fix.Radius) // before what somebody may paste
 	for _, command := range c.Fix.Commands() {
 		mark := "$ "
 		if strings.HasPrefix(command, "#") {
@@ -50,7 +51,6 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 		}
 		line("", mark+command)
 	}
-	line("touches", c.Fix.Radius)
 }
 
 // most is how many observations of a kind a table shows.

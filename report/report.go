@@ -51,6 +51,7 @@ type Tally struct {
 	counts   probe.Counts
 	open     int // streams that began and have not ended
 	answered int // good or bad answers within streams, not the client's own about its way
+	proven   bool
 }
 
 // NewTally starts counting now.
@@ -63,6 +64,8 @@ func (t *Tally) Add(ev probe.Event) {
 		t.open++
 	case probe.EventEnd:
 		t.open--
+	case probe.EventCause:
+		t.proven = t.proven || ev.Cause.Confidence == probe.High
 	case probe.EventResult:
 		t.counts[ev.Result.Status]++
 		if t.open > 0 && ev.Result.Status != probe.Skip && ev.Result.Status != probe.Unknown {
@@ -71,12 +74,12 @@ func (t *Tally) Add(ev probe.Event) {
 	}
 }
 
-// Verdict concludes: a fault outweighs what is missing, what is missing
-// outweighs warnings. failOnWarn turns warnings into their own exit code.
+// Verdict concludes: a fault, seen or proven by what neighbours saw, outweighs what is
+// missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	v := probe.Verdict{Word: "healthy", Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began)}
 	switch {
-	case t.counts[probe.Fail] > 0:
+	case t.counts[probe.Fail] > 0, t.proven && (t.counts[probe.Unknown] > 0 || t.answered == 0):
 		v.Word, v.Exit = "fault", ExitFault
 	case t.counts[probe.Unknown] > 0, t.open > 0, t.answered == 0:
 		v.Word, v.Exit = "incomplete", ExitIncomplete

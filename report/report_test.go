@@ -176,6 +176,17 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestAProvenCauseIsAFault(t *testing.T) {
+	for confidence, want := range map[probe.Confidence]int{probe.High: ExitFault, probe.Medium: ExitIncomplete} {
+		tally := NewTally()
+		tally.Add(probe.Event{Type: probe.EventResult, Result: &probe.Result{Status: probe.Unknown}})
+		tally.Add(probe.Event{Type: probe.EventCause, Cause: &probe.Cause{Confidence: confidence}})
+		if v := tally.Verdict(false); v.Exit != want {
+			t.Errorf("%s: got %s, exit %d", confidence, v.Word, v.Exit)
+		}
+	}
+}
+
 func TestAFullDiskIsSaid(t *testing.T) {
 	want := errors.New("no space left on device")
 	for _, format := range Formats() {

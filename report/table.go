@@ -145,11 +145,19 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	if t.causes > shownCauses {
 		fmt.Fprintf(b, "\n%d more causes with -o json\n", t.causes-shownCauses)
 	}
-	if t.causes > 0 && len(v.Unexplained) > 0 {
+	switch {
+	case len(v.Unexplained) == 0:
+	case t.causes > 0:
 		fmt.Fprintf(b, "\nnot explained by this: %s\n", strings.Join(v.Unexplained, ", "))
+	default:
+		fmt.Fprintf(b, "\nno known cause fits %s: 'calico-probe explain %s' says what usually breaks it, '-o wide' shows all that was seen\n",
+			strings.Join(v.Unexplained, ", "), v.Unexplained[0])
 	}
 	fmt.Fprintf(b, "\n%s: %s on node %s (%s, by way of %s)\n", t.paint(verdictStatus(v.Word), v.Word), summary(v.Counts, t.named),
 		ev.Node, v.Elapsed.Round(100*time.Millisecond), strings.Join(t.ways, " and "))
+	if v.Word == "healthy" && slices.Equal(t.ways, []string{"api"}) {
+		fmt.Fprintln(b, "that is as far as the API knows: the node itself was not asked")
+	}
 }
 
 func fromOf(r probe.Result) string {
@@ -167,7 +175,7 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 	target := cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r)), "-")
 	fmt.Fprintf(b, "%s %-*s %-*s  %s\n", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)),
 		widthCheck, r.Check, widthTarget, printable(target), printable(r.Saw))
-	if r.Status == probe.OK || r.Status == probe.Info {
+	if r.Status == probe.OK || r.Status == probe.Info || !t.wide {
 		return
 	}
 	for i, l := range r.Lines {

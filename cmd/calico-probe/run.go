@@ -333,7 +333,9 @@ func (c *conclusion) conclude() error {
 	found := diagnose.Explain(c.seen, diagnose.Rules())
 	c.causes = found.Causes
 	for _, cause := range found.Causes {
-		if err := show(probe.Event{Type: probe.EventCause, Cause: &cause}); err != nil {
+		ev := probe.Event{Type: probe.EventCause, Cause: &cause}
+		c.tally.Add(ev)
+		if err := show(ev); err != nil {
 			return err
 		}
 	}
