@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,11 @@ type table struct {
 	causes   int
 	compared bool                      // the head of the contrast is shown
 	named    map[probe.Status][]string // checks by status, in order
+	alike    map[string]int            // how many answers of a check with one status there were
 }
+
+// rows is how many answers of a check with the same status have a line of their own.
+const rows = 2
 
 const (
 	widthStatus = 8
@@ -51,7 +56,7 @@ func (t *table) Event(ev probe.Event) error {
 			break
 		}
 		t.note(*ev.Result)
-		if t.wide || !quiet(ev.Result.Status) {
+		if t.wide || !quiet(ev.Result.Status) && t.room(*ev.Result) {
 			t.row(&b, *ev.Result)
 		}
 	case probe.EventContrast:
@@ -85,6 +90,16 @@ func (t *table) contrast(b *strings.Builder, line string) {
 	fmt.Fprintf(b, "  %s\n", printable(line))
 }
 
+// room tells whether there is a line for one more answer of its kind.
+func (t *table) room(r probe.Result) bool {
+	if t.alike == nil {
+		t.alike = map[string]int{}
+	}
+	kind := fmt.Sprintf("%s %s", r.Status, r.Check)
+	t.alike[kind]++
+	return t.alike[kind] <= rows
+}
+
 // quiet tells what only a wide table has a line for.
 func quiet(s probe.Status) bool { return s == probe.OK || s == probe.Info || s == probe.Skip }
 
@@ -103,6 +118,16 @@ func (t *table) note(r probe.Result) {
 func (t *table) rest(b *strings.Builder) {
 	if t.wide || t.named == nil {
 		return
+	}
+	var more []string
+	for _, kind := range slices.Sorted(maps.Keys(t.alike)) {
+		if n := t.alike[kind] - rows; n > 0 {
+			more = append(more, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	t.alike = nil
+	if len(more) > 0 {
+		fmt.Fprintf(b, "%-*s %s\n", widthStatus, "and", folded(more, widthStatus+1)+", with -o wide")
 	}
 	told := slices.Concat(t.named[probe.Fail], t.named[probe.Warn], t.named[probe.Unknown])
 	for _, s := range []probe.Status{probe.OK, probe.Info, probe.Skip} {
