@@ -1,0 +1,52 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// PeerNodePorts is another node's trouble with services, felt from here.
+var PeerNodePorts = &Rule{
+	ID: "peer-nodeports", Title: "another node does not answer at its node ports, and others do",
+	Doc: `A node port is served by the node it is asked at: by kube-proxy's rules there, and from there by the way to the pods. Where one node's own addresses fail and the same service answers at others, what is broken is on that node. Told from a node that is down by its answer to a ping, from a service without pods by the nodes that do answer.`,
+	Fix: probe.Fix{
+		Says:     "Look at the other node.",
+		Manifest: []string{"calico-probe run --node {other}"},
+		Radius:   "nothing: it only looks",
+	},
+	RuledOut: []string{checks.KubeProxyHealth.ID, checks.ServiceClusterIP.ID, checks.NodePing.ID},
+	Match: func(f Findings) []Case {
+		all := f.Of(checks.ServiceNodePort.ID)
+		good := keep(all, func(r Finding) bool { return r.Status == probe.OK })
+		var out []Case
+		for _, peer := range peersOf(keep(all, func(r Finding) bool { return r.Status == probe.Fail })) {
+			theirs := func(r Finding) bool { return nodeOf(r) == peer }
+			failed := keep(all, func(r Finding) bool { return theirs(r) && r.Status == probe.Fail })
+			pinged := keep(f.Of(checks.NodePing.ID), func(r Finding) bool { return theirs(r) && r.Status == probe.OK })
+			if peer == f.Node || len(keep(good, theirs)) > 0 || len(good) == 0 || len(pinged) == 0 {
+				continue
+			}
+			out = append(out, Case{
+				About: peer, Peer: peer, Args: map[string]string{"other": peer},
+				Says: fmt.Sprintf("node ports do not answer at %s's own addresses, and the same service answers at others: services do not work on %s", peer, peer),
+				For:  append(clues(strong, failed), clues(0, good[:1], pinged[:1])...),
+			})
+		}
+		return out
+	},
+}
+
+// peersOf are the nodes some findings are about, once each.
+func peersOf(fs []Finding) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, r := range fs {
+		if peer := nodeOf(r); peer != "" && !seen[peer] {
+			seen[peer] = true
+			out = append(out, peer)
+		}
+	}
+	return out
+}
