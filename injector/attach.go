@@ -84,7 +84,7 @@ func (l *lastWords) Write(b []byte) (int, error) {
 func (l *lastWords) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.text == "" {
+	if strings.TrimSpace(l.text) == "" {
 		return ""
 	}
 	return ", saying: " + strings.Join(strings.Fields(l.text), " ")

@@ -29,13 +29,15 @@ type view struct {
 // sh as it is. The folder must be one where programs may be run: /run, /tmp and
 // /dev/shm often are not. The client sends the probe only when it is told to, and
 // speaks to it only when the script is ready: what reads the one never swallows the
-// other. The probe removes itself as soon as it runs; the trap does where it never
-// gets that far.
+// other. Each word stands on a line of its own, also behind login files that leave
+// theirs unfinished. Where the line is cut without a word, what waits for the probe is
+// ended: a shell runs its trap only between two programs. The probe removes itself as
+// soon as it runs; the trap does where it never gets that far.
 const carrying = `umask 077; d=;
 trap 'r=$?; [ -z "$d" ] || rm -rf "$d"; exit $r' EXIT;
 trap 'exit 1' HUP INT TERM PIPE;
-say() { echo "{run} $*"; };
-for x in chmod head mkdir rm; do command -v $x >/dev/null 2>&1 || { say lacks $x; exit 1; }; done;
+say() { echo; echo "{run} $*"; };
+for x in chmod head mkdir rm sh wc; do command -v $x >/dev/null 2>&1 || { say lacks $x; exit 1; }; done;
 for b in {folders}; do
 free=$(df -Pk "$b" 2>/dev/null | { read h; read f s u a r; echo "$a"; });
 [ "${free:-{kb}}" -ge {kb} ] 2>/dev/null || continue;
@@ -45,24 +47,30 @@ if ( : >"$d/probe" && chmod 700 "$d/probe" && "$d/probe" ) </dev/null >/dev/null
 rm -rf "$d"; d=;
 done;
 [ -n "$d" ] || { say nowhere; exit 1; };
-t=; if timeout 1 true 2>/dev/null; then t="timeout 120"; fi;
-if command -v gzip >/dev/null 2>&1; then say send packed; $t head -c {packed} | gzip -dc >"$d/probe";
-else say send plain; $t head -c {plain} >"$d/probe"; fi;
-"$d/probe" version </dev/null >/dev/null || { say broken; exit 1; };
-s=; w=root; if [ "$(id -u)" -gt 0 ] 2>/dev/null; then if sudo -n true </dev/null >/dev/null 2>&1; then s="sudo -n"; else w=user; fi; fi;
-o={only}; for p in {dirs}; do if [ -d "{root}$p" ]; then o="$o,$p"; fi; done;
+n={plain}; f=probe; if command -v gzip >/dev/null 2>&1; then n={packed}; f=packed; fi;
+if [ $f = packed ]; then say send packed; else say send plain; fi;
+( i=0; while [ $i -lt 60 ]; do sleep 2 && [ -e "$d/pid" ] || exit; i=$((i+1)); done; read p <"$d/pid" && kill $p ) </dev/null >/dev/null 2>&1 &
+sh -c 'echo $$ >"$0/pid"; exec head -c $1 >"$0/$2"' "$d" $n $f; rm -f "$d/pid";
+if [ $f = packed ]; then gzip -dc <"$d/packed" >"$d/probe"; rm -f "$d/packed"; fi;
+[ $(wc -c <"$d/probe") -eq {plain} ] 2>/dev/null || { say broken; exit 1; };
+t=; if timeout 1 true 2>/dev/null; then t="timeout 10"; fi;
+$t "$d/probe" version </dev/null >/dev/null || { say broken; exit 1; };
+s=; w=user; if [ "$(id -u 2>/dev/null)" = 0 ]; then w=root; elif $t sudo -n "$d/probe" version </dev/null >/dev/null 2>&1; then s="sudo -n"; w=root; fi;
+o={only}; for p in {dirs}; do if [ -d "$p" ]; then o="$o,$p"; fi; done;
 say ready $w; $s "$d/probe" session --unlink --only "$o" {args}`
 
 // folders are where the probe may be unpacked; first those that do not outlive a
 // reboot.
-const folders = `/run /tmp /var/tmp "$HOME" /dev/shm`
+const folders = `/run /tmp /var/tmp "${HOME:-/nowhere}" /dev/shm`
 
 // How long each step of a carried start may take. The first word waits for whoever
 // lets us in, which on a node that thrashes takes its time; after that it is the
-// line that counts, so it only must not stand still.
+// line that counts, so it only must not stand still. When the last of the probe is
+// sent, a megabyte or two may still lie in buffers before a slow line.
 const (
 	firstWord  = 15 * time.Second
 	standstill = 15 * time.Second
+	unpacking  = 60 * time.Second
 	chunk      = 32 << 10
 )
 
@@ -135,7 +143,7 @@ type carried struct {
 
 // start goes through the handshake until the probe is there.
 func (c *carried) start(ctx context.Context, plain []byte) error {
-	word, err := c.next(ctx, firstWord)
+	word, err := c.next(ctx, cmp.Or(c.options.Start, firstWord))
 	if err != nil {
 		return err
 	}
@@ -153,14 +161,14 @@ func (c *carried) start(ctx context.Context, plain []byte) error {
 			return err
 		}
 	}
-	if word, err = c.next(ctx, standstill); err != nil {
+	if word, err = c.next(ctx, unpacking); err != nil {
 		return err
 	}
 	switch word {
 	case "ready root":
 		return nil
 	case "ready user":
-		c.options.Note("the login is not root's and 'sudo -n' does not make it so: what takes root is not seen")
+		c.options.Note("the login is not root's by 'id -u', and 'sudo -n' does not make it so: what takes root is not seen")
 		return nil
 	}
 	return c.refusal(word)
@@ -244,7 +252,7 @@ func (c *carried) refusal(word string) *PlacementError {
 	case "lacks":
 		return refuse(ReasonShell, "there is a shell and no program %s, which it takes to bring the probe", which)
 	case "nowhere":
-		return refuse(ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", room(c.plain)>>10, strings.ReplaceAll(folders, `"`, ""))
+		return refuse(ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", room(c.plain)>>10, strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders))
 	case "broken":
 		return refuse(ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s", c.last)
 	}
@@ -252,7 +260,7 @@ func (c *carried) refusal(word string) *PlacementError {
 }
 
 // room is what must be free for a probe of so many bytes, in KiB: half as much again,
-// so that it is not what fills a node.
+// for what it is packed in and so that it is not what fills a node.
 func room(plain int) int { return plain*3/2>>10 + 1 }
 
 // scriptFor fills in the script, on one line.
@@ -271,7 +279,7 @@ func scriptFor(o Options, way string, v view, plain int) string {
 	return strings.NewReplacer(
 		"\n", " ", "{run}", o.Run, "{folders}", folders, "{kb}", strconv.Itoa(room(plain)),
 		"{packed}", strconv.Itoa(len(o.Carried)), "{plain}", strconv.Itoa(plain),
-		"{only}", only, "{dirs}", dirs, "{root}", strings.TrimSuffix(v.root, "/"), "{args}", strings.Join(args, " "),
+		"{only}", only, "{dirs}", dirs, "{args}", strings.Join(args, " "),
 	).Replace(carrying)
 }
 

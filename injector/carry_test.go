@@ -48,11 +48,16 @@ func laden(t *testing.T, program string) Options {
 // here is a line to a shell on this machine.
 func here(shell string, env ...string) line {
 	return func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+		if _, err := exec.LookPath(shell); err != nil {
+			return errNoShell
+		}
 		cmd := exec.CommandContext(ctx, shell, "-c", script)
 		cmd.Env = append(os.Environ(), env...)
 		return run(cmd, in, out, errs)
 	}
 }
+
+var errNoShell = errors.New("no such shell on this machine")
 
 // noLeft fails if a run's folder is still on this machine.
 func noLeft(t *testing.T, o Options) {
@@ -92,11 +97,14 @@ func onUnix(t *testing.T) {
 func TestCarry(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
-	bare := tools(t, "chmod", "head", "mkdir", "rm", "sh")
+	bare := tools(t, "chmod", "head", "mkdir", "rm", "sh", "wc")
 	for name, l := range map[string]line{
 		"dash": here("dash"), "bash": here("bash"), "sh": here("sh"), "no gzip, no df, no timeout": here("/bin/sh", bare),
 		"talkative": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "echo Welcome; echo '{}'; "+script, in, out, errs)
+		},
+		"without an end of line": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+			return here("sh")(ctx, "printf 'Last login: '; "+script, in, out, errs)
 		},
 		"quoted once more": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "exec sh -c "+quote(script), in, out, errs)
@@ -106,6 +114,9 @@ func TestCarry(t *testing.T) {
 			t.Parallel()
 			o := laden(t, standIn)
 			s, err := carry(t.Context(), o, "ssh", "somewhere", view{root: "/", proc: "/proc", only: []string{"/tmp", "/not here"}}, l)
+			if errors.Is(err, errNoShell) {
+				t.Skip(err)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,12 +147,14 @@ func TestCarry(t *testing.T) {
 func TestSudo(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
+	const notRoot = "the login is not root's by 'id -u', and 'sudo -n' does not make it so: what takes root is not seen"
 	for sudo, c := range map[string]struct{ way, note string }{
-		`[ "$1" = -n ] || exit 1; shift; [ "$1" = true ] || WAS=by-sudo; export WAS; exec "$@"`: {"by-sudo", ""},
-		"exit 1": {"", "the login is not root's and 'sudo -n' does not make it so: what takes root is not seen"},
+		`[ "$1" = -n ] || exit 1; shift; WAS=by-sudo; export WAS; exec "$@"`: {"by-sudo", ""},
+		"exit 1":                       {"", notRoot},
+		`[ "$2" = true ] && exec "$@"`: {"", notRoot}, // it may run something, and not the probe
 	} {
-		path := tools(t, "chmod", "head", "mkdir", "rm", "sh", "gzip")
-		for name, script := range map[string]string{"sudo": sudo, "id": "echo 1000", "true": "exit 0"} {
+		path := tools(t, "chmod", "head", "mkdir", "rm", "sh", "wc", "gzip")
+		for name, script := range map[string]string{"sudo": sudo, "id": "echo 1000"} {
 			if err := os.WriteFile(filepath.Join(strings.TrimPrefix(path, "PATH="), name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -171,6 +184,10 @@ func TestSudo(t *testing.T) {
 func TestCarriedInVain(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
+	short := tools(t, "chmod", "mkdir", "rm", "sh", "wc")
+	if err := os.WriteFile(filepath.Join(strings.TrimPrefix(short, "PATH="), "head"), []byte("#!/bin/sh\nread a; read b; echo \"$a\"; echo \"$b\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		program string
 		line    line
@@ -179,6 +196,8 @@ func TestCarriedInVain(t *testing.T) {
 	}{
 		"does not run": {"#!/nowhere\n", here("sh"), ReasonShell, "does not run there"},
 		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), ReasonShell, "no program head"},
+		// What is short by a few bytes may run all the same.
+		"not whole": {standIn, here("/bin/sh", short), ReasonShell, "did not arrive whole"},
 		"no room": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "df() { echo; echo a 9 9 0; }; "+script, in, out, errs)
 		}, ReasonShell, "no folder has"},
@@ -241,6 +260,25 @@ func TestScriptIsOneLine(t *testing.T) {
 	}
 }
 
+// changedKey is what OpenSSH 9.2 says of a host key that is another one than before: more
+// than is kept of a program's words.
+const changedKey = `@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!
+Someone could be eavesdropping on you right now (man-in-the-middle attack)!
+It is also possible that a host key has just been changed.
+The fingerprint for the ED25519 key sent by the remote host is
+SHA256:Yd9fVxVrGqmCfJuvJ5n3sHbBqGk5u1J7c0b0o2n8b3E.
+Please contact your system administrator.
+Add correct host key in /home/ops/.ssh/known_hosts to get rid of this message.
+Offending ED25519 key in /home/ops/.ssh/known_hosts:3
+  remove with:
+  ssh-keygen -f "/home/ops/.ssh/known_hosts" -R "10.0.0.7"
+Host key for 10.0.0.7 has changed and you have requested strict checking.
+Host key verification failed.
+`
+
 // TestSSH holds how the user's ssh is called and what is made of its words, which are
 // OpenSSH 9.2's.
 func TestSSH(t *testing.T) {
@@ -248,9 +286,11 @@ func TestSSH(t *testing.T) {
 	o := options
 	o.Destination, o.SSHConfig = "-oProxyCommand=id", "my config"
 	args := strings.Join(sshArgs(o, "echo 'x'"), "|")
-	if want := `|-F|my config|--|-oProxyCommand=id|sh -c 'echo '\''x'\'''`; !strings.HasSuffix(args, want) || !strings.Contains(args, "BatchMode=yes") || strings.Contains(args, "StrictHostKeyChecking") {
+	if want := `|-F|my config|--|-oProxyCommand=id|sh -c 'echo '\''x'\'''`; !strings.HasSuffix(args, want) || !strings.Contains(args, "BatchMode=yes") || !strings.Contains(args, "|StrictHostKeyChecking=yes|") {
 		t.Error(args)
 	}
+	var words lastWords
+	_, _ = io.WriteString(&words, changedKey) // never fails
 	exit := func(code string) error { return exec.Command("sh", "-c", "exit "+code).Run() }
 	onUnix(t)
 	for said, c := range map[string]struct {
@@ -258,9 +298,9 @@ func TestSSH(t *testing.T) {
 		reason Reason
 		says   string
 	}{
-		"Host key verification failed.": {"255", ReasonLogin, "accept it once with 'ssh n'"},
+		"Host key verification failed.": {"255", ReasonLogin, "accept it once with 'ssh -o StrictHostKeyChecking=ask n'"},
 		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", ReasonLogin, "not known here"},
-		"@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @ Host key verification failed.":                               {"255", ReasonLogin, "not the one known"},
+		strings.TrimPrefix(words.String(), ", saying: "):                                                                   {"255", ReasonLogin, "not the one known"},
 		"root@10.0.0.7: Permission denied (publickey,password).":                                                           {"255", ReasonLogin, "--ssh USER@{ip}"},
 		"ssh: connect to host 10.0.0.7 port 22: Connection refused":                                                        {"255", ReasonReach, "no sshd listens"},
 		"ssh: connect to host 10.0.0.7 port 22: Connection timed out":                                                      {"255", ReasonReach, "within 10s"},
@@ -279,4 +319,27 @@ func TestSSH(t *testing.T) {
 	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != ReasonReach {
 		t.Errorf("%+v", pe)
 	}
+}
+
+// TestStandsStill sends nothing, and does not end either, as when a line is cut without
+// a word: the script ends by itself, with shortened time.
+func TestStandsStill(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	o := laden(t, standIn)
+	in, never, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer never.Close()
+	script := strings.Replace(scriptFor(o, "ssh", view{root: "/", proc: "/proc"}, len(standIn)), "-lt 60", "-lt 1", 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script)
+	cmd.Stdin, cmd.Env = in, append(os.Environ(), tools(t, "chmod", "head", "mkdir", "rm", "sh", "sleep", "wc"))
+	if out, err := cmd.Output(); err == nil || ctx.Err() != nil || !strings.Contains(string(out), o.Run+" broken") {
+		t.Errorf("%s: %v", out, err)
+	}
+	noLeft(t, o)
 }

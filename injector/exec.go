@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path"
 	"slices"
 	"strings"
@@ -28,10 +29,15 @@ func Exec(c *Client) Way {
 		if len(all) == 0 {
 			return nil, refuse(ReasonSupport, "no running container on node %s is in the node's network", o.Node)
 		}
-		all = all[:min(len(all), mostDoors)]
 		var passed []string
-		reason := ReasonShell
-		for _, d := range all {
+		all = slices.DeleteFunc(all, func(d door) bool {
+			if d.tight() {
+				passed = append(passed, fmt.Sprintf("%s (its memory limit, %s, might be passed with a probe in it)", d, d.container.Resources.Limits.Memory()))
+			}
+			return d.tight()
+		})
+		reason, silent := ReasonShell, 0
+		for _, d := range all[:min(len(all), mostDoors)] {
 			s, err := carry(ctx, o, "exec", "in container "+d.String(), d.view(), func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 				return c.stream(ctx, d, script, in, out, errs)
 			})
@@ -43,7 +49,11 @@ func Exec(c *Client) Way {
 			case !refused:
 				return s, err
 			}
-			if pe.Reason != ReasonShell && pe.Reason != ReasonRBAC {
+			if pe.Waited {
+				silent++
+			}
+			// One container may hang by itself; two do so for a reason they share.
+			if silent > 1 || !pe.Waited && pe.Reason != ReasonShell && pe.Reason != ReasonRBAC {
 				return nil, pe
 			}
 			reason = pe.Reason
@@ -53,8 +63,14 @@ func Exec(c *Client) Way {
 	}
 }
 
-// mostDoors is how many containers are tried; each costs a second at most.
+// mostDoors is how many containers are tried. One without a shell says so in a second
+// at most; of silent ones two are enough.
 const mostDoors = 6
+
+// spare is the least memory limit of a container that a probe goes into: its file may
+// lie in memory, and it takes as much again to run. Somebody else's container must not
+// be killed for it.
+const spare = 256 << 20
 
 // door is a running container to go in by.
 type door struct {
@@ -69,6 +85,12 @@ func (d door) String() string {
 func (d door) privileged() bool {
 	sc := d.container.SecurityContext
 	return sc != nil && sc.Privileged != nil && *sc.Privileged
+}
+
+// tight tells whether a probe might take the container past its memory limit.
+func (d door) tight() bool {
+	limit := d.container.Resources.Limits.Memory()
+	return !limit.IsZero() && limit.Value() < spare
 }
 
 // doorsOf are the running containers in the node's own network, for from any other
@@ -151,13 +173,24 @@ func sortExec(d door, failed *lineError) *PlacementError {
 	}
 	switch {
 	case errors.Is(failed.err, errStill):
-		return waited(ReasonRuntime, "going into container %s: %v: the kubelet or the container runtime hangs", d, failed.err)
+		return waited(ReasonSilent, "going into container %s: %v: the API server's line to the kubelet, the kubelet or the container runtime hangs", d, failed.err)
 	case strings.Contains(text, " is forbidden"):
 		return refuse(ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):
 		return refuse(ReasonAttach, "the API server does not reach the kubelet's port 10250 on %s: %s", d.pod.Spec.NodeName, text)
+	case strings.Contains(text, "rpc error") && strings.Contains(text, "dial unix"):
+		return refuse(ReasonRuntime, "the kubelet does not reach the container runtime: %s", text)
 	case code >= 126 || strings.Contains(text, "executable file not found") || strings.Contains(text, "no such file or directory"):
 		return refuse(ReasonShell, "no shell")
+	}
+	_, transport := errors.AsType[net.Error](failed.err)
+	switch answered := strings.Contains(text, "unable to upgrade connection"); { // then no shell was ever asked
+	case answered && (strings.Contains(text, "not found") || strings.Contains(text, "does not exist")):
+		return refuse(ReasonShell, "it is gone")
+	case answered && strings.Contains(text, "webhook"):
+		return refuse(ReasonAdmission, "the cluster's policy refuses exec: %s", text)
+	case answered || transport:
+		return &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("going into container %s: %s", d, text), Err: failed.err}
 	}
 	return refuse(ReasonShell, "%s", text)
 }

@@ -1,12 +1,16 @@
 package injector
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -78,15 +82,43 @@ func TestExecRefusals(t *testing.T) {
 	t.Parallel()
 	p := running("p", "c", true)
 	for text, want := range map[string]Reason{
-		`pods "p" is forbidden: User "x" cannot create resource "pods/exec" in API group "" in the namespace "ns"`: ReasonRBAC,
-		"error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                              ReasonAttach,
-		`Internal error occurred: OCI runtime exec failed: exec: "sh": executable file not found in $PATH`:         ReasonShell,
+		`pods "p" is forbidden: User "x" cannot create resource "pods/exec" in API group "" in the namespace "ns"`:                                                                      ReasonRBAC,
+		"error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                                                                                   ReasonAttach,
+		`Internal error occurred: OCI runtime exec failed: exec: "sh": executable file not found in $PATH`:                                                                              ReasonShell,
+		`unable to upgrade connection: container not found ("c")`:                                                                                                                       ReasonShell,
+		"unable to upgrade connection: Unauthorized":                                                                                                                                    ReasonAPI,
+		`unable to upgrade connection: admission webhook "x" denied the request`:                                                                                                        ReasonAdmission,
+		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"`: ReasonRuntime,
 	} {
 		if pe := sortExec(doorsOf([]corev1.Pod{p})[0], &lineError{errors.New(text), ""}); pe.Reason != want {
 			t.Errorf("%s: %s", text, pe.Reason)
 		}
 	}
-	if pe := sortExec(doorsOf([]corev1.Pod{p})[0], &lineError{errStill, ""}); pe.Reason != ReasonRuntime || !pe.Waited {
+	at := doorsOf([]corev1.Pod{p})[0]
+	// Whoever hangs, it is no proof against one of them.
+	if pe := sortExec(at, &lineError{errStill, ""}); pe.Reason != ReasonSilent || !pe.Waited {
 		t.Errorf("%+v", pe)
+	}
+	if pe := sortExec(at, &lineError{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, ""}); pe.Reason != ReasonAPI {
+		t.Errorf("%+v", pe)
+	}
+}
+
+// TestTightDoor wants no probe in a container it might take past its memory limit, and
+// that said.
+func TestTightDoor(t *testing.T) {
+	t.Parallel()
+	p := running("p", "c", true)
+	for limit, tight := range map[string]bool{"0": false, "128Mi": true, "256Mi": false, "1Gi": false} {
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
+		if got := doorsOf([]corev1.Pod{p})[0].tight(); got != tight {
+			t.Errorf("%s: %v", limit, got)
+		}
+	}
+	p.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("64Mi")
+	o := options
+	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{p}, nil }
+	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "ns/p/c (its memory limit, 64Mi,") {
+		t.Error(err)
 	}
 }

@@ -123,14 +123,19 @@ func TestRefusals(t *testing.T) {
 		err  error
 		want Reason
 	}{
-		"rbac":      {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "kube-system"`), ReasonRBAC},
-		"psa":       {forbidden(`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`), ReasonAdmission},
-		"quota":     {forbidden("exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0"), ReasonQuota},
-		"range":     {forbidden("maximum memory usage per Container is 64Mi, but limits.memory is 512Mi"), ReasonQuota},
-		"ending":    {forbidden("unable to create new content in namespace x because it is being terminated"), ReasonNamespace},
-		"namespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), ReasonNamespace},
-		"webhook":   {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": admission webhook "policy" denied the request`)), ReasonAdmission},
-		"down":      {errors.New("connection refused"), ReasonAPI},
+		"rbac":       {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "kube-system"`), ReasonRBAC},
+		"psa":        {forbidden(`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`), ReasonAdmission},
+		"quota":      {forbidden("exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0"), ReasonQuota},
+		"range":      {forbidden("maximum memory usage per Container is 64Mi, but limits.memory is 512Mi"), ReasonQuota},
+		"ending":     {forbidden("unable to create new content in namespace x because it is being terminated"), ReasonNamespace},
+		"namespace":  {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), ReasonNamespace},
+		"webhook":    {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": admission webhook "policy" denied the request`)), ReasonAdmission},
+		"it is down": {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": failed to call webhook: Post "https://x.svc:443/": context deadline exceeded`)), ReasonAdmission},
+		"down":       {errors.New("connection refused"), ReasonAPI},
+		"timeout":    {apierrors.NewTimeoutError("etcd", 1), ReasonAPI},
+		"busy":       {apierrors.NewTooManyRequestsError("later"), ReasonAPI},
+		"logged out": {apierrors.NewUnauthorized("expired"), ReasonAPI},
+		"odd":        {apierrors.NewBadRequest("no such field"), ReasonSupport},
 	} {
 		pe := refusedCreate("a pod", c.err)
 		if pe.Reason != c.want || !errors.Is(pe, c.err) || strings.Contains(pe.Text, "\n") {

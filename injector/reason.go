@@ -1,7 +1,9 @@
 package injector
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +25,7 @@ const (
 	ReasonNoCalico  Reason = "no-calico" // no calico-node pod to join
 	ReasonSupport   Reason = "support"   // this cluster cannot do it this way
 	ReasonAttach    Reason = "attach"    // the probe runs and cannot be talked to
+	ReasonSilent    Reason = "silent"    // no word comes back by API server, kubelet and runtime, whichever hangs
 	ReasonAPI       Reason = "api"       // the API server fails or cannot be reached
 	ReasonShell     Reason = "shell"     // nothing there that takes a carried probe and runs it
 	ReasonLogin     Reason = "login"     // ssh is not let in, or does not know the node
@@ -52,7 +55,8 @@ func waited(r Reason, format string, args ...any) *PlacementError {
 	return pe
 }
 
-// refusedCreate sorts the API's answer to the creation of a pod.
+// refusedCreate sorts the API's answer to the creation of a pod. What is of the API
+// server itself would meet every way through it; anything else only this one.
 func refusedCreate(what string, err error) *PlacementError {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
@@ -64,8 +68,27 @@ func refusedCreate(what string, err error) *PlacementError {
 		pe.Reason = ReasonNamespace
 	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
 		pe.Reason, pe.Text = ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)
+	case strings.Contains(text, "failed calling webhook"): // which comes as an internal error
+		pe.Reason, pe.Text = ReasonAdmission, "a webhook of the cluster's policy is down, and refuses what it cannot look at: "+text
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), strings.Contains(text, "admission webhook"):
 		pe.Reason, pe.Text = ReasonAdmission, "the cluster's policy refuses the probe: "+text
+	case refusedHere(err):
+		pe.Reason = ReasonSupport
 	}
 	return pe
+}
+
+// refusedHere tells whether the API server works and does not take this request: none
+// of what is wrong with it (5xx), with its load or with our credentials.
+func refusedHere(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch code := status.Status().Code; code {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= 400 && code < 500
+	}
 }

@@ -12,7 +12,7 @@ import (
 
 // SSH is the way of the user's own ssh, with their own configuration, keys and known
 // hosts: it takes neither a kubelet nor a container runtime. It never asks for a
-// password and never learns a host key.
+// password and never learns a host key, whatever that configuration says.
 func SSH() Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if o.Destination == "" {
@@ -34,9 +34,17 @@ func SSH() Way {
 
 // sshArgs are ssh's arguments. The destination comes after --, so that none is ever
 // taken for an option; everything the conversation does not need is off: a broken
-// node is given neither the user's keys nor a way back.
+// node is given neither the user's keys and tickets nor a way back. What stands here
+// goes before the user's configuration, which may let ssh take any host key.
 func sshArgs(o Options, script string) []string {
-	args := []string{"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ClearAllForwardings=yes", "-o", "LogLevel=ERROR"}
+	args := []string{"-T", "-a", "-x", "-k"}
+	for _, option := range []string{
+		"BatchMode=yes", "ConnectTimeout=10", "LogLevel=ERROR",
+		"StrictHostKeyChecking=yes", "UpdateHostKeys=no",
+		"ClearAllForwardings=yes", "Tunnel=no", "RemoteCommand=none",
+	} {
+		args = append(args, "-o", option)
+	}
 	if o.SSHConfig != "" {
 		args = append(args, "-F", o.SSHConfig)
 	}
@@ -80,10 +88,11 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	switch {
 	case errors.Is(failed.err, errStill):
 		return waited(ReasonReach, "ssh to %s: %v: its sshd, or what it logs in with, hangs", to, failed.err)
-	case code == own && has("IDENTIFICATION HAS CHANGED"):
+	// The line before the last: of the warning in capitals no more than the end is kept.
+	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
 		return refuse(ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (a node made anew?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
-		return refuse(ReasonLogin, "ssh to %s: its host key is not known here: compare and accept it once with 'ssh %s'", to, to)
+		return refuse(ReasonLogin, "ssh to %s: its host key is not known here, and none is ever accepted unseen: compare and accept it once with 'ssh -o StrictHostKeyChecking=ask %s'", to, to)
 	case code == own && has("Permission denied", "Too many authentication failures"):
 		return refuse(ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
 	case code == own && has("Connection refused"):
