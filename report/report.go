@@ -71,6 +71,9 @@ func (t *Tally) Add(ev probe.Event) {
 	}
 }
 
+// wordIncomplete is the verdict of a run that could not ask everything.
+const wordIncomplete = "incomplete"
+
 // Verdict concludes: a fault outweighs what is missing, what is missing
 // outweighs warnings. failOnWarn turns warnings into their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
@@ -79,7 +82,7 @@ func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	case t.counts[probe.Fail] > 0:
 		v.Word, v.Exit = "fault", ExitFault
 	case t.counts[probe.Unknown] > 0, t.open > 0, t.answered == 0:
-		v.Word, v.Exit = "incomplete", ExitIncomplete
+		v.Word, v.Exit = wordIncomplete, ExitIncomplete
 	case t.counts[probe.Warn] > 0:
 		v.Word = "warnings"
 		if failOnWarn {
