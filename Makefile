@@ -18,7 +18,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help build probe image sandbox tools unit test suite lab soak demo bench lint fuzz clean
+.PHONY: help build probe image sandbox tools unit test suite lab machine soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -56,14 +56,18 @@ unit: ## fast tests: no root, under a minute
 test: build image sandbox ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
 	@$(MAKE) --no-print-directory -j2 -Otarget suite lab
+	@$(MAKE) --no-print-directory machine
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
 	@$(MAKE) --no-print-directory fuzz
 
 suite: # on the cluster, but for the faults
-	go test -tags e2e -count=1 -timeout 20m -skip '^TestFaults$$' ./e2e ./probe/...
+	go test -tags e2e -count=1 -timeout 20m -skip '^Test(Machine)?Faults$$' ./e2e ./probe/...
 
 lab: # every fault that only its own cluster feels, on a cluster beside it
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e
+
+machine: # the faults that every cluster of this machine feels, with nothing beside them
+	go test -tags e2e -count=1 -timeout 15m -run '^TestMachineFaults$$' ./e2e
 
 soak: build image sandbox ## a hundred runs on a healthy cluster, none above info
 	SOAK=100 go test -tags e2e -count=1 -timeout 20m -run '^TestSoak$$' -v ./e2e

@@ -54,8 +54,16 @@ type Side struct {
 }
 
 // Worse tells whether the second run is worse somewhere.
-func (d Difference) Worse() bool {
-	return slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Kind == ChangeWorse })
+func (d Difference) Worse() bool { return d.has(ChangeWorse) }
+
+// Short tells whether the second run says too little to be called no worse: it does
+// not answer what the first does, was cut, or could not ask everything.
+func (d Difference) Short() bool {
+	return d.B.Lacks != "" || d.B.Verdict == wordIncomplete || d.has(ChangeVanished)
+}
+
+func (d Difference) has(kind string) bool {
+	return slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Kind == kind })
 }
 
 // Diff compares what two runs saw of their nodes. Answers about the same target belong
@@ -289,13 +297,13 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 		fmt.Fprintf(&b, "%s  %s\n", s.letter, printable(text))
 	}
 	counts := map[string]int{}
-	var named []string // what only one answers, and is good
+	named := map[string][]string{} // what only one answers, and is good
 	head := "\n"
 	for _, c := range d.Changes {
 		counts[c.Kind]++
 		switch {
 		case c.Kind == ChangeAppeared, c.Kind == ChangeVanished && quiet(c.Was):
-			named = append(named, c.Check)
+			named[c.Kind] = append(named[c.Kind], c.Check)
 		case counts[c.Kind] <= mostRows:
 			what := fmt.Sprintf("%s, was %s: %s", cmp.Or(string(c.Is), "not answered"), cmp.Or(string(c.Was), "not answered"), c.Saw)
 			if c.Kind == ChangeFact {
@@ -307,9 +315,11 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 			fmt.Fprintf(&b, "%-*s … more with -o json\n", widthStatus, c.Kind)
 		}
 	}
-	slices.Sort(named)
-	if named = slices.Compact(named); len(named) > 0 {
-		fmt.Fprintf(&b, "\nanswered by one of them only, and good: %s\n", strings.Join(named, ", "))
+	for _, only := range []struct{ kind, says string }{{ChangeAppeared, "answered by B only, and good"}, {ChangeVanished, "good in A, and not answered by B"}} {
+		if checks := named[only.kind]; len(checks) > 0 {
+			slices.Sort(checks)
+			fmt.Fprintf(&b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))
+		}
 	}
 	fmt.Fprintf(&b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers alike\n",
 		counts[ChangeWorse], counts[ChangeBetter], counts[ChangeAppeared], counts[ChangeVanished], counts[ChangeFact], d.Same)

@@ -97,7 +97,29 @@ func TestDiffOfNodes(t *testing.T) {
 	if back.Worse() || len(back.Changes) != 2 || back.Changes[0].Kind != ChangeBetter {
 		t.Errorf("%+v", back)
 	}
-	if same := Diff("a", here, "b", here); len(same.Changes) != 0 || same.Same != 5 {
+	if same := Diff("a", here, "b", here); len(same.Changes) != 0 || same.Same != 5 || same.Short() {
 		t.Errorf("the same twice: %+v", same)
+	}
+}
+
+// TestDiffShort wants silence never taken for health.
+func TestDiffShort(t *testing.T) {
+	swap, clock := result("node-swap", "", probe.OK, "no swap"), result("node-clock", "", probe.OK, "right")
+	whole := runOf("node-a", "healthy", swap, clock)
+	cut := runOf("node-a", "healthy", swap, clock)
+	cut.Lacks = "it ends before its verdict"
+	for name, c := range map[string]struct {
+		b     Run
+		short bool
+	}{
+		"the same":   {whole, false},
+		"more":       {runOf("node-a", "healthy", swap, clock, result("node-load", "", probe.OK, "idle")), false},
+		"one less":   {runOf("node-a", "healthy", swap), true},
+		"cut":        {cut, true},
+		"incomplete": {runOf("node-a", "incomplete", swap, clock), true},
+	} {
+		if d := Diff("a", whole, "b", c.b); d.Short() != c.short || d.Worse() {
+			t.Errorf("%s: %+v", name, d)
+		}
 	}
 }

@@ -74,6 +74,9 @@ func (t *Tally) Add(ev probe.Event) {
 	}
 }
 
+// wordIncomplete is the verdict of a run that could not ask everything.
+const wordIncomplete = "incomplete"
+
 // Verdict concludes: a fault, seen or proven by what neighbours saw, outweighs what is
 // missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
@@ -82,7 +85,7 @@ func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	case t.counts[probe.Fail] > 0, t.proven && (t.counts[probe.Unknown] > 0 || t.answered == 0):
 		v.Word, v.Exit = "fault", ExitFault
 	case t.counts[probe.Unknown] > 0, t.open > 0, t.answered == 0:
-		v.Word, v.Exit = "incomplete", ExitIncomplete
+		v.Word, v.Exit = wordIncomplete, ExitIncomplete
 	case t.counts[probe.Warn] > 0:
 		v.Word = "warnings"
 		if failOnWarn {

@@ -138,8 +138,12 @@ func inject(ctx context.Context, l layout, name string) error {
 	if !ok {
 		return badUsage("no fault %q; 'sandbox fault list' names them", name)
 	}
-	if there, err := injected(l); err != nil || there != "" {
-		return errors.Join(err, fmt.Errorf("the fault %s is there already: 'sandbox fault heal --name %s' first", there, l.name))
+	there, err := injected(l)
+	if err != nil {
+		return err
+	}
+	if there != "" {
+		return fmt.Errorf("the fault %s is there already: 'sandbox fault heal --name %s' first", there, l.name)
 	}
 	b, err := openLab(l)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,7 +138,7 @@ func nodeFaults() []fault {
 					return err
 				}
 				return until(ctx, "calico-node to go", func(ctx context.Context) (bool, error) {
-					pods, err := l.calicoPods(ctx, node)
+					pods, err := l.calicoOn(ctx, node)
 					return err == nil && len(pods) == 0, err
 				})
 			},
@@ -184,7 +186,7 @@ const (
 cd /var/lib/cni/networks/k8s-pod-network
 setsid flock -o lock tail -f /dev/null </dev/null >/dev/null 2>&1 &
 until [ -e lock ] && ! flock -n lock true; do sleep .05; done`
-	dropLock = `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" != flock ] || /usr/bin/kill -KILL -- -${p#/proc/}; done`
+	dropLock = `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" != flock ] || kill -s KILL -- -${p#/proc/}; done`
 )
 
 // loseProcess ends upgrade-ipam behind its runtime's back, by way of a shim that does
@@ -205,14 +207,45 @@ func loseContainerd(node string) func(context.Context, lab) error {
 		if err := l.on(ctx, node, `
 PATH=/opt/sandbox/docker.io/usr/sbin:$PATH
 setsid dockerd --containerd /run/containerd/containerd.sock --iptables=false --ip6tables=false --bridge=none -H unix:///run/docker.sock --storage-driver vfs </dev/null >/var/log/docker.log 2>&1 &
-until curl -sf --max-time 2 --unix-socket /run/docker.sock http://docker/info >/dev/null; do sleep .2; done
-`+signalTo("containerd", "STOP")); err != nil {
+`); err != nil {
+			return err
+		}
+		if err := l.dockerAnswers(ctx, node); err != nil {
+			return err
+		}
+		if err := l.on(ctx, node, signalTo("containerd", "STOP")); err != nil {
 			return err
 		}
 		patch := []byte(`{"status":{"nodeInfo":{"containerRuntimeVersion":"docker://20.10.24"}}}`)
 		_, err := l.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	}
+}
+
+// dockerAnswers waits until dockerd has found its containerd.
+func (l lab) dockerAnswers(ctx context.Context, node string) error {
+	pid, err := nodePID(l.layout, node)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/%d/root/run/docker.sock", pid))
+		},
+	}}
+	return until(ctx, "dockerd on "+node, func(ctx context.Context) (bool, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/info", nil)
+		if err != nil {
+			return false, err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return false, err
+		}
+		return resp.StatusCode == http.StatusOK, resp.Body.Close()
+	})
 }
 
 // failSwap sets whether the next kubelet refuses to start with swap.
@@ -222,7 +255,7 @@ func failSwap(refuses bool) string {
 
 // swapFile is on a disk of this machine: a node's root is in memory, which cannot be
 // swapped to.
-func (l lab) swapFile() (string, error) { return cache("swap-" + l.name) }
+func (l layout) swapFile() (string, error) { return cache("swap-" + l.name) }
 
 func (l lab) swapOn(ctx context.Context) error {
 	file, err := l.swapFile()
@@ -235,7 +268,9 @@ func (l lab) swapOn(ctx context.Context) error {
 	return errors.Join(runs(ctx, "mkswap", "-q", file), runs(ctx, "swapon", file))
 }
 
-func (l lab) swapOff(ctx context.Context) error {
+// swapOff takes away what swapOn makes, if it is there: swap is the whole machine's and
+// outlives the cluster.
+func (l layout) swapOff(ctx context.Context) error {
 	file, err := l.swapFile()
 	if err != nil {
 		return err
@@ -264,16 +299,11 @@ func runs(ctx context.Context, name string, args ...string) error {
 
 // onFabric runs a program where the nodes' cables end.
 func (l lab) onFabric(ctx context.Context, argv ...string) error {
-	procs, err := os.ReadDir("/proc")
+	pid, err := clusterPID(l.layout)
 	if err != nil {
 		return err
 	}
-	for _, p := range procs {
-		if pid, err := strconv.Atoi(p.Name()); err == nil && isOurs(pid, verbCluster, l.name) {
-			return runs(ctx, "nsenter", append([]string{"-t", p.Name(), "-n", "--"}, argv...)...)
-		}
-	}
-	return fmt.Errorf("cluster %s has no fabric", l.name)
+	return runs(ctx, "nsenter", append([]string{"-t", strconv.Itoa(pid), "-n", "--"}, argv...)...)
 }
 
 // controllers makes the pod of calico-kube-controllers that restarts on a node where
@@ -305,40 +335,42 @@ func (l lab) controllers(ctx context.Context, node string, there bool) error {
 }
 
 // podCIDR gives the node another one, "" for that it came with. Nothing may change it,
-// so the Node is made anew; its kubelet goes on with it.
+// so the Node is made anew, from a copy on disk: whatever ends this between the two
+// steps, heal has the Node. Its kubelet goes on with it.
 func (l lab) podCIDR(ctx context.Context, node, cidr string) error {
-	nodes, kept := l.kube.CoreV1().Nodes(), l.state("podcidr")
-	n, err := nodes.Get(ctx, node, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	anew := n.DeepCopy()
+	nodes, kept := l.kube.CoreV1().Nodes(), l.state("node-as-it-was")
+	var anew corev1.Node
 	if cidr == "" {
 		b, err := os.ReadFile(kept)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err == nil {
-			err = json.Unmarshal(b, &anew.Spec.PodCIDRs)
+			err = json.Unmarshal(b, &anew)
 		}
 		if err != nil {
 			return err
 		}
 	} else {
-		b, err := json.Marshal(n.Spec.PodCIDRs)
+		n, err := nodes.Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		b, err := json.Marshal(n)
 		if err == nil {
 			err = writeFile(kept, string(b))
 		}
 		if err != nil {
 			return err
 		}
+		anew = *n
 		anew.Spec.PodCIDRs = []string{cidr}
 	}
 	anew.Spec.PodCIDR, anew.ResourceVersion, anew.UID = anew.Spec.PodCIDRs[0], "", ""
 	if err := nodes.Delete(ctx, node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if _, err = nodes.Create(ctx, anew, metav1.CreateOptions{}); err != nil {
+	if _, err := nodes.Create(ctx, &anew, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	if cidr == "" {
@@ -353,14 +385,6 @@ func (l lab) label(ctx context.Context, node, value string) error {
 	return err
 }
 
-func (l lab) calicoPods(ctx context.Context, node string) ([]corev1.Pod, error) {
-	list, err := l.kube.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
-}
-
 // image has the node's calico-node, and no other, start with an image.
 func (l lab) image(ctx context.Context, node, image, strategy string) error {
 	sets, pods := l.kube.AppsV1().DaemonSets("kube-system"), l.kube.CoreV1().Pods("kube-system")
@@ -372,7 +396,7 @@ func (l lab) image(ctx context.Context, node, image, strategy string) error {
 	if err := set("OnDelete"); err != nil {
 		return err
 	}
-	old, err := l.calicoPods(ctx, node)
+	old, err := l.calicoOn(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -385,7 +409,7 @@ func (l lab) image(ctx context.Context, node, image, strategy string) error {
 		return set(strategy)
 	}
 	return until(ctx, "calico-node to want its image", func(ctx context.Context) (bool, error) {
-		now, err := l.calicoPods(ctx, node)
+		now, err := l.calicoOn(ctx, node)
 		if err != nil || len(now) != 1 || len(now[0].Status.InitContainerStatuses) == 0 {
 			return false, err
 		}

@@ -37,7 +37,7 @@ func mustRun(t testing.TB, cmd *exec.Cmd) string {
 }
 
 // traces is what a cluster can leave on the machine: namespaces with a process
-// in them, mounts, cgroups, its state, and processes by their arguments.
+// in them, mounts, swap, cgroups, its state, and processes by their arguments.
 func traces(t testing.TB) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -67,7 +67,16 @@ func traces(t testing.TB) []string {
 		_, mount, _ := strings.Cut(line, " ")
 		found["mount "+mount] = true
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/calico-probe-sandbox-" + testCluster + "*", "/sys/fs/cgroup/*/calico-probe-sandbox-" + testCluster + "*", stateRoot + "/" + testCluster} {
+	swaps, err := os.ReadFile("/proc/swaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(swaps)) {
+		if strings.Contains(line, "/swap-"+testCluster+" ") {
+			found["swap "+line] = true
+		}
+	}
+	for _, pattern := range []string{"../.cache/swap-" + testCluster, "/sys/fs/cgroup/calico-probe-sandbox-" + testCluster + "*", "/sys/fs/cgroup/*/calico-probe-sandbox-" + testCluster + "*", stateRoot + "/" + testCluster} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -113,8 +122,13 @@ func TestLeavesNothing(t *testing.T) {
 			}
 			mustRun(t, sandbox(t, "down"))
 		},
-		"supervisor killed": func(t *testing.T) {
+		"supervisor killed, with swap on": func(t *testing.T) {
 			mustRun(t, sandbox(t, "up"))
+			l := lab{layout: layout{testCluster}}
+			t.Setenv("CALICO_PROBE_CACHE", "../.cache")
+			if err := l.swapOn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			pid, err := os.ReadFile(filepath.Join(stateRoot, testCluster, "pid"))
 			if err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -154,9 +155,15 @@ func reap(l layout) error {
 	return removeState(l)
 }
 
-// removeState removes the cgroup folders and the state of a cluster that has
-// ended. Processes that are being killed keep their cgroup for a moment.
+// removeState removes the cgroup folders, the swap of a fault and the state of a
+// cluster that has ended. Processes that are being killed keep their cgroup for a
+// moment.
 func removeState(l layout) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := l.swapOff(ctx); err != nil {
+		return fmt.Errorf("taking the swap away: %w", err)
+	}
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		var last error

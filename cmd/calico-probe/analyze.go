@@ -48,6 +48,9 @@ func (a *app) analyzeFiles(names []string, output string) error {
 	if !slices.Contains(report.Formats(), output) {
 		return badUsage("unknown output format %q: use one of %s", output, strings.Join(report.Formats(), ", "))
 	}
+	if len(names) > 1 && !forPeople(output) {
+		return badUsage("-o %s is the form of one run: analyze one file at a time, or use table or wide", output)
+	}
 	var runs []report.Run
 	for _, name := range names {
 		run, err := a.load(name)
@@ -58,7 +61,7 @@ func (a *app) analyzeFiles(names []string, output string) error {
 	}
 	worst := report.ExitHealthy
 	for i, run := range runs {
-		if i > 0 && (output == "table" || output == "wide") {
+		if i > 0 {
 			fmt.Fprintln(a.Out)
 		}
 		sink, err := report.New(output, a.Out, colourful(a.Out))
@@ -89,6 +92,9 @@ func (a *app) analyzeFiles(names []string, output string) error {
 	}
 	return nil
 }
+
+// forPeople tells whether several reports of a format can stand below one another.
+func forPeople(output string) bool { return output == "table" || output == "wide" }
 
 // worse is the exit code that weighs more: a fault, what is incomplete, warnings.
 func worse(a, b int) int {

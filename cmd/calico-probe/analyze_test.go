@@ -74,6 +74,8 @@ func TestAnalyze(t *testing.T) {
 		{"-", 2, []string{"stdin is neither"}},
 		{"", 2, []string{"takes the files"}},
 		{healthy + " -o xml", 2, []string{"unknown output format"}},
+		{healthy + " " + faulty + " -o ndjson", 2, []string{"-o ndjson is the form of one run"}},
+		{healthy + " " + faulty + " -o json", 2, []string{"-o json is the form of one run"}},
 	} {
 		exit, out, errs := call(t, append([]string{"analyze"}, strings.Fields(c.args)...)...)
 		for _, text := range c.texts {
@@ -88,9 +90,27 @@ func TestAnalyze(t *testing.T) {
 	if exit, out, _ := call(t, "diff", faulty, faulty, "-o", "json"); exit != 0 || !strings.Contains(out, `"changes": []`) {
 		t.Errorf("exit %d\n%s", exit, out)
 	}
+	if exit, out, errs := call(t, "diff", healthy, cut); exit != 5 || !strings.Contains(out, "0 worse") || !strings.Contains(out, "not answered by B: node-clock") {
+		t.Errorf("exit %d\n%s%s", exit, out, errs)
+	}
 	for _, args := range [][]string{{"diff", healthy}, {"diff", healthy, faulty, "-o", "wide"}, {"diff", healthy, faulty, "--via", "local"}, {"diff", healthy, faulty, "--checks", "bgp", "--profile", "deep"}} {
 		if exit, _, errs := call(t, args...); exit != 2 {
 			t.Errorf("%v: exit %d %s", args, exit, errs)
+		}
+	}
+}
+
+// TestFolderIsNoRun wants a folder of a node's name to be no saved run.
+func TestFolderIsNoRun(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "night.ndjson")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{folder: false, file: true, "-": true, filepath.Join(folder, "worker-3"): false} {
+		if isRun(name) != want {
+			t.Errorf("%s: %v", name, !want)
 		}
 	}
 }

@@ -29,7 +29,8 @@ Shows what B has worse or better than A, what only one of them answers, and whic
 facts changed. Answers about the same target belong together; else those about the
 same kind of target, the worst standing for all.
 
-Exits with 0 when B is nowhere worse, with 3 when it is.`,
+Exits with 3 when B is worse somewhere, with 5 when it is not, as far as it goes: it
+was cut, could not ask everything, or does not answer what A does. Else with 0.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return badUsage("diff takes two saved runs, two nodes, or one of each")
@@ -62,7 +63,7 @@ func (o *runOptions) compare(ctx context.Context, names ...string) error {
 	var errs [2]error
 	var all sync.WaitGroup
 	for i, name := range names {
-		if _, err := os.Stat(name); err == nil || name == "-" {
+		if isRun(name) {
 			runs[i], errs[i] = o.load(name)
 		} else {
 			all.Go(func() { runs[i], errs[i] = o.of(name).record(ctx) })
@@ -76,10 +77,20 @@ func (o *runOptions) compare(ctx context.Context, names ...string) error {
 	if err := report.WriteDiff(o.Out, o.output, d); err != nil {
 		return err
 	}
-	if d.Worse() {
+	switch {
+	case d.Worse():
 		return exit(report.ExitFault)
+	case d.Short():
+		return exit(report.ExitIncomplete)
 	}
 	return nil
+}
+
+// isRun tells whether an argument means a saved run rather than a node: a pipe is one
+// too, a folder that happens to have a node's name is not.
+func isRun(name string) bool {
+	info, err := os.Stat(name)
+	return name == "-" || err == nil && !info.IsDir()
 }
 
 // of are the same options for one node. Each is what the other is compared with: no
