@@ -42,12 +42,6 @@ func wayNames() []string {
 	}
 }
 
-// IDs of the results the client itself adds.
-const (
-	checkPlaced   = "probe-placed"
-	checkAnswered = "probe-answered"
-)
-
 // askNode gets a probe onto the node by the first way that works and passes its
 // answer on. No way is a result too. The error is one of writing the report.
 func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error {
@@ -87,7 +81,11 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 			continue
 		}
 		o.progress("%s: %v", step.name, err)
-		said = append(said, unplaced(step.name, err))
+		namespace := ""
+		if step.name == wayPod {
+			namespace = o.namespace(snap)
+		}
+		said = append(said, unplaced(step.name, namespace, err))
 		before = append(before, refusalOf(step.name, err, time.Since(began), a))
 	}
 	return o.notOnto(said)
@@ -226,7 +224,7 @@ func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
 // notTried is the result of a way that is not worth trying.
 func notTried(way string, a attempt) probe.Event {
 	r := probe.Found(probe.Skip, "not tried: %s", a.skip).On(way).With(probe.FactReason, string(a.because))
-	r.Check = checkPlaced
+	r.Check = probe.CheckPlaced
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
 }
 
@@ -309,7 +307,7 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 		plan.Now = snap.Now.Add(time.Since(snap.Read))
 	}
 	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
-	placed.Check, placed.Target, placed.Elapsed = checkPlaced, way, took
+	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, way, took
 	arrived := func() error {
 		for _, ev := range said {
 			if ev.Result.Status == probe.Unknown {
@@ -387,8 +385,13 @@ func answer(ctx context.Context, session *injector.Session, plan probe.Plan, eac
 	}
 }
 
-func unplaced(way string, err error) probe.Event {
-	r := probe.Result{Check: checkPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
+// unplaced is the result of a way that came to nothing; namespace is that of the pod
+// it was to make, if any.
+func unplaced(way, namespace string, err error) probe.Event {
+	r := probe.Result{Check: probe.CheckPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
+	if namespace != "" {
+		r = r.With(probe.FactNamespace, namespace)
+	}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
 	}
@@ -396,7 +399,7 @@ func unplaced(way string, err error) probe.Event {
 }
 
 func unanswered(err error) probe.Event {
-	r := probe.Result{Check: checkAnswered, Status: probe.Unknown, Saw: explainError(err)}
+	r := probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: explainError(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
 	}
