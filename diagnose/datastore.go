@@ -172,7 +172,7 @@ Told from an etcd out of reach by its answer.`,
 		Says: "Make a new certificate, put it into the secret, and let calico-node write it to the nodes.",
 		Manifest: []string{
 			"kubectl -n kube-system get secret calico-etcd-secrets -o jsonpath='{.data.etcd-cert}' | base64 -d | openssl x509 -noout -dates -issuer",
-			"kubectl -n kube-system rollout restart ds/calico-node deploy/calico-kube-controllers  # after the secret was renewed",
+			"kubectl -n kube-system rollout restart ds/{daemonset} deploy/calico-kube-controllers  # after the secret was renewed",
 		},
 		Radius: "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
@@ -228,8 +228,8 @@ var CNITokenExpired = &Rule{
 	Doc: `calico-node writes a token for the CNI plugin (calico-kubeconfig) and renews it long before its end. A calico-node that does not run, or has no right to make tokens, does not; then no pod gets a network: "error getting ClusterInformation: connection is unauthorized: Unauthorized". Running pods do not notice.
 Told from a clock that is wrong by node-clock; from a token of another cluster by its issuer, which the check shows; from lost rights by its dates.`,
 	Fix: probe.Fix{
-		Says:     "Let calico-node on this node write a new one; if it does not, look for its right to create serviceaccounts/token.",
-		Manifest: []string{restartCalico, "kubectl auth can-i create serviceaccounts/token -n {namespace} --as system:serviceaccount:{namespace}:calico-node"},
+		Says:     "Let calico-node on this node write a new one; if it does not, look for its right to make one.",
+		Manifest: []string{restartCalico, "kubectl auth can-i create serviceaccounts/calico-cni-plugin --subresource=token -n {namespace} --as system:serviceaccount:{namespace}:{daemonset}  # before v3.26: serviceaccounts/{daemonset}"},
 		Radius:   restartRadius,
 	},
 	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},

@@ -48,11 +48,11 @@ Told from a start that is too slow by the address, which is not this machine's l
 		Says: "Make localhost this machine again, in the node's /etc/hosts; until then a literal address does without the name.",
 		Manifest: []string{
 			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
-			"kubectl -n {namespace} set env ds/calico-node -c calico-node FELIX_HEALTHHOST=127.0.0.1",
+			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_HEALTHHOST=127.0.0.1",
 		},
 		Operator: []string{
 			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
-			restartCalico + "  # once the file is right: the container has a copy of it",
+			"kubectl -n calico-system delete pod {pod}  # once the file is right: the container has a copy of it",
 		},
 		Radius: "the file: this node; the variable restarts calico-node on every node, one after the other",
 	},
@@ -108,7 +108,7 @@ var FelixHealthOff = &Rule{
 Told from a dead Felix by the setting.`,
 	Fix: probe.Fix{
 		Says:     "Switch it on.",
-		Manifest: []string{"kubectl -n {namespace} set env ds/calico-node -c calico-node FELIX_HEALTHENABLED=true"},
+		Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_HEALTHENABLED=true"},
 		Operator: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"healthEnabled":true}}'`},
 		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},

@@ -281,7 +281,7 @@ var CalicoPodMissing = &Rule{
 	Fix: probe.Fix{
 		Says: "See why the DaemonSet skips this node, and put that right.",
 		Manifest: []string{
-			"kubectl describe daemonset -n kube-system calico-node | tail -20  # its selectors, and what was refused",
+			"kubectl describe daemonset -n {namespace} {daemonset} | tail -20  # its selectors, and what was refused",
 			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
 			"kubectl label node {node} kubernetes.io/os=linux  # where that is what is missing",
 		},
@@ -336,7 +336,7 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 				c.For = append(c.For, clues(hint, notReadyNetwork(f))...)
 			}
 		} else {
-			c.Says, c.For[0].Weight = "no new pod gets a network on {node}: "+said[0].Saw, proof
+			c.Says, c.For[0].Weight = "no new pod gets a network on {node}: "+said[0].Saw, strong
 		}
 		return []Case{c}
 	},
@@ -352,7 +352,7 @@ func notReadyNetwork(f Findings) []Finding {
 // CNIConfigShadowed is another plugin's file in the way.
 var CNIConfigShadowed = &Rule{
 	ID: "cni-config-shadowed", Title: "another plugin's network configuration comes before Calico's",
-	Doc: `Runtimes use the first file of /etc/cni/net.d by name, so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
+	Doc: `containerd and docker use the first file of /etc/cni/net.d by name (CRI-O too, unless its cni_default_network names one), so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
 Multus comes first by intent and is not meant here.`,
 	Fix: probe.Fix{
 		Says: "Put the other file aside if its plugin is no longer used, and make the pods anew that started meanwhile.",
@@ -368,9 +368,13 @@ Multus comes first by intent and is not meant here.`,
 		if len(shadowed) == 0 {
 			return nil
 		}
+		weight := strong // CRI-O may be told a network by name
+		if len(f.With(cluster.CheckNodeReady, cluster.FactRuntime, "containerd"))+len(f.With(cluster.CheckNodeReady, cluster.FactRuntime, "docker")) > 0 {
+			weight = proof
+		}
 		return []Case{{
 			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw, Args: map[string]string{"file": cmp.Or(shadowed[0].Facts.Str(checks.FactFile), "FILE")},
-			For: clues(proof, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
+			For: clues(weight, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
 		}}
 	},
 }

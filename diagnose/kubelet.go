@@ -35,9 +35,9 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 			"ssh {node} free -m  # what is swapped out has to fit into memory",
 			"ssh {node} sudo swapoff -a",
 			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'systemctl mask' each unit of that list`,
-			"ssh {node} sudo systemctl restart kubelet",
+			"ssh {node} sudo systemctl restart {kubelet}",
 		},
-		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay",
+		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay{together}",
 	},
 	Wants: []string{checks.KubeletHealth.ID}, Explains: []string{"kubelet-dead", "kubelet-silent"},
 	Match: func(f Findings) []Case {
@@ -93,9 +93,9 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
 			"# with kubeadm, on a control plane node, then copied to /etc/kubernetes/kubelet.conf of {node}:",
 			"kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf",
-			"ssh {node} sudo systemctl restart kubelet",
+			"ssh {node} sudo systemctl restart {kubelet}",
 		},
-		Radius: "this node's kubelet; running pods stay",
+		Radius: "this node's kubelet; running pods stay{together}",
 	},
 	Apart: true, RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent", "kubelet-cut-off"},
 	Match: func(f Findings) []Case {
@@ -118,8 +118,8 @@ var KubeletDead = &Rule{
 	Doc: `A kubelet that ended stops renewing its lease at once; 40 s later the lease has run out and the node is NotReady ("Kubelet stopped posting node status"), while its pods keep running and are still shown as Running. Its ports refuse connections, which tells it from a frozen kubelet and one that is cut from the API (connections are taken) and from a node that is cut off or off (no answer at all). Why it ended stands in its journal; swap-on, kubelet-certificate and disk-full are the reasons that can be seen from outside it.`,
 	Fix: probe.Fix{
 		Says:     "See why it ended, on the node, and start it.",
-		Manifest: []string{"ssh {node} sudo journalctl -u kubelet -n 50 --no-pager", "ssh {node} sudo systemctl restart kubelet"},
-		Radius:   "this node only; a kubelet that starts does not restart running pods",
+		Manifest: []string{"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager", "ssh {node} sudo systemctl restart {kubelet}"},
+		Radius:   "this node only; a kubelet that starts does not restart running pods{together}",
 	},
 	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeSwap.ID, checks.CRIHealth.ID, checks.NodeDisk.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
@@ -148,8 +148,8 @@ var KubeletFrozen = &Rule{
 From outside the node it cannot be told from a kubelet that is well and cut from the API, so both are named until somebody looks on the node.`,
 	Fix: probe.Fix{
 		Says:     "Look at what the process waits for, then restart it.",
-		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk", "ssh {node} sudo systemctl restart kubelet"},
-		Radius:   "this node only; a kubelet that starts does not restart running pods",
+		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk", "ssh {node} sudo systemctl restart {kubelet}"},
+		Radius:   "this node only; a kubelet that starts does not restart running pods{together}",
 	},
 	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.NodeLoad.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
@@ -182,7 +182,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 	Fix: probe.Fix{
 		Says: "Find what the kubelet says when it calls, and mend its way to the API server.",
 		Manifest: []string{
-			"ssh {node} sudo journalctl -u kubelet -n 50 --no-pager",
+			"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager",
 			"ssh {node} grep server: /etc/kubernetes/kubelet.conf  # then from the node: curl -sk --max-time 5 THAT/readyz",
 		},
 		Radius: "only looks",
@@ -240,7 +240,7 @@ var NodeUnreachable = &Rule{
 		return []Case{{
 			Says:    fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(all.silent), ", "), since(f)),
 			For:     slices.Concat(clues(weight, all.silent), clues(0, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
-			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(proof, good(f, probePlaced))),
+			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(proof, good(f, probe.CheckPlaced))),
 			Covers:  kubeletGone,
 		}}
 	},
@@ -262,9 +262,13 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		if len(attach) == 0 {
 			return nil
 		}
+		weight := strong
+		if !slices.ContainsFunc(attach, func(r Finding) bool { return !silentExec(r) }) {
+			weight = hint
+		}
 		return []Case{{
 			Says: "pods start on {node} and the API server cannot talk to them: " + attach[0].Saw,
-			For:  slices.Concat(clues(strong, attach), clues(hint, fromOutside(f, kubeletPort).open)),
+			For:  slices.Concat(clues(weight, attach), clues(hint, fromOutside(f, kubeletPort).open)),
 			// A kubelet that died in between.
 			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
 		}}
@@ -279,7 +283,7 @@ var KubeletSilent = &Rule{
 		Says: "Find out which it is: ask from a neighbour, over ssh, or on the node.",
 		Manifest: []string{
 			"ping -c 3 {node}; nc -vz {node} 22; nc -vz {node} 10250  # from another node: refused is a dead kubelet, no answer a dead node",
-			"ssh {node} sudo systemctl status kubelet --no-pager",
+			"ssh {node} sudo systemctl status {kubelet} --no-pager",
 			"calico-probe run --via local  # on the node itself",
 		},
 		Radius: "only looks",
@@ -371,13 +375,17 @@ func askers(fs []Finding) []string {
 	return out
 }
 
-// probePlaced is the client's own result about a way onto the node.
-const probePlaced = "probe-placed"
-
-// notPlaced are the ways onto the node that failed for a reason.
+// notPlaced are the ways onto the node that failed for a reason, those among them that
+// got a probe there and no word from it. What was not tried for that reason shows no
+// more than the one that was.
 func notPlaced(f Findings, why injector.Reason) []Finding {
-	return f.With(probePlaced, probe.FactReason, string(why))
+	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)), f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
+	return slices.DeleteFunc(tried, func(r Finding) bool { return r.Status == probe.Skip })
 }
+
+// silentExec tells whether a finding is of the way that goes into a running container.
+// That no word came of it may be the API server's line, the kubelet or the runtime.
+func silentExec(r Finding) bool { return r.Way == "exec" }
 
 // since says for how long the kubelet has been silent, "" where the lease has not
 // run out.

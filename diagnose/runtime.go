@@ -36,10 +36,10 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 		Says: "Keep what it waits in for the report, then restart containerd.",
 		Manifest: []string{
 			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd  # T: stopped ('kill -CONT'); D: waits for a disk",
-			"ssh {node} sudo systemctl kill -s USR1 --kill-who=main containerd  # it writes where its threads are to its journal",
-			"ssh {node} sudo systemctl restart containerd",
+			"ssh {node} sudo pkill -USR1 -x containerd  # it writes where its threads are to its log",
+			"ssh {node} sudo systemctl restart {containerd}",
 		},
-		Radius: "this node only; containers go on running while containerd restarts, for their shims hold them; nothing starts or ends meanwhile",
+		Radius: "this node only; containers go on running while containerd restarts, for their shims hold them; nothing starts or ends meanwhile{together}",
 	},
 	RuledOut: []string{checks.NodeDisk.ID}, Explains: append([]string{"shim-hangs"}, stale...),
 	Match: func(f Findings) []Case {
@@ -68,8 +68,8 @@ var ContainerdDead = &Rule{
 Told from one that hangs by the refusal. One that is just being restarted looks the same for a second: ask again.`,
 	Fix: probe.Fix{
 		Says:     "See why it ended, and start it.",
-		Manifest: []string{"ssh {node} sudo journalctl -u containerd -n 50 --no-pager", "ssh {node} sudo systemctl restart containerd"},
-		Radius:   "this node only; running containers are found again and stay",
+		Manifest: []string{"ssh {node} sudo journalctl -u {containerd} -n 50 --no-pager", "ssh {node} sudo systemctl restart {containerd}"},
+		Radius:   "this node only; running containers are found again and stay{together}",
 	},
 	RuledOut: []string{checks.NodeDisk.ID}, Explains: stale,
 	Match: func(f Findings) []Case {
@@ -95,10 +95,10 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		Says: "See why the plugin was not loaded, mend that, and restart containerd.",
 		Manifest: []string{
 			"ssh {node} sudo ctr plugins ls | grep cri; ssh {node} grep disabled_plugins /etc/containerd/config.toml",
-			`ssh {node} "sudo journalctl -u containerd | grep -i 'failed to load plugin' | tail -3"  # too many open files: raise fs.inotify.max_user_instances`,
-			"ssh {node} sudo systemctl restart containerd",
+			`ssh {node} "sudo journalctl -u {containerd} | grep -i 'failed to load plugin' | tail -3"  # too many open files: raise fs.inotify.max_user_instances`,
+			"ssh {node} sudo systemctl restart {containerd}",
 		},
-		Radius: "this node only; running containers are found again and stay",
+		Radius: "this node only; running containers are found again and stay{together}",
 	},
 	Explains: stale,
 	Match: func(f Findings) []Case {
@@ -124,7 +124,7 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		Says: "Restart containerd, and docker only if it does not find it again.",
 		Manifest: []string{
 			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd,dockerd",
-			"ssh {node} sudo systemctl restart containerd",
+			"ssh {node} sudo systemctl restart {containerd}",
 			"ssh {node} sudo docker info --format ok  # if this still hangs: sudo systemctl restart docker",
 		},
 		Radius: "this node only; containers outlive containerd. A restart of docker stops them all unless live-restore is set ('docker info' says so): drain the node first then",
@@ -186,7 +186,7 @@ var RuntimeHangs = &Rule{
 		}
 		return []Case{{
 			Says: "the container runtime of {node} does not answer the kubelet: " + bad[0].Saw,
-			For:  slices.Concat(clues(strong, bad), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)), clues(hint, notPlaced(f, injector.ReasonRuntime))),
+			For:  slices.Concat(clues(strong, bad), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)), clues(hint, slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec))),
 			// The same daemon answers elsewhere: one question of it hangs.
 			Against: clues(hint, good(f, checks.CRIHealth.ID)), Covers: runtimeGone,
 		}}
@@ -246,9 +246,9 @@ Told from an init container that hangs by its process: that one is there, and in
 		Says: "Restart the runtime, which looks at its containers anew; then the kubelet goes on.",
 		Manifest: []string{
 			"ssh {node} sudo crictl ps -a | head -30  # Running, and 'crictl inspect ID' names a process that is not there",
-			"ssh {node} sudo systemctl restart containerd  # or docker, or crio",
+			"ssh {node} sudo systemctl restart {runtime}",
 		},
-		Radius: "this node only; containers that live stay alive, with docker only where live-restore is set",
+		Radius: "this node only; containers that live stay alive, with docker only where live-restore is set{together}",
 	},
 	Explains: []string{"upgrade-ipam-stuck", "install-cni-fails"},
 	Match: func(f Findings) []Case {
@@ -283,13 +283,13 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		Says: "Ask the runtime on the node, then restart the part that does not answer.",
 		Manifest: []string{
 			"ssh {node} sudo timeout 5 crictl version; ssh {node} sudo timeout 5 docker info --format ok",
-			"ssh {node} sudo systemctl restart containerd  # or crio; behind docker too",
+			"ssh {node} sudo systemctl restart {runtime}  # behind docker containerd first",
 		},
-		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set",
+		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set{together}",
 	},
 	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
-		placed, said := notPlaced(f, injector.ReasonRuntime), unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
+		placed, said := slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec), unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
 		// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
 		idle, alive := notPlaced(f, injector.ReasonKubelet), good(f, cluster.CheckNodeLease)
 		if len(alive) == 0 {
