@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
@@ -20,11 +19,15 @@ var withoutDatastore = append(Covers(
 	cluster.CheckNodeLease, cluster.CheckNodeReady, cluster.CheckNodeTaints,
 ), calicoDown...)
 
-// toService and toServers split what datastore-latency found: by the API server's
-// service, and directly.
-func toService(fs []Finding) []Finding { return About(fs, "service ") }
+// toService and toServers split what was found by asking a service, and its servers
+// directly.
+func toService(fs []Finding) []Finding { return inRole(fs, checks.RoleService) }
 
-func toServers(fs []Finding) []Finding { return About(fs, "endpoint ") }
+func toServers(fs []Finding) []Finding { return inRole(fs, checks.RoleEndpoint) }
+
+func inRole(fs []Finding, role string) []Finding {
+	return keep(fs, func(r Finding) bool { return r.Facts.Str(checks.FactRole) == role })
+}
 
 // DatastoreNotReady is Calico's own switch.
 var DatastoreNotReady = &Rule{
@@ -66,7 +69,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 		direct, good := toServers(f.Of(checks.DatastoreLatency.ID)), 0
 		var failed []Finding
 		for _, r := range direct {
-			switch reason := r.Facts.Str(probe.FactReason); {
+			switch reason := reasonOf(r); {
 			case r.Status != probe.Fail:
 				good++
 			case reason != "unhealthy" && reason != "alert":
@@ -76,7 +79,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 		if len(failed) == 0 || good > 0 {
 			return nil
 		}
-		_, at, _ := strings.Cut(failed[0].Target, "endpoint ")
+		at := failed[0].Facts.Str(checks.FactAddress)
 		host := at
 		if addr, err := netip.ParseAddrPort(at); err == nil {
 			host = addr.Addr().String()
@@ -181,7 +184,7 @@ Told from an etcd out of reach by its answer.`,
 		refused := f.With(checks.DatastoreLatency.ID, probe.FactReason, "certificate-refused")
 		var old []Finding
 		for _, r := range f.Failed(checks.DatastoreLatency.ID) {
-			if r.Facts.Str(checks.FactExpires) != "" && r.Facts.Str(probe.FactReason) == "" {
+			if r.Facts.Str(checks.FactExpires) != "" && reasonOf(r) == "" {
 				old = append(old, r)
 			}
 		}

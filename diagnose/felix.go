@@ -180,32 +180,17 @@ func names(fs []Finding) []string {
 	return out
 }
 
-// listed is a fact that is a list, also when it has not travelled.
-func listed(r Finding, key probe.Fact) []string {
-	switch list := r.Facts[key].(type) {
-	case []string:
-		return list
-	case []any:
-		var out []string
-		for _, v := range list {
-			out = append(out, fmt.Sprint(v))
-		}
-		return out
-	}
-	return nil
-}
-
 // elsewhere are the addresses at which Felix's port is open, other than the one that
 // was asked: a port that opens meanwhile is none.
 func elsewhere(r Finding) []string {
-	return slices.DeleteFunc(slices.Clone(listed(r, checks.FactListening)), func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
+	return slices.DeleteFunc(slices.Clone(listOf(r, checks.FactListening)), func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
 }
 
 // components are the names of those Felix calls bad, over all answers of a check.
 func components(fs []Finding) []string {
 	var out []string
 	for _, r := range fs {
-		for _, of := range listed(r, checks.FactBad) {
+		for _, of := range listOf(r, checks.FactBad) {
 			name, _, _ := strings.Cut(of, " ")
 			out = append(out, name)
 		}

@@ -55,3 +55,24 @@ func TestFixes(t *testing.T) {
 		})
 	}
 }
+
+// TestServerBehind wants the server that is shown beside a dead service to be one of
+// that service's, by the same transport.
+func TestServerBehind(t *testing.T) {
+	t.Parallel()
+	f := Findings{Node: "node-a"}
+	add := func(check, target string, status probe.Status, role, transport string) {
+		facts := probe.Facts{checks.FactRole: role, checks.FactTransport: transport}
+		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}})
+	}
+	add(checks.DatastoreLatency.ID, "endpoint 10.0.0.1:6443", probe.OK, checks.RoleEndpoint, "")
+	add(checks.DatastoreLatency.ID, "service 10.96.0.1:443", probe.OK, checks.RoleService, "")
+	add(checks.DNSCluster.ID, "service 10.96.0.10:53 udp", probe.Fail, checks.RoleService, "udp")
+	add(checks.DNSCluster.ID, "service 10.96.0.10:53 tcp", probe.Fail, checks.RoleService, "tcp")
+	add(checks.DNSCluster.ID, "endpoint 10.244.0.5:53 tcp", probe.OK, checks.RoleEndpoint, "tcp")
+	add(checks.DNSCluster.ID, "endpoint 10.244.0.5:53 udp", probe.Fail, checks.RoleEndpoint, "udp")
+	broken, answering := brokenPath(f)
+	if len(broken) != 1 || len(answering) != 1 || broken[0].Target != "service 10.96.0.10:53 tcp" || answering[0].Target != "endpoint 10.244.0.5:53 tcp" {
+		t.Errorf("%v is dead and %v answers", broken, answering)
+	}
+}

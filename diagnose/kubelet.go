@@ -45,7 +45,7 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 		if len(swap) == 0 {
 			return nil
 		}
-		on := strings.Join(words(swap[0], checks.FactSwaps), ", ")
+		on := strings.Join(listOf(swap[0], checks.FactSwaps), ", ")
 		c := Case{For: clues(strong, swap), Covers: kubeletGone}
 		if k := kubeletHere(f); k.dead() {
 			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)
@@ -71,11 +71,11 @@ var SwapReturns = &Rule{
 	},
 	Match: func(f Findings) []Case {
 		swap := f.Bad(checks.NodeSwap.ID)
-		if len(swap) == 0 || len(words(swap[0], checks.FactSwaps)) > 0 || len(words(swap[0], checks.FactReturns)) == 0 {
+		if len(swap) == 0 || len(listOf(swap[0], checks.FactSwaps)) > 0 || len(listOf(swap[0], checks.FactReturns)) == 0 {
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(words(swap[0], checks.FactReturns), ", ")),
+			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(listOf(swap[0], checks.FactReturns), ", ")),
 			For:  clues(strong, swap),
 		}}
 	},
@@ -191,7 +191,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(cluster.CheckNodeLease)
-		unreached := About(f.Failed(checks.DatastoreLatency.ID), "endpoint ")
+		unreached := toServers(f.Failed(checks.DatastoreLatency.ID))
 		c := Case{Covers: append(Covers(checks.DatastoreLatency.ID), kubeletGone...)}
 		switch {
 		case len(lease) == 0:
@@ -234,7 +234,7 @@ var NodeUnreachable = &Rule{
 			return nil
 		}
 		weight := strong
-		if len(all.silent) == len(reasoned(all.silent, "host-unreachable", "net-unreachable")) && len(f.Failed(cluster.CheckNodeLease)) > 0 {
+		if len(all.silent) == len(keep(all.silent, because("host-unreachable", "net-unreachable"))) && len(f.Failed(cluster.CheckNodeLease)) > 0 {
 			weight = proof
 		}
 		return []Case{{
@@ -321,7 +321,7 @@ func kubeletHere(f Findings) kubeletSays {
 		case r.Status != probe.Fail:
 		case answered:
 			k.ill = append(k.ill, r)
-		case r.Facts.Str(probe.FactReason) == "refused":
+		case reasonOf(r) == "refused":
 			k.refused = append(k.refused, r)
 		default:
 			k.silent = append(k.silent, r)
@@ -355,7 +355,7 @@ func fromOutside(f Findings, port float64) reached {
 		case r.Status == probe.OK:
 			out.open = append(out.open, r)
 		case r.Status != probe.Fail:
-		case slices.Contains([]string{"refused", "reset", "closed", "rejected"}, r.Facts.Str(probe.FactReason)): // somebody answered
+		case slices.Contains([]string{"refused", "reset", "closed", "rejected"}, reasonOf(r)): // somebody answered
 			out.refused = append(out.refused, r)
 		default:
 			out.silent = append(out.silent, r)
@@ -414,43 +414,4 @@ func lasting(seconds float64) string {
 // good are the good answers of a check.
 func good(f Findings, check string) []Finding {
 	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.OK })
-}
-
-// reasoned keeps the findings with one of these reasons.
-func reasoned(fs []Finding, reasons ...string) []Finding {
-	var out []Finding
-	for _, r := range fs {
-		if slices.Contains(reasons, r.Facts.Str(probe.FactReason)) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// on keeps the findings about exactly these targets.
-func on(fs []Finding, targets ...string) []Finding {
-	var out []Finding
-	for _, r := range fs {
-		if slices.Contains(targets, r.Target) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// words is a fact that is a list of texts, before and after its trip over the wire.
-func words(r Finding, key probe.Fact) []string {
-	switch list := r.Facts[key].(type) {
-	case []string:
-		return list
-	case []any:
-		var out []string
-		for _, v := range list {
-			if s, ok := v.(string); ok {
-				out = append(out, s)
-			}
-		}
-		return out
-	}
-	return nil
 }

@@ -30,7 +30,7 @@ var DiskFull = &Rule{
 		Radius: "images that are removed are pulled again when they are needed; old journal entries are gone. DiskPressure ends some minutes after there is room",
 	},
 	Match: func(f Findings) []Case {
-		pressure := on(f.Failed(cluster.CheckNodeReady), "DiskPressure")
+		pressure := keep(f.Failed(cluster.CheckNodeReady), about("DiskPressure"))
 		var out []Case
 		for _, r := range f.Failed(checks.NodeDisk.ID) {
 			if holds(r.Facts, checks.FactReadOnly, true) {
@@ -119,11 +119,11 @@ That something was once killed since boot is no sign by itself. A kill because o
 
 // shortOfMemory is the node's want, by its own count and by the kubelet's word.
 func shortOfMemory(f Findings) (short, pressure []Finding) {
-	return on(f.Bad(checks.NodeMemory.ID), ""), on(f.Failed(cluster.CheckNodeReady), "MemoryPressure")
+	return keep(f.Bad(checks.NodeMemory.ID), about("")), keep(f.Failed(cluster.CheckNodeReady), about("MemoryPressure"))
 }
 
 // killedForMemory are the signs that something of calico-node's was.
 func killedForMemory(f Findings) []Finding {
-	killed := slices.Concat(f.With(cluster.CheckCalicoPod, cluster.FactLastEnd, "OOMKilled"), on(f.Bad(checks.NodeMemory.ID), checks.TargetCalicoMemory))
+	killed := slices.Concat(f.With(cluster.CheckCalicoPod, cluster.FactLastEnd, "OOMKilled"), keep(f.Bad(checks.NodeMemory.ID), about(checks.TargetCalicoMemory)))
 	return slices.DeleteFunc(killed, func(r Finding) bool { return !bad(r.Status) })
 }

@@ -351,7 +351,7 @@ Told from a node that has no memory left by what is available there, and by the 
 			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
 			c.For[0].Weight, c.Args["memory"] = proof, fmt.Sprintf("%.0f", max(1024, 2*limit/(1<<20)))
 		}
-		c.For = append(c.For, clues(0, slices.DeleteFunc(on(f.Of(checks.NodeMemory.ID), ""), func(r Finding) bool { return bad(r.Status) }))...)
+		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(checks.NodeMemory.ID), about("")), func(r Finding) bool { return bad(r.Status) }))...)
 		return []Case{c}
 	},
 }
