@@ -16,14 +16,19 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 	c := conditionOf(s.Node.Status.Conditions, corev1.NodeReady)
 	since := span(s.Now.Sub(c.LastTransitionTime.Time))
 	info := s.Node.Status.NodeInfo
+	tell := func(r probe.Result) {
+		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
+		_, server := s.Node.Labels["node-role.kubernetes.io/control-plane"]
+		report(r.With(FactKubelet, info.KubeletVersion).With(FactRuntime, kind).With(FactServer, server))
+	}
 	switch c.Status {
 	case corev1.ConditionTrue:
-		report(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
+		tell(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		report(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason).With(FactUnready, unready(c.Message)))
+		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason).With(FactUnready, unready(c.Message)))
 	default:
-		report(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason))
+		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason))
 	}
 	for _, c := range s.Node.Status.Conditions {
 		// Every other condition of Kubernetes is bad news when True. Unknown says

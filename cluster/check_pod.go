@@ -36,6 +36,9 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 			r.Status = probe.Unknown
 			r.Saw = "the kubelet is silent (see node-lease); when it last spoke, " + r.Saw
 		}
+		if of := metav1.GetControllerOf(pod); of != nil && of.Kind == "DaemonSet" {
+			r = r.With(FactOwner, of.Name)
+		}
 		report(r.On(name).With(FactPod, name))
 	}
 	if pod.DeletionTimestamp != nil {
@@ -124,6 +127,9 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		out[i] = out[i].With(FactRestarts, int(c.RestartCount))
 		if t := c.LastTerminationState.Terminated; t != nil {
 			out[i] = out[i].With(FactLastEnd, t.Reason)
+			if spec, _ := calicoContainerOf(s.Calico); t.Reason == "OOMKilled" && spec != nil && spec.Name == c.Name {
+				out[i] = out[i].With(FactMemory, spec.Resources.Limits.Memory().Value())
+			}
 		}
 	}
 	return out
@@ -221,12 +227,14 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Skip, "no calico-node container to look at"))
 		return
 	}
-	budget, which := killBudget(spec)
+	budget, period, which := killBudget(spec)
 	if budget == 0 {
 		report(probe.Found(probe.Info, "calico-node has no liveness or startup probe: the kubelet never kills it for being slow"))
 		return
 	}
-	tell := func(r probe.Result) { report(r.With(FactBudget, int(budget.Seconds())).With(FactProbe, which)) }
+	tell := func(r probe.Result) {
+		report(r.With(FactBudget, int(budget.Seconds())).With(FactPeriod, period).With(FactProbe, which))
+	}
 	var last *corev1.ContainerStateTerminated
 	if status != nil {
 		last = status.LastTerminationState.Terminated
@@ -273,15 +281,17 @@ func calicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerSta
 }
 
 // killBudget is how long a container may take from its start to its first good
-// answer, and which probe says so. A startup probe holds the liveness probe back.
-func killBudget(c *corev1.Container) (time.Duration, string) {
-	p, which := c.StartupProbe, "startup"
+// answer, the seconds between two tries, and which probe says so. A startup probe
+// holds the liveness probe back.
+func killBudget(c *corev1.Container) (budget time.Duration, period int, which string) {
+	p := c.StartupProbe
+	which = "startup"
 	if p == nil {
 		p, which = c.LivenessProbe, "liveness"
 	}
 	if p == nil {
-		return 0, ""
+		return 0, 0, ""
 	}
 	s := p.InitialDelaySeconds + (max(p.FailureThreshold, 1)-1)*p.PeriodSeconds + p.TimeoutSeconds
-	return time.Duration(s) * time.Second, which
+	return time.Duration(s) * time.Second, int(p.PeriodSeconds), which
 }

@@ -109,6 +109,12 @@ const (
 	FactPod        probe.Fact = "pod"         // namespace/name
 	FactUnready    probe.Fact = "unready"     // what the kubelet says is not ready: list of Unready words
 	FactLastEnd    probe.Fact = "last_end"    // how the last run of a container ended: OOMKilled, Error
+	FactMemory     probe.Fact = "memory"      // bytes a container killed for memory may use, 0 = without a limit
+	FactOwner      probe.Fact = "owner"       // name of the DaemonSet a pod is of
+	FactPeriod     probe.Fact = "period_s"    // seconds between two tries of that probe
+	FactKubelet    probe.Fact = "kubelet"     // its version, which names k3s, RKE2 and k0s
+	FactRuntime    probe.Fact = "runtime"     // kind of the container runtime: containerd, cri-o, docker
+	FactServer     probe.Fact = "server"      // whether the node is of the control plane, by its labels
 )
 
 // What a kubelet that calls its node not ready says the reason is.

@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -491,7 +492,33 @@ func TestCalicoImage(t *testing.T) {
 	s.Calico = calico(3)
 	s.Calico.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}
-	if got = ask(t, s, "calico-pod"); got[0].Facts.Str(FactLastEnd) != "OOMKilled" {
+	if got = ask(t, s, "calico-pod"); got[0].Facts.Str(FactLastEnd) != "OOMKilled" || got[0].Facts[FactMemory] != int64(0) {
+		t.Errorf("%v", got)
+	}
+	s.Calico.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
+	if got = ask(t, s, "calico-pod"); got[0].Facts[FactMemory] != int64(256<<20) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestFixFacts holds what fixes are put together from.
+func TestFixFacts(t *testing.T) {
+	s := snapshot(node("a", "10.0.0.1", ""))
+	s.Calico = calico(3)
+	daemonset := true
+	s.Calico.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "canal", Controller: &daemonset}}
+	if got := ask(t, s, "calico-pod"); got[0].Facts.Str(FactOwner) != "canal" {
+		t.Errorf("%v", got)
+	}
+	spec := &s.Calico.Spec.Containers[0]
+	spec.StartupProbe = &corev1.Probe{PeriodSeconds: 5, FailureThreshold: 12}
+	if got := ask(t, s, "calico-budget"); got[0].Facts[FactPeriod] != 5 || got[0].Facts.Str(FactProbe) != "startup" {
+		t.Errorf("%v", got)
+	}
+	s.Node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	s.Node.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.34.1+k3s1", ContainerRuntimeVersion: "containerd://2.1.4-k3s1"}
+	got := ask(t, s, "node-ready")
+	if f := got[0].Facts; f.Str(FactKubelet) != "v1.34.1+k3s1" || f.Str(FactRuntime) != "containerd" || f[FactServer] != true {
 		t.Errorf("%v", got)
 	}
 }

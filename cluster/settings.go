@@ -26,7 +26,7 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	if m := versionIn.FindStringSubmatch(spec.Image); m != nil {
 		version = "v" + m[1]
 	}
-	budget, _ := killBudget(spec)
+	budget, _, _ := killBudget(spec)
 	var internal []string
 	for _, a := range internalIPs(s.Node) {
 		internal = append(internal, a.String())

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
@@ -20,11 +19,15 @@ var withoutDatastore = append(Covers(
 	cluster.CheckNodeLease, cluster.CheckNodeReady, cluster.CheckNodeTaints,
 ), calicoDown...)
 
-// toService and toServers split what datastore-latency found: by the API server's
-// service, and directly.
-func toService(fs []Finding) []Finding { return About(fs, "service ") }
+// toService and toServers split what was found by asking a service, and its servers
+// directly.
+func toService(fs []Finding) []Finding { return inRole(fs, checks.RoleService) }
 
-func toServers(fs []Finding) []Finding { return About(fs, "endpoint ") }
+func toServers(fs []Finding) []Finding { return inRole(fs, checks.RoleEndpoint) }
+
+func inRole(fs []Finding, role string) []Finding {
+	return keep(fs, func(r Finding) bool { return r.Facts.Str(checks.FactRole) == role })
+}
 
 // DatastoreNotReady is Calico's own switch.
 var DatastoreNotReady = &Rule{
@@ -66,7 +69,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 		direct, good := toServers(f.Of(checks.DatastoreLatency.ID)), 0
 		var failed []Finding
 		for _, r := range direct {
-			switch reason := r.Facts.Str(probe.FactReason); {
+			switch reason := reasonOf(r); {
 			case r.Status != probe.Fail:
 				good++
 			case reason != "unhealthy" && reason != "alert":
@@ -76,7 +79,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 		if len(failed) == 0 || good > 0 {
 			return nil
 		}
-		_, at, _ := strings.Cut(failed[0].Target, "endpoint ")
+		at := failed[0].Facts.Str(checks.FactAddress)
 		host := at
 		if addr, err := netip.ParseAddrPort(at); err == nil {
 			host = addr.Addr().String()
@@ -172,7 +175,7 @@ Told from an etcd out of reach by its answer.`,
 		Says: "Make a new certificate, put it into the secret, and let calico-node write it to the nodes.",
 		Manifest: []string{
 			"kubectl -n kube-system get secret calico-etcd-secrets -o jsonpath='{.data.etcd-cert}' | base64 -d | openssl x509 -noout -dates -issuer",
-			"kubectl -n kube-system rollout restart ds/calico-node deploy/calico-kube-controllers  # after the secret was renewed",
+			"kubectl -n kube-system rollout restart ds/{daemonset} deploy/calico-kube-controllers  # after the secret was renewed",
 		},
 		Radius: "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
@@ -181,7 +184,7 @@ Told from an etcd out of reach by its answer.`,
 		refused := f.With(checks.DatastoreLatency.ID, probe.FactReason, "certificate-refused")
 		var old []Finding
 		for _, r := range f.Failed(checks.DatastoreLatency.ID) {
-			if r.Facts.Str(checks.FactExpires) != "" && r.Facts.Str(probe.FactReason) == "" {
+			if r.Facts.Str(checks.FactExpires) != "" && reasonOf(r) == "" {
 				old = append(old, r)
 			}
 		}
@@ -228,8 +231,8 @@ var CNITokenExpired = &Rule{
 	Doc: `calico-node writes a token for the CNI plugin (calico-kubeconfig) and renews it long before its end. A calico-node that does not run, or has no right to make tokens, does not; then no pod gets a network: "error getting ClusterInformation: connection is unauthorized: Unauthorized". Running pods do not notice.
 Told from a clock that is wrong by node-clock; from a token of another cluster by its issuer, which the check shows; from lost rights by its dates.`,
 	Fix: probe.Fix{
-		Says:     "Let calico-node on this node write a new one; if it does not, look for its right to create serviceaccounts/token.",
-		Manifest: []string{restartCalico, "kubectl auth can-i create serviceaccounts/token -n {namespace} --as system:serviceaccount:{namespace}:calico-node"},
+		Says:     "Let calico-node on this node write a new one; if it does not, look for its right to make one.",
+		Manifest: []string{restartCalico, "kubectl auth can-i create serviceaccounts/calico-cni-plugin --subresource=token -n {namespace} --as system:serviceaccount:{namespace}:{daemonset}  # before v3.26: serviceaccounts/{daemonset}"},
 		Radius:   restartRadius,
 	},
 	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},

@@ -244,13 +244,23 @@ func same(a, b Finding) bool {
 
 // particulars puts this night's names into a cause's sentence and its fix.
 func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]string) {
-	with := map[string]string{"node": f.Node, "namespace": "kube-system", "pod": "calico-node-…"}
+	with := map[string]string{
+		"node": f.Node, "namespace": "kube-system", "pod": "calico-node-…",
+		"daemonset": "calico-node", "config": "calico-config",
+	}
+	maps.Copy(with, units(f))
 	for _, r := range f.Of(cluster.CheckCalicoPod) {
 		namespace, pod, ok := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
 		if !ok {
 			continue
 		}
 		with["namespace"], with["pod"], fix.Install = namespace, pod, "manifest"
+		if owner := r.Facts.Str(cluster.FactOwner); owner != "" {
+			with["daemonset"] = owner
+		}
+		if with["daemonset"] == "canal" {
+			with["config"] = "canal-config"
+		}
 		if namespace == "calico-system" { // where the operator puts it
 			fix.Install = "operator"
 		}

@@ -48,11 +48,11 @@ Told from a start that is too slow by the address, which is not this machine's l
 		Says: "Make localhost this machine again, in the node's /etc/hosts; until then a literal address does without the name.",
 		Manifest: []string{
 			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
-			"kubectl -n {namespace} set env ds/calico-node -c calico-node FELIX_HEALTHHOST=127.0.0.1",
+			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_HEALTHHOST=127.0.0.1",
 		},
 		Operator: []string{
 			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
-			restartCalico + "  # once the file is right: the container has a copy of it",
+			"kubectl -n calico-system delete pod {pod}  # once the file is right: the container has a copy of it",
 		},
 		Radius: "the file: this node; the variable restarts calico-node on every node, one after the other",
 	},
@@ -108,7 +108,7 @@ var FelixHealthOff = &Rule{
 Told from a dead Felix by the setting.`,
 	Fix: probe.Fix{
 		Says:     "Switch it on.",
-		Manifest: []string{"kubectl -n {namespace} set env ds/calico-node -c calico-node FELIX_HEALTHENABLED=true"},
+		Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_HEALTHENABLED=true"},
 		Operator: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"healthEnabled":true}}'`},
 		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
@@ -180,32 +180,17 @@ func names(fs []Finding) []string {
 	return out
 }
 
-// listed is a fact that is a list, also when it has not travelled.
-func listed(r Finding, key probe.Fact) []string {
-	switch list := r.Facts[key].(type) {
-	case []string:
-		return list
-	case []any:
-		var out []string
-		for _, v := range list {
-			out = append(out, fmt.Sprint(v))
-		}
-		return out
-	}
-	return nil
-}
-
 // elsewhere are the addresses at which Felix's port is open, other than the one that
 // was asked: a port that opens meanwhile is none.
 func elsewhere(r Finding) []string {
-	return slices.DeleteFunc(slices.Clone(listed(r, checks.FactListening)), func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
+	return slices.DeleteFunc(slices.Clone(listOf(r, checks.FactListening)), func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
 }
 
 // components are the names of those Felix calls bad, over all answers of a check.
 func components(fs []Finding) []string {
 	var out []string
 	for _, r := range fs {
-		for _, of := range listed(r, checks.FactBad) {
+		for _, of := range listOf(r, checks.FactBad) {
 			name, _, _ := strings.Cut(of, " ")
 			out = append(out, name)
 		}

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -102,28 +101,6 @@ func (f Findings) Fine(check string) bool {
 	return f.Answered(check) && !slices.ContainsFunc(of, func(r Finding) bool { return bad(r.Status) || r.Status == probe.Unknown })
 }
 
-// About keeps the findings whose target contains a text.
-func About(fs []Finding, text string) []Finding {
-	var out []Finding
-	for _, r := range fs {
-		if strings.Contains(r.Target, text) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// Saying keeps the findings whose sentence contains a text.
-func Saying(fs []Finding, text string) []Finding {
-	var out []Finding
-	for _, r := range fs {
-		if strings.Contains(r.Saw, text) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 func (f Findings) where(keep func(Finding) bool) []Finding {
 	var out []Finding
 	for _, r := range f.All {
@@ -132,6 +109,16 @@ func (f Findings) where(keep func(Finding) bool) []Finding {
 		}
 	}
 	return out
+}
+
+// because is for keeping the findings with one of these reasons.
+func because(reasons ...string) func(Finding) bool {
+	return func(r Finding) bool { return slices.Contains(reasons, reasonOf(r)) }
+}
+
+// about is for keeping the findings about exactly these targets.
+func about(targets ...string) func(Finding) bool {
+	return func(r Finding) bool { return slices.Contains(targets, r.Target) }
 }
 
 func bad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn }

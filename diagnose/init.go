@@ -47,7 +47,7 @@ Told from a stale runtime by its living process; from an API out of reach by dat
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
-		return upgradeCase(f, reasoned(f.Failed(checks.IPAMFiles.ID), checks.IPAMNoPodCIDR, checks.IPAMOutsidePool))
+		return upgradeCase(f, keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMNoPodCIDR, checks.IPAMOutsidePool)))
 	},
 }
 
@@ -63,7 +63,7 @@ Told from the other reasons by the lock itself, which the kernel shows with its 
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
-		return upgradeCase(f, reasoned(f.Failed(checks.IPAMFiles.ID), checks.IPAMLocked))
+		return upgradeCase(f, keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMLocked)))
 	},
 }
 
@@ -86,7 +86,7 @@ Told from the other reasons by the same address being out of reach for the probe
 		if n, there := leftovers(f); there && n == 0 {
 			return nil
 		}
-		cases := upgradeCase(f, About(f.Failed(checks.DatastoreLatency.ID), "service "))
+		cases := upgradeCase(f, toService(f.Failed(checks.DatastoreLatency.ID)))
 		for i := range cases {
 			cases[i].Covers = append(cases[i].Covers, Covers(checks.DatastoreLatency.ID)...)
 		}
@@ -107,7 +107,7 @@ var UpgradeStuck = &Rule{
 	Match: func(f Findings) []Case {
 		api, process := inInit(f, "upgrade-ipam")
 		n, there := leftovers(f)
-		known := len(reasoned(f.Failed(checks.IPAMFiles.ID), checks.IPAMNoPodCIDR, checks.IPAMOutsidePool, checks.IPAMLocked)) > 0 || len(About(f.Failed(checks.DatastoreLatency.ID), "service ")) > 0
+		known := len(keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMNoPodCIDR, checks.IPAMOutsidePool, checks.IPAMLocked))) > 0 || len(toService(f.Failed(checks.DatastoreLatency.ID))) > 0
 		switch {
 		case known, there && n == 0 && len(process) == 0: // the latter is a ghost, or it has just ended
 			return nil
@@ -185,7 +185,7 @@ func hanging(api, process []Finding) string {
 	if waits := process[0].Facts.Str(checks.FactWaits); waits != "" {
 		text += ", waits in " + waits
 	}
-	if leads := words(process[0], checks.FactLeads); len(leads) > 0 {
+	if leads := listOf(process[0], checks.FactLeads); len(leads) > 0 {
 		text += ", " + leads[0]
 	}
 	return text + ")"
@@ -220,12 +220,12 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 		api := f.where(func(r Finding) bool {
 			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(cluster.FactContainer) == "install-cni" && !cluster.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
 		})
-		process := on(f.With(checks.InitStall.ID, checks.FactProgram, "install-cni"), "")
+		process := keep(f.With(checks.InitStall.ID, checks.FactProgram, "install-cni"), about(""))
 		stuck := slices.DeleteFunc(slices.Clone(process), func(r Finding) bool { return r.Status != probe.Fail })
 		if len(api)+len(stuck) == 0 {
 			return nil
 		}
-		away := About(f.Failed(checks.DatastoreLatency.ID), "service ")
+		away := toService(f.Failed(checks.DatastoreLatency.ID))
 		disk := f.Failed(checks.NodeDisk.ID)
 		c := Case{
 			For:     slices.Concat(clues(strong, slices.Concat(api, stuck)), clues(hint, away), clues(hint, disk)),
@@ -281,7 +281,7 @@ var CalicoPodMissing = &Rule{
 	Fix: probe.Fix{
 		Says: "See why the DaemonSet skips this node, and put that right.",
 		Manifest: []string{
-			"kubectl describe daemonset -n kube-system calico-node | tail -20  # its selectors, and what was refused",
+			"kubectl describe daemonset -n {namespace} {daemonset} | tail -20  # its selectors, and what was refused",
 			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
 			"kubectl label node {node} kubernetes.io/os=linux  # where that is what is missing",
 		},
@@ -321,7 +321,7 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 	},
 	Wants: []string{checks.CNIConfig.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.InitStall.ID},
 	Match: func(f Findings) []Case {
-		none := reasoned(f.Failed(checks.CNIConfig.ID), checks.CNINone, checks.CNIUnusable)
+		none := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNINone, checks.CNIUnusable))
 		said := unreadyFor(f, cluster.UnreadyNetwork)
 		if len(none) == 0 && (f.Answered(checks.CNIConfig.ID) || len(said) == 0) {
 			return nil
@@ -336,7 +336,7 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 				c.For = append(c.For, clues(hint, notReadyNetwork(f))...)
 			}
 		} else {
-			c.Says, c.For[0].Weight = "no new pod gets a network on {node}: "+said[0].Saw, proof
+			c.Says, c.For[0].Weight = "no new pod gets a network on {node}: "+said[0].Saw, strong
 		}
 		return []Case{c}
 	},
@@ -345,14 +345,14 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 // notReadyNetwork is the runtime's own word for it.
 func notReadyNetwork(f Findings) []Finding {
 	return f.where(func(r Finding) bool {
-		return (r.Check == checks.ContainerdHealth.ID || r.Check == checks.CRIHealth.ID) && slices.Contains(words(r, checks.FactNotReady), "NetworkReady")
+		return (r.Check == checks.ContainerdHealth.ID || r.Check == checks.CRIHealth.ID) && slices.Contains(listOf(r, checks.FactNotReady), "NetworkReady")
 	})
 }
 
 // CNIConfigShadowed is another plugin's file in the way.
 var CNIConfigShadowed = &Rule{
 	ID: "cni-config-shadowed", Title: "another plugin's network configuration comes before Calico's",
-	Doc: `Runtimes use the first file of /etc/cni/net.d by name, so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
+	Doc: `containerd and docker use the first file of /etc/cni/net.d by name (CRI-O too, unless its cni_default_network names one), so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
 Multus comes first by intent and is not meant here.`,
 	Fix: probe.Fix{
 		Says: "Put the other file aside if its plugin is no longer used, and make the pods anew that started meanwhile.",
@@ -364,13 +364,17 @@ Multus comes first by intent and is not meant here.`,
 	},
 	RuledOut: []string{checks.CNINodename.ID},
 	Match: func(f Findings) []Case {
-		shadowed := reasoned(f.Failed(checks.CNIConfig.ID), checks.CNIShadowed)
+		shadowed := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIShadowed))
 		if len(shadowed) == 0 {
 			return nil
 		}
+		weight := strong // CRI-O may be told a network by name
+		if len(f.With(cluster.CheckNodeReady, cluster.FactRuntime, "containerd"))+len(f.With(cluster.CheckNodeReady, cluster.FactRuntime, "docker")) > 0 {
+			weight = proof
+		}
 		return []Case{{
 			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw, Args: map[string]string{"file": cmp.Or(shadowed[0].Facts.Str(checks.FactFile), "FILE")},
-			For: clues(proof, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
+			For: clues(weight, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
 		}}
 	},
 }
@@ -388,12 +392,12 @@ var CNIPluginMissing = &Rule{
 		Radius: "this node only: BGP sessions of the node end and come back within seconds; running pods are not touched",
 	},
 	Match: func(f Findings) []Case {
-		missing := reasoned(f.Failed(checks.CNIConfig.ID), checks.CNIPlugins)
+		missing := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIPlugins))
 		if len(missing) == 0 {
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("no new pod gets a network on {node}: %s is missing there", strings.Join(words(missing[0], checks.FactMissing), ", ")),
+			Says: fmt.Sprintf("no new pod gets a network on {node}: %s is missing there", strings.Join(listOf(missing[0], checks.FactMissing), ", ")),
 			For:  clues(proof, missing), Covers: Covers(checks.CNIConfig.ID),
 		}}
 	},
@@ -415,8 +419,8 @@ A file that is missing because calico-node has not started yet is no cause but w
 	},
 	RuledOut: []string{checks.CNIConfig.ID},
 	Match: func(f Findings) []Case {
-		other := reasoned(f.Failed(checks.CNINodename.ID), "other")
-		missing := reasoned(f.Failed(checks.CNINodename.ID), "missing")
+		other := keep(f.Failed(checks.CNINodename.ID), because("other"))
+		missing := keep(f.Failed(checks.CNINodename.ID), because("missing"))
 		runs := f.where(func(r Finding) bool { return r.Check == cluster.CheckCalicoPod && r.Status == probe.OK })
 		switch {
 		case len(other) > 0:

@@ -35,9 +35,9 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 			"ssh {node} free -m  # what is swapped out has to fit into memory",
 			"ssh {node} sudo swapoff -a",
 			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'systemctl mask' each unit of that list`,
-			"ssh {node} sudo systemctl restart kubelet",
+			"ssh {node} sudo systemctl restart {kubelet}",
 		},
-		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay",
+		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay{together}",
 	},
 	Wants: []string{checks.KubeletHealth.ID}, Explains: []string{"kubelet-dead", "kubelet-silent"},
 	Match: func(f Findings) []Case {
@@ -45,7 +45,7 @@ Told from a node that is cut off or powered off by the node's own files, read ov
 		if len(swap) == 0 {
 			return nil
 		}
-		on := strings.Join(words(swap[0], checks.FactSwaps), ", ")
+		on := strings.Join(listOf(swap[0], checks.FactSwaps), ", ")
 		c := Case{For: clues(strong, swap), Covers: kubeletGone}
 		if k := kubeletHere(f); k.dead() {
 			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)
@@ -71,11 +71,11 @@ var SwapReturns = &Rule{
 	},
 	Match: func(f Findings) []Case {
 		swap := f.Bad(checks.NodeSwap.ID)
-		if len(swap) == 0 || len(words(swap[0], checks.FactSwaps)) > 0 || len(words(swap[0], checks.FactReturns)) == 0 {
+		if len(swap) == 0 || len(listOf(swap[0], checks.FactSwaps)) > 0 || len(listOf(swap[0], checks.FactReturns)) == 0 {
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(words(swap[0], checks.FactReturns), ", ")),
+			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(listOf(swap[0], checks.FactReturns), ", ")),
 			For:  clues(strong, swap),
 		}}
 	},
@@ -93,9 +93,9 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
 			"# with kubeadm, on a control plane node, then copied to /etc/kubernetes/kubelet.conf of {node}:",
 			"kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf",
-			"ssh {node} sudo systemctl restart kubelet",
+			"ssh {node} sudo systemctl restart {kubelet}",
 		},
-		Radius: "this node's kubelet; running pods stay",
+		Radius: "this node's kubelet; running pods stay{together}",
 	},
 	Apart: true, RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent", "kubelet-cut-off"},
 	Match: func(f Findings) []Case {
@@ -118,8 +118,8 @@ var KubeletDead = &Rule{
 	Doc: `A kubelet that ended stops renewing its lease at once; 40 s later the lease has run out and the node is NotReady ("Kubelet stopped posting node status"), while its pods keep running and are still shown as Running. Its ports refuse connections, which tells it from a frozen kubelet and one that is cut from the API (connections are taken) and from a node that is cut off or off (no answer at all). Why it ended stands in its journal; swap-on, kubelet-certificate and disk-full are the reasons that can be seen from outside it.`,
 	Fix: probe.Fix{
 		Says:     "See why it ended, on the node, and start it.",
-		Manifest: []string{"ssh {node} sudo journalctl -u kubelet -n 50 --no-pager", "ssh {node} sudo systemctl restart kubelet"},
-		Radius:   "this node only; a kubelet that starts does not restart running pods",
+		Manifest: []string{"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager", "ssh {node} sudo systemctl restart {kubelet}"},
+		Radius:   "this node only; a kubelet that starts does not restart running pods{together}",
 	},
 	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeSwap.ID, checks.CRIHealth.ID, checks.NodeDisk.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
@@ -148,8 +148,8 @@ var KubeletFrozen = &Rule{
 From outside the node it cannot be told from a kubelet that is well and cut from the API, so both are named until somebody looks on the node.`,
 	Fix: probe.Fix{
 		Says:     "Look at what the process waits for, then restart it.",
-		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk", "ssh {node} sudo systemctl restart kubelet"},
-		Radius:   "this node only; a kubelet that starts does not restart running pods",
+		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk", "ssh {node} sudo systemctl restart {kubelet}"},
+		Radius:   "this node only; a kubelet that starts does not restart running pods{together}",
 	},
 	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.NodeLoad.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
@@ -182,7 +182,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 	Fix: probe.Fix{
 		Says: "Find what the kubelet says when it calls, and mend its way to the API server.",
 		Manifest: []string{
-			"ssh {node} sudo journalctl -u kubelet -n 50 --no-pager",
+			"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager",
 			"ssh {node} grep server: /etc/kubernetes/kubelet.conf  # then from the node: curl -sk --max-time 5 THAT/readyz",
 		},
 		Radius: "only looks",
@@ -191,7 +191,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(cluster.CheckNodeLease)
-		unreached := About(f.Failed(checks.DatastoreLatency.ID), "endpoint ")
+		unreached := toServers(f.Failed(checks.DatastoreLatency.ID))
 		c := Case{Covers: append(Covers(checks.DatastoreLatency.ID), kubeletGone...)}
 		switch {
 		case len(lease) == 0:
@@ -234,13 +234,13 @@ var NodeUnreachable = &Rule{
 			return nil
 		}
 		weight := strong
-		if len(all.silent) == len(reasoned(all.silent, "host-unreachable", "net-unreachable")) && len(f.Failed(cluster.CheckNodeLease)) > 0 {
+		if len(all.silent) == len(keep(all.silent, because("host-unreachable", "net-unreachable"))) && len(f.Failed(cluster.CheckNodeLease)) > 0 {
 			weight = proof
 		}
 		return []Case{{
 			Says:    fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(all.silent), ", "), since(f)),
 			For:     slices.Concat(clues(weight, all.silent), clues(0, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
-			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(proof, good(f, probePlaced))),
+			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(proof, good(f, probe.CheckPlaced))),
 			Covers:  kubeletGone,
 		}}
 	},
@@ -262,9 +262,13 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		if len(attach) == 0 {
 			return nil
 		}
+		weight := strong
+		if !slices.ContainsFunc(attach, func(r Finding) bool { return !silentExec(r) }) {
+			weight = hint
+		}
 		return []Case{{
 			Says: "pods start on {node} and the API server cannot talk to them: " + attach[0].Saw,
-			For:  slices.Concat(clues(strong, attach), clues(hint, fromOutside(f, kubeletPort).open)),
+			For:  slices.Concat(clues(weight, attach), clues(hint, fromOutside(f, kubeletPort).open)),
 			// A kubelet that died in between.
 			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
 		}}
@@ -279,7 +283,7 @@ var KubeletSilent = &Rule{
 		Says: "Find out which it is: ask from a neighbour, over ssh, or on the node.",
 		Manifest: []string{
 			"ping -c 3 {node}; nc -vz {node} 22; nc -vz {node} 10250  # from another node: refused is a dead kubelet, no answer a dead node",
-			"ssh {node} sudo systemctl status kubelet --no-pager",
+			"ssh {node} sudo systemctl status {kubelet} --no-pager",
 			"calico-probe run --via local  # on the node itself",
 		},
 		Radius: "only looks",
@@ -317,7 +321,7 @@ func kubeletHere(f Findings) kubeletSays {
 		case r.Status != probe.Fail:
 		case answered:
 			k.ill = append(k.ill, r)
-		case r.Facts.Str(probe.FactReason) == "refused":
+		case reasonOf(r) == "refused":
 			k.refused = append(k.refused, r)
 		default:
 			k.silent = append(k.silent, r)
@@ -351,7 +355,7 @@ func fromOutside(f Findings, port float64) reached {
 		case r.Status == probe.OK:
 			out.open = append(out.open, r)
 		case r.Status != probe.Fail:
-		case slices.Contains([]string{"refused", "reset", "closed", "rejected"}, r.Facts.Str(probe.FactReason)): // somebody answered
+		case slices.Contains([]string{"refused", "reset", "closed", "rejected"}, reasonOf(r)): // somebody answered
 			out.refused = append(out.refused, r)
 		default:
 			out.silent = append(out.silent, r)
@@ -371,13 +375,17 @@ func askers(fs []Finding) []string {
 	return out
 }
 
-// probePlaced is the client's own result about a way onto the node.
-const probePlaced = "probe-placed"
-
-// notPlaced are the ways onto the node that failed for a reason.
+// notPlaced are the ways onto the node that failed for a reason, those among them that
+// got a probe there and no word from it. What was not tried for that reason shows no
+// more than the one that was.
 func notPlaced(f Findings, why injector.Reason) []Finding {
-	return f.With(probePlaced, probe.FactReason, string(why))
+	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)), f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
+	return slices.DeleteFunc(tried, func(r Finding) bool { return r.Status == probe.Skip })
 }
+
+// silentExec tells whether a finding is of the way that goes into a running container.
+// That no word came of it may be the API server's line, the kubelet or the runtime.
+func silentExec(r Finding) bool { return r.Way == "exec" }
 
 // since says for how long the kubelet has been silent, "" where the lease has not
 // run out.
@@ -406,43 +414,4 @@ func lasting(seconds float64) string {
 // good are the good answers of a check.
 func good(f Findings, check string) []Finding {
 	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.OK })
-}
-
-// reasoned keeps the findings with one of these reasons.
-func reasoned(fs []Finding, reasons ...string) []Finding {
-	var out []Finding
-	for _, r := range fs {
-		if slices.Contains(reasons, r.Facts.Str(probe.FactReason)) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// on keeps the findings about exactly these targets.
-func on(fs []Finding, targets ...string) []Finding {
-	var out []Finding
-	for _, r := range fs {
-		if slices.Contains(targets, r.Target) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// words is a fact that is a list of texts, before and after its trip over the wire.
-func words(r Finding, key probe.Fact) []string {
-	switch list := r.Facts[key].(type) {
-	case []string:
-		return list
-	case []any:
-		var out []string
-		for _, v := range list {
-			if s, ok := v.(string); ok {
-				out = append(out, s)
-			}
-		}
-		return out
-	}
-	return nil
 }

@@ -2,6 +2,8 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -10,7 +12,7 @@ import (
 )
 
 func loadRules() []*Rule {
-	return []*Rule{ForwardingOff, ForwardDrops, ConntrackFull, NeighboursFull, ClockWrong, RPFilterLoose, NodeOverloaded}
+	return []*Rule{ForwardingOff, ConntrackFull, NeighboursFull, ClockWrong, RPFilterLoose, NodeOverloaded}
 }
 
 // starved are checks that had not even begun to answer when their time was over; none
@@ -19,7 +21,7 @@ func starved(f Findings) []Finding {
 	const many = 8
 	var out []Finding
 	for _, r := range f.All {
-		if r.Node == f.Node && r.Status == probe.Unknown && r.Facts.Str(probe.FactReason) == "blocked" {
+		if r.Node == f.Node && r.Status == probe.Unknown && reasonOf(r) == "blocked" {
 			out = append(out, r)
 		}
 	}
@@ -66,15 +68,19 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 	},
 }
 
+// sameSkew is how many seconds apart two nodes may be that are called alike: what
+// node-clock calls odd.
+const sameSkew = 5
+
 // ClockWrong is a node that lives in another time.
 var ClockWrong = &Rule{
 	ID: "clock-wrong", Title: "the node's clock is wrong",
 	Doc: `Tokens and certificates hold between two dates. With a clock that is minutes off, the API server's are not valid yet or no more for this node, and this node's leases look old: "x509: certificate has expired or is not yet valid", "Unauthorized". The clock of a virtual machine that was suspended, or without NTP, is off so.
-Told from a token nobody renewed by the clocks, which are compared.`,
+Told from a token nobody renewed by the clocks, which are compared. The clock it is compared with is the API server's: where other nodes are off by as much, that one is wrong, and until another node was asked either may be.`,
 	Fix: probe.Fix{
 		Says:     "Set the clock by NTP, and see that something keeps it.",
-		Manifest: []string{"ssh {node} timedatectl", "ssh {node} sudo systemctl restart chronyd || ssh {node} sudo systemctl restart systemd-timesyncd"},
-		Radius:   "this node only; a clock that jumps back by much may confuse programs on it, so look first whether etcd runs there",
+		Manifest: []string{"ssh {host} timedatectl", "ssh {host} sudo systemctl restart chronyd || ssh {host} sudo systemctl restart systemd-timesyncd"},
+		Radius:   "that machine only; a clock that jumps back by much may confuse programs on it, so look first whether etcd runs there",
 	},
 	Explains: []string{"cni-token-expired"},
 	Match: func(f Findings) []Case {
@@ -83,8 +89,28 @@ Told from a token nobody renewed by the clocks, which are compared.`,
 			return nil
 		}
 		c := Case{
-			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(proof, off),
+			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off), Args: map[string]string{"host": f.Node},
 			Covers: Covers(checks.CNIToken.ID, checks.DatastoreLatency.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
+		}
+		var alike, right []Finding
+		for _, r := range f.Elsewhere(checks.NodeClock.ID) {
+			switch skew, ok := r.Facts.Num(checks.FactSkew); {
+			case !ok:
+			case !bad(r.Status):
+				right = append(right, r)
+			case math.Abs(skew-num(off, checks.FactSkew)) < sameSkew:
+				alike = append(alike, r)
+			}
+		}
+		switch {
+		case len(right) > 0:
+			c.For = append(c.For, clues(hint, right)...)
+		case len(alike) > 0:
+			c.About, c.Args["host"] = "API server", "CONTROL-PLANE-NODE"
+			c.Says = fmt.Sprintf("the API server's clock is wrong: {node} and %s agree with each other and not with it (%s)", alike[0].Node, off[0].Saw)
+			c.For = append(c.For, clues(0, alike)...)
+		default:
+			c.Says = "the clock of {node} is wrong, or the API server's is: " + off[0].Saw
 		}
 		if late := starved(f); len(late) > 0 { // what the question took to get there counts as skew
 			c.Against = clues(strong, late[:1])
@@ -133,7 +159,7 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 	},
 	Explains: []string{"dns-down", "dns-no-upstream", "service-path-broken"},
 	Match: func(f Findings) []Case {
-		off := About(f.Failed(checks.NodeSysctl.ID), "forward")
+		off := slices.DeleteFunc(f.Failed(checks.NodeSysctl.ID), about(checks.TargetRPFilter))
 		if len(off) == 0 {
 			return nil
 		}
@@ -142,44 +168,6 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name), Args: map[string]string{"sysctl": name},
 			For: clues(proof, off), Covers: Covers(checks.NodeSysctl.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID),
 		}}
-	},
-}
-
-// ForwardDrops is a policy of FORWARD that drops what Calico accepts elsewhere.
-var ForwardDrops = &Rule{
-	ID: "forward-policy-drop", Title: "another firewall on the node drops forwarded packets by policy",
-	Doc: `docker, and some distributions, set the policy of FORWARD to DROP. Calico's accept counts only in the firewall its own chains are in; a packet has to pass both legacy iptables and nftables. Then pods of this node reach the node and nothing beyond.
-Told from ip_forward by node-sysctl; that rules beside the policy let pods through is possible, so without pods that do not answer it stays a guess.`,
-	Fix: probe.Fix{
-		Says:     "Accept forwarded packets in that firewall, or remove it.",
-		Manifest: []string{"ssh {node} \"sudo iptables-legacy -S FORWARD; sudo iptables-nft -S FORWARD\"", "ssh {node} sudo iptables-legacy -P FORWARD ACCEPT  # whichever of both drops"},
-		Radius:   "this node only, at once; lasts until docker or a reboot sets it again",
-	},
-	RuledOut: []string{checks.NodeSysctl.ID},
-	Match: func(f Findings) []Case {
-		var shut []Finding
-		for _, r := range f.Bad(checks.NodeFirewall.ID) {
-			if len(listed(r, checks.FactDrops)) > 0 && r.Status == probe.Warn {
-				shut = append(shut, r)
-			}
-		}
-		if len(shut) == 0 {
-			return nil
-		}
-		c := Case{Says: shut[0].Saw, For: clues(hint, shut), Covers: Covers(checks.NodeFirewall.ID)}
-		var pods []Finding
-		for _, id := range []string{checks.PodTCP.ID, checks.PodPing.ID} {
-			for _, r := range f.Failed(id) {
-				if r.From != "" {
-					pods = append(pods, r)
-				}
-			}
-		}
-		if len(pods) > 0 {
-			c.For = append(c.For, clues(hint, pods)...)
-			c.Covers = append(c.Covers, Covers(checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, checks.ServiceClusterIP.ID)...)
-		}
-		return []Case{c}
 	},
 }
 
@@ -217,12 +205,12 @@ var RPFilterLoose = &Rule{
 Told from other reasons why Felix does not run by the version and the setting.`,
 	Fix: probe.Fix{
 		Says:     "Make the check strict, tell Felix not to mind, or take a newer Calico.",
-		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.conf.all.rp_filter=1", "kubectl -n {namespace} set env ds/calico-node -c calico-node FELIX_IGNORELOOSERPF=true  # instead: every node, one after the other"},
+		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.conf.all.rp_filter=1", "kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_IGNORELOOSERPF=true  # instead: every node, one after the other"},
 		Radius:   "the setting: this node, at once; packets that come in by another way than answers leave are dropped then",
 	},
 	Explains: []string{"felix-down", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {
-		loose := About(f.Bad(checks.NodeSysctl.ID), "rp_filter")
+		loose := keep(f.Bad(checks.NodeSysctl.ID), about(checks.TargetRPFilter))
 		if len(loose) == 0 {
 			return nil
 		}

@@ -30,7 +30,7 @@ var DiskFull = &Rule{
 		Radius: "images that are removed are pulled again when they are needed; old journal entries are gone. DiskPressure ends some minutes after there is room",
 	},
 	Match: func(f Findings) []Case {
-		pressure := on(f.Failed(cluster.CheckNodeReady), "DiskPressure")
+		pressure := keep(f.Failed(cluster.CheckNodeReady), about("DiskPressure"))
 		var out []Case
 		for _, r := range f.Failed(checks.NodeDisk.ID) {
 			if holds(r.Facts, checks.FactReadOnly, true) {
@@ -87,11 +87,11 @@ Told from a full disk by its mount options.`,
 	},
 }
 
-// MemoryShort is a node, or a container, without memory.
+// MemoryShort is a node without memory.
 var MemoryShort = &Rule{
 	ID: "memory-short", Title: "the node has no memory left",
 	Doc: `Below 100 MiB available the kubelet evicts pods (MemoryPressure); before and beside that the kernel kills processes, and one of them may be calico-node, Felix or BIRD inside it, which Kubernetes shows as OOMKilled or not at all. A node short of memory is slow in everything, so probes time out that have nothing to do with it.
-That something was once killed since boot is no sign by itself. A kill because of calico-node's own limit is told from one because of the node by what is available.`,
+That something was once killed since boot is no sign by itself. A kill because of calico-node's own limit (calico-out-of-memory) is told from one because of the node by what is available.`,
 	Fix: probe.Fix{
 		Says: "See who takes it; drain the node if it cannot be spared at once.",
 		Manifest: []string{
@@ -101,26 +101,29 @@ That something was once killed since boot is no sign by itself. A kill because o
 		Radius: "drain moves every pod of this node elsewhere, with a restart each",
 	},
 	Match: func(f Findings) []Case {
-		short := on(f.Bad(checks.NodeMemory.ID), "")
-		pressure := on(f.Failed(cluster.CheckNodeReady), "MemoryPressure")
-		killed := slices.Concat(f.With(cluster.CheckCalicoPod, cluster.FactLastEnd, "OOMKilled"), on(f.Bad(checks.NodeMemory.ID), "calico-node memory"))
-		killed = slices.DeleteFunc(killed, func(r Finding) bool { return !bad(r.Status) })
-		c := Case{Covers: Covers(cluster.CheckNodeTaints, checks.NodeMemory.ID)}
-		switch {
-		case len(short)+len(pressure) > 0:
-			c.Says = "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw
-			c.For = slices.Concat(clues(strong, short), clues(strong, pressure), clues(hint, killed))
-			if len(f.Failed(checks.NodeMemory.ID)) == 0 && len(pressure) == 0 {
-				c.For[0].Weight = hint // short, and not yet out of it
-			}
-		case len(killed) > 0:
-			c.About = "calico-node"
-			c.Says = "calico-node on {node} was killed for memory: " + killed[0].Saw
-			c.For = clues(strong, killed)
-			c.Covers = append(c.Covers, Cover{Check: cluster.CheckCalicoPod}, Cover{Check: cluster.CheckCalicoBudget})
-		default:
+		short, pressure := shortOfMemory(f)
+		if len(short)+len(pressure) == 0 {
 			return nil
+		}
+		c := Case{
+			Says:   "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw,
+			For:    slices.Concat(clues(strong, short), clues(strong, pressure), clues(hint, killedForMemory(f))),
+			Covers: Covers(cluster.CheckNodeTaints, checks.NodeMemory.ID),
+		}
+		if len(f.Failed(checks.NodeMemory.ID)) == 0 && len(pressure) == 0 {
+			c.For[0].Weight = hint // short, and not yet out of it
 		}
 		return []Case{c}
 	},
+}
+
+// shortOfMemory is the node's want, by its own count and by the kubelet's word.
+func shortOfMemory(f Findings) (short, pressure []Finding) {
+	return keep(f.Bad(checks.NodeMemory.ID), about("")), keep(f.Failed(cluster.CheckNodeReady), about("MemoryPressure"))
+}
+
+// killedForMemory are the signs that something of calico-node's was.
+func killedForMemory(f Findings) []Finding {
+	killed := slices.Concat(f.With(cluster.CheckCalicoPod, cluster.FactLastEnd, "OOMKilled"), keep(f.Bad(checks.NodeMemory.ID), about(checks.TargetCalicoMemory)))
+	return slices.DeleteFunc(killed, func(r Finding) bool { return !bad(r.Status) })
 }

@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"cmp"
+
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
@@ -34,9 +36,9 @@ var ProbePolicy = &Rule{
 	Fix: probe.Fix{
 		Says: "Use a namespace that admits privileged pods, or let one admit them.",
 		Manifest: []string{
-			"calico-probe run --node {node} -n {namespace}",
-			"kubectl label namespace NAMESPACE pod-security.kubernetes.io/enforce=privileged  # PodSecurity",
-			"oc adm policy add-scc-to-user privileged -z default -n NAMESPACE  # OpenShift",
+			"calico-probe run --node {node} -n NAMESPACE  # one that admits privileged pods, as that of calico-node does: {namespace}",
+			"kubectl label namespace {tried} pod-security.kubernetes.io/enforce=privileged  # PodSecurity",
+			"oc adm policy add-scc-to-user privileged -z default -n {tried}  # OpenShift",
 		},
 		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
 	},
@@ -49,7 +51,7 @@ var ProbeQuota = &Rule{
 	Doc: `A ResourceQuota or LimitRange of the namespace leaves no room for one more pod, which every other new pod of that namespace meets too. The node is not ill for that.`,
 	Fix: probe.Fix{
 		Says:     "Use another namespace, or raise the quota.",
-		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {namespace}"},
+		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {tried}"},
 		Radius:   "the probe only",
 	},
 	Match: keptOff(injector.ReasonQuota, "the namespace's quota refuses the probe's pod, so nothing was asked on {node}"),
@@ -62,7 +64,7 @@ var ProbeRights = &Rule{
 	Fix: probe.Fix{
 		Says: "Have the rights given, or have somebody run it who has them.",
 		Manifest: []string{
-			"kubectl auth can-i create pods -n {namespace}; kubectl auth can-i patch pods/ephemeralcontainers -n {namespace}",
+			"kubectl auth can-i create pods -n {tried}; kubectl auth can-i patch pods --subresource=ephemeralcontainers -n {namespace}",
 			"kubectl create clusterrolebinding calico-probe --clusterrole calico-probe --user YOU  # the ClusterRole of the README",
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
@@ -114,6 +116,9 @@ func keptOff(why injector.Reason, says string) func(Findings) []Case {
 				weight = hint
 			}
 		}
-		return []Case{{Says: says + ": " + refused[0].Saw, For: clues(weight, refused)}}
+		return []Case{{
+			Says: says + ": " + refused[0].Saw, For: clues(weight, refused),
+			Args: map[string]string{"tried": cmp.Or(refused[0].Facts.Str(probe.FactNamespace), "NAMESPACE")},
+		}}
 	}
 }

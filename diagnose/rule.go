@@ -13,7 +13,9 @@ type Rule struct {
 	Title string // the fault in a few words
 	// Doc is how the fault works, what it is mistaken for, and how it is told apart.
 	Doc string
-	// Fix may name {node}, {pod}, {namespace} of calico-node, and the Args of a case.
+	// Fix may name {node}; {pod}, {daemonset}, {config} and {namespace} of calico-node;
+	// the systemd units {kubelet}, {containerd} and {runtime}, with {together} for the
+	// radius; and the Args of a case.
 	Fix probe.Fix
 	// Wants are checks that would settle it. One without an answer lowers the
 	// confidence by a step and is named.

@@ -36,22 +36,22 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 		Says: "Keep what it waits in for the report, then restart containerd.",
 		Manifest: []string{
 			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd  # T: stopped ('kill -CONT'); D: waits for a disk",
-			"ssh {node} sudo systemctl kill -s USR1 --kill-who=main containerd  # it writes where its threads are to its journal",
-			"ssh {node} sudo systemctl restart containerd",
+			"ssh {node} sudo pkill -USR1 -x containerd  # it writes where its threads are to its log",
+			"ssh {node} sudo systemctl restart {containerd}",
 		},
-		Radius: "this node only; containers go on running while containerd restarts, for their shims hold them; nothing starts or ends meanwhile",
+		Radius: "this node only; containers go on running while containerd restarts, for their shims hold them; nothing starts or ends meanwhile{together}",
 	},
 	RuledOut: []string{checks.NodeDisk.ID}, Explains: append([]string{"shim-hangs"}, stale...),
 	Match: func(f Findings) []Case {
-		hung := reasoned(f.Failed(checks.ContainerdHealth.ID), hangs...)
+		hung := keep(f.Failed(checks.ContainerdHealth.ID), because(hangs...))
 		all := slices.DeleteFunc(slices.Clone(hung), func(r Finding) bool { return r.Target == "tasks" || r.Target == "cri-status" })
-		kubelets := slices.Concat(on(hung, "cri-status"), reasoned(f.Failed(checks.CRIHealth.ID), hangs...))
+		kubelets := slices.Concat(keep(hung, about("cri-status")), keep(f.Failed(checks.CRIHealth.ID), because(hangs...)))
 		c := Case{Covers: runtimeGone, Against: clues(hint, f.Failed(checks.NodeLoad.ID))}
 		switch {
 		case len(all) > 0:
 			c.Says = fmt.Sprintf("containerd on {node} takes connections at %s and answers nothing: no container can start or end", socketOf(all[0]))
 			c.For = slices.Concat(clues(proof, all), clues(0, kubelets), clues(0, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
-		case len(on(hung, "cri-status")) > 0:
+		case len(keep(hung, about("cri-status"))) > 0:
 			c.Says = "containerd on {node} answers, and the part of it that the kubelet asks (CRI) does not: no pod can start or end"
 			c.For = slices.Concat(clues(strong, kubelets), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
 		default:
@@ -68,18 +68,18 @@ var ContainerdDead = &Rule{
 Told from one that hangs by the refusal. One that is just being restarted looks the same for a second: ask again.`,
 	Fix: probe.Fix{
 		Says:     "See why it ended, and start it.",
-		Manifest: []string{"ssh {node} sudo journalctl -u containerd -n 50 --no-pager", "ssh {node} sudo systemctl restart containerd"},
-		Radius:   "this node only; running containers are found again and stay",
+		Manifest: []string{"ssh {node} sudo journalctl -u {containerd} -n 50 --no-pager", "ssh {node} sudo systemctl restart {containerd}"},
+		Radius:   "this node only; running containers are found again and stay{together}",
 	},
 	RuledOut: []string{checks.NodeDisk.ID}, Explains: stale,
 	Match: func(f Findings) []Case {
-		dead := reasoned(f.Failed(checks.ContainerdHealth.ID), "refused", "missing")
+		dead := keep(f.Failed(checks.ContainerdHealth.ID), because("refused", "missing"))
 		if len(dead) == 0 {
 			return nil
 		}
 		return []Case{{
 			Says: "containerd does not run on {node}: " + dead[0].Saw,
-			For: slices.Concat(clues(strong, dead), clues(hint, reasoned(f.Failed(checks.CRIHealth.ID), "refused", "missing")),
+			For: slices.Concat(clues(strong, dead), clues(hint, keep(f.Failed(checks.CRIHealth.ID), because("refused", "missing"))),
 				clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
@@ -95,20 +95,20 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		Says: "See why the plugin was not loaded, mend that, and restart containerd.",
 		Manifest: []string{
 			"ssh {node} sudo ctr plugins ls | grep cri; ssh {node} grep disabled_plugins /etc/containerd/config.toml",
-			`ssh {node} "sudo journalctl -u containerd | grep -i 'failed to load plugin' | tail -3"  # too many open files: raise fs.inotify.max_user_instances`,
-			"ssh {node} sudo systemctl restart containerd",
+			`ssh {node} "sudo journalctl -u {containerd} | grep -i 'failed to load plugin' | tail -3"  # too many open files: raise fs.inotify.max_user_instances`,
+			"ssh {node} sudo systemctl restart {containerd}",
 		},
-		Radius: "this node only; running containers are found again and stay",
+		Radius: "this node only; running containers are found again and stay{together}",
 	},
 	Explains: stale,
 	Match: func(f Findings) []Case {
-		without := reasoned(f.Failed(checks.ContainerdHealth.ID), "unimplemented")
+		without := keep(f.Failed(checks.ContainerdHealth.ID), because("unimplemented"))
 		if len(without) == 0 {
 			return nil
 		}
 		return []Case{{
 			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + without[0].Saw,
-			For:  slices.Concat(clues(strong, without), clues(hint, on(good(f, checks.ContainerdHealth.ID), "version")), clues(0, unreadyFor(f, cluster.UnreadyRuntime))),
+			For:  slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("version"))), clues(0, unreadyFor(f, cluster.UnreadyRuntime))),
 			// Behind docker nobody asks that part.
 			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
 		}}
@@ -124,24 +124,24 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		Says: "Restart containerd, and docker only if it does not find it again.",
 		Manifest: []string{
 			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd,dockerd",
-			"ssh {node} sudo systemctl restart containerd",
+			"ssh {node} sudo systemctl restart {containerd}",
 			"ssh {node} sudo docker info --format ok  # if this still hangs: sudo systemctl restart docker",
 		},
 		Radius: "this node only; containers outlive containerd. A restart of docker stops them all unless live-restore is set ('docker info' says so): drain the node first then",
 	},
 	Wants: []string{checks.ContainerdHealth.ID}, RuledOut: []string{checks.KubeProxyHealth.ID}, Explains: append([]string{"containerd-hangs", "containerd-dead", "runtime-hangs", "shim-hangs"}, stale...),
 	Match: func(f Findings) []Case {
-		ping := on(good(f, checks.DockerHealth.ID), "_ping")
-		info := on(f.Failed(checks.DockerHealth.ID), "info")
+		ping := keep(good(f, checks.DockerHealth.ID), about("_ping"))
+		info := keep(f.Failed(checks.DockerHealth.ID), about("info"))
 		if len(ping) == 0 || len(info) == 0 {
 			return nil
 		}
-		behind := reasoned(f.Failed(checks.ContainerdHealth.ID), append([]string{"refused", "missing"}, hangs...)...)
+		behind := keep(f.Failed(checks.ContainerdHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
 		return []Case{{
 			Says: "dockerd on {node} answers its ping, and not what it has to ask containerd for: what it says of containers is old, and none can start or end",
 			For:  slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind), clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
 			// Then dockerd waits for something else: a volume, a plugin.
-			Against: clues(hint, on(good(f, checks.ContainerdHealth.ID), "tasks")), Covers: runtimeGone,
+			Against: clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("tasks"))), Covers: runtimeGone,
 		}}
 	},
 }
@@ -163,7 +163,7 @@ var DockerHangs = &Rule{
 		}
 		return []Case{{
 			Says:   "dockerd on {node} does not answer: " + ping[0].Saw,
-			For:    slices.Concat(clues(proof, reasoned(ping, hangs...)), clues(strong, reasoned(ping, "refused", "missing")), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+			For:    slices.Concat(clues(proof, keep(ping, because(hangs...))), clues(strong, keep(ping, because("refused", "missing"))), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
 	},
@@ -180,13 +180,13 @@ var RuntimeHangs = &Rule{
 	},
 	Explains: stale,
 	Match: func(f Findings) []Case {
-		bad := reasoned(f.Failed(checks.CRIHealth.ID), append([]string{"refused", "missing"}, hangs...)...)
+		bad := keep(f.Failed(checks.CRIHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
 		if len(bad) == 0 || len(f.Failed(checks.ContainerdHealth.ID)) > 0 {
 			return nil
 		}
 		return []Case{{
 			Says: "the container runtime of {node} does not answer the kubelet: " + bad[0].Saw,
-			For:  slices.Concat(clues(strong, bad), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)), clues(hint, notPlaced(f, injector.ReasonRuntime))),
+			For:  slices.Concat(clues(strong, bad), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)), clues(hint, slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec))),
 			// The same daemon answers elsewhere: one question of it hangs.
 			Against: clues(hint, good(f, checks.CRIHealth.ID)), Covers: runtimeGone,
 		}}
@@ -209,20 +209,20 @@ Told from a frozen containerd by what of it still answers.`,
 	},
 	Explains: stale,
 	Match: func(f Findings) []Case {
-		tasks := on(f.Failed(checks.ContainerdHealth.ID), "tasks")
-		if len(tasks) == 0 || len(on(good(f, checks.ContainerdHealth.ID), "version")) == 0 {
+		tasks := keep(f.Failed(checks.ContainerdHealth.ID), about("tasks"))
+		if len(tasks) == 0 || len(keep(good(f, checks.ContainerdHealth.ID), about("version"))) == 0 {
 			return nil
 		}
 		c := Case{
 			Says: "containerd on {node} answers, and the list of what runs does not come: a shim holds it up",
 			For:  slices.Concat(clues(strong, tasks), clues(hint, f.Failed(checks.RuntimeGhosts.ID))), Covers: runtimeGone,
 		}
-		if shims := words(tasks[0], checks.FactShims); len(shims) > 0 {
+		if shims := listOf(tasks[0], checks.FactShims); len(shims) > 0 {
 			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers", strings.Join(shims, ", "))
 			c.For[0].Weight = proof
 		}
 		if ghosts := f.Failed(checks.RuntimeGhosts.ID); len(ghosts) > 0 {
-			c.Says += fmt.Sprintf("; %s is called running and has no process", strings.Join(words(ghosts[0], checks.FactGhosts), ", "))
+			c.Says += fmt.Sprintf("; %s is called running and has no process", strings.Join(listOf(ghosts[0], checks.FactGhosts), ", "))
 		}
 		return []Case{c}
 	},
@@ -246,16 +246,16 @@ Told from an init container that hangs by its process: that one is there, and in
 		Says: "Restart the runtime, which looks at its containers anew; then the kubelet goes on.",
 		Manifest: []string{
 			"ssh {node} sudo crictl ps -a | head -30  # Running, and 'crictl inspect ID' names a process that is not there",
-			"ssh {node} sudo systemctl restart containerd  # or docker, or crio",
+			"ssh {node} sudo systemctl restart {runtime}",
 		},
-		Radius: "this node only; containers that live stay alive, with docker only where live-restore is set",
+		Radius: "this node only; containers that live stay alive, with docker only where live-restore is set{together}",
 	},
 	Explains: []string{"upgrade-ipam-stuck", "install-cni-fails"},
 	Match: func(f Findings) []Case {
 		ghosts := f.Failed(checks.RuntimeGhosts.ID)
 		if len(ghosts) > 0 {
 			return []Case{{
-				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s", strings.Join(words(ghosts[0], checks.FactGhosts), ", ")),
+				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s", strings.Join(listOf(ghosts[0], checks.FactGhosts), ", ")),
 				For:  slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: ofInit(f),
 			}}
 		}
@@ -283,13 +283,13 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		Says: "Ask the runtime on the node, then restart the part that does not answer.",
 		Manifest: []string{
 			"ssh {node} sudo timeout 5 crictl version; ssh {node} sudo timeout 5 docker info --format ok",
-			"ssh {node} sudo systemctl restart containerd  # or crio; behind docker too",
+			"ssh {node} sudo systemctl restart {runtime}  # behind docker containerd first",
 		},
-		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set",
+		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set{together}",
 	},
 	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
-		placed, said := notPlaced(f, injector.ReasonRuntime), unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
+		placed, said := slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec), unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
 		// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
 		idle, alive := notPlaced(f, injector.ReasonKubelet), good(f, cluster.CheckNodeLease)
 		if len(alive) == 0 {
@@ -319,7 +319,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 // unreadyFor are the kubelet's own words for why its node is not ready.
 func unreadyFor(f Findings, wanted ...string) []Finding {
 	return f.where(func(r Finding) bool {
-		return r.Check == cluster.CheckNodeReady && slices.ContainsFunc(words(r, cluster.FactUnready), func(w string) bool { return slices.Contains(wanted, w) })
+		return r.Check == cluster.CheckNodeReady && slices.ContainsFunc(listOf(r, cluster.FactUnready), func(w string) bool { return slices.Contains(wanted, w) })
 	})
 }
 

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -17,33 +18,26 @@ var serviceless = Covers(
 	checks.KubeProxyHealth.ID, checks.InitStall.ID,
 )
 
-// brokenPath are the findings that a service's address does not answer while what is
-// behind it does; answering is one of the latter.
+// brokenPath are the findings that a service's address does not answer while a server
+// behind it does, in its family and by its transport; the first of answering is behind
+// the first of broken.
 func brokenPath(f Findings) (broken, answering []Finding) {
-	all := f.Of(checks.DatastoreLatency.ID)
-	for _, r := range toServers(all) {
-		if r.Status == probe.OK || r.Status == probe.Warn {
-			answering = append(answering, r)
+	for _, id := range []string{checks.DatastoreLatency.ID, checks.DNSCluster.ID} {
+		for _, service := range toService(f.Failed(id)) {
+			behind := keep(toServers(f.Of(id)), func(r Finding) bool {
+				good := r.Status == probe.OK || r.Status == probe.Warn && id == checks.DatastoreLatency.ID
+				return good && familyOf(r) == familyOf(service) && r.Facts.Str(checks.FactTransport) == service.Facts.Str(checks.FactTransport)
+			})
+			if len(behind) == 0 {
+				continue
+			}
+			broken = append(broken, service)
+			if !slices.ContainsFunc(answering, func(r Finding) bool { return same(r, behind[0]) }) {
+				answering = append(answering, behind[0])
+			}
 		}
 	}
-	if len(answering) > 0 {
-		broken = toService(f.Failed(checks.DatastoreLatency.ID))
-	}
-	dns := f.Of(checks.DNSCluster.ID)
-	var servers []Finding
-	for _, r := range About(dns, "endpoint ") {
-		if r.Status == probe.OK {
-			servers = append(servers, r)
-		}
-	}
-	if len(servers) > 0 {
-		broken = append(broken, About(f.Failed(checks.DNSCluster.ID), "service ")...)
-		answering = append(answering, servers...)
-	}
-	if len(broken) == 0 {
-		return nil, nil
-	}
-	return broken, answering[:1]
+	return broken, answering
 }
 
 // kubeProxyFix starts kube-proxy on this node anew, which writes all its rules.
@@ -61,7 +55,7 @@ Told from a dead kube-proxy by its answer, from an API server that is down by it
 	Fix: kubeProxyFix, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID},
 	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "felix-down", "dns-down"},
 	Match: func(f Findings) []Case {
-		lost := About(f.Failed(checks.KubeProxyHealth.ID), "services")
+		lost := keep(f.Failed(checks.KubeProxyHealth.ID), about(checks.TargetServices))
 		if len(lost) == 0 {
 			return nil
 		}
@@ -82,7 +76,7 @@ Told from one that has died by its port, which takes connections; from rules tha
 	Match: func(f Findings) []Case {
 		var stuck []Finding
 		for _, r := range f.Failed(checks.KubeProxyHealth.ID) {
-			if code, _ := r.Facts.Num(checks.FactCode); r.Target == "" && (code >= 500 || r.Facts.Str(probe.FactReason) == "timeout") {
+			if code, _ := r.Facts.Num(checks.FactCode); r.Target == "" && (code >= 500 || reasonOf(r) == "timeout") {
 				stuck = append(stuck, r)
 			}
 		}
@@ -91,7 +85,7 @@ Told from one that has died by its port, which takes connections; from rules tha
 		}
 		broken, _ := brokenPath(f)
 		c := Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw, For: append(clues(proof, stuck), clues(0, broken)...), Covers: serviceless}
-		if stuck[0].Facts.Str(probe.FactReason) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
+		if reasonOf(stuck[0]) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
 			c.For[0].Weight = strong
 			if f.Fine(checks.KubeletHealth.ID) { // on the same loopback, and in time
 				c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
@@ -168,12 +162,12 @@ Told from broken services by the servers, which are asked directly, from a broke
 	},
 	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID, checks.DatastoreLatency.ID},
 	Match: func(f Findings) []Case {
-		all := About(f.Of(checks.DNSCluster.ID), "endpoint ")
-		dead := About(f.Failed(checks.DNSCluster.ID), "endpoint ")
+		all := toServers(f.Of(checks.DNSCluster.ID))
+		dead := toServers(f.Failed(checks.DNSCluster.ID))
 		if len(all) == 0 {
 			dead = nil
-			for _, r := range About(f.Failed(checks.DNSCluster.ID), "service ") { // without a server: none is ready
-				if reason := r.Facts.Str(probe.FactReason); reason == "refused" || reason == "rejected" {
+			for _, r := range toService(f.Failed(checks.DNSCluster.ID)) { // without a server: none is ready
+				if reason := reasonOf(r); reason == "refused" || reason == "rejected" {
 					dead = append(dead, r)
 				}
 			}
@@ -210,7 +204,7 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 	RuledOut: []string{checks.DNSCluster.ID},
 	Match: func(f Findings) []Case {
 		var shut []Finding
-		for _, r := range About(f.Bad(checks.DNSExternal.ID), "service ") {
+		for _, r := range toService(f.Bad(checks.DNSExternal.ID)) {
 			if r.Facts.Str(checks.FactQuestion) == "." {
 				shut = append(shut, r)
 			}

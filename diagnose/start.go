@@ -34,14 +34,15 @@ var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Cov
 // moreTime is how a start that is too long for its probe is given time.
 var moreTime = probe.Fix{
 	Manifest: []string{
-		`kubectl -n {namespace} patch ds calico-node --type strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","livenessProbe":{"initialDelaySeconds":{delay}}}]}}}}'`,
+		`kubectl -n {namespace} patch ds {daemonset} --type strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node",{moretime}}]}}}}'`,
 	},
 	// The operator has no setting for the probe: it has to be told to leave the
 	// DaemonSet alone, by the annotation its makers have for that.
 	Operator: []string{
 		"kubectl -n calico-system annotate ds calico-node unsupported.operator.tigera.io/ignore=true  # until the annotation is removed, the operator does not update calico-node",
-		`kubectl -n calico-system patch ds calico-node --type strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","livenessProbe":{"initialDelaySeconds":{delay}}}]}}}}'`,
+		`kubectl -n calico-system patch ds calico-node --type strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node",{moretime}}]}}}}'`,
 	},
+	Radius: "changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes; where the operator is told to leave calico-node alone it does not manage it any more, upgrades and settings included, until the annotation is removed",
 }
 
 // estimated is what startup-budget reckons a start to take.
@@ -96,10 +97,18 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond)
 }
 
-// delayFor is an initial delay that leaves a start of so many seconds half as much
-// again.
-func delayFor(startup float64) map[string]string {
-	return map[string]string{"delay": fmt.Sprint(max(60, int(startup*1.5/10+1)*10))}
+// timeFor is the setting that leaves a start of so many seconds half as much again,
+// of the probe that sets the budget: a startup probe holds the liveness probe back.
+func timeFor(f Findings, startup float64) map[string]string {
+	whole := max(60, int(startup*1.5/10+1)*10)
+	if len(f.With(cluster.CheckCalicoBudget, cluster.FactProbe, "startup")) == 0 {
+		return map[string]string{"moretime": fmt.Sprintf(`"livenessProbe":{"initialDelaySeconds":%d}`, whole)}
+	}
+	period := int(num(f.Of(cluster.CheckCalicoBudget), cluster.FactPeriod))
+	if period <= 0 {
+		period = 10 // Kubernetes' default
+	}
+	return map[string]string{"moretime": fmt.Sprintf(`"startupProbe":{"failureThreshold":%d}`, whole/period+1)}
 }
 
 // num is a fact of the first of some findings, 0 without one.
@@ -137,7 +146,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		Says:     "Take the load off the node, and give the start more time until then.",
 		Manifest: append([]string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"}, moreTime.Manifest...),
 		Operator: append([]string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"}, moreTime.Operator...),
-		Radius:   "cordoning keeps new pods off this node; changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
+		Radius:   "cordoning keeps new pods off this node; " + moreTime.Radius,
 	},
 	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{cluster.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},
 	Explains: append([]string{"start-outlasts-budget", "node-overloaded", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"}, withoutCalico...),
@@ -146,13 +155,13 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(checks.NodeLoad.ID) {
 			return []Case{{
 				Says: fmt.Sprintf("calico-node's start outlasts the %v its probe allows, and the probe of this run got no time on {node} either: %d of its checks had no answer within their limits", seconds(budgetOf(f)), len(late)),
-				Args: delayFor(4 * budgetOf(f)), For: append(clues(strong, late[:1]), clues(hint, short)...), Covers: calicoDown,
+				Args: timeFor(f, 4*budgetOf(f)), For: append(clues(strong, late[:1]), clues(hint, short)...), Covers: calicoDown,
 			}}
 		}
 		if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 {
 			return nil
 		}
-		c := Case{Args: delayFor(4 * budgetOf(f)), Covers: calicoDown}
+		c := Case{Args: timeFor(f, 4*budgetOf(f)), Covers: calicoDown}
 		weight := hint
 		if load[0].Status == probe.Fail {
 			weight = strong
@@ -165,7 +174,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 			c.Against = append(c.Against, Clue{Finding: e.Finding, Weight: strong})
 		} else if ok && e.work > e.budget/2 {
 			c.Says += fmt.Sprintf(" (its own work takes %.0f times as long: about %v in all)", e.stretch, seconds(e.startup))
-			c.For, c.Args = append(c.For, Clue{Finding: e.Finding, Weight: hint}), delayFor(e.startup)
+			c.For, c.Args = append(c.For, Clue{Finding: e.Finding, Weight: hint}), timeFor(f, e.startup)
 		}
 		if p, ok := load[0].Facts.Num(checks.FactCPUPressure); ok && p < 50 { // of tasks that wait for disks
 			c.Against = append(c.Against, Clue{Finding: load[0], Weight: hint})
@@ -209,10 +218,8 @@ var StartFarDatastore = &Rule{
 	Doc: `A start of calico-node makes some twenty calls to the datastore, one after the other, before Felix opens its health port. At half a second each they take longer than a liveness budget of ten seconds, at three seconds longer than one of sixty: the container is killed about the budget after each start, without a word in its log, while nodes nearer to the datastore start well. Nothing is wrong with the datastore, with BGP or with tunnels.
 Told from a loaded node by what startup-budget reckons a start to be made of; from a slow API server or etcd by the time of the TCP handshake, in which neither the server's slowness nor the node's has a part, and by what peers measure.`,
 	Fix: probe.Fix{
-		Says: "Give the start more time than its round trips take; in the long run bring the datastore nearer (Typha near the node, or the Kubernetes datastore with an API server there).",
-
-		Manifest: moreTime.Manifest, Operator: moreTime.Operator,
-		Radius: "changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
+		Says:     "Give the start more time than its round trips take; in the long run bring the datastore nearer (Typha near the node, or the Kubernetes datastore with an API server there).",
+		Manifest: moreTime.Manifest, Operator: moreTime.Operator, Radius: moreTime.Radius,
 	},
 	Wants: []string{checks.StartupBudget.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.RouteCanReach.ID, checks.OverlayTunnels.ID, checks.EncapProof.ID, checks.NodeLoad.ID},
 	Explains: append([]string{"start-outlasts-budget"}, withoutCalico...),
@@ -225,7 +232,7 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 		c := Case{
 			Says: fmt.Sprintf("a start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
 				e.calls, seconds2(e.far/1000), seconds(e.startup), seconds(e.budget), seconds(e.startup*1.5)),
-			Args: delayFor(e.startup), For: clues(hint, []Finding{e.Finding}), Covers: calicoDown,
+			Args: timeFor(f, e.startup), For: clues(hint, []Finding{e.Finding}), Covers: calicoDown,
 		}
 		if e.way() > e.budget {
 			c.For[0].Weight = strong
@@ -287,8 +294,7 @@ var StartOutlastsBudget = &Rule{
 Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end) and by the age; from a container out of memory by its reason.`,
 	Fix: probe.Fix{
 		Says:     "Find out on the node why the start takes so long; more time for it does no harm until then.",
-		Manifest: moreTime.Manifest, Operator: moreTime.Operator,
-		Radius: "changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes",
+		Manifest: moreTime.Manifest, Operator: moreTime.Operator, Radius: moreTime.Radius,
 	},
 	Match: func(f Findings) []Case {
 		short := f.Failed(cluster.CheckCalicoBudget)
@@ -298,7 +304,7 @@ Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end
 		c := Case{
 			Says: fmt.Sprintf("calico-node's start outlasts the %v its %s probe allows: it was killed after %v, as the node is overloaded, or its datastore far away, or its health port somewhere else",
 				seconds(budgetOf(f)), short[0].Facts.Str(cluster.FactProbe), seconds(num(short, cluster.FactLived))),
-			Args: delayFor(4 * budgetOf(f)), For: clues(strong, short), Covers: calicoDown,
+			Args: timeFor(f, 4*budgetOf(f)), For: clues(strong, short), Covers: calicoDown,
 		}
 		if e, ok := estimateOf(f); ok && e.Status == probe.OK {
 			c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", seconds(num(short, cluster.FactLived)), seconds(budgetOf(f)), seconds(e.startup))
@@ -311,25 +317,54 @@ Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end
 // CalicoOutOfMemory is a memory limit that calico-node does not fit into.
 var CalicoOutOfMemory = &Rule{
 	ID: "calico-out-of-memory", Title: "calico-node is killed for using more memory than its limit",
-	Doc: `A container that goes beyond its memory limit is killed by the kernel with exit code 137, the same as by a failed liveness probe; the reason OOMKilled tells them apart. Felix needs more with every policy, endpoint and node.`,
+	Doc: `A container that goes beyond its memory limit is killed by the kernel with exit code 137, the same as by a failed liveness probe; the reason OOMKilled tells them apart. One of the programs in it may be killed alone and is started anew by runit, of which Kubernetes does not tell. Felix needs more with every policy, endpoint and node.
+Told from a node that has no memory left by what is available there, and by the limit: without one the container cannot have gone beyond it.`,
 	Fix: probe.Fix{
 		Says:     "Raise or remove the memory limit of calico-node.",
-		Manifest: []string{"kubectl -n {namespace} set resources ds calico-node -c calico-node --limits=memory=1Gi"},
-		Operator: []string{`kubectl patch installation default --type merge -p '{"spec":{"calicoNodeDaemonSet":{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","resources":{"limits":{"memory":"1Gi"}}}]}}}}}}'`},
+		Manifest: []string{"kubectl -n {namespace} set resources ds {daemonset} -c calico-node --limits=memory={memory}Mi"},
+		Operator: []string{`kubectl patch installation default --type merge -p '{"spec":{"calicoNodeDaemonSet":{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","resources":{"limits":{"memory":"{memory}Mi"}}}]}}}}}}'`},
 		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
 	Explains: append([]string{"start-outlasts-budget"}, withoutCalico...),
 	Match: func(f Findings) []Case {
-		killed := f.With(cluster.CheckCalicoBudget, cluster.FactAPIReason, "OOMKilled")
-		killed = slices.DeleteFunc(killed, func(r Finding) bool { return r.Facts[cluster.FactOver] == true })
-		if len(killed) == 0 || len(f.Bad(cluster.CheckCalicoPod)) == 0 {
+		ended, inside := f.With(cluster.CheckCalicoBudget, cluster.FactAPIReason, "OOMKilled"), killedForMemory(f)
+		ended = slices.DeleteFunc(ended, func(r Finding) bool { return r.Facts[cluster.FactOver] == true })
+		if len(f.Bad(cluster.CheckCalicoPod)) == 0 {
+			ended = nil
+		}
+		killed := append(inside, ended...)
+		limit, known := memoryLimit(f)
+		if len(killed) == 0 || known && limit == 0 || len(f.With(checks.NodeMemory.ID, checks.FactLimited, false)) > 0 {
 			return nil
 		}
-		return []Case{{
-			Says: fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)", seconds(num(killed, cluster.FactLived))),
-			For:  append(clues(proof, killed), clues(0, f.Bad(checks.NodeMemory.ID))...), Covers: calicoDown,
-		}}
+		short, pressure := shortOfMemory(f)
+		c := Case{
+			Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: clues(strong, killed),
+			// Then it may have been the whole node's want.
+			Against: clues(strong, slices.Concat(pressure, short)), Covers: append(Covers(checks.NodeMemory.ID), calicoDown...),
+			Args: map[string]string{"memory": "1024"},
+		}
+		if len(ended) > 0 {
+			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)", seconds(num(ended, cluster.FactLived)))
+		}
+		if known {
+			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
+			c.For[0].Weight, c.Args["memory"] = proof, fmt.Sprintf("%.0f", max(1024, 2*limit/(1<<20)))
+		}
+		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(checks.NodeMemory.ID), about("")), func(r Finding) bool { return bad(r.Status) }))...)
+		return []Case{c}
 	},
+}
+
+// memoryLimit is that of calico-node's container in bytes, 0 without one; false when
+// it is not known.
+func memoryLimit(f Findings) (float64, bool) {
+	for _, r := range f.Of(cluster.CheckCalicoPod) {
+		if n, ok := r.Facts.Num(cluster.FactMemory); ok {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // CalicoCPULimit is a CPU limit that starves Felix on an idle node
@@ -340,7 +375,7 @@ var CalicoCPULimit = &Rule{
 Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped.`,
 	Fix: probe.Fix{
 		Says:     "Remove calico-node's CPU limit; a request is enough.",
-		Manifest: []string{`kubectl -n {namespace} patch ds calico-node --type json -p '[{"op":"remove","path":"/spec/template/spec/containers/0/resources/limits/cpu"}]'`},
+		Manifest: []string{`kubectl -n {namespace} patch ds {daemonset} --type json -p '[{"op":"remove","path":"/spec/template/spec/containers/0/resources/limits/cpu"}]'`},
 		Operator: []string{`kubectl get installation default -o jsonpath='{.spec.calicoNodeDaemonSet}'  # take the cpu limit out of it with 'kubectl edit installation default'`},
 		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},

@@ -35,6 +35,15 @@ const FactReason Fact = "reason"
 // FactPolicy names the network policy that may forbid what was asked.
 const FactPolicy Fact = "policy"
 
+// FactNamespace is where a pod was to go that could not be made.
+const FactNamespace Fact = "namespace"
+
+// IDs of the results the client itself adds to those of a probe; rules read them.
+const (
+	CheckPlaced   = "probe-placed"   // could a probe be put on the node?
+	CheckAnswered = "probe-answered" // did its answer arrive whole?
+)
+
 // Facts are the typed values behind a sentence: strings, booleans, numbers,
 // and lists or maps of these. After a trip over the wire every number is a
 // float64, so read them through the getters.

@@ -116,7 +116,7 @@ func side(name string, r Run) Side {
 func answersIn(run Run) []probe.Result {
 	var out []probe.Result
 	for _, ev := range run.Events {
-		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip && ev.Result.Check != checkPlaced {
+		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip && ev.Result.Check != probe.CheckPlaced {
 			out = append(out, *ev.Result)
 		}
 	}

@@ -109,10 +109,6 @@ func (run *Run) Add(ev probe.Event) {
 	}
 }
 
-// checkPlaced is what the client says of its way onto a node, before and outside the
-// answers that came that way.
-const checkPlaced = "probe-placed"
-
 // loadDocument turns a document back into the events it was made of, as far as order
 // within a way matters.
 func loadDocument(b []byte) (Run, error) {
@@ -134,7 +130,8 @@ func loadDocument(b []byte) (Run, error) {
 	for i, s := range d.Ways {
 		last[i] = -1
 		for at, r := range d.Results {
-			if r.Way == s.Way && r.Node == s.Node && r.Check != checkPlaced {
+			// What the client says of its way is before and outside the answers that came by it.
+			if r.Way == s.Way && r.Node == s.Node && r.Check != probe.CheckPlaced {
 				last[i] = at
 			}
 		}
@@ -154,7 +151,7 @@ func loadDocument(b []byte) (Run, error) {
 	}
 	for at, r := range d.Results {
 		i := slices.IndexFunc(d.Ways, func(s segment) bool { return s.Way == r.Way && s.Node == r.Node })
-		if i >= 0 && !begun[i] && r.Check != checkPlaced {
+		if i >= 0 && !begun[i] && r.Check != probe.CheckPlaced {
 			begin(i)
 		}
 		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: node(r.Node), Way: r.Way, Result: &r.Result})

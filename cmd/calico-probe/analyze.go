@@ -136,7 +136,7 @@ func replay(run report.Run, sink report.Sink) (*conclusion, error) {
 	events := run.Events
 	if run.Lacks != "" {
 		r := probe.Found(probe.Unknown, "the saved run is not whole: %s", run.Lacks)
-		r.Check = checkAnswered
+		r.Check = probe.CheckAnswered
 		events = append(slices.Clone(events), probe.Event{Type: probe.EventResult, Node: run.Node, Result: &r})
 	}
 	for _, ev := range events {

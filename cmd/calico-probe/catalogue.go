@@ -18,12 +18,12 @@ import (
 func wayChecks() []*probe.Check {
 	return []*probe.Check{
 		{
-			ID: checkPlaced, Asks: "could a probe be put on the node?", From: probe.FromClient,
+			ID: probe.CheckPlaced, Asks: "could a probe be put on the node?", From: probe.FromClient,
 			Doc: `Not being able to get onto a node is a finding of its own: an image that cannot be pulled, a policy that refuses the pod, a container runtime or a kubelet that does not answer.
 ok: the probe is running, and how long that took. info: this way failed and another one worked. unknown: no way worked, so nothing is known about the node from the inside; the sentence says what stood in the way.`,
 		},
 		{
-			ID: checkAnswered, Asks: "did the probe's answer arrive whole?", From: probe.FromClient,
+			ID: probe.CheckAnswered, Asks: "did the probe's answer arrive whole?", From: probe.FromClient,
 			Doc: `A probe ends its answer with a record of its own. Without it the report is incomplete and nothing is called healthy, however good the results that did arrive.
 unknown: the stream broke and could not be read again from the container's log. There is no result when all went well.`,
 		},

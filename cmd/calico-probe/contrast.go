@@ -37,7 +37,7 @@ func (o *runOptions) contrasts(snap *cluster.Snapshot) bool {
 // no way onto it.
 func troubled(seen diagnose.Findings) bool {
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
-		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == checkPlaced && r.Status == probe.Unknown)
+		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
 	})
 }
 
@@ -117,7 +117,7 @@ func (o *runOptions) tell(looks []look) error {
 	}
 	r.Check = checks.NeighbourReach.ID
 	if o.via == wayNeighbour { // what is inside was not asked: no verdict but a fault
-		r.Check, r.Target, r.Status = checkPlaced, wayNeighbour, probe.Unknown
+		r.Check, r.Target, r.Status = probe.CheckPlaced, wayNeighbour, probe.Unknown
 		r.Saw = "no probe was put on the node itself; " + r.Saw
 	}
 	if err := o.emit(wayNeighbour, probe.Event{Type: probe.EventResult, Result: &r}); err != nil {
@@ -155,7 +155,7 @@ func (o *runOptions) lookFrom(ctx context.Context, client *cluster.Client, snap 
 		}
 	}
 	if err != nil {
-		ev := unplaced(wayNeighbour, err)
+		ev := unplaced(wayNeighbour, "", err)
 		if session != nil {
 			ev = unanswered(err)
 		}

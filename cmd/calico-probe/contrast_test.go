@@ -46,7 +46,7 @@ func TestContrasted(t *testing.T) {
 		t.Errorf("preferred %v", got)
 	}
 	alone := diagnose.Findings{Node: "node-a"}
-	alone.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: checkPlaced, Status: probe.Unknown}})
+	alone.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: probe.CheckPlaced, Status: probe.Unknown}})
 	if !troubled(alone) {
 		t.Error("a node nobody gets onto is trouble")
 	}

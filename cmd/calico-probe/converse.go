@@ -29,7 +29,7 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 		plan.Now = snap.Now.Add(time.Since(snap.Read))
 	}
 	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
-	placed.Check, placed.Target, placed.Elapsed = checkPlaced, way, took
+	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, way, took
 	arrived := func() error {
 		for _, ev := range said {
 			if ev.Result.Status == probe.Unknown {
@@ -107,8 +107,13 @@ func answer(ctx context.Context, session *injector.Session, plan probe.Plan, eac
 	}
 }
 
-func unplaced(way string, err error) probe.Event {
-	r := probe.Result{Check: checkPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
+// unplaced is the result of a way that came to nothing; namespace is that of the pod
+// it was to make, if any.
+func unplaced(way, namespace string, err error) probe.Event {
+	r := probe.Result{Check: probe.CheckPlaced, Target: way, Status: probe.Unknown, Saw: explainError(err)}
+	if namespace != "" {
+		r = r.With(probe.FactNamespace, namespace)
+	}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
 	}
@@ -116,7 +121,7 @@ func unplaced(way string, err error) probe.Event {
 }
 
 func unanswered(err error) probe.Event {
-	r := probe.Result{Check: checkAnswered, Status: probe.Unknown, Saw: explainError(err)}
+	r := probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: explainError(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
 	}

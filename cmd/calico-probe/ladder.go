@@ -135,6 +135,6 @@ func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
 // notTried is the result of a way that is not worth trying.
 func notTried(way string, a attempt) probe.Event {
 	r := probe.Found(probe.Skip, "not tried: %s", a.skip).On(way).With(probe.FactReason, string(a.because))
-	r.Check = checkPlaced
+	r.Check = probe.CheckPlaced
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
 }

@@ -38,12 +38,6 @@ func wayNames() []string {
 	}
 }
 
-// IDs of the results the client itself adds.
-const (
-	checkPlaced   = "probe-placed"
-	checkAnswered = "probe-answered"
-)
-
 // askNode gets a probe onto the node by the first way that works and passes its
 // answer on. No way is a result too. The error is one of writing the report.
 func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error {
@@ -88,7 +82,11 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 			continue
 		}
 		o.progress("%s: %v", step.name, err)
-		said = append(said, unplaced(step.name, err))
+		namespace := ""
+		if step.name == wayPod {
+			namespace = o.namespace(snap)
+		}
+		said = append(said, unplaced(step.name, namespace, err))
 		before = append(before, refusalOf(step.name, err, time.Since(began), a))
 	}
 	return o.notOnto(said)

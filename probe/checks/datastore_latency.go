@@ -41,6 +41,13 @@ const (
 	FactWorst    probe.Fact = "worst_ms"   // all of it, worst
 	FactAnswered probe.Fact = "answered"   // tries
 	FactTries    probe.Fact = "tries"      // tries
+	FactRole     probe.Fact = "role"       // what was asked: the service's address, a server behind it, or another word
+)
+
+// Roles of what datastore-latency, dns-cluster and dns-external ask.
+const (
+	RoleService  = "service"
+	RoleEndpoint = "endpoint"
 )
 
 const (
@@ -93,7 +100,7 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 				r = dated(r, last.server, now)
 			}
 		}
-		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)))
+		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)).With(FactRole, t.Name).With(FactAddress, addr))
 	})
 }
 

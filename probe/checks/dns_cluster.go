@@ -53,7 +53,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
 		for network, r := range map[string]probe.Result{"udp": cutAnswer(udp, tcp), "tcp": tcp} {
 			p.Report(about(r, t).On(fmt.Sprintf("%s %s %s", t.Name, addrOf(t), network)).
-				With(FactQuestion, name).With(FactTransport, network).With(FactFamily, family(t.Addr)))
+				With(FactQuestion, name).With(FactTransport, network).With(FactFamily, family(t.Addr)).With(FactRole, t.Name))
 		}
 	})
 }

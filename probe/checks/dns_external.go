@@ -53,7 +53,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	for _, t := range dnsServers(p, k) {
-		if t.Name != "endpoint" {
+		if t.Name != RoleEndpoint {
 			servers = append(servers, &outside{target: t})
 		}
 	}
@@ -79,7 +79,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	passed := slices.ContainsFunc(servers, func(o *outside) bool { return o.own && o.root.good() })
 	for _, o := range servers {
 		at := o.target.Name + " " + addrOf(o.target)
-		p.Report(o.root.result(ctx, passed && !o.own).On(at).With(FactFamily, family(o.target.Addr)).With(FactQuestion, "."))
+		p.Report(o.root.result(ctx, passed && !o.own).On(at).With(FactFamily, family(o.target.Addr)).With(FactQuestion, ".").With(FactRole, o.target.Name))
 		if !o.own {
 			p.Report(searched(ctx, o.search).On("search list of "+at).With(FactFamily, family(o.target.Addr)))
 		}

@@ -37,6 +37,9 @@ const (
 	FactEmptyList probe.Fact = "empty_list" // the first of these
 )
 
+// TargetServices is kubeproxy-health's answer about what it has written.
+const TargetServices = "services"
+
 func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	const health, metrics = "127.0.0.1:10256", "127.0.0.1:10249"
 	one, limit, cancel := part(ctx, 3)
@@ -72,7 +75,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	if r, seen := published(p.Host, mode); seen {
-		p.Report(r.On("services").With(FactMode, mode))
+		p.Report(r.On(TargetServices).With(FactMode, mode))
 	}
 }
 

@@ -25,7 +25,11 @@ const (
 	FactAvailable probe.Fact = "available_bytes"
 	FactTotal     probe.Fact = "total_bytes"
 	FactOOMKills  probe.Fact = "oom_kills" // since boot, or since the container was started
+	FactLimited   probe.Fact = "limited"   // whether the container has a memory limit of its own
 )
+
+// TargetCalicoMemory is node-memory's answer about calico-node's container.
+const TargetCalicoMemory = "calico-node memory"
 
 // memoryEvict is the kubelet's default threshold (evictionHard), in bytes.
 const memoryEvict = 100 << 20
@@ -40,7 +44,7 @@ func nodeMemory(_ context.Context, p *probe.Pass) {
 				r.Saw += "; it has a memory limit of its own"
 			}
 		}
-		p.Report(r.On("calico-node memory").With(FactOOMKills, kills))
+		p.Report(r.On(TargetCalicoMemory).With(FactOOMKills, kills).With(FactLimited, limited))
 	}
 }
 

@@ -31,6 +31,10 @@ const (
 	FactRPDropped probe.Fact = "rp_dropped"
 )
 
+// TargetRPFilter is node-sysctl's answer about rp_filter; the others are about
+// forwarding.
+const TargetRPFilter = "rp_filter"
+
 func nodeSysctl(_ context.Context, p *probe.Pass) {
 	own := p.Of(probe.KindSelf)
 	has := func(f int) bool {
@@ -53,7 +57,7 @@ func nodeSysctl(_ context.Context, p *probe.Pass) {
 		p.Report(r.On(name))
 	}
 	if has(4) || len(own) == 0 { // IPv6 has no such setting
-		p.Report(reversePath(p).On("rp_filter"))
+		p.Report(reversePath(p).On(TargetRPFilter))
 	}
 }
 

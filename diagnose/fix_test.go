@@ -1,0 +1,78 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// TestFixes holds that fixes name what is there on this node.
+func TestFixes(t *testing.T) {
+	t.Parallel()
+	result := func(check, target string, status probe.Status, facts probe.Facts) probe.Result {
+		return probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}
+	}
+	canal := result(cluster.CheckCalicoPod, "kube-system/canal-x", probe.Fail, probe.Facts{cluster.FactPod: "kube-system/canal-x", cluster.FactOwner: "canal"})
+	killed := func(which string) probe.Result {
+		return result(cluster.CheckCalicoBudget, "", probe.Fail, probe.Facts{cluster.FactBudget: 70, cluster.FactLived: 71, cluster.FactProbe: which, cluster.FactPeriod: 20})
+	}
+	version := func(kubelet, runtime string, server bool) probe.Result {
+		return result(cluster.CheckNodeReady, "", probe.OK, probe.Facts{cluster.FactKubelet: kubelet, cluster.FactRuntime: runtime, cluster.FactServer: server})
+	}
+	hung := func(socket string) probe.Result {
+		return result(checks.ContainerdHealth.ID, "version", probe.Fail, probe.Facts{probe.FactReason: "timeout", checks.FactSocket: socket})
+	}
+	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(injector.ReasonQuota), probe.FactNamespace: "tools"})
+	for name, c := range map[string]struct {
+		seen []probe.Result
+		want string
+	}{
+		"killed by its liveness probe":  {[]probe.Result{killed("liveness")}, `"livenessProbe":{"initialDelaySeconds":430}`},
+		"killed by its startup probe":   {[]probe.Result{killed("startup")}, `"startupProbe":{"failureThreshold":22}`},
+		"killed, on Canal":              {[]probe.Result{killed("liveness"), canal}, "-n kube-system patch ds canal --type"},
+		"containerd hangs":              {[]probe.Result{hung("/run/containerd/containerd.sock"), version("v1.36.4", "containerd", true)}, "systemctl restart containerd"},
+		"containerd of k3s hangs":       {[]probe.Result{hung("/run/k3s/containerd/containerd.sock"), version("v1.34.1+k3s1", "containerd", false)}, "systemctl restart k3s-agent"},
+		"containerd of RKE2 hangs":      {[]probe.Result{hung("/run/k3s/containerd/containerd.sock"), version("v1.34.1+rke2r1", "containerd", true)}, "systemctl restart rke2-server"},
+		"containerd of MicroK8s hangs":  {[]probe.Result{hung("/var/snap/microk8s/common/run/containerd.sock"), version("v1.34.1", "containerd", false)}, "systemctl restart snap.microk8s.daemon-containerd"},
+		"a quota in another namespace":  {[]probe.Result{quota, canal}, "kubectl describe quota,limitrange -n tools"},
+		"a clock that may be the other": {[]probe.Result{result(checks.NodeClock.ID, "", probe.Fail, probe.Facts{checks.FactSkew: 90})}, "ssh node-a timedatectl"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := Findings{Node: "node-a"}
+			for _, r := range c.seen {
+				f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &r})
+			}
+			causes := Explain(f, Rules()).Causes
+			if len(causes) == 0 || !slices.ContainsFunc(causes[0].Fix.Manifest, func(line string) bool { return strings.Contains(line, c.want) }) {
+				t.Errorf("no fix has %q: %+v", c.want, causes)
+			}
+		})
+	}
+}
+
+// TestServerBehind wants the server that is shown beside a dead service to be one of
+// that service's, by the same transport.
+func TestServerBehind(t *testing.T) {
+	t.Parallel()
+	f := Findings{Node: "node-a"}
+	add := func(check, target string, status probe.Status, role, transport string) {
+		facts := probe.Facts{checks.FactRole: role, checks.FactTransport: transport}
+		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}})
+	}
+	add(checks.DatastoreLatency.ID, "endpoint 10.0.0.1:6443", probe.OK, checks.RoleEndpoint, "")
+	add(checks.DatastoreLatency.ID, "service 10.96.0.1:443", probe.OK, checks.RoleService, "")
+	add(checks.DNSCluster.ID, "service 10.96.0.10:53 udp", probe.Fail, checks.RoleService, "udp")
+	add(checks.DNSCluster.ID, "service 10.96.0.10:53 tcp", probe.Fail, checks.RoleService, "tcp")
+	add(checks.DNSCluster.ID, "endpoint 10.244.0.5:53 tcp", probe.OK, checks.RoleEndpoint, "tcp")
+	add(checks.DNSCluster.ID, "endpoint 10.244.0.5:53 udp", probe.Fail, checks.RoleEndpoint, "udp")
+	broken, answering := brokenPath(f)
+	if len(broken) != 1 || len(answering) != 1 || broken[0].Target != "service 10.96.0.10:53 tcp" || answering[0].Target != "endpoint 10.244.0.5:53 tcp" {
+		t.Errorf("%v is dead and %v answers", broken, answering)
+	}
+}

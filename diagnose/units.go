@@ -1,0 +1,48 @@
+package diagnose
+
+import (
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// units are the systemd units of this node's kubelet and runtime. Some distributions
+// have both in one program; which, the kubelet's version says, and for MicroK8s, whose
+// kubelet has none of its own, the runtime's socket.
+func units(f Findings) map[string]string {
+	out := map[string]string{"kubelet": "kubelet", "containerd": "containerd", "runtime": "containerd", "together": ""}
+	one := func(agent, server string) {
+		unit := agent
+		if len(f.With(cluster.CheckNodeReady, cluster.FactServer, true)) > 0 {
+			unit = server
+		}
+		out["kubelet"], out["containerd"], out["runtime"] = unit, unit, unit
+		out["together"] = "; " + unit + " is kubelet and containerd in one here, and on a control plane node the API server and its datastore too"
+	}
+	for _, r := range f.Of(cluster.CheckNodeReady) {
+		switch version := r.Facts.Str(cluster.FactKubelet); {
+		case strings.Contains(version, "+k3s"):
+			one("k3s-agent", "k3s")
+		case strings.Contains(version, "+rke2"):
+			one("rke2-agent", "rke2-server")
+		case strings.Contains(version, "+k0s"):
+			one("k0sworker", "k0scontroller")
+		}
+		switch r.Facts.Str(cluster.FactRuntime) {
+		case "cri-o":
+			out["runtime"] = "crio"
+		case "docker":
+			out["runtime"] = "docker"
+		}
+	}
+	for _, id := range []string{checks.ContainerdHealth.ID, checks.CRIHealth.ID} {
+		for _, r := range f.Of(id) {
+			if strings.HasPrefix(r.Facts.Str(checks.FactSocket), "/var/snap/microk8s/") {
+				out["kubelet"], out["containerd"], out["runtime"] = "snap.microk8s.daemon-kubelite", "snap.microk8s.daemon-containerd", "snap.microk8s.daemon-containerd"
+				out["together"] = "; snap.microk8s.daemon-kubelite is the kubelet with the rest of Kubernetes in one"
+			}
+		}
+	}
+	return out
+}
