@@ -1,7 +1,10 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -20,6 +23,7 @@ type session struct {
 	ported, pinged    bool      // whether these were asked
 	there, theirBirds []Finding // what the peer itself says: about its session with this node, and its BIRD
 	outside           []Finding // how a firewall answered the peer when it was asked to look at this node
+	listens           []Finding // who listens on the peer's port, as the peer says
 }
 
 // downSessions are those that are not established.
@@ -36,6 +40,7 @@ func downSessions(f Findings) []session {
 			of := f.At(peer)
 			s.there = keep(of.Of(checks.BGPSession.ID), func(o Finding) bool { return nodeOf(o) == f.Node && familyOf(o) == familyOf(r) })
 			s.theirBirds = birdOf(of, checks.BirdSocket.ID, familyOf(r))
+			s.listens = keep(of.Of(checks.BGPPort.ID), func(o Finding) bool { _, said := o.Facts[checks.FactListening]; return said })
 			s.outside = keep(of.Of(checks.NeighbourReach.ID), func(o Finding) bool {
 				return strings.HasPrefix(o.Target, f.Node+" ") && strings.Contains(o.Target, " tcp ") && familyOf(o) == familyOf(r) && reasonOf(o) == "rejected"
 			})
@@ -57,11 +62,42 @@ func (s session) refusal() string {
 	return reasonOf(s.port)
 }
 
+// elsewhere tells whether the peer says that nothing listens on its port at an address
+// this node could reach.
+func (s session) elsewhere() bool {
+	return len(s.listens) > 0 && !slices.ContainsFunc(s.listens, func(r Finding) bool {
+		return slices.ContainsFunc(listOf(r, checks.FactListening), func(at string) bool {
+			listener, err := netip.ParseAddrPort(at)
+			peer := s.Facts.Str(checks.FactPeer)
+			return err == nil && (listener.Addr().String() == peer || listener.Addr().IsUnspecified() && listener.Addr().Is6() == (familyOf(s.Finding) == 6))
+		})
+	})
+}
+
+// askPeer is the fix at a peer that is no node, such as a switch.
+var askPeer = &probe.Fix{
+	Says:     "{peer} is no node of this cluster: ask whoever runs it whether it has {node} as a peer, with which address, AS number and password, and what it filters.",
+	Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}", "ssh {node} ip route get {peer}"},
+	Radius:   "nothing: both only read",
+}
+
+// where is what to do at the other end: nil for the rule's own fix, which is for a node.
+func (s session) where() *probe.Fix {
+	if nodeOf(s.Finding) == "" {
+		return askPeer
+	}
+	return nil
+}
+
 // perSession makes one case for each session that is down and fits.
 func perSession(f Findings, fits func(session, *Case) bool) []Case {
 	var out []Case
 	for _, s := range downSessions(f) {
-		c := Case{About: s.Target, Args: map[string]string{"peer": s.Facts.Str(checks.FactPeer), "other": nodeOf(s.Finding)}, Covers: pathFollows(f, familyOf(s.Finding), nodeOf(s.Finding))}
+		peer, node := s.Facts.Str(checks.FactPeer), nodeOf(s.Finding)
+		c := Case{About: s.Target, Peer: cmp.Or(node, peer), Family: familyOf(s.Finding), Args: map[string]string{"peer": peer}, Covers: pathFollows(f, familyOf(s.Finding), node)}
+		if node != "" {
+			c.Args["other"] = node
+		}
 		if fits(s, &c) {
 			out = append(out, c)
 		}
@@ -91,10 +127,22 @@ var BGPFiltered = &Rule{
 	},
 }
 
+// openOutput is the fix of a node that keeps its own packets.
+var openOutput = &probe.Fix{
+	Says: "See which rule of {node} refuses what leaves it, a policy of Calico's for the host among them; let TCP port {port} to {peer} out, and write that into what made the rule.",
+	Manifest: []string{
+		"ssh {node} sudo nft list ruleset | grep -n -i -e 'hook output' -e drop -e reject",
+		"ssh {node} sudo {iptables}-save | grep -n -e OUTPUT -e cali-to-host-endpoint",
+		"kubectl get hostendpoints.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org",
+		"ssh {node} sudo {iptables} -I OUTPUT -p tcp --dport {port} -d {peer} -j ACCEPT   # until a reload or a reboot",
+	},
+	Radius: "the first three only read; the last lets this node speak to that one port of that one peer",
+}
+
 // BGPRejected is a firewall that says no.
 var BGPRejected = &Rule{
 	ID: "bgp-rejected", Title: "a firewall rejects BGP's port",
-	Doc: `A connection to port 179 is answered with ICMP: "prohibited" is what firewalld and iptables' REJECT say, and no machine says it by itself. BIRD reads it as "Host is unreachable" (or "No route to host"), which looks like a dead link, while a ping comes back. Told from a peer whose BIRD is dead, which refuses by TCP.`,
+	Doc: `A connection to port 179 is answered with ICMP: "prohibited" is what firewalld and iptables' REJECT say, and no machine says it by itself. BIRD reads it as "Host is unreachable" (or "No route to host"), which looks like a dead link, while a ping comes back. Told from a peer whose BIRD is dead, which refuses by TCP; a firewall that rejects with a reset does too, and then the peer's own word that its BIRD lives and listens makes it likely and no more. Where the connection is not permitted to leave, the firewall is this node's own.`,
 	Fix: probe.Fix{
 		Says:     "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
 		Manifest: []string{"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent", "ssh {other} sudo firewall-cmd --reload"},
@@ -105,12 +153,19 @@ var BGPRejected = &Rule{
 		return perSession(f, func(s session, c *Case) bool {
 			lives := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK })
 			switch reason := s.refusal(); {
-			case reason == "rejected", reason == "denied":
+			case reason == "denied":
+				c.For = append(clues(proof, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
+				c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
+				c.Args["port"], c.Args["iptables"] = fmt.Sprint(s.port.Facts[checks.FactPort]), map[bool]string{true: "ip6tables", false: "iptables"}[c.Family == 6]
+				c.Fix = openOutput
+				return true
+			case reason == "rejected":
 				c.For = clues(proof, []Finding{s.port})
 			case reason == "host-unreachable" && s.answers():
 				c.For = append(clues(strong, []Finding{s.port}), clues(hint, []Finding{s.ping})...)
-			case reason == "refused" && len(lives) > 0:
-				c.For = append(clues(strong, []Finding{s.port}), clues(hint, lives)...)
+			case reason == "refused" && len(lives) > 0 && !s.elsewhere():
+				// No answer shows who sent the reset, and BIRD may have started in between.
+				c.For = append(clues(strong, []Finding{s.port}), clues(0, lives, s.listens)...)
 			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
 				c.For = append(clues(proof, s.outside), clues(hint, []Finding{s.port})...)
 				c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
@@ -122,6 +177,7 @@ var BGPRejected = &Rule{
 			}
 			c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
 			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s, whose machine answers otherwise", s.Target)
+			c.Fix = s.where()
 			return true
 		})
 	},
@@ -129,11 +185,11 @@ var BGPRejected = &Rule{
 
 // PeerBirdDead is a peer whose machine lives and whose BIRD does not.
 var PeerBirdDead = &Rule{
-	ID: "peer-bird-dead", Title: "the peer's BIRD does not run",
-	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended; nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
+	ID: "peer-bird-dead", Title: "the peer's machine answers, and nothing there takes BGP",
+	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
 	Fix: probe.Fix{
 		Says:     "Look at the other node.",
-		Manifest: []string{"calico-probe run --node {other}", "kubectl -n {namespace} get pods -o wide -l k8s-app=calico-node --field-selector spec.nodeName={other}"},
+		Manifest: []string{"calico-probe run --node {other}", "kubectl -n {namespace} get pods -o wide -l k8s-app={daemonset} --field-selector spec.nodeName={other}"},
 		Radius:   "nothing: both only look",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, cluster.CheckIPRegistered},
@@ -152,11 +208,16 @@ var PeerBirdDead = &Rule{
 			}
 			c.For = append(c.For, clues(map[bool]int{true: 0, false: strong}[s.ported], []Finding{s.Finding})...)
 			c.For = append(c.For, clues(hint, dead)...)
-			if len(dead) == 0 {
+			c.Fix = s.where()
+			if len(dead) == 0 && !s.elsewhere() {
 				c.Against = clues(strong, keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK }))
 			}
 			c.Says = fmt.Sprintf("%s refuses BGP: its machine answers and nothing listens there", s.Target)
-			if len(dead) > 0 {
+			switch {
+			case len(dead) == 0 && s.elsewhere():
+				c.For = append(c.For, clues(0, s.listens)...)
+				c.Says += fmt.Sprintf(" (%s: %s)", nodeOf(s.Finding), s.listens[0].Saw)
+			case len(dead) > 0:
 				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, checks.BirdSocket.ID, dead[0].Saw)
 			}
 			return true
@@ -191,7 +252,7 @@ var BGPWrongAS = &Rule{
 			default:
 				return false
 			}
-			if strings.Contains(s.Facts.Str(checks.FactLastError), "Received") {
+			if s.Facts[checks.FactHeard] == true {
 				who = s.Target + " expects another AS number of {node} than it has"
 				for _, theirs := range s.there {
 					if as := theirs.Facts.Str(checks.FactASNumber); as != "" {
@@ -252,7 +313,8 @@ var BGPUnknownPeer = &Rule{
 			if taken {
 				c.For = append(c.For, clues(0, []Finding{s.port})...)
 			}
-			c.Says = fmt.Sprintf("%s takes the connection and closes it: its BIRD has no peer with the address that {node} comes from", s.Target)
+			c.Says = fmt.Sprintf("%s takes the connection and closes it: it has no peer with the address that {node} comes from", s.Target)
+			c.Fix = s.where()
 			return true
 		})
 	},
@@ -296,7 +358,7 @@ var BGPWaits = &Rule{
 			if s.Facts.Str(checks.FactBGPState) != "Passive" || s.refusal() != "" || reasonOf(s.Finding) == "unknown-peer" || !s.ported {
 				return false
 			}
-			c.For = clues(hint, []Finding{s.Finding})
+			c.For, c.Fix = clues(hint, []Finding{s.Finding}), s.where()
 			c.Says = fmt.Sprintf("{node} waits for %s to dial (Passive), and nothing here says why it does not get through", s.Target)
 			for _, theirs := range s.there {
 				if bad(theirs.Status) {
@@ -308,4 +370,3 @@ var BGPWaits = &Rule{
 		})
 	},
 }
-

@@ -51,7 +51,7 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			default:
 				continue
 			}
-			c := Case{About: familyName(family), Says: says, For: clues(strong, []Finding{socket}), Covers: pathFollows(f, family, "")}
+			c := Case{About: familyName(family), Family: family, Says: says, For: clues(strong, []Finding{socket}), Covers: pathFollows(f, family, "")}
 			c.Covers = append(c.Covers, Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...)
 			pod := keep(f.Bad(cluster.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(cluster.FactAPIReason) == "" })
 			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
@@ -72,7 +72,7 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 // BirdUnfed is a BIRD without a configuration.
 var BirdUnfed = &Rule{
 	ID: "bird-unfed", Title: "confd has not written BIRD's configuration",
-	Doc: `BIRD ends at every start ("Unable to open configuration file"), for confd has not finished its first rendering: it waits for Typha or for the API server. BIRD is blamed and is well. Look at what confd waits for: typha-reach, datastore-latency, and the log of calico-node.`,
+	Doc: `BIRD ends at every start ("Unable to open configuration file"), for confd has not finished its first rendering: it waits for Typha or for the API server. BIRD is blamed and is well. Look at what confd waits for: typha-reach, datastore-latency, and the log of calico-node. While calico-node starts, or is killed before its start is over, this is no more than a part of that.`,
 	Fix: probe.Fix{
 		Says:     "See what confd waits for, and mend that: Typha or the API server, as this node reaches it.",
 		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=200 | grep -i -e confd -e typha", "kubectl -n {namespace} get pods,endpoints -l k8s-app=calico-typha -o wide"},
@@ -82,9 +82,14 @@ var BirdUnfed = &Rule{
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, file := range keep(f.Failed(checks.BirdConfig.ID), func(r Finding) bool { return reasonOf(r) == "missing" || reasonOf(r) == "empty" }) {
+			// Seconds of this are part of every start; then why the start does not end is the cause.
+			weight := proof
+			if len(cutShort(f)) > 0 || len(f.With(checks.StartupBudget.ID, checks.FactOver, false)) > 0 {
+				weight = strong
+			}
 			out = append(out, Case{
-				About: familyName(familyOf(file)), Says: "confd on {node} has not written what BIRD is to do, so BIRD cannot run or has no peers",
-				For: clues(proof, []Finding{file}), Covers: append(pathFollows(f, familyOf(file), ""), Covers(checks.BirdSocket.ID, checks.BGPExpected.ID, checks.TyphaReach.ID)...),
+				About: familyName(familyOf(file)), Family: familyOf(file), Says: "confd on {node} has not written what BIRD is to do, so BIRD cannot run or has no peers",
+				For: clues(weight, []Finding{file}), Covers: append(pathFollows(f, familyOf(file), ""), Covers(checks.BirdSocket.ID, checks.BGPExpected.ID, checks.TyphaReach.ID)...),
 			})
 		}
 		return out
@@ -112,7 +117,7 @@ var BirdPortTaken = &Rule{
 				continue
 			}
 			c := Case{
-				About: familyName(family), For: clues(strong, []Finding{socket}), Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
+				About: familyName(family), Family: family, For: clues(strong, []Finding{socket}), Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
 				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s", familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
 			}
 			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
@@ -129,7 +134,7 @@ var BirdProbe = &Rule{
 	Doc: `The networking backend is vxlan or none, so calico-node runs no BIRD, and its readiness or liveness probe still has -bird-ready or -bird-live, as in a manifest that was changed in one of the two places only. The pod is never ready, or is killed again and again, while pods' traffic is well.`,
 	Fix: probe.Fix{
 		Says:     "Take -bird-ready and -bird-live out of the probes, or set the backend back to bird.",
-		Manifest: []string{"kubectl -n {namespace} edit daemonset calico-node   # readinessProbe and livenessProbe: leave -felix-ready and -felix-live"},
+		Manifest: []string{"kubectl -n {namespace} edit daemonset {daemonset}   # readinessProbe and livenessProbe: leave -felix-ready and -felix-live"},
 		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.bgp}'   # the operator writes the probes by this"},
 		Radius:   "every node: calico-node restarts on one after the other; pods keep running",
 	},
@@ -157,7 +162,7 @@ var BGPRestartHold = &Rule{
 		for _, whole := range keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool { _, held := r.Facts.Num(checks.FactWaitLeft); return held }) {
 			left, _ := whole.Facts.Num(checks.FactWaitLeft)
 			var names []string
-			c := Case{About: familyName(familyOf(whole)), For: clues(proof, []Finding{whole}), Covers: pathFollows(f, familyOf(whole), "")}
+			c := Case{About: familyName(familyOf(whole)), Family: familyOf(whole), For: clues(proof, []Finding{whole}), Covers: pathFollows(f, familyOf(whole), "")}
 			for _, blocker := range listOf(whole, checks.FactBlockers) {
 				name := blocker
 				for _, s := range f.Of(checks.BGPSession.ID) {
@@ -194,7 +199,7 @@ var BGPPeersMissing = &Rule{
 				continue
 			}
 			c := Case{
-				About: familyName(familyOf(r)), For: clues(strong, []Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
+				About: familyName(familyOf(r)), Family: familyOf(r), For: clues(strong, []Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
 				Says: fmt.Sprintf("BIRD on {node} was not told of %s: confd does not follow Calico's resources", strings.Join(lacks, ", ")),
 			}
 			if old := keep(f.Failed(checks.BirdConfig.ID), func(b Finding) bool { return reasonOf(b) == "not-loaded" && familyOf(b) == familyOf(r) }); len(old) > 0 {
@@ -207,4 +212,3 @@ var BGPPeersMissing = &Rule{
 		return out
 	},
 }
-

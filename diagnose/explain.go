@@ -83,7 +83,11 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 			cause.RuledOut = append(cause.RuledOut, id)
 		}
 	}
-	particulars(f, &cause, rule.Fix, c.Args)
+	fix := rule.Fix
+	if c.Fix != nil {
+		fix = *c.Fix
+	}
+	particulars(f, &cause, fix, c.Args)
 	c.Covers = slices.Clone(c.Covers) // more are added, and rules share theirs
 	return candidate{rule, c, cause, score}, true
 }
@@ -244,7 +248,8 @@ func same(a, b Finding) bool {
 
 // particulars puts this night's names into a cause's sentence and its fix.
 func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]string) {
-	with := map[string]string{"node": f.Node, "namespace": "kube-system", "pod": "calico-node-…"}
+	with := map[string]string{"node": f.Node, "namespace": "kube-system", "pod": "calico-node-…",
+		"daemonset": "calico-node", "config": "calico-config"}
 	for _, r := range f.Of(cluster.CheckCalicoPod) {
 		namespace, pod, ok := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
 		if !ok {

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
@@ -53,14 +54,21 @@ func unanswered(f Findings, node string) []Finding {
 	return out
 }
 
+// bringBack is the fix of a node of which the API server has not heard either.
+var bringBack = &probe.Fix{
+	Says:     "Bring {other} back; or if its machine is gone for good delete its Node.",
+	Manifest: []string{"kubectl describe node {other}", "kubectl -n kube-node-lease get lease {other} -o jsonpath='{.spec.renewTime}'", "kubectl delete node {other}   # only when the machine is gone for good"},
+	Radius:   "the first two: nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
+}
+
 // PeerDown is another node that answers nothing.
 var PeerDown = &Rule{
 	ID: "peer-down", Title: "another node does not answer",
-	Doc: `One node answers no ping and nothing else that was asked of it: it is powered off, cut off, or its machine was taken away while its Node stayed in the API. Every session, ping and route that leads there is down for this one reason, and nothing is wrong on this node. Told from a node with a wrong address, which answers at its InternalIP; from a firewall, behind which something still answers; and from a cut on this side, where no node answers. A Node that nobody deletes stays a BGP peer of every node for ever, keeps calico-node from being ready for its first 30 s, and holds every restart's routes back for up to 240 s.`,
+	Doc: `One node answers no ping and nothing else that was asked of it: it is powered off, cut off, or its machine was taken away while its Node stayed in the API. Every session, ping and route that leads there is down for this one reason, and nothing is wrong on this node. Told from a node with a wrong address, which answers at its InternalIP; from a firewall, behind which something still answers; and from a cut on this side, where no node answers. What keeps just these two nodes apart looks the same from here: only the API server, which has not heard of a dead node either, makes it certain. A Node that nobody deletes stays a BGP peer of every node for ever, keeps calico-node from being ready for its first 30 s, and holds every restart's routes back for up to 240 s.`,
 	Fix: probe.Fix{
-		Says:     "Bring {other} back; or if its machine is gone for good delete its Node.",
-		Manifest: []string{"kubectl describe node {other}", "kubectl delete node {other}   # only when the machine is gone for good"},
-		Radius:   "describe: nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
+		Says:     "See whether {other} lives, and what lies between it and {node}: a firewall or a security group may keep just these two apart.",
+		Manifest: []string{"kubectl describe node {other}", "calico-probe run --node {other}", "ssh {node} ip route get {address}"},
+		Radius:   "a probe on the other node; the others only read",
 	},
 	Explains: []string{"bgp-waits", "bgp-one-way"},
 	Match: func(f Findings) []Case {
@@ -70,20 +78,32 @@ var PeerDown = &Rule{
 		}
 		var out []Case
 		for _, node := range silent {
-			c := Case{About: node, Args: map[string]string{"other": node}, For: clues(strong, seen[node]), Against: clues(strong, touched(f, node)), Covers: pathFollows(f, 0, node)}
+			c := Case{About: node, Args: map[string]string{"other": node}, For: clues(strong, seen[node]), Peer: node, Against: clues(strong, touched(f, node)), Covers: pathFollows(f, 0, node)}
+			_, c.Args["address"], _ = strings.Cut(seen[node][0].Target, " ")
 			c.Says = fmt.Sprintf("%s does not answer from {node}", node)
 			theirs := keep(f.All, func(r Finding) bool {
 				return r.Node == f.Node && nodeOf(r) == node && r.Facts.Str(checks.FactNodeState) != ""
 			})
-			if len(theirs) > 0 {
+			up := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node && r.Status == probe.OK })
+			// Where a network lets no ping through, TCP answers still. Without the API's word
+			// both may come of a firewall between the two.
+			more := 0
+			switch {
+			case len(theirs) > 0 && theirs[0].Facts.Str(checks.FactNodeState) == probe.NodeSilent:
+				more, c.Fix = hint, bringBack
 				c.For = append(c.For, clues(hint, theirs[:1])...)
-				c.Says += fmt.Sprintf(", and the API calls it %s: powered off, cut off, or taken away with its Node left behind", theirs[0].Facts.Str(checks.FactNodeState))
-			} else if len(lives) > 0 {
+				c.Says += ", and its kubelet is silent: powered off, cut off, or taken away with its Node left behind"
+			case len(theirs) > 0: // its kubelet says so itself
+				c.Against = append(c.Against, clues(hint, theirs[:1])...)
+				c.Says += fmt.Sprintf(", while its kubelet still speaks and the API calls it %s", theirs[0].Facts.Str(checks.FactNodeState))
+			case len(lives) > 0:
 				c.Says += ", while other nodes do"
 			}
-			// Where a network lets no ping through, TCP answers still.
-			c.For = append(c.For, clues(hint, unanswered(f, node))...)
-			c.Against = append(c.Against, clues(hint, keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node && r.Status == probe.OK }))...)
+			if len(up) > 0 { // which outlive a death by minutes
+				more = hint
+				c.Against = append(c.Against, clues(hint, up)...)
+			}
+			c.For = append(c.For, clues(more, unanswered(f, node))...)
 			out = append(out, c)
 		}
 		return out
@@ -152,7 +172,7 @@ var PeerPods = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: node, Args: map[string]string{"other": node}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
+				About: node, Peer: node, Family: familyOf(lost[0]), Args: map[string]string{"other": node}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
 				Says: fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
 			})
 		}
