@@ -10,7 +10,7 @@ import (
 )
 
 func loadRules() []*Rule {
-	return []*Rule{ForwardingOff, ForwardDrops, ConntrackFull, NeighboursFull, ClockWrong, RPFilterLoose, NodeOverloaded}
+	return []*Rule{ForwardingOff, ConntrackFull, NeighboursFull, ClockWrong, RPFilterLoose, NodeOverloaded}
 }
 
 // starved are checks that had not even begun to answer when their time was over; none
@@ -142,44 +142,6 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name), Args: map[string]string{"sysctl": name},
 			For: clues(proof, off), Covers: Covers(checks.NodeSysctl.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID),
 		}}
-	},
-}
-
-// ForwardDrops is a policy of FORWARD that drops what Calico accepts elsewhere.
-var ForwardDrops = &Rule{
-	ID: "forward-policy-drop", Title: "another firewall on the node drops forwarded packets by policy",
-	Doc: `docker, and some distributions, set the policy of FORWARD to DROP. Calico's accept counts only in the firewall its own chains are in; a packet has to pass both legacy iptables and nftables. Then pods of this node reach the node and nothing beyond.
-Told from ip_forward by node-sysctl; that rules beside the policy let pods through is possible, so without pods that do not answer it stays a guess.`,
-	Fix: probe.Fix{
-		Says:     "Accept forwarded packets in that firewall, or remove it.",
-		Manifest: []string{"ssh {node} \"sudo iptables-legacy -S FORWARD; sudo iptables-nft -S FORWARD\"", "ssh {node} sudo iptables-legacy -P FORWARD ACCEPT  # whichever of both drops"},
-		Radius:   "this node only, at once; lasts until docker or a reboot sets it again",
-	},
-	RuledOut: []string{checks.NodeSysctl.ID},
-	Match: func(f Findings) []Case {
-		var shut []Finding
-		for _, r := range f.Bad(checks.NodeFirewall.ID) {
-			if len(listed(r, checks.FactDrops)) > 0 && r.Status == probe.Warn {
-				shut = append(shut, r)
-			}
-		}
-		if len(shut) == 0 {
-			return nil
-		}
-		c := Case{Says: shut[0].Saw, For: clues(hint, shut), Covers: Covers(checks.NodeFirewall.ID)}
-		var pods []Finding
-		for _, id := range []string{checks.PodTCP.ID, checks.PodPing.ID} {
-			for _, r := range f.Failed(id) {
-				if r.From != "" {
-					pods = append(pods, r)
-				}
-			}
-		}
-		if len(pods) > 0 {
-			c.For = append(c.For, clues(hint, pods)...)
-			c.Covers = append(c.Covers, Covers(checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, checks.ServiceClusterIP.ID)...)
-		}
-		return []Case{c}
 	},
 }
 
