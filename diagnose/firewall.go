@@ -88,7 +88,7 @@ var FirewallForwardDrop = &Rule{
 	ID: "firewall-forward-drop", Title: "the firewall's policy drops what pods send",
 	Doc: `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
 	Fix: probe.Fix{
-		Says:     "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
+		Says: "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
 		Manifest: []string{
 			"ssh {node} sudo nft list chains | grep -B1 -A1 'hook forward'",
 			"ssh {node} 'sudo iptables-legacy -S FORWARD; sudo iptables-nft -S FORWARD'",
