@@ -102,9 +102,9 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 func stateOf(n *corev1.Node) map[string]string {
 	switch conditionOf(n.Status.Conditions, corev1.NodeReady).Status {
 	case corev1.ConditionFalse:
-		return map[string]string{probe.AttrNode: "NotReady"}
+		return map[string]string{probe.AttrNode: probe.NodeNotReady}
 	case corev1.ConditionUnknown:
-		return map[string]string{probe.AttrNode: "NotReady (its kubelet is silent)"}
+		return map[string]string{probe.AttrNode: probe.NodeSilent}
 	}
 	return nil
 }

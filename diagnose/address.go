@@ -21,12 +21,13 @@ func addressRules() []*Rule {
 var setMethod = probe.Fix{
 	Says: "Tell Calico how to find the right address: {method}{since}.",
 	Manifest: []string{
-		"kubectl -n {namespace} set env daemonset/calico-node {variable}={method}",
-		"kubectl -n {namespace} rollout status daemonset/calico-node",
+		"kubectl get nodes -o custom-columns='NODE:.metadata.name,INTERNAL:.status.addresses[?(@.type==\"InternalIP\")].address,IPV4:.metadata.annotations.projectcalico\\.org/IPv4Address,IPV6:.metadata.annotations.projectcalico\\.org/IPv6Address'",
+		"kubectl -n {namespace} set env daemonset/{daemonset} {variable}={method}",
+		"kubectl -n {namespace} rollout status daemonset/{daemonset}",
 	},
 	Operator: []string{
-		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"{field}":{"firstFound":null,{setting}}}}}'`,
-		"kubectl -n {namespace} rollout status daemonset/calico-node",
+		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"{field}":{{setting}}}}}'`,
+		"kubectl -n {namespace} rollout status daemonset/{daemonset}",
 	},
 	Radius: "every node: calico-node restarts on one after the other and each looks for its address anew, so see first that {method} picks the InternalIP everywhere (ip-autodetect says it for a node); sessions of a node drop for seconds while it restarts, pods keep running",
 }
@@ -41,7 +42,7 @@ var afterAddress = []string{
 var AddressSecondNIC = &Rule{
 	ID: "address-second-nic", Title: "Calico registered the address of another NIC",
 	Doc: `calico-node looks for its address at every start, and from v3.16 every minute. first-found walks the interfaces from the newest to the oldest, so a NIC that was added wins over the one the nodes talk by. Peers then open sessions and tunnels to an address they have no route to. Of two ends the one whose address is the smaller text waits (Passive) and says nothing; the other one dials in vain, so the error, if any, is at the other end.
-Mistaken for kube-proxy (NodePorts answer on one node only), for a firewall (port 179 gives no answer) and for a dead peer. Told from them by the registered address: it is not the InternalIP and not near the other nodes' addresses; from a bridge by the kind of the interface; from an address that was changed by being on an interface still. Where all nodes differ from their InternalIPs in the same manner it is meant so.`,
+Mistaken for kube-proxy (NodePorts answer on one node only), for a firewall (port 179 gives no answer) and for a dead peer. Told from them by the registered address: it is not the InternalIP and not near the other nodes' addresses; from a bridge by the kind of the interface; from an address that was changed by being on an interface still. Where all nodes differ from their InternalIPs in the same manner it is meant so, and where sessions stand, or pods of other nodes answer, the odd address is reached.`,
 	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID, checks.BirdSocket.ID}, Explains: afterAddress,
 	Match: func(f Findings) []Case { return misregistered(f, false) },
 }
@@ -68,7 +69,7 @@ func misregistered(f Findings, bridge bool) []Case {
 		if knows && on == "" || isBridge(on, kind, address) != bridge {
 			continue
 		}
-		c := Case{About: familyName(family), Args: methodFor(family, internal, auto), For: clues(proof, []Finding{reg})}
+		c := Case{About: familyName(family), Family: family, Args: methodFor(family, internal, auto), For: clues(proof, []Finding{reg})}
 		if looked && !knows { // set by hand, or kept: on which interface nobody said
 			c.For[0].Weight = strong
 		}
@@ -95,8 +96,8 @@ func misregistered(f Findings, bridge bool) []Case {
 		}
 		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return familyOf(r) == family && r.Facts.Str(checks.FactPeer) != "" })
 		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
-		if len(sessions) > 0 && len(down) == 0 {
-			c.Against = clues(strong, sessions) // the peers do reach it
+		if len(down) == 0 { // routes outlive a session
+			c.Against = clues(strong, slices.Concat(sessions, crossing(f, family))) // the others do reach it
 		}
 		c.For = append(c.For, clues(0, down)...)
 		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(checks.FactBGPState) == "Passive" }) {
@@ -107,6 +108,22 @@ func misregistered(f Findings, bridge bool) []Case {
 		}))...)
 		c.Covers = append(pathFollows(f, family, ""), Covers(checks.NodeUplink.ID, checks.OverlayTunnels.ID, checks.IPSetHosts.ID)...)
 		out = append(out, c)
+	}
+	return out
+}
+
+// crossing is what shows that packets pass between this node's address and other nodes,
+// where nothing says that some do not.
+func crossing(f Findings, family int) []Finding {
+	var out []Finding
+	for _, check := range []string{checks.EncapProof.ID, checks.PodPing.ID, checks.PodTCP.ID} {
+		of := keep(f.Of(check), func(r Finding) bool {
+			return familyOf(r) == family && nodeOf(r) != f.Node && r.Facts[checks.FactUsed] != false && (check == checks.EncapProof.ID || nodeOf(r) != "")
+		})
+		if slices.ContainsFunc(of, func(r Finding) bool { return bad(r.Status) }) {
+			return nil
+		}
+		out = append(out, keep(of, func(r Finding) bool { return r.Status == probe.OK })...)
 	}
 	return out
 }
@@ -171,10 +188,21 @@ func methodFor(family int, internal string, auto Finding) map[string]string {
 	if strings.ContainsAny(best, "^$") {
 		args["method"] = "'" + best + "'"
 	}
-	args["setting"] = map[string]string{
-		"kubernetes-internal-ip": `"kubernetes":"NodeInternalIP"`, "cidr": `"cidrs":["` + value + `"]`,
-		"can-reach": `"canReach":"` + value + `"`, "interface": `"interface":"` + value + `"`,
-	}[name]
+	// The operator refuses an Installation with two methods for a family.
+	var fields []string
+	for _, field := range []string{"firstFound", "kubernetes", "interface", "skipInterface", "canReach", "cidrs"} {
+		set := "null"
+		switch {
+		case name == "kubernetes-internal-ip" && field == "kubernetes":
+			set = `"NodeInternalIP"`
+		case name == "cidr" && field == "cidrs":
+			set = `["` + value + `"]`
+		case name == "can-reach" && field == "canReach", name == "interface" && field == "interface":
+			set = `"` + value + `"`
+		}
+		fields = append(fields, `"`+field+`":`+set)
+	}
+	args["setting"] = strings.Join(fields, ",")
 	return args
 }
 
@@ -192,7 +220,7 @@ var AddressWillChange = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: auto.Target, For: clues(proof, []Finding{auto}), Args: methodFor(familyOf(auto), registered, auto),
+				About: auto.Target, Family: familyOf(auto), For: clues(proof, []Finding{auto}), Args: methodFor(familyOf(auto), registered, auto),
 				Says: fmt.Sprintf("%s picks %s on %s when calico-node of {node} looks again; %s is registered still, so nothing is broken yet", auto.Facts.Str(checks.FactMethod), picked, auto.Facts.Str(checks.FactInterface), registered),
 			})
 		}
@@ -221,7 +249,7 @@ var AddressGone = &Rule{
 			family := familyOf(auto)
 			lost := func(r Finding) bool { return reasonOf(r) == "no-address" && familyOf(r) == family }
 			c := Case{
-				About: auto.Target, For: clues(proof, []Finding{auto}), Covers: pathFollows(f, family, ""),
+				About: auto.Target, Family: family, For: clues(proof, []Finding{auto}), Covers: pathFollows(f, family, ""),
 				Says: fmt.Sprintf("%s, which Calico registered for {node}, is on none of its interfaces", registered),
 			}
 			c.For = append(c.For, clues(0, keep(f.Bad(checks.BGPPort.ID), lost), keep(f.Bad(checks.BGPSession.ID), lost))...)
@@ -255,7 +283,7 @@ var AddressTaken = &Rule{
 			args := methodFor(familyOf(reg), internal, auto)
 			args["other"] = other
 			out = append(out, Case{
-				About: reg.Target, Says: says, Args: args, For: clues(proof, []Finding{reg}),
+				About: reg.Target, Family: familyOf(reg), Says: says, Args: args, For: clues(proof, []Finding{reg}),
 				Covers: append(pathFollows(f, familyOf(reg), ""), Covers(checks.IPAutodetect.ID, checks.BGPExpected.ID)...),
 			})
 		}
@@ -275,7 +303,7 @@ var PeerAddress = &Rule{
 			peer, address, internal := reg.Facts.Str(cluster.FactNode), reg.Facts.Str(cluster.FactRegistered), reg.Facts.Str(cluster.FactInternal)
 			family := familyOf(reg)
 			c := Case{
-				About: peer, For: clues(strong, []Finding{reg}), Args: methodFor(family, internal, Finding{}), Covers: pathFollows(f, family, peer),
+				About: peer, Peer: peer, Family: family, For: clues(strong, []Finding{reg}), Args: methodFor(family, internal, Finding{}), Covers: pathFollows(f, family, peer),
 				Says: fmt.Sprintf("%s is registered with %s, and its InternalIP is %s: what {node} sends to it for BGP and tunnels goes nowhere", peer, address, internal),
 			}
 			if isBridge("", "", address) {

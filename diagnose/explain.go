@@ -83,7 +83,11 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 			cause.RuledOut = append(cause.RuledOut, id)
 		}
 	}
-	particulars(f, &cause, rule.Fix, c.Args)
+	fix := rule.Fix
+	if c.Fix != nil {
+		fix = *c.Fix
+	}
+	particulars(f, &cause, fix, c.Args)
 	c.Covers = slices.Clone(c.Covers) // more are added, and rules share theirs
 	return candidate{rule, c, cause, score}, true
 }

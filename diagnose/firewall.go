@@ -72,7 +72,7 @@ var FirewallUnhooked = &Rule{
 func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Case {
 	var out []Case
 	for _, r := range keep(f.Bad(checks.NodeFirewall.ID), fits) {
-		c := Case{About: familyName(familyOf(r)), Says: says(r), For: clues(proof, []Finding{r})}
+		c := Case{About: familyName(familyOf(r)), Family: familyOf(r), Says: says(r), For: clues(proof, []Finding{r})}
 		for _, cover := range overPods(f) {
 			if strings.HasPrefix(cover.Check, "pod-") {
 				c.Covers = append(c.Covers, cover)
@@ -86,35 +86,47 @@ func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Ca
 // FirewallForwardDrop is a policy of FORWARD that drops.
 var FirewallForwardDrop = &Rule{
 	ID: "firewall-forward-drop", Title: "the firewall's policy drops what pods send",
-	Doc: `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name.`,
+	Doc: `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
 	Fix: probe.Fix{
-		Says:     "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
-		Manifest: []string{"ssh {node} sudo nft list chains | grep -B1 -A1 'hook forward'", "ssh {node} sudo iptables -P FORWARD ACCEPT   # until the next start of what set it"},
-		Radius:   "this node: it forwards for everything again that no rule forbids",
+		Says: "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
+		Manifest: []string{
+			"ssh {node} sudo nft list chains | grep -B1 -A1 'hook forward'",
+			"ssh {node} 'sudo iptables-legacy -S FORWARD; sudo iptables-nft -S FORWARD'",
+			"ssh {node} sudo iptables-legacy -P FORWARD ACCEPT   # or iptables-nft, whichever drops; until the next start of what set it",
+		},
+		Radius: "the first two only read; the last is this node's, which forwards for everything again that no rule forbids",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
+	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Of(checks.NodeFirewall.ID) {
 			drops := listOf(r, checks.FactDrops)
 			family := familyOf(r)
-			var held []Finding
-			for _, ping := range keep(f.Failed(checks.PodPing.ID), func(p Finding) bool { return p.From != "" && familyOf(p) == family }) {
-				if own, ok := at(f, checks.PodPing.ID, ping.Target); ok && own.Status == probe.OK {
-					held = append(held, ping)
+			var held, lost []Finding // by what pods are not reached, and the node itself reaches, and others
+			for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID} {
+				for _, from := range keep(f.Failed(check), func(p Finding) bool { return p.From != "" && familyOf(p) == family }) {
+					if own, ok := at(f, check, from.Target); ok && own.Status == probe.OK {
+						held = append(held, from)
+					} else if !ok {
+						lost = append(lost, from)
+					}
 				}
 			}
-			if len(drops) == 0 || len(held) == 0 {
+			if len(drops) == 0 || len(held) == 0 && !bad(r.Status) {
 				continue
 			}
 			c := Case{
-				About: familyName(family), For: append(clues(strong, held), clues(hint, []Finding{r})...),
+				About: familyName(family), Family: family, For: append(clues(hint, []Finding{r}), clues(strong, held)...),
 				Says: fmt.Sprintf("%s drops by policy on {node}: it reaches pods itself, and its pods do not", strings.Join(drops, ", ")),
 			}
+			if len(held) == 0 { // rules beside the policy may let pods through
+				c.For = append(c.For, clues(hint, lost)...)
+				c.Says = fmt.Sprintf("%s drops by policy on {node} what no rule there lets through, and may keep its pods from what is beyond it", strings.Join(drops, ", "))
+			}
 			for _, check := range pathChecks {
-				for _, lost := range f.Bad(check) {
-					if (lost.From != "" || check == checks.ServiceNodePort.ID) && familyOf(lost) == family {
-						c.Covers = append(c.Covers, Cover{Check: check, About: lost.Target})
+				for _, one := range f.Bad(check) {
+					if (one.From != "" || check == checks.ServiceNodePort.ID) && familyOf(one) == family && len(held)+len(lost) > 0 {
+						c.Covers = append(c.Covers, Cover{Check: check, About: one.Target})
 					}
 				}
 			}

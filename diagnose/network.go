@@ -130,7 +130,7 @@ func unready(f Findings) []Cover {
 	return out
 }
 
-// apart says whether every one of some findings is bad, and that there are some.
-func apart(fs []Finding) bool {
+// allBad says whether every one of some findings is bad, and that there are some.
+func allBad(fs []Finding) bool {
 	return len(fs) > 0 && !slices.ContainsFunc(fs, func(r Finding) bool { return !bad(r.Status) })
 }

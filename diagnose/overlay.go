@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,7 +36,7 @@ var TunnelDevice = &Rule{
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
 			if len(listOf(r, checks.FactFaults)) > 0 {
-				out = append(out, Case{About: r.Target, Says: "the tunnel of {node} carries nothing: " + r.Saw, For: clues(proof, []Finding{r}), Covers: overPods(f)})
+				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} carries nothing: " + r.Saw, For: clues(proof, []Finding{r}), Covers: overPods(f)})
 			}
 		}
 		return out
@@ -51,7 +52,7 @@ var TunnelPeers = &Rule{
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
 			if cut := listOf(r, checks.FactCutOff); len(cut) > 0 {
-				out = append(out, Case{About: r.Target, Says: "the tunnel of {node} does not lead to " + strings.Join(cut, "; "), For: clues(proof, []Finding{r}), Covers: overPods(f)})
+				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} does not lead to " + strings.Join(cut, "; "), For: clues(proof, []Finding{r}), Covers: overPods(f)})
 			}
 		}
 		return out
@@ -68,7 +69,7 @@ var TunnelSourceUnknown = &Rule{
 		for _, r := range f.Failed(checks.IPSetHosts.ID) {
 			if absent := listOf(r, checks.FactAbsent); len(absent) > 0 {
 				out = append(out, Case{
-					About: r.Target, Says: fmt.Sprintf("{node} drops tunnelled packets from %s: not in %s", strings.Join(absent, ", "), r.Facts.Str(checks.FactSet)),
+					About: r.Target, Family: familyOf(r), Says: fmt.Sprintf("{node} drops tunnelled packets from %s: not in %s", strings.Join(absent, ", "), r.Facts.Str(checks.FactSet)),
 					For: clues(proof, []Finding{r}), Covers: overPods(f),
 				})
 			}
@@ -92,16 +93,29 @@ var TunnelRefused = &Rule{
 	Doc: `A probe sent packets of the tunnel and another saw them come in by an interface of the receiving node, and not get past its firewall. So the network between them is fine: it is a host firewall there, or Felix, which takes such packets from registered addresses only.`,
 	Fix: probe.Fix{
 		Says:     "Look at the firewall of the receiving node, and whether the sender's address is the registered one.",
-		Manifest: []string{"calico-probe run --node {node} --checks ipset-hosts,node-firewall,ip-registered", "ssh {node} sudo nft list ruleset | grep -n -i -e drop -e reject"},
+		Manifest: []string{"calico-probe run --node {receiver} --checks ipset-hosts,node-firewall,ip-registered", "ssh {receiver} sudo nft list ruleset | grep -n -i -e drop -e reject"},
 		Radius:   "nothing: both only read",
 	},
 	RuledOut: []string{checks.NodePing.ID}, Explains: []string{"tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
-		got := proven(f, func(wire, passed bool) bool { return wire && !passed })
-		if len(got) == 0 {
-			return nil
+		by := map[string][]Finding{} // the node whose firewall it is
+		for _, r := range proven(f, func(wire, passed bool) bool { return wire && !passed }) {
+			receiver := r.Facts.Str(checks.FactReceiver)
+			by[receiver] = append(by[receiver], r)
 		}
-		return []Case{{Says: "packets of the tunnel reach the node and its own firewall drops them: " + got[0].Target, For: clues(proof, got), Covers: overPods(f)}}
+		var out []Case
+		for _, receiver := range slices.Sorted(maps.Keys(by)) {
+			got := by[receiver]
+			c := Case{
+				About: receiver, Args: map[string]string{"receiver": receiver}, For: clues(proof, got), Covers: overPods(f),
+				Says: fmt.Sprintf("packets of the tunnel reach %s and its own firewall drops them: %s", receiver, got[0].Target),
+			}
+			if receiver != f.Node {
+				c.Peer = receiver
+			}
+			out = append(out, c)
+		}
+		return out
 	},
 }
 
@@ -117,17 +131,27 @@ var TunnelFiltered = &Rule{
 	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
 	Match: func(f Findings) []Case {
 		if got := proven(f, func(wire, _ bool) bool { return !wire }); len(got) > 0 {
-			return []Case{{Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: clues(proof, got), Covers: overPods(f)}}
+			return []Case{{Family: familyOf(got[0]), Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: clues(proof, got), Covers: overPods(f)}}
 		}
 		lost := keep(f.Failed(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) != f.Node && r.From == "" && reasonOf(r) == "" })
 		if len(lost) == 0 || !f.Fine(checks.OverlayTunnels.ID) || !f.Fine(checks.RouteBlocks.ID) || !f.Fine(checks.NodePing.ID) || f.Answered(checks.EncapProof.ID) {
 			return nil
 		}
 		return []Case{{
-			Says: "what {node} sends through the tunnel does not come back, while nodes, routes and tunnels are as they should be",
-			For:  append(clues(strong, lost), clues(0, f.Of(checks.OverlayTunnels.ID))...), Covers: overPods(f),
+			Family: familyOf(lost[0]), Says: "what {node} sends through the tunnel does not come back, while nodes, routes and tunnels are as they should be",
+			For: append(clues(strong, lost), clues(0, f.Of(checks.OverlayTunnels.ID))...), Covers: overPods(f),
 		}}
 	},
+}
+
+// remeasure is the fix where nobody could say what fits.
+var remeasure = &probe.Fix{
+	Says: "What would fit is not known: have it measured, then set the MTU of pods to it and start pods anew.",
+	Manifest: []string{
+		"calico-probe run --node {node} --checks cni-mtu,pod-mtu -o wide",
+		"ssh {node} ip -d link show",
+	},
+	Radius: "nothing: both only look",
 }
 
 // MTUTooBig are pods that send more than fits.
@@ -137,10 +161,11 @@ var MTUTooBig = &Rule{
 	Fix: probe.Fix{
 		Says: "Set the MTU of pods to what fits here, {mtu}, and start pods anew: a pod keeps what it was made with.",
 		Manifest: []string{
-			`kubectl -n {namespace} patch configmap calico-config --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
-			"kubectl -n {namespace} rollout restart daemonset/calico-node",
+			"kubectl -n {namespace} get configmap {config} -o jsonpath='{.data.veth_mtu}'",
+			`kubectl -n {namespace} patch configmap {config} --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
+			"kubectl -n {namespace} rollout restart daemonset/{daemonset}",
 		},
-		Operator: []string{`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`},
+		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.mtu}'", `kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`},
 		Radius:   "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID}, Explains: []string{"mtu-path-small"},
@@ -154,6 +179,9 @@ var MTUTooBig = &Rule{
 			Says: "packets of pods on {node} do not fit: " + wrong[0].Saw, Args: map[string]string{"mtu": fmt.Sprint(int(room))},
 			For: append(clues(strong, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
 		}
+		if room <= 0 {
+			c.Fix = remeasure
+		}
 		return []Case{c}
 	},
 }
@@ -163,12 +191,13 @@ var MTUPathSmall = &Rule{
 	ID: "mtu-path-small", Title: "the network between the nodes loses packets that are bigger than it takes",
 	Doc: `Pings and handshakes pass, and full packets vanish without a word: names resolve, connections open, and hang with the first large answer. On this node everything fits (cni-mtu), so it is the network between that takes less than the nodes' interfaces say, and the ICMP message that would tell is not sent or is dropped: a VPN, another overlay below, a cloud's interconnect. Told from a firewall, which loses small packets too.`,
 	Fix: probe.Fix{
-		Says: "Have the network carry what the interfaces promise; or set the MTU of pods to what came through ({mtu}, less what a tunnel adds) and start pods anew.",
+		Says: "Have the network carry what the interfaces promise; or set the MTU of pods to what came through from pod to pod, {mtu}, and start pods anew.",
 		Manifest: []string{
-			`kubectl -n {namespace} patch configmap calico-config --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
-			"kubectl -n {namespace} rollout restart daemonset/calico-node",
+			"kubectl -n {namespace} get configmap {config} -o jsonpath='{.data.veth_mtu}'",
+			`kubectl -n {namespace} patch configmap {config} --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
+			"kubectl -n {namespace} rollout restart daemonset/{daemonset}",
 		},
-		Operator: []string{`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`},
+		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.mtu}'", `kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`},
 		Radius:   "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
 	},
 	Wants: []string{checks.CNIMTU.ID}, RuledOut: []string{checks.CNIMTU.ID, checks.PodPing.ID, checks.BGPSession.ID},
@@ -189,6 +218,12 @@ var MTUPathSmall = &Rule{
 		c := Case{
 			For: clues(strong, lost), Args: map[string]string{"mtu": fmt.Sprint(smallest)},
 			Says: fmt.Sprintf("packets of more than %d bytes between {node} and %s vanish on the way, though the interfaces promise more", smallest, strings.Join(nodes, ", ")),
+		}
+		if smallest == 0 {
+			c.Says, c.Fix = fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more", strings.Join(nodes, ", ")), remeasure
+		}
+		if len(nodes) == 1 {
+			c.Peer = nodes[0]
 		}
 		if f.Fine(checks.CNIMTU.ID) {
 			c.For = append(c.For, clues(hint, f.Of(checks.CNIMTU.ID))...)

@@ -2,6 +2,8 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -12,27 +14,59 @@ func routeRules() []*Rule {
 	return []*Rule{BlockOwnedTwice, RouteSwallowed, RouteElsewhere, RouteNotInKernel}
 }
 
-// blocksFix is how to look at who owns a block.
-var blocksFix = []string{
-	"kubectl get blockaffinities.crd.projectcalico.org -o custom-columns='CIDR:.spec.cidr,NODE:.spec.node,STATE:.spec.state,DELETED:.spec.deleted' | grep -e CIDR -e '{block}'",
+// lookAtBlock is how to see whose a block is.
+var lookAtBlock = []string{
+	"kubectl get blockaffinities.crd.projectcalico.org -o custom-columns='NAME:.metadata.name,CIDR:.spec.cidr,NODE:.spec.node,STATE:.spec.state,DELETED:.spec.deleted' | grep -e CIDR -e '{block}'",
 	"ssh {node} ip route show {block}",
 	"calicoctl ipam check",
 }
 
+// podsOf and dropAffinity are what to see first, and then to do, where a node has a
+// block it has no use of.
+func podsOf(node string) string {
+	return "kubectl get pods -A --field-selector spec.nodeName=" + node + " -o custom-columns=NAMESPACE:.metadata.namespace,POD:.metadata.name,IPS:.status.podIPs[*].ip"
+}
+
+func dropAffinity(node string) string {
+	return fmt.Sprintf("kubectl delete blockaffinities.crd.projectcalico.org %s-{dashed}   # only where the first command shows it and no pod of %s has an address of {block}", node, node)
+}
+
+// ownersOf are the blocks that one of route-blocks' lists names, and whose they are.
+func ownersOf(r Finding, list probe.Fact) map[string][]string {
+	out := map[string][]string{}
+	lists, _ := r.Facts[checks.FactOwners].(map[string]any)
+	blocks, _ := lists[string(list)].(map[string]any)
+	for block, nodes := range blocks {
+		out[block] = listOf(Finding{Result: probe.Result{Facts: probe.Facts{list: nodes}}}, list)
+	}
+	return out
+}
+
 // blocked makes one case of the blocks that a fact of route-blocks lists.
-func blocked(f Findings, key probe.Fact, says func(list []string, r Finding) string) []Case {
+func blocked(f Findings, key probe.Fact, says func(list []string) string) []Case {
 	var out []Case
 	for _, r := range f.Failed(checks.RouteBlocks.ID) {
-		list := listOf(r, key)
-		if len(list) == 0 {
+		list, owners := listOf(r, key), ownersOf(r, key)
+		if len(list) == 0 || len(owners) == 0 {
 			continue
 		}
-		block, _, _ := strings.Cut(list[0], " ")
-		c := Case{About: r.Target, Says: says(list, r), Args: map[string]string{"block": block}, For: clues(proof, []Finding{r})}
-		for _, text := range list {
-			_, node, _ := strings.Cut(text, " of ")
-			node, _, _ = strings.Cut(node, " ")
-			c.Covers = append(c.Covers, pathFollows(f, familyOf(r), node)...)
+		c := Case{About: r.Target, Family: familyOf(r), Says: says(list), For: clues(proof, []Finding{r})}
+		blocks := slices.Sorted(maps.Keys(owners))
+		c.Args = map[string]string{"block": blocks[0], "dashed": strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(blocks[0])}
+		for i, node := range owners[blocks[0]] {
+			c.Args[[]string{"one", "other"}[min(i, 1)]] = node
+		}
+		var nodes []string
+		for _, block := range blocks {
+			nodes = append(nodes, owners[block]...)
+		}
+		slices.Sort(nodes)
+		nodes = slices.DeleteFunc(slices.Compact(nodes), func(node string) bool { return node == f.Node })
+		if len(nodes) == 1 {
+			c.Peer = nodes[0]
+		}
+		for _, node := range nodes {
+			c.Covers = append(c.Covers, pathFollows(f, c.Family, node)...)
 		}
 		out = append(out, c)
 	}
@@ -44,13 +78,13 @@ var BlockOwnedTwice = &Rule{
 	ID: "block-owned-twice", Title: "a block of pod addresses belongs to two nodes",
 	Doc: `Two affinities name one block, so both nodes announce it and others send to the one or the other, or to both in turn: some connections work and others do not. It is left behind by a failed release, a restored backup of the datastore, or a node that was renamed.`,
 	Fix: probe.Fix{
-		Says:     "See which node has pods with addresses of it, and delete the affinity of the other one.",
-		Manifest: append(append([]string{}, blocksFix...), "kubectl get pods -A -o wide --field-selector spec.nodeName={node}"),
-		Radius:   "all only read; deleting an affinity ends the announcement of that block by that node, which is harmless only where no pod of it has such an address",
+		Says:     "See which of {one} and {other} has pods with addresses of {block}, and delete the affinity of the other one.",
+		Manifest: append(slices.Clone(lookAtBlock), podsOf("{one}"), podsOf("{other}"), dropAffinity("{one}"), dropAffinity("{other}")),
+		Radius:   "all but the last two, of which one is right, only read; deleting an affinity ends the announcement of that block by that node, which is harmless only where no pod of it has such an address",
 	},
 	Explains: []string{"route-elsewhere", "route-swallowed"},
 	Match: func(f Findings) []Case {
-		return blocked(f, checks.FactShared, func(list []string, _ Finding) string {
+		return blocked(f, checks.FactShared, func(list []string) string {
 			return "Calico's IPAM has two owners for " + strings.Join(list, ", ")
 		})
 	},
@@ -62,12 +96,12 @@ var RouteSwallowed = &Rule{
 	Doc: `There is a blackhole route on this node for a block that belongs to another one. Every node has such routes for its own blocks, by BIRD (static1) or Felix; one for a foreign block is left over from when the block was this node's: an affinity that was not deleted, or an announcement this node did not take back. It wins over what BGP learns, so the session is up, all others reach those pods, and this node does not. Told from a missing route by the kernel's own answer.`,
 	Fix: probe.Fix{
 		Says:     "See whose the block is; delete an affinity of {node} that is left over, then start calico-node of {node} anew.",
-		Manifest: append(append([]string{}, blocksFix...), "kubectl -n {namespace} delete pod {pod}"),
-		Radius:   "the first three only read; the restart is of this node's calico-node alone, pods keep running",
+		Manifest: append(slices.Clone(lookAtBlock), podsOf("{node}"), dropAffinity("{node}"), "kubectl -n {namespace} delete pod {pod}"),
+		Radius:   "the first four only read; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {
-		return blocked(f, checks.FactSwallowed, func(list []string, _ Finding) string {
+		return blocked(f, checks.FactSwallowed, func(list []string) string {
 			return fmt.Sprintf("{node} has a blackhole route for %s and drops what is for the pods there", strings.Join(list, ", "))
 		})
 	},
@@ -79,12 +113,12 @@ var RouteElsewhere = &Rule{
 	Doc: `The kernel sends packets for a block to another machine than the one IPAM says it belongs to, or to several at once. Somebody announces a block that is no longer his (an affinity left over there), or somebody made a route by hand; who made it is the route's protocol: bird, 80 for Felix, static or boot for people and scripts.`,
 	Fix: probe.Fix{
 		Says:     "See who announces or made it, and take that away there.",
-		Manifest: append(append([]string{}, blocksFix...), "calico-probe run --node {node} --checks route-blocks,route-can-reach,bgp -o wide"),
+		Manifest: append(slices.Clone(lookAtBlock), "calico-probe run --node {node} --checks route-blocks,route-can-reach,bgp -o wide"),
 		Radius:   "nothing: all only read",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {
-		return blocked(f, checks.FactWrong, func(list []string, _ Finding) string {
+		return blocked(f, checks.FactWrong, func(list []string) string {
 			return "{node} sends packets for other nodes' pods to the wrong place: " + strings.Join(list, ", ")
 		})
 	},
@@ -108,7 +142,7 @@ var RouteNotInKernel = &Rule{
 				continue
 			}
 			c := Case{
-				About: r.Target, For: clues(strong, []Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
+				About: r.Target, Family: familyOf(r), For: clues(strong, []Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
 				Says: fmt.Sprintf("BIRD on {node} has %s and the kernel has no such route", strings.Join(known, ", ")),
 			}
 			for _, s := range f.Of(checks.BGPSession.ID) {

@@ -9,8 +9,14 @@ import (
 // existing field changes. New fields and event types do not raise it.
 const Version = 1
 
-// AttrNode is on targets on a node that is not Ready: "NotReady", "Unknown".
+// AttrNode is on targets on a node that is not Ready: NodeNotReady or NodeSilent.
 const AttrNode = "node"
+
+// What the API says of such a node.
+const (
+	NodeNotReady = "NotReady"                         // by its kubelet's own word
+	NodeSilent   = "NotReady (its kubelet is silent)" // its lease has run out
+)
 
 // Attributes of a KindCalico target: calico-node's environment as it stands
 // ("autodetect", "none", an address; "first-found", "can-reach=...") and the

@@ -23,6 +23,9 @@ One more result is about BIRD as a whole, under its socket. warn: graceful resta
 info: BIRD has no peers at all, or some are down.`,
 }
 
+// FactHeard is true where the last error is what the peer said, not BIRD here.
+const FactHeard probe.Fact = "heard"
+
 func bgpSession(ctx context.Context, p *probe.Pass) {
 	each(daemons(), func(d daemon) { d.sessions(ctx, p) })
 }
@@ -204,6 +207,9 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 			r.Saw += "; not a session of Calico's making"
 		}
 		r = r.Because(proto.Details...)
+	}
+	if said := proto.Info + " " + proto.LastError; !proto.Established() && strings.Contains(said, "Received: ") {
+		r = r.With(FactHeard, true)
 	}
 	if reason := sessionReason(proto.Info + " " + proto.LastError); reason != "" && !proto.Established() {
 		r = r.With(probe.FactReason, reason)

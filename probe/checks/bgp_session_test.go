@@ -118,7 +118,10 @@ func TestSessionReason(t *testing.T) {
 	if f := of("Active Socket: Connection refused", ""); f.Str(probe.FactReason) != "refused" || f.Str(FactNode) != "b" {
 		t.Errorf("%v", f)
 	}
-	if f := of("Active", "Received: Bad peer AS"); f.Str(probe.FactReason) != "bad-as" {
+	if f := of("Active", "Received: Bad peer AS"); f.Str(probe.FactReason) != "bad-as" || f[FactHeard] != true {
+		t.Errorf("%v", f)
+	}
+	if f := of("Active", "BGP Error: Bad peer AS"); f.Str(probe.FactReason) != "bad-as" || f[FactHeard] != nil {
 		t.Errorf("%v", f)
 	}
 }

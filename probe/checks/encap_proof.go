@@ -27,11 +27,12 @@ skip: there is no other node, or no client that could put a probe there (--via l
 
 // Facts of encap-proof.
 const (
-	FactReady  probe.Fact = "ready"  // true: from now on nothing is missed
-	FactPath   probe.Fact = "path"   // VXLAN, IPIP, WireGuard or BGP
-	FactWire   probe.Fact = "wire"   // true: it came in by an interface
-	FactPassed probe.Fact = "passed" // true: the listener's firewall let it in
-	FactUsed   probe.Fact = "used"   // true: the cluster sends its packets this way
+	FactReady    probe.Fact = "ready"    // true: from now on nothing is missed
+	FactPath     probe.Fact = "path"     // VXLAN, IPIP, WireGuard or BGP
+	FactReceiver probe.Fact = "receiver" // the node it was sent to
+	FactWire     probe.Fact = "wire"     // true: it came in by an interface
+	FactPassed   probe.Fact = "passed"   // true: the listener's firewall let it in
+	FactUsed     probe.Fact = "used"     // true: the cluster sends its packets this way
 )
 
 func encaps(ctx context.Context, p *probe.Pass) {
@@ -50,7 +51,7 @@ func encaps(ctx context.Context, p *probe.Pass) {
 		awaitTokens(ctx, p, here, listen)
 	}
 	each(of(probe.RoleSend), func(t probe.Target) {
-		p.Report(send(ctx, here, ownAddresses(p, family(t.Addr))[0], t).With(FactFamily, family(t.Addr)))
+		p.Report(send(ctx, here, ownAddresses(p, family(t.Addr))[0], t).With(FactFamily, family(t.Addr)).With(FactReceiver, cmp.Or(t.Node, t.Addr.String())))
 	})
 }
 
@@ -96,7 +97,7 @@ func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []prob
 		case ctx.Err() != nil && !got[i].Passed:
 			r, _ = cutShort(ctx, ctx.Err())
 		}
-		p.Report(r.On(way(t.Node, here, t)).With(FactPath, t.Name).With(FactFamily, family(t.Addr)))
+		p.Report(r.On(way(t.Node, here, t)).With(FactPath, t.Name).With(FactFamily, family(t.Addr)).With(FactReceiver, here))
 	}
 }
 

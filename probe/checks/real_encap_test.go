@@ -99,6 +99,11 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 	for _, name := range []string{"far to near VXLAN IPv4", "far to near WireGuard IPv4", "far to near IPIP IPv4", "far to near VXLAN IPv6"} {
 		want(t, heard, name, probe.OK, "arrive")
 	}
+	for _, r := range heard {
+		if r.Facts.Str(FactReceiver) != "near" {
+			t.Errorf("%s: received by %q", r.Target, r.Facts.Str(FactReceiver))
+		}
+	}
 	want(t, sent, "far to near BGP IPv4", probe.OK, "is taken")
 	want(t, sent, "far to near BGP IPv6", probe.Fail, "refused")
 

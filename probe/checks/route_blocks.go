@@ -33,6 +33,7 @@ const (
 	FactNoRoute   probe.Fact = "noroute"   // list of block and node
 	FactSwallowed probe.Fact = "swallowed" // list of block and node
 	FactShared    probe.Fact = "shared"    // list of block and the nodes it belongs to
+	FactOwners    probe.Fact = "owners"    // by wrong, swallowed or shared: by block, the nodes it belongs to
 	FactInBIRD    probe.Fact = "in_bird"   // of those without a route, the ones BIRD knows, and from which of its protocols
 )
 
@@ -123,11 +124,29 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 type findings struct {
 	missing                          []land
 	wrong, swallowed, shared, routed []string
+	owners                           map[probe.Fact]map[string][]string
 	asking                           error
 }
 
+// owned notes whose a land is that something is wrong with; as many are kept as are
+// named.
+func (f findings) owned(key probe.Fact, l land, nodes ...string) {
+	of := f.owners[key]
+	if of == nil {
+		of = map[string][]string{}
+		f.owners[key] = of
+	}
+	block := l.prefix.String()
+	if l.prefix.IsSingleIP() {
+		block = l.prefix.Addr().String()
+	}
+	if len(of) < listed {
+		of[block] = nodes
+	}
+}
+
 func (a atlas) survey(lands, own []land) findings {
-	f := findings{asking: a.unread}
+	f := findings{asking: a.unread, owners: map[probe.Fact]map[string][]string{}}
 	owners := map[netip.Prefix][]string{}
 	for _, l := range slices.Concat(own, lands) {
 		if !slices.Contains(owners[l.prefix], l.node) {
@@ -139,6 +158,7 @@ func (a atlas) survey(lands, own []land) findings {
 			text := fmt.Sprintf("%s of %s", l.prefix, strings.Join(of, " and "))
 			if !slices.Contains(f.shared, text) {
 				f.shared = append(f.shared, text)
+				f.owned(FactShared, l, of...)
 			}
 			continue // where it should lead nobody can say
 		}
@@ -153,7 +173,9 @@ func (a atlas) survey(lands, own []land) findings {
 			f.missing = append(f.missing, l)
 		case saw == swallowed:
 			f.swallowed = append(f.swallowed, l.String())
+			f.owned(FactSwallowed, l, l.node)
 		default:
+			f.owned(FactWrong, l, l.node)
 			f.wrong = append(f.wrong, l.String()+" leads "+saw)
 		}
 	}
@@ -214,6 +236,9 @@ func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
 	}
 	if len(in.known) > 0 {
 		r = r.With(FactInBIRD, in.known)
+	}
+	if len(f.owners) > 0 {
+		r = r.With(FactOwners, f.owners)
 	}
 	return r.With(FactBlocks, total).With(FactNoRoute, first(missing)).With(FactWrong, first(f.wrong)).With(FactSwallowed, first(f.swallowed)).With(FactShared, first(f.shared))
 }

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -9,6 +10,19 @@ import (
 )
 
 // TestLost has what the plan says of nodes and what came of their routes.
+// The owners of a block are a fact of their own: nobody has to take a sentence apart.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	of := func(node string) land {
+		return land{netip.MustParsePrefix("10.244.1.0/26"), node, netip.MustParseAddr("10.0.0.2"), ""}
+	}
+	r := atlas{}.survey([]land{of("b"), of("c")}, []land{of("a")}).judged(foreign, 2, birdKnows{})
+	want := map[probe.Fact]map[string][]string{FactShared: {"10.244.1.0/26": {"a", "b", "c"}}}
+	if !reflect.DeepEqual(r.Facts[FactOwners], want) {
+		t.Errorf("%v", r.Facts)
+	}
+}
+
 func TestLost(t *testing.T) {
 	t.Parallel()
 	of := func(cidr, node, state string) land {

@@ -1,0 +1,181 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// pinged sorts the nodes that were pinged into those that answer nothing and others.
+func pinged(f Findings) (silent, lives []string, seen map[string][]Finding) {
+	seen = map[string][]Finding{}
+	var order []string
+	for _, r := range f.Of(checks.NodePing.ID) {
+		if node := nodeOf(r); node != "" && r.From == "" && answered(r.Status) {
+			if len(seen[node]) == 0 {
+				order = append(order, node)
+			}
+			seen[node] = append(seen[node], r)
+		}
+	}
+	for _, node := range order {
+		if slices.ContainsFunc(seen[node], func(r Finding) bool { n, _ := r.Facts.Num(checks.FactReceived); return n > 0 }) {
+			lives = append(lives, node)
+		} else {
+			silent = append(silent, node)
+		}
+	}
+	return silent, lives, seen
+}
+
+// touched are the results that prove that a node answers something.
+func touched(f Findings, node string) []Finding {
+	var out []Finding
+	for _, check := range []string{checks.BGPPort.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceNodePort.ID} {
+		out = append(out, keep(f.Of(check), func(r Finding) bool {
+			_, sent := r.Facts[checks.FactSource]
+			return nodeOf(r) == node && (r.Status == probe.OK && (check != checks.BGPPort.ID || sent) || bad(r.Status) && reasonOf(r) == "refused")
+		})...)
+	}
+	return out
+}
+
+// unanswered are TCP connections to a node, or to its pods, that got no answer.
+func unanswered(f Findings, node string) []Finding {
+	var out []Finding
+	for _, check := range []string{checks.BGPPort.ID, checks.PodTCP.ID, checks.ServiceNodePort.ID} {
+		out = append(out, keep(f.Bad(check), func(r Finding) bool {
+			return nodeOf(r) == node && r.From == "" && (reasonOf(r) == "timeout" || reasonOf(r) == "host-unreachable")
+		})...)
+	}
+	return out
+}
+
+// bringBack is the fix of a node of which the API server has not heard either.
+var bringBack = &probe.Fix{
+	Says:     "Bring {other} back; or if its machine is gone for good delete its Node.",
+	Manifest: []string{"kubectl describe node {other}", "kubectl -n kube-node-lease get lease {other} -o jsonpath='{.spec.renewTime}'", "kubectl delete node {other}   # only when the machine is gone for good"},
+	Radius:   "the first two: nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
+}
+
+// PeerDown is another node that answers nothing.
+var PeerDown = &Rule{
+	ID: "peer-down", Title: "another node does not answer",
+	Doc: `One node answers no ping and nothing else that was asked of it: it is powered off, cut off, or its machine was taken away while its Node stayed in the API. Every session, ping and route that leads there is down for this one reason, and nothing is wrong on this node. Told from a node with a wrong address, which answers at its InternalIP; from a firewall, behind which something still answers; and from a cut on this side, where no node answers. What keeps just these two nodes apart looks the same from here: only the API server, which has not heard of a dead node either, makes it certain. A Node that nobody deletes stays a BGP peer of every node for ever, keeps calico-node from being ready for its first 30 s, and holds every restart's routes back for up to 240 s.`,
+	Fix: probe.Fix{
+		Says:     "See whether {other} lives, and what lies between it and {node}: a firewall or a security group may keep just these two apart.",
+		Manifest: []string{"kubectl describe node {other}", "calico-probe run --node {other}", "ssh {node} ip route get {address}"},
+		Radius:   "a probe on the other node; the others only read",
+	},
+	Explains: []string{"bgp-waits", "bgp-one-way"},
+	Match: func(f Findings) []Case {
+		silent, lives, seen := pinged(f)
+		if len(lives) == 0 && len(silent) > 1 {
+			return nil // it is this node, or pings are forbidden
+		}
+		var out []Case
+		for _, node := range silent {
+			c := Case{About: node, Args: map[string]string{"other": node}, For: clues(strong, seen[node]), Peer: node, Against: clues(strong, touched(f, node)), Covers: pathFollows(f, 0, node)}
+			_, c.Args["address"], _ = strings.Cut(seen[node][0].Target, " ")
+			c.Says = fmt.Sprintf("%s does not answer from {node}", node)
+			theirs := keep(f.All, func(r Finding) bool {
+				return r.Node == f.Node && nodeOf(r) == node && r.Facts.Str(checks.FactNodeState) != ""
+			})
+			up := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node && r.Status == probe.OK })
+			// Where a network lets no ping through, TCP answers still. Without the API's word
+			// both may come of a firewall between the two.
+			more := 0
+			switch {
+			case len(theirs) > 0 && theirs[0].Facts.Str(checks.FactNodeState) == probe.NodeSilent:
+				more, c.Fix = hint, bringBack
+				c.For = append(c.For, clues(hint, theirs[:1])...)
+				c.Says += ", and its kubelet is silent: powered off, cut off, or taken away with its Node left behind"
+			case len(theirs) > 0: // its kubelet says so itself
+				c.Against = append(c.Against, clues(hint, theirs[:1])...)
+				c.Says += fmt.Sprintf(", while its kubelet still speaks and the API calls it %s", theirs[0].Facts.Str(checks.FactNodeState))
+			case len(lives) > 0:
+				c.Says += ", while other nodes do"
+			}
+			if len(up) > 0 { // which outlive a death by minutes
+				more = hint
+				c.Against = append(c.Against, clues(hint, up)...)
+			}
+			c.For = append(c.For, clues(more, unanswered(f, node))...)
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// NodeCutOff is this node, which reaches no other.
+var NodeCutOff = &Rule{
+	ID: "node-cut-off", Title: "this node reaches no other node",
+	Doc: `Not one of the other nodes answers, and nothing else over the network does: it is this node's link, its switch port, VLAN or security group, or its own firewall, and not every other node at once. Where a network lets no ping through all else is well, and this is not claimed.`,
+	Fix: probe.Fix{
+		Says:     "Look at this node's link, addresses, neighbours and firewall.",
+		Manifest: []string{"ssh {node} ip -s link", "ssh {node} ip neigh", "ssh {node} sudo nft list ruleset | head -50"},
+		Radius:   "nothing: all only read",
+	},
+	Explains: []string{"peer-down", "bgp-waits", "bgp-one-way"},
+	Match: func(f Findings) []Case {
+		silent, lives, seen := pinged(f)
+		if len(lives) > 0 || len(silent) == 0 || f.Fine(checks.DatastoreLatency.ID) {
+			return nil
+		}
+		c := Case{Says: fmt.Sprintf("{node} reaches none of %d other nodes", len(silent)), Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...)}
+		for _, node := range silent {
+			c.For = append(c.For, clues(0, seen[node][:1])...)
+			c.Against = append(c.Against, clues(strong, touched(f, node))...)
+		}
+		c.For[0].Weight = hint
+		if lost := f.Bad(checks.DatastoreLatency.ID); allBad(f.Of(checks.DatastoreLatency.ID)) {
+			c.For = append(c.For, clues(strong, lost)...)
+		}
+		return []Case{c}
+	},
+}
+
+// PeerPods is a fault of another node's, as this one feels it.
+var PeerPods = &Rule{
+	ID: "peer-pods", Title: "the pods of one other node are not reached, and this node has the way there",
+	Doc: `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
+	Fix: probe.Fix{
+		Says:     "Look at the other node.",
+		Manifest: []string{"calico-probe run --node {other}"},
+		Radius:   "a probe on that node",
+	},
+	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID},
+	Match: func(f Findings) []Case {
+		if !f.Fine(checks.RouteBlocks.ID) {
+			return nil
+		}
+		_, lives, seen := pinged(f)
+		pods := map[string][]Finding{}
+		answer := map[string]bool{} // nodes some of whose pods do, in a family
+		for _, r := range f.Of(checks.PodPing.ID) {
+			switch node := nodeOf(r); {
+			case r.From != "" || node == "" || node == f.Node:
+			case r.Status == probe.Fail && reasonOf(r) == "":
+				pods[node] = append(pods[node], r)
+			case r.Status == probe.OK:
+				answer[node+familyName(familyOf(r))] = true
+			}
+		}
+		var out []Case
+		for _, node := range lives {
+			lost := pods[node]
+			down := keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool { return nodeOf(r) == node })
+			if len(lost) == 0 || len(down) > 0 || answer[node+familyName(familyOf(lost[0]))] {
+				continue
+			}
+			out = append(out, Case{
+				About: node, Peer: node, Family: familyOf(lost[0]), Args: map[string]string{"other": node}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
+				Says: fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
+			})
+		}
+		return out
+	},
+}
