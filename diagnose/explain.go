@@ -38,7 +38,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 	})
-	kept := explainedAway(f, all)
+	kept := inBothFamilies(explainedAway(f, all))
 	var d Diagnosis
 	explained := map[int]bool{}
 	for i := range kept {
@@ -193,6 +193,27 @@ func explainedAway(f Findings, all []candidate) []candidate {
 		kept = append(kept, all[i])
 	}
 	return kept
+}
+
+// inBothFamilies makes one cause of two that differ in the family of addresses alone.
+func inBothFamilies(all []candidate) []candidate {
+	var out []candidate
+	for _, c := range all {
+		i := slices.IndexFunc(out, func(o candidate) bool {
+			return o.rule == c.rule && o.found.Peer == c.found.Peer && o.found.Family != 0 && c.found.Family != 0 && o.found.Family != c.found.Family && o.cause.Confidence == c.cause.Confidence
+		})
+		if i < 0 {
+			out = append(out, c)
+			continue
+		}
+		into := &out[i]
+		into.found.For, into.found.Covers = slices.Concat(into.found.For, c.found.For), slices.Concat(into.found.Covers, c.found.Covers)
+		into.cause.For, into.cause.Against = slices.Concat(into.cause.For, c.cause.For), slices.Concat(into.cause.Against, c.cause.Against)
+		into.cause.Explains = slices.Concat(into.cause.Explains, c.cause.Explains)
+		into.cause.Says += fmt.Sprintf("; and likewise for %s", c.cause.About)
+		into.cause.About += " and " + c.cause.About
+	}
+	return out
 }
 
 // root is the cause from which another one follows in the end.

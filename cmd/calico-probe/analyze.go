@@ -78,12 +78,12 @@ func (a *app) analyzeFiles(names []string, output string) error {
 			}
 		}
 		err = c.conclude()
-		if was, is := briefly(run.Causes), briefly(c.causes); run.Verdict != nil && was != is {
-			say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", names[i], run.Version, was, probe.Release, is)
-		}
 		code, ok := errors.AsType[exit](err)
 		if err != nil && !ok {
 			return err
+		}
+		if was, is := briefly(run.Causes), briefly(c.causes); run.Verdict != nil && was != is {
+			say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", names[i], run.Version, was, probe.Release, is)
 		}
 		worst = worse(worst, int(code))
 	}

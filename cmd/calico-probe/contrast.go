@@ -73,9 +73,35 @@ type look struct {
 	err    error // no probe could be put there, or it did not answer whole
 }
 
-// begin asks the peers now. The function it returns waits for them and reports; it must
-// be called, and its error is one of writing the report.
-func (o *runOptions) begin(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) func() error {
+// glance is peers that are being asked.
+type glance struct {
+	wait func() []look // until all have answered, or their time is over; as often as wanted
+}
+
+// heardNothing waits, and tells whether some peer was asked how the node looks, and no
+// peer got any answer from it.
+func (g *glance) heardNothing() bool {
+	asked := false
+	for _, l := range g.wait() {
+		for _, ev := range l.events {
+			r := ev.Result
+			if r == nil || r.Check != checks.NeighbourReach.ID {
+				continue
+			}
+			answered := slices.Contains([]string{"refused", "reset", "closed", "rejected"}, r.Facts.Str(probe.FactReason))
+			switch {
+			case r.Status == probe.OK, r.Status == probe.Fail && answered:
+				return false
+			case r.Status == probe.Fail:
+				asked = true
+			}
+		}
+	}
+	return asked
+}
+
+// begin asks the peers now; somebody has to wait for them.
+func (o *runOptions) begin(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *glance {
 	peers := cluster.Neighbours(snap, o.peers, preferred(o.seen))
 	asked := contrasted(o.seen, o.picked)
 	looks := make([]look, len(peers))
@@ -85,11 +111,11 @@ func (o *runOptions) begin(ctx context.Context, client *cluster.Client, snap *cl
 		o.progress("neighbour: putting a probe on %s", peer.Name)
 		all.Go(func() { looks[i] = o.lookFrom(ctx, client, snap, peer, asked) })
 	}
-	return func() error {
+	return &glance{wait: func() []look {
 		defer cancel()
 		all.Wait()
-		return o.tell(looks)
-	}
+		return looks
+	}}
 }
 
 // tell reports what the peers answered. It counts nothing in the verdict, but that

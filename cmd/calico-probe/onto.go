@@ -40,7 +40,7 @@ func wayNames() []string {
 
 // askNode gets a probe onto the node by the first way that works and passes its
 // answer on. No way is a result too. The error is one of writing the report.
-func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error {
+func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot, lives func() bool) error {
 	steps, err := o.ladder()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 	var said []probe.Event
 	for i := 0; ctx.Err() == nil; i++ {
 		if i == len(steps) {
-			if len(before) == 0 || !before[0].early {
+			if len(before) == 0 || !before[0].early || !lives() {
 				break
 			}
 			// Nothing else works: then a node that is only slow gets its time after all.

@@ -276,20 +276,27 @@ func (o *runOptions) ask(ctx context.Context) error {
 			return err
 		}
 	}
-	var told func() error
+	var looking *glance
 	// Getting onto a silent node takes as long as is allowed, and hardly succeeds.
 	if o.contrasts(snap) && (o.via == wayNeighbour || cluster.KubeletSilent(snap)) {
-		told = o.begin(ctx, client, snap)
+		looking = o.begin(ctx, client, snap)
+	}
+	// A node that gives its neighbours no answer is not slow, and need not be waited for.
+	lives := func() bool {
+		if looking == nil && o.contrasts(snap) {
+			looking = o.begin(ctx, client, snap)
+		}
+		return looking == nil || !looking.heardNothing()
 	}
 	var err error
 	if o.goesOnto() {
-		err = o.askNode(ctx, snap)
+		err = o.askNode(ctx, snap, lives)
 	}
-	if told == nil && err == nil && ctx.Err() == nil && o.contrasts(snap) && (len(o.want) > 0 || troubled(o.seen)) {
-		told = o.begin(ctx, client, snap)
+	if looking == nil && err == nil && ctx.Err() == nil && o.contrasts(snap) && (len(o.want) > 0 || troubled(o.seen)) {
+		looking = o.begin(ctx, client, snap)
 	}
-	if told != nil {
-		err = errors.Join(err, told())
+	if looking != nil {
+		err = errors.Join(err, o.tell(looking.wait()))
 	}
 	if err != nil {
 		return err
