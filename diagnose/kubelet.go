@@ -128,8 +128,8 @@ var KubeletDead = &Rule{
 			return nil
 		}
 		c := Case{
-			Says:    "the kubelet does not run on {node}",
-			For:     slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
+			Says: "the kubelet does not run on {node}",
+			For:  slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
 			// A probe it has just started is of a kubelet that lives.
 			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, cluster.CheckNodeLease)), clues(strong, slices.DeleteFunc(notPlaced(f, injector.ReasonAttach), silentExec))), Covers: kubeletGone,
 		}
@@ -403,22 +403,4 @@ func since(f Findings) string {
 		}
 	}
 	return ""
-}
-
-// lasting is a number of seconds as people say it.
-func lasting(seconds float64) string {
-	switch {
-	case seconds < 120:
-		return fmt.Sprintf("%.0fs", seconds)
-	case seconds < 7200:
-		return fmt.Sprintf("%.0fm", seconds/60)
-	case seconds < 172800:
-		return fmt.Sprintf("%.0fh", seconds/3600)
-	}
-	return fmt.Sprintf("%.0fd", seconds/86400)
-}
-
-// good are the good answers of a check.
-func good(f Findings, check string) []Finding {
-	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.OK })
 }
