@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,7 +48,9 @@ func TestRecorded(t *testing.T) {
 					t.Fatalf("no section %q is known", section.Name)
 				}
 			}
-			d := Explain(read(t, stream), Rules())
+			f := read(t, stream)
+			empties(t, f)
+			d := Explain(f, Rules())
 			if got := told(d); got != string(want) {
 				t.Errorf("got:\n%swant:\n%s", got, want)
 			}
@@ -62,6 +65,21 @@ func TestRecorded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// empties rejects commands with a name or a number that the night did not give.
+func empties(t *testing.T, f Findings) {
+	t.Helper()
+	for _, rule := range Rules() {
+		commands := strings.Join(append(slices.Clone(rule.Fix.Manifest), rule.Fix.Operator...), "\n")
+		for _, c := range rule.Match(f) {
+			for name, value := range c.Args {
+				if v := strings.TrimSpace(value); (v == "" || v == "0") && strings.Contains(commands, "{"+name+"}") {
+					t.Errorf("%s: {%s} is %q", rule.ID, name, value)
+				}
+			}
+		}
 	}
 }
 
