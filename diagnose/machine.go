@@ -152,7 +152,12 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 		}
 		c := Case{
 			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off), Args: map[string]string{"host": f.Node},
-			Covers: Covers(checks.CNIToken.ID, checks.DatastoreLatency.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
+			Covers: Covers(checks.CNIToken.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
+		}
+		for _, r := range f.Bad(checks.DatastoreLatency.ID) {
+			if r.Facts.Str(checks.FactExpires) != "" || reasonOf(r) == "certificate-refused" { // a server that does not answer has no clock at fault
+				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
+			}
 		}
 		var alike, right []Finding
 		for _, r := range f.Elsewhere(checks.NodeClock.ID) {
