@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,8 @@ func TestRules(t *testing.T) {
 // TestRecorded explains every recorded stream of testdata. A file says in its head
 // what night it is from; its section want has one line for each cause in order,
 // "ID about: confidence", an empty one wants no cause, and lines "unexplained ID" at
-// the end. Its section stream is what 'run -o ndjson' wrote, or as much of it as
+// the end; with a line "hence ID about" below a cause, all causes that follow from
+// others are compared too. Its section stream is what 'run -o ndjson' wrote, or as much of it as
 // matters.
 func TestRecorded(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -47,8 +49,10 @@ func TestRecorded(t *testing.T) {
 					t.Fatalf("no section %q is known", section.Name)
 				}
 			}
-			d := Explain(read(t, stream), Rules())
-			if got := told(d); got != string(want) {
+			f := read(t, stream)
+			empties(t, f)
+			d := Explain(f, Rules())
+			if got := told(d, bytes.Contains(want, []byte("hence "))); got != string(want) {
 				t.Errorf("got:\n%swant:\n%s", got, want)
 			}
 			for _, c := range d.Causes {
@@ -62,6 +66,21 @@ func TestRecorded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// empties rejects commands with a name or a number that the night did not give.
+func empties(t *testing.T, f Findings) {
+	t.Helper()
+	for _, rule := range Rules() {
+		commands := strings.Join(append(slices.Clone(rule.Fix.Manifest), rule.Fix.Operator...), "\n")
+		for _, c := range rule.Match(f) {
+			for name, value := range c.Args {
+				if v := strings.TrimSpace(value); (v == "" || v == "0") && strings.Contains(commands, "{"+name+"}") {
+					t.Errorf("%s: {%s} is %q", rule.ID, name, value)
+				}
+			}
+		}
 	}
 }
 
@@ -89,10 +108,15 @@ func read(t *testing.T, stream []byte) Findings {
 	}
 }
 
-func told(d Diagnosis) string {
+func told(d Diagnosis, hence bool) string {
 	var b strings.Builder
 	for _, c := range d.Causes {
 		b.WriteString(strings.TrimSpace(c.ID+" "+c.About) + ": " + string(c.Confidence) + "\n")
+		for _, follow := range c.Explains {
+			if hence && follow.Cause != "" {
+				b.WriteString("hence " + follow.Cause + "\n")
+			}
+		}
 	}
 	for _, id := range d.Unexplained {
 		b.WriteString("unexplained " + id + "\n")

@@ -269,11 +269,8 @@ func same(a, b Finding) bool {
 
 // particulars puts this night's names into a cause's sentence and its fix.
 func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]string) {
-	with := map[string]string{
-		"node": f.Node, "namespace": "kube-system", "pod": "calico-node-…",
-		"daemonset": "calico-node", "config": "calico-config",
-	}
-	maps.Copy(with, units(f))
+	with := map[string]string{"node": f.Node, "namespace": "kube-system", "pod": "calico-node-…",
+		"daemonset": "calico-node", "config": "calico-config"}
 	for _, r := range f.Of(cluster.CheckCalicoPod) {
 		namespace, pod, ok := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
 		if !ok {
@@ -290,6 +287,7 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 			fix.Install = "operator"
 		}
 	}
+	maps.Copy(with, units(f))
 	maps.Copy(with, args)
 	put := func(text string) string {
 		for key, value := range with {

@@ -169,17 +169,6 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 	},
 }
 
-// names are the checks of some findings.
-func names(fs []Finding) []string {
-	var out []string
-	for _, r := range fs {
-		if !slices.Contains(out, r.Check) {
-			out = append(out, r.Check)
-		}
-	}
-	return out
-}
-
 // elsewhere are the addresses at which Felix's port is open, other than the one that
 // was asked: a port that opens meanwhile is none.
 func elsewhere(r Finding) []string {

@@ -111,6 +111,11 @@ func (f Findings) where(keep func(Finding) bool) []Finding {
 	return out
 }
 
+// good are the good answers of a check.
+func good(f Findings, check string) []Finding {
+	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.OK })
+}
+
 // because is for keeping the findings with one of these reasons.
 func because(reasons ...string) func(Finding) bool {
 	return func(r Finding) bool { return slices.Contains(reasons, reasonOf(r)) }

@@ -322,7 +322,7 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 	Wants: []string{checks.CNIConfig.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.InitStall.ID},
 	Match: func(f Findings) []Case {
 		none := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNINone, checks.CNIUnusable))
-		said := unreadyFor(f, cluster.UnreadyNetwork)
+		said := kubeletSaid(f, cluster.UnreadyNetwork)
 		if len(none) == 0 && (f.Answered(checks.CNIConfig.ID) || len(said) == 0) {
 			return nil
 		}

@@ -128,9 +128,10 @@ var KubeletDead = &Rule{
 			return nil
 		}
 		c := Case{
-			Says:    "the kubelet does not run on {node}",
-			For:     slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
-			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, cluster.CheckNodeLease))), Covers: kubeletGone,
+			Says: "the kubelet does not run on {node}",
+			For:  slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
+			// A probe it has just started is of a kubelet that lives.
+			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, cluster.CheckNodeLease)), clues(strong, slices.DeleteFunc(notPlaced(f, injector.ReasonAttach), silentExec))), Covers: kubeletGone,
 		}
 		if here.dead() {
 			// One that has just ended has a lease yet.
@@ -266,12 +267,18 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		if !slices.ContainsFunc(attach, func(r Finding) bool { return !silentExec(r) }) {
 			weight = hint
 		}
-		return []Case{{
+		c := Case{
 			Says: "pods start on {node} and the API server cannot talk to them: " + attach[0].Saw,
 			For:  slices.Concat(clues(weight, attach), clues(hint, fromOutside(f, kubeletPort).open)),
 			// A kubelet that died in between.
 			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
-		}}
+		}
+		if here := kubeletHere(f); len(here.ok) > 0 { // a firewall on the node stands before its own questions too
+			for _, r := range slices.Concat(here.refused, here.silent) {
+				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
+			}
+		}
+		return []Case{c}
 	},
 }
 
@@ -396,22 +403,4 @@ func since(f Findings) string {
 		}
 	}
 	return ""
-}
-
-// lasting is a number of seconds as people say it.
-func lasting(seconds float64) string {
-	switch {
-	case seconds < 120:
-		return fmt.Sprintf("%.0fs", seconds)
-	case seconds < 7200:
-		return fmt.Sprintf("%.0fm", seconds/60)
-	case seconds < 172800:
-		return fmt.Sprintf("%.0fh", seconds/3600)
-	}
-	return fmt.Sprintf("%.0fd", seconds/86400)
-}
-
-// good are the good answers of a check.
-func good(f Findings, check string) []Finding {
-	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.OK })
 }

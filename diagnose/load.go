@@ -2,15 +2,12 @@ package diagnose
 
 import (
 	"fmt"
-	"math"
-	"slices"
-	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
+// loadRules are those of the machine at work: its kernel, its clock, its load.
 func loadRules() []*Rule {
 	return []*Rule{ForwardingOff, ConntrackFull, NeighboursFull, ClockWrong, RPFilterLoose, NodeOverloaded}
 }
@@ -65,156 +62,5 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 			}
 		}
 		return []Case{c}
-	},
-}
-
-// sameSkew is how many seconds apart two nodes may be that are called alike: what
-// node-clock calls odd.
-const sameSkew = 5
-
-// ClockWrong is a node that lives in another time.
-var ClockWrong = &Rule{
-	ID: "clock-wrong", Title: "the node's clock is wrong",
-	Doc: `Tokens and certificates hold between two dates. With a clock that is minutes off, the API server's are not valid yet or no more for this node, and this node's leases look old: "x509: certificate has expired or is not yet valid", "Unauthorized". The clock of a virtual machine that was suspended, or without NTP, is off so.
-Told from a token nobody renewed by the clocks, which are compared. The clock it is compared with is the API server's: where other nodes are off by as much, that one is wrong, and until another node was asked either may be.`,
-	Fix: probe.Fix{
-		Says:     "Set the clock by NTP, and see that something keeps it.",
-		Manifest: []string{"ssh {host} timedatectl", "ssh {host} sudo systemctl restart chronyd || ssh {host} sudo systemctl restart systemd-timesyncd"},
-		Radius:   "that machine only; a clock that jumps back by much may confuse programs on it, so look first whether etcd runs there",
-	},
-	Explains: []string{"cni-token-expired"},
-	Match: func(f Findings) []Case {
-		off := f.Failed(checks.NodeClock.ID)
-		if len(off) == 0 {
-			return nil
-		}
-		c := Case{
-			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off), Args: map[string]string{"host": f.Node},
-			Covers: Covers(checks.CNIToken.ID, checks.DatastoreLatency.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
-		}
-		var alike, right []Finding
-		for _, r := range f.Elsewhere(checks.NodeClock.ID) {
-			switch skew, ok := r.Facts.Num(checks.FactSkew); {
-			case !ok:
-			case !bad(r.Status):
-				right = append(right, r)
-			case math.Abs(skew-num(off, checks.FactSkew)) < sameSkew:
-				alike = append(alike, r)
-			}
-		}
-		switch {
-		case len(right) > 0:
-			c.For = append(c.For, clues(hint, right)...)
-		case len(alike) > 0:
-			c.About, c.Args["host"] = "API server", "CONTROL-PLANE-NODE"
-			c.Says = fmt.Sprintf("the API server's clock is wrong: {node} and %s agree with each other and not with it (%s)", alike[0].Node, off[0].Saw)
-			c.For = append(c.For, clues(0, alike)...)
-		default:
-			c.Says = "the clock of {node} is wrong, or the API server's is: " + off[0].Saw
-		}
-		if late := starved(f); len(late) > 0 { // what the question took to get there counts as skew
-			c.Against = clues(strong, late[:1])
-		}
-		return []Case{c}
-	},
-}
-
-// ConntrackFull is a node that takes no new connection.
-var ConntrackFull = &Rule{
-	ID: "conntrack-full", Title: "the connection tracking table is full, so new connections are dropped",
-	Doc: `Each connection that kube-proxy or Calico sees has an entry. A full table drops what is new and keeps what is old ("nf_conntrack: table full, dropping packet"): sessions that stand go on while connects and DNS questions fail, now and then, in both directions. It looks like a lossy link.
-Told from one by ping between nodes that have an entry, and by the kernel's count.`,
-	Fix: probe.Fix{
-		Says:     "Make the table larger now, then find what opens so many connections.",
-		Manifest: []string{"ssh {node} sudo sysctl -w net.netfilter.nf_conntrack_max={max}", "kubectl -n kube-system get cm kube-proxy -o yaml | grep -A4 conntrack  # maxPerCore sets it at every start"},
-		Radius:   "this node only; an entry takes about 300 bytes of the kernel's memory",
-	},
-	Explains: []string{"dns-down", "service-path-broken", "api-cut-off", "typha-unreachable", "felix-stuck", "loopback-dropped"},
-	Match: func(f Findings) []Case {
-		full := f.Failed(checks.NodeConntrack.ID)
-		if len(full) == 0 {
-			return nil
-		}
-		return []Case{{
-			Says: "new connections are dropped on {node}: " + full[0].Saw, For: clues(proof, full),
-			Args: map[string]string{"max": fmt.Sprintf("%.0f", max(262144, 4*num(full, checks.FactMax)))},
-			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
-				checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.TyphaReach.ID, checks.FelixLive.ID, checks.FelixReady.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID),
-		}}
-	},
-}
-
-// ForwardingOff is a node whose kernel forwards nothing.
-var ForwardingOff = &Rule{
-	ID: "forwarding-off", Title: "the kernel does not forward packets",
-	Doc: `net.ipv4.ip_forward is 0: the node itself reaches everything, and its pods nothing beyond it; pods elsewhere do not reach its pods. Felix switches it on when it starts; a file in sysctl.d, applied later by "sysctl --system" or a hardening tool, switches it off.
-Told from policy and from tunnels by the node's own packets to pods elsewhere, which pass.`,
-	Fix: probe.Fix{
-		Says: "Switch it on, and take away what switches it off.",
-		Manifest: []string{
-			"ssh {node} sudo sysctl -w {sysctl}=1",
-			"ssh {node} grep -rn forward /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
-		},
-		Radius: "this node only, at once",
-	},
-	Explains: []string{"dns-down", "dns-no-upstream", "service-path-broken"},
-	Match: func(f Findings) []Case {
-		off := slices.DeleteFunc(f.Failed(checks.NodeSysctl.ID), about(checks.TargetRPFilter))
-		if len(off) == 0 {
-			return nil
-		}
-		name := strings.ReplaceAll(off[0].Target, "/", ".")
-		return []Case{{
-			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name), Args: map[string]string{"sysctl": name},
-			For: clues(proof, off), Covers: Covers(checks.NodeSysctl.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID),
-		}}
-	},
-}
-
-// NeighboursFull is the kernel's table of who is on the link.
-var NeighboursFull = &Rule{
-	ID: "neighbours-full", Title: "the kernel's table of neighbours is full",
-	Doc: `Every address on the link that the node talks to has an entry, and so has every pod on it; beyond gc_thresh3 the kernel drops packets to those it has no entry for ("neighbour: arp_cache: neighbor table overflow!"), at random. Large flat networks and nodes with many pods meet the default of 1024.
-Told from a lossy link by the count.`,
-	Fix: probe.Fix{
-		Says:     "Raise the thresholds.",
-		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.neigh.default.gc_thresh1=8192 net.ipv4.neigh.default.gc_thresh2=32768 net.ipv4.neigh.default.gc_thresh3=65536  # net.ipv6 likewise"},
-		Radius:   "this node only, at once",
-	},
-	Match: func(f Findings) []Case {
-		var full []Finding
-		for _, r := range f.Failed(checks.NodeNeighbours.ID) {
-			if n, ok := r.Facts.Num(checks.FactMax); ok && n > 0 {
-				full = append(full, r)
-			}
-		}
-		if len(full) == 0 {
-			return nil
-		}
-		return []Case{{
-			Says: fmt.Sprintf("packets get lost on {node} at random: the %s has %s", full[0].Target, full[0].Saw), For: clues(proof, full),
-			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.NodeNeighbours.ID, checks.DNSCluster.ID, checks.ServiceClusterIP.ID),
-		}}
-	},
-}
-
-// RPFilterLoose is what old Felixes end for.
-var RPFilterLoose = &Rule{
-	ID: "rpf-check-loose", Title: "Felix of this old version ends, because the kernel's RPF check is loose",
-	Doc: `Felix up to v3.11 ends with "Kernel's RPF check is set to 'loose'" when net.ipv4.conf.all.rp_filter is 2, as systemd sets it on some distributions, for it relies on the strict check against spoofing. Later versions check by themselves.
-Told from other reasons why Felix does not run by the version and the setting.`,
-	Fix: probe.Fix{
-		Says:     "Make the check strict, tell Felix not to mind, or take a newer Calico.",
-		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.conf.all.rp_filter=1", "kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_IGNORELOOSERPF=true  # instead: every node, one after the other"},
-		Radius:   "the setting: this node, at once; packets that come in by another way than answers leave are dropped then",
-	},
-	Explains: []string{"felix-down", "start-outlasts-budget"},
-	Match: func(f Findings) []Case {
-		loose := keep(f.Bad(checks.NodeSysctl.ID), about(checks.TargetRPFilter))
-		if len(loose) == 0 {
-			return nil
-		}
-		refused := ofLiveness(f, "refused")
-		return []Case{{Says: loose[0].Saw, For: append(clues(hint, loose), clues(strong, refused)...), Covers: append(Covers(checks.NodeSysctl.ID), felixIll...)}}
 	},
 }

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -9,7 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// machineRules are those of the machine's disks and memory.
+// machineRules are those of the machine's disks and memory; that of its clock comes
+// later, among those of its load.
 func machineRules() []*Rule { return []*Rule{DiskReadOnly, DiskFull, MemoryShort} }
 
 // exhausted is how many percent are as good as none: a write of any size may fail.
@@ -126,4 +128,60 @@ func shortOfMemory(f Findings) (short, pressure []Finding) {
 func killedForMemory(f Findings) []Finding {
 	killed := slices.Concat(f.With(cluster.CheckCalicoPod, cluster.FactLastEnd, "OOMKilled"), keep(f.Bad(checks.NodeMemory.ID), about(checks.TargetCalicoMemory)))
 	return slices.DeleteFunc(killed, func(r Finding) bool { return !bad(r.Status) })
+}
+
+// sameSkew is how many seconds apart two nodes may be that are called alike: what
+// node-clock calls odd.
+const sameSkew = 5
+
+// ClockWrong is a node that lives in another time.
+var ClockWrong = &Rule{
+	ID: "clock-wrong", Title: "the node's clock is wrong",
+	Doc: `Tokens and certificates hold between two dates. With a clock that is minutes off, the API server's are not valid yet or no more for this node, and this node's leases look old: "x509: certificate has expired or is not yet valid", "Unauthorized". The clock of a virtual machine that was suspended, or without NTP, is off so.
+Told from a token nobody renewed by the clocks, which are compared. The clock it is compared with is the API server's: where other nodes are off by as much, that one is wrong, and until another node was asked either may be.`,
+	Fix: probe.Fix{
+		Says:     "Set the clock by NTP, and see that something keeps it.",
+		Manifest: []string{"ssh {host} timedatectl", "ssh {host} sudo systemctl restart chronyd || ssh {host} sudo systemctl restart systemd-timesyncd"},
+		Radius:   "that machine only; a clock that jumps back by much may confuse programs on it, so look first whether etcd runs there",
+	},
+	Explains: []string{"cni-token-expired"},
+	Match: func(f Findings) []Case {
+		off := f.Failed(checks.NodeClock.ID)
+		if len(off) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off), Args: map[string]string{"host": f.Node},
+			Covers: Covers(checks.CNIToken.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
+		}
+		for _, r := range f.Bad(checks.DatastoreLatency.ID) {
+			if r.Facts.Str(checks.FactExpires) != "" || reasonOf(r) == "certificate-refused" { // a server that does not answer has no clock at fault
+				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
+			}
+		}
+		var alike, right []Finding
+		for _, r := range f.Elsewhere(checks.NodeClock.ID) {
+			switch skew, ok := r.Facts.Num(checks.FactSkew); {
+			case !ok:
+			case !bad(r.Status):
+				right = append(right, r)
+			case math.Abs(skew-num(off, checks.FactSkew)) < sameSkew:
+				alike = append(alike, r)
+			}
+		}
+		switch {
+		case len(right) > 0:
+			c.For = append(c.For, clues(hint, right)...)
+		case len(alike) > 0:
+			c.About, c.Args["host"] = "API server", "CONTROL-PLANE-NODE"
+			c.Says = fmt.Sprintf("the API server's clock is wrong: {node} and %s agree with each other and not with it (%s)", alike[0].Node, off[0].Saw)
+			c.For = append(c.For, clues(0, alike)...)
+		default:
+			c.Says = "the clock of {node} is wrong, or the API server's is: " + off[0].Saw
+		}
+		if late := starved(f); len(late) > 0 { // what the question took to get there counts as skew
+			c.Against = clues(strong, late[:1])
+		}
+		return []Case{c}
+	},
 }

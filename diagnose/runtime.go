@@ -50,10 +50,10 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 		switch {
 		case len(all) > 0:
 			c.Says = fmt.Sprintf("containerd on {node} takes connections at %s and answers nothing: no container can start or end", socketOf(all[0]))
-			c.For = slices.Concat(clues(proof, all), clues(0, kubelets), clues(0, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
+			c.For = slices.Concat(clues(proof, all), clues(0, kubelets), clues(0, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
 		case len(keep(hung, about("cri-status"))) > 0:
 			c.Says = "containerd on {node} answers, and the part of it that the kubelet asks (CRI) does not: no pod can start or end"
-			c.For = slices.Concat(clues(strong, kubelets), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
+			c.For = slices.Concat(clues(strong, kubelets), clues(hint, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
 		default:
 			return nil
 		}
@@ -80,7 +80,7 @@ Told from one that hangs by the refusal. One that is just being restarted looks 
 		return []Case{{
 			Says: "containerd does not run on {node}: " + dead[0].Saw,
 			For: slices.Concat(clues(strong, dead), clues(hint, keep(f.Failed(checks.CRIHealth.ID), because("refused", "missing"))),
-				clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+				clues(hint, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
 	},
@@ -108,7 +108,7 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		}
 		return []Case{{
 			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + without[0].Saw,
-			For:  slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("version"))), clues(0, unreadyFor(f, cluster.UnreadyRuntime))),
+			For:  slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("version"))), clues(0, kubeletSaid(f, cluster.UnreadyRuntime))),
 			// Behind docker nobody asks that part.
 			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
 		}}
@@ -139,7 +139,7 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		behind := keep(f.Failed(checks.ContainerdHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
 		return []Case{{
 			Says: "dockerd on {node} answers its ping, and not what it has to ask containerd for: what it says of containers is old, and none can start or end",
-			For:  slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind), clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+			For:  slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind), clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
 			// Then dockerd waits for something else: a volume, a plugin.
 			Against: clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("tasks"))), Covers: runtimeGone,
 		}}
@@ -163,7 +163,7 @@ var DockerHangs = &Rule{
 		}
 		return []Case{{
 			Says:   "dockerd on {node} does not answer: " + ping[0].Saw,
-			For:    slices.Concat(clues(proof, keep(ping, because(hangs...))), clues(strong, keep(ping, because("refused", "missing"))), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+			For:    slices.Concat(clues(proof, keep(ping, because(hangs...))), clues(strong, keep(ping, because("refused", "missing"))), clues(hint, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
 	},
@@ -186,7 +186,7 @@ var RuntimeHangs = &Rule{
 		}
 		return []Case{{
 			Says: "the container runtime of {node} does not answer the kubelet: " + bad[0].Saw,
-			For:  slices.Concat(clues(strong, bad), clues(hint, unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)), clues(hint, slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec))),
+			For:  slices.Concat(clues(strong, bad), clues(hint, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)), clues(hint, slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec))),
 			// The same daemon answers elsewhere: one question of it hangs.
 			Against: clues(hint, good(f, checks.CRIHealth.ID)), Covers: runtimeGone,
 		}}
@@ -289,7 +289,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 	},
 	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
-		placed, said := slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec), unreadyFor(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
+		placed, said := slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec), kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
 		// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
 		idle, alive := notPlaced(f, injector.ReasonKubelet), good(f, cluster.CheckNodeLease)
 		if len(alive) == 0 {
@@ -319,8 +319,8 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 	},
 }
 
-// unreadyFor are the kubelet's own words for why its node is not ready.
-func unreadyFor(f Findings, wanted ...string) []Finding {
+// kubeletSaid are the kubelet's own words for why its node is not ready.
+func kubeletSaid(f Findings, wanted ...string) []Finding {
 	return f.where(func(r Finding) bool {
 		return r.Check == cluster.CheckNodeReady && slices.ContainsFunc(listOf(r, cluster.FactUnready), func(w string) bool { return slices.Contains(wanted, w) })
 	})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
@@ -48,7 +47,7 @@ var moreTime = probe.Fix{
 // estimated is what startup-budget reckons a start to take.
 type estimate struct {
 	Finding
-	startup, budget, trip, far, calls, work, stretch float64
+	startup, budget, far, calls, work, stretch float64
 }
 
 // way is what the distance alone makes a start last.
@@ -58,7 +57,7 @@ func estimateOf(f Findings) (estimate, bool) {
 	for _, r := range f.Of(checks.StartupBudget.ID) {
 		e := estimate{Finding: r}
 		for key, to := range map[probe.Fact]*float64{
-			checks.FactStartup: &e.startup, checks.FactBudget: &e.budget, checks.FactTrip: &e.trip, checks.FactFar: &e.far,
+			checks.FactStartup: &e.startup, checks.FactBudget: &e.budget, checks.FactFar: &e.far,
 			checks.FactCalls: &e.calls, checks.FactWork: &e.work, checks.FactStretch: &e.stretch,
 		} {
 			*to, _ = r.Facts.Num(key)
@@ -93,10 +92,6 @@ func budgetOf(f Findings) float64 {
 	return 0
 }
 
-func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond)
-}
-
 // timeFor is the setting that leaves a start of so many seconds half as much again,
 // of the probe that sets the budget: a startup probe holds the liveness probe back.
 func timeFor(f Findings, startup float64) map[string]string {
@@ -109,16 +104,6 @@ func timeFor(f Findings, startup float64) map[string]string {
 		period = 10 // Kubernetes' default
 	}
 	return map[string]string{"moretime": fmt.Sprintf(`"startupProbe":{"failureThreshold":%d}`, whole/period+1)}
-}
-
-// num is a fact of the first of some findings, 0 without one.
-func num(fs []Finding, key probe.Fact) float64 {
-	for _, r := range fs {
-		if n, ok := r.Facts.Num(key); ok {
-			return n
-		}
-	}
-	return 0
 }
 
 // loads are the findings of node-load about the node itself.
@@ -229,16 +214,19 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 			return nil
 		}
 		short := cutShort(f)
+		which := "a"
+		if len(short) == 0 { // it was near, or luckier, the last time
+			which = "the next"
+		}
 		c := Case{
-			Says: fmt.Sprintf("a start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
-				e.calls, seconds2(e.far/1000), seconds(e.startup), seconds(e.budget), seconds(e.startup*1.5)),
+			Says: fmt.Sprintf("%s start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
+				which, e.calls, milliseconds(e.far), seconds(e.startup), seconds(e.budget), seconds(e.startup*1.5)),
 			Args: timeFor(f, e.startup), For: clues(hint, []Finding{e.Finding}), Covers: calicoDown,
 		}
 		if e.way() > e.budget {
 			c.For[0].Weight = strong
 		}
-		if len(short) == 0 { // it was near, or luckier, the last time
-			c.Says = strings.Replace(c.Says, "a start", "the next start", 1)
+		if len(short) == 0 {
 			c.For[0].Weight = hint
 		}
 		c.For = append(c.For, clues(hint, short)...)
@@ -250,18 +238,13 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 		}
 		for _, r := range f.Elsewhere(checks.StartupBudget.ID) {
 			if far, ok := r.Facts.Num(checks.FactFar); ok && far*3 < e.far {
-				c.Says += fmt.Sprintf("; from %s it is %v", r.Node, seconds2(far/1000))
+				c.Says += fmt.Sprintf("; from %s it is %v", r.Node, milliseconds(far))
 				c.For = append(c.For, Clue{Finding: r, Weight: hint})
 				break
 			}
 		}
 		return []Case{c}
 	},
-}
-
-// seconds2 is for spans of milliseconds.
-func seconds2(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }
 
 // CalicoStarting is a calico-node of which too much is asked too early.
