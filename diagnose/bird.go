@@ -147,14 +147,21 @@ var BirdProbe = &Rule{
 	},
 }
 
+// dropBlocker is the fix where one of the peers is a Node whose kubelet is silent.
+var dropBlocker = &probe.Fix{
+	Says:     "Wait the time that is left; then take away what it waited for: bring {gone} back, or delete its Node if its machine is gone for good.",
+	Manifest: []string{"kubectl describe node {gone}", "kubectl delete node {gone}   # only when the machine is gone for good"},
+	Radius:   "waiting: nothing. Deleting the Node takes its pods out of the API and its peer out of every BIRD; the other sessions stay",
+}
+
 // BGPRestartHold is the trap of graceful restart.
 var BGPRestartHold = &Rule{
 	ID: "bgp-restart-hold", Title: "BIRD holds all routes back after its start, until every peer is up",
 	Doc: `Calico starts BIRD in recovery (-R): until every peer is up and has sent all its routes, or 240 s have passed, not one BGP route enters the kernel, though sessions are Established and BIRD knows the routes. One peer that never comes up (a Node whose machine is gone, a wrong address) costs every restart of calico-node the whole time: after a reboot the node has no routes to pods for four minutes. Told from routes that were lost by BIRD's own word for it, and by the clock: it ends by itself.`,
 	Fix: probe.Fix{
-		Says:     "Wait the time that is left; then take away what it waited for: delete Nodes and BGPPeers whose machines are gone, or mend those sessions.",
-		Manifest: []string{"kubectl get nodes -o wide", "kubectl delete node NAME   # of a machine that is gone for good"},
-		Radius:   "waiting: nothing. Deleting a Node takes its pods out of the API and its peer out of every BIRD; the other sessions stay",
+		Says:     "Wait the time that is left; then mend the sessions it waited for, or the next start waits as long.",
+		Manifest: []string{"kubectl get nodes -o wide", "kubectl get bgppeers.crd.projectcalico.org -o wide", "calico-probe run --node {node} --checks bgp,node-ping"},
+		Radius:   "nothing: all only look",
 	},
 	Explains: []string{"peer-down", "route-not-in-kernel"},
 	Match: func(f Findings) []Case {
@@ -168,6 +175,9 @@ var BGPRestartHold = &Rule{
 				for _, s := range f.Of(checks.BGPSession.ID) {
 					if s.Facts.Str(checks.FactPeer) == blocker && s.Target != "" {
 						name = s.Target
+						if s.Facts.Str(checks.FactNodeState) == probe.NodeSilent {
+							c.Args, c.Fix = map[string]string{"gone": nodeOf(s)}, dropBlocker
+						}
 						if bad(s.Status) {
 							c.For = append(c.For, clues(0, []Finding{s})...)
 						}
