@@ -31,6 +31,12 @@ func deaf(f Findings) []Finding {
 	return keep(f.Failed(checks.BirdSocket.ID), func(r Finding) bool { return familyOf(r) != 0 })
 }
 
+// unsettled tells whether calico-node starts, or is killed before its start is over:
+// then no daemon of it that is not there is a fault of its own.
+func unsettled(f Findings) bool {
+	return len(cutShort(f)) > 0 || len(f.With(checks.StartupBudget.ID, checks.FactOver, false)) > 0
+}
+
 // BirdDead is a BIRD that is not there, whatever ended it.
 var BirdDead = &Rule{
 	ID: "bird-dead", Title: "BIRD does not run on this node, or hangs",
@@ -55,10 +61,14 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			c.Covers = append(c.Covers, Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...)
 			pod := keep(f.Bad(cluster.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(cluster.FactAPIReason) == "" })
 			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			sure := hint
+			if unsettled(f) {
+				sure = 0
+			}
 			if len(ended) > 0 {
-				c.For = append(c.For, clues(hint, ended)...)
+				c.For = append(c.For, clues(sure, ended)...)
 			} else {
-				c.For = append(c.For, clues(hint, pod)...)
+				c.For = append(c.For, clues(sure, pod)...)
 			}
 			if late := starved(f); len(late) > 0 { // whoever asks is late
 				c.Against = clues(strong, late[:1])
@@ -84,7 +94,7 @@ var BirdUnfed = &Rule{
 		for _, file := range keep(f.Failed(checks.BirdConfig.ID), func(r Finding) bool { return reasonOf(r) == "missing" || reasonOf(r) == "empty" }) {
 			// Seconds of this are part of every start; then why the start does not end is the cause.
 			weight := proof
-			if len(cutShort(f)) > 0 || len(f.With(checks.StartupBudget.ID, checks.FactOver, false)) > 0 {
+			if unsettled(f) {
 				weight = strong
 			}
 			out = append(out, Case{
