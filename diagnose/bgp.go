@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
@@ -42,7 +41,7 @@ func downSessions(f Findings) []session {
 			s.theirBirds = birdOf(of, checks.BirdSocket.ID, familyOf(r))
 			s.listens = keep(of.Of(checks.BGPPort.ID), func(o Finding) bool { _, said := o.Facts[checks.FactListening]; return said })
 			s.outside = keep(of.Of(checks.NeighbourReach.ID), func(o Finding) bool {
-				return strings.HasPrefix(o.Target, f.Node+" ") && strings.Contains(o.Target, " tcp ") && familyOf(o) == familyOf(r) && reasonOf(o) == "rejected"
+				return nodeOf(o) == f.Node && familyOf(o) == familyOf(r) && reasonOf(o) == "rejected" && holds(o.Facts, checks.FactPort, s.port.Facts[checks.FactPort])
 			})
 		}
 		out = append(out, s)
@@ -189,7 +188,7 @@ var PeerBirdDead = &Rule{
 	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
 	Fix: probe.Fix{
 		Says:     "Look at the other node.",
-		Manifest: []string{"calico-probe run --node {other}", "kubectl -n {namespace} get pods -o wide -l k8s-app={daemonset} --field-selector spec.nodeName={other}"},
+		Manifest: []string{"calico-probe run --node {other}", "kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
 		Radius:   "nothing: both only look",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, cluster.CheckIPRegistered},

@@ -31,6 +31,12 @@ func deaf(f Findings) []Finding {
 	return keep(f.Failed(checks.BirdSocket.ID), func(r Finding) bool { return familyOf(r) != 0 })
 }
 
+// unsettled tells whether calico-node starts, or is killed before its start is over:
+// then no daemon of it that is not there is a fault of its own.
+func unsettled(f Findings) bool {
+	return len(cutShort(f)) > 0 || len(f.With(checks.StartupBudget.ID, checks.FactOver, false)) > 0
+}
+
 // BirdDead is a BIRD that is not there, whatever ended it.
 var BirdDead = &Rule{
 	ID: "bird-dead", Title: "BIRD does not run on this node, or hangs",
@@ -55,10 +61,14 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			c.Covers = append(c.Covers, Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...)
 			pod := keep(f.Bad(cluster.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(cluster.FactAPIReason) == "" })
 			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			sure := hint
+			if unsettled(f) {
+				sure = 0
+			}
 			if len(ended) > 0 {
-				c.For = append(c.For, clues(hint, ended)...)
+				c.For = append(c.For, clues(sure, ended)...)
 			} else {
-				c.For = append(c.For, clues(hint, pod)...)
+				c.For = append(c.For, clues(sure, pod)...)
 			}
 			if late := starved(f); len(late) > 0 { // whoever asks is late
 				c.Against = clues(strong, late[:1])
@@ -84,7 +94,7 @@ var BirdUnfed = &Rule{
 		for _, file := range keep(f.Failed(checks.BirdConfig.ID), func(r Finding) bool { return reasonOf(r) == "missing" || reasonOf(r) == "empty" }) {
 			// Seconds of this are part of every start; then why the start does not end is the cause.
 			weight := proof
-			if len(cutShort(f)) > 0 || len(f.With(checks.StartupBudget.ID, checks.FactOver, false)) > 0 {
+			if unsettled(f) {
 				weight = strong
 			}
 			out = append(out, Case{
@@ -147,14 +157,21 @@ var BirdProbe = &Rule{
 	},
 }
 
+// dropBlocker is the fix where one of the peers is a Node whose kubelet is silent.
+var dropBlocker = &probe.Fix{
+	Says:     "Wait the time that is left; then take away what it waited for: bring {gone} back, or delete its Node if its machine is gone for good.",
+	Manifest: []string{"kubectl describe node {gone}", "kubectl delete node {gone}   # only when the machine is gone for good"},
+	Radius:   "waiting: nothing. Deleting the Node takes its pods out of the API and its peer out of every BIRD; the other sessions stay",
+}
+
 // BGPRestartHold is the trap of graceful restart.
 var BGPRestartHold = &Rule{
 	ID: "bgp-restart-hold", Title: "BIRD holds all routes back after its start, until every peer is up",
 	Doc: `Calico starts BIRD in recovery (-R): until every peer is up and has sent all its routes, or 240 s have passed, not one BGP route enters the kernel, though sessions are Established and BIRD knows the routes. One peer that never comes up (a Node whose machine is gone, a wrong address) costs every restart of calico-node the whole time: after a reboot the node has no routes to pods for four minutes. Told from routes that were lost by BIRD's own word for it, and by the clock: it ends by itself.`,
 	Fix: probe.Fix{
-		Says:     "Wait the time that is left; then take away what it waited for: delete Nodes and BGPPeers whose machines are gone, or mend those sessions.",
-		Manifest: []string{"kubectl get nodes -o wide", "kubectl delete node NAME   # of a machine that is gone for good"},
-		Radius:   "waiting: nothing. Deleting a Node takes its pods out of the API and its peer out of every BIRD; the other sessions stay",
+		Says:     "Wait the time that is left; then mend the sessions it waited for, or the next start waits as long.",
+		Manifest: []string{"kubectl get nodes -o wide", "kubectl get bgppeers.crd.projectcalico.org -o wide", "calico-probe run --node {node} --checks bgp,node-ping"},
+		Radius:   "nothing: all only look",
 	},
 	Explains: []string{"peer-down", "route-not-in-kernel"},
 	Match: func(f Findings) []Case {
@@ -168,6 +185,9 @@ var BGPRestartHold = &Rule{
 				for _, s := range f.Of(checks.BGPSession.ID) {
 					if s.Facts.Str(checks.FactPeer) == blocker && s.Target != "" {
 						name = s.Target
+						if s.Facts.Str(checks.FactNodeState) == probe.NodeSilent {
+							c.Args, c.Fix = map[string]string{"gone": nodeOf(s)}, dropBlocker
+						}
 						if bad(s.Status) {
 							c.For = append(c.For, clues(0, []Finding{s})...)
 						}

@@ -24,7 +24,7 @@ var lookAtBlock = []string{
 // podsOf and dropAffinity are what to see first, and then to do, where a node has a
 // block it has no use of.
 func podsOf(node string) string {
-	return "kubectl get pods -A --field-selector spec.nodeName=" + node + " -o custom-columns=NAMESPACE:.metadata.namespace,POD:.metadata.name,IPS:.status.podIPs[*].ip"
+	return "kubectl get pods -A --field-selector spec.nodeName=" + node + " -o custom-columns='NAMESPACE:.metadata.namespace,POD:.metadata.name,IPS:.status.podIPs[*].ip'"
 }
 
 func dropAffinity(node string) string {

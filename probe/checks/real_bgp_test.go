@@ -224,7 +224,10 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	}
 
 	want(t, ask(b("10.244.1.0/26"), c("10.244.1.0/26")), "IPv4", probe.Fail, "1 of 2 blocks of other nodes belong to two nodes at once in Calico's IPAM: 10.244.1.0/26 of b and c")
-	want(t, ask(own(blockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4", probe.Fail, "10.244.1.0/26 of a and c")
+	r = want(t, ask(own(blockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4", probe.Fail, "10.244.1.0/26 of a and c")
+	if of := r.Facts[FactOwners].(map[probe.Fact]map[string][]string)[FactShared]; !slices.Equal(of["10.244.1.0/26"], []string{"a", "c"}) {
+		t.Errorf("%+v", r.Facts)
+	}
 
 	got := ask(b("10.244.22.0/26"), c("10.244.22.5/32"))
 	want(t, got, "IPv4", probe.OK)
@@ -232,7 +235,10 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Fail, "1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
 	want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail, "10.244.22.5 of b leads to c 10.9.0.3 by eth0")
 	want(t, ask(own(blockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Fail, "10.244.23.7 of c")
-	want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node swallows 1 of 1")
+	r = want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node swallows 1 of 1")
+	if of := r.Facts[FactOwners].(map[probe.Fact]map[string][]string)[FactSwallowed]; !slices.Equal(of["10.244.23.0/26"], []string{"c"}) {
+		t.Errorf("%+v", r.Facts)
+	}
 
 	inside := func(node, addr string) probe.Target { return at(probe.KindTunnel, node, addr) }
 	want(t, ask(b("10.244.24.0/26")), "IPv4", probe.OK)
