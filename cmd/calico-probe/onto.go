@@ -45,11 +45,12 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot, lives 
 	if err != nil {
 		return err
 	}
-	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap))
+	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap), lives)
 }
 
-// climb tries one way after the other.
-func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, silent bool) error {
+// climb tries one way after the other. lives tells, when none worked, whether the node
+// gives any sign of life.
+func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, silent bool, lives func() bool) error {
 	var before []tried
 	var said []probe.Event
 	for i := 0; ctx.Err() == nil; i++ {
