@@ -180,7 +180,7 @@ var MTUTooBig = &Rule{
 			For: append(clues(strong, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
 		}
 		if room <= 0 {
-			c.Fix = remeasure
+			c.Fix, c.Args = remeasure, nil
 		}
 		return []Case{c}
 	},
@@ -221,6 +221,7 @@ var MTUPathSmall = &Rule{
 		}
 		if smallest == 0 {
 			c.Says, c.Fix = fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more", strings.Join(nodes, ", ")), remeasure
+			c.Args = nil
 		}
 		if len(nodes) == 1 {
 			c.Peer = nodes[0]
