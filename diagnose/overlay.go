@@ -176,11 +176,11 @@ var MTUTooBig = &Rule{
 		}
 		room, _ := wrong[0].Facts.Num(checks.FactRoom)
 		c := Case{
-			Says: "packets of pods on {node} do not fit: " + wrong[0].Saw, Args: map[string]string{"mtu": fmt.Sprint(int(room))},
+			Says: "packets of pods on {node} do not fit: " + wrong[0].Saw, Fix: remeasure,
 			For: append(clues(strong, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
 		}
-		if room <= 0 {
-			c.Fix, c.Args = remeasure, nil
+		if room > 0 {
+			c.Args, c.Fix = map[string]string{"mtu": fmt.Sprint(int(room))}, nil
 		}
 		return []Case{c}
 	},
@@ -216,12 +216,12 @@ var MTUPathSmall = &Rule{
 			}
 		}
 		c := Case{
-			For: clues(strong, lost), Args: map[string]string{"mtu": fmt.Sprint(smallest)},
-			Says: fmt.Sprintf("packets of more than %d bytes between {node} and %s vanish on the way, though the interfaces promise more", smallest, strings.Join(nodes, ", ")),
+			For: clues(strong, lost), Fix: remeasure,
+			Says: fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more", strings.Join(nodes, ", ")),
 		}
-		if smallest == 0 {
-			c.Says, c.Fix = fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more", strings.Join(nodes, ", ")), remeasure
-			c.Args = nil
+		if smallest > 0 {
+			c.Args, c.Fix = map[string]string{"mtu": fmt.Sprint(smallest)}, nil
+			c.Says = fmt.Sprintf("packets of more than %d bytes between {node} and %s vanish on the way, though the interfaces promise more", smallest, strings.Join(nodes, ", "))
 		}
 		if len(nodes) == 1 {
 			c.Peer = nodes[0]
