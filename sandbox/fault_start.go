@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -20,8 +22,8 @@ func startFaults() []fault {
 	return []fault{
 		{
 			Name: "crash-loop-busy", Incident: "F3", Node: node, About: "calico-node in CrashLoopBackOff, log ends at 'Using node name'; peers' sessions refused",
-			Inject: steps(impatient, again(node), scripted(node, busy+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
-			Heal:   steps(scripted(node, notBusy), patient(node)),
+			Inject: steps(impatient, again(node), scripted(node, busy()), loaded, scripted(node, ended("lab-lift")+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
+			Heal:   steps(scripted(node, "rm -f /var/lib/calico/sandbox/start-work; "+ended("lab-lift")+"; "+ended("lab-busy")), patient(node)),
 		},
 		{
 			Name: "crash-loop-far", Incident: "F7", Node: node, About: "calico-node in CrashLoopBackOff on this node alone, nothing in its log",
@@ -98,15 +100,35 @@ const felixBegun = "until grep -qax -e -felix /proc/[0-9]*/cmdline -z 2>/dev/nul
 const unfirewalled = "nft delete table inet lab 2>/dev/null || true"
 
 // busy runs loops among the node's daemons, for at most three minutes: the load
-// average is the whole machine's. All pods together get as much time as two of them,
-// so that a start of calico-node, which computes for half of its budget, takes several
-// times as long, while a probe still gets its turn between two starts.
-const (
-	busy = `echo 4s >/var/lib/calico/sandbox/start-work
+// average is the whole machine's. All pods together get as much time as two of five for
+// each CPU, so that a start of calico-node, which computes for half of its budget, takes
+// several times as long, while a probe still gets its turn between two starts. Twice as
+// many that take next to nothing from anybody lift the load average until loaded.
+func busy() string {
+	return fmt.Sprintf(`echo 4s >/var/lib/calico/sandbox/start-work
 for c in /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$c; done
-for i in $(seq 10); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done`
-	notBusy = `rm -f /var/lib/calico/sandbox/start-work; for p in /proc/[0-9]*; do if grep -qa lab-busy $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
-)
+for i in $(seq %d); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/null 2>&1 & done
+for i in $(seq %d); do nice -n 19 timeout 180 sh -c 'while :; do :; done' lab-lift >/dev/null 2>&1 & done`, 5*runtime.NumCPU(), 10*runtime.NumCPU())
+}
+
+// ended ends the loops of that name.
+func ended(name string) string {
+	return `for p in /proc/[0-9]*; do if grep -qa ` + name + ` $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
+}
+
+// loaded waits until the load average of the last minute, which follows slowly, shows
+// what busy does: more than the four for each CPU from which a node is called slow.
+func loaded(ctx context.Context, _ lab) error {
+	return until(ctx, "the load average to rise", func(context.Context) (bool, error) {
+		b, err := os.ReadFile("/proc/loadavg")
+		if err != nil {
+			return false, err
+		}
+		var load float64
+		_, err = fmt.Sscan(string(b), &load)
+		return load > 4.5*float64(runtime.NumCPU()), err
+	})
+}
 
 // farAway is how far crash-loop-far puts the API server: twenty calls of it are
 // longer than the budget of impatient.
