@@ -93,7 +93,8 @@ func (o *runOptions) begin(ctx context.Context, client *cluster.Client, snap *cl
 }
 
 // tell reports what the peers answered. It counts nothing in the verdict, but that
-// nothing else was asked when it was not.
+// nothing else was asked when it was not, or that nobody could answer what the user
+// named.
 func (o *runOptions) tell(looks []look) error {
 	var from, failed []string
 	for _, l := range looks {
@@ -107,8 +108,11 @@ func (o *runOptions) tell(looks []look) error {
 	r := probe.Found(probe.Info, "looked at from outside, by probes on %s", strings.Join(from, " and "))
 	switch {
 	case len(looks) == 0:
-		r.Saw = "no other node is ready to look at it from"
+		r.Status, r.Saw = probe.Skip, "no other node is ready to look at it from"
 	case len(from) == 0:
+		if slices.Contains(o.want, checks.NeighbourReach.ID) {
+			r.Status = probe.Unknown
+		}
 		r.Saw = "could not be looked at from outside: " + strings.Join(failed, "; ")
 	}
 	r.Check = checks.NeighbourReach.ID

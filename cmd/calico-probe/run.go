@@ -110,7 +110,7 @@ func (o *runOptions) asking(cmd *cobra.Command) {
 	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start (default 40s; less when nothing at all happens, or the node's lease has run out)")
+	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, or the node's lease has run out)")
 	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 

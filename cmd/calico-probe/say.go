@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,8 +31,16 @@ func say(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, "calico-probe: "+oneLine(fmt.Sprintf(format, args...)))
 }
 
-// oneLine puts a text that libraries may have broken into lines on one.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneLine puts a text that libraries may have broken into lines on one, and keeps what
+// a node said in it from steering the terminal.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.Join(strings.Fields(text), " "))
+}
 
 // isTerminal tells whether w is a terminal.
 func isTerminal(w io.Writer) bool {

@@ -190,12 +190,18 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	return o.runner().Serve(ctx, listener{in, heard}, teller{out, heard})
 }
 
+// carriedIn is how the name of a folder begins that the client made for this program.
+const carriedIn = "calico-probe-"
+
 // removeSelf leaves nothing of this program on the node, however it will end: the
 // kernel keeps the file for as long as it runs, also to start it again inside pods.
 func removeSelf() error {
 	file, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("looking for this program's own file: %w", err)
+	}
+	if !strings.HasPrefix(filepath.Base(filepath.Dir(file)), carriedIn) {
+		return usageError{fmt.Errorf("--unlink: %s is not in a folder %s*, where the client puts a probe that is to go again", file, carriedIn)}
 	}
 	if err := os.Remove(file); err != nil {
 		return fmt.Errorf("removing this program's own file: %w", err)

@@ -37,37 +37,9 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	up, err := speaking(bgp...)
-	var mu sync.Mutex
-	var got []seenFrom
-	note := func(t probe.Target, r probe.Result) {
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, seenFrom{t, r.With(FactFamily, family(t.Addr)).With(FactNode, t.Node)})
-	}
-	asking, cancel := context.WithTimeout(ctx, probe.DefaultLimit)
-	defer cancel()
-	byFamily := splitByFamily(slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool { return t.Port > 0 }))
-	var all sync.WaitGroup
-	for _, pinged := range byFamily {
-		all.Go(func() { pingOutside(asking, pinged, note) })
-	}
-	for _, t := range targets {
-		switch {
-		case t.Port == 0:
-		case t.Attrs[probe.AttrScope] == "":
-			all.Go(func() { note(t, connect(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port))).result(asking)) })
-		case err != nil: // then a session may stand
-			note(t, unseen(err))
-		case up[t.Addr]:
-			// It stands until its hold time is over, whether the node lives or not.
-			note(t, probe.Found(probe.Skip, "not asked beside the session that stands; bgp-session has it"))
-		default:
-			all.Go(func() { note(t, dialBGP(asking, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
-		}
-	}
-	all.Wait()
+	got := askedOutside(ctx, p, targets, up, err)
 	alive := slices.ContainsFunc(got, func(s seenFrom) bool { return s.t.Name == s.t.Node && answers(s.r) })
-	for f, pinged := range byFamily {
+	for f, pinged := range splitByFamily(pingable(targets)) {
 		table := onLink(ctx, pinged, f, alive)
 		for i, s := range got {
 			if s.t.Port == 0 && family(s.t.Addr) == f {
@@ -85,6 +57,68 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 		}
 		p.Report(r.On(outsideName(t, targets)))
 	}
+}
+
+// pingable are the targets without a port.
+func pingable(targets []probe.Target) []probe.Target {
+	return slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool { return t.Port > 0 })
+}
+
+// askedOutside asks all targets at once; up is whom this node speaks BGP with, unless
+// that could not be told.
+func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool, err error) []seenFrom {
+	var mu sync.Mutex
+	var got []seenFrom
+	note := func(t probe.Target, r probe.Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, seenFrom{t, r.With(FactFamily, family(t.Addr)).With(FactNode, t.Node)})
+	}
+	asking, cancel := context.WithTimeout(ctx, probe.DefaultLimit)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, pinged := range splitByFamily(pingable(targets)) {
+		all.Go(func() { pingOutside(asking, pinged, note) })
+	}
+	for _, t := range targets {
+		switch {
+		case t.Port == 0:
+		case t.Attrs[probe.AttrScope] == "":
+			all.Go(func() { note(t, connect(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port))).result(asking)) })
+		case err != nil: // then a session may stand
+			note(t, unseen(err))
+		case up[t.Addr]:
+			// It stands until its hold time is over, whether the node lives or not.
+			note(t, probe.Found(probe.Skip, "not asked beside the session that stands; bgp-session has it"))
+		default:
+			all.Go(func() {
+				r := dialBGP(asking, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))
+				note(t, unsigned(r, p.Of(probe.KindSession), p.Gaps[probe.KindSession], t.Addr))
+			})
+		}
+	}
+	all.Wait()
+	return got
+}
+
+// unsigned takes a fail back that a password may have made: a kernel drops a connection
+// without the signature (TCP MD5) its BGP daemon asked for, and says nothing. sessions
+// are those the node asked from is to have, unless gap says why they are not known.
+func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr) probe.Result {
+	secret := slices.ContainsFunc(sessions, func(t probe.Target) bool { return t.Addr == to && t.Attrs[probe.AttrPassword] != "" })
+	if secret {
+		r = r.With(FactPassword, true)
+	}
+	if r.Status != probe.Fail || r.Facts.Str(probe.FactReason) != "timeout" {
+		return r
+	}
+	switch {
+	case secret:
+		r.Status, r.Saw = probe.Unknown, r.Saw+"; the session has a password, and what comes without it is dropped like that"
+	case gap != "":
+		r.Status, r.Saw = probe.Unknown, r.Saw+"; whether the session has a password is not known: "+gap
+	}
+	return r
 }
 
 // seenFrom is what was seen of a target from here.

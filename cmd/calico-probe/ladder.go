@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// rung is one step of the ladder.
+type rung struct {
+	name    string
+	open    injector.Way
+	patient bool // the second time, with all the time there is
+}
+
+// ladder is the way the user named, or all of them.
+func (o *runOptions) ladder() ([]rung, error) {
+	if o.via == wayLocal {
+		runner := &probe.Runner{Suite: checks.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
+		return []rung{{name: wayLocal, open: injector.Local(runner)}}, nil
+	}
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := injector.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	all := []rung{
+		{name: wayPod, open: injector.Pod(client)},
+		{name: wayEphemeral, open: injector.Ephemeral(client)},
+		{name: wayExec, open: injector.Exec(client)},
+	}
+	if o.ssh != sshNone {
+		all = append(all, rung{name: waySSH, open: injector.SSH()})
+	}
+	for _, s := range all {
+		if s.name == o.via {
+			return []rung{s}, nil
+		}
+	}
+	return all, nil
+}
+
+// How long to wait for a probe to start unless the user says. A healthy node
+// takes a second; one whose kubelet has not been heard of for 40 s will hardly
+// start anything, and somebody is waiting.
+const (
+	startUsual  = 40 * time.Second
+	startSilent = 10 * time.Second
+	// With other ways to go, less will do. A second of silence is usual; eight are not.
+	startDoubted = 5 * time.Second
+	idle         = 8 * time.Second
+	// What there is to go into on such a node is asked for a word at two doors.
+	knock = 3 * time.Second
+)
+
+// tried is a way that came to nothing.
+type tried struct {
+	way    string
+	reason injector.Reason
+	waited bool // nobody said no: the time was up
+	early  bool // and that was earlier than it had to be
+}
+
+func refusalOf(way string, err error, took time.Duration, a attempt) tried {
+	t := tried{way: way}
+	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
+		t.reason, t.waited = pe.Reason, pe.Waited
+	}
+	t.early = t.waited && a.idle > 0 && took < a.start
+	return t
+}
+
+// attempt is how long a way is given to start a probe, or why it is not tried.
+type attempt struct {
+	start   time.Duration // 0 = what a carried probe takes
+	idle    time.Duration // how long nothing at all may happen, 0 = as long
+	skip    string
+	because injector.Reason
+}
+
+// attemptOf decides about one way from what came of those before it: what stood in
+// their way may stand in this one's too, and an ephemeral container that waits for
+// something can never be taken out of its pod again. silent: the kubelet's lease has
+// run out.
+func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
+	var a attempt
+	switch {
+	case step.patient:
+		return attempt{start: startUsual}
+	case step.name == waySSH:
+		return a // asks neither the API nor a kubelet
+	case step.name == wayExec && silent && others:
+		a.start = knock
+	case step.name == wayExec:
+	case silent && others:
+		a.start = startDoubted
+	case silent:
+		a.start = startSilent
+	default:
+		a.start = startUsual
+		if others {
+			a.idle = idle
+		}
+	}
+	for _, t := range before {
+		switch {
+		case t.reason == injector.ReasonAPI:
+			a.skip = "it leads through the API server too, which fails"
+		case t.reason == injector.ReasonKubelet && t.waited && step.name == wayExec:
+			a.start = knock // one that no longer hears of pods may still let us into those it has
+			continue
+		case t.reason == injector.ReasonKubelet && t.waited:
+			a.skip = "it takes the same kubelet, which has taken nothing up"
+		case t.reason == injector.ReasonRuntime && t.waited:
+			a.skip = "it takes the same container runtime, which has started nothing"
+		case t.reason == injector.ReasonAttach:
+			a.skip = "it leads through the kubelet's port 10250 too"
+		case t.reason == injector.ReasonImage && step.name == wayEphemeral:
+			a.skip = "it takes the same image"
+		default:
+			continue
+		}
+		a.because = t.reason
+		break
+	}
+	return a
+}
+
+// notTried is the result of a way that is not worth trying.
+func notTried(way string, a attempt) probe.Event {
+	r := probe.Found(probe.Skip, "not tried: %s", a.skip).On(way).With(probe.FactReason, string(a.because))
+	r.Check = checkPlaced
+	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
+}
