@@ -103,7 +103,10 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 	// A kubelet that is blocked by the runtime may not even take the pod up.
 	d.want(t, "probe-placed", probe.Info, "pod: ", " within 8")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same")
-	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it takes the same")
+	// Exec is asked where nobody but the kubelet was seen to stand still.
+	if s := d.way("exec").Status; s != probe.Skip && s != probe.Info {
+		t.Errorf("exec: %v", d.way("exec"))
+	}
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "containerd-health", probe.Fail, "no answer")
 	t.Logf("%v", a.took.Round(100*time.Millisecond))
@@ -130,11 +133,47 @@ func TestLadderPastADeadKubelet(t *testing.T) {
 	}
 	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not take pod")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same kubelet")
-	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it takes the same kubelet")
+	d.want(t, "probe-placed", probe.Info, "exec: the API server does not reach the kubelet's port 10250", "refused")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "kubelet-health", probe.Fail, "refused")
 	t.Logf("%v", a.took.Round(100*time.Millisecond))
 	nothingLeft(t)
+}
+
+// TestLadderPastAFrozenKubelet is the same with a kubelet that answers nothing: it is
+// asked at two doors and no more.
+func TestLadderPastAFrozenKubelet(t *testing.T) {
+	calicoReady(t, "node-b")
+	door(t, "node-b")
+	signalAll(t, "node-b", "kubelet", "STOP")
+	t.Cleanup(func() { signalAll(t, "node-b", "kubelet", "CONT"); nodeReady(t, "node-b") })
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-b")...)
+	if a.exit != 3 || a.took > within {
+		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
+	}
+	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not take pod")
+	d.want(t, "probe-placed", probe.Info, "exec: going into container ", "nothing came back in time (3s)")
+	d.want(t, "probe-placed", probe.OK, "ssh: ")
+	d.want(t, "kubelet-health", probe.Fail, "no answer")
+	t.Logf("%v", a.took.Round(100*time.Millisecond))
+	signalAll(t, "node-b", "kubelet", "CONT")
+	nothingLeft(t)
+}
+
+// TestNothingIsLeftByExec ends runs in somebody else's container at odd moments.
+func TestNothingIsLeftByExec(t *testing.T) {
+	door(t, "node-b")
+	leftByNone(t, "node-b", "exec")
+}
+
+// way is what became of one way onto the node.
+func (d document) way(name string) located {
+	for _, r := range d.of("probe-placed") {
+		if r.Target == name {
+			return r
+		}
+	}
+	return located{}
 }
 
 // TestLadderPastAClosedPort wants a probe that runs in a pod and cannot be talked to,

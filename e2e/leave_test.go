@@ -38,11 +38,12 @@ func left(t testing.TB) string {
 	for _, node := range []string{"node-a", "node-b"} {
 		ps := mustSandbox(t, "exec", node, "--", "sh", "-c", "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null")
 		for line := range strings.Lines(ps) {
-			if strings.Contains(line, "/probe session ") {
+			if strings.Contains(line, "/probe session ") || strings.Contains(line, "umask 077; d=;") { // or the script that brings it
 				found = append(found, "process on "+node+": "+strings.TrimSpace(line))
 			}
 		}
-		for dir := range strings.FieldsSeq(mustSandbox(t, "exec", node, "--", "sh", "-c", "ls -d /run/calico-probe-???????? /tmp/calico-probe-* /var/tmp/calico-probe-* /dev/shm/calico-probe-* /root/calico-probe-* 2>/dev/null; true")) {
+		// The node's own folders, and those of its containers.
+		for dir := range strings.FieldsSeq(mustSandbox(t, "exec", node, "--", "sh", "-c", "for d in run tmp var/tmp dev/shm root; do ls -d /proc/[0-9]*/root/$d/calico-probe-????????; done 2>/dev/null; true")) {
 			found = append(found, "folder on "+node+": "+dir)
 		}
 	}

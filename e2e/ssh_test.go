@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -94,6 +96,7 @@ func TestSSHRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := []string{"IdentityFile", "IdentityFile /nowhere #"}
+	touched, learned := filepath.Join(t.TempDir(), "touched"), filepath.Join(t.TempDir(), "learned")
 	stranger := []string{"UserKnownHostsFile", "UserKnownHostsFile /nowhere #"}
 	for name, c := range map[string]struct {
 		flags  []string
@@ -101,12 +104,14 @@ func TestSSHRefused(t *testing.T) {
 		says   string
 	}{
 		"no key":         {bySSH(t, nobody...), "login", "permission denied: load a key"},
-		"strange host":   {bySSH(t, stranger...), "login", "accept it once with 'ssh 10.88.0.12'"},
+		"strange host":   {bySSH(t, stranger...), "login", "accept it once with 'ssh -o StrictHostKeyChecking=ask 10.88.0.12'"},
+		"trusting":       {bySSH(t, "UserKnownHostsFile", "StrictHostKeyChecking no\n  UserKnownHostsFile "+learned+" #"), "login", "not known here"},
+		"changed host":   {bySSH(t, "UserKnownHostsFile", "UserKnownHostsFile "+otherKey(t)+" #"), "login", "not the one known here"},
 		"no shell":       {append(bySSH(t), "--ssh", "closed@{ip}"), "shell", "not available"},
 		"nobody listens": {[]string{"--ssh-config", closed, "--ssh", "127.0.0.1"}, "reach", "connection refused"},
 		"no such name":   {append(bySSH(t, "ProxyCommand", "#"), "--ssh", "nowhere.invalid"), "reach", "does not resolve"},
 		"no such config": {[]string{"--ssh-config", "/nowhere"}, "reach", "/nowhere"},
-		"not an option":  {append(bySSH(t), "--ssh", "x@-oProxyCommand=touch"), "reach", ""},
+		"not an option":  {append(bySSH(t), "--ssh", "x@-oProxyCommand=touch${IFS}"+touched), "reach", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, a := report(t, append(c.flags, "run", "--node", "node-b", "--via", "ssh")...)
@@ -121,6 +126,11 @@ func TestSSHRefused(t *testing.T) {
 			}
 		})
 	}
+	for _, name := range []string{touched, learned} {
+		if _, err := os.Stat(name); err == nil {
+			t.Errorf("there is a file %s", name)
+		}
+	}
 	cmd := client(t, "run", "--node", "node-b", "--via", "ssh")
 	cmd.Env = append(os.Environ(), "PATH=/nowhere")
 	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "there is no program ssh here") {
@@ -129,10 +139,36 @@ func TestSSHRefused(t *testing.T) {
 	nothingLeft(t)
 }
 
+// otherKey is a file of known hosts in which node-b has node-a's key.
+func otherKey(t testing.TB) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(mustSandbox(t, "ssh-config"), "UserKnownHostsFile ")
+	file, _, _ := strings.Cut(rest, "\n")
+	known, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(known)) {
+		if _, key, ok := strings.Cut(line, " "); ok && strings.Contains(line, "10.88.0.11") {
+			name := filepath.Join(t.TempDir(), "known_hosts")
+			if err := os.WriteFile(name, []byte("10.88.0.12 "+key), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return name
+		}
+	}
+	t.Fatalf("node-a's key is not in %s:\n%s", file, known)
+	return ""
+}
+
 // TestNothingIsLeftBySSH ends runs in every way at odd moments and wants nothing to
 // stay on the node: neither a folder nor a process.
-func TestNothingIsLeftBySSH(t *testing.T) {
-	ssh := append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "-o", "ndjson")
+func TestNothingIsLeftBySSH(t *testing.T) { leftByNone(t, "node-a", "ssh", bySSH(t)...) }
+
+// leftByNone ends runs by one way at odd moments.
+func leftByNone(t *testing.T, node, way string, flags ...string) {
+	args := append(flags, "run", "--node", node, "--via", way, "-o", "ndjson")
+	var arrived atomic.Int32
 	const runs, abreast = 24, 3
 	turn := make(chan struct{}, abreast)
 	var all sync.WaitGroup
@@ -140,7 +176,9 @@ func TestNothingIsLeftBySSH(t *testing.T) {
 		turn <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turn }()
-			cmd := client(t, ssh...)
+			cmd := client(t, args...)
+			var out bytes.Buffer
+			cmd.Stdout = &out
 			if err := cmd.Start(); err != nil {
 				t.Error(err)
 				return
@@ -148,12 +186,18 @@ func TestNothingIsLeftBySSH(t *testing.T) {
 			time.Sleep(time.Duration(rand.IntN(2500)) * time.Millisecond)
 			_ = cmd.Process.Signal([]syscall.Signal{syscall.SIGKILL, syscall.SIGINT}[i%2]) // it may have ended just before
 			_ = cmd.Wait()
+			if strings.Contains(out.String(), `"type":"start"`) && strings.Contains(out.String(), `"way":"`+way+`"`) {
+				arrived.Add(1)
+			}
 		})
 	}
 	all.Wait()
+	if arrived.Load() == 0 {
+		t.Errorf("no run came as far as a probe on the node: nothing was tested")
+	}
 	began := time.Now()
 	nothingLeft(t)
-	t.Logf("nothing left %v after the last of %d runs", time.Since(began).Round(100*time.Millisecond), runs)
+	t.Logf("nothing left %v after the last of %d runs, of which %d had a probe on the node", time.Since(began).Round(100*time.Millisecond), runs, arrived.Load())
 }
 
 // TestCutLineBySSH cuts the line without a word in the middle of a run: the client

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // TestContrasted wants peers asked what is bad here and nothing else, and only when
@@ -67,6 +69,38 @@ func TestNeighbourFlags(t *testing.T) {
 		root.SetArgs(append([]string{"run", "--node", "x"}, strings.Fields(args)...))
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// seenEvents is a report of what was emitted.
+type seenEvents []probe.Event
+
+func (s *seenEvents) Event(ev probe.Event) error { *s = append(*s, ev); return nil }
+
+// TestNobodyLooked wants a question the user named to be unknown when nobody could be
+// put anywhere to answer it, and not asked when there is nobody.
+func TestNobodyLooked(t *testing.T) {
+	t.Parallel()
+	vain := []look{{node: "node-b", err: errors.New("no\x1b[2Jimage")}}
+	for name, c := range map[string]struct {
+		want   []string
+		looks  []look
+		status probe.Status
+	}{
+		"named":            {[]string{"neighbour-reach"}, vain, probe.Unknown},
+		"not named":        {nil, vain, probe.Info},
+		"nobody there":     {[]string{"neighbour-reach"}, nil, probe.Skip},
+		"somebody's looks": {[]string{"neighbour-reach"}, []look{{node: "node-b"}}, probe.Info},
+	} {
+		var got seenEvents
+		var errs bytes.Buffer
+		o := &runOptions{app: &app{IOStreams: genericiooptions.IOStreams{ErrOut: &errs}}, want: c.want, sink: &got, tally: report.NewTally()}
+		if err := o.tell(c.looks); err != nil || len(got) != 1 || got[0].Result.Status != c.status {
+			t.Errorf("%s: %v %+v", name, err, got)
+		}
+		if strings.ContainsRune(errs.String(), '\x1b') {
+			t.Errorf("%s: a node's words reach the terminal: %q", name, errs.String())
 		}
 	}
 }

@@ -167,3 +167,18 @@ func pipe(t *testing.T) (io.Reader, io.Writer) {
 	t.Cleanup(func() { w.Close() })
 	return r, w
 }
+
+// TestUnlinkByHand wants no program removed that the client did not carry.
+func TestUnlinkByHand(t *testing.T) {
+	file, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = command(t.Context(), []string{"session", "--unlink"}, strings.NewReader(""), io.Discard)
+	if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), "--unlink") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}

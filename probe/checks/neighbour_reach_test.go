@@ -81,3 +81,31 @@ func TestLinked(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsigned wants no silence called a fault where a password makes it.
+func TestUnsigned(t *testing.T) {
+	t.Parallel()
+	to, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	with := func(a netip.Addr) []probe.Target {
+		return []probe.Target{{Addr: a, Attrs: map[string]string{probe.AttrPassword: "true"}}}
+	}
+	silent := probe.Found(probe.Fail, "without an answer").With(probe.FactReason, "timeout")
+	refused := probe.Found(probe.Fail, "refused").With(probe.FactReason, "refused")
+	for name, c := range map[string]struct {
+		r        probe.Result
+		sessions []probe.Target
+		gap      string
+		want     probe.Status
+	}{
+		"silent":                 {silent, nil, "", probe.Fail},
+		"silent, password":       {silent, with(to), "", probe.Unknown},
+		"silent, another's":      {silent, with(other), "", probe.Fail},
+		"silent, not known":      {silent, nil, "forbidden", probe.Unknown},
+		"refused, password":      {refused, with(to), "", probe.Fail},
+		"taken, as if it had no": {probe.Found(probe.OK, "taken"), with(to), "", probe.OK},
+	} {
+		if got := unsigned(c.r, c.sessions, c.gap, to); got.Status != c.want {
+			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		}
+	}
+}
