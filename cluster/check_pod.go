@@ -140,16 +140,11 @@ func unlabelled(n *corev1.Node) string {
 
 // pulled adds what the kubelet says about an image that it cannot have.
 func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
-	if !ImageWanting(c.State.Waiting.Reason) {
+	if !probe.ImageWanting(c.State.Waiting.Reason) {
 		return r
 	}
 	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, oneLine(c.State.Waiting.Message))
 	return r.With(FactImage, c.Image)
-}
-
-// ImageWanting tells whether a container waits for its image.
-func ImageWanting(reason string) bool {
-	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrInvalidImageName", "ImageInspectError", "RegistryUnavailable"}, reason)
 }
 
 // asksBIRD tells whether a probe of the container wants a BIRD.

@@ -218,7 +218,7 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID}, Explains: append([]string{"cni-config-missing", "cni-plugin-missing"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		api := f.where(func(r Finding) bool {
-			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(cluster.FactContainer) == "install-cni" && !cluster.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
+			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(cluster.FactContainer) == "install-cni" && !probe.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
 		})
 		process := on(f.With(checks.InitStall.ID, checks.FactProgram, "install-cni"), "")
 		stuck := slices.DeleteFunc(slices.Clone(process), func(r Finding) bool { return r.Status != probe.Fail })
@@ -261,7 +261,7 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 	Explains: append([]string{"cni-config-missing", "probe-image"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		wanting := f.where(func(r Finding) bool {
-			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && cluster.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
+			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && probe.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
 		})
 		if len(wanting) == 0 {
 			return nil

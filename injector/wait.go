@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // placed is a probe on its way onto a node, and what was created for it.
@@ -212,11 +214,11 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 func waitingOn(c corev1.ContainerStatus, last string) standing {
 	w := c.State.Waiting
 	text := strings.TrimSpace(w.Reason + " " + strings.Join(strings.Fields(w.Message), " "))
-	switch w.Reason {
-	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrInvalidImageName", "ImageInspectError", "RegistryUnavailable":
+	switch {
+	case probe.ImageWanting(w.Reason):
 		return standing{text: text, refusal: refuse(ReasonImage,
 			"image %s cannot be had on this node: %s; name another with --image, or import it on the node", c.Image, text)}
-	case "CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError":
+	case slices.Contains([]string{"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError"}, w.Reason):
 		return standing{text: text, refusal: refuse(ReasonRuntime, "the container runtime refuses the probe: %s", text+last)}
 	}
 	return standing{text: text + last}
