@@ -152,7 +152,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not take pod")
-	d.want(t, "probe-placed", probe.Info, "exec: going into container ", "nothing came back in time (3s)")
+	d.want(t, "probe-placed", probe.Info, "exec: going into container ", "nothing came back in time (2s)")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "kubelet-health", probe.Fail, "no answer")
 	t.Logf("%v", a.took.Round(100*time.Millisecond))

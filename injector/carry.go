@@ -99,9 +99,11 @@ func carry(ctx context.Context, o Options, way, whereto string, v view, l line) 
 		stopped := context.Cause(ctx)
 		feed.Close()
 		out.Close()
-		select { // the script cleans up
-		case <-c.ended:
-		case <-time.After(farewell):
+		if !errors.Is(err, errStill) { // else the end of the line has to tell the script
+			select { // it cleans up
+			case <-c.ended:
+			case <-time.After(farewell):
+			}
 		}
 		cancel()
 		if stopped != nil {

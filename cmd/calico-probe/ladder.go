@@ -55,8 +55,9 @@ const (
 	// With other ways to go, less will do. A second of silence is usual; eight are not.
 	startDoubted = 5 * time.Second
 	idle         = 8 * time.Second
-	// What there is to go into on such a node is asked for a word at two doors.
-	knock = 3 * time.Second
+	// What there is to go into on such a node is asked for a word, at two doors at most:
+	// a kubelet that serves them takes a fraction of a second.
+	knock = 2 * time.Second
 )
 
 // tried is a way that came to nothing.

@@ -1,11 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // TestAttempts walks the ladder past every kind of obstacle: "-" is a way not tried,
@@ -20,11 +27,11 @@ func TestAttempts(t *testing.T) {
 	}{
 		"no right":             {pod: &tried{reason: injector.ReasonRBAC}, want: "40 own own"},
 		"policy":               {pod: &tried{reason: injector.ReasonAdmission}, want: "40 own own"},
-		"policy, silent":       {pod: &tried{reason: injector.ReasonAdmission}, silent: true, want: "5 3 own"},
+		"policy, silent":       {pod: &tried{reason: injector.ReasonAdmission}, silent: true, want: "5 2 own"},
 		"quota":                {pod: &tried{reason: injector.ReasonQuota}, want: "40 own own"},
 		"no image":             {pod: &tried{reason: injector.ReasonImage}, want: "- own own"},
-		"kubelet silent":       {pod: &tried{reason: injector.ReasonKubelet, waited: true}, silent: true, want: "- 3 own"},
-		"kubelet idle":         {pod: &tried{reason: injector.ReasonKubelet, waited: true}, want: "- 3 own"},
+		"kubelet silent":       {pod: &tried{reason: injector.ReasonKubelet, waited: true}, silent: true, want: "- 2 own"},
+		"kubelet idle":         {pod: &tried{reason: injector.ReasonKubelet, waited: true}, want: "- 2 own"},
 		"kubelet says no":      {pod: &tried{reason: injector.ReasonKubelet}, want: "40 own own"},
 		"runtime hangs":        {pod: &tried{reason: injector.ReasonRuntime, waited: true}, want: "- - own"},
 		"runtime says no":      {pod: &tried{reason: injector.ReasonRuntime}, want: "40 own own"},
@@ -73,5 +80,44 @@ func TestAttempts(t *testing.T) {
 	}
 	if got := refusalOf(wayPod, slow, 40*time.Second, attempt{start: startUsual, idle: idle}); got.early {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestPatientInTheEnd climbs past a pod that was given up early and a line by ssh on
+// which no word comes, and wants the pod tried once more, under another name and with
+// all the time there is. The ways are stand-ins, the sessions are real.
+func TestPatientInTheEnd(t *testing.T) {
+	t.Parallel()
+	var tries []injector.Options
+	local := injector.Local(&probe.Runner{Host: &probe.Host{}})
+	steps := []rung{
+		{name: wayPod, open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+			if tries = append(tries, opts); len(tries) == 1 {
+				return nil, &injector.PlacementError{Reason: injector.ReasonKubelet, Waited: true, Text: "not taken up"}
+			}
+			return local(ctx, opts)
+		}},
+		{name: waySSH, open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			return local(gone, opts)
+		}},
+	}
+	var got seenEvents
+	o := &runOptions{app: &app{IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, id: "7f3a09c1", sink: &got, tally: report.NewTally()}
+	if err := o.climb(t.Context(), steps, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	if len(tries) != 2 || tries[0].Run != o.id || tries[1].Run == o.id || tries[0].Idle == 0 || tries[1].Idle != 0 || tries[1].Start != startUsual {
+		t.Errorf("%+v", tries)
+	}
+	var said []string
+	for _, ev := range got {
+		if ev.Result != nil {
+			said = append(said, ev.Way+" "+ev.Result.Check+" "+string(ev.Result.Status))
+		}
+	}
+	if text := strings.Join(said, ", "); text != "ssh probe-answered info, pod probe-placed ok" {
+		t.Errorf("%s: %+v", text, got)
 	}
 }

@@ -51,7 +51,11 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot) error 
 	if err != nil {
 		return err
 	}
-	silent := snap != nil && cluster.KubeletSilent(snap)
+	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap))
+}
+
+// climb tries one way after the other.
+func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, silent bool) error {
 	var before []tried
 	var said []probe.Event
 	for i := 0; ctx.Err() == nil; i++ {
