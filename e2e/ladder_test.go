@@ -163,6 +163,14 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 // TestNothingIsLeftByExec ends runs in somebody else's container at odd moments.
 func TestNothingIsLeftByExec(t *testing.T) {
 	door(t, "node-b")
+	folder := func(does string) {
+		shell(t, "node-b", "for d in /proc/[0-9]*/root; do if [ -d $d/nodeproc ]; then "+does+" $d/run/calico-probe-00000000 && break; fi; done")
+	}
+	folder("mkdir -p")
+	if left(t) == "" {
+		t.Error("this test sees no folder in a container where there is one")
+	}
+	folder("rmdir")
 	leftByNone(t, "node-b", "exec")
 }
 

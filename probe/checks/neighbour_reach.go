@@ -21,7 +21,7 @@ var NeighbourReach = &probe.Check{
 	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not asked where a session stands (skip): BIRD would take that for a restart, and a session stands on for minutes after the other end has died.
 ok: it answers. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: nobody on the link answers for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
 info: sshd does not answer and something else does, as many nodes have none; or a ping does not come back and something else does, as where a network lets none through.
-warn or unknown, of a pod: a network policy may forbid the ping. skip: there is no other node to ask from. None of these answers counts in the verdict about the node; causes may rest on them.`,
+unknown, of BGP: nothing comes back and the session has a password, or whether it has one is not known: what comes without it is dropped like that. warn or unknown, of a pod: a network policy may forbid the ping. skip: there is no other node to ask from. None of these answers counts in the verdict about the node; causes may rest on them.`,
 }
 
 func neighbourReach(ctx context.Context, p *probe.Pass) {
