@@ -100,11 +100,11 @@ func networkFaults() []fault {
 
 // filtered puts rules for IPv4 at one of a node's hooks.
 func filtered(node, hook string, rules ...string) func(context.Context, lab) error {
-	script := "nft 'add table ip lab; add chain ip lab " + hook + " { type filter hook " + hook + " priority -300; }"
+	script := []string{"add table ip lab", "add chain ip lab " + hook + " { type filter hook " + hook + " priority -300; }"}
 	for _, rule := range rules {
-		script += "; add rule ip lab " + hook + " " + rule
+		script = append(script, "add rule ip lab "+hook+" "+rule)
 	}
-	return scripted(node, script+"'")
+	return scripted(node, "nft '"+strings.Join(script, "; ")+"'")
 }
 
 // unrouted makes the network between the nodes know no pods, as most networks: the
