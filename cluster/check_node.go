@@ -17,6 +17,9 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 	since := span(s.Now.Sub(c.LastTransitionTime.Time))
 	info := s.Node.Status.NodeInfo
 	tell := func(r probe.Result) {
+		if r.Status == probe.OK && KubeletSilent(s) { // the node controller takes its time
+			r.Status, r.Saw = probe.Unknown, "the kubelet is silent (see node-lease); when it last spoke, "+r.Saw
+		}
 		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
 		_, server := s.Node.Labels["node-role.kubernetes.io/control-plane"]
 		report(r.With(FactKubelet, info.KubeletVersion).With(FactRuntime, kind).With(FactServer, server))

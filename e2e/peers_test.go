@@ -65,7 +65,7 @@ func TestContrast(t *testing.T) {
 	}
 	d.says(t, "compared with node-a:")
 	d.says(t, "bird-socket", "fine on node-a")
-	d.says(t, "node-b seen from node-a: answers icmp, tcp 10250, pod default/workload-b", "tcp 179 (refused)") // of IPv4; of IPv6 the session stands
+	d.says(t, "node-b seen from node-a: answers icmp, tcp 22, tcp 10250, pod default/workload-b", "tcp 179 (refused)") // of IPv4; of IPv6 the session stands
 	d.says(t, "BGP IPv4", "node-b about node-a: BIRD does not answer | node-a about node-b: start ")
 	d.says(t, "BGP IPv6", "node-b about node-a: Established | node-a about node-b: Established")
 	there := d.on("node-a")
@@ -74,7 +74,7 @@ func TestContrast(t *testing.T) {
 	there.want(t, "neighbour-reach", probe.Fail, "node-b 10.88.0.12 tcp 179", "refused")
 	there.want(t, "neighbour-reach", probe.Skip, "node-b fd00:10:88::12 tcp 179", "session that stands")
 	there.want(t, "neighbour-reach", probe.OK, "node-b pod default/workload-b")
-	there.want(t, "neighbour-reach", probe.Info, "tcp 22")
+	there.want(t, "neighbour-reach", probe.OK, "tcp 22")
 
 	stream, a := saved(t, "bad.ndjson", "run", "--node", "node-b", "-o", "ndjson")
 	for file, live := range map[string]answer{bad: {exit: 3, stdout: mustRead(t, bad)}, stream: a} {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,7 +135,14 @@ func nodeFaults() []fault {
 		{
 			Name: "calico-pod-missing", Node: node, About: "the node is Ready, BGP to it is down",
 			Inject: func(ctx context.Context, l lab) error {
-				if err := l.label(ctx, node, "null"); err != nil {
+				if err := l.orphan(ctx); err != nil {
+					return err
+				}
+				pods, err := l.calicoOn(ctx, node)
+				for _, p := range pods {
+					err = errors.Join(err, l.kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, *metav1.NewDeleteOptions(0)))
+				}
+				if err != nil {
 					return err
 				}
 				return until(ctx, "calico-node to go", func(ctx context.Context) (bool, error) {
@@ -142,7 +150,7 @@ func nodeFaults() []fault {
 					return err == nil && len(pods) == 0, err
 				})
 			},
-			Heal: func(ctx context.Context, l lab) error { return l.label(ctx, node, `"linux"`) },
+			Heal: func(ctx context.Context, l lab) error { return l.adoptAgain(ctx) },
 		},
 		{
 			Name: "disk-full", Node: node, About: "odd failures; the node may have DiskPressure",
@@ -306,6 +314,52 @@ func (l lab) onFabric(ctx context.Context, argv ...string) error {
 	return runs(ctx, "nsenter", append([]string{"-t", strconv.Itoa(pid), "-n", "--"}, argv...)...)
 }
 
+// orphan takes calico-node's DaemonSet away and leaves its pods: nothing makes them
+// anew.
+func (l lab) orphan(ctx context.Context) error {
+	sets := l.kube.AppsV1().DaemonSets("kube-system")
+	set, err := sets.Get(ctx, "calico-node", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(set)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(l.state("daemonset"), string(b)); err != nil {
+		return err
+	}
+	leave := metav1.DeletePropagationOrphan
+	if err := sets.Delete(ctx, "calico-node", metav1.DeleteOptions{PropagationPolicy: &leave}); err != nil {
+		return err
+	}
+	return until(ctx, "the DaemonSet to go", func(ctx context.Context) (bool, error) {
+		_, err := sets.Get(ctx, "calico-node", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+}
+
+// adoptAgain brings the DaemonSet back, which takes its pods in and makes the others.
+func (l lab) adoptAgain(ctx context.Context) error {
+	b, err := os.ReadFile(l.state("daemonset"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var set appsv1.DaemonSet
+	if err := json.Unmarshal(b, &set); err != nil {
+		return err
+	}
+	set.ResourceVersion, set.UID, set.Status = "", "", appsv1.DaemonSetStatus{}
+	_, err = l.kube.AppsV1().DaemonSets("kube-system").Create(ctx, &set, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return os.Remove(l.state("daemonset"))
+}
+
 // controllers makes the pod of calico-kube-controllers that restarts on a node where
 // pods have no network; its program is a stand-in that ends at once.
 func (l lab) controllers(ctx context.Context, node string, there bool) error {
@@ -377,12 +431,6 @@ func (l lab) podCIDR(ctx context.Context, node, cidr string) error {
 		return os.Remove(kept)
 	}
 	return nil
-}
-
-func (l lab) label(ctx context.Context, node, value string) error {
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, corev1.LabelOSStable, value)
-	_, err := l.kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	return err
 }
 
 // image has the node's calico-node, and no other, start with an image.
