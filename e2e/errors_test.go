@@ -123,7 +123,7 @@ func TestRightsOfTheReadme(t *testing.T) {
 	if _, err := k.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	door(t, "node-b")
+	door(t)
 	for _, way := range []string{"pod", "ephemeral", "exec"} {
 		eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
 			d, a := report(t, "run", "--node", "node-b", "--via", way, "--as", "oncall", "--checks", "api,felix,bgp")

@@ -14,9 +14,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// door puts a privileged container with a shell on a node's network, as kube-proxy's
+// door puts a privileged container with a shell on the network of node-b, as kube-proxy's
 // is; the sandbox's own containers have none. The shell is the node's.
-func door(t testing.TB, node string) {
+func door(t testing.TB) {
 	t.Helper()
 	pods := kube(t).CoreV1().Pods("kube-system")
 	from := func(path string) corev1.VolumeSource {
@@ -27,7 +27,7 @@ func door(t testing.TB, node string) {
 		mounts = append(mounts, corev1.VolumeMount{Name: "usr", MountPath: "/" + dir, SubPath: dir, ReadOnly: true})
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "e2e-door"}, Spec: corev1.PodSpec{
-		NodeName: node, HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
+		NodeName: "node-b", HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
 		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		Containers: []corev1.Container{{
 			Name: "agent", Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: mounts,
@@ -63,7 +63,7 @@ func TestByExec(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Unknown, "kube-system/calico-node-", "/calico-node (no shell)")
-	door(t, "node-b")
+	door(t)
 	d, a = report(t, "run", "--node", "node-b", "--via", "exec", "--skip", "node-load")
 	if a.exit != 0 || a.stderr != "" {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
@@ -76,7 +76,7 @@ func TestByExec(t *testing.T) {
 
 // TestLadderPastTheImage wants an image nobody has to be no obstacle.
 func TestLadderPastTheImage(t *testing.T) {
-	door(t, "node-b")
+	door(t)
 	d, a := report(t, "run", "--node", "node-b", "--image", "nowhere.invalid/probe:none", "--ssh", "none")
 	if a.exit == 5 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
@@ -144,7 +144,7 @@ func TestLadderPastADeadKubelet(t *testing.T) {
 // asked at two doors and no more.
 func TestLadderPastAFrozenKubelet(t *testing.T) {
 	calicoReady(t, "node-b")
-	door(t, "node-b")
+	door(t)
 	signalAll(t, "node-b", "kubelet", "STOP")
 	t.Cleanup(func() { signalAll(t, "node-b", "kubelet", "CONT"); nodeReady(t, "node-b") })
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-b")...)
@@ -162,7 +162,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 
 // TestNothingIsLeftByExec ends runs in somebody else's container at odd moments.
 func TestNothingIsLeftByExec(t *testing.T) {
-	door(t, "node-b")
+	door(t)
 	folder := func(does string) {
 		shell(t, "node-b", "for d in /proc/[0-9]*/root; do if [ -d $d/nodeproc ]; then "+does+" $d/run/calico-probe-00000000 && break; fi; done")
 	}

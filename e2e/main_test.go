@@ -161,11 +161,11 @@ type document struct {
 	Causes   []probe.Cause `json:"causes"`
 }
 
-// on gives what a peer answered, as if that were the node in question.
-func (d document) on(node string) document {
+// there gives what the peer answered, as if that were the node in question.
+func (d document) there() document {
 	out := document{}
 	for _, r := range d.Results {
-		if r.Node == node {
+		if r.Node != "" {
 			r.Node = ""
 			out.Results = append(out.Results, r)
 		}

@@ -68,7 +68,7 @@ func TestContrast(t *testing.T) {
 	d.says(t, "node-b seen from node-a: answers icmp, tcp 22, tcp 10250, pod default/workload-b", "tcp 179 (refused)") // of IPv4; of IPv6 the session stands
 	d.says(t, "BGP IPv4", "node-b about node-a: BIRD does not answer | node-a about node-b: start ")
 	d.says(t, "BGP IPv6", "node-b about node-a: Established | node-a about node-b: Established")
-	there := d.on("node-a")
+	there := d.there()
 	there.want(t, "bird-socket", probe.OK)
 	there.want(t, "bgp-session", probe.Fail, "node-b 10.88.0.12")
 	there.want(t, "neighbour-reach", probe.Fail, "node-b 10.88.0.12 tcp 179", "refused")
@@ -138,7 +138,7 @@ func TestNeighbourWay(t *testing.T) {
 	if a.exit != 5 { // what is inside was not asked: never healthy
 		t.Errorf("a healthy node: exit %d", a.exit)
 	}
-	d.on("node-a").want(t, "neighbour-reach", probe.OK, "node-b 10.88.0.12 tcp 10250")
+	d.there().want(t, "neighbour-reach", probe.OK, "node-b 10.88.0.12 tcp 10250")
 
 	t.Run("kubelet", func(t *testing.T) {
 		broken(t, "kubelet-stopped")
@@ -146,7 +146,7 @@ func TestNeighbourWay(t *testing.T) {
 		if a.exit != 5 && a.exit != 3 {
 			t.Errorf("exit %d\n%s", a.exit, a.stderr)
 		}
-		there := d.on("node-a")
+		there := d.there()
 		there.want(t, "neighbour-reach", probe.OK, "node-b 10.88.0.12 icmp")
 		there.want(t, "neighbour-reach", probe.Fail, "node-b 10.88.0.12 tcp 10250", "refused")
 		d.says(t, "node-b about node-a: not asked | node-a about node-b: Established")
@@ -174,7 +174,7 @@ func TestNeighbourWay(t *testing.T) {
 			t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 		}
 		d.want(t, "probe-placed", probe.Unknown, "pod: ")
-		there := d.on("node-a")
+		there := d.there()
 		there.want(t, "neighbour-reach", probe.Fail, "node-b 10.88.0.12 icmp", "nobody on the link answers")
 		for _, r := range there.of("neighbour-reach") {
 			if r.Status != probe.Fail && r.Status != probe.Skip {
