@@ -191,9 +191,11 @@ func (d document) tried() []string {
 	}
 	add("api")
 	for _, r := range d.Results {
-		if r.Check == "probe-placed" {
+		switch {
+		case r.Check == "probe-placed" && r.Status == probe.Skip: // it says why it was not
+		case r.Check == "probe-placed":
 			add(cmp.Or(r.Target, r.Way))
-		} else {
+		default:
 			add(r.Way)
 		}
 	}
