@@ -58,7 +58,7 @@ func TestContrast(t *testing.T) {
 		t.Errorf("a healthy node: exit %d, and its peers are left alone\n%s", a.exit, a.stderr)
 	}
 	broken(t, "bird-dead")
-	bad, a := saved(t, "bad.json", "run", "--node", "node-b", "-o", "json")
+	bad, a := saved(t, "bad.json", "run", "--node", "node-b", "--skip", "node-load,startup-budget", "-o", "json")
 	var d document
 	if err := json.Unmarshal([]byte(a.stdout), &d); err != nil || a.exit != 3 {
 		t.Fatalf("exit %d, %v\n%s", a.exit, err, a.stderr)
@@ -76,7 +76,7 @@ func TestContrast(t *testing.T) {
 	there.want(t, "neighbour-reach", probe.OK, "node-b pod default/workload-b")
 	there.want(t, "neighbour-reach", probe.OK, "tcp 22")
 
-	stream, a := saved(t, "bad.ndjson", "run", "--node", "node-b", "-o", "ndjson")
+	stream, a := saved(t, "bad.ndjson", "run", "--node", "node-b", "--skip", "node-load,startup-budget", "-o", "ndjson")
 	for file, live := range map[string]answer{bad: {exit: 3, stdout: mustRead(t, bad)}, stream: a} {
 		again, b := report(t, "analyze", file)
 		if b.exit != live.exit || b.stderr != "" {

@@ -46,7 +46,7 @@ func wantAllGood(t *testing.T, d document) {
 	t.Helper()
 	for _, c := range checks.All() {
 		got := d.of(c.ID)
-		if len(got) == 0 {
+		if len(got) == 0 && c != checks.NeighbourReach { // asked where something is wrong
 			t.Errorf("%s: no answer", c.ID)
 		}
 		for _, r := range got {

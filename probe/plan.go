@@ -126,6 +126,9 @@ const (
 	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 
+// WayNeighbour is the way of what healthy nodes say of another one.
+const WayNeighbour = "neighbour"
+
 // GapEtcd is the gap of what Calico keeps in an etcd of its own, which nobody asks: a
 // check that wants it skips.
 const GapEtcd = "kept in Calico's own etcd"

@@ -112,11 +112,11 @@ func side(name string, r Run) Side {
 }
 
 // answersIn are the answers about the node in question. What was not asked is no
-// answer, and the peers' are about them.
+// answer, the peers' are about them, and peers are asked only where something is wrong.
 func answersIn(run Run) []probe.Result {
 	var out []probe.Result
 	for _, ev := range run.Events {
-		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip && ev.Result.Check != probe.CheckPlaced {
+		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip && ev.Result.Check != probe.CheckPlaced && ev.Way != probe.WayNeighbour {
 			out = append(out, *ev.Result)
 		}
 	}

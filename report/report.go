@@ -65,7 +65,8 @@ func (t *Tally) Add(ev probe.Event) {
 	case probe.EventEnd:
 		t.open--
 	case probe.EventCause:
-		t.proven = t.proven || ev.Cause.Confidence == probe.High
+		seen := slices.ContainsFunc(ev.Cause.For, func(c probe.Clue) bool { return c.Status == probe.Fail })
+		t.proven = t.proven || ev.Cause.Confidence == probe.High && seen
 	case probe.EventResult:
 		t.counts[ev.Result.Status]++
 		if t.open > 0 && ev.Result.Status != probe.Skip && ev.Result.Status != probe.Unknown {

@@ -177,12 +177,16 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestAProvenCauseIsAFault(t *testing.T) {
-	for confidence, want := range map[probe.Confidence]int{probe.High: ExitFault, probe.Medium: ExitIncomplete} {
+	seen := []probe.Clue{{Status: probe.Fail}}
+	for cause, want := range map[*probe.Cause]int{
+		{Confidence: probe.High, For: seen}: ExitFault, {Confidence: probe.Medium, For: seen}: ExitIncomplete,
+		{Confidence: probe.High, For: []probe.Clue{{Status: probe.Unknown}}}: ExitIncomplete, // a probe that was refused
+	} {
 		tally := NewTally()
 		tally.Add(probe.Event{Type: probe.EventResult, Result: &probe.Result{Status: probe.Unknown}})
-		tally.Add(probe.Event{Type: probe.EventCause, Cause: &probe.Cause{Confidence: confidence}})
+		tally.Add(probe.Event{Type: probe.EventCause, Cause: cause})
 		if v := tally.Verdict(false); v.Exit != want {
-			t.Errorf("%s: got %s, exit %d", confidence, v.Word, v.Exit)
+			t.Errorf("%+v: got %s, exit %d", cause, v.Word, v.Exit)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // wayNeighbour looks at the node from healthy ones. Nothing is put on the node itself.
-const wayNeighbour = "neighbour"
+const wayNeighbour = probe.WayNeighbour
 
 // A healthy peer starts a probe in a second and answers in a few; one that does not
 // is no help, and somebody waits.
