@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ type candidate struct {
 	found Case
 	cause probe.Cause
 	score int
+	also  []Clue // the evidence of causes that follow from it
 }
 
 // Explain asks every rule.
@@ -89,7 +91,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	}
 	particulars(f, &cause, fix, c.Args)
 	c.Covers = slices.Clone(c.Covers) // more are added, and rules share theirs
-	return candidate{rule, c, cause, score}, true
+	return candidate{rule: rule, found: c, cause: cause, score: score}, true
 }
 
 func shown(f Findings, r Finding) probe.Clue {
@@ -186,27 +188,28 @@ func explainedAway(f Findings, all []candidate) []candidate {
 			all[i].cause.Explains = append(all[i].cause.Explains, follow)
 			// What the consequence explains, its cause does.
 			all[i].found.Covers = append(all[i].found.Covers, all[j].found.Covers...)
-			for _, clue := range all[j].found.For {
-				all[i].found.Covers = append(all[i].found.Covers, Cover{Check: clue.Check, About: clue.Target})
-			}
+			all[i].also = append(all[i].also, all[j].found.For...)
 		}
 		kept = append(kept, all[i])
 	}
 	return kept
 }
 
-// inBothFamilies makes one cause of two that differ in the family of addresses alone.
+// inBothFamilies makes one cause of two that differ in the family of addresses alone,
+// and have one fix.
 func inBothFamilies(all []candidate) []candidate {
 	var out []candidate
 	for _, c := range all {
 		i := slices.IndexFunc(out, func(o candidate) bool {
-			return o.rule == c.rule && o.found.Peer == c.found.Peer && o.found.Family != 0 && c.found.Family != 0 && o.found.Family != c.found.Family && o.cause.Confidence == c.cause.Confidence
+			return o.rule == c.rule && o.found.Peer == c.found.Peer && o.found.Family != 0 && c.found.Family != 0 && o.found.Family != c.found.Family && o.cause.Confidence == c.cause.Confidence &&
+				reflect.DeepEqual(o.cause.Fix, c.cause.Fix)
 		})
 		if i < 0 {
 			out = append(out, c)
 			continue
 		}
 		into := &out[i]
+		into.also = slices.Concat(into.also, c.also)
 		into.found.For, into.found.Covers = slices.Concat(into.found.For, c.found.For), slices.Concat(into.found.Covers, c.found.Covers)
 		into.cause.For, into.cause.Against = slices.Concat(into.cause.For, c.cause.For), slices.Concat(into.cause.Against, c.cause.Against)
 		into.cause.Explains = slices.Concat(into.cause.Explains, c.cause.Explains)
@@ -236,7 +239,7 @@ func covers(f Findings, c candidate) []int {
 		if r.Node != f.Node || !bad(r.Status) {
 			continue
 		}
-		isEvidence := slices.ContainsFunc(c.found.For, func(clue Clue) bool { return same(clue.Finding, r) })
+		isEvidence := slices.ContainsFunc(slices.Concat(c.found.For, c.also), func(clue Clue) bool { return same(clue.Finding, r) })
 		isCovered := slices.ContainsFunc(c.found.Covers, func(cover Cover) bool { return cover.has(r) })
 		if isEvidence || isCovered {
 			out = append(out, i)

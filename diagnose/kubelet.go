@@ -362,7 +362,7 @@ func fromOutside(f Findings, port float64) reached {
 		case r.Status == probe.OK:
 			out.open = append(out.open, r)
 		case r.Status != probe.Fail:
-		case slices.Contains([]string{"refused", "reset", "closed", "rejected"}, reasonOf(r)): // somebody answered
+		case probe.SomebodyAnswered(reasonOf(r)):
 			out.refused = append(out.refused, r)
 		default:
 			out.silent = append(out.silent, r)

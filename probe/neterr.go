@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -38,4 +39,10 @@ func Reason(err error) string {
 		return "timeout"
 	}
 	return "error"
+}
+
+// SomebodyAnswered tells whether a reason says that packets did come back: a refusal is
+// a sign of life.
+func SomebodyAnswered(reason string) bool {
+	return slices.Contains([]string{"refused", "reset", "closed", "rejected"}, reason)
 }

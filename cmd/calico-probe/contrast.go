@@ -88,9 +88,8 @@ func (g *glance) heardNothing() bool {
 			if r == nil || r.Check != checks.NeighbourReach.ID {
 				continue
 			}
-			answered := slices.Contains([]string{"refused", "reset", "closed", "rejected"}, r.Facts.Str(probe.FactReason))
 			switch {
-			case r.Status == probe.OK, r.Status == probe.Fail && answered:
+			case r.Status == probe.OK, r.Status == probe.Fail && probe.SomebodyAnswered(r.Facts.Str(probe.FactReason)):
 				return false
 			case r.Status == probe.Fail:
 				asked = true
