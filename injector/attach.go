@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
@@ -18,8 +21,31 @@ import (
 // container's log once attach breaks.
 func (p *placed) converse(ctx context.Context) *Session {
 	s := &Session{created: p.created, remove: p.remove, through: "the API server to the kubelet's port 10250"}
-	s.talk(ctx, p.attach, p.reread)
+	if p.options.Keep {
+		s.keep(ctx, p.attach, p.gone, p.options.Note)
+	} else {
+		s.talk(ctx, p.attach, p.reread)
+	}
 	return s
+}
+
+// gone is nil while the probe may still be there, and else why it is not.
+func (p *placed) gone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
+	defer cancel()
+	pod, err := p.client.kube.CoreV1().Pods(p.namespace).Get(ctx, p.pod, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("pod %s/%s is gone", p.namespace, p.pod)
+	}
+	if err != nil {
+		return nil // nobody knows
+	}
+	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
+		if t := c.State.Terminated; c.Name == p.container && t != nil {
+			return fmt.Errorf("the probe ended: %s, exit code %d", t.Reason, t.ExitCode)
+		}
+	}
+	return nil
 }
 
 // attach carries stdin and stdout until either side ends.

@@ -69,7 +69,7 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		// The kubelet starts it whenever it can, be it weeks later; then it ends at once.
 		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after", time.Now().Add(ephemeralShelf).UTC().Format(time.RFC3339)),
-		Stdin: true, StdinOnce: true,
+		Stdin: true, StdinOnce: !o.Keep,
 		// Privileged, because only that may follow process 1 to the node's root.
 		SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(true)},
 		VolumeMounts:    mounts,

@@ -48,6 +48,10 @@ type Options struct {
 	Start      time.Duration // how long to wait for the probe to run
 	Idle       time.Duration // how long nothing at all may happen meanwhile, 0 = as long
 	Whole      time.Duration // hard end of the probe, on the server's side
+	// Keep makes a probe outlive a line that is cut, for as long as it goes on without its
+	// client (probe.Silence); the session then finds it again. Ways whose probe hangs on
+	// its line (exec, ssh, local) cannot.
+	Keep bool
 
 	Carried []byte // the client's own probe for the node, packed by gzip; empty where it carries none
 	Arch    string // what the API says the node is: amd64

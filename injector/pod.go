@@ -60,7 +60,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name: containerName, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args:  sessionArgs(o, "pod", "/host", nil),
-				Stdin: true, StdinOnce: true, // the probe's stdin ends with its client
+				Stdin: true, StdinOnce: !o.Keep, // the probe's stdin ends with its client
 				SecurityContext: securityFor(o),
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},

@@ -19,19 +19,23 @@ type Session struct {
 	created []string
 	remove  func(answered bool) error
 	through string // what the line leads through
+	kept    bool   // the probe outlives its line
+	closed  atomic.Bool
 
-	feed   io.WriteCloser
+	feed   io.WriteCloser // of the line there is now
 	sendMu sync.Mutex
 	events chan probe.Event
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
 	mu      sync.Mutex
-	open    int       // plans sent and not answered to their end
-	next    int64     // number of the next event wanted
-	heard   time.Time // when the last event came
-	cut     func()    // ends the stream that is read now
-	failure error     // why the stream ended, once events is closed
+	open    []probe.Request // plans and calls sent and not answered to their end
+	ids     int64           // ID of the last of them
+	next    int64           // number of the next event wanted
+	resumed bool            // what comes now follows on what came before
+	heard   time.Time       // when the last event came
+	cut     func()          // ends the stream that is read now
+	failure error           // why the stream ended, once events is closed
 
 	closing  sync.Once
 	closeErr error
@@ -46,21 +50,23 @@ const sendLimit = 20 * time.Second
 // Send sends one request to the probe. A line that is not open within 20 seconds
 // is a *PlacementError: the probe runs and cannot be talked to.
 func (s *Session) Send(ctx context.Context, r probe.Request) error {
+	s.mu.Lock()
+	if r.Type == probe.RequestPlan || r.Type == probe.RequestCall {
+		s.ids++
+		r.ID = s.ids
+		s.open, s.heard = append(s.open, r), time.Now()
+	}
+	feed := s.feed
+	s.mu.Unlock()
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encoding a request: %w", err)
-	}
-	if r.Type == probe.RequestPlan {
-		s.mu.Lock()
-		s.open++
-		s.heard = time.Now()
-		s.mu.Unlock()
 	}
 	sent := make(chan error, 1)
 	go func() { // ends with the feed at the latest
 		s.sendMu.Lock()
 		defer s.sendMu.Unlock()
-		_, err := s.feed.Write(append(line, '\n'))
+		_, err := feed.Write(append(line, '\n'))
 		sent <- err
 	}()
 	late := time.NewTimer(sendLimit)
@@ -72,11 +78,28 @@ func (s *Session) Send(ctx context.Context, r probe.Request) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err != nil {
-		return refuse(ReasonAttach, "the probe runs and cannot be talked to: %v", err)
+	switch {
+	case err == nil:
+		return nil
+	case s.kept && !s.closed.Load() && (r.Plan != nil || r.Call != nil): // sent again as soon as there is a line
+		return nil
 	}
-	return nil
+	return refuse(ReasonAttach, "the probe runs and cannot be talked to: %v", err)
 }
+
+// Stop ends what was asked last, if that is not answered yet: what is known of it
+// still comes.
+func (s *Session) Stop(ctx context.Context) error {
+	return s.Send(ctx, probe.Request{Type: probe.RequestStop, ID: s.id()})
+}
+
+// Type hands on what was typed for the tool that was asked for last, and the size its
+// terminal has now, zero where that has not changed.
+func (s *Session) Type(ctx context.Context, typed []byte, size probe.Size) error {
+	return s.Send(ctx, probe.Request{Type: probe.RequestTyped, ID: s.id(), Typed: typed, Size: size})
+}
+
+func (s *Session) id() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.ids }
 
 // Next returns the next event, beats left out. io.EOF means that the probe ended
 // with every plan answered; any other error that something is missing.
@@ -102,10 +125,15 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 // own, also when the context the session was opened with has ended.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
-		s.feed.Close() // the end of its stdin ends the probe
+		s.closed.Store(true)
 		s.mu.Lock()
-		ok := s.next > 0 && s.open == 0
+		ok, feed := s.next > 0 && len(s.open) == 0, s.feed
 		s.mu.Unlock()
+		if s.kept { // whose stdin does not end with the line
+			go func() { _ = s.Send(context.Background(), probe.Request{Type: probe.RequestEnd}) }() // it ends without, later
+		} else {
+			feed.Close() // the end of its stdin ends the probe
+		}
 		s.closeErr = s.remove(ok)
 		late := time.AfterFunc(farewell, s.cancel)
 		for range s.events { // let the readers go
@@ -127,7 +155,7 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 	ctx, s.cancel = context.WithCancel(ctx)
 	in, feed := io.Pipe()
 	out, sink := io.Pipe()
-	s.feed, s.events = feed, make(chan probe.Event, 64)
+	s.feed, s.events, s.resumed = feed, make(chan probe.Event, 64), true
 	s.ended.Go(func() {
 		err := transport(ctx, in, sink)
 		in.CloseWithError(errOr(err, errors.New("the line is closed")))
@@ -153,16 +181,21 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 				err = again
 			}
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.failure = io.EOF
-		if s.open > 0 {
-			if err == nil || errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // io.EOF means a good end
-			}
-			s.failure = fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, err)
-		}
+		s.fail(err)
 	})
+}
+
+// fail says why there are no more events.
+func (s *Session) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = io.EOF
+	if len(s.open) > 0 {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // io.EOF means a good end
+		}
+		s.failure = fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, err)
+	}
 }
 
 // rereading is how long the log is tried for after a broken stream, a second apart,
@@ -218,7 +251,7 @@ func (s *Session) listen(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.mu.Lock()
-			if s.open > 0 && s.cut != nil && time.Since(s.heard) > quiet {
+			if (s.kept || len(s.open) > 0) && s.cut != nil && time.Since(s.heard) > quiet {
 				s.cut()
 				s.cut = nil
 			}
@@ -262,20 +295,25 @@ func (s *Session) fresh(ev probe.Event) (bool, error) {
 	defer s.mu.Unlock()
 	s.heard = time.Now()
 	switch {
-	case ev.Seq < s.next:
+	case ev.Type == probe.EventResume && ev.Seq > s.next:
+		return false, fmt.Errorf("events %d to %d are missing: %w", s.next, ev.Seq-1, errMissing)
+	case ev.Type == probe.EventResume:
+		s.resumed = true
+		return false, nil
+	case ev.Seq < s.next, !s.resumed: // the latter come again
 		return false, nil
 	case ev.Seq > s.next:
 		return false, fmt.Errorf("events %d to %d are missing", s.next, ev.Seq-1)
 	}
 	s.next++
-	if ev.Type == probe.EventEnd {
-		s.open--
+	if ev.Type == probe.EventEnd && len(s.open) > 0 {
+		s.open = s.open[1:] // they are answered in order
 	}
 	return true, nil
 }
 
 // owed tells whether a plan still waits for its end.
-func (s *Session) owed() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.open > 0 }
+func (s *Session) owed() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.open) > 0 }
 
 // beat tells the probe that its client is there.
 func (s *Session) beat(ctx context.Context) {

@@ -20,7 +20,9 @@ const (
 	EventResult EventType = "result" // one result
 	EventLog    EventType = "log"    // something about the probe itself, in words
 	EventBeat   EventType = "beat"   // still alive
-	EventEnd    EventType = "end"    // the plan is answered; without it a stream is incomplete
+	EventEnd    EventType = "end"    // the plan or the call is answered; without it a stream is incomplete
+	EventOut    EventType = "out"    // a piece of what a tool writes, newlines and all
+	EventResume EventType = "resume" // what follows was said before, from this number on
 
 	// EventContrast is one line of how the node compares with its peers, in Text.
 	EventContrast EventType = "contrast"
@@ -28,6 +30,8 @@ const (
 	EventCause EventType = "cause"
 	// EventVerdict closes a saved run: written by the client, once, last.
 	EventVerdict EventType = "verdict"
+	// EventTyped is a command of a session, in Text, written by the client.
+	EventTyped EventType = "typed"
 )
 
 // MaxLine is the most bytes an event takes on the wire, newline included: small
@@ -42,7 +46,8 @@ type Event struct {
 	Type   EventType `json:"type"`
 	Start  *Start    `json:"start,omitempty"`
 	Result *Result   `json:"result,omitempty"`
-	Text   string    `json:"text,omitempty"` // of a log or contrast event
+	Text   string    `json:"text,omitempty"` // of a log, contrast, typed or out event
+	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text
 	End    *End      `json:"end,omitempty"`
 	// Cause is one of those that explain what was seen, the likeliest first.
 	Cause *Cause `json:"cause,omitempty"`
@@ -51,6 +56,8 @@ type Event struct {
 	// Node and Way are stamped by a reader that merges several streams.
 	Node string `json:"node,omitempty"`
 	Way  string `json:"way,omitempty"`
+	// At is when the client had it, in the transcript of a session.
+	At time.Time `json:"at,omitzero"`
 }
 
 // Start describes who answers and from where.
@@ -63,13 +70,17 @@ type Start struct {
 	Time    time.Time `json:"time"` // the answering machine's clock
 	Checks  []string  `json:"checks"`
 	Access  []string  `json:"access,omitempty"` // what the probe really holds
+	Tool    string    `json:"tool,omitempty"`   // of a call, which has no checks
+	Tools   []string  `json:"tools,omitempty"`  // what this probe has; of a plan without checks
 }
 
-// End closes a plan.
+// End closes a plan or a call.
 type End struct {
 	Results int           `json:"results"`
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
+	Outcome *Result       `json:"outcome,omitempty"` // of a call: how it went
+	Stopped bool          `json:"stopped,omitempty"` // the client stopped it
 }
 
 // Verdict is the client's conclusion over all streams of a run.
@@ -85,10 +96,13 @@ type Verdict struct {
 // Encoder writes events, each as one whole line in one Write. It is safe for
 // concurrent use. After the first write error it stays silent; Err tells.
 type Encoder struct {
-	mu  sync.Mutex
-	w   io.Writer
-	seq int64
-	err error
+	mu   sync.Mutex
+	w    io.Writer
+	seq  int64
+	err  error
+	kept [][]byte // the last lines written, where they are kept at all
+	room int      // bytes they may still take
+	keep int      // bytes they may take, 0 = none are kept
 }
 
 // NewEncoder returns an Encoder whose first event has number 0.
@@ -111,7 +125,44 @@ func (e *Encoder) Encode(ev Event) {
 		return
 	}
 	e.seq++
+	e.remember(line)
 	_, e.err = e.w.Write(line)
+}
+
+// Keep makes the Encoder remember the last lines it wrote, of so many bytes in all,
+// for a reader whose line was cut.
+func (e *Encoder) Keep(bytes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.keep, e.room = bytes, bytes
+}
+
+func (e *Encoder) remember(line []byte) {
+	if e.keep == 0 {
+		return
+	}
+	e.kept, e.room = append(e.kept, line), e.room-len(line)
+	for e.room < 0 {
+		e.room += len(e.kept[0])
+		e.kept = e.kept[1:]
+	}
+}
+
+// Resume writes again what it wrote from event number seq on, as far back as it
+// remembers: first a resume event with the number of the one that follows.
+func (e *Encoder) Resume(seq int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	from := min(max(seq, e.seq-int64(len(e.kept))), e.seq)
+	mark, err := fit(Event{Seq: from, Type: EventResume})
+	for _, line := range append([][]byte{mark}, e.kept[int64(len(e.kept))-(e.seq-from):]...) {
+		if err == nil && e.err == nil {
+			_, e.err = e.w.Write(line)
+		}
+	}
+	if e.err == nil {
+		e.err = err
+	}
 }
 
 // fit marshals ev to a line of at most MaxLine bytes: evidence goes first, then
@@ -122,6 +173,10 @@ func fit(ev Event) ([]byte, error) {
 		ev.Result = &r
 	}
 	ev.Text = clipTo(ev.Text, MaxLine/2)
+	if ev.End != nil && ev.End.Outcome != nil {
+		end, r := *ev.End, ev.End.Outcome.capped()
+		end.Outcome, ev.End = &r, &end
+	}
 	for {
 		line, err := json.Marshal(ev)
 		if err != nil {

@@ -19,9 +19,10 @@ type Runner struct {
 	Host    *Host
 	Version string
 	Access  []string // what this probe holds, for the start event
-	// Enter answers a plan inside the network namespace of a workload pod on this
-	// node, a KindLocal target. nil = this probe cannot.
-	Enter func(ctx context.Context, pod Target, plan Plan, emit func(Event)) error
+	Tools   []*Tool  // what a user may ask for by hand
+	// Enter answers a plan or a call inside the network namespace of a workload pod on
+	// this node, a KindLocal target. nil = this probe cannot.
+	Enter func(ctx context.Context, pod Target, request Request, emit func(Event)) error
 }
 
 // Run answers one plan: a start event, results as they become known, an end
@@ -31,10 +32,14 @@ type Runner struct {
 // different versions work together and nothing passes for answered.
 func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	began := time.Now()
-	emit(Event{Type: EventStart, Start: &Start{
+	start := Start{
 		V: Version, Version: r.Version, Run: plan.Run, Node: plan.Node, Way: plan.Way,
 		Time: began.UTC(), Checks: plan.Checks, Access: r.Access,
-	}})
+	}
+	if len(plan.Checks) == 0 { // the client is only asking who is there
+		start.Tools = r.toolNames()
+	}
+	emit(Event{Type: EventStart, Start: &start})
 	b := &book{emit: emit, counts: Counts{}, done: map[*Check]chan struct{}{}, usable: map[*Check]bool{}}
 	var todo []*Check
 	for _, id := range plan.Checks {
@@ -58,7 +63,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	all.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	emit(Event{Type: EventEnd, End: &End{Results: b.counts.Total(), Counts: b.counts, Elapsed: time.Since(began)}})
+	emit(Event{Type: EventEnd, End: &End{Results: b.counts.Total(), Counts: b.counts, Elapsed: time.Since(began), Stopped: stopped(ctx)}})
 }
 
 // book collects what has been answered so far in one plan.
@@ -82,6 +87,9 @@ func (b *book) add(c *Check, res Result) {
 	b.counts[res.Status]++
 	b.emit(Event{Type: EventResult, Result: &res})
 }
+
+// stopped tells whether the client did not want the answer any more.
+func stopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrStopped) }
 
 // missing waits for what c needs and names the first need without an answer
 // that c could build on. What is asked only inside pods is needed only there.
@@ -134,7 +142,9 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 		if !open {
 			return
 		}
-		reported++
+		if reported++; stopped(ctx) { // what is said now may only be because of that
+			open, res = false, Found(Unknown, "stopped before it was answered")
+		}
 		res.Check, res.Elapsed = c.ID, time.Since(began)
 		if plan.From != "" {
 			res.From = plan.From
@@ -210,7 +220,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 		if at, ok := ctx.Deadline(); ok { // what is inside says itself that it timed out, its own grace included
 			plan.Limit = max(time.Until(at)-2*grace, time.Until(at)/2)
 		}
-		err := r.Enter(ctx, pod, plan, func(ev Event) {
+		err := r.Enter(ctx, pod, Request{Type: RequestPlan, Plan: &plan}, func(ev Event) {
 			if ev.Result != nil {
 				report(ev.Result.Under(pod))
 			}

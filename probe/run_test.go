@@ -167,11 +167,11 @@ func TestInside(t *testing.T) {
 	within.From = FromPod
 	suite := []*Check{both, within}
 	entered := 0
-	enter := func(ctx context.Context, pod Target, plan Plan, emit func(Event)) error {
+	enter := func(ctx context.Context, pod Target, req Request, emit func(Event)) error {
 		if entered++; pod.Name == "default/gone" {
 			return errors.New("no process of it is to be seen")
 		}
-		(&Runner{Suite: suite, Host: &Host{Root: "/"}}).Run(ctx, plan, emit)
+		(&Runner{Suite: suite, Host: &Host{Root: "/"}}).Run(ctx, *req.Plan, emit)
 		return nil
 	}
 	ask := func(r *Runner, plan Plan) (got []string) {

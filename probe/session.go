@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"time"
 )
@@ -13,15 +14,26 @@ type RequestType string
 
 // The closed list of requests.
 const (
-	RequestPlan RequestType = "plan" // answer this plan
-	RequestBeat RequestType = "beat" // the client is still there
-	RequestEnd  RequestType = "end"  // end once what runs is answered
+	RequestPlan   RequestType = "plan"   // answer this plan
+	RequestCall   RequestType = "call"   // run this tool
+	RequestStop   RequestType = "stop"   // end the plan or the call with this ID now
+	RequestTyped  RequestType = "typed"  // this was typed for the call with this ID, or its terminal has a new size
+	RequestResume RequestType = "resume" // say again what you said from event number Seq on
+	RequestBeat   RequestType = "beat"   // the client is still there
+	RequestEnd    RequestType = "end"    // end once what runs is answered
 )
 
 // Request is one line from the client to the probe.
 type Request struct {
 	Type RequestType `json:"type"`
-	Plan *Plan       `json:"plan,omitempty"`
+	// ID is of a plan or a call, and rises: one that has been asked already, because the
+	// client does not know whether it arrived, is not answered twice. 0 = always new.
+	ID    int64  `json:"id,omitempty"`
+	Plan  *Plan  `json:"plan,omitempty"`
+	Call  *Call  `json:"call,omitempty"`
+	Typed []byte `json:"typed,omitempty"`
+	Size  Size   `json:"size,omitzero"`
+	Seq   int64  `json:"seq,omitempty"`
 }
 
 // Session timing. Beats go both ways so that either side notices a dead line.
@@ -31,35 +43,62 @@ const (
 	maxPlan   = 16 << 20         // bytes of one request line: a mesh of 5,000 nodes is 4 MB
 )
 
+// remembered is how many bytes of what it said a session can say again.
+const remembered = 4 << 20
+
+// ErrStopped is why a plan or a call ended that the client did not want any more.
+var ErrStopped = errors.New("stopped")
+
+// asked is the plan or the call that is being answered.
+type asked struct {
+	id    int64
+	stop  context.CancelCauseFunc
+	ended chan struct{}
+	typed *inbox
+	sizes chan Size
+}
+
+// session is one conversation with a client.
+type session struct {
+	*Runner
+	enc   *Encoder
+	queue []Request
+	last  int64  // highest ID of a request so far
+	now   *asked // nil = nothing is being answered
+}
+
 // Serve reads requests from in and answers them on out until the client ends
 // the session, in is closed, the client is silent for 30 seconds, or ctx ends.
 // A plan that runs when the client is lost is still answered to its end, for
-// whoever reads the container's log. The error is that of writing, or nil.
+// whoever reads the container's log; a call is stopped. The error is that of writing,
+// or nil.
 func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	enc := NewEncoder(out)
+	s := &session{Runner: r, enc: NewEncoder(out)}
+	s.enc.Keep(remembered)
 	quit := make(chan struct{})
 	defer close(quit)
 	requests := make(chan Request)
-	go readRequests(in, requests, quit, func(text string) { enc.Encode(Event{Type: EventLog, Text: text}) })
+	go readRequests(in, requests, quit, s.log)
 
 	beat := time.NewTicker(BeatEvery)
 	defer beat.Stop()
 	silence := time.NewTimer(Silence)
 	defer silence.Stop()
-	var queue []Plan
-	var running chan struct{} // closed when the plan that runs is answered
 	ending, heard := false, false
-	for {
-		if running == nil && len(queue) > 0 {
-			plan := queue[0]
-			queue, running = queue[1:], make(chan struct{})
-			go func(done chan struct{}) {
-				defer close(done)
-				r.Run(ctx, plan, enc.Encode)
-			}(running)
+	lost := func() {
+		requests, ending = nil, true
+		if s.now != nil && s.now.typed != nil {
+			s.now.stop(ErrStopped)
 		}
-		if running == nil && (ending || ctx.Err() != nil) {
-			return enc.Err()
+	}
+	for {
+		s.begin(ctx)
+		if s.now == nil && (ending || ctx.Err() != nil) {
+			return s.enc.Err()
+		}
+		var ended chan struct{}
+		if s.now != nil {
+			ended = s.now.ended
 		}
 		select {
 		case req, open := <-requests:
@@ -67,30 +106,87 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			heard = true
 			switch {
 			case !open:
+				if !ending { // else nobody is lost: all has been said
+					lost()
+				}
 				requests, ending = nil, true
-			case req.Type == RequestPlan && req.Plan != nil:
-				queue = append(queue, *req.Plan)
 			case req.Type == RequestEnd:
 				ending = true
+			default:
+				s.take(req)
 			}
-		case <-running:
-			running = nil
+		case <-ended:
+			s.now = nil
 		case <-beat.C:
 			// Nothing is said before the client is there: what is written before it has
 			// attached would be missing from its copy.
 			if heard {
-				enc.Encode(Event{Type: EventBeat})
+				s.enc.Encode(Event{Type: EventBeat})
 			}
 		case <-silence.C:
-			enc.Encode(Event{Type: EventLog, Text: "nothing heard from the client for " + Silence.String() + ", ending"})
-			queue, requests, ending = nil, nil, true
+			s.log("nothing heard from the client for " + Silence.String() + ", ending")
+			s.queue = nil
+			lost()
 		case <-ctx.Done():
-			if running != nil {
-				<-running // checks honour ctx and the runner's grace bounds the rest
-				running = nil
+			if s.now != nil {
+				<-s.now.ended // checks and tools honour ctx and the runner's grace bounds the rest
+				s.now = nil
 			}
 		}
 	}
+}
+
+func (s *session) log(text string) { s.enc.Encode(Event{Type: EventLog, Text: text}) }
+
+// take acts on a request, or puts it behind those before it.
+func (s *session) take(req Request) {
+	forNow := s.now != nil && s.now.id == req.ID
+	switch {
+	case req.Type == RequestPlan && req.Plan != nil, req.Type == RequestCall && req.Call != nil:
+		if req.ID == 0 || req.ID > s.last {
+			s.queue, s.last = append(s.queue, req), max(s.last, req.ID)
+		}
+	case req.Type == RequestStop && forNow:
+		s.now.stop(ErrStopped)
+	case req.Type == RequestTyped && forNow && s.now.typed != nil:
+		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
+			s.log("what was typed is lost: nothing reads it")
+		}
+		if req.Size != (Size{}) {
+			select {
+			case <-s.now.sizes: // an older one nobody has taken
+			default:
+			}
+			s.now.sizes <- req.Size
+		}
+	case req.Type == RequestResume:
+		s.enc.Resume(req.Seq)
+	}
+}
+
+// begin starts on the next request when nothing is being answered.
+func (s *session) begin(ctx context.Context) {
+	if s.now != nil || len(s.queue) == 0 {
+		return
+	}
+	req := s.queue[0]
+	s.queue = s.queue[1:]
+	ctx, stop := context.WithCancelCause(ctx)
+	now := &asked{id: req.ID, stop: stop, ended: make(chan struct{})}
+	if req.Call != nil {
+		now.typed, now.sizes = newInbox(), make(chan Size, 1)
+		context.AfterFunc(ctx, now.typed.close)
+	}
+	s.now = now
+	go func() {
+		defer close(now.ended)
+		defer stop(nil)
+		if req.Plan != nil {
+			s.Run(ctx, *req.Plan, s.enc.Encode)
+		} else {
+			s.call(ctx, *req.Call, now, s.enc.Encode)
+		}
+	}()
 }
 
 // readRequests sends each request line to out and closes it at the end of in.

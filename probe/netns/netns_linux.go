@@ -26,16 +26,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Run answers a plan out of the network namespace of a KindLocal pod. The error
+// Run answers a plan or a call out of the network namespace of a KindLocal pod. The error
 // wraps probe.ErrNotVisible when this probe sees no processes of the node or may
 // not enter their namespaces.
-func (e Entry) Run(ctx context.Context, pod probe.Target, plan probe.Plan, emit func(probe.Event)) error {
+func (e Entry) Run(ctx context.Context, pod probe.Target, request probe.Request, emit func(probe.Event)) error {
 	ns, err := e.find(pod)
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
-	return e.session(ctx, ns, plan, emit)
+	return e.session(ctx, ns, request, emit)
 }
 
 // find opens the network namespace of a pod: that of any of its processes, which
@@ -204,17 +204,18 @@ func within(ns netns.NsHandle, f func() error) error {
 	return <-done
 }
 
-// session starts the child, sends it the plan, and passes its events on.
-func (e Entry) session(ctx context.Context, ns netns.NsHandle, plan probe.Plan, emit func(probe.Event)) error {
+// session starts the child, sends it the request, and passes its events on.
+func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Request, emit func(probe.Event)) error {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", e.Args...)
 	cmd.WaitDelay = time.Second
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it says what it knows
 	cmd.Stderr = &said
-	request, err := requests(plan)
+	stdin, err := only(request)
 	if err != nil {
 		return err
 	}
-	cmd.Stdin = request
+	cmd.Stdin = stdin
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("starting a probe in a pod: %w", err)
@@ -245,13 +246,13 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, plan probe.Plan, 
 	return errors.New("the probe in the pod ended without finishing its answer")
 }
 
-// requests is a whole session with one plan.
-func requests(plan probe.Plan) (*bytes.Buffer, error) {
+// only is a whole session with one request.
+func only(request probe.Request) (*bytes.Buffer, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	for _, r := range []probe.Request{{Type: probe.RequestPlan, Plan: &plan}, {Type: probe.RequestEnd}} {
+	for _, r := range []probe.Request{request, {Type: probe.RequestEnd}} {
 		if err := enc.Encode(r); err != nil {
-			return nil, fmt.Errorf("encoding the plan: %w", err)
+			return nil, fmt.Errorf("encoding a request: %w", err)
 		}
 	}
 	return &b, nil

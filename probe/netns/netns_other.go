@@ -11,6 +11,6 @@ import (
 )
 
 // Run needs Linux.
-func (Entry) Run(context.Context, probe.Target, probe.Plan, func(probe.Event)) error {
+func (Entry) Run(context.Context, probe.Target, probe.Request, func(probe.Event)) error {
 	return fmt.Errorf("network namespaces: %w", errors.ErrUnsupported)
 }

@@ -1,0 +1,131 @@
+package probe
+
+import (
+	"context"
+	"io"
+	"sync"
+	"unicode/utf8"
+)
+
+// A Tool is one thing a user asks for by hand in a session: it takes arguments, writes
+// text as it goes, and says at the end how it went. Like a check it is a value.
+type Tool struct {
+	Name  string // the word typed: "ping", "route"
+	Usage string // its arguments in one line: "[-c COUNT] ADDRESS"
+	Short string // what it does, in a few words
+	Doc   string // what 'help NAME' prints beyond that: options, examples, what it touches
+	// Parse makes of the arguments what is to be run. Its error is the user's mistake, one
+	// line. It touches nothing: the client calls it before anything is sent.
+	Parse func(args []string) (ToolFunc, error)
+	// Reads tells that it takes what is typed while it runs.
+	Reads bool
+}
+
+// ToolFunc does what a tool's arguments say. The result's status is how it went: ok,
+// fail when what was asked is bad (nobody answers), skip and unknown as with a check.
+type ToolFunc func(ctx context.Context, j *Job) Result
+
+// Job is what a running tool may touch.
+type Job struct {
+	Host *Host
+	Out  io.Writer // what the user is to see, in whatever pieces
+	In   io.Reader // what is typed meanwhile; ends with the session
+	// Size is that of the user's terminal at first; Sizes tells of each change.
+	Size  Size
+	Sizes <-chan Size
+}
+
+// Size is that of a terminal, in characters; zero = there is none.
+type Size struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// Call asks for a tool.
+type Call struct {
+	Tool string   `json:"tool"`
+	Args []string `json:"args,omitempty"`
+	Size Size     `json:"size,omitzero"` // of the user's terminal, if any
+	// From is the workload pod on the node, a KindLocal target, in whose network
+	// namespace it is to run; nil = the node's own.
+	From *Target `json:"from,omitempty"`
+}
+
+// spoken cuts what a tool writes into events.
+type spoken struct{ emit func(Event) }
+
+// piece is how many bytes of a tool's output one event carries: a control character
+// takes six in JSON, and a line never exceeds MaxLine.
+const piece = 640
+
+func (s spoken) Write(b []byte) (int, error) {
+	all := len(b)
+	for len(b) > 0 {
+		n := min(len(b), piece)
+		for cut := n; n < len(b) && cut > n-utf8.UTFMax; cut-- {
+			if utf8.RuneStart(b[cut]) {
+				n = cut
+				break
+			}
+		}
+		ev := Event{Type: EventOut}
+		if utf8.Valid(b[:n]) {
+			ev.Text = string(b[:n])
+		} else {
+			ev.Data = append([]byte(nil), b[:n]...)
+		}
+		s.emit(ev)
+		b = b[n:]
+	}
+	return all, nil
+}
+
+// inbox hands on what is typed to a tool that may not read yet, or ever.
+type inbox struct {
+	mu     sync.Mutex
+	more   *sync.Cond
+	kept   []byte
+	closed bool
+}
+
+// mostTyped bounds what waits for a tool that does not read.
+const mostTyped = 1 << 20
+
+func newInbox() *inbox {
+	i := &inbox{}
+	i.more = sync.NewCond(&i.mu)
+	return i
+}
+
+// put adds bytes; false when there is no more room for them.
+func (i *inbox) put(b []byte) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.kept)+len(b) > mostTyped {
+		return false
+	}
+	i.kept = append(i.kept, b...)
+	i.more.Broadcast()
+	return true
+}
+
+func (i *inbox) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.closed = true
+	i.more.Broadcast()
+}
+
+func (i *inbox) Read(b []byte) (int, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for len(i.kept) == 0 {
+		if i.closed {
+			return 0, io.EOF
+		}
+		i.more.Wait()
+	}
+	n := copy(b, i.kept)
+	i.kept = i.kept[n:]
+	return n, nil
+}
