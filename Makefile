@@ -62,7 +62,7 @@ test: build image sandbox ## every test: unit, then end to end on a real cluster
 	@$(MAKE) --no-print-directory fuzz
 
 suite: # on the cluster, but for the faults
-	go test -tags e2e -count=1 -timeout 20m -skip '^Test(Machine)?Faults$$' ./e2e ./probe/...
+	go test -tags e2e -count=1 -p 1 -timeout 20m -skip '^Test(Machine)?Faults$$' ./e2e ./probe/...
 
 lab: # every fault that only its own cluster feels, on a cluster beside it
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e

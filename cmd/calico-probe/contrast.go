@@ -218,7 +218,7 @@ func (o *runOptions) apiOf(ctx context.Context, theirs *cluster.Snapshot, asked 
 
 // answers collects what the probe on a peer says.
 func (l *look) answers(ctx context.Context, session *injector.Session, plan probe.Plan) error {
-	err := answer(ctx, session, plan, func(ev probe.Event) bool {
+	err := answer(ctx, session, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
 		l.events = append(l.events, ev)
 		return true
 	})

@@ -23,25 +23,8 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 			o.note("%s: cleaning up: %v; remove what is left with 'calico-probe clean --all'", way, closeErr)
 		}
 	}()
-	plan := probe.Plan{Run: o.id, Node: o.node, Way: way, Checks: o.nodeChecks(), Limit: o.checkTimeout}
-	if snap != nil {
-		plan.Targets, plan.Gaps = cluster.Targets(snap)
-		plan.Now = snap.Now.Add(time.Since(snap.Read))
-	}
-	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
-	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, way, took
-	arrived := func() error {
-		for _, ev := range said {
-			if ev.Result.Status == probe.Unknown {
-				ev.Result.Status = probe.Info
-			}
-			if err := o.emit(ev.Way, ev); err != nil {
-				return err
-			}
-		}
-		return o.emit(way, probe.Event{Type: probe.EventResult, Result: &placed})
-	}
-	ended, lost, err := o.pass(ctx, way, session, plan, arrived)
+	arrived := func() error { return o.arrived(way, session, took, said) }
+	ended, lost, err := o.pass(ctx, way, session, o.plan(way, snap), arrived)
 	if lost != nil && (last || ctx.Err() != nil) {
 		if err := arrived(); err != nil {
 			return nil, err
@@ -54,6 +37,31 @@ func (o *runOptions) converse(ctx context.Context, way string, session *injector
 	return nil, o.prove(ctx, session, snap)
 }
 
+// plan is what the probe on the node is to answer.
+func (o *runOptions) plan(way string, snap *cluster.Snapshot) probe.Plan {
+	plan := probe.Plan{Run: o.id, Node: o.node, Way: way, Checks: o.nodeChecks(), Limit: o.checkTimeout}
+	if snap != nil {
+		plan.Targets, plan.Gaps = cluster.Targets(snap)
+		plan.Now = snap.Now.Add(time.Since(snap.Read))
+	}
+	return plan
+}
+
+// arrived says which way worked, and what those before it came to.
+func (o *runOptions) arrived(way string, session *injector.Session, took time.Duration, said []probe.Event) error {
+	for _, ev := range said {
+		if ev.Result.Status == probe.Unknown {
+			ev.Result.Status = probe.Info
+		}
+		if err := o.emit(ev.Way, ev); err != nil {
+			return err
+		}
+	}
+	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
+	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, way, took
+	return o.emit(way, probe.Event{Type: probe.EventResult, Result: &placed})
+}
+
 // pass passes on what a probe answers to a plan; false when that was not all of it,
 // which then has been said, or is lost where not even a first event came. arrived is
 // called at that one. The error is one of writing the report.
@@ -61,7 +69,7 @@ func (o *runOptions) pass(ctx context.Context, way string, session *injector.Ses
 	open := slices.Clone(plan.Checks)
 	var writing error
 	heard := false
-	err = answer(ctx, session, plan, func(ev probe.Event) bool {
+	err = answer(ctx, session, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
 		if !heard {
 			heard, writing = true, arrived()
 		}
@@ -90,10 +98,10 @@ func (o *runOptions) pass(ctx context.Context, way string, session *injector.Ses
 	return true, nil, nil
 }
 
-// answer sends a plan and gives every event up to its end to each, which returns
-// false to stop.
-func answer(ctx context.Context, session *injector.Session, plan probe.Plan, each func(probe.Event) bool) error {
-	if err := session.Send(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}); err != nil {
+// answer sends a plan or a call and gives every event up to its end to each, which
+// returns false to stop.
+func answer(ctx context.Context, session *injector.Session, request probe.Request, each func(probe.Event) bool) error {
+	if err := session.Send(ctx, request); err != nil {
 		return err
 	}
 	for {

@@ -7,6 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 // rung is one step of the ladder.
@@ -19,7 +20,7 @@ type rung struct {
 // ladder is the way the user named, or all of them.
 func (o *runOptions) ladder() ([]rung, error) {
 	if o.via == wayLocal {
-		runner := &probe.Runner{Suite: checks.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
+		runner := &probe.Runner{Suite: checks.All(), Tools: tools.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
 		return []rung{{name: wayLocal, open: injector.Local(runner)}}, nil
 	}
 	config, err := o.restConfig()

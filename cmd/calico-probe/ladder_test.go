@@ -105,7 +105,10 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 	var got seenEvents
 	o := &runOptions{app: &app{IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, id: "7f3a09c1", sink: &got, tally: report.NewTally()}
-	if err := o.climb(t.Context(), steps, nil, false, func() bool { return true }); err != nil {
+	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
+		return o.converse(t.Context(), way, session, nil, took, said, last)
+	}
+	if err := o.climb(t.Context(), steps, nil, false, func() bool { return true }, talk); err != nil {
 		t.Fatal(err)
 	}
 	if len(tries) != 2 || tries[0].Run != o.id || tries[1].Run == o.id || tries[0].Idle == 0 || tries[1].Idle != 0 || tries[1].Start != startUsual {

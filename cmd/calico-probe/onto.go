@@ -45,12 +45,18 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot, lives 
 	if err != nil {
 		return err
 	}
-	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap), lives)
+	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
+		return o.converse(ctx, way, session, snap, took, said, last)
+	}
+	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap), lives, talk)
 }
 
 // climb tries one way after the other. lives tells, when none worked, whether the node
-// gives any sign of life.
-func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, silent bool, lives func() bool) error {
+// gives any sign of life. talk has the conversation with a probe that runs; where
+// nothing is heard from it, that is returned, unless it is the last there is.
+func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, silent bool, lives func() bool,
+	talk func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error),
+) error {
 	var before []tried
 	var said []probe.Event
 	for i := 0; ctx.Err() == nil; i++ {
@@ -78,7 +84,7 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 		if err == nil {
 			var lost *probe.Event
 			last := i+1 == len(steps) && (len(before) == 0 || !before[0].early)
-			lost, err = o.converse(ctx, step.name, session, snap, time.Since(began), said, last)
+			lost, err = talk(step.name, session, time.Since(began), said, last)
 			if lost == nil {
 				return err
 			}
@@ -118,7 +124,7 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) in
 	opts := injector.Options{
 		Node: o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
 		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Needed: probe.Capabilities(o.picked), Privileged: o.privileged,
-		Start: a.start, Idle: a.idle, Whole: o.timeout, SSHConfig: o.sshConfig,
+		Start: a.start, Idle: a.idle, Whole: o.timeout, SSHConfig: o.sshConfig, Keep: o.keep,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },
 	}

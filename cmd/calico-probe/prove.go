@@ -106,11 +106,11 @@ func (o *runOptions) direction(ctx context.Context, snap *cluster.Snapshot, from
 	defer cancel()
 	b := make([]byte, 4)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
-	plan := func(at, other end, role string) probe.Plan {
-		return probe.Plan{
+	plan := func(at, other end, role string) probe.Request {
+		return probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{
 			Run: o.id, Node: at.node.Name, Checks: []string{checks.EncapProof.ID}, Limit: o.checkTimeout,
 			Targets: append(cluster.Self(at.node), cluster.Ways(snap, at.node, other.node, role, hex.EncodeToString(b))...),
-		}
+		}}
 	}
 	var heard, sent []probe.Result
 	listening, ended := make(chan struct{}), make(chan error, 1)

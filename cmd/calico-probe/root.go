@@ -26,7 +26,8 @@ import (
 // app is what every verb is given.
 type app struct {
 	genericiooptions.IOStreams
-	flags *genericclioptions.ConfigFlags
+	flags      *genericclioptions.ConfigFlags
+	interrupts *interrupts
 }
 
 // restConfig is how to reach the cluster. Without any configuration client-go
@@ -49,9 +50,10 @@ func (a *app) restConfig() (*rest.Config, error) {
 // Run is the whole program: arguments in, exit code out.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	klog.SetLogger(logr.Discard()) // client-go's own chatter; what matters of it comes back as errors
-	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut)
+	taken := &interrupts{}
+	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut, taken)
 	defer stop()
-	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
+	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -109,7 +111,7 @@ on it, tests the node directly from there and reports what was seen.`,
 		return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
-	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(factory), a.checks(), a.causes(), a.explain(), a.clean(), a.version()} {
+	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(factory), a.shell(factory), a.checks(), a.causes(), a.explain(), a.clean(), a.version()} {
 		root.AddCommand(verb)
 	}
 	root.InitDefaultCompletionCmd()

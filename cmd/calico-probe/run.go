@@ -48,6 +48,8 @@ type runOptions struct {
 	tally  *report.Tally
 	seen   diagnose.Findings
 	picked []*probe.Check
+	keep   bool  // of a session: the probe is to outlive a line that is cut
+	warm   *seat // of a session: the probe is there already; nil = it is put there for this run
 }
 
 const runExample = `  # everything about one node
@@ -258,20 +260,44 @@ type overError time.Duration
 func (e overError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
 
 func (o *runOptions) ask(ctx context.Context) error {
-	var snap *cluster.Snapshot
-	var client *cluster.Client
-	if o.via != wayLocal {
-		config, err := o.restConfig()
-		if err != nil {
-			return err
-		}
-		if client, err = cluster.NewClient(config); err != nil {
-			return err
-		}
-		o.progress("asking the API about %s", o.node)
-		if snap, err = client.Read(ctx, o.node); err != nil {
-			return notSuchNode(err)
-		}
+	if err := o.gather(ctx); err != nil {
+		return err
+	}
+	return o.conclude()
+}
+
+// read is what the API says of the node: nil by the way that asks none.
+func (o *runOptions) read(ctx context.Context) (*cluster.Client, *cluster.Snapshot, error) {
+	if o.via == wayLocal {
+		return nil, nil, nil
+	}
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := cluster.NewClient(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.progress("asking the API about %s", o.node)
+	snap, err := client.Read(ctx, o.node)
+	if err != nil {
+		return nil, nil, notSuchNode(err)
+	}
+	return client, snap, nil
+}
+
+// gather asks everything there is to ask.
+func (o *runOptions) gather(ctx context.Context) error {
+	read := o.read
+	if o.warm != nil {
+		read = o.warm.fresh
+	}
+	client, snap, err := read(ctx)
+	if err != nil {
+		return err
+	}
+	if snap != nil {
 		if err := o.askAPI(ctx, snap); err != nil {
 			return err
 		}
@@ -288,8 +314,11 @@ func (o *runOptions) ask(ctx context.Context) error {
 		}
 		return looking == nil || !looking.heardNothing()
 	}
-	var err error
-	if o.goesOnto() {
+	switch {
+	case !o.goesOnto():
+	case o.warm != nil:
+		err = o.warm.askNode(ctx, o, snap)
+	default:
 		err = o.askNode(ctx, snap, lives)
 	}
 	if looking == nil && err == nil && ctx.Err() == nil && o.contrasts(snap) && (len(o.want) > 0 || troubled(o.seen)) {
@@ -298,10 +327,7 @@ func (o *runOptions) ask(ctx context.Context) error {
 	if looking != nil {
 		err = errors.Join(err, o.tell(looking.wait()))
 	}
-	if err != nil {
-		return err
-	}
-	return o.conclude()
+	return err
 }
 
 // goesOnto tells whether a probe is to be put on the node itself.

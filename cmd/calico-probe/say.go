@@ -42,8 +42,8 @@ func oneLine(text string) string {
 	}, strings.Join(strings.Fields(text), " "))
 }
 
-// isTerminal tells whether w is a terminal.
-func isTerminal(w io.Writer) bool {
+// isTerminal tells whether a reader or a writer is a terminal.
+func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -5,14 +5,40 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
+// interrupts lets a verb take Ctrl-C for itself for a while.
+type interrupts struct {
+	mu    sync.Mutex
+	taker func()
+}
+
+// take makes f what Ctrl-C does until it is given back.
+func (i *interrupts) take(f func()) (back func()) {
+	i.set(f)
+	return func() { i.set(nil) }
+}
+
+func (i *interrupts) set(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.taker = f }
+
+// taken tells whether somebody takes Ctrl-C, who is told of it.
+func (i *interrupts) taken() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.taker == nil {
+		return false
+	}
+	i.taker()
+	return true
+}
+
 // untilSignal returns a context that ends with the first Ctrl-C, SIGTERM or
 // SIGHUP, so that the verb cleans up and returns; the second one ends the
 // program at once. The second value is 128 + the first signal's number, or 0.
-func untilSignal(ctx context.Context, errOut io.Writer) (context.Context, func() int, func()) {
+func untilSignal(ctx context.Context, errOut io.Writer, i *interrupts) (context.Context, func() int, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var first atomic.Int64
 	signals := make(chan os.Signal, 2)
@@ -25,6 +51,9 @@ func untilSignal(ctx context.Context, errOut io.Writer) (context.Context, func()
 			case <-ended:
 				return
 			case s := <-signals:
+				if s == os.Interrupt && i.taken() {
+					continue
+				}
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
 					say(errOut, "stopped before everything was removed; what is left ends by itself within a minute, 'calico-probe clean' removes it at once")

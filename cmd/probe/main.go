@@ -57,6 +57,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/netns"
+	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 func main() {
@@ -145,7 +146,7 @@ func (o options) runner() *probe.Runner {
 		h.Only = strings.Split(*o.only, ",")
 	}
 	entry := netns.Entry{Host: h, Args: []string{"session", "--root", h.Root, "--only", *o.only, "--proc", h.Proc, "--node", h.Node}}
-	return &probe.Runner{Suite: checks.All(), Host: h, Version: probe.Release, Access: held(), Enter: entry.Run}
+	return &probe.Runner{Suite: checks.All(), Host: h, Version: probe.Release, Access: held(), Tools: tools.All(), Enter: entry.Run}
 }
 
 // session answers plans until its client is gone or its life is over.

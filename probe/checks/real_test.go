@@ -389,9 +389,10 @@ func realContainerd(t *testing.T, h *probe.Host) *exec.Cmd {
 // eventually waits until ok is true.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(100 * time.Millisecond) {
+	const limit = 90 * time.Second // a machine that runs two clusters beside this is slow
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("not in 30 s")
+			t.Fatalf("not in %v", limit)
 		}
 	}
 }
@@ -469,11 +470,9 @@ func TestRealDocker(t *testing.T) {
 	})
 	want(t, run(t, DockerHealth, h, asDocker), "info", probe.OK, "docker 20.10", "0 of 0 containers")
 
-	for _, r := range run(t, ContainerdHealth, h, asDocker) { // the kubelet does not ask this one for its CRI
-		if r.Status != probe.OK || r.Target == "cri-status" {
-			t.Errorf("behind docker: %+v", r)
-		}
-	}
+	eventually(t, func() bool { // the kubelet does not ask this one for its CRI
+		return !slices.ContainsFunc(run(t, ContainerdHealth, h, asDocker), func(r probe.Result) bool { return r.Status != probe.OK || r.Target == "cri-status" })
+	})
 
 	freeze(t, behind)
 	got := run(t, DockerHealth, h, asDocker)

@@ -315,7 +315,7 @@ func TestPrivileges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for lacks, saw := range map[string]string{"sys_admin": "takes the capability SYS_ADMIN", "sys_ptrace": "takes the capability SYS_PTRACE"} {
-		request, err := requests(probe.Plan{Checks: []string{dials.ID}, Targets: []probe.Target{target}})
+		request, err := only(probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Checks: []string{dials.ID}, Targets: []probe.Target{target}}})
 		if err != nil {
 			t.Fatal(err)
 		}

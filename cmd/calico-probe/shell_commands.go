@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/shell"
+)
+
+// commandsOf are the words of a session.
+func (c *conversation) commandsOf() []*shell.Command {
+	all := []*shell.Command{
+		{
+			Name: "run", Usage: "[CHECK...]", Short: "ask everything, or these checks", Check: checksNamed, Run: c.runChecks,
+			Complete: func(context.Context, []string) []string { return checkIDs(suite()) },
+		},
+	}
+	for _, t := range tools.All() {
+		all = append(all, c.tool(t))
+	}
+	return append(all,
+		&shell.Command{Name: "node", Usage: "NODE", Short: "go to another node; the probe here stays", Check: one("a node"), Run: func(ctx context.Context, call *shell.Call) error {
+			return c.sit(ctx, call.Args[0])
+		}},
+		&shell.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *shell.Call) error { return shell.ErrExit }},
+	)
+}
+
+// one refuses any but one argument.
+func one(what string) func([]string) error {
+	return func(args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("this takes %s", what)
+		}
+		return nil
+	}
+}
+
+func checksNamed(args []string) error {
+	_, err := probe.Select(suite(), args, nil)
+	return err
+}
+
+// runChecks asks everything there is to ask about the node, like the verb run, or some
+// checks only, of which each answer is a row.
+func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
+	s := c.at
+	own := *s.o
+	own.warm, own.want, own.output = s, call.Args, "table"
+	if err := own.complete(); err != nil {
+		return err
+	}
+	if len(call.Args) == 0 {
+		shown, err := report.New("table", call.Out, call.Terminal && colourful(c.Out))
+		if err != nil {
+			return err
+		}
+		own.sink = sinkFunc(func(ev probe.Event) error {
+			s.run.Add(ev)
+			return shown.Event(ev)
+		})
+		return own.ask(ctx)
+	}
+	own.peers = 0 // what is asked for by name is asked here
+	own.sink = c.answers(call.Out, s)
+	if err := own.gather(ctx); err != nil {
+		return err
+	}
+	if v := own.tally.Verdict(false); v.Exit != report.ExitHealthy {
+		return exit(v.Exit)
+	}
+	return nil
+}
+
+// tool makes a command of a tool.
+func (c *conversation) tool(t *probe.Tool) *shell.Command {
+	return &shell.Command{
+		Name: t.Name, Usage: t.Usage, Short: t.Short, Doc: t.Doc,
+		Check: func(args []string) error { _, err := t.Parse(args); return err },
+		Run: func(ctx context.Context, call *shell.Call) error {
+			return c.useTool(ctx, call, probe.Call{Tool: t.Name, Args: call.Args})
+		},
+	}
+}
+
+// useTool runs a tool on the node and shows what it writes.
+func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
+	if c.at.session == nil {
+		return errors.New("there is no probe on this node: 'run' says why, and tries again")
+	}
+	var writing error
+	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
+		if ev.Type != probe.EventOut || writing != nil {
+			return
+		}
+		b := ev.Data
+		if b == nil {
+			b = []byte(ev.Text)
+		}
+		_, writing = call.Out.Write(b)
+	})
+	if err = errors.Join(err, writing); err != nil {
+		return err
+	}
+	switch outcome.Status {
+	case probe.OK, probe.Info, probe.Warn:
+		return nil
+	case probe.Fail:
+		say(c.ErrOut, "%s", outcome.Saw)
+		return exit(report.ExitFault)
+	}
+	say(c.ErrOut, "%s", outcome.Saw)
+	return exit(report.ExitIncomplete)
+}
