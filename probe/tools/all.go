@@ -9,5 +9,6 @@ func All() []*probe.Tool {
 	return []*probe.Tool{
 		Ping,
 		Bird,
+		Sh,
 	}
 }
