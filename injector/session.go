@@ -112,9 +112,7 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 				defer s.mu.Unlock()
 				return probe.Event{}, s.failure
 			}
-			if ev.Type != probe.EventBeat {
-				return ev, nil
-			}
+			return ev, nil
 		case <-ctx.Done():
 			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was whole: %w", context.Cause(ctx))
 		}
@@ -277,7 +275,7 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 		switch fresh, err := s.fresh(ev); {
 		case err != nil:
 			return err
-		case !fresh:
+		case !fresh, ev.Type == probe.EventBeat: // nobody takes those while nothing is asked
 			continue
 		}
 		select {

@@ -27,6 +27,8 @@ type shellOptions struct {
 	idle       time.Duration
 	commands   string
 	transcript string
+
+	toolboxImage string
 }
 
 func (a *app) shell(factory util.Factory) *cobra.Command {
@@ -46,6 +48,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	f.StringVarP(&o.commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
 	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed for so long")
 	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, with times (NDJSON, for 'analyze')")
+	f.StringVar(&o.toolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", probe.Toolbox), "image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
@@ -59,6 +62,7 @@ type conversation struct {
 	*shellOptions
 	seats []*seat
 	at    *seat // the node that is asked
+	told  bool  // what a shell means
 }
 
 func (o *shellOptions) open(ctx context.Context) error {

@@ -20,6 +20,10 @@ func (c *conversation) commandsOf() []*shell.Command {
 		},
 	}
 	for _, t := range tools.All() {
+		if t == tools.Sh {
+			all = append(all, c.shCommand())
+			continue
+		}
 		all = append(all, c.tool(t))
 	}
 	return append(all,
@@ -93,19 +97,15 @@ func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe
 		return errors.New("there is no probe on this node: 'run' says why, and tries again")
 	}
 	var writing error
-	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
-		if ev.Type != probe.EventOut || writing != nil {
-			return
-		}
-		b := ev.Data
-		if b == nil {
-			b = []byte(ev.Text)
-		}
-		_, writing = call.Out.Write(b)
-	})
+	outcome, err := c.at.call(ctx, what, written(call.Out, &writing))
 	if err = errors.Join(err, writing); err != nil {
 		return err
 	}
+	return c.cameTo(outcome)
+}
+
+// cameTo says how a tool went, where that is not good.
+func (c *conversation) cameTo(outcome probe.Result) error {
 	switch outcome.Status {
 	case probe.OK, probe.Info, probe.Warn:
 		return nil

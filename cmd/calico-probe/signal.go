@@ -14,6 +14,23 @@ import (
 type interrupts struct {
 	mu    sync.Mutex
 	taker func()
+	last  func() // done before the program is ended at once
+}
+
+// beforeExit has f done before a second signal ends the program, until it is forgotten.
+func (i *interrupts) beforeExit(f func()) (forget func()) {
+	set := func(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.last = f }
+	set(f)
+	return func() { set(nil) }
+}
+
+// exiting does what is to be done before the program is ended at once.
+func (i *interrupts) exiting() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.last != nil {
+		i.last()
+	}
 }
 
 // take makes f what Ctrl-C does until it is given back.
@@ -56,6 +73,7 @@ func untilSignal(ctx context.Context, errOut io.Writer, i *interrupts) (context.
 				}
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
+					i.exiting()
 					say(errOut, "stopped before everything was removed; what is left ends by itself within a minute, 'calico-probe clean' removes it at once")
 					os.Exit(int(code))
 				}
