@@ -100,7 +100,7 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 		own.image = c.toolboxImage
 	}
 	if end, ok := ctx.Deadline(); ok {
-		own.timeout = min(own.timeout, time.Until(end))
+		own.timeout = min(own.timeout, time.Until(end).Round(time.Second))
 	}
 	came := "no probe for a shell was put on the node"
 	own.sink = sinkFunc(func(ev probe.Event) error {
