@@ -98,7 +98,7 @@ func forPeople(output string) bool { return output == "table" || output == "wide
 
 // worse is the exit code that weighs more: a fault, what is incomplete, warnings.
 func worse(a, b int) int {
-	weight := []int{report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitFault}
+	weight := []int{report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitTool, report.ExitUsage, report.ExitFault}
 	if slices.Index(weight, b) > slices.Index(weight, a) {
 		return b
 	}
