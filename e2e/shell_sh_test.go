@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -210,11 +211,12 @@ func TestShCommand(t *testing.T) {
 func TestShToolbox(t *testing.T) {
 	mustSandbox(t, "load", file(".cache/toolbox.tar"))
 	hidden := []string{"/usr/bin/bash", "/usr/bin/dash"} // in the node's own layer of /usr
-	t.Cleanup(func() {
+	back := sync.OnceFunc(func() {
 		for _, name := range hidden {
 			mustSandbox(t, "exec", "node-b", "--", "mv", name+".away", name)
 		}
 	})
+	t.Cleanup(back)
 	for _, name := range hidden {
 		mustSandbox(t, "exec", "node-b", "--", "mv", name, name+".away")
 	}
@@ -236,6 +238,7 @@ func TestShToolbox(t *testing.T) {
 	if a.exit != 1 || !strings.Contains(a.stderr, "name another with --toolbox-image") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
+	back()
 	nothingLeft(t)
 }
 
@@ -269,18 +272,7 @@ func TestShCut(t *testing.T) {
 func TestShLost(t *testing.T) {
 	p := shIn(t)
 	p.enters("node-a", "--via", "pod")
-	pods := kube(t).CoreV1().Pods("kube-system")
-	list, err := pods.List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range list.Items {
-		if pod.Annotations["calico-probe.io/shell"] != "" {
-			if err := pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in */probe\\ session*way\\ shell*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
 	p.shows("the shell is lost")
 	p.waits("node-a> ")
 	p.types("exit")
