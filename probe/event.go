@@ -144,6 +144,7 @@ func (e *Encoder) remember(line []byte) {
 	e.kept, e.room = append(e.kept, line), e.room-len(line)
 	for e.room < 0 {
 		e.room += len(e.kept[0])
+		e.kept[0] = nil // else it stays in memory for as long as its neighbours
 		e.kept = e.kept[1:]
 	}
 }
@@ -185,7 +186,11 @@ func fit(ev Event) ([]byte, error) {
 		if len(line) < MaxLine || ev.Cause != nil || ev.Verdict != nil {
 			return append(line, '\n'), nil
 		}
-		switch r := ev.Result; {
+		r := ev.Result
+		if ev.End != nil {
+			r = ev.End.Outcome
+		}
+		switch {
 		case r == nil && ev.Start != nil && len(ev.Start.Checks) > 0:
 			s := *ev.Start
 			s.Checks, ev.Start = nil, &s

@@ -107,6 +107,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 		c.failed(err)
 		worst = worse(worst, codeOf(err))
 	})
+	if over, ok := errors.AsType[overError](context.Cause(ctx)); ok {
+		return over // whatever it interrupted
+	}
 	if err != nil {
 		return usage(err)
 	}
@@ -174,10 +177,8 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 
 // leave ends every probe of the session.
 func (c *conversation) leave() {
-	for _, s := range c.seats {
-		if err := s.leave(); err != nil {
-			say(c.ErrOut, "%v", err)
-		}
+	if err := leaveAll(c.seats); err != nil {
+		say(c.ErrOut, "%v", err)
 	}
 }
 

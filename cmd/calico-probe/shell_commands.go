@@ -89,9 +89,6 @@ func (c *conversation) tool(t *probe.Tool) *shell.Command {
 
 // useTool runs a tool on the node and shows what it writes.
 func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
-	if c.at.session == nil {
-		return errors.New("there is no probe on this node: 'run' says why, and tries again")
-	}
 	var writing error
 	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
 		if ev.Type != probe.EventOut || writing != nil {
