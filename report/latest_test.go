@@ -182,7 +182,7 @@ func TestLatestIsARun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again, err := LoadRun(strings.NewReader(b.String()))
+	again, err := loadOne(strings.NewReader(b.String()))
 	if err != nil || again.Lacks != "" || again.Node != "node-a" || len(again.Events) != len(run.Events) {
 		t.Errorf("%v %+v\n%s", err, again, b.String())
 	}

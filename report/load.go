@@ -52,18 +52,6 @@ func Load(r io.Reader) (Saved, error) {
 	return Saved{Runs: []Run{run}}, err
 }
 
-// LoadRun reads what is or holds one run.
-func LoadRun(r io.Reader) (Run, error) {
-	s, err := Load(r)
-	switch {
-	case err != nil:
-		return Run{}, err
-	case len(s.Runs) != 1:
-		return Run{}, fmt.Errorf("is the transcript of a session with answers of %d nodes, not of one", len(s.Runs))
-	}
-	return s.Runs[0], nil
-}
-
 func loadRun(b []byte) (Run, error) {
 	var first struct {
 		V    int             `json:"v"`

@@ -20,8 +20,8 @@ type seat struct {
 	snap    *cluster.Snapshot
 	session *injector.Session // nil = no probe is there
 	way     string
-	tools   []string   // what that probe has
-	run     report.Run // the latest answers
+	tools   []string // what that probe has
+	run     report.Latest
 }
 
 // freshFor is how long what the API says is believed between two commands: a check asked
@@ -33,7 +33,9 @@ func (s *seat) fresh(ctx context.Context) (*cluster.Client, *cluster.Snapshot, e
 	if s.snap != nil && time.Since(s.snap.Read) < freshFor {
 		return s.client, s.snap, nil
 	}
-	client, snap, err := s.o.read(ctx)
+	own := *s.o
+	own.hushed = s.snap != nil
+	client, snap, err := own.read(ctx)
 	if err == nil {
 		s.client, s.snap = client, snap
 	}
