@@ -156,8 +156,8 @@ func WriteDeeds(w io.Writer, deeds []Deed) error {
 	fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %s\n", "TIME", width, "NODE", "COMMAND", "CAME TO")
 	for _, d := range deeds {
 		came := d.Came
-		if d.Took > 0 {
-			came += fmt.Sprintf(" after %v", d.Took.Round(100*time.Millisecond))
+		if d.Took >= time.Second {
+			came += fmt.Sprintf(" after %v", d.Took.Round(time.Second))
 		}
 		fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %s\n", d.At.UTC().Format(time.RFC3339), width, printable(d.Node), printable(d.Typed), printable(came))
 	}
