@@ -23,8 +23,8 @@ type seat struct {
 	session *injector.Session      // nil = no probe is there
 	lost    bool                   // there was one
 	way     string
-	tools   []string   // what that probe has
-	run     report.Run // the latest answers
+	tools   []string // what that probe has
+	run     report.Latest
 }
 
 // freshFor is how long what the API says is believed between two commands: a check asked

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	f.StringVar(&o.node, "node", "", "the node to begin with (default: choose one)")
 	f.StringVarP(&o.commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
 	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed for so long")
-	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, with times (NDJSON, for 'analyze')")
+	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only that it was used")
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
@@ -59,6 +60,9 @@ type conversation struct {
 	*shellOptions
 	seats []*seat
 	at    *seat // the node that is asked
+
+	log       *report.Transcript // nil = none is written
+	unwritten sync.Once          // tells that it cannot be
 }
 
 func (o *shellOptions) open(ctx context.Context) error {
@@ -83,9 +87,13 @@ func (o *shellOptions) open(ctx context.Context) error {
 		Prompt:     func() string { return c.at.o.node + "> " },
 		Interrupts: o.interrupts.take,
 		Failed:     c.failed,
+		Typed:      c.typed,
 	}
 	worst := report.ExitHealthy
 	begin := func(ctx context.Context) error {
+		if err := c.beginTranscript(); err != nil {
+			return err
+		}
 		if err := c.sit(ctx, o.node); err != nil {
 			return err
 		}
@@ -159,7 +167,7 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	}
 	own := *c.runOptions
 	own.node = node
-	s := &seat{o: &own}
+	s := &seat{o: &own, run: report.Latest{Node: node}}
 	if err := own.complete(); err != nil {
 		return err
 	}
@@ -167,7 +175,14 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	own.sink = c.answers(c.ErrOut, s)
+	rows, err := rowsOf(c.ErrOut, s)
+	if err != nil {
+		return err
+	}
+	own.sink = sinkFunc(func(ev probe.Event) error {
+		c.record(s, ev)
+		return rows.Event(ev)
+	})
 	if err := s.place(ctx, &own, snap); err != nil {
 		return err
 	}
@@ -180,21 +195,25 @@ func (c *conversation) leave() {
 	if err := leaveAll(c.seats); err != nil {
 		say(c.ErrOut, "%v", err)
 	}
+	if c.log != nil {
+		if err := c.log.Close(); err != nil {
+			say(c.ErrOut, "the transcript: %v", err)
+		}
+	}
 }
 
-// answers shows the answers about a node, one row each, and keeps them.
-func (c *conversation) answers(w io.Writer, s *seat) report.Sink {
+// rowsOf shows the answers about a node, one row each.
+func rowsOf(w io.Writer, s *seat) (report.Sink, error) {
 	rows, err := report.New("wide", w, colourful(w))
 	if err != nil {
-		panic(err) // the format is ours
+		return nil, err
 	}
 	return sinkFunc(func(ev probe.Event) error {
-		s.run.Add(ev)
 		if ev.Result == nil || ev.Node != s.o.node {
 			return nil
 		}
 		return rows.Event(ev)
-	})
+	}), nil
 }
 
 // sinkFunc is a sink that is one function.

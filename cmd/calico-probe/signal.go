@@ -16,13 +16,18 @@ type interrupts struct {
 	taker func()
 }
 
-// take makes f what Ctrl-C does until it is given back.
+// take makes f what Ctrl-C does until it is given back to whoever had it.
 func (i *interrupts) take(f func()) (back func()) {
-	i.set(f)
-	return func() { i.set(nil) }
+	before := i.set(f)
+	return func() { i.set(before) }
 }
 
-func (i *interrupts) set(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.taker = f }
+func (i *interrupts) set(f func()) (before func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before, i.taker = i.taker, f
+	return before
+}
 
 // taken tells whether somebody takes Ctrl-C, who is told of it.
 func (i *interrupts) taken() bool {
