@@ -8,6 +8,11 @@ import "github.com/calico-probe/calico-probe/probe"
 func All() []*probe.Tool {
 	return []*probe.Tool{
 		Ping,
+		Dial,
+		DNS,
+		Route,
+		Links,
+		Neigh,
 		Bird,
 	}
 }
