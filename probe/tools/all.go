@@ -14,5 +14,7 @@ func All() []*probe.Tool {
 		Links,
 		Neigh,
 		Bird,
+		PS,
+		Logs,
 	}
 }
