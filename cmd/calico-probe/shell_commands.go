@@ -22,6 +22,7 @@ func (c *conversation) commandsOf() []*shell.Command {
 	for _, t := range tools.All() {
 		all = append(all, c.tool(t))
 	}
+	all = append(all, c.in())
 	return append(all,
 		&shell.Command{Name: "node", Usage: "NODE", Short: "go to another node; the probe here stays", Check: one("a node"), Run: func(ctx context.Context, call *shell.Call) error {
 			return c.sit(ctx, call.Args[0])

@@ -374,7 +374,9 @@ func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort)
 	reason := probe.Reason(err)
 	switch {
 	case err == nil:
-		return probe.Found(probe.OK, "%s answers by UDP, in %s", to, short(time.Since(began)))
+		r := probe.Found(probe.OK, "%s answers by UDP, in %s", to, short(time.Since(began)))
+		j.Say("%s", r.Saw)
+		return r
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before %s answered", to)
 	case one.Err() != nil:

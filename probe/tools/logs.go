@@ -190,6 +190,9 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	}
 	_ = out.Flush() // a session that is gone ends the tool
 	n := len(lines)
+	if l.follow && n == 0 && s.GetState() == cri.ContainerState_CONTAINER_RUNNING {
+		j.Say("(%s has written nothing yet)", c)
+	}
 	if l.follow && s.GetState() == cri.ContainerState_CONTAINER_RUNNING {
 		var more int
 		var why string
@@ -199,8 +202,9 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 		}
 	}
 	what := several(n, "line") + " of " + c.String()
-	if n == 0 {
+	if n == 0 && l.lines > 0 {
 		what = c.String() + " has written nothing"
+		j.Say("(%s)", what)
 	}
 	if s.GetState() == cri.ContainerState_CONTAINER_EXITED {
 		what += ", which " + ended(s, time.Now())

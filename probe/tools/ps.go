@@ -106,7 +106,7 @@ func listContainers(ctx context.Context, j *probe.Job, r runtime, all bool, word
 		shown++
 		t.row(c.namespace+"/"+c.pod, c.name, state, age(now.Sub(c.created)), strconv.Itoa(int(c.attempt)), shortImage(c.image), fmt.Sprintf("%.12s", c.id))
 	}
-	return finish(ctx, t, shown, bad, "container", word)
+	return finish(ctx, j, t, shown, bad, "container", word)
 }
 
 func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word string) probe.Result {
@@ -139,7 +139,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 		}
 		t.row(name, map[bool]string{true: "ready", false: "not ready"}[ready], age(now.Sub(time.Unix(0, s.CreatedAt))), strconv.Itoa(int(s.GetMetadata().GetAttempt())), addrs, fmt.Sprintf("%.12s", s.Id))
 	}
-	return finish(ctx, t, shown, 0, "pod", word)
+	return finish(ctx, j, t, shown, 0, "pod", word)
 }
 
 // addressesOf are those of a pod; one in the node's own network has none to tell.
@@ -170,7 +170,7 @@ func listImages(ctx context.Context, j *probe.Job, r runtime, _ bool, word strin
 		shown++
 		t.row(name, bytesOf(i.GetSize()), fmt.Sprintf("%.12s", strings.TrimPrefix(i.Id, "sha256:")))
 	}
-	return finish(ctx, t, shown, 0, "image", word)
+	return finish(ctx, j, t, shown, 0, "image", word)
 }
 
 func imageName(i *cri.Image) string {
@@ -194,17 +194,21 @@ func fits(word string, texts ...string) bool {
 }
 
 // finish prints a list and says what it came to.
-func finish(ctx context.Context, t table, shown, bad int, what, word string) probe.Result {
-	if ctx.Err() != nil {
+func finish(ctx context.Context, j *probe.Job, t table, shown, bad int, what, word string) probe.Result {
+	if ctx.Err() != nil && shown == 0 {
 		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
 	}
 	switch {
 	case shown == 0 && word != "":
 		return probe.Found(probe.Fail, "the runtime has no %s with %q", what, word).With(probe.FactReason, "missing")
 	case shown == 0:
+		j.Say("(the runtime has no %s)", what)
 		return probe.Found(probe.OK, "the runtime has no %s", what)
 	}
 	t.end()
+	if ctx.Err() != nil {
+		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
+	}
 	if bad > 0 {
 		return probe.Found(probe.OK, "%s, of which %d ended with an error", several(shown, what), bad)
 	}
