@@ -50,7 +50,6 @@ type runOptions struct {
 	picked []*probe.Check
 	keep   bool  // of a session: the probe is to outlive a line that is cut
 	warm   *seat // of a session: the probe is there already; nil = it is put there for this run
-	hushed bool  // of a session: what it waits for was told before
 }
 
 const runExample = `  # everything about one node
@@ -439,7 +438,7 @@ func (o *runOptions) nodeChecks() []string {
 
 // progress is for a person who waits; nobody else needs it.
 func (o *runOptions) progress(format string, args ...any) {
-	if !o.hushed && isTerminal(o.ErrOut) {
+	if isTerminal(o.ErrOut) {
 		say(o.ErrOut, format, args...)
 	}
 }

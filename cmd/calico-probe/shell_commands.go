@@ -22,6 +22,7 @@ func (c *conversation) commandsOf() []*shell.Command {
 	for _, t := range tools.All() {
 		all = append(all, c.tool(t))
 	}
+	all = append(all, c.in())
 	all = append(all, c.watchCommand(), c.whyCommand(), c.peersCommand(), c.diffCommand(), c.saveCommand())
 	all = append(all, lookups()...)
 	all = append(all,

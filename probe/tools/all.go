@@ -8,6 +8,13 @@ import "github.com/calico-probe/calico-probe/probe"
 func All() []*probe.Tool {
 	return []*probe.Tool{
 		Ping,
+		Dial,
+		DNS,
+		Route,
+		Links,
+		Neigh,
 		Bird,
+		PS,
+		Logs,
 	}
 }
