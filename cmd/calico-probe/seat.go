@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/shell"
 )
 
 // seat is one node of a session: the probe that stays there and all it has answered.
@@ -49,6 +50,16 @@ func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot)
 	steps, err := o.ladder()
 	if err != nil {
 		return err
+	}
+	for i := range steps { // the probe is to outlive the command that wanted it
+		open := steps[i].open
+		steps[i].open = func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+			own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+			opened := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+			session, err := open(own, opts)
+			opened()
+			return session, err
+		}
 	}
 	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
 		var tools []string
@@ -113,6 +124,8 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 		}
 		select {
 		case <-answered:
+		case <-shell.Abandoned(ctx):
+			giveUp(errors.New("nobody waits for the probe to stop"))
 		case <-time.After(stopLimit):
 			giveUp(fmt.Errorf("the probe does not stop within %v", stopLimit))
 		}
