@@ -122,9 +122,7 @@ func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe
 	case probe.OK, probe.Info, probe.Warn:
 		return nil
 	case probe.Fail:
-		say(c.ErrOut, "%s", outcome.Saw)
-		return exit(report.ExitFault)
+		return outcomeError{exit(report.ExitFault), outcome.Saw}
 	}
-	say(c.ErrOut, "%s", outcome.Saw)
-	return exit(report.ExitIncomplete)
+	return outcomeError{exit(report.ExitIncomplete), outcome.Saw}
 }
