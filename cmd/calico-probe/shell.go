@@ -35,6 +35,8 @@ type shellOptions struct {
 	idle       time.Duration
 	commands   string
 	transcript string
+
+	toolboxImage string
 }
 
 func (a *app) shell(factory util.Factory) *cobra.Command {
@@ -54,6 +56,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	f.StringVarP(&o.commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
 	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed at the prompt for so long; 0 = never")
 	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only that it was used")
+	f.StringVar(&o.toolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", probe.Toolbox), "image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
@@ -72,6 +75,7 @@ type conversation struct {
 	unwritten sync.Once          // tells that it cannot be
 
 	known known
+	told  bool // what a shell means
 }
 
 func (o *shellOptions) open(ctx context.Context) error {
@@ -149,13 +153,13 @@ func (o *shellOptions) open(ctx context.Context) error {
 // openTerminal makes the terminal one that lines are read from; the result gives it back.
 func (c *conversation) openTerminal(s *shell.Shell) func() {
 	s.Editor = shell.NewEditor(c.ErrOut, s.Terminal)
-	c.interrupts.atEnd(s.Editor.Restore)
+	back := c.interrupts.atEnd(s.Editor.Restore)
 	// What is said meanwhile must not get into what is typed.
 	aside := *c.app
 	aside.ErrOut = s.Editor.Beside(c.ErrOut)
 	c.app = &aside
 	return func() {
-		c.interrupts.atEnd(nil)
+		back()
 		s.Editor.Close()
 	}
 }

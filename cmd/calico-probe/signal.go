@@ -31,8 +31,18 @@ func (i *interrupts) set(f func()) (before func()) {
 	return before
 }
 
-// atEnd makes f what is done before a signal ends the program.
-func (i *interrupts) atEnd(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.last = f }
+// atEnd makes f what is done before a signal ends the program, until what was done before
+// it takes its place again.
+func (i *interrupts) atEnd(f func()) (back func()) {
+	set := func(f func()) (before func()) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		before, i.last = i.last, f
+		return before
+	}
+	before := set(f)
+	return func() { set(before) }
+}
 
 // end does what is to be done before the program ends.
 func (i *interrupts) end() {
