@@ -10,45 +10,59 @@ import (
 	"syscall"
 )
 
-// interrupts lets a verb take Ctrl-C for itself for a while.
+// interrupts lets a verb take Ctrl-C for itself for a while, and do a last thing where the
+// program ends without it.
 type interrupts struct {
 	mu    sync.Mutex
 	taker func()
-	last  func() // done before the program is ended at once
+	last  func()
 }
 
-// beforeExit has f done before a second signal ends the program, until it is forgotten.
-func (i *interrupts) beforeExit(f func()) (forget func()) {
-	set := func(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.last = f }
-	set(f)
-	return func() { set(nil) }
+// take makes f what Ctrl-C does until it is given back to whoever had it.
+func (i *interrupts) take(f func()) (back func()) {
+	before := i.set(f)
+	return func() { i.set(before) }
 }
 
-// exiting does what is to be done before the program is ended at once.
-func (i *interrupts) exiting() {
+func (i *interrupts) set(f func()) (before func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.last != nil {
-		i.last()
+	before, i.taker = i.taker, f
+	return before
+}
+
+// atEnd makes f what is done before a signal ends the program, until what was done before
+// it takes its place again.
+func (i *interrupts) atEnd(f func()) (back func()) {
+	set := func(f func()) (before func()) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		before, i.last = i.last, f
+		return before
+	}
+	before := set(f)
+	return func() { set(before) }
+}
+
+// end does what is to be done before the program ends.
+func (i *interrupts) end() {
+	i.mu.Lock()
+	last := i.last
+	i.mu.Unlock()
+	if last != nil {
+		last()
 	}
 }
-
-// take makes f what Ctrl-C does until it is given back.
-func (i *interrupts) take(f func()) (back func()) {
-	i.set(f)
-	return func() { i.set(nil) }
-}
-
-func (i *interrupts) set(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.taker = f }
 
 // taken tells whether somebody takes Ctrl-C, who is told of it.
 func (i *interrupts) taken() bool {
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.taker == nil {
+	taker := i.taker
+	i.mu.Unlock()
+	if taker == nil {
 		return false
 	}
-	i.taker()
+	taker() // which may give it back
 	return true
 }
 
@@ -73,10 +87,11 @@ func untilSignal(ctx context.Context, errOut io.Writer, i *interrupts) (context.
 				}
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
-					i.exiting()
 					say(errOut, "stopped before everything was removed; what is left ends by itself within a minute, 'calico-probe clean' removes it at once")
+					i.end()
 					os.Exit(int(code))
 				}
+				i.end() // first, so that what is said is read
 				say(errOut, "stopping: removing what was created (once more to stop at once)")
 				cancel()
 			}
