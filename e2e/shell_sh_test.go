@@ -32,7 +32,7 @@ func shIn(t *testing.T, env ...string) *shPane {
 	p := &shPane{t, filepath.Join(t.TempDir(), "tmux")}
 	args := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "env", "PS1=here$ "}, env...)
 	p.tmux(append(args, "sh")...)
-	t.Cleanup(func() { p.run("kill-server") })
+	t.Cleanup(func() { _, _ = p.run("kill-server") })
 	p.shows("here$ ")
 	return p
 }
@@ -267,8 +267,9 @@ func TestShCut(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShLost takes the probe away from under a shell, and leaves one alone for too long:
-// the terminal is usable afterwards, and one line says why.
+// TestShLost takes the probe away from under a shell, leaves one alone for too long, and
+// ends the client in the middle of one: the terminal is usable afterwards, and one line
+// says why.
 func TestShLost(t *testing.T) {
 	p := shIn(t)
 	p.enters("node-a", "--via", "pod")
@@ -277,13 +278,24 @@ func TestShLost(t *testing.T) {
 	p.waits("node-a> ")
 	p.types("exit")
 	p.waits("here$ ")
-	p.types("clear; stty -a | tr ' ' '\\n' | grep -c -e '^icanon' -e '^echo;*$' -e '^opost'")
-	p.shows("3")
+	usable := func() {
+		p.types("clear; echo modes=$(stty -a | tr ' ' '\\n' | grep -c -e '^icanon' -e '^echo;*$' -e '^opost')")
+		p.shows("modes=3")
+	}
+	usable()
 
 	p.types("clear")
 	p.enters("node-a", "--via", "pod", "--idle", "3s")
 	p.shows("nothing was typed for 3s")
 	p.waits("here$ ")
+	usable()
+
+	p.types("clear")
+	p.enters("node-a", "--via", "pod")
+	shSignal(t, p, syscall.SIGTERM)
+	p.shows("stopping: removing what was created")
+	p.waits("here$ ")
+	usable()
 	nothingLeft(t)
 }
 
@@ -318,7 +330,7 @@ func TestShKilled(t *testing.T) {
 			}
 			return "nothing runs in the shell by " + c.way
 		})
-		shKill(t, p)
+		shSignal(t, p, syscall.SIGKILL) // nobody says goodbye
 	}
 	eventually(t, 60*time.Second, func() string {
 		for _, c := range all {
@@ -330,8 +342,8 @@ func TestShKilled(t *testing.T) {
 	})
 }
 
-// shKill kills the client of a terminal, which leaves nobody there to say goodbye.
-func shKill(t *testing.T, p *shPane) {
+// shSignal sends a signal to the client in a terminal.
+func shSignal(t *testing.T, p *shPane, with syscall.Signal) {
 	t.Helper()
 	shell, err := strconv.Atoi(strings.TrimSpace(p.tmux("display-message", "-p", "#{pane_pid}")))
 	if err != nil {
@@ -344,7 +356,7 @@ func shKill(t *testing.T, p *shPane) {
 	for child := range strings.FieldsSeq(string(children)) {
 		pid, err := strconv.Atoi(child)
 		if err == nil {
-			err = syscall.Kill(pid, syscall.SIGKILL)
+			err = syscall.Kill(pid, with)
 		}
 		if err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Fatal(err)

@@ -33,6 +33,9 @@ func TestReadme(t *testing.T) {
 	if !strings.Contains(readme, probe.Image) {
 		t.Errorf("the image is %s", probe.Image)
 	}
+	if !strings.Contains(readme, probe.Toolbox) {
+		t.Errorf("the toolbox is %s", probe.Toolbox)
+	}
 	a := &app{IOStreams: genericiooptions.IOStreams{}, flags: genericclioptions.NewConfigFlags(true)}
 	root := a.command()
 	kubectl := pflag.NewFlagSet("", pflag.ContinueOnError)
