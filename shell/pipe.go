@@ -15,7 +15,9 @@ type PipeError struct {
 	Code    int
 }
 
-func (e PipeError) Error() string { return fmt.Sprintf("%s ended with exit code %d", e.Command, e.Code) }
+func (e PipeError) Error() string {
+	return fmt.Sprintf("%s ended with exit code %d", e.Command, e.Code)
+}
 
 // lingering is how long a command behind a | may take to end once the session is over.
 const lingering = 2 * time.Second
