@@ -32,7 +32,7 @@ func newScreen(t testing.TB, env ...string) *screen {
 		args = append(args, "-e", v)
 	}
 	s.must(append(args, "bash", "--norc")...)
-	s.wants("$ ")
+	s.wantsLast("$")
 	return s
 }
 
@@ -73,7 +73,7 @@ func (s *screen) shows() string {
 // wants waits until the screen shows a text.
 func (s *screen) wants(text string) {
 	s.t.Helper()
-	eventually(s.t, 40*time.Second, func() string {
+	eventually(s.t, 20*time.Second, func() string {
 		if shown := s.shows(); !strings.Contains(shown, text) {
 			return fmt.Sprintf("%q is not to be seen:\n%s", text, shown)
 		}
@@ -84,7 +84,7 @@ func (s *screen) wants(text string) {
 // wantsLast waits until the last line on the screen is a text, but for spaces.
 func (s *screen) wantsLast(text string) {
 	s.t.Helper()
-	eventually(s.t, 40*time.Second, func() string {
+	eventually(s.t, 20*time.Second, func() string {
 		shown := s.shows()
 		if last := shown[strings.LastIndex(shown, "\n")+1:]; strings.TrimSpace(last) != text {
 			return fmt.Sprintf("the last line is not %q:\n%s", text, shown)
