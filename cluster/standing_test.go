@@ -26,17 +26,17 @@ type fleet struct {
 }
 
 func (f *fleet) add(name string, spoil func(*corev1.Node, *coordinationv1.Lease, *corev1.Pod)) {
-	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-d)) }
+	hour := metav1.NewTime(time.Now().Add(-time.Hour))
 	n := node(name, "10.0.0.1", "")
-	n.Status.Conditions[0].LastTransitionTime = ago(time.Hour)
-	n.CreationTimestamp = ago(time.Hour)
+	n.Status.Conditions[0].LastTransitionTime = hour
+	n.CreationTimestamp = hour
 	n.Labels = map[string]string{corev1.LabelOSStable: "linux"}
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-3 * time.Second)}
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + name, CreationTimestamp: ago(time.Hour)}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + name, CreationTimestamp: hour}}
 	pod.Spec.NodeName = name
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: calicoContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Hour)}},
+		Name: calicoContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: hour}},
 	}}
 	if spoil != nil {
 		spoil(&n, &lease, &pod)

@@ -191,9 +191,15 @@ func TestShellGivesBackTheTerminal(t *testing.T) {
 		s.wantsLast("node-a>")
 		s.enter("help ping")
 		s.wants("ping an address")
-		s.wantsLast("node-a>")
 		s.press("C-d")
 		s.left(0)
+	})
+	t.Run("lost", func(t *testing.T) {
+		s := newScreen(t)
+		s.client("shell --node node-a")
+		s.wantsLast("node-a>")
+		s.must("kill-server")
+		nothingLeft(t)
 	})
 	nothingLeft(t)
 }
@@ -233,4 +239,35 @@ func TestTerminalAfterPanic(t *testing.T) {
 		s.press("C-c", "C-d")
 		s.left(0)
 	})
+}
+
+// TestShellScript wants the same commands without a prompt, and an exit code.
+func TestShellScript(t *testing.T) {
+	a := call(t, "shell", "--node", "node-a", "-c", "ping 127.0.0.1 | cat; run node-ready")
+	if a.exit != 0 || !strings.Contains(a.stdout, "127.0.0.1: ") || !strings.Contains(a.stdout, "node-ready") {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	a = call(t, "shell", "--node", "node-a", "-c", "ping 192.0.2.1; ping 127.0.0.1 | grep nothing-like-this")
+	if a.exit != 3 || !strings.Contains(a.stderr, "ping 192.0.2.1: ") || strings.Contains(a.stdout, "calico-probe:") {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	a = call(t, "shell", "--node", "node-a", "-c", "ping 127.0.0.1; pnig")
+	if a.exit != 2 || a.stdout != "" || !strings.Contains(a.stderr, `did you mean "ping"?`) {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	nothingLeft(t)
+
+	s := newScreen(t)
+	if err := os.WriteFile(s.file("script"), []byte("# questions\nping 127.0.0.1\n\nhelp ping\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.client("shell --node node-a <" + s.file("script"))
+	s.wants("127.0.0.1: ")
+	s.left(0)
+	s.client("shell -c 'ping 127.0.0.1'") // on a terminal the node can be chosen
+	s.wantsLast("node (number or name; Enter = node-a):")
+	s.enter("node-b")
+	s.wants("127.0.0.1: ")
+	s.left(0)
+	nothingLeft(t)
 }

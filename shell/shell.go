@@ -182,7 +182,7 @@ func (s *Shell) Interact(ctx context.Context) error {
 			if errors.Is(err, ErrExit) {
 				return nil
 			}
-			if err != nil && !(stopped && errors.Is(err, context.Canceled)) {
+			if err != nil && (!stopped || !errors.Is(err, context.Canceled)) {
 				s.Failed(l, err)
 			}
 			if stopped || ctx.Err() != nil {

@@ -117,7 +117,7 @@ func TestComplete(t *testing.T) {
 		"help no":            "help |node,nope|",
 		"node ":              "node |node-a,node-b,other,Ünode|",
 		"node node-":         "node |node-a,node-b|",
-		"node ther":          "node |other |", // the only one with it
+		"node the":           "node |other |", // the only one with it
 		"node a; node o":     "node a; node |other |",
 		"node a;n":           "node a;|node,nope|",
 		"node x ":            "node x |second |",
