@@ -24,63 +24,6 @@ func nodeRules() []*Rule {
 // kubeletGone is what a kubelet that does not run leaves behind.
 var kubeletGone = Covers(cluster.CheckNodeReady, cluster.CheckNodeLease, cluster.CheckNodeTaints, cluster.CheckCalicoPod, cluster.CheckControllers, checks.KubeletHealth.ID)
 
-// SwapOn is incident 003a.
-var SwapOn = &Rule{
-	ID: "swap-on", Title: "swap keeps the kubelet from starting",
-	Doc: `A kubelet that is not told otherwise refuses to start while swap is on ("running with swap on is not supported") and is started again for ever. A kubelet that runs already is not touched, so the fault waits for the next reboot or restart: swapoff by hand lasts until then, an entry in /etc/fstab or a swap unit brings swap back.
-Told from a node that is cut off or powered off by the node's own files, read over ssh, and by what its ports answer to a neighbour; from a kubelet that died of something else by swap being on at all: that one would not start either until swap is off.`,
-	Fix: probe.Fix{
-		Says: "Turn swap off now, take away what turns it on at boot, and start the kubelet.",
-		Manifest: []string{
-			"ssh {node} free -m  # what is swapped out has to fit into memory",
-			"ssh {node} sudo swapoff -a",
-			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab; systemctl list-units --type swap --all"  # and 'systemctl mask' each unit of that list`,
-			"ssh {node} sudo systemctl restart {kubelet}",
-		},
-		Radius: "this node only; swapoff moves what was swapped out back into memory, which takes seconds to minutes; running pods stay{together}",
-	},
-	Wants: []string{checks.KubeletHealth.ID}, Explains: []string{"kubelet-dead", "kubelet-silent"},
-	Match: func(f Findings) []Case {
-		swap := f.Failed(checks.NodeSwap.ID)
-		if len(swap) == 0 {
-			return nil
-		}
-		on := strings.Join(listOf(swap[0], checks.FactSwaps), ", ")
-		c := Case{For: clues(strong, swap), Covers: kubeletGone}
-		if k := kubeletHere(f); k.dead() {
-			c.Says = fmt.Sprintf("swap is on (%s), the kubelet does not start with it, and it does not run", on)
-			c.For = append(c.For, clues(hint, k.refused)...)
-		} else {
-			c.Says = fmt.Sprintf("swap is on (%s): the kubelet that runs now will not start again, be it after its own restart or a reboot", on)
-		}
-		return []Case{c}
-	},
-}
-
-// SwapReturns is the same the day before.
-var SwapReturns = &Rule{
-	ID: "swap-returns", Title: "the next reboot turns swap on, and the kubelet will not start",
-	Doc: `Swap was turned off by hand, and /etc/fstab, a systemd swap unit or a zram generator turns it on at the next boot. Nothing is broken tonight: this is the cause of the next night, when the node comes back from a reboot and its kubelet ends with "running with swap on is not supported". It says nothing about other faults of this run.`,
-	Fix: probe.Fix{
-		Says: "Take away what turns swap on at boot.",
-		Manifest: []string{
-			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab"  # where /etc/fstab is named`,
-			"ssh {node} systemctl list-unit-files --type swap  # then 'sudo systemctl mask NAME.swap'; a zram generator is turned off by removing its configuration",
-		},
-		Radius: "this node's next boot; nothing that runs is touched",
-	},
-	Match: func(f Findings) []Case {
-		swap := f.Bad(checks.NodeSwap.ID)
-		if len(swap) == 0 || len(listOf(swap[0], checks.FactSwaps)) > 0 || len(listOf(swap[0], checks.FactReturns)) == 0 {
-			return nil
-		}
-		return []Case{{
-			Says: fmt.Sprintf("swap is off now, %s turns it on at the next reboot, and then the kubelet will not start; no fault of tonight", strings.Join(listOf(swap[0], checks.FactReturns), ", ")),
-			For:  clues(strong, swap),
-		}}
-	},
-}
-
 // KubeletCertificate is a kubelet that the API server no longer knows.
 var KubeletCertificate = &Rule{
 	ID: "kubelet-certificate", Title: "the kubelet's client certificate has run out",

@@ -22,7 +22,7 @@ import (
 func (p *placed) converse(ctx context.Context) *Session {
 	s := &Session{created: p.created, remove: p.remove, through: "the API server to the kubelet's port 10250"}
 	if p.options.Keep {
-		s.keep(ctx, p.attach, p.gone, p.options.Note)
+		s.keep(ctx, p.options.Node, p.attach, p.gone, p.options.Note)
 	} else {
 		s.talk(ctx, p.attach, p.reread)
 	}
@@ -40,10 +40,16 @@ func (p *placed) gone(ctx context.Context) error {
 	if err != nil {
 		return nil // nobody knows
 	}
+	if pod.DeletionTimestamp != nil {
+		return fmt.Errorf("pod %s/%s is being deleted", p.namespace, p.pod)
+	}
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
 		if t := c.State.Terminated; c.Name == p.container && t != nil {
-			return fmt.Errorf("the probe ended: %s, exit code %d", t.Reason, t.ExitCode)
+			return fmt.Errorf("it ended: %s, exit code %d", t.Reason, t.ExitCode)
 		}
+	}
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded { // evicted, perhaps, or past its deadline
+		return fmt.Errorf("pod %s/%s ended: %s", p.namespace, p.pod, strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message))
 	}
 	return nil
 }

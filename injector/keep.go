@@ -2,10 +2,10 @@ package injector
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,9 +21,10 @@ const afresh = 500 * time.Millisecond
 // keep starts the goroutines of a session whose probe outlives its line: where that
 // is cut, another is made, and what was missed is said again. gone is nil while the
 // probe may be there, else why it is not.
-func (s *Session) keep(ctx context.Context, transport func(context.Context, io.Reader, io.Writer) error, gone func(context.Context) error, note func(string)) {
+func (s *Session) keep(ctx context.Context, node string, transport func(context.Context, io.Reader, io.Writer) error, gone func(context.Context) error, note func(string)) {
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.kept, s.events = true, make(chan probe.Event, 64)
+	s.turn, s.events, s.over = make(chan struct{}, 1), make(chan told, waiting), make(chan struct{})
+	s.kept = true
 	first := make(chan struct{})
 	ready := sync.OnceFunc(func() { close(first) })
 	s.ended.Go(func() { <-first; s.beat(ctx) })
@@ -31,27 +32,37 @@ func (s *Session) keep(ctx context.Context, transport func(context.Context, io.R
 	s.ended.Go(func() {
 		defer close(s.events)
 		var err error
-		lost := time.Time{}
+		var lost time.Time // when the line was cut, zero while there is one
+		var why string
+		said := false
+		s.back = func() {
+			if !lost.IsZero() {
+				note(fmt.Sprintf("the line to the probe on %s was cut (%s) and is back after %v, with the same probe", node, why, time.Since(lost).Round(100*time.Millisecond)))
+			}
+			lost, said = time.Time{}, false
+		}
 		for again := false; ; again = true {
-			err = s.line(ctx, transport, again, ready, func() {
-				if !lost.IsZero() {
-					note("the line to the probe is back")
-					lost = time.Time{}
+			err = s.line(ctx, transport, again, ready)
+			if ctx.Err() != nil || s.closed.Load() || errors.Is(err, errMissing) || s.count() == 0 { // there never was one
+				break
+			}
+			retried := !lost.IsZero()
+			if !retried {
+				lost, why = time.Now(), strings.TrimPrefix(err.Error(), "reading events: ")
+				if errors.Is(err, errSilent) {
+					lost = lost.Add(-quiet)
 				}
-			})
-			if ctx.Err() != nil || s.closed.Load() || errors.Is(err, errMissing) {
+			}
+			if it := gone(ctx); it != nil {
+				err = it
 				break
 			}
-			if why := gone(ctx); why != nil {
-				err = why
-				break
-			}
-			if lost.IsZero() {
-				lost = time.Now()
-				note(fmt.Sprintf("the line to the probe is cut (%v); making another", err))
+			if retried && !said {
+				said = true
+				note(fmt.Sprintf("the line to the probe on %s is cut (%s); making another for %v", node, why, probe.Silence))
 			}
 			if time.Since(lost) > probe.Silence {
-				err = fmt.Errorf("no line to the probe for %v, so it has ended: %w", probe.Silence, err)
+				err = fmt.Errorf("no line to it for %v, so it has ended: %s", probe.Silence, why)
 				break
 			}
 			select {
@@ -59,24 +70,19 @@ func (s *Session) keep(ctx context.Context, transport func(context.Context, io.R
 			case <-time.After(afresh):
 			}
 		}
-		s.fail(err)
+		s.end(err)
 	})
 	<-first
 }
 
 // line makes one line to the probe and reads from it until it breaks. On any but the
 // first, the probe is asked for what was missed, and for what it was not asked yet.
-// ready is called once something can be sent, back once something was heard.
-func (s *Session) line(ctx context.Context, transport func(context.Context, io.Reader, io.Writer) error, again bool, ready, back func()) error {
+// ready is called once something can be sent.
+func (s *Session) line(ctx context.Context, transport func(context.Context, io.Reader, io.Writer) error, again bool, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in, feed := io.Pipe()
 	out, sink := io.Pipe()
-	s.sendMu.Lock() // nothing goes before what is sent here
-	s.mu.Lock()
-	s.feed, s.resumed = feed, !again
-	requests := append([]probe.Request{{Type: probe.RequestResume, Seq: s.next}}, s.open...)
-	s.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -84,41 +90,54 @@ func (s *Session) line(ctx context.Context, transport func(context.Context, io.R
 		in.CloseWithError(errOr(err, errors.New("the line is closed")))
 		sink.CloseWithError(errOr(err, io.EOF))
 	}()
-	go func() {
-		defer s.sendMu.Unlock()
-		for _, r := range requests {
-			if !again {
-				return
-			}
-			line, err := json.Marshal(r)
-			if err == nil {
-				_, err = feed.Write(append(line, '\n'))
-			}
-			if err != nil { // the line is gone; the reader says so
-				return
-			}
-		}
-	}()
-	s.reading(func() { out.CloseWithError(errSilent) })
+	defer context.AfterFunc(ctx, func() { sink.CloseWithError(context.Cause(ctx)) })()
+	s.mu.Lock()
+	s.resumed = !again
+	s.mu.Unlock()
+	if again {
+		go s.take(feed)
+	} else {
+		s.lead(feed)
+	}
+	s.reading(func() { sink.CloseWithError(errSilent) })
 	ready()
-	err := s.read(ctx, &heardReader{out, back})
+	err := s.read(ctx, out)
+	s.lead(nil)
 	cancel()
+	in.CloseWithError(err)
 	out.CloseWithError(err)
-	<-ended
+	select {
+	case <-ended:
+	case <-time.After(farewell): // it does not hear of its end, and is not waited for
+	}
 	return err
 }
 
-// heardReader tells of the first thing it reads.
-type heardReader struct {
-	io.Reader
-	heard func()
+// lead makes w where requests go from now on; nil = nowhere.
+func (s *Session) lead(w io.WriteCloser) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.feed = w
 }
 
-func (h *heardReader) Read(b []byte) (int, error) {
-	n, err := h.Reader.Read(b)
-	if n > 0 && h.heard != nil {
-		h.heard()
-		h.heard = nil
+// take goes on over a new line with all that was asked and is not answered, and makes
+// it the one where requests go.
+func (s *Session) take(feed io.WriteCloser) {
+	s.turn <- struct{}{} // nothing goes before what is sent here
+	defer func() { <-s.turn }()
+	// What the line before left unfinished ends here. It is taken once the line is open.
+	if _, err := feed.Write([]byte("\n")); err != nil {
+		return // the reader says why
 	}
-	return n, err
+	s.mu.Lock()
+	requests := []probe.Request{{Type: probe.RequestResume, Seq: s.next}}
+	for _, r := range s.open {
+		requests = append(requests, r)
+		if r.ID <= s.stopped {
+			requests = append(requests, probe.Request{Type: probe.RequestStop, ID: r.ID})
+		}
+	}
+	s.feed = feed
+	s.mu.Unlock()
+	_ = write(feed, requests) // the reader says why it cannot
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +16,7 @@ import (
 )
 
 // Session is a conversation with a probe. Send and Next are for one goroutine
-// each; Close may be called by any, and more than once.
+// each; Stop, Type and Close may be called by any, and Close more than once.
 type Session struct {
 	created []string
 	remove  func(answered bool) error
@@ -22,24 +24,39 @@ type Session struct {
 	kept    bool   // the probe outlives its line
 	closed  atomic.Bool
 
-	feed   io.WriteCloser // of the line there is now
-	sendMu sync.Mutex
-	events chan probe.Event
+	turn   chan struct{} // holds one while something is written to feed
+	events chan told
+	over   chan struct{} // closed once no more events come
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
 	mu      sync.Mutex
+	feed    io.WriteCloser  // of the line there is now; nil = it is cut
 	open    []probe.Request // plans and calls sent and not answered to their end
 	ids     int64           // ID of the last of them
+	stopped int64           // ID of the last that was to stop
+	given   int64           // ID of the last whose answer nobody wants any more
 	next    int64           // number of the next event wanted
 	resumed bool            // what comes now follows on what came before
 	heard   time.Time       // when the last event came
+	full    bool            // nobody takes the events there are: no wonder that none comes
 	cut     func()          // ends the stream that is read now
-	failure error           // why the stream ended, once events is closed
+	back    func()          // is told when a line that was made again is of use
+	cause   error           // why there are no more events, once over is closed
 
 	closing  sync.Once
 	closeErr error
 }
+
+// told is an event and the ID of the request it answers, 0 = none.
+type told struct {
+	probe.Event
+	of int64
+}
+
+// waiting is how many events may wait for whoever asked, a pager perhaps that is being
+// read: a few megabytes of output.
+const waiting = 4096
 
 // Created names what was created for this session, for whoever cleans up.
 func (s *Session) Created() []string { return s.created }
@@ -47,30 +64,45 @@ func (s *Session) Created() []string { return s.created }
 // sendLimit is how long a probe that runs may take to be reached.
 const sendLimit = 20 * time.Second
 
-// Send sends one request to the probe. A line that is not open within 20 seconds
-// is a *PlacementError: the probe runs and cannot be talked to.
+// Send sends one request to the probe. A plan or a call gives up on what was asked
+// before it. A line that is not open within 20 seconds is a *PlacementError: the probe
+// runs and cannot be talked to. Where the line of a probe that outlives it is cut, what
+// was asked, or is to stop, is sent with the next one, and that is no error.
 func (s *Session) Send(ctx context.Context, r probe.Request) error {
+	asks := r.Type == probe.RequestPlan || r.Type == probe.RequestCall
+	send := []probe.Request{r}
 	s.mu.Lock()
-	if r.Type == probe.RequestPlan || r.Type == probe.RequestCall {
+	switch {
+	case asks:
+		if len(s.open) > 0 {
+			s.given, s.stopped = s.ids, s.ids
+			send = slices.Insert(send, 0, probe.Request{Type: probe.RequestStop, ID: s.ids})
+		}
 		s.ids++
 		r.ID = s.ids
+		send[len(send)-1] = r
 		s.open, s.heard = append(s.open, r), time.Now()
+	case r.Type == probe.RequestStop:
+		s.stopped = r.ID
 	}
 	feed := s.feed
 	s.mu.Unlock()
-	line, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encoding a request: %w", err)
+	again := s.kept && (asks || r.Type == probe.RequestStop)
+	if feed == nil {
+		if again {
+			return nil
+		}
+		return errCut
 	}
 	sent := make(chan error, 1)
 	go func() { // ends with the feed at the latest
-		s.sendMu.Lock()
-		defer s.sendMu.Unlock()
-		_, err := feed.Write(append(line, '\n'))
-		sent <- err
+		s.turn <- struct{}{}
+		defer func() { <-s.turn }()
+		sent <- write(feed, send)
 	}()
 	late := time.NewTimer(sendLimit)
 	defer late.Stop()
+	var err error
 	select {
 	case err = <-sent:
 	case <-late.C:
@@ -79,12 +111,29 @@ func (s *Session) Send(ctx context.Context, r probe.Request) error {
 		return context.Cause(ctx)
 	}
 	switch {
-	case err == nil:
+	case err == nil, again && !s.closed.Load():
 		return nil
-	case s.kept && !s.closed.Load() && (r.Plan != nil || r.Call != nil): // sent again as soon as there is a line
-		return nil
+	case s.kept:
+		return errCut
 	}
 	return refuse(ReasonAttach, "the probe runs and cannot be talked to: %v", err)
+}
+
+// errCut is something that could not be sent and will not be sent again.
+var errCut = errors.New("the line to the probe is cut: what was to be sent is lost")
+
+// write sends requests, one a line.
+func write(w io.Writer, requests []probe.Request) error {
+	for _, r := range requests {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("encoding a request: %w", err)
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Stop ends what was asked last, if that is not answered yet: what is known of it
@@ -101,19 +150,54 @@ func (s *Session) Type(ctx context.Context, typed []byte, size probe.Size) error
 
 func (s *Session) id() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.ids }
 
-// Next returns the next event, beats left out. io.EOF means that the probe ended
-// with every plan answered; any other error that something is missing.
+// Abandon gives up on what was asked last: what still comes of it is dropped. It is for
+// the goroutine that calls Next.
+func (s *Session) Abandon() {
+	s.mu.Lock()
+	s.given = s.ids
+	s.mu.Unlock()
+	for {
+		select {
+		case _, more := <-s.events:
+			if !more {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+// Cut tells that there is no line to the probe just now, though another may be made.
+func (s *Session) Cut() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.feed == nil }
+
+// Gone is nil while the conversation can go on, and else why it cannot.
+func (s *Session) Gone() error {
+	select {
+	case <-s.over:
+	default:
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause == nil || errors.Is(s.cause, io.EOF) {
+		return errors.New("it ended")
+	}
+	return s.cause
+}
+
+// Next returns the next event of what was asked last, beats left out. io.EOF means
+// that the probe ended with every plan answered; any other error that something is
+// missing.
 func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	for {
 		select {
 		case ev, more := <-s.events:
 			if !more {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return probe.Event{}, s.failure
+				return probe.Event{}, s.failure()
 			}
-			if ev.Type != probe.EventBeat {
-				return ev, nil
+			if ev.of == 0 || s.wanted(ev.of) {
+				return ev.Event, nil
 			}
 		case <-ctx.Done():
 			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was whole: %w", context.Cause(ctx))
@@ -121,26 +205,49 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	}
 }
 
-// Close ends the probe and removes what was created, with ten seconds of its
-// own, also when the context the session was opened with has ended.
+// wanted tells whether somebody still waits for the answer to a request.
+func (s *Session) wanted(id int64) bool { s.mu.Lock(); defer s.mu.Unlock(); return id > s.given }
+
+// failure is why there are no more events.
+func (s *Session) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) == 0 {
+		return io.EOF // a good end
+	}
+	err := s.cause
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, err)
+}
+
+// Close ends the probe and removes what was created, within ten seconds and two
+// farewells, also when the context the session was opened with has ended.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
 		s.mu.Lock()
-		ok, feed := s.next > 0 && len(s.open) == 0, s.feed
+		ok, feed := s.next > 0 && len(s.open) == 0 && s.feed != nil, s.feed
 		s.mu.Unlock()
-		if s.kept { // whose stdin does not end with the line
-			go func() { _ = s.Send(context.Background(), probe.Request{Type: probe.RequestEnd}) }() // it ends without, later
-		} else {
+		switch {
+		case s.kept: // whose stdin does not end with the line
+			go func() { _ = s.Send(context.Background(), probe.Request{Type: probe.RequestEnd}) }() // without it, it ends later
+		case feed != nil:
 			feed.Close() // the end of its stdin ends the probe
 		}
 		s.closeErr = s.remove(ok)
 		late := time.AfterFunc(farewell, s.cancel)
 		for range s.events { // let the readers go
 		}
-		s.cancel()
-		s.ended.Wait()
 		late.Stop()
+		s.cancel()
+		gone := make(chan struct{})
+		go func() { s.ended.Wait(); close(gone) }()
+		select {
+		case <-gone:
+		case <-time.After(farewell): // a line that is being made may not hear of it before its own time is over
+		}
 	})
 	return s.closeErr
 }
@@ -155,7 +262,8 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 	ctx, s.cancel = context.WithCancel(ctx)
 	in, feed := io.Pipe()
 	out, sink := io.Pipe()
-	s.feed, s.events, s.resumed = feed, make(chan probe.Event, 64), true
+	s.turn, s.events, s.over = make(chan struct{}, 1), make(chan told, waiting), make(chan struct{})
+	s.feed, s.resumed = feed, true
 	s.ended.Go(func() {
 		err := transport(ctx, in, sink)
 		in.CloseWithError(errOr(err, errors.New("the line is closed")))
@@ -165,13 +273,11 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 	s.ended.Go(func() { s.listen(ctx) })
 	s.ended.Go(func() {
 		defer close(s.events)
-		var silent atomic.Bool
-		s.reading(func() { silent.Store(true); out.Close() })
+		// A transport that does not hear of its end holds up nobody.
+		defer context.AfterFunc(ctx, func() { sink.CloseWithError(context.Cause(ctx)) })()
+		s.reading(func() { sink.CloseWithError(errSilent) })
 		err := s.read(ctx, out)
 		out.Close()
-		if silent.Load() {
-			err = errSilent
-		}
 		for began := time.Now(); reread != nil && s.owed() && ctx.Err() == nil && time.Since(began) < rereading; {
 			progress, again := s.again(ctx, reread)
 			if progress {
@@ -181,21 +287,16 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 				err = again
 			}
 		}
-		s.fail(err)
+		s.end(err)
 	})
 }
 
-// fail says why there are no more events.
-func (s *Session) fail(err error) {
+// end says why there are no more events.
+func (s *Session) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failure = io.EOF
-	if len(s.open) > 0 {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // io.EOF means a good end
-		}
-		s.failure = fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, err)
-	}
+	s.cause, s.cut = err, nil
+	close(s.over)
 }
 
 // rereading is how long the log is tried for after a broken stream, a second apart,
@@ -251,7 +352,7 @@ func (s *Session) listen(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.mu.Lock()
-			if (s.kept || len(s.open) > 0) && s.cut != nil && time.Since(s.heard) > quiet {
+			if (s.kept || len(s.open) > 0) && s.cut != nil && !s.full && time.Since(s.heard) > quiet {
 				s.cut()
 				s.cut = nil
 			}
@@ -265,7 +366,11 @@ func (s *Session) listen(ctx context.Context) {
 func (s *Session) read(ctx context.Context, r io.Reader) error {
 	d := probe.NewDecoder(r)
 	var noise string
-	d.Noise = func(line string) { noise = line }
+	d.Noise = func(line string) {
+		if !strings.HasPrefix(line, `{"seq":`) { // else an event that was cut
+			noise = line
+		}
+	}
 	for {
 		ev, err := d.Next()
 		if err != nil {
@@ -274,42 +379,92 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 			}
 			return err
 		}
-		switch fresh, err := s.fresh(ev); {
-		case err != nil:
-			return err
-		case !fresh:
+		noise = ""
+		if ev.Type == probe.EventResume {
+			if err := s.resume(ev.Seq); err != nil {
+				return err
+			}
 			continue
 		}
-		select {
-		case s.events <- ev:
-		case <-ctx.Done():
-			return ctx.Err()
+		of, fresh, err := s.fresh(ev)
+		switch {
+		case err != nil:
+			return err
+		case !fresh, ev.Type == probe.EventBeat:
+			continue
+		}
+		if err := s.pass(ctx, told{ev, of}); err != nil {
+			return err
 		}
 	}
 }
 
-// fresh tells whether an event is new, and keeps count. The error says that
-// events before it are missing: the numbers have a gap.
-func (s *Session) fresh(ev probe.Event) (bool, error) {
+// pass hands an event to whoever asked, however long they take. What is said of no
+// request waits as long as there is room.
+func (s *Session) pass(ctx context.Context, ev told) error {
+	select {
+	case s.events <- ev:
+		return nil
+	default:
+	}
+	if ev.of == 0 {
+		return nil
+	}
+	full := func(is bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.full, s.heard = is, time.Now()
+	}
+	full(true)
+	defer full(false)
+	select {
+	case s.events <- ev:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// resume notes that what comes now was asked for again, from event number seq on.
+func (s *Session) resume(seq int64) error {
+	s.mu.Lock()
+	if seq > s.next {
+		defer s.mu.Unlock()
+		return fmt.Errorf("events %d to %d are missing: %w", s.next, seq-1, errMissing)
+	}
+	first := !s.resumed
+	s.resumed, s.heard = true, time.Now()
+	s.mu.Unlock()
+	if first && s.back != nil {
+		s.back()
+	}
+	return nil
+}
+
+// fresh tells whether an event is new and wanted, and of which request, and keeps count.
+// The error says that events before it are missing: the numbers have a gap.
+func (s *Session) fresh(ev probe.Event) (of int64, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.resumed { // it comes again; and a line on which nothing else comes is of no use
+		return 0, false, nil
+	}
 	s.heard = time.Now()
 	switch {
-	case ev.Type == probe.EventResume && ev.Seq > s.next:
-		return false, fmt.Errorf("events %d to %d are missing: %w", s.next, ev.Seq-1, errMissing)
-	case ev.Type == probe.EventResume:
-		s.resumed = true
-		return false, nil
-	case ev.Seq < s.next, !s.resumed: // the latter come again
-		return false, nil
+	case ev.Seq < s.next:
+		return 0, false, nil
 	case ev.Seq > s.next:
-		return false, fmt.Errorf("events %d to %d are missing", s.next, ev.Seq-1)
+		return 0, false, fmt.Errorf("events %d to %d are missing", s.next, ev.Seq-1)
 	}
 	s.next++
-	if ev.Type == probe.EventEnd && len(s.open) > 0 {
-		s.open = s.open[1:] // they are answered in order
+	if len(s.open) == 0 || ev.Type == probe.EventLog {
+		return 0, true, nil
 	}
-	return true, nil
+	of = s.open[0].ID // they are answered in order
+	if ev.Type == probe.EventEnd {
+		s.open = s.open[1:]
+	}
+	return of, of > s.given, nil
 }
 
 // owed tells whether a plan still waits for its end.
@@ -324,7 +479,7 @@ func (s *Session) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s.Send(ctx, probe.Request{Type: probe.RequestBeat}) != nil {
+			if s.Send(ctx, probe.Request{Type: probe.RequestBeat}) != nil && !s.kept {
 				return // the line is gone; the reader says so
 			}
 		}

@@ -54,6 +54,7 @@ func sshArgs(o Options, script string) []string {
 // run runs a program to its end. It does not wait for a stdin nobody closes.
 func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, time.Second
+	apart(cmd)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", cmd.Path, err)

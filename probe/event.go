@@ -32,6 +32,13 @@ const (
 	EventVerdict EventType = "verdict"
 	// EventTyped is a command of a session, in Text, written by the client.
 	EventTyped EventType = "typed"
+	// EventDone is what that command came to, in Text, "" when all went well.
+	EventDone EventType = "done"
+	// EventAsked says that the client now asks a node anew, the checks in Start; with
+	// WayNeighbour also its neighbours about it. What was answered to that before is old.
+	EventAsked EventType = "asked"
+	// EventSession begins the transcript of a session; Start tells of the client.
+	EventSession EventType = "session"
 )
 
 // MaxLine is the most bytes an event takes on the wire, newline included: small
@@ -46,7 +53,7 @@ type Event struct {
 	Type   EventType `json:"type"`
 	Start  *Start    `json:"start,omitempty"`
 	Result *Result   `json:"result,omitempty"`
-	Text   string    `json:"text,omitempty"` // of a log, contrast, typed or out event
+	Text   string    `json:"text,omitempty"` // of a log, contrast, typed, done or out event
 	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text
 	End    *End      `json:"end,omitempty"`
 	// Cause is one of those that explain what was seen, the likeliest first.
@@ -56,8 +63,10 @@ type Event struct {
 	// Node and Way are stamped by a reader that merges several streams.
 	Node string `json:"node,omitempty"`
 	Way  string `json:"way,omitempty"`
-	// At is when the client had it, in the transcript of a session.
-	At time.Time `json:"at,omitzero"`
+	// At is when the client had it, in the transcript of a session; For the node in
+	// question, where another one says something about it.
+	At  time.Time `json:"at,omitzero"`
+	For string    `json:"for,omitempty"`
 }
 
 // Start describes who answers and from where.
@@ -144,6 +153,7 @@ func (e *Encoder) remember(line []byte) {
 	e.kept, e.room = append(e.kept, line), e.room-len(line)
 	for e.room < 0 {
 		e.room += len(e.kept[0])
+		e.kept[0] = nil // else it stays in memory for as long as its neighbours
 		e.kept = e.kept[1:]
 	}
 }
@@ -185,7 +195,11 @@ func fit(ev Event) ([]byte, error) {
 		if len(line) < MaxLine || ev.Cause != nil || ev.Verdict != nil {
 			return append(line, '\n'), nil
 		}
-		switch r := ev.Result; {
+		r := ev.Result
+		if ev.End != nil {
+			r = ev.End.Outcome
+		}
+		switch {
 		case r == nil && ev.Start != nil && len(ev.Start.Checks) > 0:
 			s := *ev.Start
 			s.Checks, ev.Start = nil, &s
@@ -269,7 +283,7 @@ func (d *Decoder) noise(line string) {
 // valid tells an event that can be used from a line that merely is JSON.
 func (ev *Event) valid() bool {
 	switch ev.Type {
-	case EventStart:
+	case EventStart, EventAsked, EventSession:
 		return ev.Start != nil
 	case EventResult:
 		return ev.Result != nil && ev.Result.Check != ""

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -58,11 +59,17 @@ type asked struct {
 	sizes chan Size
 }
 
+// waiting is a plan or a call behind another.
+type waiting struct {
+	Request
+	stopped bool // before it began
+}
+
 // session is one conversation with a client.
 type session struct {
 	*Runner
 	enc   *Encoder
-	queue []Request
+	queue []waiting
 	last  int64  // highest ID of a request so far
 	now   *asked // nil = nothing is being answered
 }
@@ -87,6 +94,7 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ending, heard := false, false
 	lost := func() {
 		requests, ending = nil, true
+		s.queue = slices.DeleteFunc(s.queue, func(w waiting) bool { return w.Call != nil })
 		if s.now != nil && s.now.typed != nil {
 			s.now.stop(ErrStopped)
 		}
@@ -124,9 +132,9 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 				s.enc.Encode(Event{Type: EventBeat})
 			}
 		case <-silence.C:
-			s.log("nothing heard from the client for " + Silence.String() + ", ending")
 			s.queue = nil
-			lost()
+			lost() // first: saying so may block
+			s.log("nothing heard from the client for " + Silence.String() + ", ending")
 		case <-ctx.Done():
 			if s.now != nil {
 				<-s.now.ended // checks and tools honour ctx and the runner's grace bounds the rest
@@ -144,10 +152,14 @@ func (s *session) take(req Request) {
 	switch {
 	case req.Type == RequestPlan && req.Plan != nil, req.Type == RequestCall && req.Call != nil:
 		if req.ID == 0 || req.ID > s.last {
-			s.queue, s.last = append(s.queue, req), max(s.last, req.ID)
+			s.queue, s.last = append(s.queue, waiting{Request: req}), max(s.last, req.ID)
 		}
 	case req.Type == RequestStop && forNow:
 		s.now.stop(ErrStopped)
+	case req.Type == RequestStop:
+		for i := range s.queue {
+			s.queue[i].stopped = s.queue[i].stopped || s.queue[i].ID == req.ID
+		}
 	case req.Type == RequestTyped && forNow && s.now.typed != nil:
 		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
 			s.log("what was typed is lost: nothing reads it")
@@ -177,6 +189,9 @@ func (s *session) begin(ctx context.Context) {
 		now.typed, now.sizes = newInbox(), make(chan Size, 1)
 		context.AfterFunc(ctx, now.typed.close)
 	}
+	if req.stopped {
+		stop(ErrStopped)
+	}
 	s.now = now
 	go func() {
 		defer close(now.ended)
@@ -195,6 +210,9 @@ func readRequests(in io.Reader, out chan<- Request, quit <-chan struct{}, log fu
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, MaxLine), maxPlan)
 	for lines.Scan() {
+		if len(lines.Bytes()) == 0 { // ends what a line that was cut left unfinished
+			continue
+		}
 		var req Request
 		if err := json.Unmarshal(lines.Bytes(), &req); err != nil {
 			log("request not understood: " + err.Error())

@@ -27,23 +27,38 @@ type Run struct {
 const longestRun = 256 << 20
 
 // ErrNoRun says that a file is no saved run.
-var ErrNoRun = errors.New("is neither what 'run -o ndjson' writes nor what 'run -o json' does")
+var ErrNoRun = errors.New("is neither what 'run -o ndjson' writes, nor what 'run -o json' or 'shell --transcript' does")
 
-// Load reads a run that was saved with -o ndjson or -o json; which, it sees.
-func Load(r io.Reader) (Run, error) {
+// Saved is what a file holds: a run, or of the transcript of a session the latest
+// answers of each node, each as a run, and what was done.
+type Saved struct {
+	Runs  []Run
+	Deeds []Deed // nil = it is no transcript
+}
+
+// Load reads what was saved with -o ndjson, -o json or --transcript; which, it sees.
+func Load(r io.Reader) (Saved, error) {
 	b, err := io.ReadAll(io.LimitReader(r, longestRun+1))
 	switch {
 	case err != nil:
-		return Run{}, fmt.Errorf("reading a saved run: %w", err)
+		return Saved{}, fmt.Errorf("reading a saved run: %w", err)
 	case len(b) > longestRun:
-		return Run{}, fmt.Errorf("has more than %d MB, which no saved run has", longestRun>>20)
+		return Saved{}, fmt.Errorf("has more than %d MB, which no saved run has", longestRun>>20)
+	case isTranscript(b):
+		runs, deeds, err := loadTranscript(b)
+		return Saved{Runs: runs, Deeds: append([]Deed{}, deeds...)}, err
 	}
+	run, err := loadRun(b)
+	return Saved{Runs: []Run{run}}, err
+}
+
+func loadRun(b []byte) (Run, error) {
 	var first struct {
 		V    int             `json:"v"`
 		Kind string          `json:"kind"`
 		Type probe.EventType `json:"type"`
 	}
-	err = json.NewDecoder(bytes.NewReader(b)).Decode(&first)
+	err := json.NewDecoder(bytes.NewReader(b)).Decode(&first)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && bytes.Contains(b[:min(len(b), 100)], []byte(`"kind": "Report"`)):
 		return Run{}, errors.New("is a JSON report that was cut; of what was cut only -o ndjson can be read")

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestLoad(t *testing.T) {
 	}
 	for _, format := range []string{"json", "ndjson"} {
 		text := play(t, format, false)
-		run, err := Load(strings.NewReader(text))
+		run, err := loadOne(strings.NewReader(text))
 		if err != nil || run.Node != "node-a" || run.Lacks != "" || len(run.Causes) != 1 || run.Verdict == nil || run.Version != "0.0.0" && format == "ndjson" {
 			t.Fatalf("%s: %v %+v", format, err, run)
 		}
@@ -71,7 +72,7 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 		"something is in it":     {lines[0] + "oops\n" + strings.Join(lines[1:], ""), "missing or damaged"},
 		"whole, nothing changed": {stream, ""},
 	} {
-		run, err := Load(strings.NewReader(c.text))
+		run, err := loadOne(strings.NewReader(c.text))
 		if err != nil || !strings.Contains(run.Lacks, c.lacks) || c.lacks == "" && run.Lacks != "" {
 			t.Errorf("%s: %v %q", name, err, run.Lacks)
 		}
@@ -88,11 +89,11 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 		"a newer stream":   {strings.Replace(stream, `"v":1`, `"v":2`, 1), "newer calico-probe"},
 		"a report's fault": {strings.Replace(document, `"causes": [`, `"causes": 7, "x": [`, 1), "is no JSON report"},
 	} {
-		if _, err := Load(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := loadOne(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Load(failing{}); err == nil || errors.Is(err, ErrNoRun) {
+	if _, err := loadOne(failing{}); err == nil || errors.Is(err, ErrNoRun) {
 		t.Errorf("a disk that fails: %v", err)
 	}
 }
@@ -100,3 +101,12 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("input/output error") }
+
+// loadOne reads a saved run.
+func loadOne(r io.Reader) (Run, error) {
+	s, err := Load(r)
+	if len(s.Runs) != 1 || s.Deeds != nil {
+		return Run{}, errors.Join(err, errors.New("is not one run"))
+	}
+	return s.Runs[0], err
+}

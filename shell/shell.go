@@ -27,6 +27,14 @@ type Command struct {
 	Complete func(ctx context.Context, before []string) []string
 	// Terminal says that it takes the user's terminal for itself.
 	Terminal bool
+	// Plain tells that with these arguments it does not, and can be piped and stand in a
+	// script; nil = never.
+	Plain func(args []string) bool
+}
+
+// takesTerminal tells whether a command takes the user's terminal for itself.
+func (c *Command) takesTerminal(args []string) bool {
+	return c.Terminal && (c.Plain == nil || !c.Plain(args))
 }
 
 // Call is one command being run.
@@ -82,7 +90,7 @@ func (s *Shell) Find(l Line) (*Command, error) {
 	switch {
 	case c.Check == nil && len(l.Words) > 1:
 		return nil, Usagef("%s takes no arguments", c.Name)
-	case c.Terminal && l.Pipe != "":
+	case c.takesTerminal(l.Words[1:]) && l.Pipe != "":
 		return nil, Usagef("%s takes the terminal for itself: it cannot be piped", c.Name)
 	case c.Check != nil:
 		if err := c.Check(l.Words[1:]); err != nil {
@@ -127,7 +135,7 @@ func (s *Shell) checked(text string) ([]Line, error) {
 		if err != nil {
 			return nil, UsageError{fmt.Errorf("%s: %w", l.Text, err)}
 		}
-		if c.Terminal {
+		if c.takesTerminal(l.Words[1:]) {
 			return nil, Usagef("%s: %s takes a terminal: it cannot be used in a script", l.Text, c.Name)
 		}
 	}
@@ -181,6 +189,9 @@ func (s *Shell) Interact(ctx context.Context) error {
 			stopped, err := s.attended(ctx, l)
 			if errors.Is(err, ErrExit) {
 				return nil
+			}
+			if errors.Is(err, ErrIdle) {
+				return err
 			}
 			if err != nil && (!stopped || !errors.Is(err, context.Canceled)) {
 				s.Failed(l, err)

@@ -19,16 +19,22 @@ const analyzeExample = `  # what was saved at night, looked at in the morning
   calico-probe analyze night.ndjson
 
   # two nodes of one night, each with the other to compare with
-  calico-probe analyze worker-3.json worker-4.json -o wide`
+  calico-probe analyze worker-3.json worker-4.json -o wide
+
+  # the session of an incident: the last answers of each node, and who did what when
+  calico-probe analyze incident.ndjson
+  calico-probe analyze --typed incident.ndjson`
 
 func (a *app) analyze() *cobra.Command {
 	var output string
+	var typed bool
 	cmd := &cobra.Command{
 		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,
-		Long: `Reads what 'run -o ndjson' or 'run -o json' has written, - for stdin, and gives
-the report again. Causes are concluded anew by the rules of this version; where
-the saved ones were others, that is said. Of several files each is a report, and
-the nodes of the others are its peers.
+		Long: `Reads what 'run -o ndjson', 'run -o json', or 'save' and --transcript of the shell have
+written, - for stdin, and gives the report again. Of a transcript that is the last
+answer to each check, for each node that was visited. Causes are concluded anew by the rules of this version; where
+the saved ones were others, that is said. Of several files or nodes each is a report,
+and the others are its peers.
 
 Exits as the saved run would have, with the worst code of several: a fault, then
 incomplete, then warnings. A run that was cut is incomplete. What is no saved run is wrong usage, exit code 2.`,
@@ -38,8 +44,14 @@ incomplete, then warnings. A run that was cut is incomplete. What is no saved ru
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.analyzeFiles(args, output) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if typed {
+				return a.listTyped(args)
+			}
+			return a.analyzeFiles(args, output)
+		},
 	}
+	cmd.Flags().BoolVar(&typed, "typed", false, "of the transcript of a session: list its commands instead, with time, node and what each came to")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
 	return cmd
 }
@@ -48,16 +60,22 @@ func (a *app) analyzeFiles(names []string, output string) error {
 	if !slices.Contains(report.Formats(), output) {
 		return badUsage("unknown output format %q: use one of %s", output, strings.Join(report.Formats(), ", "))
 	}
-	if len(names) > 1 && !forPeople(output) {
-		return badUsage("-o %s is the form of one run: analyze one file at a time, or use table or wide", output)
-	}
 	var runs []report.Run
+	var from []string // the file of each
 	for _, name := range names {
-		run, err := a.load(name)
-		if err != nil {
+		saved, err := a.load(name)
+		switch {
+		case err != nil:
 			return err
+		case len(saved.Runs) == 0:
+			return badUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), name)
 		}
-		runs = append(runs, run)
+		for _, run := range saved.Runs {
+			runs, from = append(runs, run), append(from, name)
+		}
+	}
+	if len(runs) > 1 && !forPeople(output) {
+		return badUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", output, len(runs))
 	}
 	worst := report.ExitHealthy
 	for i, run := range runs {
@@ -83,7 +101,7 @@ func (a *app) analyzeFiles(names []string, output string) error {
 			return err
 		}
 		if was, is := briefly(run.Causes), briefly(c.causes); run.Verdict != nil && was != is {
-			say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", names[i], run.Version, was, probe.Release, is)
+			say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", source(from[i]), run.Version, was, probe.Release, is)
 		}
 		worst = worse(worst, int(code))
 	}
@@ -112,22 +130,39 @@ func worse(a, b int) int {
 	return a
 }
 
-// load reads a saved run from a file, or from stdin.
-func (a *app) load(name string) (report.Run, error) {
+// listTyped lists what was done in the sessions that were recorded.
+func (a *app) listTyped(names []string) error {
+	var all []report.Deed
+	for _, name := range names {
+		saved, err := a.load(name)
+		if err == nil && saved.Deeds == nil {
+			err = badUsage("%s is a saved run: only the transcript of a session knows what was typed", source(name))
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, saved.Deeds...)
+	}
+	slices.SortStableFunc(all, func(x, y report.Deed) int { return x.At.Compare(y.At) })
+	return report.WriteDeeds(a.Out, all)
+}
+
+// load reads what was saved from a file, or from stdin.
+func (a *app) load(name string) (report.Saved, error) {
 	from := a.In
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return report.Run{}, badUsage("%w", err)
+			return report.Saved{}, badUsage("%w", err)
 		}
 		defer f.Close()
 		from = f
 	}
-	run, err := report.Load(from)
+	saved, err := report.Load(from)
 	if err != nil {
-		return run, badUsage("%s %w", source(name), err)
+		return saved, badUsage("%s %w", source(name), err)
 	}
-	return run, nil
+	return saved, nil
 }
 
 func source(name string) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -37,13 +38,7 @@ func (a *app) checks() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			switch output {
 			case "table":
-				w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "ID\tASKED FROM\tPROFILE\tTAGS\tQUESTION")
-				for _, c := range suite() {
-					d := describe(c)
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.ID, strings.Join(d.From, ","), d.Profile, strings.Join(d.Tags, ","), d.Asks)
-				}
-				return w.Flush()
+				return listChecks(a.Out)
 			case "json":
 				enc := json.NewEncoder(a.Out)
 				enc.SetIndent("", "  ")
@@ -54,6 +49,16 @@ func (a *app) checks() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
+}
+
+func listChecks(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tASKED FROM\tPROFILE\tTAGS\tQUESTION")
+	for _, c := range suite() {
+		d := describe(c)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.ID, strings.Join(d.From, ","), d.Profile, strings.Join(d.Tags, ","), d.Asks)
+	}
+	return w.Flush()
 }
 
 // description is a check as 'checks -o json' shows it.
@@ -103,32 +108,36 @@ func (a *app) explain() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if i := slices.Index(causeIDs(), args[0]); i >= 0 {
-				a.explainCause(diagnose.Rules()[i])
-				return nil
-			}
-			found, err := probe.Select(suite(), args, nil)
-			if err != nil {
-				return badUsage("%w; 'calico-probe checks' and 'calico-probe causes' list what there is", err)
-			}
-			for i, d := range described(found) {
-				if i > 0 {
-					fmt.Fprintln(a.Out)
-				}
-				fmt.Fprintf(a.Out, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
-				for _, row := range [][2]string{
-					{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs", strings.Join(d.Needs, ", ")},
-					{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
-				} {
-					if row[1] != "" {
-						fmt.Fprintf(a.Out, "%-10s  %s\n", row[0], row[1])
-					}
-				}
-			}
-			return nil
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return explainID(a.Out, args[0]) },
 	}
+}
+
+// explainID says what there is to know about a check or a cause, or about all checks
+// that begin so or have that tag.
+func explainID(out io.Writer, id string) error {
+	if i := slices.Index(causeIDs(), id); i >= 0 {
+		explainCause(out, diagnose.Rules()[i])
+		return nil
+	}
+	found, err := probe.Select(suite(), []string{id}, nil)
+	if err != nil {
+		return badUsage("%w; 'checks' and 'causes' list what there is", err)
+	}
+	for i, d := range described(found) {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
+		for _, row := range [][2]string{
+			{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs", strings.Join(d.Needs, ", ")},
+			{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
+		} {
+			if row[1] != "" {
+				fmt.Fprintf(out, "%-10s  %s\n", row[0], row[1])
+			}
+		}
+	}
+	return nil
 }
 
 // causes lists what the rules can name.
@@ -139,12 +148,7 @@ func (a *app) causes() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			switch output {
 			case "table":
-				w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "ID\tFAULT")
-				for _, r := range diagnose.Rules() {
-					fmt.Fprintf(w, "%s\t%s\n", r.ID, r.Title)
-				}
-				return w.Flush()
+				return listCauses(a.Out)
 			case "json":
 				type row struct {
 					ID       string    `json:"id"`
@@ -169,14 +173,23 @@ func (a *app) causes() *cobra.Command {
 	return cmd
 }
 
-func (a *app) explainCause(r *diagnose.Rule) {
-	fmt.Fprintf(a.Out, "%s: %s\n\n%s\n\nfix: %s\n", r.ID, r.Title, r.Doc, r.Fix.Says)
-	for _, command := range r.Fix.Commands() {
-		fmt.Fprintf(a.Out, "     %s\n", command)
+func listCauses(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tFAULT")
+	for _, r := range diagnose.Rules() {
+		fmt.Fprintf(w, "%s\t%s\n", r.ID, r.Title)
 	}
-	fmt.Fprintf(a.Out, "touches: %s\n", r.Fix.Radius)
+	return w.Flush()
+}
+
+func explainCause(out io.Writer, r *diagnose.Rule) {
+	fmt.Fprintf(out, "%s: %s\n\n%s\n\nfix: %s\n", r.ID, r.Title, r.Doc, r.Fix.Says)
+	for _, command := range r.Fix.Commands() {
+		fmt.Fprintf(out, "     %s\n", command)
+	}
+	fmt.Fprintf(out, "touches: %s\n", r.Fix.Radius)
 	if len(r.Explains) > 0 {
-		fmt.Fprintf(a.Out, "\nexplains %s\n", strings.Join(r.Explains, ", "))
+		fmt.Fprintf(out, "\nexplains %s\n", strings.Join(r.Explains, ", "))
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"sync"
 
@@ -64,7 +65,7 @@ func (o *runOptions) compare(ctx context.Context, names ...string) error {
 	var all sync.WaitGroup
 	for i, name := range names {
 		if isRun(name) {
-			runs[i], errs[i] = o.load(name)
+			runs[i], errs[i] = o.loadOne(name)
 		} else {
 			all.Go(func() { runs[i], errs[i] = o.of(name).record(ctx) })
 		}
@@ -73,8 +74,24 @@ func (o *runOptions) compare(ctx context.Context, names ...string) error {
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	d := report.Diff(names[0], runs[0], names[1], runs[1])
-	if err := report.WriteDiff(o.Out, o.output, d); err != nil {
+	return showDiff(o.Out, o.output, report.Diff(names[0], runs[0], names[1], runs[1]))
+}
+
+// loadOne reads a saved run, or the transcript of a session on one node.
+func (a *app) loadOne(name string) (report.Run, error) {
+	saved, err := a.load(name)
+	switch {
+	case err != nil:
+		return report.Run{}, err
+	case len(saved.Runs) != 1:
+		return report.Run{}, badUsage("%s is the transcript of a session with answers of %d nodes, where one is compared", source(name), len(saved.Runs))
+	}
+	return saved.Runs[0], nil
+}
+
+// showDiff says what differs; its error is the exit code.
+func showDiff(w io.Writer, output string, d report.Difference) error {
+	if err := report.WriteDiff(w, output, d); err != nil {
 		return err
 	}
 	switch {

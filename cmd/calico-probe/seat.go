@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -19,34 +20,80 @@ type seat struct {
 	o       *runOptions // for this node; each run has a copy
 	client  *cluster.Client
 	snap    *cluster.Snapshot
-	session *injector.Session // nil = no probe is there
+	ahead   chan *cluster.Snapshot // what is being read in the background, nil if it cannot be; nil = nothing is
+	session *injector.Session      // nil = no probe is there
+	lost    bool                   // there was one
 	way     string
-	tools   []string   // what that probe has
-	run     report.Run // the latest answers
+	tools   []string // what that probe has
+	run     report.Latest
 }
 
 // freshFor is how long what the API says is believed between two commands: a check asked
-// again and again does not ask all of that anew.
+// again and again does not ask all of that anew, nor wait for it.
 const freshFor = 10 * time.Second
 
-// fresh is what the API says of the node, as of a moment ago.
+// fresh is what the API says of the node, as of ten seconds ago at most. What is used in
+// the second half of that time is read anew meanwhile, for the next command.
 func (s *seat) fresh(ctx context.Context) (*cluster.Client, *cluster.Snapshot, error) {
-	if s.snap != nil && time.Since(s.snap.Read) < freshFor {
-		return s.client, s.snap, nil
+	if s.client == nil { // none yet, or the way that asks no API
+		var err error
+		s.client, s.snap, err = s.o.read(ctx)
+		return s.client, s.snap, err
 	}
-	client, snap, err := s.o.read(ctx)
-	if err == nil {
-		s.client, s.snap = client, snap
+	var read *cluster.Snapshot
+	select {
+	case read = <-s.ahead:
+		s.ahead = nil
+	default:
 	}
-	return client, snap, err
+	if s.old(freshFor) && s.ahead != nil && read == nil {
+		select {
+		case read = <-s.ahead:
+			s.ahead = nil
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+	if read != nil {
+		s.snap = read
+	}
+	if s.old(freshFor) {
+		snap, err := s.client.Read(ctx, s.o.node)
+		if err != nil {
+			return nil, nil, notSuchNode(err)
+		}
+		s.snap = snap
+	}
+	if s.old(freshFor/2) && s.ahead == nil {
+		ahead, client, node := make(chan *cluster.Snapshot, 1), s.client, s.o.node
+		s.ahead = ahead
+		go func() { // reading has a limit of its own
+			snap, _ := client.Read(context.WithoutCancel(ctx), node) // who needs it asks again, and says why it cannot
+			ahead <- snap
+		}()
+	}
+	return s.client, s.snap, nil
 }
 
-// place has a probe on the node when there is none. Where no way works the reasons are
-// results of o, and there is none still.
+// old tells whether what the API said is older than that.
+func (s *seat) old(than time.Duration) bool { return time.Since(s.snap.Read) > than }
+
+// place has a probe on the node when there is none, or none any more. Where no way works
+// the reasons are results of o, and there is none still.
 func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot) error {
 	if s.session != nil {
-		return nil
+		gone := s.session.Gone()
+		if gone == nil {
+			return nil
+		}
+		say(o.ErrOut, "the probe on %s has gone (%v): bringing another", s.o.node, gone)
+		if err := s.letGo(); err != nil {
+			say(o.ErrOut, "%v", err)
+		}
+	} else if s.lost {
+		say(o.ErrOut, "bringing another probe to %s", s.o.node)
 	}
+	s.lost = false
 	steps, err := o.ladder()
 	if err != nil {
 		return err
@@ -71,7 +118,10 @@ func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot)
 		})
 		if err == nil {
 			s.session, s.way, s.tools = session, way, tools
-			return nil, o.arrived(way, session, took, said)
+			if err := o.arrived(way, session, took, said); err != nil {
+				return nil, errors.Join(err, s.leave())
+			}
+			return nil, nil
 		}
 		err = errors.Join(err, session.Close())
 		ev := unanswered(err)
@@ -101,8 +151,13 @@ func (s *seat) askNode(ctx context.Context, o *runOptions, snap *cluster.Snapsho
 		return writing
 	case err != nil:
 		return o.emit(s.way, unanswered(err))
-	case o.proves(snap):
-		return o.prove(ctx, s.session, snap)
+	case ctx.Err() == nil && o.proves(snap):
+		err := o.prove(ctx, s.session, snap)
+		if ctx.Err() != nil { // its half of the proof is not waited for
+			_ = s.session.Stop(context.WithoutCancel(ctx)) // it ends by itself too
+			s.session.Abandon()
+		}
+		return err
 	}
 	return nil
 }
@@ -113,32 +168,50 @@ const stopLimit = 4 * time.Second
 // ask sends a plan or a call and gives each event of the answer to each. When ctx ends
 // the probe is told to stop, and stays. A probe that cannot be asked any more is let go.
 func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.Event)) error {
-	answered := make(chan struct{})
-	defer close(answered)
+	session := s.session
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
-	stopped := context.AfterFunc(ctx, func() {
-		if err := s.session.Stop(whole); err != nil {
+	sent := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		limit, cancel := context.WithTimeoutCause(whole, stopLimit, fmt.Errorf("it does not stop within %v", stopLimit))
+		defer cancel()
+		select {
+		case <-sent:
+		case <-limit.Done():
+		}
+		if err := session.Stop(limit); err != nil {
 			giveUp(err)
 			return
 		}
 		select {
-		case <-answered:
+		case <-limit.Done():
+			giveUp(context.Cause(limit))
 		case <-shell.Abandoned(ctx):
 			giveUp(errors.New("nobody waits for the probe to stop"))
-		case <-time.After(stopLimit):
-			giveUp(fmt.Errorf("the probe does not stop within %v", stopLimit))
 		}
-	})
-	defer stopped()
-	err := answer(whole, s.session, request, func(ev probe.Event) bool {
-		each(ev)
-		return true
-	})
-	if err != nil {
-		return errors.Join(err, s.leave())
+	})()
+	err := session.Send(whole, request)
+	close(sent)
+	for err == nil {
+		var ev probe.Event
+		if ev, err = session.Next(whole); err == nil {
+			each(ev)
+			if ev.Type == probe.EventEnd {
+				return nil
+			}
+		}
 	}
-	return nil
+	if ctx.Err() != nil && session.Cut() && session.Gone() == nil {
+		session.Abandon()
+		return errors.New("stopped while the line to the probe is cut: what it says of this any more is not waited for")
+	}
+	return errors.Join(err, s.letGo())
+}
+
+// letGo leaves a probe that cannot be asked any more. The next command brings another.
+func (s *seat) letGo() error {
+	s.lost = true
+	return s.leave()
 }
 
 // leave ends the probe, if there is one, and removes what was created for it.
@@ -154,9 +227,33 @@ func (s *seat) leave() error {
 	return nil
 }
 
+// leaveAll leaves every node at once: it takes as long as the slowest.
+func leaveAll(seats []*seat) error {
+	errs := make([]error, len(seats))
+	var all sync.WaitGroup
+	for i, s := range seats {
+		all.Go(func() { errs[i] = s.leave() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
 // call runs a tool on the node. The result is how it went; what it writes is given to
 // each, piece by piece.
 func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (probe.Result, error) {
+	if s.lost || s.session != nil && s.session.Gone() != nil {
+		_, snap, err := s.fresh(ctx)
+		if err != nil {
+			return probe.Result{}, fmt.Errorf("the probe on %s has gone, and where to put another is not known: %w", s.o.node, err)
+		}
+		s.o.id = newRunID() // what the last one was in may still be ending
+		if err := s.place(ctx, s.o, snap); err != nil {
+			return probe.Result{}, err
+		}
+	}
+	if s.session == nil {
+		return probe.Result{}, fmt.Errorf("there is no probe on %s: 'run' says why, and tries again", s.o.node)
+	}
 	if !slices.Contains(s.tools, c.Tool) {
 		return probe.Result{}, fmt.Errorf("the probe on %s has no %s: it is of another version", s.o.node, c.Tool)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,8 @@ type shellOptions struct {
 	idle       time.Duration
 	commands   string
 	transcript string
+
+	toolboxImage string
 }
 
 func (a *app) shell(factory util.Factory) *cobra.Command {
@@ -52,7 +55,8 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	f.StringVar(&o.node, "node", "", "the node to begin with (default: choose one)")
 	f.StringVarP(&o.commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
 	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed at the prompt for so long; 0 = never")
-	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, with times (NDJSON, for 'analyze')")
+	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only that it was used")
+	f.StringVar(&o.toolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", probe.Toolbox), "image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
@@ -66,7 +70,12 @@ type conversation struct {
 	*shellOptions
 	seats []*seat
 	at    *seat // the node that is asked
+
+	log       *report.Transcript // nil = none is written
+	unwritten sync.Once          // tells that it cannot be
+
 	known known
+	told  bool // what a shell means
 }
 
 func (o *shellOptions) open(ctx context.Context) error {
@@ -94,6 +103,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 		Out: o.Out, ErrOut: o.ErrOut, Terminal: isTerminal(o.Out), Idle: o.idle,
 		Prompt:     func() string { return c.at.o.node + "> " },
 		Interrupts: o.interrupts.take,
+		Typed:      c.typed,
 		Failed:     func(_ shell.Line, err error) { c.failed("", err) },
 	}
 	all := c.commandsOf()
@@ -105,6 +115,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 	}
 	if interactive || o.node == "" {
 		defer c.openTerminal(s)()
+	}
+	if err := c.beginTranscript(); err != nil {
+		return err
 	}
 	if o.node == "" {
 		node, err := c.pick(ctx, s.Editor)
@@ -125,6 +138,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 		c.failed(l.Text+": ", err)
 		worst = worse(worst, codeOf(err))
 	})
+	if over, ok := errors.AsType[overError](context.Cause(ctx)); ok {
+		return over // whatever it interrupted
+	}
 	if err != nil {
 		return usage(err)
 	}
@@ -137,13 +153,13 @@ func (o *shellOptions) open(ctx context.Context) error {
 // openTerminal makes the terminal one that lines are read from; the result gives it back.
 func (c *conversation) openTerminal(s *shell.Shell) func() {
 	s.Editor = shell.NewEditor(c.ErrOut, s.Terminal)
-	c.interrupts.atEnd(s.Editor.Restore)
+	back := c.interrupts.atEnd(s.Editor.Restore)
 	// What is said meanwhile must not get into what is typed.
 	aside := *c.app
 	aside.ErrOut = s.Editor.Beside(c.ErrOut)
 	c.app = &aside
 	return func() {
-		c.interrupts.atEnd(nil)
+		back()
 		s.Editor.Close()
 	}
 }
@@ -278,7 +294,7 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	}
 	own := *c.runOptions
 	own.node = node
-	s := &seat{o: &own}
+	s := &seat{o: &own, run: report.Latest{Node: node}}
 	if err := own.complete(); err != nil {
 		return err
 	}
@@ -286,7 +302,14 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	own.sink = c.answers(c.ErrOut, s)
+	rows, err := rowsOf(c.ErrOut, s)
+	if err != nil {
+		return err
+	}
+	own.sink = sinkFunc(func(ev probe.Event) error {
+		c.record(s, ev)
+		return rows.Event(ev)
+	})
 	if err := s.place(ctx, &own, snap); err != nil {
 		return err
 	}
@@ -296,26 +319,28 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 
 // leave ends every probe of the session.
 func (c *conversation) leave() {
-	for _, s := range c.seats {
-		if err := s.leave(); err != nil {
-			say(c.ErrOut, "%v", err)
+	if err := leaveAll(c.seats); err != nil {
+		say(c.ErrOut, "%v", err)
+	}
+	if c.log != nil {
+		if err := c.log.Close(); err != nil {
+			say(c.ErrOut, "the transcript: %v", err)
 		}
 	}
 }
 
-// answers shows the answers about a node, one row each, and keeps them.
-func (c *conversation) answers(w io.Writer, s *seat) report.Sink {
+// rowsOf shows the answers about a node, one row each.
+func rowsOf(w io.Writer, s *seat) (report.Sink, error) {
 	rows, err := report.New("wide", w, colourful(w))
 	if err != nil {
-		panic(err) // the format is ours
+		return nil, err
 	}
 	return sinkFunc(func(ev probe.Event) error {
-		s.run.Add(ev)
 		if ev.Result == nil || ev.Node != s.o.node {
 			return nil
 		}
 		return rows.Event(ev)
-	})
+	}), nil
 }
 
 // sinkFunc is a sink that is one function.

@@ -20,14 +20,30 @@ func (c *conversation) commandsOf() []*shell.Command {
 		},
 	}
 	for _, t := range tools.All() {
+		if t == tools.Sh {
+			all = append(all, c.shCommand())
+			continue
+		}
 		all = append(all, c.tool(t))
 	}
-	return append(all,
+	all = append(all, c.in())
+	all = append(all, c.watchCommand(), c.whyCommand(), c.peersCommand(), c.diffCommand(), c.saveCommand())
+	all = append(all, lookups()...)
+	all = append(all,
 		&shell.Command{Name: "node", Usage: "NODE", Short: "go to another node; the probe here stays", Check: one("a node"), Run: func(ctx context.Context, call *shell.Call) error {
 			return c.sit(ctx, call.Args[0])
 		}},
 		&shell.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *shell.Call) error { return shell.ErrExit }},
 	)
+	for _, command := range all {
+		run := command.Run
+		command.Run = func(ctx context.Context, call *shell.Call) error {
+			err := run(ctx, call)
+			c.done(ctx, err)
+			return err
+		}
+	}
+	return all
 }
 
 // one refuses any but one argument.
@@ -50,7 +66,7 @@ func checksNamed(args []string) error {
 func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 	s := c.at
 	own := *s.o
-	own.warm, own.want, own.output = s, call.Args, "table"
+	own.want, own.output = call.Args, "table"
 	if err := own.complete(); err != nil {
 		return err
 	}
@@ -59,15 +75,17 @@ func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 		if err != nil {
 			return err
 		}
-		own.sink = sinkFunc(func(ev probe.Event) error {
-			s.run.Add(ev)
-			return shown.Event(ev)
-		})
-		return own.ask(ctx)
+		if err := c.asks(ctx, s, &own, shown); err != nil {
+			return err
+		}
+		return own.conclude()
 	}
-	own.peers = 0 // what is asked for by name is asked here
-	own.sink = c.answers(call.Out, s)
-	if err := own.gather(ctx); err != nil {
+	own.byName()
+	shown, err := rowsOf(call.Out, s)
+	if err != nil {
+		return err
+	}
+	if err := c.asks(ctx, s, &own, shown); err != nil {
 		return err
 	}
 	if v := own.tally.Verdict(false); v.Exit != report.ExitHealthy {
@@ -89,23 +107,20 @@ func (c *conversation) tool(t *probe.Tool) *shell.Command {
 
 // useTool runs a tool on the node and shows what it writes.
 func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
-	if c.at.session == nil {
-		return errors.New("there is no probe on this node: 'run' says why, and tries again")
-	}
 	var writing error
+	show := written(call.Out, &writing)
 	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
-		if ev.Type != probe.EventOut || writing != nil {
-			return
-		}
-		b := ev.Data
-		if b == nil {
-			b = []byte(ev.Text)
-		}
-		_, writing = call.Out.Write(b)
+		c.record(c.at, ev)
+		show(ev)
 	})
 	if err = errors.Join(err, writing); err != nil {
 		return err
 	}
+	return c.cameTo(outcome)
+}
+
+// cameTo says how a tool went, where that is not good.
+func (c *conversation) cameTo(outcome probe.Result) error {
 	switch outcome.Status {
 	case probe.OK, probe.Info, probe.Warn:
 		return nil

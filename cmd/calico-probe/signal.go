@@ -18,16 +18,31 @@ type interrupts struct {
 	last  func()
 }
 
-// take makes f what Ctrl-C does until it is given back.
+// take makes f what Ctrl-C does until it is given back to whoever had it.
 func (i *interrupts) take(f func()) (back func()) {
-	i.set(f)
-	return func() { i.set(nil) }
+	before := i.set(f)
+	return func() { i.set(before) }
 }
 
-func (i *interrupts) set(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.taker = f }
+func (i *interrupts) set(f func()) (before func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before, i.taker = i.taker, f
+	return before
+}
 
-// atEnd makes f what is done before a signal ends the program.
-func (i *interrupts) atEnd(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.last = f }
+// atEnd makes f what is done before a signal ends the program, until what was done before
+// it takes its place again.
+func (i *interrupts) atEnd(f func()) (back func()) {
+	set := func(f func()) (before func()) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		before, i.last = i.last, f
+		return before
+	}
+	before := set(f)
+	return func() { set(before) }
+}
 
 // end does what is to be done before the program ends.
 func (i *interrupts) end() {

@@ -59,7 +59,7 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{conn: conn, in: bufio.NewReader(conn)}
+	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, longest)}
 	if at, ok := ctx.Deadline(); ok {
 		err = conn.SetDeadline(at)
 	}
@@ -74,11 +74,10 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 }
 
 func (c *Conn) begin() error {
-	hello, err := c.reply()
-	if err != nil {
+	var last Line
+	if err := c.reply(func(l Line) error { last = l; return nil }); err != nil {
 		return fmt.Errorf("waiting for the greeting: %w", err)
 	}
-	last := hello[len(hello)-1]
 	if last.Code != codeWelcome {
 		return fmt.Errorf("%w: it greets with %04d %s", ErrNotBIRD, last.Code, last.Text)
 	}
@@ -98,17 +97,43 @@ func (c *Conn) Close() error { return c.conn.Close() }
 // Ask sends one command and returns its reply. An error code of BIRD's is an
 // error.
 func (c *Conn) Ask(command string) ([]Line, error) {
-	if _, err := c.conn.Write([]byte(command + "\n")); err != nil {
-		return nil, fmt.Errorf("asking %q: %w", command, err)
-	}
-	lines, err := c.reply()
+	var lines []Line
+	size := 0
+	err := c.Each(command, func(l Line) error {
+		lines = append(lines, l)
+		if size += len(l.Text) + len("1234-\n"); size > maxReply {
+			return fmt.Errorf("%w: a reply of more than %d bytes", ErrNotBIRD, maxReply)
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("asking %q: %w", command, err)
-	}
-	if last := lines[len(lines)-1]; last.Code >= codeErrors {
-		return nil, fmt.Errorf("asking %q: %w", command, &RefusedError{last})
+		return nil, err
 	}
 	return lines, nil
+}
+
+// Each sends one command and gives each line of its reply as it arrives, however many
+// there are. An error code of BIRD's is an error, and so is one that each returns: then
+// the rest is not read, and the conversation is of no more use.
+func (c *Conn) Each(command string, each func(Line) error) error {
+	if _, err := c.conn.Write([]byte(command + "\n")); err != nil {
+		return fmt.Errorf("asking %q: %w", command, err)
+	}
+	var refused error
+	err := c.reply(func(l Line) error {
+		if l.Code >= codeErrors {
+			refused = &RefusedError{l}
+			return nil
+		}
+		return each(l)
+	})
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return fmt.Errorf("asking %q: %w", command, err)
+	}
+	return nil
 }
 
 // RefusedError is BIRD's own answer to a command it does not carry out.
@@ -118,29 +143,31 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("BIRD answers %04d %s", e.Line.Code, e.Line.Text)
 }
 
+// longest bounds one line of a reply; the longest real ones, of BGP communities, have
+// some thousand bytes.
+const longest = 64 << 10
+
 // reply reads lines up to the one whose code is followed by a space.
-func (c *Conn) reply() ([]Line, error) {
-	var lines []Line
-	code, size := -1, 0
+func (c *Conn) reply(each func(Line) error) error {
+	code := -1
 	for {
-		raw, err := c.in.ReadString('\n')
-		if err != nil {
-			return nil, err
+		raw, err := c.in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return fmt.Errorf("%w: a line of more than %d bytes", ErrNotBIRD, longest)
 		}
-		if size += len(raw); size > maxReply {
-			return nil, fmt.Errorf("%w: a reply of more than %d bytes", ErrNotBIRD, maxReply)
-		}
-		line, more, err := parseLine(strings.TrimRight(raw, "\r\n"), code)
 		if err != nil {
-			return nil, err
+			return err
+		}
+		line, more, err := parseLine(strings.TrimRight(string(raw), "\r\n"), code)
+		if err != nil {
+			return err
 		}
 		if line == nil {
 			continue
 		}
 		code = line.Code
-		lines = append(lines, *line)
-		if !more {
-			return lines, nil
+		if err := each(*line); err != nil || !more {
+			return err
 		}
 	}
 }

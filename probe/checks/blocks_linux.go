@@ -11,7 +11,7 @@ import (
 // routesTo lists what this network namespace's main table has for exactly these
 // prefixes. A table may hold a million others, which are not kept.
 func routesTo(f int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry, error) {
-	return undisturbed(func() (map[netip.Prefix]entry, error) {
+	return Undisturbed(func() (map[netip.Prefix]entry, error) {
 		out := map[netip.Prefix]entry{}
 		err := netlink.RouteListFilteredIter(addressFamily(f), &netlink.Route{}, 0, func(r netlink.Route) bool {
 			if r.Dst == nil {

@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -56,12 +57,39 @@ const maxMessage = 16 << 20
 
 // criAt asks on a socket, which is connected to with the first call.
 func criAt(full string) (client cri.RuntimeServiceClient, hangUp func(), err error) {
+	conn, err := criConn(full)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cri.NewRuntimeServiceClient(conn), func() { conn.Close() }, nil
+}
+
+func criConn(full string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("unix:"+full, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening the connection: %w", err)
+		return nil, fmt.Errorf("opening the connection: %w", err)
 	}
-	return cri.NewRuntimeServiceClient(conn), func() { conn.Close() }, nil
+	return conn, nil
+}
+
+// Runtime finds the socket on which the kubelet's runtime answers, where no plan tells
+// which runtime that is, and gives a connection that is made with the first question.
+func Runtime(h *probe.Host) (conn *grpc.ClientConn, socket string, err error) {
+	socket, full, err := findSocket(h, criSockets(&probe.Pass{Host: h}))
+	if err != nil {
+		return nil, "", err
+	}
+	conn, err = criConn(full)
+	return conn, socket, err
+}
+
+// RuntimeSilent judges an error of asking a runtime about something for so long.
+func RuntimeSilent(ctx context.Context, err error, what string, limit time.Duration) probe.Result {
+	if r, cut := cutShort(ctx, err); cut {
+		return r
+	}
+	return unanswering(err, what, limit)
 }
 
 func runtimeVersion(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {

@@ -194,7 +194,7 @@ func neighbours(family int) ([]neighbour, error) {
 
 // neighboursOn lists the kernel's table of a family for one interface, 0 for all.
 func neighboursOn(index, family int) ([]netlink.Neigh, error) {
-	list, err := undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, addressFamily(family)) })
+	list, err := Undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, addressFamily(family)) })
 	if err != nil {
 		return nil, fmt.Errorf("listing neighbours: %w", err)
 	}

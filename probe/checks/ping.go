@@ -93,11 +93,14 @@ func pinged(s icmp.Stats) probe.Result {
 	return r.With(FactSent, s.Sent).With(FactReceived, s.Received)
 }
 
-// refusals puts why something could not leave into words.
+// Refusal puts the reason why something could not leave into words.
+func Refusal(reason string) string { return refusals[reason] }
+
 var refusals = map[string]string{
 	"denied": "the sender's own firewall, or a route of type prohibit, refuses", "blackhole": "a route of type blackhole swallows it",
 	"net-unreachable": "the sender has no route there (net-unreachable)", "host-unreachable": "a route of type unreachable, or nobody answers on the link (host-unreachable)",
-	"no-address": "the sender has no address to send from (no-address)", "error": "the kernel refuses",
+	"no-address": "the sender has no address to send from (no-address)", "too-big": "it is bigger than the device it would leave by takes",
+	"error": "the kernel refuses",
 }
 
 // elsewhere are the targets with an address that is not one of where the question

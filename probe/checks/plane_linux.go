@@ -19,9 +19,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// undisturbed lists again when the kernel's table changed under the list: on a busy
+// Undisturbed lists again when the kernel's table changed under the list: on a busy
 // node pods come and go, and half a table must not pass for a fault.
-func undisturbed[T any](list func() (T, error)) (out T, err error) {
+func Undisturbed[T any](list func() (T, error)) (out T, err error) {
 	for range 3 {
 		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
@@ -32,11 +32,11 @@ func undisturbed[T any](list func() (T, error)) (out T, err error) {
 
 // devices lists the interfaces of this network namespace.
 func devices() ([]device, error) {
-	links, err := undisturbed(netlink.LinkList)
+	links, err := Undisturbed(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing interfaces: %w", err)
 	}
-	addrs, err := undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := Undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
@@ -67,7 +67,7 @@ func devices() ([]device, error) {
 // vteps reads what a VXLAN device of a family knows about the other ends.
 func vteps(index, family int) (forwarding, error) {
 	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
-	entries, err := undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, unix.AF_BRIDGE) })
+	entries, err := Undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, unix.AF_BRIDGE) })
 	if err != nil {
 		return f, fmt.Errorf("listing forwarding entries: %w", err)
 	}
@@ -106,7 +106,7 @@ func firewallError(err error) error {
 // steady lists again when the rules of nftables changed under the list, which the
 // library for them does not tell.
 func steady[T any](list func() (T, error)) (T, error) {
-	return undisturbed(func() (out T, err error) {
+	return Undisturbed(func() (out T, err error) {
 		before, err := generation()
 		if err != nil {
 			return out, err

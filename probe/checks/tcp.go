@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
 // FactTook is how long it took until a connection was taken or refused, in milliseconds.
@@ -34,22 +35,38 @@ type icmpAnswer struct {
 // connect opens a TCP connection and hangs up. It waits three fifths of the time
 // the check has, which by default sees the SYN repeated after one second.
 func connect(ctx context.Context, to netip.AddrPort) connection {
-	c := connection{to: to}
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
-	c.limit = limit
+	conn, c := open(one, to, limit)
+	if conn != nil {
+		conn.Close()
+	}
+	return c
+}
+
+// Dial opens a TCP connection and keeps it; the result says how that went, in the words
+// of the checks. Without a connection the first of the two is nil.
+func Dial(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, probe.Result) {
+	one, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, c := open(one, to, limit)
+	return conn, c.result(ctx)
+}
+
+// open opens a TCP connection before ctx ends, which is said to be after limit.
+func open(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, connection) {
+	c := connection{to: to, limit: limit}
 	var heard errorQueue
 	defer heard.close()
 	d := net.Dialer{Control: heard.open}
 	began := time.Now()
-	conn, err := d.DialContext(one, "tcp", to.String())
+	conn, err := d.DialContext(ctx, "tcp", to.String())
 	c.took, c.err = time.Since(began), err
 	if err != nil {
 		c.said = heard.last()
-		return c
+		return nil, c
 	}
-	conn.Close()
-	return c
+	return conn, c
 }
 
 // reason is one word for how it failed: those of probe.Reason, "rejected" when a
@@ -91,21 +108,9 @@ func (c connection) result(ctx context.Context) probe.Result {
 	return r.With(probe.FactReason, reason)
 }
 
-// unreachable puts the codes of ICMP's "destination unreachable" into words. A
-// host that has the address answers a connection it does not want with a reset:
-// "port unreachable" in its place is what a firewall's REJECT says.
+// unreachable is what a "destination unreachable" says, which somebody sent in place of
+// the target.
 func unreachable(code uint8, v4 bool, from netip.Addr) icmpAnswer {
-	type meaning struct {
-		text     string
-		firewall bool
-	}
-	words := map[uint8]meaning{0: {"no route", false}, 1: {"administratively prohibited", true}, 3: {"address unreachable", false}, 4: {"port unreachable", true}, 5: {"source address refused by policy", true}, 6: {"route rejected", true}}
-	if v4 {
-		words = map[uint8]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false}, 3: {"port unreachable", true}, 9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
-	}
-	said := words[code]
-	if said.text == "" {
-		said.text = fmt.Sprintf("destination unreachable, code %d", code)
-	}
-	return icmpAnswer{fmt.Sprintf("%q by ICMP from %s", said.text, from), said.firewall}
+	text, firewall := icmp.Unreachable(int(code), v4)
+	return icmpAnswer{fmt.Sprintf("%q by ICMP from %s", text, from), firewall}
 }

@@ -18,13 +18,17 @@ const maxBody = 1 << 20
 
 // Page is what a server answered.
 type Page struct {
-	Code int
-	Body []byte // cut where the way says
+	Code   int
+	Proto  string // "HTTP/1.1"
+	Header http.Header
+	Body   []byte // cut where the way says
 }
 
 // Way is how a server is asked. The zero value is the network, 1 MiB.
 type Way struct {
 	Socket      string                 // path of a UNIX socket to ask on, "" = the network
+	Host        string                 // in the request, "" = as in the address
+	ServerName  string                 // asked for in TLS, "" = as in the address
 	Most        int64                  // bytes that are read of the answer, 0 = 1 MiB
 	Certificate func() tls.Certificate // called when a server asks for one; an empty one is not shown
 }
@@ -40,7 +44,10 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 	if err != nil {
 		return Page{}, fmt.Errorf("asking %s: %w", url, err)
 	}
-	config := &tls.Config{InsecureSkipVerify: true} // no secret is sent
+	if way.Host != "" {
+		req.Host = way.Host
+	}
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: way.ServerName} // no secret is sent
 	if way.Certificate != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			c := way.Certificate()
@@ -80,5 +87,5 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the code has arrived: a cut body is no reason to lose it
 		return Page{}, fmt.Errorf("reading the answer of %s: %w", url, err)
 	}
-	return Page{resp.StatusCode, body}, nil
+	return Page{resp.StatusCode, resp.Proto, resp.Header, body}, nil
 }

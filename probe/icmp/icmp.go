@@ -38,10 +38,10 @@ type Stats struct {
 	Min, Avg, Max time.Duration // of the replies, zero without one
 	// Refusal is why a packet could not leave this node: "net-unreachable",
 	// "host-unreachable" and so on in probe.Reason's words, "denied" by its own
-	// firewall, "blackhole"; "" when all could.
+	// firewall, "blackhole", "too-big" for the device it would leave by; "" when all could.
 	Refusal string
 	// Bounced is what a router or the peer answered instead: "destination
-	// unreachable from 10.0.0.1, code 13"; "" when nobody did.
+	// unreachable from 10.0.0.1, code 13 (administratively prohibited)"; "" when nobody did.
 	Bounced string
 	// Cut says that the context ended before the time for answers had passed.
 	Cut bool
@@ -77,6 +77,24 @@ const (
 	wholeEvery   = 20 * time.Millisecond
 )
 
+// One sends one echo request to an address and waits for its answer. A size that is not
+// zero is that of the whole IP packet, which nobody may fragment.
+func One(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
+	p, err := listen(addr.Is4() || addr.Is4In6())
+	if err != nil {
+		return Stats{}, err
+	}
+	p.packets, p.wait, p.payload = 1, wait, 56
+	if size > 0 {
+		err = p.whole(size)
+	}
+	if err != nil {
+		p.conn.Close()
+		return Stats{}, err
+	}
+	return p.ping(ctx, []netip.Addr{addr})[0], nil
+}
+
 // Whole sends three echo requests to an address as IP packets of exactly size
 // bytes that nobody may fragment, whatever is already known about the path. It
 // waits for the last one's answer as long as told.
@@ -85,23 +103,29 @@ func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (
 	if err != nil {
 		return Stats{}, err
 	}
-	head := ipv6.HeaderLen
-	if p.v4 {
-		head = ipv4.HeaderLen
-	}
-	p.packets, p.every, p.wait, p.payload = wholePackets, wholeEvery, wait, size-head-8
-	err = p.unfragmented()
-	switch {
-	case p.payload < 8:
-		err = fmt.Errorf("no room for a ping in %d bytes", size)
-	case !p.raw: // the kernel keeps what routers say from it
-		err = fmt.Errorf("%w that hears routers", ErrNoSocket)
-	}
-	if err != nil {
+	p.packets, p.every, p.wait = wholePackets, wholeEvery, wait
+	if err := p.whole(size); err != nil {
 		p.conn.Close()
 		return Stats{}, err
 	}
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
+}
+
+// whole has every packet be of exactly size bytes, and not fragmented.
+func (p *pinger) whole(size int) error {
+	head := ipv6.HeaderLen
+	if p.v4 {
+		head = ipv4.HeaderLen
+	}
+	p.payload = size - head - 8
+	err := p.unfragmented()
+	switch {
+	case p.payload < 8:
+		return fmt.Errorf("no room for a ping in %d bytes", size)
+	case !p.raw: // the kernel keeps what routers say from it
+		return fmt.Errorf("%w that hears routers", ErrNoSocket)
+	}
+	return err
 }
 
 // ping does what the pinger is set to, and closes it.
@@ -179,6 +203,7 @@ func (p *pinger) filter() {
 		f.SetAll(true)
 		f.Accept(ipv4.ICMPTypeEchoReply)
 		f.Accept(ipv4.ICMPTypeDestinationUnreachable)
+		f.Accept(ipv4.ICMPTypeTimeExceeded)
 		_ = c.SetICMPFilter(&f)
 	}
 	if c := p.conn.IPv6PacketConn(); c != nil {
@@ -187,6 +212,7 @@ func (p *pinger) filter() {
 		f.Accept(ipv6.ICMPTypeEchoReply)
 		f.Accept(ipv6.ICMPTypeDestinationUnreachable)
 		f.Accept(ipv6.ICMPTypePacketTooBig)
+		f.Accept(ipv6.ICMPTypeTimeExceeded)
 		_ = c.SetICMPFilter(&f)
 	}
 }
@@ -253,6 +279,8 @@ func refusal(err error) string {
 		return "denied"
 	case errors.Is(err, syscall.EINVAL):
 		return "blackhole"
+	case errors.Is(err, syscall.EMSGSIZE):
+		return "too-big"
 	}
 	return probe.Reason(err)
 }
@@ -328,10 +356,32 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 		if tooBig { // RFC 1191: in what RFC 792 left unused
 			told = int(binary.BigEndian.Uint16(packet[6:]))
 		}
-		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d", from, msg.Code), tooBig, told)
+		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, first(Unreachable(msg.Code, p.v4))), tooBig, told)
+	case *icmp.TimeExceeded:
+		p.bounced(body.Data, fmt.Sprintf("time exceeded at %s: the packet went in circles", from), false, 0)
 	case *icmp.PacketTooBig:
 		p.bounced(body.Data, fmt.Sprintf("packet too big from %s", from), true, body.MTU)
 	}
+}
+
+func first(text string, _ bool) string { return text }
+
+// Unreachable puts the codes of ICMP's "destination unreachable" into words. A host that
+// has the address answers a connection it does not want with a reset: "port
+// unreachable" in its place is what a firewall's REJECT says.
+func Unreachable(code int, v4 bool) (text string, firewall bool) {
+	type meaning struct {
+		text     string
+		firewall bool
+	}
+	words := map[int]meaning{0: {"no route", false}, 1: {"administratively prohibited", true}, 3: {"address unreachable", false}, 4: {"port unreachable", true}, 5: {"source address refused by policy", true}, 6: {"route rejected", true}}
+	if v4 {
+		words = map[int]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false}, 3: {"port unreachable", true}, 4: {"too big, and not to be fragmented", false}, 9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
+	}
+	if said := words[code]; said.text != "" {
+		return said.text, said.firewall
+	}
+	return fmt.Sprintf("destination unreachable, code %d", code), false
 }
 
 func (p *pinger) echo(seq int, at time.Time) {

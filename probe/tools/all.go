@@ -8,6 +8,14 @@ import "github.com/calico-probe/calico-probe/probe"
 func All() []*probe.Tool {
 	return []*probe.Tool{
 		Ping,
+		Dial,
+		DNS,
+		Route,
+		Links,
+		Neigh,
 		Bird,
+		PS,
+		Logs,
+		Sh,
 	}
 }

@@ -1,10 +1,9 @@
 package tools
 
 import (
+	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,58 +17,105 @@ var Bird = &probe.Tool{
 	Name: "bird", Usage: "[-6] show WHAT...", Short: "ask BIRD (read-only)",
 	Doc: `Sends a command to BIRD's control socket, after "restrict": BIRD itself then refuses
 to be changed, and only what begins with "show" is sent at all. -6 asks the BIRD
-for IPv6.
+for IPv6. The answer is printed as it comes, up to 200000 lines.
 
   bird show protocols
   bird show protocols all Mesh_10_0_0_2
-  bird show route for 10.244.7.0/26
-  bird show status`,
+  bird show route for 10.244.7.9
+  bird show route protocol Mesh_10_0_0_2 all
+  bird -6 show status
+
+Fails when BIRD does not take the command, or what it is about is not there.`,
 	Parse: parseBird,
 }
 
-// birdLimit bounds one answer: a full table of a hundred thousand routes takes seconds.
-const birdLimit = 20 * time.Second
+// How long an answer may take, and how many lines it may have: 100,000 routes take
+// seconds on the node, and as many lines, but the way to the user may be slow.
+const (
+	birdLimit  = time.Minute
+	mostOfBird = 200_000
+)
+
+// asking is what bird was told.
+type asking struct{ socket, command string }
 
 func parseBird(args []string) (probe.ToolFunc, error) {
-	socket := "run/calico/bird.ctl"
+	a := asking{socket: "/run/calico/bird.ctl"}
 	if len(args) > 0 && args[0] == "-6" {
-		socket, args = "run/calico/bird6.ctl", args[1:]
+		a.socket, args = "/run/calico/bird6.ctl", args[1:]
 	}
 	if len(args) < 2 || args[0] != "show" {
 		return nil, errors.New("bird takes show and what to show: bird show protocols")
 	}
-	command := strings.Join(args, " ")
-	if strings.ContainsAny(command, "\r\n\x00") {
-		return nil, errors.New("a command of BIRD's is one line")
+	a.command = strings.Join(args, " ")
+	if strings.ContainsFunc(a.command, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return nil, errors.New("a command of BIRD's is one line of text")
 	}
-	return func(ctx context.Context, j *probe.Job) probe.Result { return askBird(ctx, j, socket, command) }, nil
+	return a.run, nil
 }
 
-func askBird(ctx context.Context, j *probe.Job, socket, command string) probe.Result {
-	path, err := j.Host.Path(socket)
-	if errors.Is(err, probe.ErrNotVisible) {
-		return probe.Result{Status: probe.Skip, Saw: err.Error()}
-	}
+// errEnough ends an answer that is too long.
+var errEnough = errors.New("enough")
+
+func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
+	path, err := j.Host.Path(a.socket)
 	if err != nil {
-		return probe.Failed(err)
+		return unread(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, birdLimit)
+	limited, cancel := context.WithTimeout(ctx, birdLimit)
 	defer cancel()
-	conn, err := bird.Dial(ctx, path)
+	conn, err := bird.Dial(limited, path)
 	if err != nil {
-		return probe.Found(probe.Fail, "/%s: %v", socket, err).With(probe.FactReason, probe.Reason(err))
+		return a.silent(ctx, err)
 	}
 	defer conn.Close()
-	lines, err := conn.Ask(command)
+	defer context.AfterFunc(limited, func() { conn.Close() })()
+	out := bufio.NewWriter(j.Out)
+	lines := 0
+	err = conn.Each(a.command, func(l bird.Line) error {
+		if l.Code == 0 && l.Text == "" { // the end of the answer
+			return nil
+		}
+		if lines == mostOfBird {
+			return errEnough
+		}
+		lines++
+		_, err := out.WriteString(plain(l.Text) + "\n")
+		return err
+	})
+	_ = out.Flush() // a session that is gone ends the tool
 	var refused *bird.RefusedError
 	switch {
+	case errors.Is(err, errEnough):
+		j.Say("(more than %d lines, the rest is not shown: ask for less, like 'bird show route for ADDRESS')", mostOfBird)
+		return probe.Found(probe.OK, "more than %d lines", mostOfBird)
 	case errors.As(err, &refused):
-		return probe.Found(probe.Fail, "BIRD refuses: %v", err)
+		return probe.Found(probe.Fail, "BIRD answers: %s", plain(refused.Line.Text))
+	case ctx.Err() != nil:
+		return probe.Found(probe.Unknown, "stopped after %s", several(lines, "line"))
+	case err != nil && lines > 0:
+		return probe.Found(probe.Unknown, "the answer of BIRD breaks off after %s: %v", several(lines, "line"), err).With(probe.FactReason, probe.Reason(err))
 	case err != nil:
-		return probe.Found(probe.Unknown, "/%s: %v", socket, err).With(probe.FactReason, probe.Reason(err))
+		return a.silent(ctx, err)
 	}
-	for _, l := range slices.DeleteFunc(lines, func(l bird.Line) bool { return l.Code == 0 && l.Text == "" }) {
-		j.Say("%s", l.Text)
+	return probe.Found(probe.OK, "%s", several(lines, "line"))
+}
+
+// silent judges a BIRD that did not answer.
+func (a asking) silent(ctx context.Context, err error) probe.Result {
+	reason := probe.Reason(err)
+	var r probe.Result
+	switch {
+	case ctx.Err() != nil:
+		return probe.Found(probe.Unknown, "stopped before BIRD answered")
+	case reason == "missing":
+		r = probe.Found(probe.Skip, "there is no %s: Calico runs without this BIRD here, or calico-node does not run", a.socket)
+	case reason == "refused":
+		r = probe.Found(probe.Fail, "%s is there and nobody listens: BIRD does not run", a.socket)
+	case reason == "timeout":
+		r = probe.Found(probe.Fail, "%s takes the connection, and BIRD does not answer within %v", a.socket, birdLimit)
+	default:
+		r = probe.Found(probe.Unknown, "%s: %v", a.socket, err)
 	}
-	return probe.Found(probe.OK, "%s", fmt.Sprintf("%d lines", len(lines)))
+	return r.With(probe.FactReason, reason)
 }

@@ -4,61 +4,170 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
 // Ping sends echo requests.
 var Ping = &probe.Tool{
-	Name: "ping", Usage: "[-c ROUNDS] ADDRESS", Short: "ping an address from the node",
-	Doc: `Sends five packets a round, a tenth of a second apart, and prints a line for each round,
-until it is stopped or -c ROUNDS are over (1 unless told; 0 = until stopped).
-Fails when the last round brought nothing back.`,
+	Name: "ping", Usage: "[-c COUNT] [-i INTERVAL] [-s SIZE] [-W WAIT] ADDRESS", Short: "ping an address, IPv4 or IPv6",
+	Doc: `Sends one packet after the other and prints a line for each: the time to its answer, or
+who sent it back and why. The sum follows at the end, also when it is stopped (Ctrl-C).
+
+  -c COUNT     packets, 5 unless told; 0 = until it is stopped
+  -i INTERVAL  between two packets, 200ms unless told, 10ms at least
+  -s SIZE      bytes of the whole IP packet, headers too (ping(8) counts without these 28,
+               IPv6 48), which nobody may fragment: finds what fits through
+  -W WAIT      for the answer to each packet, 1s unless told
+
+  ping 10.244.7.9
+  ping -c 0 -i 1s fd00:10:244::9
+  ping -s 1450 10.244.7.9
+
+Fails when nothing came back.`,
 	Parse: parsePing,
 }
 
-func parsePing(args []string) (probe.ToolFunc, error) {
-	rounds := 1
-	if len(args) > 1 && args[0] == "-c" {
-		n, err := strconv.Atoi(args[1])
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("-c takes a number of rounds, not %q", args[1])
-		}
-		rounds, args = n, args[2:]
-	}
-	if len(args) != 1 {
-		return nil, errors.New("ping takes one address: ping 10.244.7.9")
-	}
-	addr, err := netip.ParseAddr(args[0])
-	if err != nil {
-		return nil, fmt.Errorf("ping takes an address, not %q; 'dns %s' looks a name up", args[0], args[0])
-	}
-	return func(ctx context.Context, j *probe.Job) probe.Result { return ping(ctx, j, addr, rounds) }, nil
+// pinging is what ping was told.
+type pinging struct {
+	addr        netip.Addr
+	count, size int
+	every, wait time.Duration
 }
 
-func ping(ctx context.Context, j *probe.Job, addr netip.Addr, rounds int) probe.Result {
-	sent, received := 0, 0
-	var last icmp.Stats
-	for n := 0; (rounds == 0 || n < rounds) && ctx.Err() == nil; n++ {
-		stats, err := icmp.Ping(ctx, []netip.Addr{addr})
+func parsePing(args []string) (probe.ToolFunc, error) {
+	var p pinging
+	f := options("ping")
+	f.IntVar(&p.count, "c", 5, "")
+	f.IntVar(&p.size, "s", 0, "")
+	seconds(f, &p.every, "i", 200*time.Millisecond)
+	seconds(f, &p.wait, "W", icmp.Wait)
+	rest, err := words(f, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) != 1 {
+		return nil, errors.New("ping takes one address: ping 10.244.7.9")
+	}
+	if p.addr, err = netip.ParseAddr(rest[0]); err != nil {
+		return nil, fmt.Errorf("ping takes an address, not %q; 'dns %s' looks a name up", rest[0], rest[0])
+	}
+	p.addr = p.addr.Unmap()
+	least := 36 // headers, and the eight bytes by which an answer is known
+	if p.addr.Is6() {
+		least = 56
+	}
+	if p.size != 0 {
+		if err := within("-s", p.size, least, math.MaxUint16); err != nil {
+			return nil, err
+		}
+	}
+	if err := within("-c", p.count, 0, 1_000_000); err != nil {
+		return nil, err
+	}
+	if err := within("-i", p.every, 10*time.Millisecond, time.Hour); err != nil {
+		return nil, err
+	}
+	if err := within("-W", p.wait, 10*time.Millisecond, time.Minute); err != nil {
+		return nil, err
+	}
+	return p.run, nil
+}
+
+// pinged is what has become of the packets so far.
+type pinged struct {
+	sent, received int
+	min, max, sum  time.Duration
+	why            string // the last one did not come back
+	unsent         int    // could not leave, and the kernel does not say why
+}
+
+func (p pinging) run(ctx context.Context, j *probe.Job) probe.Result {
+	var all pinged
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for n := 1; p.count == 0 || n <= p.count; n++ {
+		select {
+		case <-ctx.Done():
+		case <-next.C:
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		next.Reset(p.every)
+		got, err := icmp.One(ctx, p.addr, p.size, p.wait)
 		if err != nil {
-			return probe.Failed(err)
+			return unread(fmt.Errorf("pinging %s: %w", p.addr, err))
 		}
-		last = stats[0]
-		sent, received = sent+last.Sent, received+last.Received
-		if last.Received > 0 {
-			j.Say("%s: %d of %d answered, %v/%v/%v min/avg/max", addr, last.Received, last.Sent, last.Min.Round(time.Microsecond), last.Avg.Round(time.Microsecond), last.Max.Round(time.Microsecond))
-		} else if !last.Cut {
-			j.Say("%s: %d of %d answered %s%s", addr, last.Received, last.Sent, last.Refusal, last.Bounced)
+		if got.Cut && got.Received == 0 { // its time was not over: neither lost nor answered
+			break
 		}
+		j.Say("%4d  %s", n, all.add(got, p.wait))
 	}
-	status := probe.OK
-	if received == 0 || last.Received == 0 && !last.Cut {
-		status = probe.Fail
+	if all.sent == 0 {
+		return probe.Found(probe.Unknown, "stopped before anything of %s was known", p.addr)
 	}
-	return probe.Found(status, "%d of %d packets to %s came back", received, sent, addr)
+	r := all.result(p)
+	j.Say("%s", all.summary(p))
+	return r
+}
+
+// add counts one packet and puts what became of it into words.
+func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
+	a.sent++
+	switch {
+	case s.Received > 0:
+		a.received++
+		a.sum += s.Max
+		a.max = max(a.max, s.Max)
+		if a.min == 0 || s.Max < a.min {
+			a.min = s.Max
+		}
+		return "answered in " + short(s.Max)
+	case s.Refusal == "error":
+		a.unsent++
+		a.why = "could not leave, and the kernel does not say why"
+	case s.Refusal != "":
+		a.why = "could not leave: " + checks.Refusal(s.Refusal)
+	case s.Bounced != "":
+		a.why = s.Bounced
+		if s.TooBig && s.Told > 0 {
+			a.why += fmt.Sprintf(": %d bytes would fit", s.Told)
+		}
+	default:
+		a.why = "no answer within " + short(wait)
+	}
+	return a.why
+}
+
+// summary is the line at the end.
+func (a *pinged) summary(p pinging) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s sent, %d came back, %.0f%% lost", p.addr, several(a.sent, "packet"), a.received, 100*float64(a.sent-a.received)/float64(a.sent))
+	if a.received > 0 {
+		fmt.Fprintf(&b, ", %s/%s/%s min/avg/max", short(a.min), short(a.sum/time.Duration(a.received)), short(a.max))
+	}
+	return b.String()
+}
+
+func (a *pinged) result(p pinging) probe.Result {
+	of := ""
+	if p.size > 0 {
+		of = fmt.Sprintf(" of %d bytes", p.size)
+	}
+	switch {
+	case a.received == 0 && a.unsent == a.sent:
+		return probe.Found(probe.Unknown, "no packet%s to %s %s", of, p.addr, a.why)
+	case a.received == 0:
+		return probe.Found(probe.Fail, "0 of %s%s to %s came back: %s", several(a.sent, "packet"), of, p.addr, a.why)
+	case a.received < a.sent:
+		return probe.Found(probe.OK, "%d of %s%s to %s came back; last: %s", a.received, several(a.sent, "packet"), of, p.addr, a.why)
+	}
+	return probe.Found(probe.OK, "%s%s to %s, and all came back", several(a.sent, "packet"), of, p.addr)
 }

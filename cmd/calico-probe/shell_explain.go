@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/shell"
+)
+
+// lookups are the commands that ask nobody.
+func lookups() []*shell.Command {
+	return []*shell.Command{
+		{
+			Name: "explain", Usage: "CHECK|CAUSE", Short: "what a check's answers mean, or how a cause comes about and what to do", Check: explainable,
+			Run:      func(_ context.Context, call *shell.Call) error { return explainID(call.Out, call.Args[0]) },
+			Complete: func(context.Context, []string) []string { return append(checkIDs(suite()), causeIDs()...) },
+		},
+		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *shell.Call) error { return listChecks(call.Out) }},
+		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *shell.Call) error { return listCauses(call.Out) }},
+	}
+}
+
+func explainable(args []string) error {
+	if len(args) != 1 {
+		return errors.New("explain takes the ID of a check or a cause; 'checks' and 'causes' list them")
+	}
+	for _, r := range diagnose.Rules() {
+		if r.ID == args[0] {
+			return nil
+		}
+	}
+	_, err := probe.Select(suite(), args, nil)
+	return err
+}

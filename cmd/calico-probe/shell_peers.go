@@ -1,0 +1,144 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/shell"
+)
+
+const peersDoc = `Lists the other nodes, the worst first: whether the API calls each ready, its address,
+the addresses Calico registered for it, and the BGP session with it as this node's BIRD
+had it when bgp-session was asked last; where it was not, it is asked now.`
+
+func (c *conversation) peersCommand() *shell.Command {
+	return &shell.Command{Name: "peers", Short: "the other nodes, and the BGP session with each", Doc: peersDoc, Run: c.peersOf}
+}
+
+// peerRow is a node as peers shows it.
+type peerRow struct {
+	name, ready, address, calico, bgp string
+	bad                               int // the more, the worse
+}
+
+func (c *conversation) peersOf(ctx context.Context, call *shell.Call) error {
+	s := c.at
+	_, snap, err := s.fresh(ctx)
+	if err != nil {
+		return err
+	}
+	if snap == nil {
+		return errors.New("peers are asked of the API, which --via local does not ask")
+	}
+	id := checks.BGPSession.ID
+	if answers, _ := s.run.Of(id); len(answers) == 0 && s.o.via != wayAPI && s.o.via != wayNeighbour {
+		if _, err := c.fresh(ctx, s, []string{id}); err != nil {
+			return err
+		}
+	}
+	answers, at := s.run.Of(id)
+	w := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tREADY\tADDRESS\tCALICO\tBGP FROM HERE")
+	for _, r := range peerRows(snap, answers) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.name, r.ready, r.address, r.calico, oneLine(r.bgp))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(answers) == 0 {
+		return nil
+	}
+	for _, r := range answers {
+		if r.Facts.Str(checks.FactPeer) == "" && r.Status != probe.OK {
+			if _, err := fmt.Fprintf(call.Out, "%s %s %s: %s\n", r.Status, id, oneLine(r.Target), oneLine(r.Saw)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = fmt.Fprintf(call.Out, "BGP as %s had it %v ago; 'run %s' asks again\n", s.o.node, time.Since(at).Round(time.Second), id)
+	return err
+}
+
+// peerRows are the other nodes, the worst first.
+func peerRows(snap *cluster.Snapshot, answers []probe.Result) []peerRow {
+	var out []peerRow
+	for _, n := range snap.Nodes {
+		if n.Name == snap.Node.Name {
+			continue
+		}
+		row := peerRow{name: n.Name, ready: "unknown", address: "-", calico: "-"}
+		row.bad = len(probe.Statuses())
+		for _, cond := range n.Status.Conditions {
+			switch {
+			case cond.Type != corev1.NodeReady:
+			case cond.Status == corev1.ConditionTrue:
+				row.ready, row.bad = "yes", 0
+			case cond.Status == corev1.ConditionFalse:
+				row.ready = "no"
+			default:
+				row.ready = "unknown: its kubelet is silent"
+			}
+		}
+		if n.Spec.Unschedulable {
+			row.ready += ", cordoned"
+		}
+		for _, a := range n.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP {
+				row.address = joinedBy(row.address, a.Address)
+			}
+		}
+		for _, t := range cluster.Self(&n) {
+			row.calico = joinedBy(row.calico, t.Addr.String())
+		}
+		var worst int
+		row.bgp, worst = sessionWith(n.Name, answers)
+		row.bad += worst
+		out = append(out, row)
+	}
+	slices.SortStableFunc(out, func(a, b peerRow) int { return cmp.Or(cmp.Compare(b.bad, a.bad), cmp.Compare(a.name, b.name)) })
+	return out
+}
+
+func joinedBy(list, one string) string {
+	switch {
+	case list == "-":
+		return one
+	case slices.Contains(strings.Split(list, ", "), one):
+		return list
+	}
+	return list + ", " + one
+}
+
+// sessionWith is the BGP session with a node, both families of it, and how bad it is.
+func sessionWith(node string, answers []probe.Result) (text string, bad int) {
+	var parts []string
+	heard := false
+	for _, r := range answers {
+		heard = heard || r.Status != probe.Unknown
+		if r.Facts.Str(checks.FactNode) != node {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s", r.Status, r.Saw))
+		bad = max(bad, len(probe.Statuses())-slices.Index(probe.Statuses(), r.Status))
+	}
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, "; "), bad
+	case len(answers) == 0:
+		return "not asked", 0
+	case !heard:
+		return "not known", 0
+	}
+	return "none", 0
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+func TestWatchArguments(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args  string
+		every time.Duration
+		tool  string
+		says  string // its error
+	}{
+		{"bgp-session", 2 * time.Second, "", ""},
+		{"-n 10 felix bgp-session", 10 * time.Second, "", ""},
+		{"-n 0.5 bird show protocols", time.Second / 2, "bird", ""},
+		{"", 0, "", "takes checks"},
+		{"-n", 0, "", "-n takes the seconds"},
+		{"-n 2", 0, "", "takes checks"},
+		{"-n 0 bgp-session", 0, "", "-n takes the seconds"},
+		{"-n NaN bgp-session", 0, "", "-n takes the seconds"},
+		{"-n 1e9 bgp-session", 0, "", "-n takes the seconds"},
+		{"no-such-check", 0, "", "no-such-check"},
+		{"bird configure", 0, "", "show"},
+	} {
+		w, err := watchingOf(strings.Fields(c.args))
+		switch {
+		case c.says != "":
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%q: %v, want %q", c.args, err, c.says)
+			}
+		case err != nil || w.every != c.every || (w.tool != nil) != (c.tool != ""):
+			t.Errorf("%q: %v %+v", c.args, err, w)
+		}
+	}
+}
+
+func TestSaveArguments(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{"x.json": "x.json", "-f x": "x f", "x -f": "x f", "": "", "a b": "", "~/x": "", "-x": "", "-f": ""} {
+		name, over, err := saving(strings.Fields(args))
+		got := name
+		if over {
+			got += " f"
+		}
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q %v", args, got, err)
+		}
+	}
+}
+
+// TestPeerRows wants the worst peer first, and each with its own session.
+func TestPeerRows(t *testing.T) {
+	t.Parallel()
+	node := func(name string, ready corev1.ConditionStatus, address string) corev1.Node {
+		return corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"projectcalico.org/IPv4Address": address + "/24"}},
+			Status: corev1.NodeStatus{
+				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}},
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}},
+			},
+		}
+	}
+	self := node("here", corev1.ConditionTrue, "10.0.0.1")
+	snap := &cluster.Snapshot{Node: &self, Nodes: []corev1.Node{
+		node("fine", corev1.ConditionTrue, "10.0.0.2"), self, node("gone", corev1.ConditionUnknown, "10.0.0.3"),
+		node("refuses", corev1.ConditionTrue, "10.0.0.4"), node("no-session", corev1.ConditionTrue, "10.0.0.5"),
+	}}
+	with := func(s probe.Status, node, saw string) probe.Result {
+		return probe.Found(s, "%s", saw).With(checks.FactNode, node)
+	}
+	answers := []probe.Result{with(probe.OK, "fine", "Established for 3s"), with(probe.Fail, "refuses", "refused"), with(probe.Warn, "gone", "start Connect")}
+	var got []string
+	for _, r := range peerRows(snap, answers) {
+		got = append(got, strings.Join([]string{r.name, r.ready, r.address, r.calico, r.bgp}, "|"))
+	}
+	want := []string{
+		"gone|unknown: its kubelet is silent|10.0.0.3|10.0.0.3|warn: start Connect",
+		"refuses|yes|10.0.0.4|10.0.0.4|fail: refused",
+		"fine|yes|10.0.0.2|10.0.0.2|ok: Established for 3s",
+		"no-session|yes|10.0.0.5|10.0.0.5|none",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for text, of := range map[string][]probe.Result{"not asked": nil, "not known": {probe.Found(probe.Unknown, "BIRD is dead")}} {
+		if got, _ := sessionWith("fine", of); got != text {
+			t.Errorf("%q, want %q", got, text)
+		}
+	}
+}
+
+// TestAnalyzeTranscript reads a session back: its last answers, and what was done.
+func TestAnalyzeTranscript(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name string, nodes ...string) string {
+		name = filepath.Join(folder, name)
+		tr, err := report.Record(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range nodes {
+			for _, status := range []probe.Status{probe.Fail, probe.OK} {
+				for _, ev := range []probe.Event{
+					{Type: probe.EventTyped, Text: "run node-swap"},
+					{Type: probe.EventAsked, Start: &probe.Start{Checks: []string{"node-swap"}}},
+					{Type: probe.EventStart, Way: "pod", Start: &probe.Start{V: 1}},
+					{Type: probe.EventResult, Way: "pod", Result: &probe.Result{Check: "node-swap", Status: status, Saw: "looked"}},
+					{Type: probe.EventEnd, Way: "pod", End: &probe.End{}},
+					{Type: probe.EventDone},
+				} {
+					ev.Node = node
+					if err := tr.Add(ev); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		if err := tr.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	one, two, none := write("one", "node-a"), write("two", "node-a", "node-b"), write("none")
+	run := saveRun(t, "node-a", true, probe.Result{Check: "node-swap", Status: probe.Fail, Saw: "looked"})
+	for _, c := range []struct {
+		args string
+		exit int
+		text string
+	}{
+		{"analyze " + one, 0, "healthy: 1 ok on node node-a"},
+		{"analyze " + one + " -o json", 0, `"check": "node-swap"`},
+		{"analyze " + two, 0, "healthy: 1 ok on node node-b"},
+		{"analyze " + two + " -o json", 2, "is the form of one run, and this is 2"},
+		{"analyze " + none, 2, "in which no check was asked"},
+		{"analyze --typed " + two, 0, "node-b  run node-swap "},
+		{"analyze --typed " + run, 2, "only the transcript of a session knows"},
+		{"diff " + run + " " + one, 0, "1 better"},
+		{"diff " + run + " " + two, 2, "answers of 2 nodes"},
+	} {
+		exit, out, errs := call(t, strings.Fields(c.args)...)
+		if exit != c.exit || !strings.Contains(out+errs, c.text) {
+			t.Errorf("%s: exit %d, want %d with %q\n%s%s", c.args, exit, c.exit, c.text, out, errs)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, "diary"), []byte("dear diary\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if exit, _, errs := call(t, "shell", "--node", "node-a", "--transcript", filepath.Join(folder, "diary"), "-c", "why"); exit != 2 || !strings.Contains(errs, "no transcript of a session") {
+		t.Errorf("exit %d %s", exit, errs)
+	}
+}
+
+// TestExplainable wants a wrong ID to be told before anything is put anywhere.
+func TestExplainable(t *testing.T) {
+	t.Parallel()
+	for args, good := range map[string]bool{"bird-dead": true, "bgp-session": true, "bgp": true, "nonsense": false, "": false, "a b": false} {
+		if err := explainable(strings.Fields(args)); (err == nil) != good {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}

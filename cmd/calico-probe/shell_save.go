@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/shell"
+)
+
+// record keeps an event of a node: among its latest answers, and in the transcript.
+func (c *conversation) record(s *seat, ev probe.Event) {
+	ev.At = time.Now()
+	switch {
+	case ev.Node == "":
+		ev.Node = s.o.node
+	case ev.Node != s.o.node:
+		ev.For = s.o.node
+	}
+	s.run.Add(ev)
+	c.write(ev)
+}
+
+// write puts an event into the transcript, if there is one. A disk that is full does
+// not end the session.
+func (c *conversation) write(ev probe.Event) {
+	if c.log == nil {
+		return
+	}
+	if err := c.log.Add(ev); err != nil {
+		c.unwritten.Do(func() { say(c.ErrOut, "the transcript is not written any more, the session goes on: %v", err) })
+	}
+}
+
+// beginTranscript opens the transcript the user named.
+func (c *conversation) beginTranscript() error {
+	if c.transcript == "" {
+		return nil
+	}
+	var err error
+	if c.log, err = report.Record(c.transcript); err != nil {
+		return badUsage("the transcript: %w", err)
+	}
+	return nil
+}
+
+// typed records a command, and what it came to.
+func (c *conversation) typed(l shell.Line) {
+	c.write(probe.Event{Type: probe.EventTyped, Node: c.at.o.node, Text: l.Text})
+}
+
+func (c *conversation) done(ctx context.Context, err error) {
+	text := ""
+	switch {
+	case err == nil, errors.Is(err, shell.ErrExit):
+	case ctx.Err() != nil:
+		text = "stopped"
+	default:
+		text = explainError(err)
+	}
+	c.write(probe.Event{Type: probe.EventDone, Node: c.at.o.node, Text: text})
+}
+
+// asks has a node answer what own wants to know, now: what was answered to that before
+// is old. Its answers are recorded and given to shown.
+func (c *conversation) asks(ctx context.Context, s *seat, own *runOptions, shown report.Sink) error {
+	own.warm = s
+	own.sink = sinkFunc(func(ev probe.Event) error {
+		c.record(s, ev)
+		return shown.Event(ev)
+	})
+	_, snap, err := s.fresh(ctx)
+	if err != nil {
+		return err
+	}
+	c.round(s, own, snap)
+	return own.gather(ctx)
+}
+
+// round records that a node is asked anew.
+func (c *conversation) round(s *seat, own *runOptions, snap *cluster.Snapshot) {
+	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release, Run: own.id, Time: time.Now().UTC(), Checks: own.owes(snap)}}
+	if own.contrasts(snap) {
+		ev.Way = probe.WayNeighbour
+	}
+	c.record(s, ev)
+}
+
+// byName is for checks that are asked for by name: they are asked here, and neighbours
+// only where they are what is asked for.
+func (o *runOptions) byName() {
+	if !slices.Contains(o.picked, checks.NeighbourReach) {
+		o.peers = 0
+	}
+}
+
+// owes are the checks the node itself, or the API about it, has to answer.
+func (o *runOptions) owes(snap *cluster.Snapshot) []string {
+	var ids []string
+	for _, check := range o.picked {
+		if check.From == probe.FromAPI && snap != nil {
+			ids = append(ids, check.ID)
+		}
+	}
+	if o.goesOnto() {
+		ids = append(ids, o.nodeChecks()...)
+	}
+	if o.goesOnto() && o.proves(snap) && !slices.Contains(ids, checks.EncapProof.ID) {
+		ids = append(ids, checks.EncapProof.ID)
+	}
+	return ids
+}
+
+const saveDoc = `Writes the latest answers about this node, with the causes and the verdict, for
+'calico-probe analyze' and 'calico-probe diff': as JSON where the name ends in .json,
+else as NDJSON. A file that is there is only overwritten with -f. Only you may read it.
+~ is not expanded.`
+
+// saving parses the arguments of save.
+func saving(args []string) (name string, over bool, err error) {
+	rest := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-f" })
+	if len(rest) != 1 || strings.HasPrefix(rest[0], "-") || rest[0] == "" {
+		return "", false, errors.New("save takes the name of a file, and -f to overwrite it")
+	}
+	if strings.HasPrefix(rest[0], "~") {
+		return "", false, errors.New("save does not know ~: name the file in full, or from where you are")
+	}
+	return rest[0], len(rest) < len(args), nil
+}
+
+func (c *conversation) saveCommand() *shell.Command {
+	return &shell.Command{
+		Name: "save", Usage: "[-f] FILE", Short: "write the latest answers to a file", Doc: saveDoc, Run: c.save,
+		Check: func(args []string) error { _, _, err := saving(args); return err },
+	}
+}
+
+// save writes what the node answered last, as if it had been one run.
+func (c *conversation) save(_ context.Context, call *shell.Call) error {
+	name, over, err := saving(call.Args)
+	if err != nil {
+		return shell.Usagef("%w", err)
+	}
+	if len(c.at.run.Asked()) == 0 {
+		return fmt.Errorf("nothing was asked of %s so far: 'run' asks, then there is something to save", c.at.o.node)
+	}
+	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if over {
+		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(name, mode, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: 'save -f %s' overwrites it", name, name)
+	}
+	if err != nil {
+		return err
+	}
+	format := "ndjson"
+	if strings.HasSuffix(name, ".json") {
+		format = "json"
+	}
+	sink, err := report.New(format, f, false)
+	if err == nil {
+		_, err = c.at.concluded(sink)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("%s is not whole: %w", name, err)
+	}
+	count := 0
+	for _, ev := range c.at.run.Run().Events {
+		if ev.Result != nil {
+			count++
+		}
+	}
+	_, err = fmt.Fprintf(call.Out, "%d results of %s are in %s\n", count, c.at.o.node, name)
+	return err
+}

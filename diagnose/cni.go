@@ -1,0 +1,141 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// CNIConfigMissing is a node whose pods get no network at all.
+var CNIConfigMissing = &Rule{
+	ID: "cni-config-missing", Title: "the runtime has no network configuration it can use",
+	Doc: `The runtime reads the first file of /etc/cni/net.d; Calico's install-cni writes 10-calico.conflist there when calico-node starts. With none, or one that cannot be understood, the kubelet calls the node NotReady ("cni plugin not initialized"), taints it, and no new pod gets a network; those that run go on. Somebody removed the file (a cleanup, another plugin's uninstaller, an image update of /etc), or install-cni has not got so far: then its own cause is named.
+Told from a runtime that hangs by its answer; from a wrong plugin that is used in Calico's place by the file.`,
+	Fix: probe.Fix{
+		Says: "Have install-cni write it again, by starting calico-node anew on this node.",
+		Manifest: []string{
+			"ssh {node} ls -la /etc/cni/net.d",
+			"kubectl delete pod -n {namespace} {pod}",
+		},
+		Radius: "this node only: BGP sessions of the node end and come back within seconds (graceful restart keeps its routes), policy stays as it is; running pods are not touched",
+	},
+	Wants: []string{checks.CNIConfig.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.InitStall.ID},
+	Match: func(f Findings) []Case {
+		none := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNINone, checks.CNIUnusable))
+		said := kubeletSaid(f, cluster.UnreadyNetwork)
+		if len(none) == 0 && (f.Answered(checks.CNIConfig.ID) || len(said) == 0) {
+			return nil
+		}
+		c := Case{
+			For:    slices.Concat(clues(strong, none), clues(hint, said), clues(0, notReadyNetwork(f))),
+			Covers: Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, cluster.CheckNodeReady, cluster.CheckNodeTaints),
+		}
+		if len(none) > 0 {
+			c.Says = "no new pod gets a network on {node}: " + none[0].Saw
+			if len(said) == 0 { // the kubelet asks its runtime every few seconds, which itself may have it in memory
+				c.For = append(c.For, clues(hint, notReadyNetwork(f))...)
+			}
+		} else {
+			c.Says, c.For[0].Weight = "no new pod gets a network on {node}: "+said[0].Saw, strong
+		}
+		return []Case{c}
+	},
+}
+
+// notReadyNetwork is the runtime's own word for it.
+func notReadyNetwork(f Findings) []Finding {
+	return f.where(func(r Finding) bool {
+		return (r.Check == checks.ContainerdHealth.ID || r.Check == checks.CRIHealth.ID) && slices.Contains(listOf(r, checks.FactNotReady), "NetworkReady")
+	})
+}
+
+// CNIConfigShadowed is another plugin's file in the way.
+var CNIConfigShadowed = &Rule{
+	ID: "cni-config-shadowed", Title: "another plugin's network configuration comes before Calico's",
+	Doc: `containerd and docker use the first file of /etc/cni/net.d by name (CRI-O too, unless its cni_default_network names one), so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
+Multus comes first by intent and is not meant here.`,
+	Fix: probe.Fix{
+		Says: "Put the other file aside if its plugin is no longer used, and make the pods anew that started meanwhile.",
+		Manifest: []string{
+			"ssh {node} sudo mv {file} /root/  # the runtime sees that by itself",
+			"kubectl get pods -A -o wide --field-selector spec.nodeName={node}  # those with addresses outside Calico's pools: delete them",
+		},
+		Radius: "new pods of this node; those with a foreign address stay broken until they are made anew",
+	},
+	RuledOut: []string{checks.CNINodename.ID},
+	Match: func(f Findings) []Case {
+		shadowed := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIShadowed))
+		if len(shadowed) == 0 {
+			return nil
+		}
+		weight := strong // CRI-O may be told a network by name
+		if len(f.With(cluster.CheckNodeReady, cluster.FactRuntime, "containerd"))+len(f.With(cluster.CheckNodeReady, cluster.FactRuntime, "docker")) > 0 {
+			weight = proof
+		}
+		return []Case{{
+			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw, Args: map[string]string{"file": cmp.Or(shadowed[0].Facts.Str(checks.FactFile), "FILE")},
+			For: clues(weight, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
+		}}
+	},
+}
+
+// CNIPluginMissing is a program that is not there.
+var CNIPluginMissing = &Rule{
+	ID: "cni-plugin-missing", Title: "a CNI plugin that the configuration names is not there",
+	Doc: `Pods fail with 'failed to find plugin "calico" in path [/opt/cni/bin]'. install-cni copies Calico's plugins there at calico-node's start; portmap and others come with it or with a package. A reinstalled package, an immutable image or upgrade-ipam, which removes calico and host-local before it migrates, takes them away. The node stays Ready.`,
+	Fix: probe.Fix{
+		Says: "Have install-cni copy them again, by starting calico-node anew on this node; others come with the package kubernetes-cni.",
+		Manifest: []string{
+			"ssh {node} ls -l /opt/cni/bin",
+			"kubectl delete pod -n {namespace} {pod}",
+		},
+		Radius: "this node only: BGP sessions of the node end and come back within seconds; running pods are not touched",
+	},
+	Match: func(f Findings) []Case {
+		missing := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNIPlugins))
+		if len(missing) == 0 {
+			return nil
+		}
+		return []Case{{
+			Says: fmt.Sprintf("no new pod gets a network on {node}: %s is missing there", strings.Join(listOf(missing[0], checks.FactMissing), ", ")),
+			For:  clues(proof, missing), Covers: Covers(checks.CNIConfig.ID),
+		}}
+	},
+}
+
+// NodenameWrong is a Calico that thinks it is elsewhere.
+var NodenameWrong = &Rule{
+	ID: "nodename-wrong", Title: "Calico knows this node by another name, or by none",
+	Doc: `Calico's CNI plugin reads the node's name from /var/lib/calico/nodename. With another name than Kubernetes has (a host that was renamed, an image that was cloned from a running node, NODENAME set by hand) addresses are booked for a node that does not exist, and no route leads to the pods. Without the file every new pod fails with "stat /var/lib/calico/nodename: no such file or directory: check that the calico/node container is running".
+A file that is missing because calico-node has not started yet is no cause but what follows from one: here calico-node runs, so the file was removed or the volume is not the node's.`,
+	Fix: probe.Fix{
+		Says: "Have calico-node write it again; with a wrong name, look first where that comes from.",
+		Manifest: []string{
+			"ssh {node} cat /var/lib/calico/nodename; kubectl get node {node}",
+			"kubectl get pod -n {namespace} {pod} -o yaml | grep -A4 NODENAME  # has to come from spec.nodeName",
+			"kubectl delete pod -n {namespace} {pod}",
+		},
+		Radius: "this node only: BGP sessions end and come back within seconds. Pods that were started under the wrong name have to be made anew",
+	},
+	RuledOut: []string{checks.CNIConfig.ID},
+	Match: func(f Findings) []Case {
+		other := keep(f.Failed(checks.CNINodename.ID), because("other"))
+		missing := keep(f.Failed(checks.CNINodename.ID), because("missing"))
+		runs := f.where(func(r Finding) bool { return r.Check == cluster.CheckCalicoPod && r.Status == probe.OK })
+		switch {
+		case len(other) > 0:
+			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw, For: clues(proof, other), Covers: Covers(checks.CNINodename.ID)}}
+		case len(missing) > 0 && len(runs) > 0:
+			return []Case{{
+				Says: "no new pod gets a network on {node}: calico-node runs, and its file /var/lib/calico/nodename is gone",
+				For:  slices.Concat(clues(strong, missing), clues(hint, runs)), Covers: Covers(checks.CNINodename.ID),
+			}}
+		}
+		return nil
+	},
+}

@@ -1,0 +1,450 @@
+package injector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// container is a probe whose stdin and stdout outlive whoever is attached to them, as
+// those of a container do.
+type container struct {
+	stdin *io.PipeWriter
+	ended chan struct{}
+
+	mu       sync.Mutex
+	attached io.Writer // nil = what is said is heard by nobody
+	calls    []string  // the arguments of each call that was run
+	cut      func() (up, down int)
+	drop     func() // cuts the line there is
+	away     error  // why nobody can attach
+	attaches int
+}
+
+// start runs a probe with two tools: 'count N' writes N numbered lines, 'stay' runs
+// until it is stopped.
+func start(t *testing.T) *container {
+	t.Helper()
+	in, stdin := io.Pipe()
+	c := &container{stdin: stdin, ended: make(chan struct{}), cut: func() (int, int) { return -1, -1 }}
+	count := &probe.Tool{Name: "count", Parse: func(args []string) (probe.ToolFunc, error) {
+		n, err := strconv.Atoi(args[0])
+		return func(_ context.Context, j *probe.Job) probe.Result {
+			c.mu.Lock()
+			c.calls = append(c.calls, strings.Join(args, " "))
+			c.mu.Unlock()
+			for i := range n {
+				j.Say("%s: %d", args[1], i)
+			}
+			return probe.Found(probe.OK, "counted %s", args[1])
+		}, err
+	}}
+	stay := &probe.Tool{Name: "stay", Parse: func([]string) (probe.ToolFunc, error) {
+		return func(ctx context.Context, j *probe.Job) probe.Result {
+			j.Say("here")
+			<-ctx.Done()
+			j.Say("going")
+			return probe.Found(probe.OK, "stopped")
+		}, nil
+	}}
+	r := &probe.Runner{Host: &probe.Host{}, Tools: []*probe.Tool{count, stay}}
+	go func() {
+		defer close(c.ended)
+		if err := r.Serve(t.Context(), in, c); err != nil {
+			t.Error(err)
+		}
+		c.mu.Lock()
+		c.away = errors.New("the container does not run")
+		c.mu.Unlock()
+		in.Close()
+	}()
+	return c
+}
+
+// Write is the container's stdout.
+func (c *container) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	to := c.attached
+	c.mu.Unlock()
+	if to != nil {
+		_, _ = to.Write(b) // the runtime does not mind who hears it
+	}
+	return len(b), nil
+}
+
+// short lets so many bytes through, -1 = all, and then ends the line.
+type short struct {
+	io.Writer
+	left int
+	end  func()
+}
+
+func (s *short) Write(b []byte) (int, error) {
+	if s.left < 0 || len(b) <= s.left {
+		if s.left >= 0 {
+			s.left -= len(b)
+		}
+		return s.Writer.Write(b)
+	}
+	n, _ := s.Writer.Write(b[:s.left]) // it is the cut that counts
+	s.left = 0
+	s.end()
+	return n, errors.New("cut")
+}
+
+// attach is a line to the container, which is cut where c.cut says.
+func (c *container) attach(ctx context.Context, in io.Reader, out io.Writer) error {
+	c.mu.Lock()
+	away, cut := c.away, c.cut
+	c.attaches++
+	c.mu.Unlock()
+	up, down := cut()
+	if away != nil {
+		return away
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	mine := &short{out, down, cancel}
+	c.mu.Lock()
+	c.attached, c.drop = mine, cancel
+	c.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(&short{c.stdin, up, cancel}, in) // ends with in
+		cancel()
+	}()
+	select {
+	case <-ctx.Done():
+	case <-c.ended:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.attached == mine {
+		c.attached = nil
+	}
+	return errors.New("connection reset by peer")
+}
+
+// session is one with the container, whose notes come back as they are said.
+func (c *container) session(t *testing.T) (s *Session, notes func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var said []string
+	s = &Session{remove: func(bool) error { return nil }, through: "a pipe"}
+	gone := func(context.Context) error {
+		select {
+		case <-c.ended:
+			return errors.New("it ended: Completed, exit code 0")
+		default:
+			return nil
+		}
+	}
+	s.keep(t.Context(), "node-a", c.attach, gone, func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, text)
+	})
+	return s, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), said...)
+	}
+}
+
+func call(tool string, args ...string) probe.Request {
+	return probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: tool, Args: args}}
+}
+
+// ask sends a request and returns what was written, and how it went.
+func ask(t *testing.T, s *Session, r probe.Request) (string, *probe.End, error) {
+	t.Helper()
+	if err := s.Send(t.Context(), r); err != nil {
+		return "", nil, err
+	}
+	var out bytes.Buffer
+	for {
+		ev, err := s.Next(t.Context())
+		switch {
+		case err != nil:
+			return out.String(), nil, err
+		case ev.Type == probe.EventOut:
+			out.WriteString(ev.Text)
+		case ev.Type == probe.EventEnd:
+			return out.String(), ev.End, nil
+		}
+	}
+}
+
+// TestKeptLineCutAnywhere cuts the line in both directions at any byte, again and again,
+// and wants every call run once and all it wrote once and in order.
+func TestKeptLineCutAnywhere(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random, cuts := rand.New(rand.NewPCG(seed, 5)), rand.New(rand.NewPCG(seed, 7))
+				c := start(t)
+				c.cut = func() (up, down int) {
+					if c.attaches == 1 { // a line that never was is not made again
+						return -1, 200 + cuts.IntN(2000)
+					}
+					return cuts.IntN(600), cuts.IntN(3000)
+				}
+				s, notes := c.session(t)
+				var want []string
+				for i := range 20 {
+					n, name := random.IntN(40), fmt.Sprintf("call-%d", i)
+					want = append(want, fmt.Sprintf("%d %s", n, name))
+					out, end, err := ask(t, s, call("count", strconv.Itoa(n), name))
+					if err != nil {
+						t.Fatalf("%s: %v\n%s", name, err, strings.Join(notes(), "\n"))
+					}
+					whole := ""
+					for j := range n {
+						whole += fmt.Sprintf("%s: %d\n", name, j)
+					}
+					if out != whole || end.Outcome == nil || end.Outcome.Saw != "counted "+name {
+						t.Fatalf("%s: got %q (%+v), want %q", name, out, end.Outcome, whole)
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				c.stdin.Close() // with it ends the probe, wherever the end of the session was lost
+				<-c.ended
+				if got, want := strings.Join(c.calls, ", "), strings.Join(want, ", "); got != want {
+					t.Errorf("run: %s\nwant: %s", got, want)
+				}
+				if c.attaches < 3 || len(notes()) == 0 {
+					t.Errorf("the line was hardly ever cut: %d lines, %q", c.attaches, notes())
+				}
+			})
+		})
+	}
+}
+
+// sever cuts the line there is, if any; away is why no other can be made meanwhile.
+func (c *container) sever(away error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away = away; c.drop != nil {
+		c.drop()
+	}
+}
+
+// TestKeptLineBackInTime wants a line that is away for ten seconds to cost nothing, and
+// what was asked and stopped meanwhile to be asked and stopped.
+func TestKeptLineBackInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		s, notes := c.session(t)
+		if _, _, err := ask(t, s, call("count", "1", "before")); err != nil {
+			t.Fatal(err)
+		}
+		c.sever(errors.New("connection refused"))
+		time.Sleep(2 * time.Second)
+		if !s.Cut() {
+			t.Error("a line that is cut passes for one")
+		}
+		if err := s.Type(t.Context(), []byte("lost"), probe.Size{}); err == nil {
+			t.Error("what was typed while the line is cut passes for sent")
+		}
+		if err := s.Send(t.Context(), call("stay")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(8 * time.Second)
+		c.sever(nil)
+		var got []string
+		for {
+			ev, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, strings.TrimSpace(ev.Text))
+			if ev.Type == probe.EventEnd {
+				if !ev.End.Stopped {
+					t.Error("it was not stopped")
+				}
+				break
+			}
+		}
+		// A session that is used goes on for as long as one likes.
+		time.Sleep(20 * time.Minute)
+		if out, _, err := ask(t, s, call("count", "1", "after")); err != nil || out != "after: 0\n" {
+			t.Errorf("afterwards: %q, %v", out, err)
+		}
+		if n := notes(); len(n) != 2 || !strings.Contains(n[0], "on node-a is cut") || !strings.Contains(n[1], "is back after 1") {
+			t.Errorf("said: %q", n)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		<-c.ended
+	})
+}
+
+// TestKeptLineTooLong wants a probe that has ended for want of its client to be reported
+// as gone, and nothing to wait for it any longer.
+func TestKeptLineTooLong(t *testing.T) {
+	for name, idle := range map[string]bool{"asked": false, "idle": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := start(t)
+				s, notes := c.session(t)
+				if _, _, err := ask(t, s, call("count", "1", "before")); err != nil {
+					t.Fatal(err)
+				}
+				c.sever(errors.New("connection refused"))
+				began := time.Now()
+				if idle {
+					<-s.over
+				} else if _, _, err := ask(t, s, call("stay")); err == nil || !strings.Contains(err.Error(), "it ended") {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(began); took > 2*probe.Silence {
+					t.Errorf("it took %v", took)
+				}
+				if err := s.Gone(); err == nil {
+					t.Error("a probe that has ended passes for there")
+				}
+				if n := notes(); len(n) != 1 {
+					t.Errorf("said: %q", n)
+				}
+				if _, _, err := ask(t, s, call("stay")); err == nil || errors.Is(err, io.EOF) {
+					t.Errorf("asked once more: %v", err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestKeptLineHalfOpen is a line on which nothing comes any more and which nobody ends.
+func TestKeptLineHalfOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		s, notes := c.session(t)
+		if _, _, err := ask(t, s, call("count", "1", "before")); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		c.attached = io.Discard
+		c.mu.Unlock()
+		if out, _, err := ask(t, s, call("count", "2", "unheard")); err != nil || out != "unheard: 0\nunheard: 1\n" {
+			t.Errorf("got %q, %v", out, err)
+		}
+		if n := notes(); len(n) != 1 || !strings.Contains(n[0], "nothing heard from the probe") {
+			t.Errorf("said: %q", n)
+		}
+		if len(c.calls) != 2 {
+			t.Errorf("run: %v", c.calls)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		<-c.ended
+	})
+}
+
+// TestKeptLineClosedWhileMade wants the end of a session to wait for no line.
+func TestKeptLineClosedWhileMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		s, _ := c.session(t)
+		if _, _, err := ask(t, s, call("count", "1", "before")); err != nil {
+			t.Fatal(err)
+		}
+		deaf := make(chan struct{})
+		c.mu.Lock()
+		c.cut = func() (int, int) { <-deaf; return 0, 0 } // making another hears of nothing
+		c.mu.Unlock()
+		c.sever(nil)
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 5*farewell {
+			t.Errorf("closing took %v", took)
+		}
+		close(deaf)
+		c.stdin.Close()
+		<-c.ended
+	})
+}
+
+// TestAbandoned wants what was given up, or was asked before something else, not to pass
+// for the answer to what is asked next.
+func TestAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		s, _ := c.session(t)
+		for _, give := range []func(){s.Abandon, func() {}} {
+			if err := s.Send(t.Context(), call("stay")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			give()
+			if out, end, err := ask(t, s, call("count", "1", "next")); err != nil || out != "next: 0\n" || end.Stopped {
+				t.Errorf("got %q, %+v, %v", out, end, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		<-c.ended
+	})
+}
+
+// TestSlowReader wants a user who looks at the first page for ten minutes to lose
+// neither the rest nor the line.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lines = 2 * waiting
+		s := &Session{remove: func(bool) error { return nil }, through: "a pipe"}
+		s.keep(t.Context(), "node-a", func(ctx context.Context, in io.Reader, out io.Writer) error {
+			go func() { _, _ = io.Copy(io.Discard, in) }()
+			time.Sleep(time.Second)
+			e := probe.NewEncoder(out)
+			for range lines {
+				e.Encode(probe.Event{Type: probe.EventOut, Text: "x"})
+			}
+			e.Encode(probe.Event{Type: probe.EventEnd, End: &probe.End{}})
+			<-ctx.Done()
+			return e.Err()
+		}, func(context.Context) error { return nil }, func(text string) { t.Error(text) })
+		if err := s.Send(t.Context(), call("count")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		for n := 0; ; n++ {
+			ev, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Type == probe.EventEnd {
+				if n != lines {
+					t.Errorf("%d of %d lines", n, lines)
+				}
+				break
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package tools
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// options are a tool's, none of which is printed by package flag.
+func options(tool string) *flag.FlagSet {
+	f := flag.NewFlagSet(tool, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	return f
+}
+
+// words takes the options out of the arguments, wherever they stand, and leaves the
+// rest. Its error is one line for the user.
+func words(f *flag.FlagSet, args []string) ([]string, error) {
+	var out []string
+	for len(args) > 0 {
+		if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return nil, fmt.Errorf("'help %s' lists the options of %s", f.Name(), f.Name())
+		} else if err != nil {
+			text, _ := strings.CutPrefix(err.Error(), "flag provided but not defined: ")
+			if text != err.Error() {
+				return nil, fmt.Errorf("%s has no option %s; 'help %s' lists them", f.Name(), text, f.Name())
+			}
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		if args = f.Args(); len(args) > 0 {
+			out, args = append(out, args[0]), args[1:]
+		}
+	}
+	return out, nil
+}
+
+// seconds adds an option that is a time: 200ms, or a bare number of seconds.
+func seconds(f *flag.FlagSet, into *time.Duration, name string, value time.Duration) {
+	*into = value
+	f.Func(name, "", func(text string) error {
+		if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < 1e6 {
+			*into = time.Duration(n * float64(time.Second))
+			return nil
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return errors.New("a time is 5s or 200ms")
+		}
+		*into = d
+		return nil
+	})
+}
+
+// within refuses a value of an option that is out of bounds.
+func within[T int | time.Duration](option string, value, least, most T) error {
+	if value < least || value > most {
+		return fmt.Errorf("%s takes %v to %v, not %v", option, least, most, value)
+	}
+	return nil
+}
+
+// table prints rows in columns as wide as they have to be. It holds them all.
+type table struct{ w *tabwriter.Writer }
+
+func newTable(j *probe.Job, heads ...string) table {
+	t := table{tabwriter.NewWriter(j.Out, 0, 8, 2, ' ', 0)}
+	t.row(heads...)
+	return t
+}
+
+// row adds one; an empty cell is a dash, so that columns stay columns for awk too.
+func (t table) row(cells ...string) {
+	for i, c := range cells {
+		if c = strings.Join(strings.Fields(c), " "); c == "" {
+			c = "-"
+		}
+		if i > 0 {
+			c = "\t" + c
+		}
+		_, _ = io.WriteString(t.w, c) // kept until the end
+	}
+	_, _ = io.WriteString(t.w, "\n")
+}
+
+func (t table) end() { _ = t.w.Flush() } // a session that is gone ends the tool
+
+// plain makes foreign text fit for a terminal: no control characters that could move the
+// cursor or recolour what is on the screen.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// several is a number of things, in words: "1 packet", "3 packets".
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// unread is the result of something of the node's that could not be asked.
+func unread(err error) probe.Result {
+	if errors.Is(err, probe.ErrNotVisible) || errors.Is(err, errors.ErrUnsupported) {
+		return probe.Found(probe.Skip, "%v", err)
+	}
+	return probe.Failed(err).With(probe.FactReason, probe.Reason(err))
+}
+
+// short is a time as long as one has to know it.
+func short(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+// age is how long ago something was, as kubectl writes it.
+func age(d time.Duration) string {
+	switch day := 24 * time.Hour; {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	default:
+		return fmt.Sprintf("%dd", d/day)
+	}
+}

@@ -1,0 +1,92 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// runtimeLimit bounds one question to the container runtime.
+const runtimeLimit = 5 * time.Second
+
+// runtime is the node's container runtime, asked as the kubelet asks it.
+type runtime struct {
+	conn   *grpc.ClientConn
+	socket string
+}
+
+// container is one of the node's.
+type container struct {
+	id, sandbox, namespace, pod, name, image string
+	state                                    cri.ContainerState
+	attempt                                  uint32
+	created                                  time.Time
+}
+
+func (c container) String() string { return c.namespace + "/" + c.pod + "/" + c.name }
+
+// ask gives a question its time, and its error the runtime's name.
+func ask[In, Out any](ctx context.Context, f func(context.Context, *In, ...grpc.CallOption) (*Out, error), in *In) (*Out, error) {
+	one, cancel := context.WithTimeout(ctx, runtimeLimit)
+	defer cancel()
+	return f(one, in)
+}
+
+// silent judges an error of asking the runtime.
+func (r runtime) silent(ctx context.Context, err error) probe.Result {
+	return checks.RuntimeSilent(ctx, err, r.socket, runtimeLimit)
+}
+
+// containers lists all there are, also those that have ended, by pod and name, the
+// newest of each first.
+func (r runtime) containers(ctx context.Context) ([]container, error) {
+	a, err := ask(ctx, cri.NewRuntimeServiceClient(r.conn).ListContainers, &cri.ListContainersRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var out []container
+	for _, c := range a.Containers {
+		labels := c.GetLabels() // which the kubelet writes
+		out = append(out, container{
+			id: c.Id, sandbox: c.PodSandboxId, namespace: plain(labels["io.kubernetes.pod.namespace"]), pod: plain(labels["io.kubernetes.pod.name"]),
+			name: plain(c.GetMetadata().GetName()), image: plain(cmp.Or(c.GetImage().GetUserSpecifiedImage(), c.GetImage().GetImage())),
+			state: c.State, attempt: c.GetMetadata().GetAttempt(), created: time.Unix(0, c.CreatedAt),
+		})
+	}
+	slices.SortStableFunc(out, func(a, b container) int {
+		return cmp.Or(strings.Compare(a.String(), b.String()), b.created.Compare(a.created))
+	})
+	return out, nil
+}
+
+// status is what the runtime says of one container.
+func (r runtime) status(ctx context.Context, id string) (*cri.ContainerStatus, error) {
+	a, err := ask(ctx, cri.NewRuntimeServiceClient(r.conn).ContainerStatus, &cri.ContainerStatusRequest{ContainerId: id})
+	return a.GetStatus(), err
+}
+
+// ended is how a container ended: "exited 1 (Error) 3m ago".
+func ended(s *cri.ContainerStatus, now time.Time) string {
+	out := fmt.Sprintf("exited %d", s.GetExitCode())
+	if why := s.GetReason(); why != "" && why != "Completed" {
+		out += " (" + plain(why) + ")"
+	}
+	if at := s.GetFinishedAt(); at > 0 {
+		out += " " + age(now.Sub(time.Unix(0, at))) + " ago"
+	}
+	return out
+}
+
+// stateName is the runtime's word for a state, shorter.
+func stateName(s cri.ContainerState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "CONTAINER_"))
+}

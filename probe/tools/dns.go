@@ -1,0 +1,380 @@
+package tools
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// DNS asks name servers.
+var DNS = &probe.Tool{
+	Name: "dns", Usage: "[--tcp] [--search] [-t TIMEOUT] NAME [TYPE] [@SERVER] | -x ADDRESS", Short: "look a name up",
+	Doc: `Asks a name server and prints what it answers: the code, the flags, the records with
+their time to live, and how long it took. An answer that is cut short by UDP is
+asked for again by TCP.
+
+  NAME         as it stands, whether it ends with a dot or not
+  TYPE         A and AAAA unless told: MX, NS, SOA, SRV, TXT, CNAME, PTR, ...
+  @SERVER      the address of a server, with its port if that is not 53; without it those
+               in the node's own /etc/resolv.conf, in turn, until one answers
+  -x ADDRESS   the name of an address
+  --search     try NAME in the domains of the node's search list too, in the order in
+               which a program would
+  --tcp        by TCP at once
+  -t TIMEOUT   for each try, 2s unless told; by UDP there are two
+
+  dns kubernetes.default.svc.cluster.local @10.96.0.10
+  dns example.com MX
+  dns -x 10.244.7.9 @10.96.0.10
+
+Fails when the name does not exist (NXDOMAIN), has no such record, the server cannot
+find out (SERVFAIL) or no server answers.`,
+	Parse: parseDNS,
+}
+
+// lookup is what dns was told.
+type lookup struct {
+	name        string // with its dot
+	types       []uint16
+	server      netip.AddrPort // invalid = the node's own
+	tcp, search bool
+	typedDot    bool
+	wait        time.Duration
+}
+
+// portDNS is where name servers answer.
+const portDNS = 53
+
+func parseDNS(args []string) (probe.ToolFunc, error) {
+	var l lookup
+	var reverse string
+	f := options("dns")
+	f.StringVar(&reverse, "x", "", "")
+	f.BoolVar(&l.tcp, "tcp", false, "")
+	f.BoolVar(&l.search, "search", false, "")
+	seconds(f, &l.wait, "t", 2*time.Second)
+	rest, err := words(f, args)
+	if err == nil {
+		err = within("-t", l.wait, 10*time.Millisecond, time.Minute)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(rest, func(w string) bool { return strings.HasPrefix(w, "@") }); i >= 0 {
+		if l.server, err = parseServer(rest[i][1:]); err != nil {
+			return nil, err
+		}
+		rest = slices.Delete(rest, i, i+1)
+	}
+	if reverse != "" {
+		l.types = []uint16{dns.TypePTR}
+		if l.name, err = dns.ReverseAddr(reverse); err != nil {
+			return nil, fmt.Errorf("-x takes an address, not %q", reverse)
+		}
+		if len(rest) > 0 {
+			return nil, errors.New("dns takes a name or -x ADDRESS, not both")
+		}
+		return l.run, nil
+	}
+	if len(rest) == 0 || len(rest) > 2 {
+		return nil, errors.New("dns takes a name, and a type if it is not A and AAAA: dns example.com MX @10.96.0.10")
+	}
+	if _, ok := dns.IsDomainName(rest[0]); !ok || strings.ContainsFunc(rest[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, fmt.Errorf("%q is no name that can be looked up", rest[0])
+	}
+	if a, err := netip.ParseAddr(rest[0]); err == nil {
+		return nil, fmt.Errorf("%s is an address: 'dns -x %s' looks its name up", a, a)
+	}
+	l.name, l.typedDot, l.types = dns.Fqdn(rest[0]), strings.HasSuffix(rest[0], "."), []uint16{dns.TypeA, dns.TypeAAAA}
+	if len(rest) == 2 {
+		record, known := dns.StringToType[strings.ToUpper(rest[1])]
+		if !known || slices.Contains([]uint16{dns.TypeAXFR, dns.TypeIXFR}, record) {
+			return nil, fmt.Errorf("dns asks for no type %q", rest[1])
+		}
+		l.types = []uint16{record}
+	}
+	return l.run, nil
+}
+
+// parseServer reads an address, with a port or without.
+func parseServer(text string) (netip.AddrPort, error) {
+	if at, err := netip.ParseAddrPort(text); err == nil && at.Port() != 0 {
+		return at, nil
+	}
+	a, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("@%s: a server is an address, like @10.96.0.10 or @[fd00::a]:53", text)
+	}
+	return netip.AddrPortFrom(a, portDNS), nil
+}
+
+// resolver is what the node's own resolv.conf says.
+type resolver struct {
+	servers []netip.AddrPort
+	search  []string
+	ndots   int
+}
+
+// resolvConf is where the servers of the node are named.
+const resolvConf = "/etc/resolv.conf"
+
+// readResolver reads the node's resolv.conf. Without one glibc asks the machine itself
+// (resolv.conf(5)).
+func readResolver(h *probe.Host) (resolver, error) {
+	text, err := h.ReadFile(resolvConf)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return resolver{}, err
+	}
+	return parseResolver(text), nil
+}
+
+func parseResolver(text []byte) resolver {
+	c, err := dns.ClientConfigFromReader(bytes.NewReader(text))
+	if err != nil { // that of reading from memory
+		return resolver{}
+	}
+	r := resolver{ndots: c.Ndots}
+	const mostServers, mostDomains = 3, 32 // as many as glibc, and as Kubernetes heeds
+	for _, s := range c.Servers[:min(len(c.Servers), mostServers)] {
+		if a, err := netip.ParseAddr(s); err == nil {
+			r.servers = append(r.servers, netip.AddrPortFrom(a, portDNS))
+		}
+	}
+	if len(c.Servers) == 0 {
+		r.servers = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), portDNS)}
+	}
+	for _, d := range c.Search[:min(len(c.Search), mostDomains)] {
+		if _, ok := dns.IsDomainName(d); ok && d != "." {
+			r.search = append(r.search, dns.Fqdn(d))
+		}
+	}
+	return r
+}
+
+// candidates are the names a program's resolver asks for one that is typed, in order.
+func (r resolver) candidates(name string, dotted bool) []string {
+	if dotted {
+		return []string{name}
+	}
+	var out []string
+	for _, d := range r.search {
+		if _, ok := dns.IsDomainName(name + d); ok {
+			out = append(out, name+d)
+		}
+	}
+	if dns.CountLabel(name)-1 >= r.ndots {
+		return slices.Insert(out, 0, name)
+	}
+	return append(out, name)
+}
+
+// run asks for one name after the other, and for each type.
+func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
+	names, servers := []string{l.name}, []netip.AddrPort{l.server}
+	if !l.server.IsValid() || l.search {
+		conf, err := readResolver(j.Host)
+		if err != nil {
+			return unread(fmt.Errorf("which servers the node asks is not known: %w; name one: @10.96.0.10", err))
+		}
+		if !l.server.IsValid() {
+			servers = conf.servers
+			if len(servers) == 0 {
+				return probe.Found(probe.Fail, "%s names no server that can be asked", resolvConf)
+			}
+		}
+		if l.search {
+			names = conf.candidates(l.name, l.typedDot)
+		}
+	}
+	var last []replied
+	for i, name := range names {
+		if i > 0 {
+			j.Say("")
+		}
+		last = nil
+		for _, record := range l.types {
+			last = append(last, l.ask(ctx, j, name, record, servers))
+		}
+		if ctx.Err() != nil || slices.ContainsFunc(last, func(a replied) bool { return a.records > 0 }) {
+			break
+		}
+	}
+	return conclude(ctx, last)
+}
+
+// replied is what became of one question.
+type replied struct {
+	name, record string
+	server       netip.AddrPort
+	rcode        int
+	records      int // that were asked for
+	first        string
+	took         time.Duration
+	err          error // nobody answered
+}
+
+// ask asks one server after the other until one answers, and prints it.
+func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint16, servers []netip.AddrPort) replied {
+	r := replied{name: name, record: dns.TypeToString[record]}
+	for _, r.server = range servers {
+		if ctx.Err() != nil {
+			r.err = ctx.Err()
+			return r
+		}
+		msg, network, took, err := exchange(ctx, r.server, name, record, l.tcp, l.wait)
+		r.took, r.err = took, err
+		if err != nil {
+			j.Say("%s %s  %s by %s: %s", name, r.record, r.server, network, plain(whyNot(err, took)))
+			continue
+		}
+		r.rcode = msg.Rcode
+		j.Say("%s %s  %s by %s: %s in %s, flags %s", name, r.record, r.server, network, rcodeName(msg.Rcode), short(took), flagsOf(msg))
+		r.records, r.first = printRecords(j, msg, record)
+		return r
+	}
+	return r
+}
+
+// exchange asks once, by UDP twice, which may lose a packet without meaning anything; by
+// TCP where the answer is cut short.
+func exchange(ctx context.Context, server netip.AddrPort, name string, record uint16, tcp bool, wait time.Duration) (msg *dns.Msg, network string, took time.Duration, err error) {
+	network, tries := "UDP", 2
+	if tcp {
+		network, tries = "TCP", 1
+	}
+	began := time.Now()
+	for range tries {
+		one, cancel := context.WithTimeout(ctx, wait)
+		client := dns.Client{Net: strings.ToLower(network), Timeout: wait}
+		msg, _, err = client.ExchangeContext(one, new(dns.Msg).SetQuestion(name, record), server.String())
+		cancel()
+		if err == nil || ctx.Err() != nil || probe.Reason(err) != "timeout" {
+			break
+		}
+	}
+	took = time.Since(began)
+	switch {
+	case err != nil:
+		return nil, network, took, err
+	case msg.Truncated && !tcp:
+		msg, _, took, err = exchange(ctx, server, name, record, true, wait)
+		return msg, "TCP (by UDP its answer is cut short)", took, err
+	}
+	return msg, network, took, nil
+}
+
+// whyNot puts into words why a server did not answer.
+func whyNot(err error, took time.Duration) string {
+	switch probe.Reason(err) {
+	case "timeout":
+		return "no answer within " + short(took)
+	case "refused":
+		return "refused: nothing listens there, or a firewall rejects it"
+	}
+	return err.Error()
+}
+
+func rcodeName(code int) string {
+	return cmp.Or(dns.RcodeToString[code], "code "+strconv.Itoa(code))
+}
+
+func flagsOf(m *dns.Msg) string {
+	var out []string
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{{m.Response, "qr"}, {m.Authoritative, "aa"}, {m.Truncated, "tc"}, {m.RecursionDesired, "rd"}, {m.RecursionAvailable, "ra"}, {m.AuthenticatedData, "ad"}, {m.CheckingDisabled, "cd"}} {
+		if f.set {
+			out = append(out, f.name)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// mostRecords bounds what is printed of one answer.
+const mostRecords = 200
+
+// printRecords prints the records of an answer, and counts those that were asked for.
+func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first string) {
+	left := mostRecords
+	for _, part := range []struct {
+		what string
+		rrs  []dns.RR
+	}{{"", m.Answer}, {"authority", m.Ns}} {
+		for _, rr := range part.rrs {
+			h := rr.Header()
+			data := plain(strings.TrimPrefix(rr.String(), h.String()))
+			if part.what == "" && (h.Rrtype == record || record == dns.TypeANY) {
+				if asked++; asked == 1 {
+					first = data
+				}
+			}
+			if left--; left >= 0 {
+				j.Say("  %s  %d  %s  %s%s", plain(h.Name), h.Ttl, dns.Type(h.Rrtype), data, map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
+			}
+		}
+	}
+	if left < 0 {
+		j.Say("  (%s more not shown)", several(-left, "record"))
+	}
+	return asked, first
+}
+
+// rcodeSaid puts the usual failures of DNS into words, as a tail of the sentence.
+var rcodeSaid = map[int]string{
+	dns.RcodeNameError:     ": there is no such name",
+	dns.RcodeServerFailure: ": it cannot find out, as its own source (the API server, or the servers it forwards to) does not answer",
+	dns.RcodeRefused:       ": it answers, and is not set to serve that name to who asks",
+}
+
+// conclude judges the answers about the last name that was asked.
+func conclude(ctx context.Context, all []replied) probe.Result {
+	for _, r := range all {
+		if r.records > 0 {
+			more := ""
+			if r.records > 1 {
+				more = fmt.Sprintf(" and %d more", r.records-1)
+			}
+			return probe.Found(probe.OK, "%s %s is %s%s, by %s in %s", r.name, r.record, r.first, more, r.server, short(r.took))
+		}
+	}
+	if ctx.Err() != nil {
+		return probe.Found(probe.Unknown, "stopped before an answer came")
+	}
+	types := make([]string, len(all))
+	for i, r := range all {
+		types[i] = r.record
+	}
+	for _, r := range all { // that a server said something is more than that another did not
+		switch {
+		case r.err == nil && r.rcode != dns.RcodeSuccess:
+			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name, rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
+		case r.err != nil:
+			return noReply(r)
+		}
+	}
+	return probe.Found(probe.Fail, "%s knows %s, and no %s record of it", all[0].server, all[0].name, strings.Join(types, " or "))
+}
+
+// noReply judges a question that nobody answered.
+func noReply(r replied) probe.Result {
+	reason := probe.Reason(r.err)
+	status := probe.Fail
+	if reason == "error" && !errors.As(r.err, new(*net.OpError)) { // what came is no DNS
+		status = probe.Unknown
+	}
+	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, plain(whyNot(r.err, r.took))).With(probe.FactReason, reason)
+}

@@ -1,0 +1,162 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	prompt "github.com/calico-probe/calico-probe/shell"
+)
+
+// use runs a tool on a made-up node, whose files are below root.
+func use(t *testing.T, ctx context.Context, root string, tool *probe.Tool, args ...string) (probe.Result, string) {
+	t.Helper()
+	run, err := tool.Parse(args)
+	if err != nil {
+		t.Fatalf("%s %v: %v", tool.Name, args, err)
+	}
+	var out bytes.Buffer
+	r := run(ctx, &probe.Job{Host: &probe.Host{Root: root, Proc: "/proc"}, Out: &out})
+	return r, out.String()
+}
+
+// wants fails unless the result has the status and says all of saw.
+func wants(t *testing.T, r probe.Result, s probe.Status, saw ...string) {
+	t.Helper()
+	for _, text := range saw {
+		if !strings.Contains(r.Saw, text) {
+			t.Errorf("%q is not in %q", text, r.Saw)
+		}
+	}
+	if r.Status != s {
+		t.Errorf("got %s, want %s: %s", r.Status, s, r.Saw)
+	}
+}
+
+func files(t *testing.T, of map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range of {
+		full := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestTexts wants each tool told of in few words, and at length with an example.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for _, tool := range All() {
+		if tool.Short == "" || len(tool.Short) > 60 || strings.HasSuffix(tool.Short, ".") || tool.Parse == nil {
+			t.Errorf("%s: %q", tool.Name, tool.Short)
+		}
+		if !strings.Contains(tool.Doc, "\n  "+tool.Name) {
+			t.Errorf("the text of %s has no example", tool.Name)
+		}
+		for line := range strings.Lines(tool.Doc) {
+			if len(strings.TrimRight(line, "\n")) > 92 {
+				t.Errorf("%s: a line of %d characters: %s", tool.Name, len(line), line)
+			}
+		}
+		// What the examples say must be something the tool takes.
+		for _, m := range regexp.MustCompile(`(?m)^  (`+tool.Name+`( .*)?)$`).FindAllStringSubmatch(tool.Doc, -1) {
+			typed, err := prompt.Parse(m[1])
+			if err != nil || len(typed) != 1 {
+				t.Errorf("the example %q: %v", m[1], err)
+				continue
+			}
+			if _, err := tool.Parse(typed[0].Words[1:]); err != nil {
+				t.Errorf("the example %q: %v", m[1], err)
+			}
+		}
+	}
+}
+
+// TestMistakes wants mistakes of typing told in one line, before anything is asked.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"ping": "takes one address", "ping host": "'dns host' looks a name up", "ping -c x 10.0.0.1": "ping: invalid value", "ping -z 10.0.0.1": "no option -z",
+		"ping -s 20 10.0.0.1": "-s takes 36 to 65535", "ping -s 50 fd00::1": "-s takes 56", "ping -i 1ms 10.0.0.1": "-i takes 10ms", "ping -W x 10.0.0.1": "a time is 5s or 200ms",
+		"ping -h": "'help ping'", "ping 10.0.0.1 10.0.0.2": "takes one address",
+		"dial": "takes one HOST:PORT", "dial 10.0.0.1": "takes HOST:PORT", "dial 10.0.0.1:0": "takes HOST:PORT", "dial fd00::1:80": "takes HOST:PORT", "dial a/b:80": "neither an address nor a name",
+		"dial unix:run/x": "a path from the root", "dial --http / unix:/run/x": "a UNIX socket is dialled as it is", "dial -u --tls 10.0.0.1:1": "-u goes without", "dial --http x 10.0.0.1:1": "--http takes a path",
+		"dns": "takes a name", "dns a b c": "takes a name", "dns a NOPE": "no type", "dns a AXFR": "no type", "dns a @b": "a server is an address", "dns -x b": "-x takes an address", "dns -x 10.0.0.1 a": "not both", "dns 10.0.0.1": "'dns -x 10.0.0.1'",
+		"route get": "takes an address", "route get x": "takes an address", "route get 10.0.0.1 from": "takes an address", "route get 10.0.0.1 from fd00::1": "same family", "route get 10.0.0.1 iif lo": "goes with from",
+		"route show proto": "of what?", "route proto nobody": "no protocol", "route table nobody": "no table", "route nonsense": "not \"nonsense\"", "route 10.0.0.0/8 10.0.0.0/8": "not",
+		"links -a": "no options", "links a b": "one name", "neigh dev": "takes an address, dev NAME", "neigh a b": "takes an address",
+		"bird": "takes show", "bird configure": "takes show", "bird disable all": "takes show", "bird show": "takes show", "ps a b": "one word", "ps -x": "no option -x",
+		"logs": "takes one container", "logs -n -1 a": "-n takes 0 to 100000", "logs -f --previous a": "do not go together",
+	} {
+		f := strings.Fields(line)
+		for _, tool := range All() {
+			if tool.Name != f[0] {
+				continue
+			}
+			_, err := tool.Parse(f[1:])
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q: %v, want %q", line, err, want)
+			}
+		}
+	}
+	if _, err := Bird.Parse([]string{"show", "status\nconfigure"}); err == nil {
+		t.Error("two commands pass for one")
+	}
+}
+
+// TestNothingVisible wants a way onto the node that shows nothing to be no fault of it.
+func TestNothingVisible(t *testing.T) {
+	t.Parallel()
+	h := &probe.Host{Root: t.TempDir(), Proc: "/proc", Only: []string{"/none"}}
+	for _, line := range []string{"bird show status", "ps", "ps pods", "logs x", "dial unix:/run/x", "dns example.com", "dial example.com:80"} {
+		f := strings.Fields(line)
+		for _, tool := range All() {
+			if tool.Name != f[0] {
+				continue
+			}
+			run, err := tool.Parse(f[1:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			wants(t, run(t.Context(), &probe.Job{Host: h, Out: &out}), probe.Skip, "not visible")
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "90s", time.Hour: "60m", 47 * time.Hour: "47h", 49 * time.Hour: "2d", -1: "0s"} {
+		if got := age(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+	for d, want := range map[time.Duration]string{123456: "123µs", 12345678: "12.3ms", 1234567890: "1.23s", 12345678900: "12s"} {
+		if got := short(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1536: "1.5K", 1 << 30: "1.0G", 200 << 20: "200M"} {
+		if got := bytesOf(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+	if got := plain("a\x1b[2Jb\tc\u009b\x7fé"); got != "a?[2Jb\tc??é" {
+		t.Errorf("%q", got)
+	}
+	if got := unread(fs.ErrPermission); got.Status != probe.Unknown || got.Facts.Str(probe.FactReason) != "denied" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,233 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Latest is what a node, and its neighbours about it, answered last to each check, of
+// all that was asked one after the other in a session.
+//
+// An asked event begins a round. It takes away what earlier rounds answered to the same
+// checks, whatever the targets were, and likewise what neighbours said to compare it
+// with. Of what the client itself says (how it got there, whether the answer was
+// whole) and of any other check of a node the newest round that has it stands for all.
+// Until a check that was asked is answered whole, that it is not known is an answer of
+// its own: never the old one, and never none.
+type Latest struct {
+	Node string // the one in question
+
+	round   int
+	kept    []answer
+	owed    []string // asked of the node, and not answered whole since
+	streams []*streamed
+	logs    []probe.Event
+	version string
+}
+
+// answer is a result and where it came from.
+type answer struct {
+	probe.Event
+	round int
+	by    *streamed // nil = the client itself
+}
+
+// streamed is one way by which some node answered plans: the last of them.
+type streamed struct {
+	node, way  string
+	start, end probe.Event
+	open       bool // the last plan has not ended
+	answered   []string
+}
+
+// Add takes an event of the session, of which only those about the node concern it.
+func (l *Latest) Add(ev probe.Event) {
+	if ev.Node != l.Node && ev.For != l.Node {
+		return
+	}
+	switch ev.Type {
+	case probe.EventAsked:
+		l.begin(ev)
+	case probe.EventStart:
+		if ev.Start.Tool == "" {
+			l.version = ev.Start.Version
+			s := l.stream(ev)
+			s.start, s.open, s.answered = ev, true, nil
+		}
+	case probe.EventEnd:
+		if ev.End.Outcome == nil {
+			l.end(ev)
+		}
+	case probe.EventResult:
+		l.result(ev)
+	case probe.EventLog:
+		if ev.Node == l.Node {
+			l.logs = append(l.logs, ev)
+		}
+	}
+}
+
+// begin is a new round.
+func (l *Latest) begin(ev probe.Event) {
+	l.round++
+	l.logs = nil
+	anew, around := ev.Start.Checks, ev.Way == probe.WayNeighbour
+	l.drop(func(a answer) bool {
+		return slices.Contains(anew, a.Result.Check) || around && a.Way == probe.WayNeighbour
+	})
+	for _, id := range anew {
+		if !slices.Contains(l.owed, id) {
+			l.owed = append(l.owed, id)
+		}
+	}
+	for _, s := range l.streams {
+		s.open = false // what is missing of it is owed
+	}
+}
+
+func (l *Latest) drop(old func(answer) bool) { l.kept = slices.DeleteFunc(l.kept, old) }
+
+func (l *Latest) stream(ev probe.Event) *streamed {
+	i := slices.IndexFunc(l.streams, func(s *streamed) bool { return s.node == ev.Node && s.way == ev.Way })
+	if i < 0 {
+		i = len(l.streams)
+		l.streams = append(l.streams, &streamed{node: ev.Node, way: ev.Way})
+	}
+	return l.streams[i]
+}
+
+func (l *Latest) end(ev probe.Event) {
+	s := l.stream(ev)
+	s.end, s.open = ev, false
+	if ev.Node == l.Node && !ev.End.Stopped { // of one that was stopped nobody knows what is whole
+		l.owed = slices.DeleteFunc(l.owed, func(id string) bool { return slices.Contains(s.answered, id) })
+	}
+}
+
+func (l *Latest) result(ev probe.Event) {
+	l.drop(func(a answer) bool {
+		return a.round < l.round && a.Node == ev.Node && a.Result.Check == ev.Result.Check
+	})
+	a := answer{Event: ev, round: l.round}
+	if s := l.stream(ev); s.open && ev.Result.Check != probe.CheckPlaced && ev.Result.Check != probe.CheckAnswered {
+		a.by = s
+		s.answered = append(s.answered, ev.Result.Check)
+	}
+	l.kept = append(l.kept, a)
+}
+
+// Asked are the checks the node has some answer to, or should have, in the order they
+// were asked.
+func (l *Latest) Asked() []string {
+	var out []string
+	add := func(id string) {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	for _, a := range l.kept {
+		if a.Node == l.Node && a.by != nil {
+			add(a.Result.Check)
+		}
+	}
+	for _, id := range l.owed {
+		add(id)
+	}
+	return out
+}
+
+// Of are the latest answers of the node to a check, and when the oldest of them came.
+func (l *Latest) Of(check string) (out []probe.Result, at time.Time) {
+	for _, a := range l.kept {
+		if a.Node == l.Node && a.Result.Check == check {
+			if at.IsZero() || a.At.Before(at) {
+				at = a.At
+			}
+			out = append(out, *a.Result)
+		}
+	}
+	return out, at
+}
+
+// Oldest is when the oldest of the node's answers came; zero = there is none.
+func (l *Latest) Oldest() time.Time {
+	var at time.Time
+	for _, a := range l.kept {
+		if a.Node == l.Node && a.by != nil && (at.IsZero() || a.At.Before(at)) {
+			at = a.At
+		}
+	}
+	return at
+}
+
+// mostOwed is how many checks are named that have no whole answer.
+const mostOwed = 5
+
+// Run is the latest answers as if all had been asked in one run, without a verdict.
+func (l *Latest) Run() Run {
+	run := Run{Node: l.Node, Version: l.version, Events: slices.Clone(l.logs)}
+	unknown := false
+	for _, a := range l.kept {
+		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 // since then, by an answer that was whole
+		if a.by != nil || settled {
+			continue
+		}
+		unknown = unknown || a.Node == l.Node && a.Result.Status == probe.Unknown
+		run.Events = append(run.Events, a.Event)
+	}
+	for _, s := range l.streams {
+		events, whole := []probe.Event{s.start}, !s.open && s.end.End != nil
+		for _, a := range l.kept {
+			if a.by == s {
+				events = append(events, a.Event)
+				whole = whole && (a.Node != l.Node || !slices.Contains(l.owed, a.Result.Check))
+			}
+		}
+		if len(events) == 1 {
+			continue
+		}
+		if whole {
+			events = append(events, s.end)
+		}
+		run.Events = append(run.Events, events...)
+	}
+	if len(l.owed) > 0 && !unknown {
+		names := strings.Join(l.owed[:min(len(l.owed), mostOwed)], ", ")
+		if n := len(l.owed) - mostOwed; n > 0 {
+			names += fmt.Sprintf(" and %d more", n)
+		}
+		r := probe.Found(probe.Unknown, "asked, and not answered whole: %s", names)
+		r.Check = probe.CheckAnswered
+		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: l.Node, Result: &r})
+	}
+	for i := range run.Events {
+		run.Events[i].At, run.Events[i].For = time.Time{}, ""
+	}
+	return run
+}
+
+// Took is how long the answers took that stand now.
+func (l *Latest) Took() time.Duration {
+	var took time.Duration
+	for _, s := range l.streams {
+		if s.node == l.Node && s.end.End != nil && slices.ContainsFunc(l.kept, func(a answer) bool { return a.by == s }) {
+			took += s.end.End.Elapsed
+		}
+	}
+	return took
+}
+
+// latestOf finds the answers about a node, or begins them.
+func latestOf(all []*Latest, ev probe.Event) ([]*Latest, *Latest) {
+	node := cmp.Or(ev.For, ev.Node)
+	i := slices.IndexFunc(all, func(l *Latest) bool { return l.Node == node })
+	if i < 0 {
+		i, all = len(all), append(all, &Latest{Node: node})
+	}
+	return all, all[i]
+}

@@ -1,0 +1,168 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Transcript is the record of a session, written line by line as it happens: the
+// commands as they were typed and what each came to, every event of every answer, and
+// what tools wrote, each with the time. What a client that was killed has written can
+// be read up to its last whole line.
+type Transcript struct {
+	mu   sync.Mutex
+	file *os.File
+	enc  *probe.Encoder
+}
+
+// ErrNoTranscript says that a file is there and is something else.
+var ErrNoTranscript = errors.New("is there and is no transcript of a session: name a new file")
+
+// Record begins a transcript in a new file, or goes on with one that is there. Only
+// its owner may read it.
+func Record(name string) (*Transcript, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		f, err = further(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &Transcript{file: f, enc: probe.NewEncoder(f)}
+	return t, t.Add(probe.Event{Type: probe.EventSession, Start: &probe.Start{V: probe.Version, Version: probe.Release, Time: time.Now().UTC()}})
+}
+
+// further opens a transcript to write on at its end.
+func further(name string) (*os.File, error) {
+	// Opening a pipe waits for its other end.
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s %w", name, ErrNoTranscript))
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return nil, err
+	}
+	ev, err := probe.NewDecoder(io.NewSectionReader(f, 0, probe.MaxLine)).Next()
+	if err != nil || ev.Type != probe.EventSession {
+		return nil, errors.Join(fmt.Errorf("%s %w", name, ErrNoTranscript), f.Close())
+	}
+	if _, err := f.WriteString("\n"); err != nil { // the last line may have been cut
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Add writes an event with the time.
+func (t *Transcript) Add(ev probe.Event) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ev.At.IsZero() {
+		ev.At = time.Now()
+	}
+	ev.At = ev.At.UTC()
+	t.enc.Encode(ev)
+	return t.enc.Err()
+}
+
+// Close ends the transcript.
+func (t *Transcript) Close() error { return t.file.Close() }
+
+// isTranscript tells whether something saved begins as a transcript does.
+func isTranscript(b []byte) bool {
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	var ev probe.Event
+	return json.Unmarshal(line, &ev) == nil && ev.Type == probe.EventSession && ev.Start != nil
+}
+
+// loadTranscript gives the latest answers of each node that was visited, in the order
+// of the visits, and what was done.
+func loadTranscript(b []byte) ([]Run, []Deed, error) {
+	d := probe.NewDecoder(bytes.NewReader(b))
+	var all []*Latest
+	var deeds []Deed
+	open := -1
+	for {
+		ev, err := d.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if ev.Start != nil && ev.Start.V > probe.Version {
+			return nil, nil, newer(ev.Start.V)
+		}
+		switch ev.Type {
+		case probe.EventSession:
+			if open >= 0 {
+				deeds[open].Came = unended
+			}
+			open = -1
+		case probe.EventTyped:
+			open = len(deeds)
+			deeds = append(deeds, Deed{At: ev.At, Node: ev.Node, Typed: ev.Text, Came: unended})
+		case probe.EventDone:
+			if open >= 0 {
+				deeds[open].Came, deeds[open].Took = cmp.Or(ev.Text, "ok"), ev.At.Sub(deeds[open].At)
+			}
+			open = -1
+		default:
+			if cmp.Or(ev.For, ev.Node) != "" {
+				var l *Latest
+				all, l = latestOf(all, ev)
+				l.Add(ev)
+			}
+		}
+	}
+	var runs []Run
+	for _, l := range all {
+		if len(l.Asked()) > 0 {
+			runs = append(runs, l.Run())
+		}
+	}
+	return runs, deeds, nil
+}
+
+// unended is a command after which nothing more was written: the client was killed.
+const unended = "the record ends here"
+
+// Deed is a command of a session, and what it came to.
+type Deed struct {
+	At    time.Time
+	Node  string // on which it was typed
+	Typed string
+	Came  string
+	Took  time.Duration
+}
+
+// WriteDeeds lists what was done, a line each, by the clock of whoever did it in UTC.
+func WriteDeeds(w io.Writer, deeds []Deed) error {
+	width := len("NODE")
+	for _, d := range deeds {
+		width = max(width, len(d.Node))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %s\n", "TIME", width, "NODE", "COMMAND", "CAME TO")
+	for _, d := range deeds {
+		came := d.Came
+		if d.Took >= time.Second {
+			came += fmt.Sprintf(" after %v", d.Took.Round(time.Second))
+		}
+		fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %s\n", d.At.UTC().Format(time.RFC3339), width, printable(d.Node), printable(d.Typed), printable(came))
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing what was done: %w", err)
+	}
+	return nil
+}

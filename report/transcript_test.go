@@ -1,0 +1,170 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// recorded writes a session: node-a is broken, is asked again and is not; node-b is fine.
+func recorded(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "incident.ndjson")
+	tr, err := Record(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(node, typed, came string, lines ...string) {
+		events := []probe.Event{{Type: probe.EventTyped, Node: node, Text: typed}}
+		for _, ev := range told(lines...) {
+			if ev.Node == "node-a" {
+				ev.Node = node
+			}
+			events = append(events, ev)
+		}
+		for _, ev := range append(events, probe.Event{Type: probe.EventDone, Node: node, Text: came}) {
+			if err := tr.Add(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	do("node-a", "run", "exit code 3", "asked neighbour a b", "start pod", "pod a fail", "pod b ok", "end pod", "start node-b", "node-b a ok", "end node-b")
+	do("node-a", "ping 10.0.0.9", "exit code 3", "tool pod ping", "outcome pod")
+	do("node-b", "run a b", "", "asked pod a b", "start pod", "pod a ok", "pod b ok", "end pod")
+	do("node-a", "run a", "", "asked pod a", "start pod", "pod a ok", "end pod")
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	name := recorded(t)
+	got, err := Load(bytes.NewReader(read(t, name)))
+	if err != nil || len(got.Runs) != 2 || got.Runs[0].Node != "node-a" || got.Runs[1].Node != "node-b" {
+		t.Fatalf("%v %+v", err, got)
+	}
+	for _, run := range got.Runs {
+		tally := NewTally()
+		for _, ev := range run.Events {
+			if ev.Node == run.Node {
+				tally.Add(ev)
+			}
+		}
+		if v := tally.Verdict(false); v.Word != "healthy" || v.Counts[probe.OK] != 2 {
+			t.Errorf("%s: %+v", run.Node, v)
+		}
+	}
+	var b strings.Builder
+	if err := WriteDeeds(&b, got.Deeds); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(b.String(), "\n"); len(lines) != 6 || !strings.Contains(lines[2], "node-a  ping 10.0.0.9") || !strings.HasSuffix(lines[2], "exit code 3") || !strings.HasSuffix(lines[3], "  ok") {
+		t.Errorf("%s", b.String())
+	}
+	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", err, info.Mode())
+	}
+}
+
+// TestTranscriptGoesOn writes a second session into the file of one that was killed.
+func TestTranscriptGoesOn(t *testing.T) {
+	t.Parallel()
+	name := recorded(t)
+	whole := read(t, name)
+	last := bytes.LastIndex(whole, []byte(`{"seq"`))
+	if err := os.WriteFile(name, whole[:last+20], 0o600); err != nil { // in the line that says how the last command ended
+		t.Fatal(err)
+	}
+	tr, err := Record(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range told("asked pod a", "start pod", "pod a warn", "end pod") {
+		if err := tr.Add(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(bytes.NewReader(read(t, name)))
+	if err != nil || len(got.Runs) != 2 || len(got.Deeds) != 4 || got.Deeds[3].Came != unended {
+		t.Fatalf("%v %+v", err, got)
+	}
+	warned := false
+	for _, ev := range got.Runs[0].Events {
+		warned = warned || ev.Result != nil && ev.Result.Status == probe.Warn
+	}
+	if !warned {
+		t.Errorf("what came later is not there: %+v", got.Runs[0].Events)
+	}
+}
+
+// TestTranscriptIsNobodyElses wants no other file to be written into.
+func TestTranscriptIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "diary\n", `{"seq":0,"type":"start","start":{"v":1}}` + "\n"} {
+		name := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Record(name); !errors.Is(err, ErrNoTranscript) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got := read(t, name); string(got) != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	if _, err := Record(t.TempDir()); !errors.Is(err, ErrNoTranscript) {
+		t.Errorf("a folder: %v", err)
+	}
+	if _, err := Record(filepath.Join(t.TempDir(), "no", "folder")); err == nil {
+		t.Error("a folder that is not there")
+	}
+}
+
+// TestTranscriptCut cuts the record anywhere and wants what can be read of it, and
+// nothing to look better than it was.
+func TestTranscriptCut(t *testing.T) {
+	t.Parallel()
+	whole := read(t, recorded(t))
+	first := bytes.IndexByte(whole, '\n')
+	for range 200 {
+		at := first + rand.IntN(len(whole)-first)
+		got, err := Load(bytes.NewReader(whole[:at]))
+		if err != nil {
+			t.Fatalf("cut at %d: %v", at, err)
+		}
+		for _, run := range got.Runs {
+			tally := NewTally()
+			for _, ev := range run.Events {
+				if ev.Node == run.Node {
+					tally.Add(ev)
+				}
+			}
+			// Of node-a both checks stand in the end, and are healthy after the third command only.
+			v := tally.Verdict(false)
+			if v.Word == "healthy" && (v.Counts[probe.OK] != 2 || run.Node == "node-a" && len(got.Deeds) < 4) {
+				t.Errorf("cut at %d: %s is %+v", at, run.Node, v)
+			}
+		}
+	}
+}
