@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestShellPicks wants nodes to choose from, with what is typed completed.
@@ -51,6 +53,17 @@ func TestShellOnTerminal(t *testing.T) {
 	s.press("Tab", "Tab") // the API's address, and the DNS's, which begins with it
 	s.wants("10.96.0.10")
 	s.press("C-u")
+	for _, c := range [][2]string{{"links eth", "links eth0"}, {"logs calico-n", "logs calico-node"}} {
+		s.types(c[0])
+		eventually(t, 20*time.Second, func() string { // the probe may take longer than Tab waits
+			s.press("Tab")
+			if shown := s.shows(); !strings.HasSuffix(strings.TrimRight(shown, " "), "node-a> "+c[1]) {
+				return fmt.Sprintf("not completed to %q:\n%s", c[1], shown)
+			}
+			return ""
+		})
+		s.press("C-u")
+	}
 	s.types("run node-le")
 	s.press("Tab")
 	s.wantsLast("node-a> run node-lease")

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -115,6 +117,50 @@ func TestShellMistakes(t *testing.T) {
 		code := Run(context.Background(), genericiooptions.IOStreams{In: strings.NewReader(c.stdin), Out: &out, ErrOut: &errs}, append([]string{"shell", "--kubeconfig", "/nonexistent"}, c.args...))
 		if code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%q: exit %d, %s%s, want %s", c.args, code, out.String(), errs.String(), want)
+		}
+	}
+}
+
+// TestSuggestions are those that need no probe.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	named := func(name, addr string) corev1.Node {
+		n := corev1.Node{}
+		n.Name = name
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: addr}}
+		return n
+	}
+	nodes := []corev1.Node{named("node-a", "10.0.0.1"), named("node-b", "10.0.0.2")}
+	c := &conversation{at: &seat{o: &runOptions{node: "node-a"}, snap: &cluster.Snapshot{Node: &nodes[0], Nodes: nodes}}}
+	commands := map[string]*shell.Command{}
+	for _, command := range c.completed(c.commandsOf()) {
+		commands[command.Name] = command
+	}
+	for line, want := range map[string]string{
+		"node":                         "node-b",
+		"diff":                         "with",
+		"diff with":                    "node-b",
+		"run node-ready":               "node-lease",
+		"explain":                      "node-lease",
+		"ping":                         "10.0.0.2",
+		"ping -c 3":                    "10.0.0.2",
+		"route get":                    "10.0.0.2",
+		"in default/web ping":          "10.0.0.2",
+		"in default/web route get":     "10.0.0.2",
+		"bird":                         "show",
+		"bird -6 show":                 "protocols",
+		"bird show route for":          "10.0.0.2",
+		"dns":                          "kubernetes.default.svc.cluster.local",
+		"node node-b":                  "",
+		"exit":                         "",
+		"links":                        "", // there is no probe to ask
+		"route dev":                    "",
+		"bird show protocols all BGP1": "",
+	} {
+		words := strings.Fields(line)
+		got := commands[words[0]].Complete(t.Context(), words[1:])
+		if want == "" && len(got) > 0 || want != "" && !slices.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", line, got, want)
 		}
 	}
 }
