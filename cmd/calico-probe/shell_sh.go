@@ -60,7 +60,9 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 		return probe.Result{}, err
 	}
 	what := probe.Call{Tool: tools.Sh.Name, Args: args}
-	if !call.Terminal || !isTerminal(c.In) {
+	in, typed := c.In.(*os.File)
+	out, shown := c.Out.(*os.File)
+	if !call.Terminal || !typed || !shown || !isTerminal(in) {
 		var writing error
 		outcome, err := s.call(ctx, what, written(call.Out, &writing))
 		return outcome, errors.Join(err, writing, leave())
@@ -70,7 +72,7 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 		own = append(own, "--quiet")
 	}
 	what.Args = append(own, args...)
-	outcome, err := c.onTerminal(ctx, s, what)
+	outcome, err := c.onTerminal(ctx, s, what, in, out)
 	c.told = c.told || outcome.Status == probe.OK
 	return outcome, errors.Join(err, leave())
 }
@@ -81,9 +83,9 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, leave func() error, err error) {
 	at := c.at
 	switch {
-	case at.session == nil:
+	case at.session == nil && !at.lost:
 		return nil, nil, errors.New("there is no probe on this node: 'run' says why, and tries again")
-	case !toolbox && at.way != wayPod:
+	case !toolbox && at.way != wayPod: // one that is lost is brought anew when it is called
 		return at, func() error { return nil }, nil
 	case at.way == wayLocal:
 		return nil, nil, errors.New("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
@@ -139,8 +141,7 @@ func written(to io.Writer, failed *error) func(probe.Event) {
 
 // onTerminal runs a tool that has the user's terminal to itself. Every key goes to it,
 // also Ctrl-C; the terminal comes back as it was, however it ends.
-func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call) (probe.Result, error) {
-	in, out := c.In.(*os.File), c.Out.(*os.File)
+func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call, in, out *os.File) (probe.Result, error) {
 	size, err := sizeOf(out)
 	if err != nil {
 		return probe.Result{}, err
@@ -163,13 +164,13 @@ func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call)
 		limit = math.MaxInt64 // never
 	}
 	idle := time.AfterFunc(limit, func() {
-		end(fmt.Errorf("%w in the shell, nor did it write anything, for %v", shell.ErrIdle, c.idle))
+		end(shell.ErrIdle) // nor was anything written
 	})
 	defer idle.Stop()
 
-	session := s.session // which ends the seat if it is lost
 	var typing sync.WaitGroup
 	begin := sync.OnceFunc(func() {
+		session := s.session // the seat lets go of one that is lost
 		typing.Go(func() { typeInto(ctx, session, keys, func() { idle.Reset(limit) }, end) })
 		typing.Go(func() { followSize(ctx, session, out) })
 	})

@@ -193,10 +193,13 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 		case <-time.After(lull):
 		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() == nil:
+		return r.outcome()
+	case errors.Is(context.Cause(ctx), probe.ErrStopped):
 		return probe.Found(probe.Unknown, "the shell was ended, with what ran in it")
 	}
-	return r.outcome()
+	return probe.Found(probe.Unknown, "the shell was ended, with what ran in it: its probe was told to end, or its time is over")
 }
 
 // outcome is how it went by itself.

@@ -1,0 +1,353 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// shPane is a terminal of 100 x 30 characters with a program in it.
+type shPane struct {
+	t      *testing.T
+	socket string
+}
+
+// shIn starts a local shell in a terminal, with a prompt that nothing else has.
+func shIn(t *testing.T, env ...string) *shPane {
+	t.Helper()
+	p := &shPane{t, filepath.Join(t.TempDir(), "tmux")}
+	args := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "env", "PS1=here$ "}, env...)
+	p.tmux(append(args, "sh")...)
+	t.Cleanup(func() { p.run("kill-server") })
+	p.shows("here$ ")
+	return p
+}
+
+func (p *shPane) run(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "tmux", append([]string{"-S", p.socket}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+func (p *shPane) tmux(args ...string) string {
+	p.t.Helper()
+	out, err := p.run(args...)
+	if err != nil {
+		p.t.Fatalf("tmux %q: %v: %s", args, err, out)
+	}
+	return out
+}
+
+// types types a line.
+func (p *shPane) types(line string) {
+	p.t.Helper()
+	p.tmux("send-keys", "-l", line)
+	p.tmux("send-keys", "Enter")
+}
+
+func (p *shPane) screen() string { return p.tmux("capture-pane", "-p", "-J", "-S", "-200") }
+
+// shows waits until a text is on the screen.
+func (p *shPane) shows(text string) {
+	p.t.Helper()
+	eventually(p.t, 60*time.Second, func() string {
+		if screen := p.screen(); !strings.Contains(screen, text) {
+			return fmt.Sprintf("%q is not on the screen:\n%s", text, strings.TrimSpace(screen))
+		}
+		return ""
+	})
+}
+
+// waits waits until the last line begins with a prompt and has nothing behind it.
+func (p *shPane) waits(prompt string) {
+	p.t.Helper()
+	eventually(p.t, 60*time.Second, func() string {
+		lines := strings.Split(strings.TrimSpace(p.screen()), "\n")
+		if last := strings.TrimSpace(lines[len(lines)-1]); last != strings.TrimSpace(prompt) {
+			return fmt.Sprintf("the last line is %q, not %q:\n%s", last, prompt, strings.Join(lines, "\n"))
+		}
+		return ""
+	})
+}
+
+// says finds what an expression matches on the screen.
+func (p *shPane) says(expression string) []string {
+	p.t.Helper()
+	var found []string
+	eventually(p.t, 60*time.Second, func() string {
+		screen := p.screen()
+		if found = regexp.MustCompile(expression).FindStringSubmatch(screen); found == nil {
+			return fmt.Sprintf("%q is not on the screen:\n%s", expression, strings.TrimSpace(screen))
+		}
+		return ""
+	})
+	return found
+}
+
+// enters starts the client and a shell on the node.
+func (p *shPane) enters(node string, args ...string) {
+	p.t.Helper()
+	p.types(file("bin/calico-probe") + " shell --node " + node + " " + strings.Join(args, " "))
+	p.waits(node + "> ")
+	p.types("sh")
+	p.shows("what you type is not read-only; exit or Ctrl-D comes back")
+}
+
+// TestSh has a shell on the node by every way: it is the node's, has the user's
+// terminal in size and in every key, and gives it back.
+func TestSh(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		way, node string
+		args      []string
+	}{
+		{"pod", "node-a", nil}, {"ephemeral", "node-b", nil}, {"ssh", "node-a", bySSH(t)}, {"local", host, nil},
+	} {
+		t.Run(c.way, func(t *testing.T) {
+			p := shIn(t)
+			p.types("stty -g")
+			before := p.says(`(?m)^([0-9a-f]+:[0-9a-f:]+)$`)[1]
+			p.enters(c.node, append([]string{"--via", c.way}, c.args...)...)
+			p.types("echo on=$(hostname) size=$(stty size) $TERM, id=$(id -u) $(tty)")
+			p.shows("on=" + c.node + " size=30 100 tmux-256color, id=0 /dev/pts/")
+			if c.way == "pod" {
+				shAudited(t)
+			}
+			p.tmux("resize-window", "-x", "90", "-y", "20")
+			p.types(`until [ "$(stty size)" = "20 90" ]; do sleep .1; done; echo re''sized`)
+			p.shows("resized")
+			// What a full-screen program does: the cursor goes where it says, and every key
+			// arrives as it is, Ctrl-C among them.
+			p.types(`clear; printf '\033[5;10Hrow''5'; stty raw -echo; k=$(dd bs=1 count=5 2>/dev/null | od -An -c | tr -d ' \n'); stty sane; printf '\r\n%s\n' "keys=$k"`)
+			p.shows("row5")
+			if line := strings.Split(p.tmux("capture-pane", "-p"), "\n")[4]; !strings.HasPrefix(line, strings.Repeat(" ", 9)+"row5") {
+				t.Errorf("the fifth row is %q", line)
+			}
+			time.Sleep(500 * time.Millisecond)
+			p.tmux("send-keys", "C-c", "Up", "C-d")
+			p.shows(`keys=003033[A004`)
+			p.types("sleep 300; echo in''terrupted=$?")
+			time.Sleep(500 * time.Millisecond)
+			p.tmux("send-keys", "C-c")
+			p.types("echo al''ive")
+			p.shows("alive")
+			p.types("exit 3")
+			p.waits(c.node + "> ")
+			// The first key after it is the prompt's.
+			p.types("sh -c 'echo out; exit 4'")
+			p.shows("the command ended with exit code 4")
+			p.waits(c.node + "> ")
+			p.types("exit")
+			p.waits("here$ ")
+			p.types("clear; stty -g")
+			if after := p.says(`(?m)^([0-9a-f]+:[0-9a-f:]+)$`)[1]; after != before {
+				t.Errorf("the terminal was %s and is %s", before, after)
+			}
+			nothingLeft(t)
+		})
+	}
+}
+
+// shAudited wants the pod of a shell to say what it is.
+func shAudited(t *testing.T) {
+	t.Helper()
+	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, able := 0, 0
+	for _, pod := range pods.Items {
+		c := pod.Spec.Containers[0]
+		switch {
+		case pod.Annotations["calico-probe.io/shell"] == "" && c.VolumeMounts[0].ReadOnly && c.SecurityContext.Privileged == nil:
+			plain++
+		case pod.Annotations["calico-probe.io/shell"] != "" && !c.VolumeMounts[0].ReadOnly && *c.SecurityContext.Privileged:
+			able++
+		}
+	}
+	if plain != 1 || able != 1 || len(pods.Items) != 2 {
+		t.Errorf("%d pods, %d that only look, %d for a shell", len(pods.Items), plain, able)
+	}
+}
+
+// TestShCommand runs commands in scripts, with their exit codes.
+func TestShCommand(t *testing.T) {
+	for script, want := range map[string]answer{
+		"sh -- hostname":                     {exit: 0, stdout: "node-a\n"},
+		"sh -c 'seq 3 | tail -1; tty'":       {exit: 3, stdout: "3\nnot a tty\n", stderr: "exit code 1"},
+		"sh -c 'seq 100000' | tail -1":       {exit: 0, stdout: "100000\n"},
+		"sh -c 'exit 7'; sh -- echo goes on": {exit: 3, stdout: "goes on\n", stderr: "exit code 7"},
+		"sh":                                 {exit: 2, stderr: "takes a terminal"},
+		"sh | cat":                           {exit: 2, stderr: "cannot be piped"},
+		"sh uptime":                          {exit: 2, stderr: "sh does not take"},
+	} {
+		a := call(t, "shell", "--node", "node-a", "--via", "pod", "-c", script)
+		if a.exit != want.exit || a.stdout != want.stdout || !strings.Contains(a.stderr, want.stderr) {
+			t.Errorf("%s: exit %d\n%s%s", script, a.exit, a.stdout, a.stderr)
+		}
+	}
+	nothingLeft(t)
+}
+
+// TestShToolbox takes the toolbox on a node without a shell.
+func TestShToolbox(t *testing.T) {
+	mustSandbox(t, "load", file(".cache/toolbox.tar"))
+	hidden := []string{"/usr/bin/bash", "/usr/bin/dash"} // in the node's own layer of /usr
+	back := sync.OnceFunc(func() {
+		for _, name := range hidden {
+			mustSandbox(t, "exec", "node-b", "--", "mv", name+".away", name)
+		}
+	})
+	t.Cleanup(back)
+	for _, name := range hidden {
+		mustSandbox(t, "exec", "node-b", "--", "mv", name, name+".away")
+	}
+	p := shIn(t)
+	p.enters("node-b", "--via", "pod")
+	p.shows("there is no shell on node-b; taking the toolbox instead")
+	p.shows("in the toolbox on node-b, whose files are below /host")
+	p.types("echo $(hostname) $(stty size) $(cat /host/etc/hostname /etc/passwd | wc -l) $(command -v tcpdump)")
+	p.shows("node-b 30 100 ")
+	p.shows("/usr/bin/tcpdump")
+	p.types("exit")
+	p.waits("node-b> ")
+	p.types("sh --toolbox -c 'ip -br link show lo; chroot /host uname -n'")
+	p.shows("LOOPBACK")
+	p.waits("node-b> ")
+	p.types("exit")
+	p.waits("here$ ")
+	a := call(t, "shell", "--node", "node-b", "--via", "pod", "--toolbox-image", "ghcr.io/calico-probe/toolbox:none", "-c", "sh -- true")
+	if a.exit != 1 || !strings.Contains(a.stderr, "name another with --toolbox-image") {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	back()
+	nothingLeft(t)
+}
+
+// TestShCut cuts every connection of the client in the middle of a shell, which goes on
+// where it was.
+func TestShCut(t *testing.T) {
+	relay := newRelay(t)
+	p := shIn(t, "KUBECONFIG="+relay.kubeconfig(t))
+	p.enters("node-a", "--via", "pod")
+	p.types("echo pid=$$.; x=kept")
+	pid := p.says(`pid=(\d+)\.`)[1]
+	p.types("for i in 1 2 3 4 5 6 7 8 9; do echo tick$i; sleep .3; done; echo all''ticks")
+	p.shows("tick2")
+	relay.cut()
+	p.shows("is back")
+	p.shows("allticks")
+	if screen := p.screen(); !strings.Contains(screen, "tick1") || strings.Count(screen, "tick5\n") != 1 || strings.Count(screen, "tick9\n") != 1 {
+		t.Errorf("something was lost, or came twice:\n%s", screen)
+	}
+	p.types("echo again=$$. $x")
+	p.shows("again=" + pid + ". kept")
+	p.types("exit")
+	p.waits("node-a> ")
+	p.types("exit")
+	p.waits("here$ ")
+	nothingLeft(t)
+}
+
+// TestShLost takes the probe away from under a shell, and leaves one alone for too long:
+// the terminal is usable afterwards, and one line says why.
+func TestShLost(t *testing.T) {
+	p := shIn(t)
+	p.enters("node-a", "--via", "pod")
+	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in */probe\\ session*way\\ shell*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
+	p.shows("the shell is lost")
+	p.waits("node-a> ")
+	p.types("exit")
+	p.waits("here$ ")
+	p.types("clear; stty -a | tr ' ' '\\n' | grep -c -e '^icanon' -e '^echo;*$' -e '^opost'")
+	p.shows("3")
+
+	p.types("clear")
+	p.enters("node-a", "--via", "pod", "--idle", "3s")
+	p.shows("nothing was typed for 3s")
+	p.waits("here$ ")
+	nothingLeft(t)
+}
+
+// shRuns tells whether a program of a shell still runs on a node.
+func shRuns(t testing.TB, node, arg string) bool {
+	t.Helper()
+	ps := mustSandbox(t, "exec", node, "--", "sh", "-c", "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null")
+	for line := range strings.Lines(ps) {
+		if strings.HasPrefix(line, "sleep "+arg) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestShKilled kills clients in the middle of a shell, in which something runs that does
+// not end when its terminal is gone, and wants nothing of it on the node a minute later.
+func TestShKilled(t *testing.T) {
+	type one struct{ way, node, arg string }
+	all := []one{{"pod", "node-a", "31231"}, {"ephemeral", "node-b", "31232"}, {"ssh", "node-a", "31233"}}
+	for _, c := range all {
+		p := shIn(t)
+		flags := []string{"--via", c.way}
+		if c.way == "ssh" {
+			flags = append(flags, bySSH(t)...)
+		}
+		p.enters(c.node, flags...)
+		p.types("trap '' HUP; sleep " + c.arg + " & sleep " + c.arg)
+		eventually(t, 20*time.Second, func() string {
+			if shRuns(t, c.node, c.arg) {
+				return ""
+			}
+			return "nothing runs in the shell by " + c.way
+		})
+		shKill(t, p)
+	}
+	eventually(t, 60*time.Second, func() string {
+		for _, c := range all {
+			if shRuns(t, c.node, c.arg) {
+				return "what ran in the shell by " + c.way + " still does"
+			}
+		}
+		return left(t)
+	})
+}
+
+// shKill kills the client of a terminal, which leaves nobody there to say goodbye.
+func shKill(t *testing.T, p *shPane) {
+	t.Helper()
+	shell, err := strconv.Atoi(strings.TrimSpace(p.tmux("display-message", "-p", "#{pane_pid}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", shell, shell))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for child := range strings.FieldsSeq(string(children)) {
+		pid, err := strconv.Atoi(child)
+		if err == nil {
+			err = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+}
