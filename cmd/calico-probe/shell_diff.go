@@ -63,6 +63,9 @@ func (c *conversation) fresh(ctx context.Context, s *seat, want []string) (repor
 	if err := c.asks(ctx, s, &own, kept); err != nil {
 		return report.Run{}, err
 	}
+	if ctx.Err() != nil { // half an answer is compared with nothing
+		return report.Run{}, probe.ErrStopped
+	}
 	kept.run.Node = s.o.node
 	if err := own.conclude(); err != nil && !errors.As(err, new(exit)) {
 		return report.Run{}, err
