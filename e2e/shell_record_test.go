@@ -202,6 +202,7 @@ func TestShellWatch(t *testing.T) {
 func TestShellWatchLosesItsProbe(t *testing.T) {
 	const node = "node-a"
 	nodeReady(t, node)
+	nothingLeft(t) // of the tests before
 	w := watch(t, node, "watch -n 1 node-swap")
 	w.until(t, 30*time.Second, " ok ", "node-swap")
 	k, now := kube(t), int64(0)
