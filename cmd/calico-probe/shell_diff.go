@@ -38,6 +38,9 @@ func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return probe.ErrStopped
+	}
 	asked := here.run.Asked()
 	var runs [2]report.Run
 	var errs [2]error
@@ -46,6 +49,9 @@ func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
 		both.Go(func() { runs[i], errs[i] = c.fresh(ctx, s, asked) })
 	}
 	both.Wait()
+	if ctx.Err() != nil { // half an answer is compared with nothing
+		return probe.ErrStopped
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -62,9 +68,6 @@ func (c *conversation) fresh(ctx context.Context, s *seat, want []string) (repor
 	kept := &recorder{}
 	if err := c.asks(ctx, s, &own, kept); err != nil {
 		return report.Run{}, err
-	}
-	if ctx.Err() != nil { // half an answer is compared with nothing
-		return report.Run{}, probe.ErrStopped
 	}
 	kept.run.Node = s.o.node
 	if err := own.conclude(); err != nil && !errors.As(err, new(exit)) {
