@@ -1,6 +1,7 @@
 # Everything a contributor needs; 'make help' lists it.
 RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"/\1/p' probe/version.go)
 IMAGE   ?= ghcr.io/calico-probe/probe:$(RELEASE)
+TOOLBOX ?= ghcr.io/calico-probe/toolbox:$(RELEASE)
 ARCHES  := amd64 arm64
 # Compressed size of one architecture's image may not grow beyond this (bytes).
 IMAGE_MAX := 10000000
@@ -19,7 +20,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help build probe image sandbox tools unit test suite lab machine soak demo bench lint fuzz clean
+.PHONY: help build probe image toolbox sandbox tools unit test suite lab machine soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -41,6 +42,10 @@ $(CARRIED)/%.gz: probe
 image: probe ## write the probe's image, without a container engine
 	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar probe
 
+toolbox: probe ## write the image with a shell and tools, from Debian's packages
+	@scripts/toolbox.sh $(ARCHES)
+	@go run -C images . -ref $(TOOLBOX) -o $(CACHE)/toolbox.tar toolbox
+
 tools: ## install what the sandbox needs from Debian (as root)
 	@scripts/install-tools.sh
 
@@ -54,7 +59,7 @@ demo: build image sandbox ## a cluster on this machine, and one run on it
 unit: ## fast tests: no root, under a minute
 	go test ./...
 
-test: build image sandbox ## every test: unit, then end to end on a real cluster (as root)
+test: build image toolbox sandbox ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
 	@$(MAKE) --no-print-directory -j2 -Otarget suite lab
 	@$(MAKE) --no-print-directory machine

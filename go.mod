@@ -9,6 +9,7 @@ require (
 	github.com/go-logr/logr v1.4.4
 	github.com/google/nftables v0.3.0
 	github.com/miekg/dns v1.1.73
+	github.com/muesli/cancelreader v0.2.2
 	github.com/peterh/liner v1.2.3
 	github.com/prometheus/procfs v0.21.1
 	github.com/spf13/cobra v1.10.2

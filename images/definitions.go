@@ -9,6 +9,7 @@ type definition struct {
 	entrypoint []string
 	cmd        []string
 	env        []string
+	trees      []string // folders of the cache, taken whole
 	files      []file
 	links      map[string]string // path in the image -> what it points at
 }
@@ -26,6 +27,13 @@ func definitions() []definition {
 			name: "probe", platforms: []string{"linux/amd64", "linux/arm64"},
 			// The pod asks for root where a socket needs it; the image itself does not.
 			user: "65532:65532", entrypoint: []string{"/probe"},
+			files: []file{{from: "build/linux-{arch}/probe", to: "/probe"}},
+		},
+		{
+			// A shell and tools for nodes that have none; its pod asks for root. The packages
+			// are in toolbox.packages.
+			name: "toolbox", platforms: []string{"linux/amd64", "linux/arm64"}, entrypoint: []string{"/probe"},
+			trees: []string{"toolbox/{arch}"},
 			files: []file{{from: "build/linux-{arch}/probe", to: "/probe"}},
 		},
 		{

@@ -118,6 +118,11 @@ func pack(d definition, cache, arch string) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	made := map[string]bool{}
+	for _, tree := range d.trees {
+		if err := plant(w, filepath.Join(cache, strings.ReplaceAll(tree, "{arch}", arch)), made); err != nil {
+			return nil, err
+		}
+	}
 	for _, to := range slices.Sorted(maps.Keys(sources)) {
 		if err := folders(w, to, made); err != nil {
 			return nil, err
@@ -145,6 +150,48 @@ func pack(d definition, cache, arch string) ([]byte, error) {
 		return nil, err
 	}
 	return buf.Bytes(), nil
+}
+
+// plant adds a whole folder: its files with their modes, but for what would lend one
+// user the rights of another, and its links.
+func plant(w *tar.Writer, tree string, made map[string]bool) error {
+	return filepath.WalkDir(tree, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || name == tree {
+			return err
+		}
+		to, err := filepath.Rel(tree, name)
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		h := &tar.Header{Name: to, Mode: int64(info.Mode().Perm())}
+		switch {
+		case e.IsDir():
+			h.Name, h.Typeflag, made[to] = to+"/", tar.TypeDir, true
+			return w.WriteHeader(h)
+		case e.Type() == fs.ModeSymlink:
+			h.Typeflag = tar.TypeSymlink
+			if h.Linkname, err = os.Readlink(name); err != nil {
+				return err
+			}
+			return w.WriteHeader(h)
+		case !e.Type().IsRegular():
+			return fmt.Errorf("%s is neither a file, a folder nor a link", name)
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		h.Typeflag, h.Size = tar.TypeReg, int64(len(b))
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	})
 }
 
 func folders(w *tar.Writer, path string, made map[string]bool) error {

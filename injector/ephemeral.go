@@ -71,7 +71,7 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after", time.Now().Add(ephemeralShelf).UTC().Format(time.RFC3339)),
 		Stdin: true, StdinOnce: !o.Keep,
 		// Privileged, because only that may follow process 1 to the node's root.
-		SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(true)},
+		SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell)},
 		VolumeMounts:    mounts,
 	}}
 }

@@ -45,6 +45,7 @@ type Options struct {
 	CalicoErr  error         // why that is not known
 	Needed     []string      // Linux capabilities the checks take, without CAP_
 	Privileged bool          // all capabilities instead of the few needed
+	Shell      bool          // it is for a root shell: with all capabilities, and in a pod of its own the node's files writable
 	Start      time.Duration // how long to wait for the probe to run
 	Idle       time.Duration // how long nothing at all may happen meanwhile, 0 = as long
 	Whole      time.Duration // hard end of the probe, on the server's side
@@ -80,6 +81,7 @@ const (
 	annotationReason  = "calico-probe.io/reason"
 	annotationExpires = "calico-probe.io/expires" // RFC 3339, by the client's clock
 	annotationChecks  = "calico-probe.io/checks"
+	annotationShell   = "calico-probe.io/shell" // what a probe is for that may change the node
 )
 
 // containerName is the probe's container, in its own pod.

@@ -65,6 +65,25 @@ func TestPod(t *testing.T) {
 	}
 }
 
+// TestShellPod wants a pod for a shell to say so to whoever audits it, and any other to
+// stay as it was.
+func TestShellPod(t *testing.T) {
+	o := options
+	o.Shell = true
+	p := podFor(o, nil)
+	c := p.Spec.Containers[0]
+	if !*c.SecurityContext.Privileged || c.VolumeMounts[0].ReadOnly || !p.Spec.HostPID || *p.Spec.ActiveDeadlineSeconds != 130 {
+		t.Errorf("%+v", p.Spec)
+	}
+	if !strings.Contains(p.Annotations[annotationShell], "writable") || !slices.Contains(c.Args, "shell") {
+		t.Errorf("an auditor does not see it: %v %v", p.Annotations, c.Args)
+	}
+	p = podFor(options, nil)
+	if c := p.Spec.Containers[0]; p.Annotations[annotationShell] != "" || slices.Contains(c.Args, "shell") || !c.VolumeMounts[0].ReadOnly {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestNames(t *testing.T) {
 	for _, node := range []string{"a", "worker-3.example.com", strings.Repeat("long.", 50) + "x", "NODE-Upper"} {
 		name := nameFor(node, "7f3a09c1")

@@ -18,7 +18,8 @@ import (
 )
 
 // Pod is the way of a pod of its own: bound to the node by name, in the node's
-// network and process namespaces, with the node's files read-only.
+// network and process namespaces, with the node's files read-only unless it is for a
+// shell.
 func Pod(c *Client) Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		// The name is known before the pod is: one that was created by a request whose
@@ -59,16 +60,11 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 
 			Containers: []corev1.Container{{
 				Name: containerName, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Args:  sessionArgs(o, "pod", "/host", nil),
+				Args:  sessionArgs(o, wayOf(o), "/host", nil),
 				Stdin: true, StdinOnce: !o.Keep, // the probe's stdin ends with its client
 				SecurityContext: securityFor(o),
-				Resources: corev1.ResourceRequirements{
-					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
-				},
-				VolumeMounts: []corev1.VolumeMount{{
-					Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible),
-				}},
+				Resources:       resourcesFor(o),
+				VolumeMounts:    []corev1.VolumeMount{hostFor(o)},
 			}},
 			// The whole root rather than single paths: a path that is missing on the
 			// node would be created there by the container runtime.
@@ -88,8 +84,30 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 	return pod
 }
 
+// hostFor is how the node's files are seen.
+func hostFor(o Options) corev1.VolumeMount {
+	if o.Shell {
+		return corev1.VolumeMount{Name: "host", MountPath: "/host"}
+	}
+	return corev1.VolumeMount{Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible)}
+}
+
+func resourcesFor(o Options) corev1.ResourceRequirements {
+	r := corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+	}
+	if o.Shell { // what its user runs, and writes to a tmpfs of the node, would count
+		r.Limits = nil
+	}
+	return r
+}
+
 // securityFor is the least the checks need, or everything.
 func securityFor(o Options) *corev1.SecurityContext {
+	if o.Shell { // in which a toolbox's own files may be changed too
+		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}
+	}
 	if o.Privileged {
 		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(true)}
 	}
@@ -116,6 +134,14 @@ func securityFor(o Options) *corev1.SecurityContext {
 	return sc
 }
 
+// wayOf is what the probe's arguments call a pod of its own.
+func wayOf(o Options) string {
+	if o.Shell {
+		return "shell"
+	}
+	return "pod"
+}
+
 // sessionArgs are the probe's arguments: what an auditor reads in the pod.
 func sessionArgs(o Options, way, root string, only []string) []string {
 	args := []string{"session", "--root", root, "--node", o.Node, "--way", way, "--life", (o.Whole + margin).String()}
@@ -126,7 +152,7 @@ func sessionArgs(o Options, way, root string, only []string) []string {
 }
 
 func metaFor(o Options) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
+	meta := metav1.ObjectMeta{
 		Name:      nameFor(o.Node, o.Run),
 		Namespace: o.Namespace,
 		Labels:    map[string]string{labelManaged: managedBy, labelName: managedBy, labelRun: o.Run},
@@ -135,6 +161,10 @@ func metaFor(o Options) metav1.ObjectMeta {
 			annotationExpires: time.Now().Add(o.Whole + margin).UTC().Format(time.RFC3339),
 		},
 	}
+	if o.Shell {
+		meta.Annotations[annotationShell] = "root shell: privileged, the node's files are writable"
+	}
+	return meta
 }
 
 // nameFor is unique by its run and node; a name has at most 63 characters and node

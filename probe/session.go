@@ -132,9 +132,9 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 				s.enc.Encode(Event{Type: EventBeat})
 			}
 		case <-silence.C:
-			s.log("nothing heard from the client for " + Silence.String() + ", ending")
 			s.queue = nil
-			lost()
+			lost() // first: saying so may block
+			s.log("nothing heard from the client for " + Silence.String() + ", ending")
 		case <-ctx.Done():
 			if s.now != nil {
 				<-s.now.ended // checks and tools honour ctx and the runner's grace bounds the rest

@@ -5,3 +5,6 @@ const Release = "0.1.0"
 
 // Image is the probe image that belongs to this release.
 const Image = "ghcr.io/calico-probe/probe:" + Release
+
+// Toolbox is the image of this release with a shell and tools, for nodes without.
+const Toolbox = "ghcr.io/calico-probe/toolbox:" + Release

@@ -34,7 +34,8 @@ func Parse(text string) ([]Line, error) {
 		endWord()
 		line.Text = strings.TrimSpace(string(runes[start:at]))
 		if pipe >= 0 {
-			if line.Pipe = strings.TrimSpace(string(runes[pipe:at])); line.Pipe == "" || len(line.Words) == 0 {
+			line.Pipe = strings.TrimSpace(string(runes[pipe:at]))
+			if line.Pipe == "" || len(line.Words) == 0 || strings.HasPrefix(line.Pipe, "|") {
 				return errors.New("| stands between a command and one of your own machine")
 			}
 		}
@@ -53,8 +54,11 @@ func Parse(text string) ([]Line, error) {
 			word.WriteRune(r)
 		case r == '\\' && i+1 < len(runes):
 			i++
-			begun = true
+			if quote == '"' && !strings.ContainsRune("\"\\$`\n", runes[i]) {
+				word.WriteRune(r)
+			}
 			if runes[i] != '\n' {
+				begun = true
 				word.WriteRune(runes[i])
 			}
 		case quote != 0:
@@ -74,6 +78,8 @@ func Parse(text string) ([]Line, error) {
 				i++
 			}
 			runes[i] = ' '
+		case strings.ContainsRune("<>&", r) && pipe < 0:
+			return nil, errors.New(string(r) + " means nothing here unless quoted: '| cat >FILE' writes to a file, ; separates commands")
 		case unicode.IsSpace(r):
 			endWord()
 		default:
@@ -88,4 +94,48 @@ func Parse(text string) ([]Line, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// unfinished is what is being typed at the end of a text: the words of its last command,
+// the word begun after them, and the index of the rune where that begins. In a quote and
+// behind a | there is nothing to complete.
+func unfinished(text []rune) (words []string, word string, start int, ok bool) {
+	var b strings.Builder
+	var quote rune
+	begun, piped := false, false
+	end := func(next int) {
+		if begun {
+			words = append(words, b.String())
+		}
+		b.Reset()
+		begun, start = false, next
+	}
+	for i := 0; i < len(text); i++ {
+		r := text[i]
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == '\'':
+			b.WriteRune(r)
+		case r == '\\' && i+1 < len(text):
+			i++
+			begun = true
+			b.WriteRune(text[i])
+		case quote != 0:
+			b.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, begun = r, true
+		case r == ';':
+			end(i + 1)
+			words, piped = nil, false
+		case r == '|':
+			piped = true
+		case unicode.IsSpace(r):
+			end(i + 1)
+		default:
+			begun = true
+			b.WriteRune(r)
+		}
+	}
+	return words, b.String(), start, quote == 0 && !piped
 }

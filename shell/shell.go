@@ -8,12 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
-	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"github.com/peterh/liner"
 )
 
 // Command is a word that can be typed, and what it does.
@@ -30,6 +27,14 @@ type Command struct {
 	Complete func(ctx context.Context, before []string) []string
 	// Terminal says that it takes the user's terminal for itself.
 	Terminal bool
+	// Plain tells that with these arguments it does not, and can be piped and stand in a
+	// script; nil = never.
+	Plain func(args []string) bool
+}
+
+// takesTerminal tells whether a command takes the user's terminal for itself.
+func (c *Command) takesTerminal(args []string) bool {
+	return c.Terminal && (c.Plain == nil || !c.Plain(args))
 }
 
 // Call is one command being run.
@@ -46,6 +51,9 @@ type UsageError struct{ error }
 // Usagef makes a UsageError, formatted as by fmt.Errorf.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
+// Unwrap is what was wrong.
+func (e UsageError) Unwrap() error { return e.error }
+
 // ErrExit ends the session, as a command's error.
 var ErrExit = errors.New("exit")
 
@@ -58,25 +66,31 @@ type Shell struct {
 	Out      io.Writer
 	ErrOut   io.Writer
 	Terminal bool          // Out is a terminal
+	Editor   *Editor       // reads what is typed; nil = only scripts are run
 	Prompt   func() string // what stands before what is typed
 	Idle     time.Duration // ends a session at whose prompt nobody types for so long
+	Read     func(string)  // is told of each line that was typed, before it is looked at; may be nil
 	Typed    func(Line)    // is told of each command before it runs; may be nil
-	Failed   func(error)   // says what a command came to, on a terminal; never called with nil
+	// Failed says what a command came to, on a terminal; never called with nil. A line
+	// that could not be read has no words.
+	Failed func(Line, error)
 	// Interrupts gives Ctrl-C to whoever takes it, until it is given back.
 	Interrupts func(taken func()) (back func())
 }
 
 // Find is the command of a line; its error is a UsageError.
 func (s *Shell) Find(l Line) (*Command, error) {
-	i := slices.IndexFunc(s.Commands, func(c *Command) bool { return c.Name == l.Words[0] })
-	if i < 0 {
+	c := s.named(l.Words[0])
+	if c == nil {
+		if m := meant(s.names(), l.Words[0]); m != "" {
+			return nil, Usagef("unknown command %q: did you mean %q? 'help' lists them", l.Words[0], m)
+		}
 		return nil, Usagef("unknown command %q; 'help' lists them", l.Words[0])
 	}
-	c := s.Commands[i]
 	switch {
 	case c.Check == nil && len(l.Words) > 1:
 		return nil, Usagef("%s takes no arguments", c.Name)
-	case c.Terminal && l.Pipe != "":
+	case c.takesTerminal(l.Words[1:]) && l.Pipe != "":
 		return nil, Usagef("%s takes the terminal for itself: it cannot be piped", c.Name)
 	case c.Check != nil:
 		if err := c.Check(l.Words[1:]); err != nil {
@@ -88,21 +102,21 @@ func (s *Shell) Find(l Line) (*Command, error) {
 
 // Script runs commands without a prompt. None is run when one of them is a mistake. Each
 // error is given to each; the last of them ends it only if it is ErrExit or ctx is over.
-func (s *Shell) Script(ctx context.Context, text string, each func(error)) error {
+func (s *Shell) Script(ctx context.Context, text string, each func(Line, error)) error {
 	lines, err := s.checked(text)
 	if err != nil {
 		return err
 	}
 	for _, l := range lines {
-		err := s.run(ctx, l)
+		err := s.run(ctx, ctx, l)
 		if errors.Is(err, ErrExit) || ctx.Err() != nil {
 			break
 		}
 		if err != nil {
-			each(err)
+			each(l, err)
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // Check tells what Script would refuse to run.
@@ -119,17 +133,18 @@ func (s *Shell) checked(text string) ([]Line, error) {
 	for _, l := range lines {
 		c, err := s.Find(l)
 		if err != nil {
-			return nil, err
+			return nil, UsageError{fmt.Errorf("%s: %w", l.Text, err)}
 		}
-		if c.Terminal {
-			return nil, Usagef("%s takes a terminal: it cannot be used in a script", c.Name)
+		if c.takesTerminal(l.Words[1:]) {
+			return nil, Usagef("%s: %s takes a terminal: it cannot be used in a script", l.Text, c.Name)
 		}
 	}
 	return lines, nil
 }
 
-// run runs one command, with its output piped where that is wanted.
-func (s *Shell) run(ctx context.Context, l Line) error {
+// run runs one command, with its output piped where that is wanted. What is piped to
+// ends with the session.
+func (s *Shell) run(ctx, session context.Context, l Line) error {
 	c, err := s.Find(l)
 	if err != nil {
 		return err
@@ -137,62 +152,100 @@ func (s *Shell) run(ctx context.Context, l Line) error {
 	if s.Typed != nil {
 		s.Typed(l)
 	}
-	if l.Pipe == "" {
-		return c.Run(ctx, &Call{Args: l.Words[1:], Out: s.Out, Terminal: s.Terminal})
+	if l.Pipe != "" {
+		return s.piped(ctx, session, c, l)
 	}
-	pipe := exec.CommandContext(ctx, "sh", "-c", l.Pipe)
-	pipe.Stdout, pipe.Stderr = s.Out, s.ErrOut
-	in, err := pipe.StdinPipe()
-	if err != nil {
-		return fmt.Errorf("starting %s: %w", l.Pipe, err)
-	}
-	if err := pipe.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", l.Pipe, err)
-	}
-	err = c.Run(ctx, &Call{Args: l.Words[1:], Out: in})
-	_ = in.Close()
-	return errors.Join(err, pipe.Wait())
+	return c.Run(ctx, &Call{Args: l.Words[1:], Out: s.Out, Terminal: s.Terminal})
 }
 
 // Interact reads commands from the terminal until it is closed, exit is typed, ctx ends,
-// or nobody types for too long.
+// or nobody types for too long (ErrIdle).
 func (s *Shell) Interact(ctx context.Context) error {
-	edit := liner.NewLiner()
-	defer edit.Close()
-	edit.SetCtrlCAborts(true)
-	edit.SetTabCompletionStyle(liner.TabPrints)
-	for ctx.Err() == nil {
-		text, err := edit.Prompt(s.Prompt())
+	for {
+		back := s.Interrupts(s.Editor.Drop)
+		text, err := s.Editor.Read(ctx, s.Prompt(), s.Idle, s.completer(ctx))
+		back()
 		switch {
-		case errors.Is(err, liner.ErrPromptAborted):
+		case errors.Is(err, ErrDropped):
 			continue
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("reading from the terminal: %w", err)
+			return err
 		}
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		edit.AppendHistory(text)
+		if s.Read != nil {
+			s.Read(text)
+		}
+		s.Editor.Remember(text)
 		lines, err := Parse(text)
 		if err != nil {
-			s.Failed(err)
+			s.Failed(Line{}, UsageError{err})
 			continue
 		}
 		for _, l := range lines {
-			one, cancel := context.WithCancel(ctx)
-			back := s.Interrupts(cancel)
-			err := s.run(one, l)
-			back()
-			cancel()
+			stopped, err := s.attended(ctx, l)
 			if errors.Is(err, ErrExit) {
 				return nil
 			}
-			if err != nil {
-				s.Failed(err)
+			if errors.Is(err, ErrIdle) {
+				return err
+			}
+			if err != nil && !(stopped && errors.Is(err, context.Canceled)) {
+				s.Failed(l, err)
+			}
+			if stopped || ctx.Err() != nil {
+				break
 			}
 		}
 	}
-	return nil
+}
+
+// attended runs one command under the user's eyes: Ctrl-C stops it, the next says that
+// the user does not wait for that, and a third is not for the command any more, unless
+// it is meant for a pager.
+func (s *Shell) attended(ctx context.Context, l Line) (stopped bool, err error) {
+	abandoned := make(chan struct{})
+	one, cancel := context.WithCancel(context.WithValue(ctx, abandonedKey{}, (<-chan struct{})(abandoned)))
+	defer cancel()
+	var mu sync.Mutex
+	var back func()
+	pressed := 0
+	mu.Lock()
+	back = s.Interrupts(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		switch pressed++; pressed {
+		case 1:
+			if s.Terminal {
+				fmt.Fprintln(s.ErrOut) // behind the ^C
+			}
+			cancel()
+		case 2:
+			close(abandoned)
+			if l.Pipe == "" {
+				back()
+			}
+		}
+	})
+	mu.Unlock()
+	err = s.run(one, ctx, l)
+	mu.Lock()
+	defer mu.Unlock()
+	if pressed < 2 || l.Pipe != "" {
+		back()
+	}
+	s.Editor.Restore() // whatever the command, or what it was piped to, has made of it
+	return pressed > 0, err
+}
+
+type abandonedKey struct{}
+
+// Abandoned is closed when the user, who has stopped a command, does not wait for it to
+// stop; nil where nobody can say so.
+func Abandoned(ctx context.Context) <-chan struct{} {
+	c, _ := ctx.Value(abandonedKey{}).(<-chan struct{})
+	return c
 }

@@ -29,6 +29,7 @@ func TestImportsRunForward(t *testing.T) {
 		"injector":     {own + "cluster", own + "report", own + "probe/", "k8s.io/kubectl"},
 		"report":       {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},
 		"diagnose":     {own + "report", "k8s.io/kubectl"},
+		"shell":        {own, "k8s.io/", "sigs.k8s.io/"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", own+pkg).Output()
 		if err != nil {

@@ -124,7 +124,7 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) in
 	opts := injector.Options{
 		Node: o.node, Namespace: o.namespace(snap), Image: o.image, PullSecret: o.pullSecret, Run: o.id,
 		Who: whoami(), Reason: o.reason, Checks: o.nodeChecks(), Needed: probe.Capabilities(o.picked), Privileged: o.privileged,
-		Start: a.start, Idle: a.idle, Whole: o.timeout, SSHConfig: o.sshConfig, Keep: o.keep,
+		Start: a.start, Idle: a.idle, Whole: o.timeout, SSHConfig: o.sshConfig, Keep: o.keep, Shell: o.forShell,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },
 	}

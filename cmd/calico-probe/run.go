@@ -48,8 +48,10 @@ type runOptions struct {
 	tally  *report.Tally
 	seen   diagnose.Findings
 	picked []*probe.Check
-	keep   bool  // of a session: the probe is to outlive a line that is cut
-	warm   *seat // of a session: the probe is there already; nil = it is put there for this run
+	keep   bool // of a session: the probe is to outlive a line that is cut
+	// forShell says that the probe is to start a shell.
+	forShell bool
+	warm     *seat // of a session: the probe is there already; nil = it is put there for this run
 }
 
 const runExample = `  # everything about one node

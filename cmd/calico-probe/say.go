@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"golang.org/x/term"
@@ -28,8 +29,15 @@ import (
 
 // say prints one line. There is nobody to tell when stderr is gone.
 func say(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintln(w, "calico-probe: "+oneLine(fmt.Sprintf(format, args...)))
+	line := "calico-probe: " + oneLine(fmt.Sprintf(format, args...))
+	if rawTerminal.Load() {
+		line = "\r\n" + line + "\r"
+	}
+	_, _ = fmt.Fprintln(w, line)
 }
+
+// rawTerminal tells that the terminal is in raw mode, in which a new line is no new line.
+var rawTerminal atomic.Bool
 
 // oneLine puts a text that libraries may have broken into lines on one, and keeps what
 // a node said in it from steering the terminal.
@@ -42,8 +50,11 @@ func oneLine(text string) string {
 	}, strings.Join(strings.Fields(text), " "))
 }
 
-// isTerminal tells whether a reader or a writer is a terminal.
+// isTerminal tells whether a reader or a writer is a terminal, or leads to one.
 func isTerminal(w any) bool {
+	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = u.Unwrap()
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

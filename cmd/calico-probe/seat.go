@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/shell"
 )
 
 // seat is one node of a session: the probe that stays there and all it has answered.
@@ -97,6 +98,16 @@ func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot)
 	if err != nil {
 		return err
 	}
+	for i := range steps { // the probe is to outlive the command that wanted it
+		open := steps[i].open
+		steps[i].open = func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+			own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+			opened := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+			session, err := open(own, opts)
+			opened()
+			return session, err
+		}
+	}
 	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
 		var tools []string
 		err := answer(ctx, session, probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.id, Node: o.node, Way: way}}, func(ev probe.Event) bool {
@@ -172,8 +183,12 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 			giveUp(err)
 			return
 		}
-		<-limit.Done()
-		giveUp(context.Cause(limit))
+		select {
+		case <-limit.Done():
+			giveUp(context.Cause(limit))
+		case <-shell.Abandoned(ctx):
+			giveUp(errors.New("nobody waits for the probe to stop"))
+		}
 	})()
 	err := session.Send(whole, request)
 	close(sent)

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +24,10 @@ const shellExample = `  # choose a node, the worst first, and look around
   calico-probe shell
 
   # one node; two questions, without a prompt
-  calico-probe shell --node worker-3 -c 'ping 10.244.7.9; bird show protocols'`
+  calico-probe shell --node worker-3 -c 'ping 10.244.7.9; bird show protocols'
+
+  # the same from a file; the exit code is that of the worst answer
+  calico-probe shell --node worker-3 <questions`
 
 // shellOptions are the flags of the shell verb.
 type shellOptions struct {
@@ -28,6 +35,8 @@ type shellOptions struct {
 	idle       time.Duration
 	commands   string
 	transcript string
+
+	toolboxImage string
 }
 
 func (a *app) shell(factory util.Factory) *cobra.Command {
@@ -45,8 +54,9 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "the node to begin with (default: choose one)")
 	f.StringVarP(&o.commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
-	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed for so long")
+	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed at the prompt for so long; 0 = never")
 	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only that it was used")
+	f.StringVar(&o.toolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", probe.Toolbox), "image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
@@ -63,56 +73,69 @@ type conversation struct {
 
 	log       *report.Transcript // nil = none is written
 	unwritten sync.Once          // tells that it cannot be
+
+	known known
+	told  bool // what a shell means
 }
 
 func (o *shellOptions) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
 	defer cancel()
-	c := &conversation{shellOptions: o}
-	defer c.leave()
-	interactive := o.commands == "" && isTerminal(o.In) && isTerminal(o.Out)
-	if o.node == "" && !interactive {
+	typing := isTerminal(o.In)
+	interactive := typing && o.commands == ""
+	switch {
+	case o.idle < 0:
+		return badUsage("--idle must not be negative; 0 = never")
+	case o.node == "" && (!typing || o.via == wayLocal):
 		return badUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
 	}
 	script := o.commands
-	if !interactive && script == "" {
+	if !typing && script == "" {
 		b, err := io.ReadAll(o.In)
 		if err != nil {
 			return fmt.Errorf("reading commands from stdin: %w", err)
 		}
 		script = string(b)
 	}
+	c := &conversation{shellOptions: o}
+	defer c.leave()
 	s := &shell.Shell{
-		Commands: c.commandsOf(), Out: o.Out, ErrOut: o.ErrOut, Terminal: isTerminal(o.Out), Idle: o.idle,
+		Out: o.Out, ErrOut: o.ErrOut, Terminal: isTerminal(o.Out), Idle: o.idle,
 		Prompt:     func() string { return c.at.o.node + "> " },
 		Interrupts: o.interrupts.take,
-		Failed:     c.failed,
 		Typed:      c.typed,
+		Failed:     func(_ shell.Line, err error) { c.failed("", err) },
 	}
-	worst := report.ExitHealthy
-	begin := func(ctx context.Context) error {
-		if err := c.beginTranscript(); err != nil {
-			return err
+	all := c.commandsOf()
+	s.Commands = c.completed(slices.Insert(all, len(all)-1, s.Help()))
+	if !interactive {
+		if err := s.Check(script); err != nil { // before anything is put anywhere
+			return usage(err)
 		}
-		if err := c.sit(ctx, o.node); err != nil {
-			return err
-		}
-		return nil
 	}
-	if interactive {
-		if err := begin(ctx); err != nil {
-			return err
-		}
-		return s.Interact(ctx)
+	if interactive || o.node == "" {
+		defer c.openTerminal(s)()
 	}
-	if err := s.Check(script); err != nil { // before anything is put anywhere
-		return usage(err)
-	}
-	if err := begin(ctx); err != nil {
+	if err := c.beginTranscript(); err != nil {
 		return err
 	}
-	err := s.Script(ctx, script, func(err error) {
-		c.failed(err)
+	if o.node == "" {
+		node, err := c.pick(ctx, s.Editor)
+		if err != nil || node == "" {
+			return c.ended(err)
+		}
+		o.node = node
+	}
+	if err := c.sit(ctx, o.node); err != nil {
+		return err
+	}
+	if interactive {
+		c.remember(s)
+		return c.ended(s.Interact(ctx))
+	}
+	worst := report.ExitHealthy
+	err := s.Script(ctx, script, func(l shell.Line, err error) {
+		c.failed(l.Text+": ", err)
 		worst = worse(worst, codeOf(err))
 	})
 	if over, ok := errors.AsType[overError](context.Cause(ctx)); ok {
@@ -127,6 +150,74 @@ func (o *shellOptions) open(ctx context.Context) error {
 	return nil
 }
 
+// openTerminal makes the terminal one that lines are read from; the result gives it back.
+func (c *conversation) openTerminal(s *shell.Shell) func() {
+	s.Editor = shell.NewEditor(c.ErrOut, s.Terminal)
+	back := c.interrupts.atEnd(s.Editor.Restore)
+	// What is said meanwhile must not get into what is typed.
+	aside := *c.app
+	aside.ErrOut = s.Editor.Beside(c.ErrOut)
+	c.app = &aside
+	return func() {
+		back()
+		s.Editor.Close()
+	}
+}
+
+// ended is what the end of a prompt comes to.
+func (c *conversation) ended(err error) error {
+	if errors.Is(err, shell.ErrIdle) {
+		say(c.ErrOut, "nothing was typed for %v (--idle): leaving", c.idle)
+		return nil
+	}
+	return err
+}
+
+// remember has the prompt know what was typed in other sessions, and those what is typed
+// here. Without a place to keep that it is said, and done without.
+func (c *conversation) remember(s *shell.Shell) {
+	path, err := historyFile()
+	var history *shell.History
+	var lines []string
+	if err == nil {
+		history, lines, err = shell.OpenHistory(path)
+	}
+	if err != nil {
+		c.note("what is typed is not remembered for other sessions: %v", err)
+		return
+	}
+	for _, line := range lines {
+		s.Editor.Remember(line)
+	}
+	broken := false
+	s.Read = func(line string) {
+		if err := history.Add(line); err != nil && !broken {
+			broken = true
+			c.note("what is typed is not remembered for other sessions: %v", err)
+		}
+	}
+}
+
+// historyFile is where the user keeps the state of programs (XDG base directories), else
+// what the system names for what may be lost.
+func historyFile() (string, error) {
+	dir := os.Getenv("XDG_STATE_HOME")
+	if filepath.IsAbs(dir) { // any other is to be ignored
+		return filepath.Join(dir, "calico-probe", "history"), nil
+	}
+	var err error
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		dir, err = os.UserCacheDir()
+	} else {
+		dir, err = os.UserHomeDir()
+		dir = filepath.Join(dir, ".local", "state")
+	}
+	if err != nil {
+		return "", fmt.Errorf("keeping a history: %w", err)
+	}
+	return filepath.Join(dir, "calico-probe", "history"), nil
+}
+
 // usage makes the shell's mistakes of typing the program's.
 func usage(err error) error {
 	if errors.As(err, new(shell.UsageError)) {
@@ -135,26 +226,62 @@ func usage(err error) error {
 	return err
 }
 
-// codeOf is the exit code of what a command came to.
+// outcomeError is a tool's answer that is not a good one.
+type outcomeError struct {
+	exit
+	saw string
+}
+
+func (e outcomeError) Error() string { return e.saw }
+
+// Unwrap is the exit code.
+func (e outcomeError) Unwrap() error { return e.exit }
+
+// codeOf is the exit code of what a command came to, of all it came to the one that
+// weighs most.
 func codeOf(err error) int {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		worst := report.ExitHealthy
+		for _, err := range several.Unwrap() {
+			worst = worse(worst, codeOf(err))
+		}
+		return worst
+	}
 	var code exit
+	var pipe shell.PipeError
 	switch {
 	case err == nil:
 		return report.ExitHealthy
 	case errors.As(err, &code):
 		return int(code)
+	case errors.As(err, &pipe):
+		return pipe.Code
 	case errors.As(err, new(shell.UsageError)), errors.As(err, new(usageError)):
 		return report.ExitUsage
 	}
 	return report.ExitTool
 }
 
-// failed says what a command came to that has not said so itself.
-func (c *conversation) failed(err error) {
-	if errors.As(err, new(exit)) {
+// failed says what a command came to that has not said so itself, and in a script which.
+func (c *conversation) failed(which string, err error) {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range several.Unwrap() {
+			c.failed(which, err)
+		}
 		return
 	}
-	say(c.ErrOut, "%s", explainError(err))
+	var code exit
+	switch {
+	case errors.As(err, new(outcomeError)):
+	case errors.As(err, new(shell.PipeError)): // which speaks for itself
+		return
+	case errors.As(err, &code):
+		if which != "" {
+			say(c.ErrOut, "%sexit code %d", which, int(code))
+		}
+		return
+	}
+	say(c.ErrOut, "%s%s", which, explainError(err))
 }
 
 // sit goes to a node: to the probe that is there already, or with a new one.

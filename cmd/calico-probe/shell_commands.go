@@ -20,6 +20,10 @@ func (c *conversation) commandsOf() []*shell.Command {
 		},
 	}
 	for _, t := range tools.All() {
+		if t == tools.Sh {
+			all = append(all, c.shCommand())
+			continue
+		}
 		all = append(all, c.tool(t))
 	}
 	all = append(all, c.in())
@@ -104,27 +108,24 @@ func (c *conversation) tool(t *probe.Tool) *shell.Command {
 // useTool runs a tool on the node and shows what it writes.
 func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
 	var writing error
+	show := written(call.Out, &writing)
 	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
 		c.record(c.at, ev)
-		if ev.Type != probe.EventOut || writing != nil {
-			return
-		}
-		b := ev.Data
-		if b == nil {
-			b = []byte(ev.Text)
-		}
-		_, writing = call.Out.Write(b)
+		show(ev)
 	})
 	if err = errors.Join(err, writing); err != nil {
 		return err
 	}
+	return c.cameTo(outcome)
+}
+
+// cameTo says how a tool went, where that is not good.
+func (c *conversation) cameTo(outcome probe.Result) error {
 	switch outcome.Status {
 	case probe.OK, probe.Info, probe.Warn:
 		return nil
 	case probe.Fail:
-		say(c.ErrOut, "%s", outcome.Saw)
-		return exit(report.ExitFault)
+		return outcomeError{exit(report.ExitFault), outcome.Saw}
 	}
-	say(c.ErrOut, "%s", outcome.Saw)
-	return exit(report.ExitIncomplete)
+	return outcomeError{exit(report.ExitIncomplete), outcome.Saw}
 }

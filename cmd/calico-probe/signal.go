@@ -10,10 +10,12 @@ import (
 	"syscall"
 )
 
-// interrupts lets a verb take Ctrl-C for itself for a while.
+// interrupts lets a verb take Ctrl-C for itself for a while, and do a last thing where the
+// program ends without it.
 type interrupts struct {
 	mu    sync.Mutex
 	taker func()
+	last  func()
 }
 
 // take makes f what Ctrl-C does until it is given back to whoever had it.
@@ -29,14 +31,38 @@ func (i *interrupts) set(f func()) (before func()) {
 	return before
 }
 
+// atEnd makes f what is done before a signal ends the program, until what was done before
+// it takes its place again.
+func (i *interrupts) atEnd(f func()) (back func()) {
+	set := func(f func()) (before func()) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		before, i.last = i.last, f
+		return before
+	}
+	before := set(f)
+	return func() { set(before) }
+}
+
+// end does what is to be done before the program ends.
+func (i *interrupts) end() {
+	i.mu.Lock()
+	last := i.last
+	i.mu.Unlock()
+	if last != nil {
+		last()
+	}
+}
+
 // taken tells whether somebody takes Ctrl-C, who is told of it.
 func (i *interrupts) taken() bool {
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.taker == nil {
+	taker := i.taker
+	i.mu.Unlock()
+	if taker == nil {
 		return false
 	}
-	i.taker()
+	taker() // which may give it back
 	return true
 }
 
@@ -62,8 +88,10 @@ func untilSignal(ctx context.Context, errOut io.Writer, i *interrupts) (context.
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
 					say(errOut, "stopped before everything was removed; what is left ends by itself within a minute, 'calico-probe clean' removes it at once")
+					i.end()
 					os.Exit(int(code))
 				}
+				i.end() // first, so that what is said is read
 				say(errOut, "stopping: removing what was created (once more to stop at once)")
 				cancel()
 			}

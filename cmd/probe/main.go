@@ -181,6 +181,8 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	// A write that blocks, because nobody reads or the runtime is frozen, holds
 	// everything up but these two.
 	abandon := func() {
+		cancel()
+		time.Sleep(parting)
 		fmt.Fprintln(os.Stderr, "probe: error: nobody takes its output, ending")
 		os.Exit(1)
 	}
@@ -215,6 +217,10 @@ func removeSelf() error {
 
 // blocked is how long after its end was due a session that cannot write is given.
 const blocked = 2 * time.Second
+
+// parting is how long what runs for a tool may take to be ended when nobody takes its
+// output any more.
+const parting = time.Second
 
 // teller tells of every write that somebody took.
 type teller struct {

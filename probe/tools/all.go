@@ -16,5 +16,6 @@ func All() []*probe.Tool {
 		Bird,
 		PS,
 		Logs,
+		Sh,
 	}
 }

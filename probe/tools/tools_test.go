@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	prompt "github.com/calico-probe/calico-probe/shell"
 )
 
 // use runs a tool on a made-up node, whose files are below root.
@@ -71,7 +72,12 @@ func TestTexts(t *testing.T) {
 		}
 		// What the examples say must be something the tool takes.
 		for _, m := range regexp.MustCompile(`(?m)^  (`+tool.Name+`( .*)?)$`).FindAllStringSubmatch(tool.Doc, -1) {
-			if _, err := tool.Parse(strings.Fields(m[2])); err != nil {
+			typed, err := prompt.Parse(m[1])
+			if err != nil || len(typed) != 1 {
+				t.Errorf("the example %q: %v", m[1], err)
+				continue
+			}
+			if _, err := tool.Parse(typed[0].Words[1:]); err != nil {
 				t.Errorf("the example %q: %v", m[1], err)
 			}
 		}

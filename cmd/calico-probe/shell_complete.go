@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/shell"
+)
+
+// Tab does not wait: what a probe does not say within a moment is there at the next one.
+const (
+	tabWaits = 300 * time.Millisecond
+	knownFor = 15 * time.Second
+)
+
+// known is what tools have said of a node, for Tab.
+type known struct {
+	mu      sync.Mutex
+	words   map[string]words // by node and tool
+	running chan struct{}    // closed once the probe has answered; nil = it was not asked
+}
+
+type words struct {
+	first, second []string // of each line
+	at            time.Time
+}
+
+// completed gives commands what completes their arguments, and has each wait until a
+// probe that was asked for that has answered: it answers one after the other.
+func (c *conversation) completed(all []*shell.Command) []*shell.Command {
+	for _, command := range all {
+		if command.Complete == nil {
+			command.Complete = func(ctx context.Context, before []string) []string { return c.suggest(ctx, command.Name, before) }
+		}
+		run := command.Run
+		command.Run = func(ctx context.Context, call *shell.Call) error {
+			if err := c.known.wait(ctx); err != nil {
+				return err
+			}
+			return run(ctx, call)
+		}
+	}
+	return all
+}
+
+func (k *known) wait(ctx context.Context) error {
+	k.mu.Lock()
+	running := k.running
+	k.mu.Unlock()
+	if running == nil {
+		return nil
+	}
+	select {
+	case <-running:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), errors.New("the probe has not answered what Tab asked it"))
+	}
+}
+
+// suggest is what the next word of a command may be. It goes by the tools' names,
+// whether or not the probe has them.
+func (c *conversation) suggest(ctx context.Context, command string, before []string) []string {
+	first := len(before) == 0
+	last := ""
+	if !first {
+		last = before[len(before)-1]
+	}
+	switch {
+	case command == "watch" || command == "run":
+		return checkIDs(suite())
+	case command == "explain" && first:
+		return append(checkIDs(suite()), causeIDs()...)
+	case command == "node" && first, command == "diff" && last == "with":
+		return c.nodeNames()
+	case command == "diff" && first:
+		return append(c.nodeNames(), "with")
+	case command == "ping":
+		return c.addresses()
+	case command == "dial":
+		return c.doors()
+	case command == "dns" && first:
+		return c.names()
+	case command == "route" && first:
+		return []string{"get"}
+	case command == "route" && len(before) == 1:
+		return c.addresses()
+	case command == "links" && first:
+		return c.said(ctx, "links").first
+	case command == "logs" && first, command == "ps" && first:
+		said := c.said(ctx, "ps")
+		return slices.Concat(said.first, said.second, c.pods())
+	case command == "in" && first:
+		return c.pods()
+	case command == "in" && len(before) == 1:
+		return c.toolNames()
+	case command == "in":
+		return c.suggest(ctx, before[1], before[2:])
+	case command == "bird":
+		return c.bird(before)
+	}
+	return nil
+}
+
+func (c *conversation) bird(before []string) []string {
+	if len(before) > 0 && before[0] == "-6" {
+		before = before[1:]
+	}
+	switch {
+	case len(before) == 0:
+		return []string{"show", "-6"}
+	case len(before) == 1:
+		return []string{"status", "protocols", "route", "interfaces", "memory", "symbols", "ospf", "bfd", "static"}
+	case before[1] == "route" && len(before) == 2:
+		return []string{"for", "all", "protocol", "export", "count", "where", "primary", "table"}
+	case before[1] == "route" && before[len(before)-1] == "for":
+		return c.addresses()
+	case before[1] == "protocols" && len(before) == 2:
+		return []string{"all"}
+	}
+	return nil
+}
+
+// snapshot is the latest of the node in question, nil when none was taken.
+func (c *conversation) snapshot() *cluster.Snapshot {
+	if c.at == nil {
+		return nil
+	}
+	return c.at.snap
+}
+
+func (c *conversation) nodeNames() []string {
+	var out []string
+	if snap := c.snapshot(); snap != nil {
+		for _, n := range snap.Nodes {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+// targets are what a run from the node would ask about.
+func (c *conversation) targets() []probe.Target {
+	snap := c.snapshot()
+	if snap == nil {
+		return nil
+	}
+	targets, _ := cluster.Targets(snap)
+	return targets
+}
+
+func (c *conversation) addresses() []string {
+	var out []string
+	for _, t := range c.targets() {
+		if t.Addr.IsValid() {
+			out = append(out, t.Addr.String())
+		}
+	}
+	return out
+}
+
+// doors are addresses with a port.
+func (c *conversation) doors() []string {
+	var out []string
+	for _, t := range c.targets() {
+		if t.Addr.IsValid() && t.Port > 0 {
+			out = append(out, net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)))
+		}
+	}
+	return out
+}
+
+func (c *conversation) names() []string {
+	out := []string{"kubernetes.default.svc.cluster.local"}
+	for _, t := range c.targets() {
+		if t.Host != "" {
+			out = append(out, t.Host)
+		}
+	}
+	return out
+}
+
+// pods are those on the node that the API told of.
+func (c *conversation) pods() []string {
+	var out []string
+	for _, t := range c.targets() {
+		if t.Kind == probe.KindLocal {
+			out = append(out, t.Name)
+		}
+	}
+	if snap := c.snapshot(); snap != nil && snap.Calico != nil {
+		out = append(out, snap.Calico.Namespace+"/"+snap.Calico.Name)
+	}
+	return out
+}
+
+func (c *conversation) toolNames() []string {
+	if c.at == nil {
+		return nil
+	}
+	return c.at.tools
+}
+
+// said is what a tool without arguments says on the node: asked anew when that is old,
+// and what was known before, if anything, when it takes too long.
+func (c *conversation) said(ctx context.Context, tool string) words {
+	s, k := c.at, &c.known
+	if s == nil || s.session == nil || !slices.Contains(s.tools, tool) {
+		return words{}
+	}
+	key := s.o.node + " " + tool
+	k.mu.Lock()
+	have, running := k.words[key], k.running
+	if running != nil {
+		select {
+		case <-running:
+			running = nil
+		default:
+		}
+	}
+	if running == nil && time.Since(have.at) > knownFor {
+		running = make(chan struct{})
+		k.running = running
+		go k.ask(s.session, key, tool, running)
+	}
+	k.mu.Unlock()
+	if running != nil {
+		select {
+		case <-running:
+		case <-ctx.Done():
+		case <-time.After(tabWaits):
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.words[key]
+}
+
+// ask ends with the tool's own deadline, or the session: a call that is given up would
+// leave its answer in the way of the next one's.
+func (k *known) ask(session *injector.Session, key, tool string, done chan<- struct{}) {
+	defer close(done)
+	var text strings.Builder
+	err := answer(context.Background(), session, probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: tool}}, func(ev probe.Event) bool {
+		if ev.Type == probe.EventOut && text.Len() < mostSaid {
+			text.WriteString(ev.Text)
+		}
+		return true
+	})
+	if err != nil {
+		return // the next command says so
+	}
+	got := words{at: time.Now()}
+	for line := range strings.Lines(text.String()) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.ToUpper(fields[0]) == fields[0] && strings.ToLower(fields[0]) != fields[0] {
+			continue // a heading
+		}
+		got.first = append(got.first, strings.TrimSuffix(fields[0], ":"))
+		if len(fields) > 1 {
+			got.second = append(got.second, fields[1])
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.words == nil {
+		k.words = map[string]words{}
+	}
+	k.words[key] = got
+}
+
+// mostSaid bounds what is kept of a tool for Tab.
+const mostSaid = 1 << 20

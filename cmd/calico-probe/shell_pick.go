@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/shell"
+)
+
+// offered is how many nodes are listed to choose from: what fits on a screen.
+const offered = 20
+
+// pick has the user choose a node, "" = none.
+func (c *conversation) pick(ctx context.Context, e *shell.Editor) (string, error) {
+	config, err := c.restConfig()
+	if err != nil {
+		return "", err
+	}
+	client, err := cluster.NewClient(config)
+	if err != nil {
+		return "", err
+	}
+	c.progress("asking the API how the nodes are")
+	nodes, gaps, err := client.Standings(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case len(nodes) == 0:
+		return "", errors.New("this cluster has no nodes")
+	}
+	for _, gap := range gaps {
+		c.note("%s", gap)
+	}
+	names := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		names = append(names, n.Node)
+	}
+	complete := func(line string, pos int) (string, []string, string) {
+		return "", shell.Matching(names, line[:len(string([]rune(line)[:pos]))]), string([]rune(line)[pos:])
+	}
+	show(c.ErrOut, nodes, nodes)
+	for {
+		typed, err := e.Read(ctx, fmt.Sprintf("node (number or name; Enter = %s): ", names[0]), c.idle, complete)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, shell.ErrDropped):
+			return "", nil
+		case err != nil:
+			return "", err
+		}
+		fits := chosen(nodes, strings.TrimSpace(typed))
+		switch len(fits) {
+		case 1:
+			return fits[0].Node, nil
+		case 0:
+			say(c.ErrOut, "no node %q: type a number of the list, a name or a part of one; Ctrl-D leaves", strings.TrimSpace(typed))
+		default:
+			show(c.ErrOut, nodes, fits)
+		}
+	}
+}
+
+// chosen are the nodes that fit what was typed: the one of that name, else the one of
+// that number, else those with it in their name.
+func chosen(nodes []cluster.Standing, typed string) []cluster.Standing {
+	if typed == "" {
+		return nodes[:1]
+	}
+	var within []cluster.Standing
+	for _, n := range nodes {
+		if n.Node == typed {
+			return []cluster.Standing{n}
+		}
+		if strings.Contains(n.Node, typed) {
+			within = append(within, n)
+		}
+	}
+	if i, err := strconv.Atoi(typed); err == nil && i > 0 && i <= min(len(nodes), offered) {
+		return nodes[i-1 : i]
+	}
+	return within
+}
+
+// show lists the worst of some nodes, by their number among all where they have one.
+func show(w io.Writer, all, some []cluster.Standing) {
+	number := map[string]string{}
+	for i, n := range all[:min(len(all), offered)] {
+		number[n.Node] = strconv.Itoa(i + 1)
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, n := range some[:min(len(some), offered)] {
+		state := string(n.Status)
+		if n.Status == probe.OK {
+			state = "-"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", number[n.Node], n.Node, state, oneLine(n.Saw))
+	}
+	_ = t.Flush() // to memory
+	width := widthOf(w)
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(w, cut(strings.TrimRight(line, " \n"), width))
+	}
+	if more := len(some) - offered; more > 0 {
+		fmt.Fprintf(w, "and %d more: a part of a name lists those it fits\n", more)
+	}
+}
+
+// cut shortens a line to a width in characters, 0 = any.
+func cut(line string, width int) string {
+	if width <= 1 || utf8.RuneCountInString(line) <= width {
+		return line
+	}
+	return string([]rune(line)[:width-1]) + "…"
+}
+
+// widthOf is that of the terminal that w leads to, 0 = none.
+func widthOf(w io.Writer) int {
+	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = u.Unwrap()
+	}
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}

@@ -1,0 +1,76 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Sh is the one tool that changes nothing by itself and lets its user change
+// everything: a shell on the node.
+var Sh = &probe.Tool{
+	Name: "sh", Usage: "[--toolbox] [-c COMMAND | -- PROGRAM ARGUMENT...]", Short: "a shell on the node, as root",
+	Doc: `Starts root's shell of the node, in the node's own files, and gives it the terminal: what
+is typed there is not read-only. Ctrl-D or exit comes back, and ends what still runs in
+the background there. --toolbox takes the shell of the toolbox image instead, which has
+tools that the node may lack; so does sh on a node that has no shell.
+
+With a command it is run and that is all; so it can stand in a script. It is ok when the
+command's exit code is 0, and otherwise fails and says the code.
+
+  sh
+  sh -c 'journalctl -u kubelet | tail -50'
+  sh -- crictl ps
+  sh --toolbox -c 'tcpdump -c 20 -nni any port 179'`,
+	Parse: parseSh, Reads: true,
+}
+
+// FactExit is the exit code of a shell or a command.
+const FactExit probe.Fact = "exit_code"
+
+// Why there is no shell of the node's: another one can still be had.
+const (
+	ReasonNoShell = "no-shell" // the node has none
+	ReasonNoRoot  = "no-root"  // its root directory cannot be seen, or not be made the shell's
+)
+
+// shell says which shell is wanted.
+type shell struct {
+	own     bool     // that of the image this probe came in
+	quiet   bool     // say nothing first
+	term    string   // the kind of terminal
+	command []string // arguments after the shell's own name; none = it reads the terminal
+}
+
+// terminals are what a kind of terminal is called, in terminfo's files.
+var terminals = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+
+// parseSh reads what the user types, and --term TERM and --quiet, which the client adds.
+func parseSh(args []string) (probe.ToolFunc, error) {
+	s := shell{term: "dumb"}
+	for ; len(args) > 0; args = args[1:] {
+		switch {
+		case args[0] == "--toolbox":
+			s.own = true
+		case args[0] == "--quiet":
+			s.quiet = true
+		case args[0] == "--term" && len(args) > 1:
+			if args = args[1:]; terminals.MatchString(args[0]) {
+				s.term = args[0]
+			}
+		case args[0] == "-c" && len(args) == 2:
+			s.command = args
+			return s.run, nil
+		case args[0] == "-c":
+			return nil, errors.New("-c takes one command, in quotes: sh -c 'ip -s link | grep -A5 eth0'")
+		case args[0] == "--" && len(args) > 1:
+			s.command = append([]string{"-c", `exec "$@"`, "sh"}, args[1:]...)
+			return s.run, nil
+		default:
+			return nil, fmt.Errorf("sh does not take %q: it takes --toolbox, and -c COMMAND or -- PROGRAM ARGUMENT", args[0])
+		}
+	}
+	return s.run, nil
+}

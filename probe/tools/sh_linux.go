@@ -1,0 +1,339 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// How long what runs in a shell may take to go when it is told that its terminal is
+// gone, before it is killed; and how long after its end something may still hold its
+// output without a word.
+const (
+	hangUp = 400 * time.Millisecond
+	lull   = 500 * time.Millisecond
+)
+
+// searched is where programs are: NixOS and Flatcar have theirs at the end.
+const searched = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin:/run/current-system/sw/bin"
+
+// running is a shell that was started.
+type running struct {
+	cmd   *exec.Cmd
+	out   *os.File // what it writes; on a terminal also what it is typed
+	tty   bool
+	ended chan struct{} // it has exited
+	over  atomic.Bool   // likewise
+}
+
+func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
+	tty := j.Size != probe.Size{}
+	if !tty && s.command == nil {
+		return probe.Found(probe.Skip, "a shell takes a terminal; without one, give it a command: sh -c COMMAND")
+	}
+	root, where, refused := s.place(j.Host)
+	if refused != nil {
+		return *refused
+	}
+	program := shellIn(root)
+	if program == "" {
+		return probe.Found(probe.Skip, "there is no shell %s", where).With(probe.FactReason, ReasonNoShell)
+	}
+	r, err := s.start(j, root, program, tty)
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return probe.Found(probe.Skip, "this probe may not start a shell %s: %v", where, err).With(probe.FactReason, ReasonNoRoot)
+	case err != nil:
+		return probe.Failed(fmt.Errorf("starting %s %s: %w", program, where, err))
+	}
+	if !s.quiet && s.command == nil {
+		// \r, because the user's terminal is raw.
+		_, _ = fmt.Fprintf(j.Out, "you are %s %s: what you type is not read-only; exit or Ctrl-D comes back\r\n", user(), where)
+	}
+	return r.attend(ctx, j)
+}
+
+// place is the root directory of the shell wanted and what to call it.
+func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) {
+	node := cmp.Or(h.Node, "this machine")
+	switch {
+	case s.own && h.Root != "/":
+		return "/", fmt.Sprintf("in the toolbox on %s, whose files are below %s", node, h.Root), nil
+	case s.own:
+		return "/", "in the toolbox on " + node, nil
+	case h.Only == nil:
+		return h.Root, "on " + node, nil
+	case h.Root == "/": // carried into a container that has shown it has a shell
+		return "/", "in a container on " + node + ", not on the node itself", nil
+	}
+	r := probe.Found(probe.Skip, "the root directory of %s is not visible by this way", node).With(probe.FactReason, ReasonNoRoot)
+	return "", "", &r
+}
+
+func user() string {
+	if os.Getuid() == 0 {
+		return "root"
+	}
+	return fmt.Sprintf("user %d, not root,", os.Getuid())
+}
+
+// shellIn is root's shell by the passwd file below a root directory, if it can be run,
+// or one of those there usually are; "" where there is none.
+func shellIn(root string) string {
+	h := probe.Host{Root: root}
+	all := []string{"/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/sh", "/run/current-system/sw/bin/bash"}
+	if passwd, err := h.ReadFile("etc/passwd"); err == nil {
+		for line := range strings.Lines(string(passwd)) {
+			f := strings.Split(strings.TrimSpace(line), ":")
+			if len(f) == 7 && f[0] == "root" && path.Base(f[6]) != "nologin" && path.Base(f[6]) != "false" && path.IsAbs(f[6]) {
+				all = append([]string{f[6]}, all...)
+			}
+		}
+	}
+	for _, name := range all {
+		full, err := securejoin.SecureJoin(root, name)
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+// start starts a shell in a session of its own. Nothing of this program's environment
+// goes with it, nor does its history stay behind.
+func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, error) {
+	cmd := exec.Command(program, s.command...)
+	home := "/"
+	if full, err := securejoin.SecureJoin(root, "/root"); err == nil && os.Getuid() == 0 {
+		if info, err := os.Stat(full); err == nil && info.IsDir() {
+			home = "/root"
+		}
+	}
+	prompt := cmp.Or(j.Host.Node, "node") + ":$PWD$ "
+	if os.Getuid() == 0 {
+		prompt = "root@" + cmp.Or(j.Host.Node, "node") + ":$PWD# "
+	}
+	if s.own {
+		prompt = "(toolbox) " + prompt
+	}
+	cmd.Dir = home
+	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.term, "PS1=" + prompt, "HISTFILE="}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: tty}
+	if root != "/" {
+		cmd.SysProcAttr.Chroot = root
+	}
+	r := &running{cmd: cmd, tty: tty, ended: make(chan struct{})}
+	var theirs *os.File
+	var err error
+	if tty {
+		if r.out, theirs, err = openTerminal(root, j.Size); err != nil {
+			return nil, err
+		}
+		cmd.Stdin = theirs
+	} else if r.out, theirs, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = theirs, theirs
+	err = cmd.Start()
+	_ = theirs.Close() // were it open here, its end would never be seen
+	if err != nil {
+		_ = r.out.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// attend carries what is typed and what is written until the shell has ended, or ctx;
+// nothing of its session is left then.
+func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
+	go func() {
+		_ = r.cmd.Wait() // how it went is in ProcessState
+		r.over.Store(true)
+		close(r.ended)
+	}()
+	written := make(chan struct{})
+	go func() { defer close(written); r.write(j.Out) }()
+	stop := make(chan struct{})
+	defer close(stop)
+	if r.tty {
+		go r.resize(j.Sizes, stop)
+		// Ends with the call at the latest, which ends In.
+		go func() { _, _ = io.Copy(r.out, j.In) }()
+	}
+	defer r.out.Close()
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+	}
+	r.end()
+	_ = r.out.SetReadDeadline(time.Now().Add(lull))
+	select {
+	case <-written: // all of it, however slow the line
+	case <-ctx.Done():
+		select {
+		case <-written:
+		case <-time.After(lull):
+		}
+	}
+	if ctx.Err() != nil {
+		return probe.Found(probe.Unknown, "the shell was ended, with what ran in it")
+	}
+	return r.outcome()
+}
+
+// outcome is how it went by itself.
+func (r *running) outcome() probe.Result {
+	code := r.cmd.ProcessState.ExitCode()
+	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		code = 128 + int(status.Signal()) // as shells say it
+	}
+	if len(r.cmd.Args) == 1 { // what was typed last is nobody's verdict
+		return probe.Found(probe.OK, "the shell ended with exit code %d", code).With(FactExit, code)
+	}
+	if code != 0 {
+		return probe.Found(probe.Fail, "the command ended with exit code %d", code).With(FactExit, code)
+	}
+	return probe.Found(probe.OK, "the command ended with exit code 0").With(FactExit, 0)
+}
+
+// write passes on what is written, until nobody holds the other end, or after the
+// shell's end nothing comes any more.
+func (r *running) write(to io.Writer) {
+	b := make([]byte, 32<<10)
+	for {
+		if r.over.Load() {
+			_ = r.out.SetReadDeadline(time.Now().Add(lull))
+		}
+		n, err := r.out.Read(b)
+		if n > 0 {
+			_, _ = to.Write(b[:n]) // never fails: an event that cannot be sent is the session's affair
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (r *running) resize(sizes <-chan probe.Size, stop <-chan struct{}) {
+	for {
+		select {
+		case s := <-sizes:
+			_ = setSize(r.out, s) // a terminal that is gone has no size
+		case <-stop:
+			return
+		}
+	}
+}
+
+// end ends every process of the shell's session: as a terminal that is gone does, and
+// then for good.
+func (r *running) end() {
+	session := r.cmd.Process.Pid
+	if len(signal(session, syscall.SIGHUP, syscall.SIGCONT)) == 0 {
+		return
+	}
+	for _, wait := range []time.Duration{hangUp, hangUp} {
+		for began := time.Now(); time.Since(began) < wait; time.Sleep(20 * time.Millisecond) {
+			if len(signal(session)) == 0 {
+				return
+			}
+		}
+		signal(session, syscall.SIGKILL)
+	}
+}
+
+// signal sends signals to every process of a session that has not ended, and lists them.
+func signal(session int, signals ...syscall.Signal) []int {
+	fs, err := procfs.NewFS("/proc")
+	if err != nil {
+		return nil
+	}
+	all, err := fs.AllProcs()
+	if err != nil {
+		return nil
+	}
+	var found []int
+	for _, p := range all {
+		stat, err := p.Stat()
+		if err != nil || stat.Session != session || stat.State == "Z" {
+			continue
+		}
+		found = append(found, p.PID)
+		for _, s := range signals {
+			_ = syscall.Kill(p.PID, s) // it may just have ended
+		}
+	}
+	return found
+}
+
+// openTerminal makes a terminal: this end, and the one the shell is given. It is one of
+// the node's own, so that its name means the same in there; where those cannot be had,
+// this probe's.
+func openTerminal(root string, size probe.Size) (ours, theirs *os.File, err error) {
+	fd := -1
+	err = errors.ErrUnsupported
+	for _, at := range []string{root, "/"} {
+		var full string
+		if full, err = securejoin.SecureJoin(at, "/dev/ptmx"); err != nil {
+			continue
+		}
+		if fd, err = unix.Open(full, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening a terminal (/dev/ptmx): %w", err)
+	}
+	ours = os.NewFile(uintptr(fd), "ptmx") // non-blocking: closing it ends a read
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		ours.Close()
+		return nil, nil, fmt.Errorf("unlocking a terminal: %w", err)
+	}
+	// By its number and not by its name, which leads elsewhere from here.
+	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		ours.Close()
+		return nil, nil, fmt.Errorf("opening a terminal's other end: %w", errno)
+	}
+	if err := setSize(ours, size); err != nil {
+		ours.Close()
+		_ = unix.Close(int(peer))
+		return nil, nil, err
+	}
+	return ours, os.NewFile(peer, "tty"), nil
+}
+
+func setSize(terminal *os.File, s probe.Size) error {
+	raw, err := terminal.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("setting a terminal's size: %w", err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
+	}); err != nil {
+		failed = err
+	}
+	if failed != nil {
+		return fmt.Errorf("setting a terminal's size: %w", failed)
+	}
+	return nil
+}

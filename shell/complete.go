@@ -1,0 +1,103 @@
+package shell
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// completing is how long Tab may take: what is not known by then is not offered.
+const completing = 400 * time.Millisecond
+
+// completer completes the word at the cursor, as liner wants it.
+func (s *Shell) completer(ctx context.Context) func(line string, pos int) (string, []string, string) {
+	return func(line string, pos int) (string, []string, string) {
+		runes := []rune(line)
+		words, word, start, ok := unfinished(runes[:pos])
+		if !ok {
+			return "", nil, ""
+		}
+		ctx, cancel := context.WithTimeout(ctx, completing)
+		defer cancel()
+		found := Matching(s.candidates(ctx, words), word)
+		if len(found) == 1 && (pos == len(runes) || runes[pos] != ' ') {
+			found[0] += " "
+		}
+		return string(runes[:start]), found, string(runes[pos:])
+	}
+}
+
+// candidates are what may stand behind the words.
+func (s *Shell) candidates(ctx context.Context, words []string) []string {
+	if len(words) == 0 {
+		return s.names()
+	}
+	c := s.named(words[0])
+	if c == nil || c.Complete == nil {
+		return nil
+	}
+	return c.Complete(ctx, words[1:])
+}
+
+// Matching are those of the texts that begin with what is typed; when none does, the
+// only one that has it somewhere.
+func Matching(texts []string, typed string) []string {
+	var out, within []string
+	for _, t := range texts {
+		switch {
+		case strings.HasPrefix(t, typed):
+			out = append(out, t)
+		case strings.Contains(t, typed):
+			within = append(within, t)
+		}
+	}
+	slices.Sort(out)
+	slices.Sort(within)
+	out, within = slices.Compact(out), slices.Compact(within)
+	if len(out) == 0 && len(within) == 1 {
+		return within
+	}
+	return out
+}
+
+// meant is the one of the texts that was probably meant, "" = none of them.
+func meant(texts []string, typed string) string {
+	best, by := "", len(typed)/3+1 // a letter of three may be wrong
+	for _, t := range texts {
+		if d := distance(t, typed); d < len(t) && (d < by || d == by && best == "") {
+			best, by = t, d
+		}
+	}
+	if one := Matching(texts, typed); best == "" && len(one) == 1 {
+		return one[0]
+	}
+	return best
+}
+
+// distance is how many letters must be put in, left out or changed to make b of a, two
+// that changed places counting as one (Damerau's, of adjacent letters).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			other := 1
+			if a[i-1] == b[j-1] {
+				other = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+other)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,235 @@
+package shell
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/peterh/liner"
+)
+
+// ErrDropped is a line that the user dropped with Ctrl-C.
+var ErrDropped = errors.New("dropped")
+
+// Editor reads lines from the terminal that is stdin: edited, with a history, where it
+// can do that, else plainly. The terminal is in its usual mode whenever no line is read.
+type Editor struct {
+	prompts io.Writer    // of a plain terminal
+	line    *liner.State // nil = plain
+	plain   *bufio.Reader
+	keys    *keys
+	usual   liner.ModeApplier // nil = not known
+	editing liner.ModeApplier
+	over    func()
+	lost    bool // nothing more can be read
+
+	mu      sync.Mutex
+	reading bool
+}
+
+// NewEditor makes one. Where stdout is no terminal, or it is a plain one, prompts go to
+// the writer.
+func NewEditor(prompts io.Writer, terminal bool) *Editor {
+	e := &Editor{prompts: prompts}
+	stdin := os.Stdin
+	in := stdin
+	if k, out, err := watchKeys(); err == nil {
+		e.keys, in = k, out
+	}
+	if mode, err := liner.TerminalMode(); err == nil {
+		e.usual = mode
+	}
+	if !terminal || !liner.TerminalSupported() {
+		e.plain = bufio.NewReader(in)
+	} else {
+		os.Stdin = in // which it takes once, here
+		e.line = liner.NewLiner()
+		os.Stdin = stdin
+		e.line.SetCtrlCAborts(true)
+		e.line.SetTabCompletionStyle(liner.TabPrints)
+		if mode, err := liner.TerminalMode(); err == nil {
+			e.editing = mode
+		}
+	}
+	e.over = continued(func() {
+		if e.busy() && e.editing != nil {
+			_ = e.editing.ApplyMode()
+			redraw()
+		}
+	})
+	e.Restore()
+	return e
+}
+
+// Restore gives the terminal its usual mode back, from wherever.
+func (e *Editor) Restore() {
+	if e.usual != nil {
+		_ = e.usual.ApplyMode()
+	}
+}
+
+// Close ends it. The terminal is as it was.
+func (e *Editor) Close() {
+	e.over()
+	if e.keys != nil {
+		e.keys.close()
+	}
+	if e.line != nil {
+		_ = e.line.Close()
+	}
+	e.Restore()
+}
+
+func (e *Editor) busy() bool { e.mu.Lock(); defer e.mu.Unlock(); return e.reading }
+
+func (e *Editor) set(reading bool) { e.mu.Lock(); defer e.mu.Unlock(); e.reading = reading }
+
+// Remember makes a line one that can be had again with the arrow keys.
+func (e *Editor) Remember(line string) {
+	if e.line != nil {
+		e.line.AppendHistory(line)
+	}
+}
+
+// ending is how long an editor may take to let go of its prompt.
+const ending = 200 * time.Millisecond
+
+// Read reads one line. Its error is io.EOF when the terminal was closed, ErrDropped for
+// a line that was dropped, ErrIdle when nothing was typed for so long, and why ctx ended.
+func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration, complete liner.WordCompleter) (string, error) {
+	if e.lost {
+		return "", io.EOF
+	}
+	type line struct {
+		text  string
+		err   error
+		broke any
+	}
+	got := make(chan line, 1)
+	if e.editing != nil {
+		_ = e.editing.ApplyMode()
+		e.line.SetWordCompleter(complete)
+	}
+	e.set(true)
+	defer func() {
+		e.set(false)
+		e.Restore()
+	}()
+	var typed chan struct{}
+	if e.keys != nil {
+		typed = e.keys.typed
+		e.keys.start()
+		defer e.keys.stop()
+	}
+	go func() {
+		var l line
+		defer func() {
+			l.broke = recover() // it is the caller's, where the terminal is given back
+			got <- l
+		}()
+		l.text, l.err = e.prompt(prompt)
+	}()
+	var over <-chan time.Time
+	var clock *time.Timer
+	if idle > 0 {
+		clock = time.NewTimer(idle)
+		defer clock.Stop()
+		over = clock.C
+	}
+	leave := func(err error) (string, error) {
+		e.lost = true
+		if e.keys != nil {
+			e.keys.close()
+			select {
+			case <-got:
+			case <-time.After(ending):
+			}
+		}
+		fmt.Fprintln(e.prompts)
+		return "", err
+	}
+	for {
+		select {
+		case l := <-got:
+			if l.broke != nil {
+				e.Close()
+				panic(l.broke)
+			}
+			return l.text, l.err
+		case <-typed:
+			if clock != nil {
+				clock.Reset(idle)
+			}
+		case <-over:
+			return leave(ErrIdle)
+		case <-ctx.Done():
+			return leave(context.Cause(ctx))
+		}
+	}
+}
+
+// drop is what Drop types: the editor sees a Ctrl-C, and one that reads whole lines a line.
+const drop = "\x03\n"
+
+// Drop drops the line that is being read, for a Ctrl-C that came as a signal.
+func (e *Editor) Drop() {
+	if e.keys != nil && e.busy() {
+		e.keys.press(drop)
+	}
+}
+
+func (e *Editor) prompt(prompt string) (string, error) {
+	if e.line == nil {
+		fmt.Fprint(e.prompts, prompt)
+		text, err := e.plain.ReadString('\n')
+		switch {
+		case err != nil && text == "":
+			return "", io.EOF
+		case strings.HasPrefix(text, drop[:1]):
+			fmt.Fprintln(e.prompts)
+			return "", ErrDropped
+		}
+		return strings.TrimRight(text, "\r\n"), nil
+	}
+	text, err := e.line.Prompt(prompt)
+	switch {
+	case errors.Is(err, liner.ErrPromptAborted), strings.HasPrefix(text, drop[:1]):
+		return "", ErrDropped
+	case errors.Is(err, io.EOF):
+		fmt.Fprintln(e.prompts)
+		return "", io.EOF
+	case err != nil:
+		return "", fmt.Errorf("reading from the terminal: %w", err)
+	}
+	return text, nil
+}
+
+// Beside is w for what is said while a line may be being typed, which is shown again
+// below it.
+func (e *Editor) Beside(w io.Writer) io.Writer { return &beside{e, w} }
+
+type beside struct {
+	e *Editor
+	w io.Writer
+}
+
+// Unwrap is where it is said.
+func (b *beside) Unwrap() io.Writer { return b.w }
+
+func (b *beside) Write(text []byte) (int, error) {
+	if b.e.line == nil || !b.e.busy() {
+		return b.w.Write(text)
+	}
+	// To the beginning of the line, and clear it (ECMA-48: CR, EL).
+	if _, err := b.w.Write(append([]byte("\r\x1b[K"), text...)); err != nil {
+		return 0, err
+	}
+	redraw()
+	return len(text), nil
+}

@@ -1,0 +1,84 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// Help is the command that says what the others do.
+func (s *Shell) Help() *Command {
+	return &Command{
+		Name: "help", Usage: "[COMMAND]", Short: "what can be typed here",
+		Check: func(args []string) error {
+			switch {
+			case len(args) > 1:
+				return errors.New("help takes one command at most: help ping")
+			case len(args) == 1 && s.named(args[0]) == nil:
+				if m := meant(s.names(), args[0]); m != "" {
+					return fmt.Errorf("there is no command %q: did you mean %q?", args[0], m)
+				}
+				return fmt.Errorf("there is no command %q; 'help' lists them", args[0])
+			}
+			return nil
+		},
+		Run: func(_ context.Context, c *Call) error {
+			if len(c.Args) == 1 {
+				return explain(c.Out, s.named(c.Args[0]))
+			}
+			return s.overview(c.Out)
+		},
+		Complete: func(_ context.Context, before []string) []string {
+			if len(before) > 0 {
+				return nil
+			}
+			return s.names()
+		},
+	}
+}
+
+func (s *Shell) overview(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range s.Commands {
+		fmt.Fprintf(t, "%s %s\t%s\n", c.Name, c.Usage, c.Short)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, `
+; separates commands; "| less" pipes one to a command of your own machine
+Tab completes, Ctrl-C ends what runs or drops what is typed, Ctrl-D leaves`)
+	return err
+}
+
+func explain(w io.Writer, c *Command) error {
+	text := c.Name
+	if c.Usage != "" {
+		text += " " + c.Usage
+	}
+	text += "\n" + c.Short + "\n"
+	if c.Doc != "" {
+		text += "\n" + c.Doc + "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+func (s *Shell) names() []string {
+	var out []string
+	for _, c := range s.Commands {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// named is the command of a name, nil when there is none.
+func (s *Shell) named(name string) *Command {
+	if i := slices.IndexFunc(s.Commands, func(c *Command) bool { return c.Name == name }); i >= 0 {
+		return s.Commands[i]
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+//go:build !windows
+
+package shell
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// keys hands on what is typed at the prompt, and nothing else: while a command runs the
+// terminal is its own. The editor would read on, could not be interrupted, and would not
+// tell that somebody types.
+type keys struct {
+	typed chan struct{} // something was
+	from  int
+	into  *os.File
+	begun chan struct{}
+
+	mu sync.Mutex
+	on bool
+}
+
+// watchKeys begins to read the terminal, stdin. What is typed comes out of the file.
+func watchKeys() (*keys, *os.File, error) {
+	out, into, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	k := &keys{typed: make(chan struct{}, 1), from: int(os.Stdin.Fd()), into: into, begun: make(chan struct{}, 1)}
+	go k.pass()
+	return k, out, nil
+}
+
+// pass ends with the terminal.
+func (k *keys) pass() {
+	defer k.into.Close()
+	buf := make([]byte, 256)
+	for range k.begun {
+		for {
+			n, err := k.next(buf)
+			if err == nil && n == 0 {
+				break
+			}
+			if err != nil {
+				return
+			}
+			select {
+			case k.typed <- struct{}{}:
+			default:
+			}
+			if _, err := k.into.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// next waits for what is typed; nothing comes once no prompt is there to take it.
+func (k *keys) next(buf []byte) (int, error) {
+	for {
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(k.from), Events: unix.POLLIN}}, 1000)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return 0, err
+		}
+		n, err := k.take(buf, ready > 0)
+		if n > 0 || err != nil || !k.wanted() {
+			return n, err
+		}
+	}
+}
+
+func (k *keys) wanted() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.on }
+
+// take reads what is there, unless nobody wants it: then it is somebody else's.
+func (k *keys) take(buf []byte, ready bool) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.on || !ready {
+		return 0, nil
+	}
+	n, err := unix.Read(k.from, buf)
+	switch {
+	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+		return 0, nil
+	case err != nil: // EIO: the terminal is gone
+		return 0, err
+	case n == 0:
+		return 0, os.ErrClosed
+	}
+	return n, nil
+}
+
+// start lets what is typed through, until stop.
+func (k *keys) start() {
+	k.mu.Lock()
+	k.on = true
+	k.mu.Unlock()
+	select {
+	case k.begun <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keys) stop() { k.mu.Lock(); defer k.mu.Unlock(); k.on = false }
+
+// press types for the user.
+func (k *keys) press(text string) { _, _ = k.into.WriteString(text) }
+
+// close ends what the editor reads, and so its prompt.
+func (k *keys) close() { k.into.Close() }
+
+// redraw has the editor show again what is typed: it does so when the window changes.
+func redraw() { _ = unix.Kill(unix.Getpid(), unix.SIGWINCH) }
+
+// continued calls f whenever the program was stopped and goes on, until the result is
+// called: the shell it went on from may have left the terminal in another mode.
+func continued(f func()) func() {
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGCONT)
+	go func() {
+		for range again {
+			f()
+		}
+	}()
+	return func() { signal.Stop(again); close(again) }
+}

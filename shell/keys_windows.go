@@ -1,0 +1,20 @@
+package shell
+
+import (
+	"errors"
+	"os"
+)
+
+// keys is nothing on Windows, where the editor reads the console's events itself.
+type keys struct{ typed chan struct{} }
+
+func watchKeys() (*keys, *os.File, error) { return nil, nil, errors.ErrUnsupported }
+
+func (*keys) start()       {}
+func (*keys) stop()        {}
+func (*keys) press(string) {}
+func (*keys) close()       {}
+
+func redraw() {}
+
+func continued(func()) func() { return func() {} }
