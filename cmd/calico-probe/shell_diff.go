@@ -39,7 +39,7 @@ func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return probe.ErrStopped
+		return context.Cause(ctx)
 	}
 	asked := here.run.Asked()
 	var runs [2]report.Run
@@ -50,7 +50,7 @@ func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
 	}
 	both.Wait()
 	if ctx.Err() != nil { // half an answer is compared with nothing
-		return probe.ErrStopped
+		return context.Cause(ctx)
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return err

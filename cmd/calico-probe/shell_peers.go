@@ -48,7 +48,7 @@ func (c *conversation) peersOf(ctx context.Context, call *shell.Call) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return probe.ErrStopped
+		return context.Cause(ctx)
 	}
 	answers, at := s.run.Of(id)
 	w := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)

@@ -87,7 +87,7 @@ func (c *conversation) watch(ctx context.Context, call *shell.Call) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer c.interrupts.take(cancel)()
+	defer c.interrupts.takeFree(cancel)() // at a prompt it ends ctx
 	changes := report.NewChanges(call.Out, call.Terminal && colourful(c.Out))
 	tick := time.NewTicker(what.every)
 	defer tick.Stop()
