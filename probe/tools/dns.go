@@ -328,7 +328,7 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 		}
 	}
 	if left < 0 {
-		j.Say("  (%s more not shown)", several(-left, "record"))
+		j.Say("  (%s not shown)", several(-left, "record"))
 	}
 	return asked, first
 }
