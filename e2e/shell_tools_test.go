@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -103,5 +105,20 @@ func TestShellTools(t *testing.T) {
 			t.Errorf("%q: exit %d, %s%s", line, a.exit, a.stdout, a.stderr)
 		}
 	}
+	// The attempt before is that of a container which has just been killed.
+	node := "node-a"
+	if list, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-b"}); err != nil {
+		t.Fatal(err)
+	} else if slices.ContainsFunc(list.Items, func(p corev1.Pod) bool { return strings.HasPrefix(p.Name, "coredns") }) {
+		node = "node-b"
+	}
+	signalAll(t, node, "coredns", "KILL")
+	eventually(t, time.Minute, func() string {
+		a := call(t, "shell", "--node", node, "-c", "logs --previous coredns")
+		if a.exit != 0 || !strings.Contains(a.stdout, "CoreDNS-") || !strings.Contains(a.stdout, "coredns exited 137") {
+			return a.stdout + a.stderr
+		}
+		return ""
+	})
 	nothingLeft(t)
 }

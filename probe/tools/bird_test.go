@@ -28,14 +28,14 @@ func birdRoot(t *testing.T, recording string) string {
 func TestBird(t *testing.T) {
 	t.Parallel()
 	root := birdRoot(t, "../bird/testdata/bird-2.0.12.txt")
-	r, out := use(t, t.Context(), root, Bird, "show", "status")
+	r, out := use(t.Context(), t, root, Bird, "show", "status")
 	wants(t, r, probe.OK, "7 lines")
 	if !strings.HasPrefix(out, "BIRD 2.0.12\nRouter ID is 10.0.0.2\n") || !strings.HasSuffix(out, "Daemon is up and running\n") {
 		t.Errorf("%q", out)
 	}
-	r, _ = use(t, t.Context(), root, Bird, "show", "nonsense")
+	r, _ = use(t.Context(), t, root, Bird, "show", "nonsense")
 	wants(t, r, probe.Fail, "BIRD answers: syntax error")
-	r, _ = use(t, t.Context(), root, Bird, "-6", "show", "status")
+	r, _ = use(t.Context(), t, root, Bird, "-6", "show", "status")
 	wants(t, r, probe.Skip, "there is no /run/calico/bird6.ctl")
 }
 
@@ -47,7 +47,7 @@ func TestBirdOfMany(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, out := use(t, t.Context(), birdRoot(t, file), Bird, "show", "route")
+	r, out := use(t.Context(), t, birdRoot(t, file), Bird, "show", "route")
 	wants(t, r, probe.OK, "more than 200000 lines")
 	if n := strings.Count(out, "\n"); n != mostOfBird+1 || !strings.Contains(out[len(out)-200:], "the rest is not shown") {
 		t.Errorf("%d lines, at the end %q", n, out[len(out)-200:])

@@ -88,7 +88,7 @@ func TestDial(t *testing.T) {
 		"--tls -t 50ms " + silentListener(t):    {probe.Fail, "no TLS handshake within", nil},
 		"--http / -t 50ms " + silentListener(t): {probe.Fail, "does not answer GET / within", nil},
 	} {
-		r, out := use(t, t.Context(), root, Dial, strings.Fields(line)...)
+		r, out := use(t.Context(), t, root, Dial, strings.Fields(line)...)
 		wants(t, r, want.status, want.saw)
 		for _, text := range want.out {
 			if !strings.Contains(out, text) {
@@ -132,16 +132,16 @@ func TestDialSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, out := use(t, t.Context(), root, Dial, "unix:/s")
+	r, out := use(t.Context(), t, root, Dial, "unix:/s")
 	wants(t, r, probe.OK, "/s takes connections")
 	if !strings.Contains(out, "connected to /s in") {
 		t.Error(out)
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	r, _ = use(t, t.Context(), root, Dial, "unix:/s")
+	r, _ = use(t.Context(), t, root, Dial, "unix:/s")
 	wants(t, r, probe.Fail, "nobody listens")
-	r, _ = use(t, t.Context(), root, Dial, "unix:/none")
+	r, _ = use(t.Context(), t, root, Dial, "unix:/none")
 	wants(t, r, probe.Fail, "no such socket")
 }
 

@@ -93,9 +93,9 @@ func TestDNS(t *testing.T) {
 		"--tcp web.example.test A":  {probe.OK, "is 127.0.0.1", []string{"by TCP: NOERROR"}},
 		"silent.example.test -t .1": {probe.Fail, "does not answer about silent.example.test.: no answer within", nil},
 	} {
-		r, out := use(t, t.Context(), root, DNS, append(strings.Fields(line), at)...)
+		r, out := use(t.Context(), t, root, DNS, append(strings.Fields(line), at)...)
 		if strings.HasPrefix(line, "-x") {
-			r, out = use(t, t.Context(), root, DNS, append([]string{at}, strings.Fields(line)...)...)
+			r, out = use(t.Context(), t, root, DNS, append([]string{at}, strings.Fields(line)...)...)
 		}
 		wants(t, r, want.status, want.saw)
 		for _, text := range want.out {
@@ -104,11 +104,11 @@ func TestDNS(t *testing.T) {
 			}
 		}
 	}
-	r, _ := use(t, t.Context(), root, DNS, "web", "@"+closedPort(t))
+	r, _ := use(t.Context(), t, root, DNS, "web", "@"+closedPort(t))
 	wants(t, r, probe.Fail, "refused")
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, _ = use(t, over, root, DNS, "web", at)
+	r, _ = use(over, t, root, DNS, "web", at)
 	wants(t, r, probe.Unknown, "stopped")
 }
 

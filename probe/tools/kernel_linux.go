@@ -30,23 +30,24 @@ func (g getting) run(_ context.Context, j *probe.Job) probe.Result {
 	if err != nil {
 		return g.refused(err)
 	}
-	options.FIBMatch = true
+	if len(routes) == 0 {
+		return probe.Found(probe.Unknown, "the kernel answers nothing about %s", g.to)
+	}
 	names := devices{}
-	for _, r := range routes {
-		w := names.way(r, g.to.Is4())
-		if g.from.IsValid() { // the kernel does not repeat it
-			w.src = g.from
-		}
-		j.Say("%s", w)
-		// Kernels before 4.13 do not tell which route matched; then that stays open.
-		if matched, err := netlink.RouteGetWithOptions(g.to.AsSlice(), &options); err == nil && len(matched) > 0 {
-			m := names.way(matched[0], g.to.Is4())
-			j.Say("by the route: %s", m)
-			return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.to, w.whereTo(), m.to, protocolName(m.proto))
-		}
+	w := names.way(routes[0], g.to.Is4())
+	if g.from.IsValid() { // the kernel does not repeat it
+		w.src = g.from
+	}
+	j.Say("%s", w)
+	// Kernels before 4.13 do not tell which route matched; then that stays open.
+	options.FIBMatch = true
+	matched, err := netlink.RouteGetWithOptions(g.to.AsSlice(), &options)
+	if err != nil || len(matched) == 0 {
 		return probe.Found(probe.OK, "%s goes %s", g.to, w.whereTo())
 	}
-	return probe.Found(probe.Unknown, "the kernel answers nothing about %s", g.to)
+	m := names.way(matched[0], g.to.Is4())
+	j.Say("by the route: %s", m)
+	return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.to, w.whereTo(), m.to, protocolName(m.proto))
 }
 
 // refused judges what the kernel answers instead of a route.

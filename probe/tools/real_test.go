@@ -60,7 +60,7 @@ func TestRealPing(t *testing.T) {
 		return
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; { // IPv6 takes a moment on a new link
-		if r, _ := use(t, t.Context(), "/", Ping, "-c", "1", "fd09::9"); r.Status == probe.OK {
+		if r, _ := use(t.Context(), t, "/", Ping, "-c", "1", "fd09::9"); r.Status == probe.OK {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatal(r.Saw)
@@ -84,7 +84,7 @@ func TestRealPing(t *testing.T) {
 		"10.9.0.66 -W 100ms": {probe.Fail, "no answer within 100ms"},
 		"fd77::1":            {probe.Fail, "the sender has no route there"},
 	} {
-		r, out := use(t, t.Context(), "/", Ping, append([]string{"-c", "2", "-i", "20ms"}, strings.Fields(line)...)...)
+		r, out := use(t.Context(), t, "/", Ping, append([]string{"-c", "2", "-i", "20ms"}, strings.Fields(line)...)...)
 		wants(t, r, want.status, want.saw)
 		if !strings.Contains(out, ": 2 packets sent, ") || strings.Count(out, "\n") != 3 {
 			t.Errorf("%s:\n%s", line, out)
@@ -93,14 +93,14 @@ func TestRealPing(t *testing.T) {
 	// Whoever stops it gets the sum of what was.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	r, out := use(t, ctx, "/", Ping, "-c", "0", "-i", "20ms", "10.9.1.2")
+	r, out := use(ctx, t, "/", Ping, "-c", "0", "-i", "20ms", "10.9.1.2")
 	wants(t, r, probe.OK, "all came back")
 	if !strings.Contains(out, ", 0% lost, ") {
 		t.Error(out)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	r, _ = use(t, ctx, "/", Ping, "10.9.0.66")
+	r, _ = use(ctx, t, "/", Ping, "10.9.0.66")
 	wants(t, r, probe.Unknown, "stopped before anything of 10.9.0.66 was known")
 }
 
@@ -122,7 +122,7 @@ func TestRealDial(t *testing.T) {
 		"-t 100ms 10.9.0.66:80":  {probe.Fail, "no answer from 10.9.0.66:80 within 100ms"},
 		"-t 100ms [fd09::66]:80": {probe.Fail, "no answer from [fd09::66]:80 within 100ms"},
 	} {
-		r, _ := use(t, t.Context(), "/", Dial, strings.Fields(line)...)
+		r, _ := use(t.Context(), t, "/", Dial, strings.Fields(line)...)
 		wants(t, r, want.status, want.saw)
 	}
 }
@@ -160,13 +160,13 @@ func TestRealRoutes(t *testing.T) {
 		"show dev lo table local":                {probe.OK, "routes", "local 127.0.0.1 dev lo"},
 		"show proto dhcp":                        {probe.Fail, "no such route", ""},
 	} {
-		r, out := use(t, t.Context(), "/", Route, strings.Fields(line)...)
+		r, out := use(t.Context(), t, "/", Route, strings.Fields(line)...)
 		wants(t, r, want.status, want.saw)
 		if !strings.Contains(out, want.out) {
 			t.Errorf("%s: no %q in\n%s", line, want.out, out)
 		}
 	}
-	r, out := use(t, t.Context(), "/", Links)
+	r, out := use(t.Context(), t, "/", Links)
 	wants(t, r, probe.OK, "2 interfaces")
 	if !strings.Contains(out, "10.9.0.1/24,fd09::1/64") || !strings.Contains(out, "veth") {
 		t.Error(out)
@@ -174,13 +174,13 @@ func TestRealRoutes(t *testing.T) {
 	if out, err := exec.Command("ip", "-n", "router", "link", "set", "near", "down").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if _, out := use(t, t.Context(), "/", Links, "eth0"); !strings.Contains(out, "no-carrier") {
+	if _, out := use(t.Context(), t, "/", Links, "eth0"); !strings.Contains(out, "no-carrier") {
 		t.Error(out)
 	}
 	if out, err := exec.Command("ip", "neigh", "replace", "10.9.0.7", "lladdr", "02:00:00:00:00:07", "dev", "eth0").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r, out = use(t, t.Context(), "/", Neigh, "permanent")
+	r, out = use(t.Context(), t, "/", Neigh, "permanent")
 	wants(t, r, probe.OK, "1 neighbour")
 	if !strings.Contains(out, "10.9.0.7  eth0    02:00:00:00:00:07  permanent") {
 		t.Error(out)
@@ -223,20 +223,20 @@ func TestRealTable(t *testing.T) {
 		}
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if r, out := use(t, t.Context(), root, Bird, "show", "route", "count"); r.Status == probe.OK && strings.Contains(out, "100000 of 100000 routes") {
+		if r, out := use(t.Context(), t, root, Bird, "show", "route", "count"); r.Status == probe.OK && strings.Contains(out, "100000 of 100000 routes") {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatal(r.Saw, out)
 		}
 	}
-	r, out := use(t, t.Context(), root, Bird, "show", "route")
+	r, out := use(t.Context(), t, root, Bird, "show", "route")
 	wants(t, r, probe.OK, "lines")
 	if n := strings.Count(out, "/32"); n != 100_000 {
 		t.Errorf("%d routes of 100000, %s", n, r.Saw)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, _ = use(t, ctx, root, Bird, "show", "route")
+	r, _ = use(ctx, t, root, Bird, "show", "route")
 	wants(t, r, probe.Unknown, "stopped")
 }
 

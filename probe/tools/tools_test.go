@@ -15,7 +15,7 @@ import (
 )
 
 // use runs a tool on a made-up node, whose files are below root.
-func use(t *testing.T, ctx context.Context, root string, tool *probe.Tool, args ...string) (probe.Result, string) {
+func use(ctx context.Context, t *testing.T, root string, tool *probe.Tool, args ...string) (probe.Result, string) {
 	t.Helper()
 	run, err := tool.Parse(args)
 	if err != nil {
