@@ -10,10 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -119,14 +121,16 @@ func shellFed(t *testing.T, script string, args ...string) answer {
 // watched is a watch that runs, and the lines it writes.
 type watched struct {
 	cmd   *exec.Cmd
+	said  *safeBuffer // its stderr
 	lines chan string
 	seen  []string
 }
 
 func watch(t *testing.T, node, command string) *watched {
 	t.Helper()
-	cmd, out := started(t, os.Stderr, "shell", "--node", node, "-c", command)
-	w := &watched{cmd: cmd, lines: make(chan string, 1000)}
+	var said safeBuffer
+	cmd, out := started(t, &said, "shell", "--node", node, "-c", command)
+	w := &watched{cmd: cmd, said: &said, lines: make(chan string, 1000)}
 	go func() {
 		defer close(w.lines)
 		for s := bufio.NewScanner(out); s.Scan(); {
@@ -194,30 +198,58 @@ func TestShellWatch(t *testing.T) {
 }
 
 // TestShellWatchLosesItsProbe takes the probe away from a watch, and wants it to say so
-// once and to go on.
+// and to go on with another.
 func TestShellWatchLosesItsProbe(t *testing.T) {
 	const node = "node-a"
 	nodeReady(t, node)
+	nothingLeft(t) // of the tests before
 	w := watch(t, node, "watch -n 1 node-swap")
 	w.until(t, 30*time.Second, " ok ", "node-swap")
 	k, now := kube(t), int64(0)
-	pods, err := k.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
-	if err != nil || len(pods.Items) == 0 {
-		t.Fatalf("no probe to take away: %v", err)
-	}
-	for _, p := range pods.Items {
-		if err := k.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+	probes := func() []corev1.Pod {
+		pods, err := k.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+		if err != nil {
 			t.Fatal(err)
 		}
+		return pods.Items
 	}
-	w.until(t, 60*time.Second, " unknown ", "probe-answered")
-	w.until(t, 60*time.Second, " ok ", "probe-answered", "it answers again")
+	old := probes()
+	if len(old) != 1 {
+		t.Fatalf("%d probes, want one to take away", len(old))
+	}
+	if err := k.CoreV1().Pods(old[0].Namespace).Delete(t.Context(), old[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 60*time.Second, func() string {
+		for _, p := range probes() {
+			if p.UID != old[0].UID && p.Status.Phase == corev1.PodRunning && strings.Contains(w.said.String(), "bringing another") {
+				return ""
+			}
+		}
+		return "no other probe has come: " + w.said.String()
+	})
+	time.Sleep(3 * time.Second) // some more times
 	w.stop(t)
-	if n := strings.Count(strings.Join(w.seen, "\n"), "unknown"); n != 1 {
-		t.Errorf("said %d times that it is lost:\n%s", n, strings.Join(w.seen, "\n"))
+	text := strings.Join(w.seen, "\n")
+	if strings.Count(text, "unknown") > 1 || strings.Count(text, "unknown") != strings.Count(text, "it answers again") || strings.Count(text, "node-swap") > 1 {
+		t.Errorf("it was lost once, and nothing else has changed:\n%s\n%s", text, w.said.String())
 	}
 	nothingLeft(t)
 }
+
+// safeBuffer may be read while a client writes to it.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.text.String() }
 
 // TestShellSideBySide compares a broken node with a good one, and lists its peers.
 func TestShellSideBySide(t *testing.T) {

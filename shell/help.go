@@ -43,13 +43,13 @@ func (s *Shell) Help() *Command {
 func (s *Shell) overview(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range s.Commands {
-		fmt.Fprintf(t, "%s %s\t%s\n", c.Name, c.Usage, c.Short)
+		fmt.Fprintf(t, "%s\t%s\n", c.Name, c.Short)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(w, `
-; separates commands; "| less" pipes one to a command of your own machine
+help COMMAND says what it takes; ; separates commands; "| less" pipes one to a command of your own machine
 Tab completes, Ctrl-C ends what runs or drops what is typed, Ctrl-D leaves`)
 	return err
 }

@@ -193,7 +193,7 @@ func (s *Shell) Interact(ctx context.Context) error {
 			if errors.Is(err, ErrIdle) {
 				return err
 			}
-			if err != nil && !(stopped && errors.Is(err, context.Canceled)) {
+			if err != nil && (!stopped || !errors.Is(err, context.Canceled)) {
 				s.Failed(l, err)
 			}
 			if stopped || ctx.Err() != nil {

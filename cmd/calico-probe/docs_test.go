@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -52,5 +53,30 @@ func TestReadme(t *testing.T) {
 				t.Errorf("run --%s is not mentioned", f.Name)
 			}
 		})
+	}
+}
+
+// TestShellDocs holds the guide of the session to what can be typed there.
+func TestShellDocs(t *testing.T) {
+	b, err := os.ReadFile("../../docs/shell.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(b), "## What can be typed")
+	c := &conversation{shellOptions: &shellOptions{runOptions: &runOptions{app: &app{}}}}
+	for _, command := range c.commandsOf() {
+		if !regexp.MustCompile("`" + command.Name + "[` ]").MatchString(table) {
+			t.Errorf("the command %s is not mentioned", command.Name)
+		}
+	}
+	a := &app{flags: genericclioptions.NewConfigFlags(true)}
+	verb, _, err := a.command().Find([]string{"shell"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, own := range []string{"--idle", "--transcript", "--toolbox-image", "--timeout"} {
+		if verb.Flags().Lookup(own[2:]) == nil || !strings.Contains(table, "`"+own) {
+			t.Errorf("%s is not mentioned, or is no flag", own)
+		}
 	}
 }

@@ -25,6 +25,7 @@ func TestImportsRunForward(t *testing.T) {
 	}
 	for pkg, forbidden := range map[string][]string{
 		"probe/checks": {own + "cluster", own + "injector", own + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
+		"probe/tools":  {own + "cluster", own + "injector", own + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
 		"cluster":      {own + "injector", own + "report", own + "probe/", "k8s.io/kubectl"},
 		"injector":     {own + "cluster", own + "report", own + "probe/", "k8s.io/kubectl"},
 		"report":       {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},

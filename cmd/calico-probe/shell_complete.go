@@ -38,8 +38,14 @@ type words struct {
 // probe that was asked for that has answered: it answers one after the other.
 func (c *conversation) completed(all []*shell.Command) []*shell.Command {
 	for _, command := range all {
-		if command.Complete == nil {
-			command.Complete = func(ctx context.Context, before []string) []string { return c.suggest(ctx, command.Name, before) }
+		own := command.Complete
+		command.Complete = func(ctx context.Context, before []string) []string {
+			if own != nil {
+				if out := own(ctx, before); out != nil {
+					return out
+				}
+			}
+			return c.suggest(ctx, command.Name, before)
 		}
 		run := command.Run
 		command.Run = func(ctx context.Context, call *shell.Call) error {
@@ -76,34 +82,36 @@ func (c *conversation) suggest(ctx context.Context, command string, before []str
 		last = before[len(before)-1]
 	}
 	switch {
-	case command == "watch" || command == "run":
-		return checkIDs(suite())
-	case command == "explain" && first:
-		return append(checkIDs(suite()), causeIDs()...)
 	case command == "node" && first, command == "diff" && last == "with":
-		return c.nodeNames()
+		return c.otherNodes()
 	case command == "diff" && first:
-		return append(c.nodeNames(), "with")
+		return []string{"with"}
 	case command == "ping":
 		return c.addresses()
 	case command == "dial":
 		return c.doors()
 	case command == "dns" && first:
 		return c.names()
-	case command == "route" && first:
-		return []string{"get"}
-	case command == "route" && len(before) == 1:
-		return c.addresses()
-	case command == "links" && first:
+	case (command == "route" || command == "neigh") && last == "dev", command == "links" && first:
 		return c.said(ctx, "links").first
-	case command == "logs" && first, command == "ps" && first:
+	case command == "route" && first:
+		return []string{"get", "show", "dev"}
+	case command == "route" && last == "get":
+		return c.addresses()
+	case command == "neigh" && first:
+		return append(c.addresses(), "dev", "failed", "incomplete", "stale", "reachable", "permanent")
+	case command == "logs":
 		said := c.said(ctx, "ps")
-		return slices.Concat(said.first, said.second, c.pods())
-	case command == "in" && first:
-		return c.pods()
-	case command == "in" && len(before) == 1:
-		return c.toolNames()
-	case command == "in":
+		out := said.second
+		for i, pod := range said.first {
+			if i < len(said.second) {
+				out = append(out, pod+"/"+said.second[i])
+			}
+		}
+		return out
+	case command == "ps":
+		return append(c.pods(), "pods", "images")
+	case command == "in" && len(before) > 1:
 		return c.suggest(ctx, before[1], before[2:])
 	case command == "bird":
 		return c.bird(before)
@@ -138,11 +146,13 @@ func (c *conversation) snapshot() *cluster.Snapshot {
 	return c.at.snap
 }
 
-func (c *conversation) nodeNames() []string {
+func (c *conversation) otherNodes() []string {
 	var out []string
 	if snap := c.snapshot(); snap != nil {
 		for _, n := range snap.Nodes {
-			out = append(out, n.Name)
+			if n.Name != c.at.o.node {
+				out = append(out, n.Name)
+			}
 		}
 	}
 	return out
@@ -201,13 +211,6 @@ func (c *conversation) pods() []string {
 		out = append(out, snap.Calico.Namespace+"/"+snap.Calico.Name)
 	}
 	return out
-}
-
-func (c *conversation) toolNames() []string {
-	if c.at == nil {
-		return nil
-	}
-	return c.at.tools
 }
 
 // said is what a tool without arguments says on the node: asked anew when that is old,

@@ -38,6 +38,9 @@ func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	asked := here.run.Asked()
 	var runs [2]report.Run
 	var errs [2]error
@@ -46,6 +49,9 @@ func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
 		both.Go(func() { runs[i], errs[i] = c.fresh(ctx, s, asked) })
 	}
 	both.Wait()
+	if ctx.Err() != nil { // half an answer is compared with nothing
+		return context.Cause(ctx)
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}

@@ -47,6 +47,9 @@ func (c *conversation) peersOf(ctx context.Context, call *shell.Call) error {
 			return err
 		}
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	answers, at := s.run.Of(id)
 	w := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tREADY\tADDRESS\tCALICO\tBGP FROM HERE")

@@ -78,9 +78,16 @@ func (c *conversation) watch(ctx context.Context, call *shell.Call) error {
 	if err != nil {
 		return shell.Usagef("%w", err)
 	}
+	if what.tool == nil { // what this way cannot ask is told at once
+		own := *c.at.o
+		own.want = what.want
+		if err := own.complete(); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer c.interrupts.take(cancel)()
+	defer c.interrupts.takeFree(cancel)() // at a prompt it ends ctx
 	changes := report.NewChanges(call.Out, call.Terminal && colourful(c.Out))
 	tick := time.NewTicker(what.every)
 	defer tick.Stop()
@@ -130,9 +137,6 @@ func (c *conversation) once(ctx context.Context, s *seat, what watching) (answer
 // useOnce runs a tool one time. Each line it writes is an answer about its first word,
 // which in a table is a name.
 func (c *conversation) useOnce(ctx context.Context, s *seat, what watching) (answers []probe.Result, lost string) {
-	if err := c.back(ctx, s); err != nil {
-		return nil, explainError(err)
-	}
 	var out strings.Builder
 	outcome, err := s.call(ctx, probe.Call{Tool: what.tool.Name, Args: what.args}, func(ev probe.Event) {
 		c.record(s, ev)
@@ -152,35 +156,4 @@ func (c *conversation) useOnce(ctx context.Context, s *seat, what watching) (ans
 		lost = outcome.Saw
 	}
 	return answers, lost
-}
-
-// back has a probe on a node again where there is none any more.
-func (c *conversation) back(ctx context.Context, s *seat) error {
-	if s.session != nil {
-		return nil
-	}
-	own := *s.o
-	if err := own.complete(); err != nil {
-		return err
-	}
-	_, snap, err := s.fresh(ctx)
-	if err != nil {
-		return err
-	}
-	why := errors.New("there is no probe on this node")
-	own.sink = sinkFunc(func(ev probe.Event) error {
-		c.record(s, ev)
-		if r := ev.Result; r != nil && r.Status == probe.Unknown {
-			why = errors.New(r.Saw)
-		}
-		return nil
-	})
-	c.round(s, &runOptions{app: own.app, node: own.node, id: own.id}, nil)
-	if err := s.place(ctx, &own, snap); err != nil {
-		return err
-	}
-	if s.session == nil {
-		return why
-	}
-	return nil
 }

@@ -63,7 +63,12 @@ func (c *conversation) why(_ context.Context, call *shell.Call) error {
 	if err != nil {
 		return err
 	}
-	for _, ev := range all {
+	for i, ev := range all {
+		if i > 0 && ev.Type != probe.EventCause && all[i-1].Type == probe.EventCause {
+			if _, err := fmt.Fprintln(call.Out); err != nil {
+				return err
+			}
+		}
 		if err := table.Event(ev); err != nil {
 			return err
 		}

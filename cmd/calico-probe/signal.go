@@ -24,6 +24,17 @@ func (i *interrupts) take(f func()) (back func()) {
 	return func() { i.set(before) }
 }
 
+// takeFree makes f what Ctrl-C does, unless somebody has taken it: in a script nobody has.
+func (i *interrupts) takeFree(f func()) (back func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.taker != nil {
+		return func() {}
+	}
+	i.taker = f
+	return func() { i.set(nil) }
+}
+
 func (i *interrupts) set(f func()) (before func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -146,6 +146,16 @@ func tcpSockets(states uint32, near, far uint16, each func(tcpSocket)) error {
 	return nil
 }
 
+// Sockets gives the TCP sockets of this network namespace one by one: those that listen,
+// or the others that a process has open. Inode is the number that its process knows one by.
+func Sockets(listening bool, each func(state string, near, far netip.AddrPort, inode uint32)) error {
+	states := uint32(everyState &^ (1 << netlink.TCP_LISTEN))
+	if listening {
+		states = 1 << netlink.TCP_LISTEN
+	}
+	return tcpSockets(states, 0, 0, func(s tcpSocket) { each(tcpStates[s.state], s.near, s.far, s.inode) })
+}
+
 // usage is how full the file system under a path is.
 func usage(full string) (disk, error) {
 	var st unix.Statfs_t

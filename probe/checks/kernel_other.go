@@ -22,6 +22,11 @@ func connected(uint16) (map[netip.Addr]bool, error) { return nil, errors.ErrUnsu
 
 func tcpByInode(map[uint32]bool) (map[uint32]string, error) { return nil, errors.ErrUnsupported }
 
+// Sockets needs Linux.
+func Sockets(bool, func(string, netip.AddrPort, netip.AddrPort, uint32)) error {
+	return fmt.Errorf("asking the kernel for sockets: %w", errors.ErrUnsupported)
+}
+
 func usage(string) (disk, error) { return disk{}, errors.ErrUnsupported }
 
 func synchronised() (bool, error) { return false, errors.ErrUnsupported }

@@ -13,6 +13,7 @@ func All() []*probe.Tool {
 		Route,
 		Links,
 		Neigh,
+		Conns,
 		Bird,
 		PS,
 		Logs,

@@ -389,6 +389,9 @@ func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort)
 	return probe.Failed(err).With(probe.FactReason, reason)
 }
 
+// resolveLimit bounds looking a name up, in all domains of the search list.
+const resolveLimit = 10 * time.Second
+
 // resolve gives the addresses of a name as the node's own programs would find them: in
 // /etc/hosts, else by its name servers and search list.
 func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr, by string, r probe.Result) {
@@ -401,11 +404,13 @@ func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr
 	if err != nil {
 		return nil, "", unread(fmt.Errorf("%s cannot be looked up: %w; dial an address", host, err))
 	}
+	limited, cancel := context.WithTimeout(ctx, resolveLimit)
+	defer cancel()
 	var last replied
 	for _, name := range conf.candidates(dns.Fqdn(host), strings.HasSuffix(host, ".")) {
 		for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
 			for _, server := range conf.servers {
-				msg, _, took, err := exchange(ctx, server, name, record, false, 2*time.Second)
+				msg, _, took, err := exchange(limited, server, name, record, false, 2*time.Second)
 				last = replied{name: name, record: dns.TypeToString[record], server: server, took: took, err: err}
 				if err == nil {
 					last.rcode = msg.Rcode
@@ -415,6 +420,9 @@ func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr
 				}
 				if ctx.Err() != nil {
 					return nil, "", probe.Found(probe.Unknown, "stopped before %s was looked up", host)
+				}
+				if limited.Err() != nil {
+					return nil, "", probe.Found(probe.Fail, "%s could not be looked up within %v: %s does not answer", host, resolveLimit, server).With(probe.FactReason, "timeout")
 				}
 			}
 		}

@@ -205,10 +205,14 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 			j.Say("")
 		}
 		last = nil
+		silent := false
 		for _, record := range l.types {
-			last = append(last, l.ask(ctx, j, name, record, servers))
+			if !silent { // who says nothing says nothing about the next type either
+				last = append(last, l.ask(ctx, j, name, record, servers))
+				silent = last[len(last)-1].err != nil
+			}
 		}
-		if ctx.Err() != nil || slices.ContainsFunc(last, func(a replied) bool { return a.records > 0 }) {
+		if ctx.Err() != nil || silent || slices.ContainsFunc(last, func(a replied) bool { return a.records > 0 }) {
 			break
 		}
 	}
@@ -328,7 +332,7 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 		}
 	}
 	if left < 0 {
-		j.Say("  (%s more not shown)", several(-left, "record"))
+		j.Say("  (%s not shown)", several(-left, "record"))
 	}
 	return asked, first
 }

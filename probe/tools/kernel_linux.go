@@ -30,27 +30,34 @@ func (g getting) run(_ context.Context, j *probe.Job) probe.Result {
 	if err != nil {
 		return g.refused(err)
 	}
+	if len(routes) == 0 {
+		return probe.Found(probe.Unknown, "the kernel answers nothing about %s", g.to)
+	}
 	names := devices{}
-	for _, r := range routes {
-		w := names.way(r, g.to.Is4())
-		j.Say("%s", w)
-		options.FIBMatch = true
-		// Kernels before 4.13 do not tell which route matched; then that stays open.
-		if matched, err := netlink.RouteGetWithOptions(g.to.AsSlice(), &options); err == nil && len(matched) > 0 {
-			m := names.way(matched[0], g.to.Is4())
-			j.Say("by the route: %s", m)
-			return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.to, w.whereTo(), m.to, protocolName(m.proto))
-		}
+	w := names.way(routes[0], g.to.Is4())
+	if g.from.IsValid() { // the kernel does not repeat it
+		w.src = g.from
+	}
+	j.Say("%s", w)
+	// Kernels before 4.13 do not tell which route matched; then that stays open.
+	options.FIBMatch = true
+	matched, err := netlink.RouteGetWithOptions(g.to.AsSlice(), &options)
+	if err != nil || len(matched) == 0 {
 		return probe.Found(probe.OK, "%s goes %s", g.to, w.whereTo())
 	}
-	return probe.Found(probe.Unknown, "the kernel answers nothing about %s", g.to)
+	m := names.way(matched[0], g.to.Is4())
+	j.Say("by the route: %s", m)
+	return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.to, w.whereTo(), m.to, protocolName(m.proto))
 }
 
 // refused judges what the kernel answers instead of a route.
 func (g getting) refused(err error) probe.Result {
+	if g.from.IsValid() && g.in == "" && !own(g.from) {
+		return probe.Found(probe.Fail, "%s is no address of this node; for what the node forwards, name the device it comes by: iif NAME", g.from)
+	}
 	for errno, saw := range map[syscall.Errno]string{
 		unix.ENETUNREACH: "the kernel has no route to %s", unix.EHOSTUNREACH: "a route of type unreachable forbids %s, or packets to be forwarded from that device",
-		unix.EACCES: "a route of type prohibit forbids %s", unix.EINVAL: "a route of type blackhole swallows %s, or the address it is from is not this node's (then name iif)",
+		unix.EACCES: "a route of type prohibit forbids %s", unix.EINVAL: "a route of type blackhole swallows %s",
 		unix.EXDEV: "the kernel drops a packet to %s that comes so: its source is not to be expected by that device (rp_filter), or is its own",
 	} {
 		if errors.Is(err, errno) {
@@ -58,6 +65,18 @@ func (g getting) refused(err error) probe.Result {
 		}
 	}
 	return unread(fmt.Errorf("asking for the route to %s: %w", g.to, err))
+}
+
+// own tells whether an address is one of this network namespace.
+func own(a netip.Addr) bool {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // then the kernel's word stands
+	}
+	return slices.ContainsFunc(addrs, func(n net.Addr) bool {
+		ip, ok := n.(*net.IPNet)
+		return ok && addrOf(ip.IP) == a.Unmap()
+	})
 }
 
 // whereTo is the first hop of a route in words.

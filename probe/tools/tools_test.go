@@ -16,7 +16,7 @@ import (
 )
 
 // use runs a tool on a made-up node, whose files are below root.
-func use(t *testing.T, ctx context.Context, root string, tool *probe.Tool, args ...string) (probe.Result, string) {
+func use(ctx context.Context, t *testing.T, root string, tool *probe.Tool, args ...string) (probe.Result, string) {
 	t.Helper()
 	run, err := tool.Parse(args)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestMistakes(t *testing.T) {
 		"dns": "takes a name", "dns a b c": "takes a name", "dns a NOPE": "no type", "dns a AXFR": "no type", "dns a @b": "a server is an address", "dns -x b": "-x takes an address", "dns -x 10.0.0.1 a": "not both", "dns 10.0.0.1": "'dns -x 10.0.0.1'",
 		"route get": "takes an address", "route get x": "takes an address", "route get 10.0.0.1 from": "takes an address", "route get 10.0.0.1 from fd00::1": "same family", "route get 10.0.0.1 iif lo": "goes with from",
 		"route show proto": "of what?", "route proto nobody": "no protocol", "route table nobody": "no table", "route nonsense": "not \"nonsense\"", "route 10.0.0.0/8 10.0.0.0/8": "not",
-		"links -a": "no options", "links a b": "one name", "neigh dev": "takes an address, dev NAME", "neigh a b": "takes an address",
+		"links -a": "no options", "links a b": "one name", "conns x": "one port or address", "conns 1 2": "one port or address", "neigh dev": "takes an address, dev NAME", "neigh a b": "takes an address",
 		"bird": "takes show", "bird configure": "takes show", "bird disable all": "takes show", "bird show": "takes show", "ps a b": "one word", "ps -x": "no option -x",
 		"logs": "takes one container", "logs -n -1 a": "-n takes 0 to 100000", "logs -f --previous a": "do not go together",
 	} {

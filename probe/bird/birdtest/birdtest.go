@@ -66,18 +66,19 @@ func answer(c net.Conn, greeting string, answers map[string]string) {
 // split reads a recording: the greeting, then each command after "> " with the
 // lines of its reply.
 func split(text string) (greeting string, answers map[string]string) {
-	answers = map[string]string{}
+	said := map[string]*strings.Builder{"": {}}
 	command := ""
 	for line := range strings.Lines(text) {
 		if c, ok := strings.CutPrefix(line, "> "); ok {
 			command = strings.TrimSpace(c)
+			said[command] = &strings.Builder{}
 			continue
 		}
-		if command == "" {
-			greeting += line
-		} else {
-			answers[command] += line
-		}
+		said[command].WriteString(line)
 	}
-	return greeting, answers
+	answers = map[string]string{}
+	for command, lines := range said {
+		answers[command] = lines.String()
+	}
+	return answers[""], answers
 }

@@ -1,0 +1,158 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// Conns lists TCP sockets.
+var Conns = &probe.Tool{
+	Name: "conns", Usage: "[-e] [PORT | ADDRESS]", Short: "who listens on TCP, and who is connected",
+	Doc: `Lists the TCP sockets that listen in the node's own network, and the process of each. Those
+of pods are not among them, and UDP is not told.
+
+  -e        connections instead: established, opening, closing
+  PORT      of either end
+  ADDRESS   of either end; a socket that listens everywhere has every address
+
+  conns
+  conns 179
+  conns -e 10.0.0.12
+
+Fails when there is none.`,
+	Parse: parseConns,
+}
+
+// ownersLimit bounds looking for the processes of sockets among all there are.
+const ownersLimit = 5 * time.Second
+
+// socket is one as it is shown.
+type socket struct {
+	state     string
+	near, far netip.AddrPort
+	inode     uint32
+}
+
+func parseConns(args []string) (probe.ToolFunc, error) {
+	var connected bool
+	f := options("conns")
+	f.BoolVar(&connected, "e", false, "")
+	rest, err := words(f, args)
+	if err != nil {
+		return nil, err
+	}
+	wanted, of := func(socket) bool { return true }, ""
+	if len(rest) > 0 {
+		port, bad := strconv.ParseUint(rest[0], 10, 16)
+		a, err := netip.ParseAddr(rest[0])
+		if len(rest) > 1 || bad != nil && err != nil {
+			return nil, fmt.Errorf("conns takes one port or address, not %q", strings.Join(rest, " "))
+		}
+		of = " with " + rest[0]
+		wanted = func(s socket) bool {
+			if bad == nil {
+				return s.near.Port() == uint16(port) || s.far.Port() == uint16(port)
+			}
+			return s.near.Addr() == a.Unmap() || s.far.Addr() == a.Unmap() || !connected && s.near.Addr().IsUnspecified()
+		}
+	}
+	return func(ctx context.Context, j *probe.Job) probe.Result { return listConns(ctx, j, connected, wanted, of) }, nil
+}
+
+func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(socket) bool, of string) probe.Result {
+	var all []socket
+	n := 0
+	err := checks.Sockets(!connected, func(state string, near, far netip.AddrPort, inode uint32) {
+		if s := (socket{state, near, far, inode}); wanted(s) {
+			if n++; n <= mostRows {
+				all = append(all, s)
+			}
+		}
+	})
+	what := "socket that listens"
+	if connected {
+		what = "connection"
+	}
+	switch {
+	case err != nil:
+		return unread(err)
+	case n == 0:
+		return probe.Found(probe.Fail, "there is no %s%s", what, of).With(probe.FactReason, "missing")
+	}
+	slices.SortFunc(all, func(a, b socket) int {
+		return cmp.Or(cmp.Compare(a.near.Port(), b.near.Port()), a.near.Compare(b.near), a.far.Compare(b.far))
+	})
+	limited, cancel := context.WithTimeout(ctx, ownersLimit)
+	defer cancel()
+	owner := owners(limited, j.Host, all)
+	t := newTable(j, "STATE", "HERE", "THERE", "PROCESS")
+	for _, s := range all {
+		far := s.far.String()
+		if !connected {
+			far = ""
+		}
+		t.row(s.state, s.near.String(), far, owner[s.inode])
+	}
+	t.end()
+	if n > mostRows {
+		j.Say("(%d more are not shown: name a port or an address)", n-mostRows)
+	}
+	if len(owner) == 0 {
+		j.Say("(the processes are not visible by this way)")
+	}
+	return probe.Found(probe.OK, "%d x %s%s", n, what, of)
+}
+
+// owners finds the processes that have sockets open, as far as ctx lasts: "bird (1234)".
+func owners(ctx context.Context, h *probe.Host, sockets []socket) map[uint32]string {
+	sought := map[uint32]bool{}
+	for _, s := range sockets {
+		sought[s.inode] = true
+	}
+	out := map[uint32]string{}
+	processes, err := os.ReadDir(h.Proc)
+	if err != nil {
+		return out
+	}
+	for _, p := range processes {
+		if _, err := strconv.Atoi(p.Name()); err != nil || ctx.Err() != nil {
+			continue
+		}
+		dir := filepath.Join(h.Proc, p.Name())
+		open, err := os.ReadDir(filepath.Join(dir, "fd"))
+		if err != nil { // it has ended, or may not be looked at
+			continue
+		}
+		for _, fd := range open {
+			to, err := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
+			inode, ok := socketInode(to)
+			if err != nil || !ok || !sought[inode] || out[inode] != "" {
+				continue
+			}
+			comm, err := os.ReadFile(filepath.Join(dir, "comm"))
+			if err != nil {
+				break
+			}
+			out[inode] = fmt.Sprintf("%s (%s)", plain(strings.TrimSpace(string(comm))), p.Name())
+		}
+	}
+	return out
+}
+
+// socketInode reads what an open file that is a socket leads to: "socket:[4711]".
+func socketInode(link string) (uint32, bool) {
+	text, ok := strings.CutPrefix(link, "socket:[")
+	n, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 32)
+	return uint32(n), ok && err == nil
+}

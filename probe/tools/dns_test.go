@@ -1,0 +1,159 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// zone answers for example.test as real servers do; the library is the one CoreDNS uses.
+func zone(w dns.ResponseWriter, q *dns.Msg) {
+	a := new(dns.Msg).SetReply(q)
+	name, record := q.Question[0].Name, q.Question[0].Qtype
+	add := func(text string) {
+		rr, err := dns.NewRR(text)
+		if err != nil {
+			panic(err)
+		}
+		a.Answer = append(a.Answer, rr)
+	}
+	switch {
+	case name == "web.example.test." && record == dns.TypeA:
+		add(name + " 30 IN CNAME real.example.test.")
+		add("real.example.test. 30 IN A 127.0.0.1")
+	case name == "large.example.test." && record == dns.TypeTXT:
+		for i := range 300 {
+			add(fmt.Sprintf("%s 5 IN TXT \"number %d of many\"", name, i))
+		}
+	case name == "nasty.example.test." && record == dns.TypeTXT:
+		add(name + ` 5 IN TXT "\027[2J"`)
+	case name == "1.0.0.127.in-addr.arpa.":
+		add(name + " 5 IN PTR web.example.test.")
+	case name == "broken.example.test.":
+		a.Rcode = dns.RcodeServerFailure
+	case name == "silent.example.test.":
+		return
+	case !strings.HasPrefix(name, "web.example.test."):
+		a.Rcode = dns.RcodeNameError
+	}
+	if w.RemoteAddr().Network() == "udp" {
+		a.Truncate(dns.MinMsgSize)
+	}
+	_ = w.WriteMsg(a) // the asker may have gone
+}
+
+// nameServer serves the zone by UDP and TCP on one port.
+func nameServer(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := net.ListenPacket("udp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*dns.Server{{Listener: l, Handler: dns.HandlerFunc(zone)}, {PacketConn: u, Handler: dns.HandlerFunc(zone)}} {
+		up := make(chan struct{})
+		s.NotifyStartedFunc = func() { close(up) }
+		go func() { _ = s.ActivateAndServe() }() // until it is shut down
+		<-up
+		t.Cleanup(func() { _ = s.Shutdown() })
+	}
+	return l.Addr().String()
+}
+
+func TestDNS(t *testing.T) {
+	t.Parallel()
+	at := "@" + nameServer(t)
+	root := files(t, map[string]string{"etc/resolv.conf": "search none.test example.test\noptions ndots:2\n"})
+	for line, want := range map[string]struct {
+		status probe.Status
+		saw    string
+		out    []string
+	}{
+		"web.example.test":          {probe.OK, "web.example.test. A is 127.0.0.1", []string{"NOERROR", "CNAME  real.example.test.", "30  A  127.0.0.1", "AAAA"}},
+		"web.example.test AAAA":     {probe.Fail, "no AAAA record of it", []string{"NOERROR"}},
+		"web.example.test aaaa":     {probe.Fail, "no AAAA record of it", nil},
+		"none.example.test":         {probe.Fail, "NXDOMAIN", []string{"NXDOMAIN"}},
+		"broken.example.test":       {probe.Fail, "SERVFAIL", nil},
+		"-x 127.0.0.1":              {probe.OK, "PTR is web.example.test.", nil},
+		"large.example.test TXT":    {probe.OK, "and 299 more", []string{"by TCP (by UDP its answer is cut short)", "(100 records not shown)"}},
+		"nasty.example.test TXT":    {probe.OK, `\027[2J`, nil},
+		"web --search A":            {probe.OK, "web.example.test. A is 127.0.0.1", []string{"web.none.test.", "NXDOMAIN"}},
+		"web.":                      {probe.Fail, "NXDOMAIN to web.:", nil},
+		"--tcp web.example.test A":  {probe.OK, "is 127.0.0.1", []string{"by TCP: NOERROR"}},
+		"silent.example.test -t .1": {probe.Fail, "does not answer about silent.example.test.: no answer within", nil},
+	} {
+		r, out := use(t.Context(), t, root, DNS, append(strings.Fields(line), at)...)
+		if strings.HasPrefix(line, "-x") {
+			r, out = use(t.Context(), t, root, DNS, append([]string{at}, strings.Fields(line)...)...)
+		}
+		wants(t, r, want.status, want.saw)
+		for _, text := range want.out {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s: no %q in\n%s", line, text, out)
+			}
+		}
+	}
+	r, _ := use(t.Context(), t, root, DNS, "web", "@"+closedPort(t))
+	wants(t, r, probe.Fail, "refused")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, _ = use(over, t, root, DNS, "web", at)
+	wants(t, r, probe.Unknown, "stopped")
+}
+
+// closedPort is an address at which nobody listens, neither by TCP nor by UDP.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	return l.Addr().String()
+}
+
+func TestResolver(t *testing.T) {
+	t.Parallel()
+	r := parseResolver([]byte("# x\nnameserver 10.0.0.1\nnameserver fd00::a\nnameserver bad\nnameserver 10.0.0.4\nsearch a.test b.test.\noptions ndots:5\n"))
+	if len(r.servers) != 2 || r.servers[1].String() != "[fd00::a]:53" || r.ndots != 5 || !slices.Equal(r.search, []string{"a.test.", "b.test."}) {
+		t.Errorf("%+v", r)
+	}
+	if got := r.candidates("x.y.", false); !slices.Equal(got, []string{"x.y.a.test.", "x.y.b.test.", "x.y."}) {
+		t.Error(got)
+	}
+	if got := r.candidates("a.b.c.d.e.f.", false); got[0] != "a.b.c.d.e.f." || len(got) != 3 {
+		t.Error(got)
+	}
+	if got := r.candidates("x.", true); len(got) != 1 {
+		t.Error(got)
+	}
+	if r := parseResolver(nil); r.servers[0] != netip.MustParseAddrPort("127.0.0.1:53") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func FuzzResolver(f *testing.F) {
+	f.Add("nameserver 10.0.0.1\nsearch a b\noptions ndots:2", "web.example")
+	f.Add("search .. \nnameserver %", "a..b")
+	f.Fuzz(func(t *testing.T, text, name string) {
+		if _, ok := dns.IsDomainName(name); !ok {
+			return
+		}
+		for _, c := range parseResolver([]byte(text)).candidates(dns.Fqdn(name), false) {
+			if _, ok := dns.IsDomainName(c); !ok {
+				t.Errorf("%q asks for %q", name, c)
+			}
+		}
+	})
+}

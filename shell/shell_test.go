@@ -1,0 +1,352 @@
+package shell
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]Line{
+		"":                            nil,
+		" ;; \n # nothing":            nil,
+		"ping 10.1.2.3":               {{Words: []string{"ping", "10.1.2.3"}, Text: "ping 10.1.2.3"}},
+		"a b; c\r\nd":                 {{Words: []string{"a", "b"}, Text: "a b"}, {Words: []string{"c"}, Text: "c"}, {Words: []string{"d"}, Text: "d"}},
+		`a 'b c' "d;e" f\ g`:          {{Words: []string{"a", "b c", "d;e", "f g"}, Text: `a 'b c' "d;e" f\ g`}},
+		`a "" ''`:                     {{Words: []string{"a", "", ""}, Text: `a "" ''`}},
+		`a "\d\"\\" '\d'`:             {{Words: []string{"a", `\d"\`, `\d`}, Text: `a "\d\"\\" '\d'`}},
+		`a b\`:                        {{Words: []string{"a", `b\`}, Text: `a b\`}},
+		"a \\\nb":                     {{Words: []string{"a", "b"}, Text: "a \\\nb"}},
+		"a#b # c; d":                  {{Words: []string{"a#b"}, Text: "a#b"}},
+		"a # c; d\nb":                 {{Words: []string{"a"}, Text: "a"}, {Words: []string{"b"}, Text: "b"}},
+		"a|less; b":                   {{Words: []string{"a"}, Pipe: "less", Text: "a|less"}, {Words: []string{"b"}, Text: "b"}},
+		`a b | grep "x;y" | tee >f &`: {{Words: []string{"a", "b"}, Pipe: `grep "x;y" | tee >f &`, Text: `a b | grep "x;y" | tee >f &`}},
+		"a | sed 's/#.*//'":           {{Words: []string{"a"}, Pipe: "sed 's/#.*//'", Text: "a | sed 's/#.*//'"}},
+		`a '|' ">"`:                   {{Words: []string{"a", "|", ">"}, Text: `a '|' ">"`}},
+	} {
+		got, err := Parse(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	for text, says := range map[string]string{
+		"a 'b": "quote", `a "b`: "quote", "a |": "|", "| a": "|", "a || b": "|", "a; | b": "|",
+		"a > f": "cat >FILE", "a && b": "&", "a < f": "<",
+	} {
+		if got, err := Parse(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: got %q, %v, want an error about %s", text, got, err, says)
+		}
+	}
+}
+
+// FuzzParse wants words that can be quoted to come back as they were, and no text to
+// break what completes it.
+func FuzzParse(f *testing.F) {
+	f.Add("a 'b c' | less; d # e", 3)
+	f.Add("a \\\n\"\\x\"", 9)
+	f.Fuzz(func(t *testing.T, text string, at int) {
+		lines, err := Parse(text)
+		if err == nil {
+			for _, l := range lines {
+				if len(l.Words) == 0 {
+					t.Fatalf("%q: a line without words", text)
+				}
+				var quoted []string
+				for _, w := range l.Words {
+					quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
+				}
+				again, err := Parse(strings.Join(quoted, " "))
+				if err != nil || len(again) != 1 || !slices.Equal(again[0].Words, l.Words) {
+					t.Fatalf("%q: %q quoted gives %q, %v", text, l.Words, again, err)
+				}
+			}
+		}
+		runes := []rune(text)
+		if at < 0 || at > len(runes) {
+			at = len(runes)
+		}
+		if _, _, start, _ := unfinished(runes[:at]); start < 0 || start > at {
+			t.Fatalf("%q: a word begins at %d", text, start)
+		}
+	})
+}
+
+// testShell writes to a buffer.
+func testShell(commands ...*Command) (*Shell, *bytes.Buffer) {
+	var out bytes.Buffer
+	s := &Shell{Out: &out, ErrOut: &out}
+	s.Commands = append(commands, s.Help())
+	return s, &out
+}
+
+func says(name, text string) *Command {
+	return &Command{Name: name, Check: func([]string) error { return nil }, Run: func(_ context.Context, c *Call) error {
+		_, err := fmt.Fprintln(c.Out, text, strings.Join(c.Args, ","))
+		return err
+	}}
+}
+
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	node := says("node", "")
+	node.Complete = func(_ context.Context, before []string) []string {
+		if len(before) > 0 {
+			return []string{"second"}
+		}
+		return []string{"node-a", "node-b", "other", "Ünode"}
+	}
+	s, _ := testShell(node, says("nope", ""))
+	complete := s.completer(t.Context())
+	for line, want := range map[string]string{
+		"":                   "|help,node,nope|",
+		"n":                  "|node,nope|",
+		"no":                 "|node,nope|",
+		"h":                  "|help |",
+		"help no":            "help |node,nope|",
+		"node ":              "node |node-a,node-b,other,Ünode|",
+		"node node-":         "node |node-a,node-b|",
+		"node the":           "node |other |", // the only one with it
+		"node a; node o":     "node a; node |other |",
+		"node a;n":           "node a;|node,nope|",
+		"node x ":            "node x |second |",
+		"node 'o":            "||",
+		"node | o":           "||",
+		"what ":              "what ||",
+		"ü; node Ü":          "ü; node |Ünode |",
+		"node node-x nobody": "node node-x ||",
+	} {
+		head, found, tail := complete(line, len([]rune(line)))
+		if got := head + "|" + strings.Join(found, ",") + "|" + tail; got != want {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+	if head, found, tail := complete("node o rest", 6); head != "node " || !slices.Equal(found, []string{"other"}) || tail != " rest" {
+		t.Errorf("within a line: %q %q %q", head, found, tail)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	ping, bird := says("ping", ""), says("bird", "")
+	bird.Check = nil
+	own := says("sh", "")
+	own.Terminal = true
+	s, out := testShell(ping, bird, own)
+	for text, want := range map[string]string{
+		"pnig":        `did you mean "ping"?`,
+		"brd":         `did you mean "bird"?`,
+		"xyzzy":       "'help' lists them",
+		"bird x":      "takes no arguments",
+		"help pin":    `did you mean "ping"?`,
+		"help a b":    "one command",
+		"ping; sh":    "sh takes a terminal",
+		"ping 'x":     "quote",
+		"ping; nosuc": "unknown command",
+	} {
+		err := s.Script(t.Context(), text, func(Line, error) {})
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(UsageError)) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	if out.Len() > 0 {
+		t.Errorf("a script with a mistake has run: %s", out)
+	}
+	if err := s.Script(t.Context(), "help; help ping", func(_ Line, err error) { t.Error(err) }); err != nil || !strings.Contains(out.String(), "Ctrl-D") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+func TestScript(t *testing.T) {
+	t.Parallel()
+	bad := &Command{Name: "bad", Run: func(context.Context, *Call) error { return errors.New("it is bad") }}
+	leave := &Command{Name: "exit", Run: func(context.Context, *Call) error { return ErrExit }}
+	s, out := testShell(says("say", "hello"), bad, leave)
+	var failed []string
+	err := s.Script(t.Context(), "say a 'b c'; bad\nsay d; exit; say never", func(l Line, err error) { failed = append(failed, l.Text+": "+err.Error()) })
+	if got := strings.Join(failed, ";"); err != nil || got != "bad: it is bad" || out.String() != "hello a,b c\nhello d\n" {
+		t.Errorf("%v, %q, %q", err, got, out)
+	}
+}
+
+func TestPipe(t *testing.T) {
+	t.Parallel()
+	endless := &Command{Name: "endless", Run: func(ctx context.Context, c *Call) error {
+		for ctx.Err() == nil {
+			if _, err := fmt.Fprintln(c.Out, "again"); err != nil {
+				return fmt.Errorf("writing: %w", err)
+			}
+		}
+		return ctx.Err()
+	}}
+	silent := &Command{Name: "silent", Run: func(ctx context.Context, _ *Call) error { <-ctx.Done(); return ctx.Err() }}
+	bad := &Command{Name: "bad", Run: func(context.Context, *Call) error { return errors.New("it is bad") }}
+	var code PipeError
+	for text, want := range map[string]struct {
+		out  string
+		code int
+		err  string
+	}{
+		"say a | cat":                 {out: "hello a\n"},
+		"say a | grep -c hello | cat": {out: "1\n"},
+		"say a | grep nothing":        {code: 1},
+		"say a | exit 7":              {code: 7},
+		"endless | head -n 1":         {out: "again\n"},
+		"silent | true":               {},
+		"bad | cat":                   {err: "it is bad"},
+		`bad | sh -c "cat; exit 2"`:   {err: "it is bad", code: 2},
+	} {
+		s, out := testShell(says("say", "hello"), endless, silent, bad)
+		var failed error
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		err := s.Script(ctx, text, func(_ Line, err error) { failed = err })
+		cancel()
+		code.Code = 0
+		errors.As(failed, &code)
+		if err != nil || out.String() != want.out || code.Code != want.code || want.err != "" != (failed != nil && strings.Contains(failed.Error(), "bad")) {
+			t.Errorf("%s: %v, %q, %v, want %+v", text, err, out, failed, want)
+		}
+		if want.code == 0 && want.err == "" && failed != nil {
+			t.Errorf("%s: %v", text, failed)
+		}
+	}
+}
+
+// interrupter is somebody who presses Ctrl-C.
+type interrupter struct {
+	mu    sync.Mutex
+	taken func()
+}
+
+func (i *interrupter) take(f func()) func() {
+	i.set(f)
+	return func() { i.set(nil) }
+}
+
+func (i *interrupter) set(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.taken = f }
+
+// press tells whether somebody took it.
+func (i *interrupter) press() bool {
+	i.mu.Lock()
+	f := i.taken
+	i.mu.Unlock()
+	if f != nil {
+		f()
+	}
+	return f != nil
+}
+
+func TestInterrupts(t *testing.T) {
+	t.Parallel()
+	var keyboard interrupter
+	s, _ := testShell()
+	s.Interrupts, s.Editor = keyboard.take, &Editor{}
+	s.Commands = []*Command{{Name: "stubborn", Run: func(ctx context.Context, _ *Call) error {
+		if Abandoned(ctx) == nil {
+			t.Error("it cannot be abandoned")
+		}
+		if !keyboard.press() || ctx.Err() == nil {
+			t.Error("the first Ctrl-C did not stop the command")
+		}
+		select {
+		case <-Abandoned(ctx):
+			t.Error("abandoned by the first Ctrl-C")
+		default:
+		}
+		if !keyboard.press() {
+			t.Error("nobody took the second Ctrl-C")
+		}
+		<-Abandoned(ctx)
+		if keyboard.press() {
+			t.Error("a command that does not stop took the third Ctrl-C")
+		}
+		return ctx.Err()
+	}}}
+	if stopped, err := s.attended(t.Context(), Line{Words: []string{"stubborn"}}); !stopped || !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped %v, %v", stopped, err)
+	}
+	if Abandoned(t.Context()) != nil {
+		t.Error("nobody abandons what nobody attends")
+	}
+}
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state", "history")
+	one, lines, err := OpenHistory(path)
+	if err != nil || len(lines) != 0 {
+		t.Fatal(lines, err)
+	}
+	for i := range Remembered + 10 {
+		if err := one.Add(fmt.Sprint("line ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two, lines, err := OpenHistory(path)
+	if err != nil || len(lines) != Remembered || lines[0] != "line 10" {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	// Both go on, and a third shortens the file between them.
+	for _, h := range []*History{one, two} {
+		if err := h.Add("a line\nof two"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, lines, err = OpenHistory(path); err != nil || len(lines) != Remembered || lines[Remembered-1] != "a line of two" || lines[Remembered-2] != "a line of two" {
+		t.Errorf("%d lines, the last %q, %v", len(lines), lines[len(lines)-1], err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); err != nil || len(left) != 1 {
+		t.Errorf("besides the history there is %q, %v", left, err)
+	}
+	if err := os.WriteFile(path+"-none", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := OpenHistory(filepath.Join(path+"-none", "history")); err == nil {
+		t.Error("a history within a file")
+	}
+}
+
+// TestHistoryKeepsWhatIsAddedMeanwhile adds between the reading and the replacing.
+func TestHistoryKeepsWhatIsAddedMeanwhile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "history")
+	h, _, err := OpenHistory(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Add("before"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, size, err := linesOf(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Add("meanwhile"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.replace(f, size, []string{"kept"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, lines, err := OpenHistory(path); err != nil || !slices.Equal(lines, []string{"kept", "meanwhile"}) {
+		t.Errorf("%q, %v", lines, err)
+	}
+}

@@ -1,0 +1,38 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestAtTerminal is a shell for the tests that drive a terminal: its commands panic,
+// and say something while the next one is typed.
+func TestAtTerminal(t *testing.T) {
+	if os.Getenv("SHELL_TEST_TERMINAL") == "" {
+		t.Skip("is run by the end-to-end tests, on a terminal")
+	}
+	e := NewEditor(os.Stderr, true)
+	defer e.Close()
+	s := &Shell{
+		Out: os.Stdout, ErrOut: os.Stderr, Terminal: true, Editor: e,
+		Prompt:     func() string { return "at> " },
+		Failed:     func(_ Line, err error) { fmt.Println(err) },
+		Interrupts: func(func()) func() { return func() {} },
+	}
+	s.Commands = []*Command{
+		{
+			Name: "panic", Run: func(context.Context, *Call) error { panic("as the test wants it") },
+			Complete: func(context.Context, []string) []string { panic("as the test wants it") },
+		},
+		{Name: "later", Run: func(context.Context, *Call) error {
+			time.AfterFunc(time.Second, func() { fmt.Fprintln(e.Beside(os.Stdout), "said meanwhile") })
+			return nil
+		}},
+	}
+	if err := s.Interact(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
