@@ -98,8 +98,9 @@ func TestShellOnTerminal(t *testing.T) {
 	s.wantsLast("node-a>")
 	s.enter("clear")
 	s.wants("unknown command")
+	s.press("C-l")
 	s.enter("ping -c 0 127.0.0.1 | head -1") // which ends first
-	s.wants("127.0.0.1: 5 of 5 answered")
+	s.wants("1  answered in")
 	s.wantsLast("node-a>")
 	s.enter("help | grep -c nothing-like-this")
 	s.wants("\n0\n")
@@ -108,7 +109,7 @@ func TestShellOnTerminal(t *testing.T) {
 	s.enter("node node-b")
 	s.wantsLast("node-b>")
 	s.enter("ping 127.0.0.1")
-	s.wants("127.0.0.1: 5 of 5 answered")
+	s.wants("127.0.0.1: 5 packets sent, 5 came back")
 	s.wantsLast("node-b>")
 	s.enter("exit")
 	s.left(0)
@@ -133,9 +134,9 @@ func TestShellIdles(t *testing.T) {
 	s := newScreen(t)
 	s.client("shell --node node-a --idle 3s")
 	s.wantsLast("node-a>")
-	s.enter("ping -c 0 127.0.0.1 | head -12") // longer than that: it is not idle
+	s.enter("ping -i 1s 127.0.0.1") // longer than that: it is not idle
 	s.wants("nothing was typed for 3s")
-	if answered := strings.Count(s.shows(), "answered"); answered != 12 {
+	if answered := strings.Count(s.shows(), "answered in"); answered != 5 {
 		t.Errorf("the command was cut after %d lines", answered)
 	}
 	s.left(0)
