@@ -96,10 +96,17 @@ func (a *app) analyzeFiles(names []string, output string) error {
 // forPeople tells whether several reports of a format can stand below one another.
 func forPeople(output string) bool { return output == "table" || output == "wide" }
 
-// worse is the exit code that weighs more: a fault, what is incomplete, warnings.
+// worse is the exit code that weighs more: a fault that was seen, a mistake, what could
+// not be done, what is incomplete, warnings. Codes of other programs are of the third kind.
 func worse(a, b int) int {
-	weight := []int{report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitFault}
-	if slices.Index(weight, b) > slices.Index(weight, a) {
+	weight := []int{report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitTool, report.ExitUsage, report.ExitFault}
+	of := func(code int) int {
+		if i := slices.Index(weight, code); i >= 0 {
+			return i
+		}
+		return slices.Index(weight, report.ExitTool)
+	}
+	if of(b) > of(a) {
 		return b
 	}
 	return a

@@ -97,6 +97,16 @@ func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot)
 	if err != nil {
 		return err
 	}
+	for i := range steps { // the probe is to outlive the command that wanted it
+		open := steps[i].open
+		steps[i].open = func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+			own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+			opened := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+			session, err := open(own, opts)
+			opened()
+			return session, err
+		}
+	}
 	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
 		var tools []string
 		err := answer(ctx, session, probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.id, Node: o.node, Way: way}}, func(ev probe.Event) bool {
@@ -190,7 +200,10 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 		session.Abandon()
 		return errors.New("stopped while the line to the probe is cut: what it says of this any more is not waited for")
 	}
-	return errors.Join(err, s.letGo())
+	if left := s.letGo(); left != nil { // which is not why
+		say(s.o.ErrOut, "%v", left)
+	}
+	return err
 }
 
 // letGo leaves a probe that cannot be asked any more. The next command brings another.
