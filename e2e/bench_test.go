@@ -30,6 +30,30 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportMetric(ours.Seconds()/pause.Seconds(), "ratio")
 }
 
+// BenchmarkWarmCheck measures a check asked again in a session, in the middle of ten
+// times, and in the same turn a whole run for that check only and the check itself. The
+// ratios are those of the run to the session, and of the session to the check.
+func BenchmarkWarmCheck(b *testing.B) {
+	for _, check := range []string{"felix-live", "bgp-session"} {
+		b.Run(check, func(b *testing.B) {
+			var session, run, own time.Duration
+			for b.Loop() {
+				took := warm(b, check, 10)
+				session += took[len(took)/2]
+				began := time.Now()
+				report(b, "run", "--node", "node-a", "--via", "pod", "--checks", check, "--peers", "0")
+				run += time.Since(began)
+				own += itself(b, check)
+			}
+			n := float64(b.N)
+			b.ReportMetric(session.Seconds()*1000/n, "session-ms")
+			b.ReportMetric(own.Seconds()*1000/n, "check-ms")
+			b.ReportMetric(run.Seconds()/session.Seconds(), "run-to-session")
+			b.ReportMetric(session.Seconds()/own.Seconds(), "session-to-check")
+		})
+	}
+}
+
 // pausePod is how long a hostNetwork pod takes from create to running.
 func pausePod(b *testing.B) time.Duration {
 	b.Helper()

@@ -23,6 +23,7 @@ type relay struct {
 	mu    sync.Mutex
 	conns []net.Conn
 	cuts  int
+	off   bool // it takes nothing
 }
 
 func newRelay(t *testing.T) *relay {
@@ -56,8 +57,16 @@ func (r *relay) accept() {
 			continue
 		}
 		r.mu.Lock()
-		r.conns = append(r.conns, in, out)
+		off := r.off
+		if !off {
+			r.conns = append(r.conns, in, out)
+		}
 		r.mu.Unlock()
+		if off {
+			in.Close()
+			out.Close()
+			continue
+		}
 		for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
 			go func() {
 				_, _ = io.Copy(pair[0], pair[1]) // ends with the connection
@@ -65,6 +74,16 @@ func (r *relay) accept() {
 				pair[1].Close()
 			}()
 		}
+	}
+}
+
+// away cuts what there is and everything that is tried until it is told otherwise.
+func (r *relay) away(is bool) {
+	r.mu.Lock()
+	r.off = is
+	r.mu.Unlock()
+	if is {
+		r.cut()
 	}
 }
 
@@ -78,7 +97,7 @@ func (r *relay) cut() {
 	r.conns = nil
 }
 
-// kubeconfig is the tests' configuration with the relay in front of the server.
+// kubeconfig is the tests configuration with the relay in front of the server.
 func (r *relay) kubeconfig(t *testing.T) string {
 	config, err := clientcmd.LoadFromFile(os.Getenv("KUBECONFIG"))
 	if err != nil {

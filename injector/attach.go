@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,9 +30,13 @@ func (p *placed) converse(ctx context.Context) *Session {
 	return s
 }
 
+// lookLimit is how long one look at the probe's pod may take while there is no line to
+// it: the next line must not wait long for it.
+const lookLimit = 2 * time.Second
+
 // gone is nil while the probe may still be there, and else why it is not.
 func (p *placed) gone(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	pod, err := p.client.kube.CoreV1().Pods(p.namespace).Get(ctx, p.pod, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -46,20 +46,20 @@ func (s *Session) keep(ctx context.Context, node string, transport func(context.
 			if ctx.Err() != nil || s.closed.Load() || errors.Is(err, errMissing) || s.count() == 0 { // there never was one
 				break
 			}
-			retried := !lost.IsZero()
-			if !retried {
+			if lost.IsZero() { // most lines are back at once
 				lost, why = time.Now(), strings.TrimPrefix(err.Error(), "reading events: ")
 				if errors.Is(err, errSilent) {
 					lost = lost.Add(-quiet)
 				}
-			}
-			if it := gone(ctx); it != nil {
-				err = it
-				break
-			}
-			if retried && !said {
-				said = true
-				note(fmt.Sprintf("the line to the probe on %s is cut (%s); making another for %v", node, why, probe.Silence))
+			} else {
+				if it := gone(ctx); it != nil {
+					err = it
+					break
+				}
+				if !said {
+					said = true
+					note(fmt.Sprintf("the line to the probe on %s is cut (%s); making another for %v", node, why, probe.Silence))
+				}
 			}
 			if time.Since(lost) > probe.Silence {
 				err = fmt.Errorf("no line to it for %v, so it has ended: %s", probe.Silence, why)

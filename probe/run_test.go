@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -166,9 +167,9 @@ func TestInside(t *testing.T) {
 	within := check("pod-only", both.Run)
 	within.From = FromPod
 	suite := []*Check{both, within}
-	entered := 0
+	var entered atomic.Int64
 	enter := func(ctx context.Context, pod Target, req Request, emit func(Event)) error {
-		if entered++; pod.Name == "default/gone" {
+		if entered.Add(1); pod.Name == "default/gone" {
 			return errors.New("no process of it is to be seen")
 		}
 		(&Runner{Suite: suite, Host: &Host{Root: "/"}}).Run(ctx, *req.Plan, emit)
@@ -190,8 +191,8 @@ func TestInside(t *testing.T) {
 	}
 	pods := []Target{{Kind: KindLocal, Name: "default/gone"}, {Kind: KindLocal, Name: "default/w"}}
 	want := []string{"ok both-sides : 2 targets", "ok both-sides default/w: 2 targets", "ok pod-only default/w: 2 targets"}
-	if got := ask(&Runner{Enter: enter}, Plan{Targets: pods}); !slices.Equal(got, want) || entered != 4 {
-		t.Errorf("%d entered: %q", entered, got)
+	if got := ask(&Runner{Enter: enter}, Plan{Targets: pods}); !slices.Equal(got, want) || entered.Load() != 4 {
+		t.Errorf("%d entered: %q", entered.Load(), got)
 	}
 	down := check("pod-down", answers(Fail))
 	down.From = FromPod

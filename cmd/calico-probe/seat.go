@@ -205,7 +205,10 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 		session.Abandon()
 		return errors.New("stopped while the line to the probe is cut: what it says of this any more is not waited for")
 	}
-	return errors.Join(err, s.letGo())
+	if left := s.letGo(); left != nil { // which is not why
+		say(s.o.ErrOut, "%v", left)
+	}
+	return err
 }
 
 // letGo leaves a probe that cannot be asked any more. The next command brings another.

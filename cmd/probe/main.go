@@ -9,30 +9,57 @@
 // # Wire format, version 1
 //
 // A session reads requests on stdin and writes events on stdout, one JSON object
-// a line. Requests:
+// a line; empty lines mean nothing. Requests:
 //
-//	{"type":"plan","plan":{"run":"7f3a09c1","node":"worker-3","checks":["bgp-session"],"targets":[...]}}
+//	{"type":"plan","id":1,"plan":{"run":"7f3a09c1","node":"worker-3","checks":["bgp-session"],"targets":[...]}}
+//	{"type":"call","id":2,"call":{"tool":"ping","args":["10.244.7.9"],"size":{"rows":40,"cols":120}}}
+//	{"type":"typed","id":2,"typed":"bHMK","size":{"rows":50,"cols":120}}
+//	{"type":"stop","id":2}
+//	{"type":"resume","seq":17}
 //	{"type":"beat"}
 //	{"type":"end"}
 //
-// A plan is answered by a start event, any number of results, and an end event.
-// Plans are answered one after the other. Events:
+// A plan is answered by a start event, any number of results, and an end event; a
+// call of a tool by a start event, what the tool writes in out events, and an end
+// event with how it went. Both are answered one after the other, in the order they
+// came. Their id rises; one that is not above all before it has been asked already, by
+// a client whose line was cut, and is passed over. Without id, or with 0, it is new.
+// stop ends what has that id now, or before it begins: what is known of it still comes,
+// and its end event says "stopped":true. typed is for the call with that id while it
+// runs: bytes for its input (base64), the new size of its terminal, or both; for any
+// other it is dropped. end lets what was asked be answered and then ends the probe.
+// Events:
 //
 //	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","time":"...","checks":[...],"access":[...]}}
 //	{"seq":1,"type":"result","result":{"check":"bgp-session","target":"10.0.0.2","status":"ok","saw":"...","facts":{...},"lines":[...],"elapsed_ns":1200000}}
 //	{"seq":2,"type":"log","text":"..."}
 //	{"seq":3,"type":"beat"}
 //	{"seq":4,"type":"end","end":{"results":1,"counts":{"ok":1},"elapsed_ns":1500000}}
+//	{"seq":5,"type":"start","start":{"v":1,"version":"0.1.0","node":"worker-3","time":"...","tool":"ping"}}
+//	{"seq":6,"type":"out","text":"..."}
+//	{"seq":7,"type":"out","data":"/w=="}
+//	{"seq":8,"type":"end","end":{"results":0,"counts":{},"elapsed_ns":90000,"outcome":{"check":"ping","status":"ok","saw":"..."}}}
+//	{"seq":6,"type":"resume"}
 //
 // Every event is one line of less than 4096 bytes, written at once. seq counts
 // from 0 without gaps over the life of the process, so that a reader of two
-// copies can drop what it has seen. A stream without end is incomplete, whatever
-// it says. Readers skip event types and fields they do not know; v rises only
-// when the meaning of an existing field changes. Statuses are ok, info, warn,
-// fail, skip and unknown. Durations are nanoseconds.
+// copies can drop what it has seen. An out event is a piece of what a tool writes,
+// newlines and all: text, or data (base64) where the bytes are no text. A stream
+// without end is incomplete, whatever it says. A plan without checks is answered with a
+// start event that names the tools there are. Readers skip event types and fields they
+// do not know; v rises only when the meaning of an existing field changes. Statuses are
+// ok, info, warn, fail, skip and unknown. Durations are nanoseconds.
+//
+// Where the line of a client is cut and the probe's stdin does not end with it, the
+// client goes on over another: it ends the line it may have left unfinished, asks with
+// resume for all events from number seq on, and repeats what it has asked and has no end
+// of. The resume event that answers has no number of its own: its seq is that of the
+// event that follows, which is later than asked for where the probe, which keeps the
+// last 4 MiB of what it said, remembers no more.
 //
 // The probe ends when stdin ends, when it is told to, when no request has come
-// for 30 seconds, or after --life. Clients send a beat every 5 seconds.
+// for 30 seconds, or after --life. A plan that runs when the client is gone is still
+// answered, a call is stopped. Clients send a beat every 5 seconds.
 //
 // # Exit codes
 //
@@ -80,7 +107,7 @@ func main() {
 const usage = `The part of calico-probe that looks at a node directly. It changes nothing.
 
   probe run [--checks LIST] [--text]   ask everything about this machine once
-  probe session                        answer plans from stdin (for calico-probe)
+  probe session                        answer plans and calls from stdin (for calico-probe)
   probe version                        print the version
   probe VERB --help                    list a verb's flags
 `
@@ -149,7 +176,7 @@ func (o options) runner() *probe.Runner {
 	return &probe.Runner{Suite: checks.All(), Host: h, Version: probe.Release, Access: held(), Tools: tools.All(), Enter: entry.Run}
 }
 
-// session answers plans until its client is gone or its life is over.
+// session answers plans and calls until its client is gone or its life is over.
 func session(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	o := flags("session", out)
 	o.String("way", "", "how this probe got here; for whoever reads the arguments")

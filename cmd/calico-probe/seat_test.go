@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// seated is a seat whose probe is in this process, and has a tool that stays until it is
+// stopped and one that is done at once.
+func seated(t *testing.T) *seat {
+	t.Helper()
+	tool := func(name string, run probe.ToolFunc) *probe.Tool {
+		return &probe.Tool{Name: name, Parse: func([]string) (probe.ToolFunc, error) { return run, nil }}
+	}
+	r := &probe.Runner{Host: &probe.Host{}, Tools: []*probe.Tool{
+		tool("stay", func(ctx context.Context, j *probe.Job) probe.Result {
+			j.Say("here")
+			<-ctx.Done()
+			return probe.Found(probe.OK, "stopped")
+		}),
+		tool("go", func(context.Context, *probe.Job) probe.Result { return probe.Found(probe.OK, "gone") }),
+	}}
+	session, err := injector.Local(r)(t.Context(), injector.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &seat{o: &runOptions{app: &app{}, node: "node-a"}, session: session, tools: []string{"stay", "go"}}
+}
+
+// TestStopKeepsTheProbe wants a command that is stopped to say how it went, and the next
+// to be answered by the same probe.
+func TestStopKeepsTheProbe(t *testing.T) {
+	t.Parallel()
+	s := seated(t)
+	session := s.session
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		got, err := s.call(ctx, probe.Call{Tool: "stay"}, func(ev probe.Event) {
+			if ev.Type == probe.EventOut {
+				cancel()
+			}
+		})
+		if err != nil || got.Saw != "stopped" {
+			t.Errorf("stopped: %v, %v", got, err)
+		}
+		if got, err := s.call(t.Context(), probe.Call{Tool: "go"}, func(probe.Event) {}); err != nil || got.Saw != "gone" {
+			t.Errorf("the next: %v, %v", got, err)
+		}
+	}
+	if s.session != session || s.lost {
+		t.Error("it was let go")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // before anything is sent
+	began := time.Now()
+	if got, err := s.call(ctx, probe.Call{Tool: "stay"}, func(probe.Event) {}); err != nil || time.Since(began) > stopLimit {
+		t.Errorf("%v, %v after %v", got, err, time.Since(began))
+	}
+	if err := leaveAll([]*seat{s, {}}); err != nil || s.session != nil {
+		t.Error(err)
+	}
+}
+
+// TestAProbeThatEndsIsLetGo wants a probe that can be asked nothing any more to be noticed.
+func TestAProbeThatEndsIsLetGo(t *testing.T) {
+	t.Parallel()
+	s := seated(t)
+	s.o.ErrOut = io.Discard
+	if err := s.session.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s.session.Gone() == nil {
+		t.Error("a probe that has ended passes for there")
+	}
+	if err := s.ask(t.Context(), probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: "go"}}, func(probe.Event) {}); err == nil {
+		t.Error("it answered")
+	}
+	if s.session != nil || !s.lost {
+		t.Error("it was not let go")
+	}
+}
