@@ -101,6 +101,8 @@ func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot)
 	for i := range steps { // the probe is to outlive the command that wanted it
 		open := steps[i].open
 		steps[i].open = func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+			// What is brought for one check has to do for every command that follows.
+			opts.Needed, opts.Checks = probe.Capabilities(s.o.picked), s.o.nodeChecks()
 			own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 			opened := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 			session, err := open(own, opts)
