@@ -67,13 +67,14 @@ test: build image toolbox sandbox ## every test: unit, then end to end on a real
 	@$(MAKE) --no-print-directory fuzz
 
 suite: # on the cluster, but for the faults
-	go test -tags e2e -count=1 -p 1 -timeout 20m -skip '^Test(Machine)?Faults$$' ./e2e ./probe/...
+	go test -tags e2e -count=1 -timeout 30m -skip '^Test(Faults|MachineFaults|WarmCheck)$$' ./e2e
 
-lab: # every fault that only its own cluster feels, on a cluster beside it
+lab: # every fault that only its own cluster feels, on a cluster beside it; then the probe's parts on real daemons
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e
+	go test -tags e2e -count=1 -timeout 20m ./probe/...
 
-machine: # the faults that every cluster of this machine feels, with nothing beside them
-	go test -tags e2e -count=1 -timeout 15m -run '^TestMachineFaults$$' ./e2e
+machine: # what takes a machine to itself: the faults that every cluster on it feels, and what is timed
+	go test -tags e2e -count=1 -timeout 15m -run '^Test(WarmCheck|MachineFaults)$$' ./e2e
 
 soak: build image sandbox ## a hundred runs on a healthy cluster, none above info
 	SOAK=100 go test -tags e2e -count=1 -timeout 20m -run '^TestSoak$$' -v ./e2e
