@@ -19,6 +19,13 @@ import (
 
 // record keeps an event of a node: among its latest answers, and in the transcript.
 func (c *conversation) record(s *seat, ev probe.Event) {
+	ev = stamped(s, ev)
+	s.run.Add(ev)
+	c.write(ev)
+}
+
+// stamped says when it was, and about which node.
+func stamped(s *seat, ev probe.Event) probe.Event {
 	ev.At = time.Now()
 	switch {
 	case ev.Node == "":
@@ -26,8 +33,7 @@ func (c *conversation) record(s *seat, ev probe.Event) {
 	case ev.Node != s.o.node:
 		ev.For = s.o.node
 	}
-	s.run.Add(ev)
-	c.write(ev)
+	return ev
 }
 
 // write puts an event into the transcript, if there is one. A disk that is full does
@@ -73,26 +79,31 @@ func (c *conversation) done(ctx context.Context, err error) {
 // asks has a node answer what own wants to know, now: what was answered to that before
 // is old. Its answers are recorded and given to shown.
 func (c *conversation) asks(ctx context.Context, s *seat, own *runOptions, shown report.Sink) error {
+	return c.asksInto(ctx, s, own, c.record, shown)
+}
+
+// asksInto does the same and has its answers recorded by record.
+func (c *conversation) asksInto(ctx context.Context, s *seat, own *runOptions, record func(*seat, probe.Event), shown report.Sink) error {
 	own.warm = s
 	own.sink = sinkFunc(func(ev probe.Event) error {
-		c.record(s, ev)
+		record(s, ev)
 		return shown.Event(ev)
 	})
 	_, snap, err := s.fresh(ctx)
 	if err != nil {
 		return err
 	}
-	c.round(s, own, snap)
+	record(s, round(own, snap))
 	return own.gather(ctx)
 }
 
-// round records that a node is asked anew.
-func (c *conversation) round(s *seat, own *runOptions, snap *cluster.Snapshot) {
+// round says that a node is asked anew.
+func round(own *runOptions, snap *cluster.Snapshot) probe.Event {
 	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release, Run: own.id, Time: time.Now().UTC(), Checks: own.owes(snap)}}
 	if own.contrasts(snap) {
 		ev.Way = probe.WayNeighbour
 	}
-	c.record(s, ev)
+	return ev
 }
 
 // byName is for checks that are asked for by name: they are asked here, and neighbours
