@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +206,42 @@ func TestSaveArguments(t *testing.T) {
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("%q: %q %v", args, got, err)
 		}
+	}
+}
+
+// TestSaveWhole wants a file that is overwritten to be its owner's alone, and to stay as
+// it was when that fails.
+func TestSaveWhole(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	name, link := filepath.Join(folder, "night"), filepath.Join(folder, "link")
+	if err := errors.Join(os.WriteFile(name, []byte("old"), 0o644), os.Symlink(name, link)); err != nil {
+		t.Fatal(err)
+	}
+	full := func(sink report.Sink) (exit, error) {
+		return 0, errors.Join(sink.Event(probe.Event{Type: probe.EventLog}), errors.New("no space left on device"))
+	}
+	for _, try := range []struct {
+		name string
+		over bool
+		says string
+	}{{link, true, "is not saved: no space left"}, {filepath.Join(folder, "new"), false, "is not saved: no space left"}, {name, false, "is there already"}, {os.DevNull, true, "is no file"}} {
+		if err := writeSaved(try.name, try.over, full); err == nil || !strings.Contains(err.Error(), try.says) {
+			t.Errorf("%s: %v", try.name, err)
+		}
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 2 {
+		t.Errorf("something was left: %v %v", entries, err)
+	}
+	if b, err := os.ReadFile(name); err != nil || string(b) != "old" {
+		t.Errorf("%v %q", err, b)
+	}
+	if err := writeSaved(link, true, func(sink report.Sink) (exit, error) { return 0, sink.Event(probe.Event{Type: probe.EventLog}) }); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() < 10 || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", err, info)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -164,11 +165,28 @@ func (c *conversation) save(_ context.Context, call *shell.Call) error {
 	if len(c.at.run.Asked()) == 0 {
 		return fmt.Errorf("nothing was asked of %s so far: 'run' asks, then there is something to save", c.at.o.node)
 	}
-	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if over {
-		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if err := writeSaved(name, over, c.at.concluded); err != nil {
+		return err
 	}
-	f, err := os.OpenFile(name, mode, 0o600)
+	count := 0
+	for _, ev := range c.at.run.Run().Events {
+		if ev.Result != nil {
+			count++
+		}
+	}
+	_, err = fmt.Fprintf(call.Out, "%d results of %s are in %s\n", count, c.at.o.node, name)
+	return err
+}
+
+// writeSaved puts what is concluded into a file, whole or not at all.
+func writeSaved(name string, over bool, concluded func(report.Sink) (exit, error)) error {
+	var f *os.File
+	var err error
+	if !over {
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	} else if name, err = overwritable(name); err == nil {
+		f, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // for its owner alone
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already: 'save -f %s' overwrites it", name, name)
 	}
@@ -181,17 +199,28 @@ func (c *conversation) save(_ context.Context, call *shell.Call) error {
 	}
 	sink, err := report.New(format, f, false)
 	if err == nil {
-		_, err = c.at.concluded(sink)
+		_, err = concluded(sink)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("%s is not whole: %w", name, err)
+	err = errors.Join(err, f.Close())
+	if err == nil && over {
+		err = os.Rename(f.Name(), name)
 	}
-	count := 0
-	for _, ev := range c.at.run.Run().Events {
-		if ev.Result != nil {
-			count++
-		}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s is not saved: %w", name, err), os.Remove(f.Name()))
 	}
-	_, err = fmt.Fprintf(call.Out, "%d results of %s are in %s\n", count, c.at.o.node, name)
-	return err
+	return nil
+}
+
+// overwritable is the file a name means, which may be a link; a device is not replaced.
+func overwritable(name string) (string, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return name, nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file: name one", name)
+	}
+	return filepath.EvalSymlinks(name)
 }
