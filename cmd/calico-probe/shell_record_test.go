@@ -333,12 +333,20 @@ func TestAnalyzeTranscript(t *testing.T) {
 		{"analyze --typed " + two, 0, "node-b  run node-swap "},
 		{"analyze --typed " + run, 2, "only the transcript of a session knows"},
 		{"diff " + run + " " + one, 0, "1 better"},
-		{"diff " + run + " " + two, 2, "answers of 2 nodes"},
+		{"analyze " + two + " -o json --node node-b", 0, `"node": "node-b"`},
+		{"analyze --typed -o json " + two, 2, "has no -o"},
+		{"diff " + run + " " + two, 2, "has answers of node-a, node-b: name one, as " + two + ":node-a"},
+		{"diff " + run + " " + two + ":node-b", 0, "1 better"},
+		{"diff " + run + " " + two + ":node-x", 2, "has nothing of node-x, only of node-a, node-b"},
+		{"diff " + run + " " + none, 2, "no check was asked"},
 	} {
 		exit, out, errs := call(t, strings.Fields(c.args)...)
 		if exit != c.exit || !strings.Contains(out+errs, c.text) {
 			t.Errorf("%s: exit %d, want %d with %q\n%s%s", c.args, exit, c.exit, c.text, out, errs)
 		}
+	}
+	if _, out, _ := call(t, "analyze", "--typed", "--node", "node-b", two); strings.Contains(out, "node-a") || strings.Count(out, "run node-swap") != 2 {
+		t.Errorf("%s", out)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "diary"), []byte("dear diary\n"), 0o600); err != nil {
 		t.Fatal(err)
