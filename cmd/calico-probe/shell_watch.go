@@ -140,7 +140,7 @@ func (c *conversation) useOnce(ctx context.Context, s *seat, what watching) (ans
 	var out strings.Builder
 	outcome, err := s.call(ctx, probe.Call{Tool: what.tool.Name, Args: what.args}, func(ev probe.Event) {
 		c.record(s, ev)
-		out.WriteString(ev.Text)
+		out.Write(bytesOf(ev))
 	})
 	if err != nil {
 		return nil, explainError(err)
