@@ -42,3 +42,24 @@ func TestNoToolSteersTheTerminal(t *testing.T) {
 		t.Errorf("progress and what is typed wrong: %q", got)
 	}
 }
+
+// TestACallAnswersNoPlan wants the answer to a tool to change nothing of what checks said.
+func TestACallAnswersNoPlan(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ev   probe.Event
+		want bool
+	}{
+		{probe.Event{Type: probe.EventStart, Start: &probe.Start{Tool: "ping"}}, true},
+		{probe.Event{Type: probe.EventOut, Text: "x"}, true},
+		{probe.Event{Type: probe.EventLog, Text: "x"}, true},
+		{probe.Event{Type: probe.EventEnd, End: &probe.End{Outcome: &probe.Result{}}}, true},
+		{probe.Event{Type: probe.EventStart, Start: &probe.Start{Version: "0"}}, false},
+		{probe.Event{Type: probe.EventResult, Result: &probe.Result{Check: "felix-live", Status: probe.OK}}, false},
+		{probe.Event{Type: probe.EventEnd, End: &probe.End{}}, false},
+	} {
+		if got := ofCall(c.ev); got != c.want {
+			t.Errorf("%+v: %v", c.ev, got)
+		}
+	}
+}

@@ -267,7 +267,9 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 		if ev.End != nil {
 			outcome = ev.End.Outcome
 		}
-		each(ev)
+		if ofCall(ev) {
+			each(ev)
+		}
 	})
 	switch {
 	case err != nil:
@@ -276,4 +278,16 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 		return probe.Result{}, errors.New("the probe did not say how it went")
 	}
 	return *outcome, nil
+}
+
+// ofCall tells whether an event can be part of the answer to a call, which is no place to
+// answer a plan.
+func ofCall(ev probe.Event) bool {
+	switch ev.Type {
+	case probe.EventStart:
+		return ev.Start.Tool != ""
+	case probe.EventEnd:
+		return ev.End.Outcome != nil
+	}
+	return ev.Type != probe.EventResult
 }
