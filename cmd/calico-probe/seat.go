@@ -269,7 +269,9 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 		if ev.End != nil {
 			outcome = ev.End.Outcome
 		}
-		each(ev)
+		if ofCall(ev) {
+			each(ev)
+		}
 	})
 	switch {
 	case err != nil:
@@ -278,4 +280,16 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 		return probe.Result{}, errors.New("the probe did not say how it went")
 	}
 	return *outcome, nil
+}
+
+// ofCall tells whether an event can be part of the answer to a call, which is no place to
+// answer a plan.
+func ofCall(ev probe.Event) bool {
+	switch ev.Type {
+	case probe.EventStart:
+		return ev.Start.Tool != ""
+	case probe.EventEnd:
+		return ev.End.Outcome != nil
+	}
+	return ev.Type != probe.EventResult
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // seated is a seat whose probe is in this process, and has a tool that stays until it is
@@ -17,19 +18,30 @@ func seated(t *testing.T) *seat {
 	tool := func(name string, run probe.ToolFunc) *probe.Tool {
 		return &probe.Tool{Name: name, Parse: func([]string) (probe.ToolFunc, error) { return run, nil }}
 	}
-	r := &probe.Runner{Host: &probe.Host{}, Tools: []*probe.Tool{
+	return seatOf(t,
 		tool("stay", func(ctx context.Context, j *probe.Job) probe.Result {
 			j.Say("here")
 			<-ctx.Done()
 			return probe.Found(probe.OK, "stopped")
 		}),
 		tool("go", func(context.Context, *probe.Job) probe.Result { return probe.Found(probe.OK, "gone") }),
-	}}
+	)
+}
+
+// seatOf is a seat whose probe is in this process and has these tools.
+func seatOf(t *testing.T, all ...*probe.Tool) *seat {
+	t.Helper()
+	r := &probe.Runner{Host: &probe.Host{}, Tools: all}
 	session, err := injector.Local(r)(t.Context(), injector.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &seat{o: &runOptions{app: &app{}, node: "node-a"}, session: session, tools: []string{"stay", "go"}}
+	t.Cleanup(func() { _ = session.Close() })
+	s := &seat{o: &runOptions{app: &app{}, node: "node-a"}, session: session, run: report.Latest{Node: "node-a"}}
+	for _, tool := range all {
+		s.tools = append(s.tools, tool.Name)
+	}
+	return s
 }
 
 // TestStopKeepsTheProbe wants a command that is stopped to say how it went, and the next

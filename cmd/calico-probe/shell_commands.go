@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"unicode"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/tools"
@@ -108,7 +111,7 @@ func (c *conversation) tool(t *probe.Tool) *shell.Command {
 // useTool runs a tool on the node and shows what it writes.
 func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
 	var writing error
-	show := written(call.Out, &writing)
+	show := written(call.Out, &writing, printable)
 	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
 		c.record(c.at, ev)
 		show(ev)
@@ -117,6 +120,38 @@ func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe
 		return err
 	}
 	return c.cameTo(outcome)
+}
+
+// written writes what a tool writes, made fit first; the first error is kept in failed.
+func written(to io.Writer, failed *error, fit func([]byte) []byte) func(probe.Event) {
+	return func(ev probe.Event) {
+		if ev.Type != probe.EventOut || *failed != nil {
+			return
+		}
+		_, *failed = to.Write(fit(bytesOf(ev)))
+	}
+}
+
+// bytesOf is what a tool wrote.
+func bytesOf(ev probe.Event) []byte {
+	if ev.Data != nil {
+		return ev.Data
+	}
+	return []byte(ev.Text)
+}
+
+// printable keeps what a node says from steering a terminal, also one that it is piped
+// to: new lines and tabs are left of what cannot be seen.
+func printable(b []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', unicode.IsGraphic(r):
+			return r
+		case r == '\r': // of a line that ends as those of HTTP do
+			return -1
+		}
+		return '?'
+	}, b)
 }
 
 // cameTo says how a tool went, where that is not good.

@@ -255,7 +255,7 @@ func (k *known) ask(session *injector.Session, key, tool string, done chan<- str
 	var text strings.Builder
 	err := answer(context.Background(), session, probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: tool}}, func(ev probe.Event) bool {
 		if ev.Type == probe.EventOut && text.Len() < mostSaid {
-			text.WriteString(ev.Text)
+			text.Write(bytesOf(ev))
 		}
 		return true
 	})

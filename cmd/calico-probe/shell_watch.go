@@ -229,8 +229,9 @@ func (c *conversation) useOnce(ctx context.Context, s *seat, what watching, into
 			return
 		}
 		into.add(s, ev)
-		out.WriteString(ev.Text)
-		out.Write(ev.Data)
+		if ev.Type == probe.EventOut {
+			out.Write(bytesOf(ev))
+		}
 	})
 	name := strings.Join(what.args, " ")
 	switch {
