@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -18,26 +17,23 @@ import (
 // whole, then only what is not as it was. An answer without a status is a line of text
 // that a tool wrote, whose first word is its target.
 type Changes struct {
-	w      io.Writer
 	t      table
 	before []probe.Result // nil = none yet
 	lost   bool           // the last time nobody answered
-	last   time.Time      // when something was written
+	last   time.Time      // when something was shown
 	rounds int            // since then
 }
 
 // quietFor is after how long without a change a line says that one still looks.
 const quietFor = time.Minute
 
-// NewChanges shows changes on w.
-func NewChanges(w io.Writer, colour bool) *Changes {
-	return &Changes{w: w, t: table{colour: colour}}
-}
+// NewChanges begins to compare.
+func NewChanges(colour bool) *Changes { return &Changes{t: table{colour: colour}} }
 
-// Round takes the answers of one more time, and tells whether they are as they were; lost
-// says why they are not whole, "" when they are: then what is missing is not known, and
-// neither gone nor as it was.
-func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (changed bool, err error) {
+// Round takes the answers of one more time, gives the lines that show what has changed, and
+// tells whether anything has; lost says why they are not whole, "" when they are: then what
+// is missing is not known, and neither gone nor as it was.
+func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (text string, changed bool) {
 	var b strings.Builder
 	row := func(word string, status probe.Status, r probe.Result, saw string) {
 		fmt.Fprintf(&b, "%s  %s %-*s %-*s  %s\n", now.Format(time.TimeOnly), c.t.paint(status, fmt.Sprintf("%-*s", widthStatus, word)),
@@ -88,14 +84,10 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (cha
 	if !changed && now.Sub(c.last) >= quietFor {
 		fmt.Fprintf(&b, "%s  nothing changed for %v, asked %d times\n", now.Format(time.TimeOnly), now.Sub(c.last).Round(time.Second), c.rounds)
 	}
-	if b.Len() == 0 {
-		return false, nil
+	if b.Len() > 0 {
+		c.last, c.rounds = now, 0
 	}
-	c.last, c.rounds = now, 0
-	if _, err := io.WriteString(c.w, b.String()); err != nil {
-		return changed, fmt.Errorf("writing what changed: %w", err)
-	}
-	return changed, nil
+	return b.String(), changed
 }
 
 // isLine tells a line that a tool wrote from the answer to a check.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +94,7 @@ func (c *conversation) watch(ctx context.Context, call *shell.Call) error {
 	defer cancel()
 	defer c.interrupts.takeFree(cancel)() // at a prompt it ends ctx
 	s := c.at
-	changes := report.NewChanges(call.Out, call.Terminal && colourful(c.Out))
+	changes := report.NewChanges(call.Terminal && colourful(c.Out))
 	pace := pace{every: what.every}
 	var last *turn // not in the transcript yet
 	defer func() { last.write(c) }()
@@ -112,13 +113,13 @@ func (c *conversation) watch(ctx context.Context, call *shell.Call) error {
 		}
 		now.count(s)
 		last = now
-		changed, err := changes.Round(time.Now(), answers, lost)
-		if changed {
+		text, changed := changes.Round(time.Now(), answers, lost)
+		if changed { // recorded first: what was shown is in the record, also of a client that is killed
 			last.write(c)
 			last = nil
 		}
-		if err != nil {
-			return err
+		if _, err := io.WriteString(call.Out, text); err != nil {
+			return fmt.Errorf("writing what changed: %w", err)
 		}
 		wait := time.Until(began.Add(what.every))
 		if s.session == nil || s.brought > brought {
@@ -146,7 +147,7 @@ type pace struct {
 // how many are brought in a row by a way that leaves each of them listed for good.
 const (
 	livedLong  = time.Minute
-	mostPause  = 2 * time.Minute
+	mostPause  = time.Minute
 	mostDeaths = 3
 )
 
