@@ -126,10 +126,10 @@ type watched struct {
 	seen  []string
 }
 
-func watch(t *testing.T, node, command string) *watched {
+func watch(t *testing.T, node, command string, args ...string) *watched {
 	t.Helper()
 	var said safeBuffer
-	cmd, out := started(t, &said, "shell", "--node", node, "-c", command)
+	cmd, out := started(t, &said, append([]string{"shell", "--node", node, "-c", command}, args...)...)
 	w := &watched{cmd: cmd, said: &said, lines: make(chan string, 1000)}
 	go func() {
 		defer close(w.lines)
@@ -178,12 +178,14 @@ func (w *watched) stop(t *testing.T) {
 	}
 }
 
-// TestShellWatch watches BIRD die and live again, and little else.
+// TestShellWatch watches BIRD die and live again, and little else; what it answered last
+// stands in the record, wherever it was ended.
 func TestShellWatch(t *testing.T) {
 	const node = "node-b"
 	nodeReady(t, node)
 	healAfter(t, node)
-	w := watch(t, node, "watch -n 1 bird-socket bgp-session")
+	incident := filepath.Join(t.TempDir(), "incident.ndjson")
+	w := watch(t, node, "watch -n 1 bird-socket bgp-session", "--transcript", incident)
 	w.until(t, 30*time.Second, " ok ", "bird-socket", "/run/calico/bird.ctl")
 	mustSandbox(t, "fault", "inject", "bird-dead")
 	w.until(t, 30*time.Second, " fail ", "bird-socket", "/run/calico/bird.ctl", "(was ok)")
@@ -194,6 +196,15 @@ func TestShellWatch(t *testing.T) {
 	if n := len(w.seen); n > 40 {
 		t.Errorf("%d lines for one change and back:\n%s", n, strings.Join(w.seen, "\n"))
 	}
+	if a := call(t, "analyze", incident); a.exit != 0 || !strings.Contains(a.stdout, "healthy: ") {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	w = watch(t, node, "watch -n 0.5 dial 127.0.0.1:9", "--transcript", incident)
+	w.until(t, 30*time.Second, " fail ", "dial", "127.0.0.1:9", "refused")
+	if a := call(t, "shell", "--node", node, "--transcript", incident, "-c", "why"); a.exit != 2 || !strings.Contains(a.stderr, "another session") {
+		t.Errorf("a second session with the same transcript: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	w.stop(t)
 	nothingLeft(t)
 }
 
@@ -228,7 +239,7 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 		}
 		return "no other probe has come: " + w.said.String()
 	})
-	time.Sleep(3 * time.Second) // some more times
+	w.until(t, 30*time.Second, "it answers again")
 	w.stop(t)
 	text := strings.Join(w.seen, "\n")
 	if strings.Count(text, "unknown") > 1 || strings.Count(text, "unknown") != strings.Count(text, "it answers again") || strings.Count(text, "node-swap") > 1 {
