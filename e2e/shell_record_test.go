@@ -239,7 +239,7 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 		}
 		return "no other probe has come: " + w.said.String()
 	})
-	w.until(t, 30*time.Second, "it answers again")
+	time.Sleep(3 * time.Second) // some more times
 	w.stop(t)
 	text := strings.Join(w.seen, "\n")
 	if strings.Count(text, "unknown") > 1 || strings.Count(text, "unknown") != strings.Count(text, "it answers again") || strings.Count(text, "node-swap") > 1 {
