@@ -70,8 +70,8 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 	}
 	at := 0
 	for _, want := range []string{
-		"nothing was asked of node-b so far", "healthy: ", "asked so far: 1 of ", "; 'run' asks the rest",
-		"fault: ", "CAUSE 1 bird-dead", "fix ", "fault: ", "asked so far: all ", " results of node-b are in " + saved, "healthy: ", "healthy: ", "asked so far: all ",
+		"nothing was asked of node-b so far", "nothing bad so far: ", "answered so far: 1 of ", "; 'run' asks the rest",
+		"fault: ", "CAUSE 1 bird-dead", "fix ", "fault: ", "answered so far: all ", " results of node-b are in " + saved, "healthy: ", "healthy: ", "answered so far: all ",
 	} {
 		i := strings.Index(a.stdout[at:], want)
 		if i < 0 {
@@ -100,7 +100,7 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 		t.Errorf("exit %d\n%s%s", d.exit, d.stdout, d.stderr)
 	}
 	list := call(t, "analyze", "--typed", incident)
-	if lines := strings.Split(strings.TrimSpace(list.stdout), "\n"); list.exit != 0 || len(lines) != 13 || !strings.Contains(lines[5], "node-b  run ") || !strings.Contains(lines[5], "exit code 3") {
+	if lines := strings.Split(strings.TrimSpace(list.stdout), "\n"); list.exit != 0 || len(lines) != 13 || !strings.Contains(lines[5], "node-b  run ") || !strings.Contains(lines[5], "fault: fail ") {
 		t.Errorf("exit %d\n%s%s", list.exit, list.stdout, list.stderr)
 	}
 	nothingLeft(t)

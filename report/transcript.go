@@ -164,13 +164,9 @@ func WriteDeeds(w io.Writer, deeds []Deed) error {
 		width = max(width, len(d.Node))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %s\n", "TIME", width, "NODE", "COMMAND", "CAME TO")
+	fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %-6s  %s\n", "TIME", width, "NODE", "COMMAND", "TOOK", "CAME TO")
 	for _, d := range deeds {
-		came := d.Came
-		if d.Took >= time.Second {
-			came += fmt.Sprintf(" after %v", d.Took.Round(time.Second))
-		}
-		fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %s\n", d.At.UTC().Format(time.RFC3339), width, printable(d.Node), printable(d.Typed), printable(came))
+		fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %-6s  %s\n", d.At.UTC().Format(time.RFC3339), width, printable(d.Node), printable(d.Typed), d.Took.Round(time.Second), printable(d.Came))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing what was done: %w", err)

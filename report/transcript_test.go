@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -45,6 +46,15 @@ func recorded(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// TestDeedsHaveATime wants how long a command took beside what it came to, not in it.
+func TestDeedsHaveATime(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := WriteDeeds(&b, []Deed{{Node: "node-a", Typed: "ping 10.0.0.9", Came: "tries again", Took: 16200 * time.Millisecond}}); err != nil || !strings.Contains(b.String(), "  16s     tries again\n") {
+		t.Errorf("%v %s", err, b.String())
+	}
 }
 
 func read(t *testing.T, name string) []byte {

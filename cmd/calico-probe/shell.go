@@ -73,6 +73,7 @@ type conversation struct {
 
 	log       *report.Transcript // nil = none is written
 	unwritten sync.Once          // tells that it cannot be
+	bad       badOnes            // what the command that runs was answered
 
 	known known
 	told  bool // what a shell means

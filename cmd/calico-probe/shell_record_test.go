@@ -175,6 +175,39 @@ func TestWatchATool(t *testing.T) {
 	}
 }
 
+// TestWhyOfLittle wants a node of which little was asked not to be called healthy, and the
+// record to say in words what a command came to.
+func TestWhyOfLittle(t *testing.T) {
+	t.Parallel()
+	c, _ := watchedBy(t, func(context.Context) probe.Result { return probe.Found(probe.OK, "no swap") })
+	var out strings.Builder
+	do := func(run func(context.Context, *shell.Call) error, args ...string) error {
+		t.Helper()
+		c.typed(shell.Line{})
+		out.Reset()
+		return run(t.Context(), &shell.Call{Args: args, Out: &out})
+	}
+	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "nothing was asked") || c.bad.cameTo(5) != "incomplete" {
+		t.Errorf("%v %s", err, out.String())
+	}
+	if err := do(c.runChecks, "node-swap"); err != nil {
+		t.Errorf("%v %s", err, out.String())
+	}
+	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "nothing bad so far: 1 ok on node node-a") ||
+		!strings.Contains(out.String(), "answered so far: 1 of ") || strings.Contains(out.String(), "healthy") {
+		t.Errorf("%v %s", err, out.String())
+	}
+	if err := do(c.runChecks, "node-swap", "node-load"); codeOf(err) != report.ExitIncomplete || c.bad.cameTo(5) != "incomplete: unknown node-load" {
+		t.Errorf("%v %q %s", err, c.bad.cameTo(5), out.String())
+	}
+	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "answered so far: 1 of ") || !strings.Contains(out.String(), "1 more were asked, and not answered") {
+		t.Errorf("%v %s", err, out.String())
+	}
+	if got := (badOnes{probe.Fail: {"a", "b"}, probe.OK: {"c"}, probe.Unknown: {"d"}}).cameTo(3); got != "fault: fail a b, unknown d" {
+		t.Error(got)
+	}
+}
+
 func TestPace(t *testing.T) {
 	t.Parallel()
 	p := pace{every: 2 * time.Second}
@@ -225,7 +258,7 @@ func TestSaveWhole(t *testing.T) {
 		name string
 		over bool
 		says string
-	}{{link, true, "is not saved: no space left"}, {filepath.Join(folder, "new"), false, "is not saved: no space left"}, {name, false, "is there already"}, {os.DevNull, true, "is no file"}} {
+	}{{link, true, "is not saved: no space left"}, {filepath.Join(folder, "new"), false, "is not saved: no space left"}, {name, false, "is there already"}, {os.DevNull, true, "is no file"}, {folder, false, "is a folder"}, {folder, true, "is a folder"}} {
 		if err := writeSaved(try.name, try.over, full); err == nil || !strings.Contains(err.Error(), try.says) {
 			t.Errorf("%s: %v", try.name, err)
 		}
@@ -279,7 +312,8 @@ func TestPeerRows(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	for text, of := range map[string][]probe.Result{"not asked": nil, "not known": {probe.Found(probe.Unknown, "BIRD is dead")}} {
+	both := []probe.Result{with(probe.OK, "fine", "up").With(checks.FactPeer, "10.0.0.2"), with(probe.Fail, "fine", "down").With(checks.FactPeer, "fd00::2")}
+	for text, of := range map[string][]probe.Result{"10.0.0.2 ok: up; fd00::2 fail: down": both, "not asked": nil, "not known": {probe.Found(probe.Unknown, "BIRD is dead")}} {
 		if got, _ := sessionWith("fine", of); got != text {
 			t.Errorf("%q, want %q", got, text)
 		}

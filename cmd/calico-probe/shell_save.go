@@ -22,7 +22,39 @@ import (
 func (c *conversation) record(s *seat, ev probe.Event) {
 	ev = stamped(s, ev)
 	s.run.Add(ev)
+	c.mark(s, ev)
 	c.write(ev)
+}
+
+// badOnes are checks with answers that are not good, by what those are.
+type badOnes map[probe.Status][]string
+
+// mark keeps in mind what a command comes to.
+func (c *conversation) mark(s *seat, ev probe.Event) {
+	if s != c.at || ev.Result == nil || ev.Node != s.o.node {
+		return
+	}
+	if names := c.bad[ev.Result.Status]; c.bad != nil && !slices.Contains(names, ev.Result.Check) {
+		c.bad[ev.Result.Status] = append(names, ev.Result.Check)
+	}
+}
+
+// cameTo puts an exit code into words, for whoever reads what was done.
+func (b badOnes) cameTo(code exit) string {
+	word := map[exit]string{report.ExitFault: "fault", report.ExitWarnings: "warnings", report.ExitIncomplete: "incomplete"}[code]
+	var parts []string
+	for _, s := range []probe.Status{probe.Fail, probe.Warn, probe.Unknown} {
+		if len(b[s]) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", s, strings.Join(b[s], " ")))
+		}
+	}
+	switch {
+	case word == "":
+		return code.Error()
+	case len(parts) == 0:
+		return word
+	}
+	return word + ": " + strings.Join(parts, ", ")
 }
 
 // stamped says when it was, and about which node.
@@ -62,6 +94,7 @@ func (c *conversation) beginTranscript() error {
 
 // typed records a command, and what it came to.
 func (c *conversation) typed(l shell.Line) {
+	c.bad = badOnes{}
 	c.write(probe.Event{Type: probe.EventTyped, Node: c.at.o.node, Text: l.Text})
 }
 
@@ -73,6 +106,9 @@ func (c *conversation) done(ctx context.Context, err error) {
 		text = "stopped"
 	default:
 		text = explainError(err)
+		if code, ok := errors.AsType[exit](err); ok && text == code.Error() { // which tells nobody anything
+			text = c.bad.cameTo(code)
+		}
 	}
 	c.write(probe.Event{Type: probe.EventDone, Node: c.at.o.node, Text: text})
 }
@@ -181,7 +217,10 @@ func (c *conversation) save(_ context.Context, call *shell.Call) error {
 // writeSaved puts what is concluded into a file, whole or not at all.
 func writeSaved(name string, over bool, concluded func(report.Sink) (exit, error)) error {
 	var f *os.File
-	var err error
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: name a file in it", name)
+	}
 	if !over {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	} else if name, err = overwritable(name); err == nil {
