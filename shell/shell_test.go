@@ -137,6 +137,31 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// TestCompletionsAreWords offers what a node may call its interfaces: what is put into the
+// line is one word, or nothing.
+func TestCompletionsAreWords(t *testing.T) {
+	t.Parallel()
+	offered := []string{
+		"eth0|touch${IFS}/tmp/owned\x1b[8m", "eth0;sh", "eth0\nexit", "eth0 exit", "eth0\texit", "eth0'", `eth0"`, `eth0\`, "eth0>x", "eth0&x",
+		"eth0\x1b[8m", "eth0\u202e", "eth0\u200b", "#eth0", "", "eth0\x9b", "eth0.100", "eth0@if3", "$(eth0)", "ethü",
+	}
+	links := says("links", "")
+	links.Complete = func(context.Context, []string) []string { return offered }
+	s, _ := testShell(links)
+	for _, text := range offered {
+		head, found, tail := s.completer(t.Context())("links "+text[:min(len(text), 3)], 6+min(len(text), 3))
+		for _, one := range found {
+			lines, err := Parse(head + one + tail)
+			if err != nil || len(lines) != 1 || lines[0].Pipe != "" || !slices.Equal(lines[0].Words, []string{"links", strings.TrimSpace(one)}) {
+				t.Errorf("%q is put in as %q, %v", one, lines, err)
+			}
+		}
+	}
+	if _, found, _ := s.completer(t.Context())("links ", 6); !slices.Equal(found, []string{"$(eth0)", "eth0.100", "eth0@if3", "ethü"}) {
+		t.Errorf("%q", found)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	ping, bird := says("ping", ""), says("bird", "")
