@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -168,44 +169,70 @@ func (s *seat) askNode(ctx context.Context, o *runOptions, snap *cluster.Snapsho
 const stopLimit = 4 * time.Second
 
 // ask sends a plan or a call and gives each event of the answer to each. When ctx ends
-// the probe is told to stop, and stays. A probe that cannot be asked any more is let go.
+// the probe is told to stop, and stays: what it says later than the limit is dropped. A
+// probe that cannot be asked any more is let go.
 func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.Event)) error {
 	session := s.session
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer giveUp(nil)
-	sent := make(chan struct{})
-	defer context.AfterFunc(ctx, func() {
-		limit, cancel := context.WithTimeoutCause(whole, stopLimit, fmt.Errorf("it does not stop within %v", stopLimit))
-		defer cancel()
+	var showing atomic.Bool // in a pager perhaps, that is being read
+	sent, stopped := make(chan struct{}), make(chan struct{})
+	unasked := context.AfterFunc(ctx, func() {
+		defer close(stopped)
 		select {
 		case <-sent:
-		case <-limit.Done():
+		case <-time.After(stopLimit):
+		case <-whole.Done():
+			return
 		}
-		if err := session.Stop(limit); err != nil {
+		limit, cancel := context.WithTimeout(whole, stopLimit)
+		err := session.Stop(limit)
+		cancel()
+		if err != nil {
 			giveUp(err)
 			return
 		}
-		select {
-		case <-limit.Done():
-			giveUp(context.Cause(limit))
-		case <-shell.Abandoned(ctx):
-			giveUp(errors.New("nobody waits for the probe to stop"))
+		tick := time.NewTicker(stopLimit / 40)
+		defer tick.Stop()
+		for left := 40; left > 0; {
+			select {
+			case <-tick.C:
+				if !showing.Load() {
+					left--
+				}
+			case <-shell.Abandoned(ctx):
+				left = 0
+			case <-whole.Done():
+				return
+			}
 		}
-	})()
+		giveUp(errors.New("it does not say so in time"))
+	})
+	defer func() {
+		giveUp(nil)
+		if !unasked() {
+			<-stopped // or it would stop what is asked next
+		}
+	}()
 	err := session.Send(whole, request)
 	close(sent)
 	for err == nil {
 		var ev probe.Event
 		if ev, err = session.Next(whole); err == nil {
+			showing.Store(true)
 			each(ev)
+			showing.Store(false)
 			if ev.Type == probe.EventEnd {
 				return nil
 			}
 		}
 	}
-	if ctx.Err() != nil && session.Cut() && session.Gone() == nil {
+	if ctx.Err() != nil && session.Gone() == nil {
 		session.Abandon()
-		return errors.New("stopped while the line to the probe is cut: what it says of this any more is not waited for")
+		why := "the probe does not say that it has stopped"
+		if session.Cut() {
+			why = "the line to the probe is cut"
+		}
+		return fmt.Errorf("stopped, and %s: what it still says of this is not waited for", why)
 	}
 	if left := s.letGo(); left != nil { // which is not why
 		say(s.o.ErrOut, "%v", left)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +95,38 @@ func TestAProbeThatEndsIsLetGo(t *testing.T) {
 	}
 	if s.session != nil || !s.lost {
 		t.Error("it was not let go")
+	}
+}
+
+// TestAPagerThatIsReadKeepsTheProbe has what a tool wrote not be taken for longer than a
+// stop may take, after Ctrl-C: the probe is none the worse for it, and nothing is lost.
+func TestAPagerThatIsReadKeepsTheProbe(t *testing.T) {
+	t.Parallel()
+	s := seatOf(t, &probe.Tool{Name: "much", Parse: func([]string) (probe.ToolFunc, error) {
+		return func(ctx context.Context, j *probe.Job) probe.Result {
+			for ctx.Err() == nil {
+				j.Say("a line")
+			}
+			j.Say("the last")
+			return probe.Found(probe.OK, "stopped")
+		}, nil
+	}})
+	s.o.ErrOut = io.Discard
+	session := s.session
+	ctx, cancel := context.WithCancel(t.Context())
+	last := ""
+	got, err := s.call(ctx, probe.Call{Tool: "much"}, func(ev probe.Event) {
+		if ev.Type == probe.EventOut && ctx.Err() == nil {
+			cancel()
+			time.Sleep(stopLimit + time.Second)
+		}
+		last += ev.Text
+		last = last[max(0, len(last)-20):]
+	})
+	if err != nil || got.Saw != "stopped" || !strings.HasSuffix(last, "the last\n") {
+		t.Errorf("%v, %v, %q", got, err, last)
+	}
+	if s.session != session || s.lost {
+		t.Error("the probe was let go")
 	}
 }
