@@ -66,7 +66,9 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 		return Found(Unknown, "this probe (%s) does not take these arguments: %v", r.Version, err)
 	}
 	if c.From == nil {
-		return run(ctx, &Job{Host: r.Host, Out: spoken{say}, In: by.typed, Size: c.Size, Sizes: by.sizes})
+		out := &spoken{emit: say, atOnce: r.Tools[i].Reads}
+		defer out.end()
+		return run(ctx, &Job{Host: r.Host, Out: out, In: by.typed, Size: c.Size, Sizes: by.sizes})
 	}
 	if r.Enter == nil {
 		return Found(Skip, "this probe cannot enter pods")

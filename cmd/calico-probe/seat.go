@@ -283,15 +283,20 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 			return probe.Result{}, err
 		}
 	}
-	if s.session == nil {
-		return probe.Result{}, fmt.Errorf("there is no probe on %s: 'run' says why, and tries again", s.o.node)
-	}
-	if !slices.Contains(s.tools, c.Tool) {
-		return probe.Result{}, fmt.Errorf("the probe on %s has no %s: it is of another version", s.o.node, c.Tool)
+	switch {
+	case s.session == nil && ctx.Err() != nil:
+		return probe.Result{}, context.Cause(ctx)
+	case s.session == nil:
+		return probe.Result{}, notAsked("there is no probe on %s: 'run' says why, and tries again", s.o.node)
+	case !slices.Contains(s.tools, c.Tool):
+		return probe.Result{}, notAsked("the probe on %s has no %s: it is of another version", s.o.node, c.Tool)
 	}
 	var outcome *probe.Result
 	err := s.ask(ctx, probe.Request{Type: probe.RequestCall, Call: &c}, func(ev probe.Event) {
-		if ev.End != nil {
+		switch {
+		case ev.Type == probe.EventLog:
+			say(s.o.ErrOut, "%s: %s", s.o.node, ev.Text)
+		case ev.End != nil:
 			outcome = ev.End.Outcome
 		}
 		if ofCall(ev) {
@@ -300,11 +305,16 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 	})
 	switch {
 	case err != nil:
-		return probe.Result{}, err
+		return probe.Result{}, notAsked("%v", err)
 	case outcome == nil:
-		return probe.Result{}, errors.New("the probe did not say how it went")
+		return probe.Result{}, notAsked("the probe on %s did not say how it went", s.o.node)
 	}
 	return *outcome, nil
+}
+
+// notAsked is a tool's answer that could not be had.
+func notAsked(format string, args ...any) error {
+	return outcomeError{exit(report.ExitIncomplete), fmt.Sprintf(format, args...)}
 }
 
 // ofCall tells whether an event can be part of the answer to a call, which is no place to
