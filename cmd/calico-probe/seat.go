@@ -263,7 +263,14 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 		return probe.Result{}, fmt.Errorf("the probe on %s has no %s: it is of another version", s.o.node, c.Tool)
 	}
 	var outcome *probe.Result
+	var closed error
+	seal := c.Sealed()
 	err := s.ask(ctx, probe.Request{Type: probe.RequestCall, Call: &c}, func(ev probe.Event) {
+		ev, err := seal.Open(ev)
+		if err != nil {
+			closed = err
+			return
+		}
 		if ev.End != nil {
 			outcome = ev.End.Outcome
 		}
@@ -276,8 +283,10 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 		return probe.Result{}, err
 	case outcome == nil:
 		return probe.Result{}, errors.New("the probe did not say how it went")
+	case closed != nil:
+		closed = fmt.Errorf("what %s wrote is not whole: %w", c.Tool, closed)
 	}
-	return *outcome, nil
+	return *outcome, closed
 }
 
 // ofCall tells whether an event can be part of the answer to a call, which is no place to

@@ -253,8 +253,10 @@ func (c *conversation) said(ctx context.Context, tool string) words {
 func (k *known) ask(session *injector.Session, key, tool string, done chan<- struct{}) {
 	defer close(done)
 	var text strings.Builder
-	err := answer(context.Background(), session, probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: tool}}, func(ev probe.Event) bool {
-		if ev.Type == probe.EventOut && text.Len() < mostSaid {
+	call := probe.Call{Tool: tool}
+	seal := call.Sealed()
+	err := answer(context.Background(), session, probe.Request{Type: probe.RequestCall, Call: &call}, func(ev probe.Event) bool {
+		if ev, err := seal.Open(ev); err == nil && ev.Type == probe.EventOut && text.Len() < mostSaid {
 			text.Write(bytesOf(ev))
 		}
 		return true
