@@ -243,21 +243,29 @@ func leaveAll(seats []*seat) error {
 	return errors.Join(errs...)
 }
 
-// call runs a tool on the node. The result is how it went; what it writes is given to
-// each, piece by piece.
-func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (probe.Result, error) {
+// ready has a probe on the node, a new one where the last is lost.
+func (s *seat) ready(ctx context.Context) error {
 	if s.lost || s.session != nil && s.session.Gone() != nil {
 		_, snap, err := s.fresh(ctx)
 		if err != nil {
-			return probe.Result{}, fmt.Errorf("the probe on %s has gone, and where to put another is not known: %w", s.o.node, err)
+			return fmt.Errorf("the probe on %s has gone, and where to put another is not known: %w", s.o.node, err)
 		}
 		s.o.id = newRunID() // what the last one was in may still be ending
 		if err := s.place(ctx, s.o, snap); err != nil {
-			return probe.Result{}, err
+			return err
 		}
 	}
 	if s.session == nil {
-		return probe.Result{}, fmt.Errorf("there is no probe on %s: 'run' says why, and tries again", s.o.node)
+		return fmt.Errorf("there is no probe on %s: 'run' says why, and tries again", s.o.node)
+	}
+	return nil
+}
+
+// call runs a tool on the node. The result is how it went; what it writes is given to
+// each, piece by piece.
+func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (probe.Result, error) {
+	if err := s.ready(ctx); err != nil {
+		return probe.Result{}, err
 	}
 	if !slices.Contains(s.tools, c.Tool) {
 		return probe.Result{}, fmt.Errorf("the probe on %s has no %s: it is of another version", s.o.node, c.Tool)
