@@ -51,6 +51,8 @@ type Call struct {
 	// From is the workload pod on the node, a KindLocal target, in whose network
 	// namespace it is to run; nil = the node's own.
 	From *Target `json:"from,omitempty"`
+	// Key is what its output is sealed with, see Seal.
+	Key []byte `json:"key,omitempty"`
 }
 
 // spoken makes events of what a tool writes.

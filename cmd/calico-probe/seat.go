@@ -270,30 +270,45 @@ func leaveAll(seats []*seat) error {
 	return errors.Join(errs...)
 }
 
-// call runs a tool on the node. The result is how it went; what it writes is given to
-// each, piece by piece.
-func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (probe.Result, error) {
+// ready has a probe on the node, a new one where the last is lost.
+func (s *seat) ready(ctx context.Context) error {
 	if s.lost || s.session != nil && s.session.Gone() != nil {
 		_, snap, err := s.fresh(ctx)
 		if err != nil {
-			return probe.Result{}, fmt.Errorf("the probe on %s has gone, and where to put another is not known: %w", s.o.node, err)
+			return fmt.Errorf("the probe on %s has gone, and where to put another is not known: %w", s.o.node, err)
 		}
 		s.o.id = newRunID() // what the last one was in may still be ending
 		if err := s.place(ctx, s.o, snap); err != nil {
-			return probe.Result{}, err
+			return err
 		}
 	}
 	switch {
 	case s.session == nil && ctx.Err() != nil:
-		return probe.Result{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	case s.session == nil:
-		return probe.Result{}, notAsked("there is no probe on %s: 'run' says why, and tries again", s.o.node)
-	case !slices.Contains(s.tools, c.Tool):
+		return notAsked("there is no probe on %s: 'run' says why, and tries again", s.o.node)
+	}
+	return nil
+}
+
+// call runs a tool on the node. The result is how it went; what it writes is given to
+// each, piece by piece.
+func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (probe.Result, error) {
+	if err := s.ready(ctx); err != nil {
+		return probe.Result{}, err
+	}
+	if !slices.Contains(s.tools, c.Tool) {
 		return probe.Result{}, notAsked("the probe on %s has no %s: it is of another version", s.o.node, c.Tool)
 	}
 	var outcome *probe.Result
+	var closed error
+	seal := c.Sealed()
 	err := s.ask(ctx, probe.Request{Type: probe.RequestCall, Call: &c}, func(ev probe.Event) {
+		ev, err := seal.Open(ev)
 		switch {
+		case err != nil:
+			closed = err
+			return
 		case ev.Type == probe.EventLog:
 			say(s.o.ErrOut, "%s: %s", s.o.node, ev.Text)
 		case ev.End != nil:
@@ -308,8 +323,10 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 		return probe.Result{}, notAsked("%v", err)
 	case outcome == nil:
 		return probe.Result{}, notAsked("the probe on %s did not say how it went", s.o.node)
+	case closed != nil:
+		closed = notAsked("what %s wrote is not whole: %v", c.Tool, closed)
 	}
-	return *outcome, nil
+	return *outcome, closed
 }
 
 // notAsked is a tool's answer that could not be had.

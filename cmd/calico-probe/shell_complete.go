@@ -263,14 +263,16 @@ var offerable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@%-]*$`)
 func (k *known) ask(ctx context.Context, session *injector.Session, key, tool string, done chan<- struct{}) {
 	defer close(done)
 	var text strings.Builder
-	err := session.Send(context.WithoutCancel(ctx), probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: tool}})
+	call := probe.Call{Tool: tool}
+	seal := call.Sealed()
+	err := session.Send(context.WithoutCancel(ctx), probe.Request{Type: probe.RequestCall, Call: &call})
 	for over := false; err == nil && !over; {
 		var ev probe.Event
 		ev, err = session.Next(ctx)
-		if ev.Type == probe.EventOut && text.Len() < mostSaid {
+		over = ev.Type == probe.EventEnd
+		if ev, err := seal.Open(ev); err == nil && ev.Type == probe.EventOut && text.Len() < mostSaid {
 			text.Write(bytesOf(ev))
 		}
-		over = ev.Type == probe.EventEnd
 	}
 	if err != nil {
 		return // the next command says so
