@@ -34,6 +34,7 @@ type shellOptions struct {
 	*runOptions
 	idle       time.Duration
 	commands   string
+	scripted   bool // they are given, if only as ""
 	transcript string
 
 	toolboxImage string
@@ -48,6 +49,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 			if err := o.asTyped(cmd); err != nil {
 				return err
 			}
+			o.scripted = cmd.Flags().Changed("command")
 			return o.open(cmd.Context())
 		},
 	}
@@ -83,7 +85,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
 	defer cancel()
 	typing := isTerminal(o.In)
-	interactive := typing && o.commands == ""
+	interactive := typing && !o.scripted
 	switch {
 	case o.idle < 0:
 		return badUsage("--idle must not be negative; 0 = never")
@@ -91,7 +93,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 		return badUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
 	}
 	script := o.commands
-	if !typing && script == "" {
+	if !typing && !o.scripted {
 		b, err := io.ReadAll(o.In)
 		if err != nil {
 			return fmt.Errorf("reading commands from stdin: %w", err)
@@ -113,6 +115,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 		if err := s.Check(script); err != nil { // before anything is put anywhere
 			return usage(err)
 		}
+		if lines, _ := shell.Parse(script); len(lines) == 0 {
+			return badUsage("there is no command to run: give some with -c, or on stdin")
+		}
 	}
 	if interactive || o.node == "" {
 		defer c.openTerminal(s)()
@@ -123,7 +128,11 @@ func (o *shellOptions) open(ctx context.Context) error {
 	if o.node == "" {
 		node, err := c.pick(ctx, s.Editor)
 		if err != nil || node == "" {
-			return c.ended(err)
+			if err = c.ended(err); err == nil && !interactive {
+				say(c.ErrOut, "no node was chosen: nothing was asked")
+				return exit(report.ExitIncomplete)
+			}
+			return err
 		}
 		o.node = node
 	}
@@ -313,6 +322,9 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	})
 	if err := s.place(ctx, &own, snap); err != nil {
 		return err
+	}
+	if s.session == nil && ctx.Err() != nil { // and who stopped it is still where they were
+		return context.Cause(ctx)
 	}
 	c.seats, c.at = append(c.seats, s), s
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"unicode"
@@ -106,16 +105,30 @@ func (c *conversation) tool(t *probe.Tool) *shell.Command {
 
 // useTool runs a tool on the node and shows what it writes.
 func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
-	var writing error
-	show := written(call.Out, &writing, printable)
-	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
-		c.record(c.at, ev)
-		show(ev)
-	})
-	if err = errors.Join(err, writing); err != nil {
+	outcome, err := c.at.through(ctx, what, call.Out, printable, func(ev probe.Event) { c.record(c.at, ev) })
+	if err != nil {
 		return err
 	}
 	return c.cameTo(outcome)
+}
+
+// through runs a tool whose output goes to a writer, and ends it once that takes no more:
+// it may be the end of a pipe that has ended.
+func (s *seat) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte, each func(probe.Event)) (probe.Result, error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var writing error
+	show := written(to, &writing, fit)
+	outcome, err := s.call(ctx, what, func(ev probe.Event) {
+		each(ev)
+		if show(ev); writing != nil {
+			end()
+		}
+	})
+	if writing != nil {
+		return outcome, fmt.Errorf("writing what it says: %w", writing)
+	}
+	return outcome, err
 }
 
 // written writes what a tool writes, made fit first; the first error is kept in failed.

@@ -88,9 +88,8 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 		if call.Terminal {
 			fit = printable
 		}
-		var writing error
-		outcome, err := s.call(ctx, what, written(call.Out, &writing, fit))
-		return outcome, errors.Join(err, writing, leave())
+		outcome, err := s.through(ctx, what, call.Out, fit, func(probe.Event) {})
+		return outcome, errors.Join(err, leave())
 	}
 	kind, fit := terminalKind(), asItIs
 	if oneCommand(args) {
