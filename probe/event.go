@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -54,7 +56,8 @@ type Event struct {
 	Start  *Start    `json:"start,omitempty"`
 	Result *Result   `json:"result,omitempty"`
 	Text   string    `json:"text,omitempty"` // of a log, contrast, typed, done or out event
-	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text
+	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text, or are sealed
+	Sealed bool      `json:"sealed,omitempty"`
 	End    *End      `json:"end,omitempty"`
 	// Cause is one of those that explain what was seen, the likeliest first.
 	Cause *Cause `json:"cause,omitempty"`
@@ -67,6 +70,31 @@ type Event struct {
 	// question, where another one says something about it.
 	At  time.Time `json:"at,omitzero"`
 	For string    `json:"for,omitempty"`
+}
+
+// OfProbe is what a probe may say: what answers a plan or a call, and words about itself.
+// What a client concludes, records or stamps on it is no probe's to say; false means that
+// there is nothing else in it.
+func (ev Event) OfProbe() (Event, bool) {
+	own := Event{Seq: ev.Seq, Type: ev.Type}
+	switch ev.Type {
+	case EventStart:
+		own.Start = ev.Start
+	case EventResult:
+		if id := ev.Result.Check; id == CheckPlaced || id == CheckAnswered {
+			return Event{}, false
+		}
+		own.Result = ev.Result
+	case EventLog:
+		own.Text = ev.Text
+	case EventOut:
+		own.Text, own.Data, own.Sealed = ev.Text, ev.Data, ev.Sealed
+	case EventEnd:
+		own.End = ev.End
+	default:
+		return Event{}, false
+	}
+	return own, true
 }
 
 // Start describes who answers and from where.
@@ -286,7 +314,7 @@ func (ev *Event) valid() bool {
 	case EventStart, EventAsked, EventSession:
 		return ev.Start != nil
 	case EventResult:
-		return ev.Result != nil && ev.Result.Check != ""
+		return ev.Result != nil && named(ev.Result.Check) && slices.Contains(Statuses(), ev.Result.Status)
 	case EventEnd:
 		return ev.End != nil
 	case EventCause:
@@ -295,4 +323,10 @@ func (ev *Event) valid() bool {
 		return ev.Verdict != nil
 	}
 	return ev.Type != ""
+}
+
+// named tells whether a text can be the ID of a check: what is shown as it is must not
+// steer a terminal.
+func named(id string) bool {
+	return id != "" && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }

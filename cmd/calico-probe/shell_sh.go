@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/muesli/cancelreader"
 	"golang.org/x/term"
@@ -27,9 +29,28 @@ func (c *conversation) shCommand() *shell.Command {
 	return &shell.Command{
 		Name: tools.Sh.Name, Usage: tools.Sh.Usage, Short: tools.Sh.Short, Doc: tools.Sh.Doc,
 		Check: func(args []string) error { _, err := tools.Sh.Parse(args); return err },
-		Run:   c.sh, Terminal: true,
-		Plain: func(args []string) bool { return slices.Contains(args, "-c") || slices.Contains(args, "--") },
+		Run:   c.sh, Terminal: true, Plain: oneCommand,
 	}
+}
+
+// oneCommand tells that a shell is to run one command and that is all.
+func oneCommand(args []string) bool {
+	return slices.Contains(args, "-c") || slices.Contains(args, "--")
+}
+
+// asItIs is for what a program writes that the user has chosen: one that has the terminal
+// to itself, or whose output, such as tcpdump's, is piped on.
+func asItIs(b []byte) []byte { return b }
+
+// lines is for a terminal in raw mode on which a program that may write lines writes: what
+// steers it is left out but for the beginning of the line and one back, as of a tty's echo.
+func lines(b []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\r' || r == '\b' || unicode.IsGraphic(r) {
+			return r
+		}
+		return '?'
+	}, b)
 }
 
 // sh gives the user a shell on the node, or runs one command in it.
@@ -63,16 +84,23 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 	in, typed := c.In.(*os.File)
 	out, shown := c.Out.(*os.File)
 	if !call.Terminal || !typed || !shown || !isTerminal(in) {
-		var writing error
-		outcome, err := s.call(ctx, what, written(call.Out, &writing))
-		return outcome, errors.Join(err, writing, leave())
+		fit := asItIs
+		if call.Terminal {
+			fit = printable
+		}
+		outcome, err := s.through(ctx, what, call.Out, fit, func(probe.Event) {})
+		return outcome, errors.Join(err, leave())
 	}
-	own := []string{"--term", terminalKind()}
+	kind, fit := terminalKind(), asItIs
+	if oneCommand(args) {
+		kind, fit = "dumb", lines
+	}
+	own := []string{"--term", kind}
 	if c.told {
 		own = append(own, "--quiet")
 	}
 	what.Args = append(own, args...)
-	outcome, err := c.onTerminal(ctx, s, what, in, out)
+	outcome, err := c.onTerminal(ctx, s, what, in, out, fit)
 	c.told = c.told || outcome.Status == probe.OK
 	return outcome, errors.Join(err, leave())
 }
@@ -125,23 +153,9 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 	return s, s.leave, nil
 }
 
-// written writes what a tool writes; the first error is kept in failed.
-func written(to io.Writer, failed *error) func(probe.Event) {
-	return func(ev probe.Event) {
-		if ev.Type != probe.EventOut || *failed != nil {
-			return
-		}
-		b := ev.Data
-		if b == nil {
-			b = []byte(ev.Text)
-		}
-		_, *failed = to.Write(b)
-	}
-}
-
 // onTerminal runs a tool that has the user's terminal to itself. Every key goes to it,
 // also Ctrl-C; the terminal comes back as it was, however it ends.
-func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call, in, out *os.File) (probe.Result, error) {
+func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call, in, out *os.File, fit func([]byte) []byte) (probe.Result, error) {
 	size, err := sizeOf(out)
 	if err != nil {
 		return probe.Result{}, err
@@ -176,7 +190,7 @@ func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call,
 	})
 	what.Size = size
 	var failed error
-	write := written(out, &failed)
+	write := written(out, &failed, fit)
 	outcome, err := s.call(ctx, what, func(ev probe.Event) {
 		if ev.Type == probe.EventStart {
 			begin() // what comes before belongs to nobody

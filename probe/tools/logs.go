@@ -45,7 +45,11 @@ beginning of an ID; where several fit, they are listed.
   logs --previous calico-node
 
 Files that the kubelet has compressed are named and not read.`,
-	Parse: parseLogs,
+	Parse: func(args []string) (probe.ToolFunc, error) {
+		l, err := parseLogs(args)
+		return l.run, err
+	},
+	Endless: func(args []string) bool { l, err := parseLogs(args); return err == nil && l.follow },
 }
 
 // reading is what logs was told.
@@ -55,7 +59,7 @@ type reading struct {
 	follow, times, before bool
 }
 
-func parseLogs(args []string) (probe.ToolFunc, error) {
+func parseLogs(args []string) (reading, error) {
 	var l reading
 	f := options("logs")
 	f.IntVar(&l.lines, "n", 50, "")
@@ -69,14 +73,14 @@ func parseLogs(args []string) (probe.ToolFunc, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return l, err
 	case len(rest) != 1 || rest[0] == "":
-		return nil, errors.New("logs takes one container: logs calico-node; 'ps' lists them")
+		return l, errors.New("logs takes one container: logs calico-node; 'ps' lists them")
 	case l.follow && l.before:
-		return nil, errors.New("the attempt before has ended: -f and --previous do not go together")
+		return l, errors.New("the attempt before has ended: -f and --previous do not go together")
 	}
 	l.name = rest[0]
-	return l.run, nil
+	return l, nil
 }
 
 func (l reading) run(ctx context.Context, j *probe.Job) probe.Result {

@@ -31,7 +31,11 @@ who sent it back and why. The sum follows at the end, also when it is stopped (C
   ping -s 1450 10.244.7.9
 
 Fails when nothing came back.`,
-	Parse: parsePing,
+	Parse: func(args []string) (probe.ToolFunc, error) {
+		p, err := parsePing(args)
+		return p.run, err
+	},
+	Endless: func(args []string) bool { p, err := parsePing(args); return err == nil && p.count == 0 },
 }
 
 // pinging is what ping was told.
@@ -41,7 +45,7 @@ type pinging struct {
 	every, wait time.Duration
 }
 
-func parsePing(args []string) (probe.ToolFunc, error) {
+func parsePing(args []string) (pinging, error) {
 	var p pinging
 	f := options("ping")
 	f.IntVar(&p.count, "c", 5, "")
@@ -50,13 +54,13 @@ func parsePing(args []string) (probe.ToolFunc, error) {
 	seconds(f, &p.wait, "W", icmp.Wait)
 	rest, err := words(f, args)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	if len(rest) != 1 {
-		return nil, errors.New("ping takes one address: ping 10.244.7.9")
+		return p, errors.New("ping takes one address: ping 10.244.7.9")
 	}
 	if p.addr, err = netip.ParseAddr(rest[0]); err != nil {
-		return nil, fmt.Errorf("ping takes an address, not %q; 'dns %s' looks a name up", rest[0], rest[0])
+		return p, fmt.Errorf("ping takes an address, not %q; 'dns %s' looks a name up", rest[0], rest[0])
 	}
 	p.addr = p.addr.Unmap()
 	least := 36 // headers, and the eight bytes by which an answer is known
@@ -65,19 +69,19 @@ func parsePing(args []string) (probe.ToolFunc, error) {
 	}
 	if p.size != 0 {
 		if err := within("-s", p.size, least, math.MaxUint16); err != nil {
-			return nil, err
+			return p, err
 		}
 	}
 	if err := within("-c", p.count, 0, 1_000_000); err != nil {
-		return nil, err
+		return p, err
 	}
 	if err := within("-i", p.every, 10*time.Millisecond, time.Hour); err != nil {
-		return nil, err
+		return p, err
 	}
 	if err := within("-W", p.wait, 10*time.Millisecond, time.Minute); err != nil {
-		return nil, err
+		return p, err
 	}
-	return p.run, nil
+	return p, nil
 }
 
 // pinged is what has become of the packets so far.

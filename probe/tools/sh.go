@@ -18,7 +18,9 @@ the background there. --toolbox takes the shell of the toolbox image instead, wh
 tools that the node may lack; so does sh on a node that has no shell.
 
 With a command it is run and that is all; so it can stand in a script. It is ok when the
-command's exit code is 0, and otherwise fails and says the code.
+command's exit code is 0, and otherwise fails and says the code. What it writes is shown
+without what would steer the terminal: for a full-screen program, take sh alone. Behind |
+every byte arrives as it is.
 
   sh
   sh -c 'journalctl -u kubelet | tail -50'

@@ -116,6 +116,21 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestEndless wants those told that go on until they are stopped, and no others.
+func TestEndless(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		"ping 10.0.0.1": false, "ping 10.0.0.1 -c 0": true, "ping -c 0": false, "logs x": false, "logs x -f": true, "logs -f -p x": false,
+	} {
+		f := strings.Fields(line)
+		for _, tool := range All() {
+			if tool.Name == f[0] && tool.Endless(f[1:]) != want {
+				t.Errorf("%q: endless should be %v", line, want)
+			}
+		}
+	}
+}
+
 // TestNothingVisible wants a way onto the node that shows nothing to be no fault of it.
 func TestNothingVisible(t *testing.T) {
 	t.Parallel()
