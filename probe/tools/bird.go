@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"strings"
@@ -70,7 +69,7 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(limited, func() { conn.Close() })()
-	out := bufio.NewWriter(j.Out)
+	many, flush := buffered(j)
 	lines := 0
 	err = conn.Each(a.command, func(l bird.Line) error {
 		if l.Code == 0 && l.Text == "" { // the end of the answer
@@ -80,17 +79,17 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 			return errEnough
 		}
 		lines++
-		_, err := out.WriteString(plain(l.Text) + "\n")
-		return err
+		many.Say("%s", l.Text)
+		return nil
 	})
-	_ = out.Flush() // a session that is gone ends the tool
+	_ = flush() // a session that is gone ends the tool
 	var refused *bird.RefusedError
 	switch {
 	case errors.Is(err, errEnough):
 		j.Say("(more than %d lines, the rest is not shown: ask for less, like 'bird show route for ADDRESS')", mostOfBird)
 		return probe.Found(probe.OK, "more than %d lines", mostOfBird)
 	case errors.As(err, &refused):
-		return probe.Found(probe.Fail, "BIRD answers: %s", plain(refused.Line.Text))
+		return probe.Found(probe.Fail, "BIRD answers: %s", refused.Line.Text)
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped after %s", several(lines, "line"))
 	case err != nil && lines > 0:

@@ -144,7 +144,7 @@ func owners(ctx context.Context, h *probe.Host, sockets []socket) map[uint32]str
 			if err != nil {
 				break
 			}
-			out[inode] = fmt.Sprintf("%s (%s)", plain(strings.TrimSpace(string(comm))), p.Name())
+			out[inode] = fmt.Sprintf("%s (%s)", strings.TrimSpace(string(comm)), p.Name())
 		}
 	}
 	return out

@@ -233,7 +233,7 @@ func (d dialling) shake(ctx context.Context, j *probe.Job, conn net.Conn, to net
 		return probe.Found(probe.Fail, "%s shows a certificate that %s by this node's clock", to, why)
 	}
 	if err := leaf.VerifyHostname(name); err != nil {
-		j.Say("the certificate is not for %s, as which it was asked", plain(name))
+		j.Say("the certificate is not for %s, as which it was asked", name)
 	}
 	return probe.Found(probe.OK, "%s speaks TLS, its certificate is valid until %s", to, leaf.NotAfter.UTC().Format(time.DateOnly))
 }
@@ -251,7 +251,7 @@ func noShake(ctx context.Context, to netip.AddrPort, err error, limit time.Durat
 	case reason == "reset", reason == "closed":
 		r = probe.Found(probe.Fail, "%s takes the connection and hangs up in the TLS handshake", to)
 	default:
-		r = probe.Found(probe.Fail, "%s takes the connection, and the TLS handshake fails: %s", to, plain(err.Error()))
+		r = probe.Found(probe.Fail, "%s takes the connection, and the TLS handshake fails: %v", to, err)
 	}
 	return r.With(probe.FactReason, reason)
 }
@@ -259,8 +259,8 @@ func noShake(ctx context.Context, to netip.AddrPort, err error, limit time.Durat
 // describe prints a certificate of a chain.
 func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 	j.Say("certificate %d", i+1)
-	j.Say("  subject  %s", plain(c.Subject.String()))
-	j.Say("  issuer   %s", plain(c.Issuer.String()))
+	j.Say("  subject  %s", c.Subject.String())
+	j.Say("  issuer   %s", c.Issuer.String())
 	names := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
 		names = append(names, ip.String())
@@ -269,7 +269,7 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 		names = append(names, u.String())
 	}
 	if len(names) > 0 {
-		j.Say("  for      %s", plain(strings.Join(names, ", ")))
+		j.Say("  for      %s", strings.Join(names, ", "))
 	}
 	state := "valid now, " + age(c.NotAfter.Sub(now)) + " left"
 	if why := invalid(c, now); why != "" {
@@ -318,7 +318,7 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 		case reason == "timeout":
 			return probe.Found(probe.Fail, "%s takes the connection, and does not answer GET %s within %s", to, d.page, short(d.wait)).With(probe.FactReason, reason)
 		}
-		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %s", to, d.page, plain(err.Error())).With(probe.FactReason, reason)
+		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.page, err).With(probe.FactReason, reason)
 	}
 	j.Say("%s %d %s in %s", page.Proto, page.Code, http.StatusText(page.Code), short(time.Since(began)))
 	printHeader(j, page.Header)
@@ -347,7 +347,7 @@ func printBody(j *probe.Job, body []byte) {
 			j.Say("(more is not shown)")
 			return
 		}
-		text := plain(lines.Text())
+		text := lines.Text()
 		if len(text) > mostWidth {
 			text = strings.ToValidUTF8(text[:mostWidth], "") + "…"
 		}
@@ -485,6 +485,6 @@ func printHeader(j *probe.Job, h http.Header) {
 		if len(v) > mostWidth {
 			v = strings.ToValidUTF8(v[:mostWidth], "") + "…"
 		}
-		j.Say("%s: %s", plain(k), plain(v))
+		j.Say("%s: %s", k, v)
 	}
 }

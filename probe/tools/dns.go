@@ -241,7 +241,7 @@ func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint1
 		msg, network, took, err := exchange(ctx, r.server, name, record, l.tcp, l.wait)
 		r.took, r.err = took, err
 		if err != nil {
-			j.Say("%s %s  %s by %s: %s", name, r.record, r.server, network, plain(whyNot(err, took)))
+			j.Say("%s %s  %s by %s: %s", name, r.record, r.server, network, whyNot(err, took))
 			continue
 		}
 		r.rcode = msg.Rcode
@@ -320,14 +320,14 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 	}{{"", m.Answer}, {"authority", m.Ns}} {
 		for _, rr := range part.rrs {
 			h := rr.Header()
-			data := plain(strings.TrimPrefix(rr.String(), h.String()))
+			data := strings.TrimPrefix(rr.String(), h.String())
 			if part.what == "" && (h.Rrtype == record || record == dns.TypeANY) {
 				if asked++; asked == 1 {
 					first = data
 				}
 			}
 			if left--; left >= 0 {
-				j.Say("  %s  %d  %s  %s%s", plain(h.Name), h.Ttl, dns.Type(h.Rrtype), data, map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
+				j.Say("  %s  %d  %s  %s%s", h.Name, h.Ttl, dns.Type(h.Rrtype), data, map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
 			}
 		}
 	}
@@ -380,5 +380,5 @@ func noReply(r replied) probe.Result {
 	if reason == "error" && !errors.As(r.err, new(*net.OpError)) { // what came is no DNS
 		status = probe.Unknown
 	}
-	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, plain(whyNot(r.err, r.took))).With(probe.FactReason, reason)
+	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, whyNot(r.err, r.took)).With(probe.FactReason, reason)
 }

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -179,7 +178,7 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	}
 	f := &followed{file: file, full: full}
 	defer func() { f.file.Close() }()
-	out := bufio.NewWriter(j.Out)
+	out, flush := buffered(j)
 	lines, whole, err := tail(f.file, l.lines, &f.at)
 	if err != nil {
 		return unread(fmt.Errorf("reading %s: %w", name, err))
@@ -192,7 +191,7 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	for _, line := range lines {
 		l.print(out, line)
 	}
-	_ = out.Flush() // a session that is gone ends the tool
+	_ = flush() // a session that is gone ends the tool
 	n := len(lines)
 	if l.follow && n == 0 && s.GetState() == cri.ContainerState_CONTAINER_RUNNING {
 		j.Say("(%s has written nothing yet)", c)
@@ -200,7 +199,7 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	if l.follow && s.GetState() == cri.ContainerState_CONTAINER_RUNNING {
 		var more int
 		var why string
-		more, s, why = l.keepOn(ctx, out, f, s, again)
+		more, s, why = l.keepOn(ctx, out, flush, f, s, again)
 		if n += more; why != "" {
 			return probe.Found(probe.Unknown, "%s", why)
 		}
@@ -218,11 +217,12 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 }
 
 // print writes one line as it is shown.
-func (l reading) print(out *bufio.Writer, line logLine) {
+func (l reading) print(out *probe.Job, line logLine) {
+	text := colours.ReplaceAllString(line.text, "")
 	if l.times {
-		_, _ = out.WriteString(line.at + " ") // kept until it is flushed
+		text = line.at + " " + text
 	}
-	_, _ = out.WriteString(plain(colours.ReplaceAllString(line.text, "")) + "\n")
+	out.Say("%s", text)
 }
 
 // colours are what a program writes to a terminal to paint it (ECMA-48).
@@ -237,14 +237,14 @@ type followed struct {
 }
 
 // keepOn prints what is written from now on. Why says what went wrong.
-func (l reading) keepOn(ctx context.Context, out *bufio.Writer, f *followed, s *cri.ContainerStatus, again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
+func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error, f *followed, s *cri.ContainerStatus, again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
 	asked := time.Now()
 	over := false
 	for {
 		more, err := f.more(func(line logLine) { n++; l.print(out, line) })
-		if ferr := out.Flush(); err == nil {
+		if ferr := flush(); err == nil {
 			err = ferr
 		}
 		switch {
@@ -449,7 +449,7 @@ func parseLog(raw []byte) (at, stream string, text []byte, partial bool) {
 		}
 		if json.Unmarshal(raw, &one) == nil && one.Log != nil {
 			text, whole := strings.CutSuffix(*one.Log, "\n")
-			return plain(one.Time), one.Stream, []byte(text), !whole
+			return one.Time, one.Stream, []byte(text), !whole
 		}
 	}
 	f := bytes.SplitN(raw, []byte(" "), 4)

@@ -126,7 +126,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 	shown, asked := 0, 0
 	for _, s := range a.Items {
 		ready := s.State == cri.PodSandboxState_SANDBOX_READY
-		name := plain(s.GetMetadata().GetNamespace() + "/" + s.GetMetadata().GetName())
+		name := s.GetMetadata().GetNamespace() + "/" + s.GetMetadata().GetName()
 		if !ready && !all || !fits(word, name, s.Id) {
 			continue
 		}
@@ -151,7 +151,7 @@ func addressesOf(s *cri.PodSandboxStatus) string {
 	for _, more := range s.GetNetwork().GetAdditionalIps() {
 		out = append(out, more.GetIp())
 	}
-	return plain(strings.Join(out, ","))
+	return strings.Join(out, ",")
 }
 
 func listImages(ctx context.Context, j *probe.Job, r runtime, _ bool, word string) probe.Result {
@@ -174,7 +174,7 @@ func listImages(ctx context.Context, j *probe.Job, r runtime, _ bool, word strin
 }
 
 func imageName(i *cri.Image) string {
-	return plain(strings.Join(i.GetRepoTags(), ","))
+	return strings.Join(i.GetRepoTags(), ",")
 }
 
 // shortImage leaves of a digest what is enough to know it by.
