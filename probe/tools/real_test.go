@@ -229,7 +229,12 @@ func TestRealTable(t *testing.T) {
 			t.Fatal(r.Saw, out)
 		}
 	}
-	r, out := use(t.Context(), t, root, Bird, "show", "route")
+	r, out := use(t.Context(), t, root, Bird, "show", "protocols", "dev*")
+	wants(t, r, probe.OK, "2 lines")
+	if !strings.Contains(out, "device1") {
+		t.Error(out)
+	}
+	r, out = use(t.Context(), t, root, Bird, "show", "route")
 	wants(t, r, probe.OK, "lines")
 	if n := strings.Count(out, "/32"); n != 100_000 {
 		t.Errorf("%d routes of 100000, %s", n, r.Saw)
