@@ -363,10 +363,12 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 		types[i] = r.record
 	}
 	for _, r := range all { // that a server said something is more than that another did not
-		switch {
-		case r.err == nil && r.rcode != dns.RcodeSuccess:
+		if r.err == nil && r.rcode != dns.RcodeSuccess {
 			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name, rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
-		case r.err != nil:
+		}
+	}
+	for _, r := range all {
+		if r.err != nil {
 			return noReply(r)
 		}
 	}

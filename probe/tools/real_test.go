@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,6 +125,27 @@ func TestRealDial(t *testing.T) {
 	} {
 		r, _ := use(t.Context(), t, "/", Dial, strings.Fields(line)...)
 		wants(t, r, want.status, want.saw)
+	}
+}
+
+// TestRealMetadata asks for credentials as a cloud gives them, by address and by name.
+func TestRealMetadata(t *testing.T) {
+	if !nstest.Enter(t, "ip link set lo up\nip addr add 169.254.169.254/32 dev lo\n") {
+		return
+	}
+	l, err := net.Listen("tcp", "169.254.169.254:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("verysecret")) })}
+	go func() { _ = server.Serve(l) }() // until the process ends
+	root := files(t, map[string]string{"etc/hosts": "169.254.169.254 metadata.test\n"})
+	for _, to := range []string{"169.254.169.254:80", "metadata.test:80", "[::ffff:169.254.169.254]:80"} {
+		r, out := use(t.Context(), t, root, Dial, "--http", "/latest/meta-data/iam/security-credentials/node", to)
+		wants(t, r, probe.OK, "answers 200 OK")
+		if strings.Contains(out+r.Saw, "verysecret") || !strings.Contains(out, "Content-Length") || !strings.Contains(out, "10 bytes of body are not shown") {
+			t.Errorf("%s:\n%s", to, out)
+		}
 	}
 }
 
