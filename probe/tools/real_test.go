@@ -188,7 +188,20 @@ func TestRealRoutes(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", line, want.out, out)
 		}
 	}
-	r, out := use(t.Context(), t, "/", Links)
+	if out, err := exec.Command("ip", "-6", "route", "add", "default", "via", "fd09::9").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r, out := use(t.Context(), t, "/", Route, "default")
+	wants(t, r, probe.OK, "2 routes")
+	if !strings.HasPrefix(out, "default via 10.9.0.9 dev eth0") || !strings.Contains(out, "\ndefault via fd09::9 dev eth0") {
+		t.Error(out)
+	}
+	r, out = use(t.Context(), t, "/", Route, "::/0")
+	wants(t, r, probe.OK, "1 route")
+	if !strings.HasPrefix(out, "default via fd09::9") {
+		t.Error(out)
+	}
+	r, out = use(t.Context(), t, "/", Links)
 	wants(t, r, probe.OK, "2 interfaces")
 	if !strings.Contains(out, "10.9.0.1/24,fd09::1/64") || !strings.Contains(out, "veth") {
 		t.Error(out)
@@ -206,6 +219,36 @@ func TestRealRoutes(t *testing.T) {
 	wants(t, r, probe.OK, "1 neighbour")
 	if !strings.Contains(out, "10.9.0.7  eth0    02:00:00:00:00:07  permanent") {
 		t.Error(out)
+	}
+}
+
+// pieces counts what is written to it.
+type pieces int
+
+func (p *pieces) Write(b []byte) (int, error) { *p++; return len(b), nil }
+
+// TestRealManyRoutes wants them in few pieces, each of which is an event for the user's line.
+func TestRealManyRoutes(t *testing.T) {
+	if !nstest.Enter(t, "ip link set lo up\n") {
+		return
+	}
+	var batch strings.Builder
+	for i := range 1000 {
+		batch.WriteString("route add blackhole 10." + netOf(i) + "/32\n")
+	}
+	cmd := exec.Command("ip", "-batch", "-")
+	cmd.Stdin = strings.NewReader(batch.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	run, err := Route.Parse([]string{"show"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out pieces
+	wants(t, run(t.Context(), &probe.Job{Host: &probe.Host{Root: "/"}, Out: &out}), probe.OK, "1000 routes")
+	if out > 20 {
+		t.Errorf("%d pieces", out)
 	}
 }
 
