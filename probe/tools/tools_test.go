@@ -175,6 +175,11 @@ func TestWords(t *testing.T) {
 			t.Errorf("%v: %s", d, got)
 		}
 	}
+	for part, want := range map[int]string{0: "0%", 1: "<0.1%", 10: "0.1%", 5000: "50%", 3333: "33.3%", 9999: ">99.9%", 9990: "99.9%", 10000: "100%"} {
+		if got := percent(part, 10000); got != want {
+			t.Errorf("%d of 10000: %s", part, got)
+		}
+	}
 	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1536: "1.5K", 1 << 30: "1.0G", 200 << 20: "200M"} {
 		if got := bytesOf(n); got != want {
 			t.Errorf("%d: %s", n, got)
