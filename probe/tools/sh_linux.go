@@ -63,7 +63,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	if !s.quiet && s.command == nil {
 		// \r, because the user's terminal is raw.
-		_, _ = fmt.Fprintf(j.Out, "you are %s %s: what you type is not read-only; exit or Ctrl-D comes back\r\n", user(), where)
+		_, _ = fmt.Fprintf(j.Out, "you are %s %s: what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs\r\n", user(), where)
 	}
 	return r.attend(ctx, j)
 }
