@@ -68,14 +68,18 @@ func (c *conversation) sh(ctx context.Context, call *shell.Call) error {
 
 // shOf runs the shell of the node, or that of the toolbox, by a probe that may.
 func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string, toolbox bool) (probe.Result, error) {
+	in, typed := c.In.(*os.File)
+	out, shown := c.Out.(*os.File)
+	alone := call.Terminal && typed && shown && isTerminal(in)
+	if !alone && !oneCommand(args) { // before anything is put anywhere
+		return probe.Result{}, shell.Usagef("a shell takes a terminal; without one, give it a command: sh -c COMMAND")
+	}
 	s, leave, err := c.shellSeat(ctx, toolbox)
 	if err != nil {
 		return probe.Result{}, err
 	}
 	what := probe.Call{Tool: tools.Sh.Name, Args: args}
-	in, typed := c.In.(*os.File)
-	out, shown := c.Out.(*os.File)
-	if !call.Terminal || !typed || !shown || !isTerminal(in) {
+	if !alone {
 		fit := asItIs
 		if call.Terminal {
 			fit = printable
@@ -146,6 +150,11 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 		}
 		return nil
 	})
+	in, until := "pod", "the shell ends"
+	if own.via == wayEphemeral {
+		in, until = "container", "the session ends"
+	}
+	own.progress("sh takes a privileged %s of its own on %s, until %s", in, own.node, until)
 	s = &seat{o: &own, client: at.client, snap: snap}
 	if err := s.place(ctx, &own, snap); err != nil {
 		return nil, nil, errors.Join(err, s.leave())

@@ -135,7 +135,7 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 		prompt = "(toolbox) " + prompt
 	}
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.term, "PS1=" + prompt, "HISTFILE="}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.term, "PS1=" + prompt, "HISTFILE=", "LANG=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: tty}
 	if root != "/" {
 		cmd.SysProcAttr.Chroot = root
