@@ -79,6 +79,8 @@ type conversation struct {
 
 	known known
 	told  bool // what a shell means
+
+	toolboxes []*seat // in containers that stay for the session
 }
 
 func (o *shellOptions) open(ctx context.Context) error {
@@ -332,7 +334,7 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 
 // leave ends every probe of the session.
 func (c *conversation) leave() {
-	if err := leaveAll(c.seats); err != nil {
+	if err := leaveAll(slices.Concat(c.toolboxes, c.seats)); err != nil {
 		say(c.ErrOut, "%v", err)
 	}
 	if c.log != nil {
