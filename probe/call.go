@@ -66,7 +66,13 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 		return Found(Unknown, "this probe (%s) does not take these arguments: %v", r.Version, err)
 	}
 	if c.From == nil {
-		return run(ctx, &Job{Host: r.Host, Out: spoken{say}, In: by.typed, Size: c.Size, Sizes: by.sizes})
+		j := &Job{Host: r.Host, Out: spoken{say}, In: by.typed, Size: c.Size, Sizes: by.sizes}
+		if !r.Tools[i].Reads { // else somebody waits for what their key does
+			out := &gathered{to: spoken{say}}
+			defer out.flush()
+			j.Out = out
+		}
+		return run(ctx, j)
 	}
 	if r.Enter == nil {
 		return Found(Skip, "this probe cannot enter pods")
@@ -89,6 +95,48 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 		return Found(Unknown, "not run inside %s: %v", c.From.Name, err)
 	}
 	return outcome
+}
+
+// How much a tool may write before it is passed on, and how long that may wait: a table
+// comes cell by cell, and every event costs a line of JSON, a frame, and a line of the
+// container's log.
+const (
+	gather    = 8 * piece
+	gathering = 50 * time.Millisecond
+)
+
+// gathered passes on what a tool writes in pieces worth the trouble.
+type gathered struct {
+	to   spoken
+	mu   sync.Mutex
+	kept []byte
+	late *time.Timer // passes on what is kept
+}
+
+func (g *gathered) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.kept = append(g.kept, b...); len(g.kept) >= gather {
+		g.pass()
+	} else if g.late == nil {
+		g.late = time.AfterFunc(gathering, g.flush)
+	}
+	return len(b), nil
+}
+
+func (g *gathered) flush() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pass()
+}
+
+func (g *gathered) pass() {
+	if g.late != nil {
+		g.late.Stop()
+		g.late = nil
+	}
+	_, _ = g.to.Write(g.kept) // it takes everything
+	g.kept = g.kept[:0]
 }
 
 // Say writes one line of a tool's output.
