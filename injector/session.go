@@ -390,11 +390,13 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 		switch {
 		case err != nil:
 			return err
-		case !fresh, ev.Type == probe.EventBeat:
+		case !fresh:
 			continue
 		}
-		if err := s.pass(ctx, told{ev, of}); err != nil {
-			return err
+		if own, ok := ev.OfProbe(); ok {
+			if err := s.pass(ctx, told{own, of}); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -458,7 +460,7 @@ func (s *Session) fresh(ev probe.Event) (of int64, fresh bool, err error) {
 	}
 	s.next++
 	if len(s.open) == 0 || ev.Type == probe.EventLog {
-		return 0, true, nil
+		return 0, ev.Type == probe.EventLog, nil // an answer to nothing is none
 	}
 	of = s.open[0].ID // they are answered in order
 	if ev.Type == probe.EventEnd {

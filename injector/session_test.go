@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -239,5 +240,80 @@ func TestStopped(t *testing.T) {
 	cancel()
 	if _, err := s.Next(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestOnlyWhatAProbeMaySay has a probe that is not ours answer a plan: what a client
+// concludes, records or stamps on it reaches nobody, nor does an answer to nothing.
+func TestOnlyWhatAProbeMaySay(t *testing.T) {
+	told := []string{
+		`"type":"log","text":"hello","node":"worker-1"`,
+		`"type":"result","result":{"check":"felix-live","status":"ok","saw":"before it was asked"}`,
+		`"type":"end","end":{"results":0}`,
+		"", // here the plan comes
+		`"type":"start","start":{"v":1},"node":"worker-1","for":"worker-1","way":"api","at":"2026-01-01T00:00:00Z"`,
+		`"type":"typed","text":"sh -c 'rm -rf /var/lib/etcd'","node":"worker-1"`,
+		`"type":"done","node":"worker-1"`,
+		`"type":"asked","start":{"checks":["felix-live"]}`,
+		`"type":"session","start":{}`,
+		`"type":"contrast","text":"all others are bad"`,
+		`"type":"cause","cause":{"id":"NONE"}`,
+		`"type":"verdict","verdict":{"verdict":"healthy"}`,
+		`"type":"later","text":"of another version"`,
+		`"type":"log","text":"in words","result":{"check":"felix-live","status":"ok","saw":"beside"},"end":{"results":0}`,
+		`"type":"result","result":{"check":"probe-placed","status":"fail","saw":"the client's"}`,
+		`"type":"result","result":{"check":"probe-answered","status":"fail","saw":"the client's"}`,
+		`"type":"result","result":{"check":"felix-live","status":"ok","saw":"alive"},"node":"worker-1","verdict":{"verdict":"healthy"}`,
+		`"type":"end","end":{"results":1},"for":"worker-1","cause":{"id":"NONE"}`,
+	}
+	s := &Session{remove: func(bool) error { return nil }}
+	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
+		for i, said := range told {
+			line := fmt.Sprintf("{\"seq\":%d,%s}\n", i, said)
+			if said == "" {
+				if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
+					return err
+				}
+				line = fmt.Sprintf("{\"seq\":%d,\"type\":\"beat\"}\n", i)
+			}
+			if _, err := io.WriteString(out, line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil)
+	defer s.Close()
+	for s.count() < 3 { // all that comes before the plan has come
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Send(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for {
+		ev, err := s.Next(t.Context())
+		if err != nil {
+			break
+		}
+		ev.Seq = 0
+		line, err := json.Marshal(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(line))
+	}
+	var want []string
+	for _, ev := range []probe.Event{
+		{Type: probe.EventLog, Text: "hello"}, {Type: probe.EventStart, Start: &probe.Start{V: 1}}, {Type: probe.EventLog, Text: "in words"},
+		{Type: probe.EventResult, Result: &probe.Result{Check: "felix-live", Status: probe.OK, Saw: "alive"}}, {Type: probe.EventEnd, End: &probe.End{Results: 1}},
+	} {
+		line, err := json.Marshal(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, string(line))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -67,14 +67,23 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 	if err != nil {
 		return Found(Unknown, "this probe (%s) does not take these arguments: %v", r.Version, err)
 	}
+	switch seal, err := c.seal(); {
+	case err != nil:
+		return Found(Unknown, "what %s writes was to be sealed, and cannot be: %v", c.Tool, err)
+	case seal != nil:
+		plain := say
+		say = func(ev Event) { plain(seal.close(ev)) }
+	}
 	if c.From == nil {
-		return run(ctx, &Job{Host: r.Host, Out: spoken{say}, In: by.typed, Size: c.Size, Sizes: by.sizes})
+		out := &spoken{emit: say, atOnce: r.Tools[i].Reads}
+		defer out.end()
+		return run(ctx, &Job{Host: r.Host, Out: out, In: by.typed, Size: c.Size, Sizes: by.sizes})
 	}
 	if r.Enter == nil {
 		return Found(Skip, "this probe cannot enter pods")
 	}
 	inside := c
-	inside.From = nil
+	inside.From, inside.Key = nil, nil // it is sealed here
 	outcome := Found(Unknown, "nothing came back from inside %s", c.From.Name)
 	err = r.Enter(ctx, *c.From, Request{Type: RequestCall, Call: &inside}, func(ev Event) {
 		switch {

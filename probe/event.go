@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -54,7 +55,8 @@ type Event struct {
 	Start  *Start    `json:"start,omitempty"`
 	Result *Result   `json:"result,omitempty"`
 	Text   string    `json:"text,omitempty"` // of a log, contrast, typed, done or out event
-	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text
+	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text, or are sealed
+	Sealed bool      `json:"sealed,omitempty"`
 	End    *End      `json:"end,omitempty"`
 	// Cause is one of those that explain what was seen, the likeliest first.
 	Cause *Cause `json:"cause,omitempty"`
@@ -67,6 +69,31 @@ type Event struct {
 	// question, where another one says something about it.
 	At  time.Time `json:"at,omitzero"`
 	For string    `json:"for,omitempty"`
+}
+
+// OfProbe is what a probe may say: what answers a plan or a call, and words about itself.
+// What a client concludes, records or stamps on it is no probe's to say; false means that
+// there is nothing else in it.
+func (ev Event) OfProbe() (Event, bool) {
+	own := Event{Seq: ev.Seq, Type: ev.Type}
+	switch ev.Type {
+	case EventStart:
+		own.Start = ev.Start
+	case EventResult:
+		if id := ev.Result.Check; id == CheckPlaced || id == CheckAnswered {
+			return Event{}, false
+		}
+		own.Result = ev.Result
+	case EventLog:
+		own.Text = ev.Text
+	case EventOut:
+		own.Text, own.Data, own.Sealed = ev.Text, ev.Data, ev.Sealed
+	case EventEnd:
+		own.End = ev.End
+	default:
+		return Event{}, false
+	}
+	return own, true
 }
 
 // Start describes who answers and from where.
@@ -105,7 +132,7 @@ type Verdict struct {
 // Encoder writes events, each as one whole line in one Write. It is safe for
 // concurrent use. After the first write error it stays silent; Err tells.
 type Encoder struct {
-	mu   sync.Mutex
+	turn chan struct{} // holds one while something is written, which may take for ever
 	w    io.Writer
 	seq  int64
 	err  error
@@ -115,15 +142,18 @@ type Encoder struct {
 }
 
 // NewEncoder returns an Encoder whose first event has number 0.
-func NewEncoder(w io.Writer) *Encoder { return &Encoder{w: w} }
+func NewEncoder(w io.Writer) *Encoder { return &Encoder{turn: make(chan struct{}, 1), w: w} }
 
 // Err is the first error that writing met.
-func (e *Encoder) Err() error { e.mu.Lock(); defer e.mu.Unlock(); return e.err }
+func (e *Encoder) Err() error { e.lock(); defer e.unlock(); return e.err }
+
+func (e *Encoder) lock()   { e.turn <- struct{}{} }
+func (e *Encoder) unlock() { <-e.turn }
 
 // Encode numbers ev and writes it, shortening a result that would exceed MaxLine.
 func (e *Encoder) Encode(ev Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if e.err != nil {
 		return
 	}
@@ -141,8 +171,8 @@ func (e *Encoder) Encode(ev Event) {
 // Keep makes the Encoder remember the last lines it wrote, of so many bytes in all,
 // for a reader whose line was cut.
 func (e *Encoder) Keep(bytes int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	e.keep, e.room = bytes, bytes
 }
 
@@ -161,8 +191,8 @@ func (e *Encoder) remember(line []byte) {
 // Resume writes again what it wrote from event number seq on, as far back as it
 // remembers: first a resume event with the number of the one that follows.
 func (e *Encoder) Resume(seq int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	from := min(max(seq, e.seq-int64(len(e.kept))), e.seq)
 	mark, err := fit(Event{Seq: from, Type: EventResume})
 	for _, line := range append([][]byte{mark}, e.kept[int64(len(e.kept))-(e.seq-from):]...) {
@@ -286,7 +316,7 @@ func (ev *Event) valid() bool {
 	case EventStart, EventAsked, EventSession:
 		return ev.Start != nil
 	case EventResult:
-		return ev.Result != nil && ev.Result.Check != ""
+		return ev.Result != nil && named(ev.Result.Check) && slices.Contains(Statuses(), ev.Result.Status)
 	case EventEnd:
 		return ev.End != nil
 	case EventCause:
@@ -295,4 +325,10 @@ func (ev *Event) valid() bool {
 		return ev.Verdict != nil
 	}
 	return ev.Type != ""
+}
+
+// named tells whether a text can be the ID of a check: what is shown as it is must not
+// steer a terminal.
+func named(id string) bool {
+	return id != "" && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }

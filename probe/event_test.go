@@ -17,7 +17,7 @@ func TestALineNeverExceedsMaxLine(t *testing.T) {
 		lines = append(lines, long)
 	}
 	for name, ev := range map[string]Event{
-		"everything long": {Type: EventResult, Result: &Result{Check: "a-b", Target: long, Saw: long, Lines: lines, Facts: Facts{"k": long}}},
+		"everything long": {Type: EventResult, Result: &Result{Check: "a-b", Status: OK, Target: long, Saw: long, Lines: lines, Facts: Facts{"k": long}}},
 		"log":             {Type: EventLog, Text: long},
 		"many checks":     {Type: EventStart, Start: &Start{Checks: lines}},
 	} {
@@ -137,4 +137,24 @@ func FuzzDecoder(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestResultsThatCannotBeShown wants a name that would steer a terminal, or a status there
+// is none of, to make a line no event.
+func TestResultsThatCannotBeShown(t *testing.T) {
+	t.Parallel()
+	for result, want := range map[string]bool{
+		`{"check":"felix-live","status":"ok"}`:          true,
+		`{"check":"felix\u001b]52;c;x","status":"ok"}`:  false,
+		`{"check":"felix\n","status":"ok"}`:             false,
+		`{"check":"felix\u202elive","status":"ok"}`:     false,
+		`{"check":"felix-live","status":"ok\u001b[2J"}`: false,
+		`{"check":"felix-live"}`:                        false,
+		`{"status":"ok"}`:                               false,
+	} {
+		_, err := NewDecoder(strings.NewReader(`{"type":"result","result":` + result + `}`)).Next()
+		if (err == nil) != want {
+			t.Errorf("%s: %v", result, err)
+		}
+	}
 }

@@ -34,6 +34,7 @@ type shellOptions struct {
 	*runOptions
 	idle       time.Duration
 	commands   string
+	scripted   bool // they are given, if only as ""
 	transcript string
 
 	toolboxImage string
@@ -48,6 +49,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 			if err := o.asTyped(cmd); err != nil {
 				return err
 			}
+			o.scripted = cmd.Flags().Changed("command")
 			return o.open(cmd.Context())
 		},
 	}
@@ -55,7 +57,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	f.StringVar(&o.node, "node", "", "the node to begin with (default: choose one)")
 	f.StringVarP(&o.commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
 	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed at the prompt for so long; 0 = never")
-	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only that it was used")
+	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only the command")
 	f.StringVar(&o.toolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", probe.Toolbox), "image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
@@ -73,16 +75,19 @@ type conversation struct {
 
 	log       *report.Transcript // nil = none is written
 	unwritten sync.Once          // tells that it cannot be
+	bad       badOnes            // what the command that runs was answered
 
 	known known
 	told  bool // what a shell means
+
+	toolboxes []*seat // in containers that stay for the session
 }
 
 func (o *shellOptions) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
 	defer cancel()
 	typing := isTerminal(o.In)
-	interactive := typing && o.commands == ""
+	interactive := typing && !o.scripted
 	switch {
 	case o.idle < 0:
 		return badUsage("--idle must not be negative; 0 = never")
@@ -90,7 +95,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 		return badUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
 	}
 	script := o.commands
-	if !typing && script == "" {
+	if !typing && !o.scripted {
 		b, err := io.ReadAll(o.In)
 		if err != nil {
 			return fmt.Errorf("reading commands from stdin: %w", err)
@@ -112,6 +117,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 		if err := s.Check(script); err != nil { // before anything is put anywhere
 			return usage(err)
 		}
+		if lines, _ := shell.Parse(script); len(lines) == 0 {
+			return badUsage("there is no command to run: give some with -c, or on stdin")
+		}
 	}
 	if interactive || o.node == "" {
 		defer c.openTerminal(s)()
@@ -122,7 +130,11 @@ func (o *shellOptions) open(ctx context.Context) error {
 	if o.node == "" {
 		node, err := c.pick(ctx, s.Editor)
 		if err != nil || node == "" {
-			return c.ended(err)
+			if err = c.ended(err); err == nil && !interactive {
+				say(c.ErrOut, "no node was chosen: nothing was asked")
+				return exit(report.ExitIncomplete)
+			}
+			return err
 		}
 		o.node = node
 	}
@@ -313,13 +325,16 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	if err := s.place(ctx, &own, snap); err != nil {
 		return err
 	}
+	if s.session == nil && ctx.Err() != nil { // and who stopped it is still where they were
+		return context.Cause(ctx)
+	}
 	c.seats, c.at = append(c.seats, s), s
 	return nil
 }
 
 // leave ends every probe of the session.
 func (c *conversation) leave() {
-	if err := leaveAll(c.seats); err != nil {
+	if err := leaveAll(slices.Concat(c.toolboxes, c.seats)); err != nil {
 		say(c.ErrOut, "%v", err)
 	}
 	if c.log != nil {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"unicode"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/tools"
@@ -71,11 +73,7 @@ func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 		return err
 	}
 	if len(call.Args) == 0 {
-		shown, err := report.New("table", call.Out, call.Terminal && colourful(c.Out))
-		if err != nil {
-			return err
-		}
-		if err := c.asks(ctx, s, &own, shown); err != nil {
+		if err := c.asks(ctx, s, &own, report.InSession(call.Out, call.Terminal && colourful(c.Out))); err != nil {
 			return err
 		}
 		return own.conclude()
@@ -107,16 +105,62 @@ func (c *conversation) tool(t *probe.Tool) *shell.Command {
 
 // useTool runs a tool on the node and shows what it writes.
 func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
-	var writing error
-	show := written(call.Out, &writing)
-	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
-		c.record(c.at, ev)
-		show(ev)
-	})
-	if err = errors.Join(err, writing); err != nil {
+	outcome, err := c.at.through(ctx, what, call.Out, printable, func(ev probe.Event) { c.record(c.at, ev) })
+	if err != nil {
 		return err
 	}
 	return c.cameTo(outcome)
+}
+
+// through runs a tool whose output goes to a writer, and ends it once that takes no more:
+// it may be the end of a pipe that has ended.
+func (s *seat) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte, each func(probe.Event)) (probe.Result, error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var writing error
+	show := written(to, &writing, fit)
+	outcome, err := s.call(ctx, what, func(ev probe.Event) {
+		each(ev)
+		if show(ev); writing != nil {
+			end()
+		}
+	})
+	if writing != nil {
+		return outcome, fmt.Errorf("writing what it says: %w", writing)
+	}
+	return outcome, err
+}
+
+// written writes what a tool writes, made fit first; the first error is kept in failed.
+func written(to io.Writer, failed *error, fit func([]byte) []byte) func(probe.Event) {
+	return func(ev probe.Event) {
+		if ev.Type != probe.EventOut || *failed != nil {
+			return
+		}
+		_, *failed = to.Write(fit(bytesOf(ev)))
+	}
+}
+
+// bytesOf is what a tool wrote.
+func bytesOf(ev probe.Event) []byte {
+	if ev.Data != nil {
+		return ev.Data
+	}
+	return []byte(ev.Text)
+}
+
+// printable keeps what a node says from steering a terminal, also one that it is piped
+// to: new lines and tabs are left of what cannot be seen.
+func printable(b []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', unicode.IsGraphic(r):
+			return r
+		case r == '\r': // of a line that ends as those of HTTP do
+			return -1
+		}
+		return '?'
+	}, b)
 }
 
 // cameTo says how a tool went, where that is not good.
