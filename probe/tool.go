@@ -21,6 +21,9 @@ type Tool struct {
 	Parse func(args []string) (ToolFunc, error)
 	// Reads tells that it takes what is typed while it runs.
 	Reads bool
+	// Endless tells that with these arguments, which Parse takes, it goes on until it is
+	// stopped; nil = it always ends by itself.
+	Endless func(args []string) bool
 }
 
 // ToolFunc does what a tool's arguments say. The result's status is how it went: ok,

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -38,15 +39,23 @@ type Saved struct {
 
 // Load reads what was saved with -o ndjson, -o json or --transcript; which, it sees.
 func Load(r io.Reader) (Saved, error) {
+	in := bufio.NewReaderSize(r, probe.MaxLine)
+	first, err := in.ReadSlice('\n')
+	first = bytes.Clone(first)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return Saved{}, fmt.Errorf("reading a saved run: %w", err)
+	}
+	r = io.MultiReader(bytes.NewReader(first), in)
+	if isTranscript(first) {
+		runs, deeds, err := loadTranscript(r)
+		return Saved{Runs: runs, Deeds: append([]Deed{}, deeds...)}, err
+	}
 	b, err := io.ReadAll(io.LimitReader(r, longestRun+1))
 	switch {
 	case err != nil:
 		return Saved{}, fmt.Errorf("reading a saved run: %w", err)
 	case len(b) > longestRun:
 		return Saved{}, fmt.Errorf("has more than %d MB, which no saved run has", longestRun>>20)
-	case isTranscript(b):
-		runs, deeds, err := loadTranscript(b)
-		return Saved{Runs: runs, Deeds: append([]Deed{}, deeds...)}, err
 	}
 	run, err := loadRun(b)
 	return Saved{Runs: []Run{run}}, err

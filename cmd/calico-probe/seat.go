@@ -24,6 +24,7 @@ type seat struct {
 	ahead   chan *cluster.Snapshot // what is being read in the background, nil if it cannot be; nil = nothing is
 	session *injector.Session      // nil = no probe is there
 	lost    bool                   // there was one
+	brought int                    // how many there were
 	way     string
 	tools   []string // what that probe has
 	run     report.Latest
@@ -121,6 +122,7 @@ func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot)
 		})
 		if err == nil {
 			s.session, s.way, s.tools = session, way, tools
+			s.brought++
 			if err := o.arrived(way, session, took, said); err != nil {
 				return nil, errors.Join(err, s.leave())
 			}

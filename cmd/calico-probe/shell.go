@@ -57,7 +57,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	f.StringVar(&o.node, "node", "", "the node to begin with (default: choose one)")
 	f.StringVarP(&o.commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
 	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed at the prompt for so long; 0 = never")
-	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only that it was used")
+	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only the command")
 	f.StringVar(&o.toolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", probe.Toolbox), "image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
@@ -75,9 +75,12 @@ type conversation struct {
 
 	log       *report.Transcript // nil = none is written
 	unwritten sync.Once          // tells that it cannot be
+	bad       badOnes            // what the command that runs was answered
 
 	known known
 	told  bool // what a shell means
+
+	toolboxes []*seat // in containers that stay for the session
 }
 
 func (o *shellOptions) open(ctx context.Context) error {
@@ -360,7 +363,7 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 
 // leave ends every probe of the session.
 func (c *conversation) leave() {
-	if err := leaveAll(c.seats); err != nil {
+	if err := leaveAll(slices.Concat(c.toolboxes, c.seats)); err != nil {
 		say(c.ErrOut, "%v", err)
 	}
 	if c.log != nil {

@@ -76,11 +76,7 @@ func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 		return err
 	}
 	if len(call.Args) == 0 {
-		shown, err := report.New("table", call.Out, call.Terminal && colourful(c.Out))
-		if err != nil {
-			return err
-		}
-		if err := c.asks(ctx, s, &own, shown); err != nil {
+		if err := c.asks(ctx, s, &own, report.InSession(call.Out, call.Terminal && colourful(c.Out))); err != nil {
 			return err
 		}
 		return own.conclude()

@@ -14,7 +14,8 @@ var Sh = &probe.Tool{
 	Name: "sh", Usage: "[--toolbox] [-c COMMAND | -- PROGRAM ARGUMENT...]", Short: "a shell on the node, as root",
 	Doc: `Starts root's shell of the node, in the node's own files, and gives it the terminal: what
 is typed there is not read-only. Ctrl-D or exit comes back, and ends what still runs in
-the background there. --toolbox takes the shell of the toolbox image instead, which has
+the background there. Where it hangs, Enter ~ . leaves it, as with ssh, and Enter ~ ~ is one
+~ in it. --toolbox takes the shell of the toolbox image instead, which has
 tools that the node may lack; so does sh on a node that has no shell.
 
 With a command it is run and that is all; so it can stand in a script. It is ok when the
