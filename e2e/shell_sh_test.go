@@ -254,7 +254,7 @@ func TestShLeft(t *testing.T) {
 		t.Error("it still runs")
 	}
 
-	p.types("clear; sh")
+	p.types("sh")
 	p.types("echo si''tting")
 	p.shows("sitting")
 	relay.away(true)
@@ -307,7 +307,7 @@ func TestShCommand(t *testing.T) {
 
 // TestShToolbox takes the toolbox on a node without a shell.
 func TestShToolbox(t *testing.T) {
-	mustSandbox(t, "load", file(".cache/toolbox.tar"))
+	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
 	hidden := []string{"/usr/bin/bash", "/usr/bin/dash"} // in the node's own layer of /usr
 	back := sync.OnceFunc(func() {
 		for _, name := range hidden {
@@ -340,6 +340,42 @@ func TestShToolbox(t *testing.T) {
 	nothingLeft(t)
 }
 
+// shTools is how the main program of each package of the toolbox says that it can run.
+var shTools = map[string]string{
+	"bash": "bash --version", "busybox-static": "busybox true", "ca-certificates": "test -s /etc/ssl/certs/ca-certificates.crt",
+	"conntrack": "conntrack --version", "coreutils": "ls --version", "curl": "curl --version", "ethtool": "ethtool --version",
+	"ipset": "ipset list -n", "iproute2": "ip -br link", "iptables": "iptables -V", "iputils-ping": "ping -c 1 127.0.0.1",
+	"knot-dnsutils": "dig -V", "less": "less --version", "lsof": "lsof -v", "nftables": "nft list tables", "procps": "ps -ef",
+	"strace": "strace -V", "tcpdump": "tcpdump --version", "util-linux": "nsenter -t 1 -m true", "vim-tiny": "vi --version",
+}
+
+// TestShTools runs the main program of every package of the toolbox there.
+func TestShTools(t *testing.T) {
+	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
+	packages, err := os.ReadFile(file("images/toolbox.packages"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := ""
+	for name := range strings.FieldsSeq(string(packages)) {
+		run := shTools[name]
+		if run == "" {
+			t.Errorf("nothing is known that %s should run", name)
+			continue
+		}
+		script += fmt.Sprintf("out=$(%s 2>&1) && echo %s runs || echo %s: exit code $?, $out; ", run, name, name)
+	}
+	a := call(t, "shell", "--node", "node-a", "--via", "pod", "-c", `sh --toolbox -c "`+strings.ReplaceAll(script, "$", `\$`)+`"`)
+	for name := range strings.FieldsSeq(string(packages)) {
+		if !strings.Contains(a.stdout, name+" runs\n") {
+			t.Errorf("%s does not run", name)
+		}
+	}
+	if t.Failed() || a.exit != 0 {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+}
+
 // TestShCut cuts every connection of the client in the middle of a shell, which goes on
 // where it was.
 func TestShCut(t *testing.T) {
@@ -363,7 +399,7 @@ func TestShCut(t *testing.T) {
 	time.Sleep(time.Second)
 	relay.away(false)
 	eventually(t, 60*time.Second, func() string {
-		if screen := p.screen(); strings.Count(screen, "is back") < 2 {
+		if screen := p.screen(); strings.Count(screen, "is back") < 4 { // the shell's and the session's, twice
 			return "the line is not back:\n" + screen
 		}
 		return ""
