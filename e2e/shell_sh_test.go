@@ -268,6 +268,30 @@ func TestShLeft(t *testing.T) {
 	nothingLeft(t)
 }
 
+// TestShMounts holds what is said of mounts in a shell: by which way they are the node's.
+func TestShMounts(t *testing.T) {
+	for way, here := range map[string]bool{"pod": false, "ephemeral": false, "ssh": true} {
+		at := "/run/sh-" + way
+		t.Cleanup(func() {
+			mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "while umount "+at+"; do :; done 2>/dev/null; rmdir "+at)
+		})
+		args := []string{"shell", "--node", "node-a", "--via", way, "-c", "sh -c 'mkdir -p " + at + "; mount -t tmpfs here " + at + "; nsenter -t 1 -m mount -t tmpfs there " + at + "'"}
+		if way == "ssh" {
+			args = append(args, bySSH(t)...)
+		}
+		if a := call(t, args...); a.exit != 0 {
+			t.Errorf("%s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
+		}
+		mounts := mustSandbox(t, "exec", "node-a", "--", "nsenter", "-t", "1", "-m", "cat", "/proc/mounts")
+		if got := strings.Contains(mounts, "here "+at+" "); got != here {
+			t.Errorf("by %s a mount of the shell is the node's: %v", way, got)
+		}
+		if !strings.Contains(mounts, "there "+at+" ") {
+			t.Errorf("by %s nsenter does not mount on the node:\n%s", way, mounts)
+		}
+	}
+}
+
 // TestShBrought stops, by Ctrl-C, a shell whose probe is lost and does not come again.
 func TestShBrought(t *testing.T) {
 	p := shIn(t)
