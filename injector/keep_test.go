@@ -168,7 +168,7 @@ func call(tool string, args ...string) probe.Request {
 // ask sends a request and returns what was written, and how it went.
 func ask(t *testing.T, s *Session, r probe.Request) (string, *probe.End, error) {
 	t.Helper()
-	if err := s.Send(t.Context(), r); err != nil {
+	if _, err := s.Send(t.Context(), r); err != nil {
 		return "", nil, err
 	}
 	var out bytes.Buffer
@@ -255,13 +255,14 @@ func TestKeptLineBackInTime(t *testing.T) {
 		if !s.Cut() {
 			t.Error("a line that is cut passes for one")
 		}
-		if err := s.Type(t.Context(), []byte("lost"), probe.Size{}); err == nil {
+		if err := s.Type(t.Context(), 1, []byte("lost"), probe.Size{}); err == nil {
 			t.Error("what was typed while the line is cut passes for sent")
 		}
-		if err := s.Send(t.Context(), call("stay")); err != nil {
+		id, err := s.Send(t.Context(), call("stay"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Stop(t.Context()); err != nil {
+		if err := s.Stop(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(8 * time.Second)
@@ -394,7 +395,7 @@ func TestAbandoned(t *testing.T) {
 		c := start(t)
 		s, _ := c.session(t)
 		for _, give := range []func(){s.Abandon, func() {}} {
-			if err := s.Send(t.Context(), call("stay")); err != nil {
+			if _, err := s.Send(t.Context(), call("stay")); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -427,7 +428,7 @@ func TestSlowReader(t *testing.T) {
 			<-ctx.Done()
 			return e.Err()
 		}, func(context.Context) error { return nil }, func(text string) { t.Error(text) })
-		if err := s.Send(t.Context(), call("count")); err != nil {
+		if _, err := s.Send(t.Context(), call("count")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)

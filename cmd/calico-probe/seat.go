@@ -23,6 +23,7 @@ type seat struct {
 	ahead   chan *cluster.Snapshot // what is being read in the background, nil if it cannot be; nil = nothing is
 	session *injector.Session      // nil = no probe is there
 	lost    bool                   // there was one
+	asked   int64                  // what it was asked last
 	way     string
 	tools   []string // what that probe has
 	run     report.Latest
@@ -156,7 +157,6 @@ func (s *seat) askNode(ctx context.Context, o *runOptions, snap *cluster.Snapsho
 	case ctx.Err() == nil && o.proves(snap):
 		err := o.prove(ctx, s.session, snap)
 		if ctx.Err() != nil { // its half of the proof is not waited for
-			_ = s.session.Stop(context.WithoutCancel(ctx)) // it ends by itself too
 			s.session.Abandon()
 		}
 		return err
@@ -174,14 +174,17 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
 	sent := make(chan struct{})
+	var id int64 // valid once it is sent
 	defer context.AfterFunc(ctx, func() {
 		limit, cancel := context.WithTimeoutCause(whole, stopLimit, fmt.Errorf("it does not stop within %v", stopLimit))
 		defer cancel()
 		select {
 		case <-sent:
 		case <-limit.Done():
+			giveUp(context.Cause(limit))
+			return
 		}
-		if err := session.Stop(limit); err != nil {
+		if err := session.Stop(limit, id); err != nil {
 			giveUp(err)
 			return
 		}
@@ -192,7 +195,9 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 			giveUp(errors.New("nobody waits for the probe to stop"))
 		}
 	})()
-	err := session.Send(whole, request)
+	var err error
+	id, err = session.Send(whole, request)
+	s.asked = id
 	close(sent)
 	for err == nil {
 		var ev probe.Event

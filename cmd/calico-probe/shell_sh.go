@@ -185,9 +185,9 @@ func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call,
 
 	var typing sync.WaitGroup
 	begin := sync.OnceFunc(func() {
-		session := s.session // the seat lets go of one that is lost
-		typing.Go(func() { typeInto(ctx, session, keys, func() { idle.Reset(limit) }, end) })
-		typing.Go(func() { followSize(ctx, session, out) })
+		session, id := s.session, s.asked // the seat lets go of one that is lost
+		typing.Go(func() { typeInto(ctx, session, id, keys, func() { idle.Reset(limit) }, end) })
+		typing.Go(func() { followSize(ctx, session, id, out) })
 	})
 	what.Size = size
 	var failed error
@@ -217,13 +217,13 @@ func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call,
 
 // typeInto hands on every key until ctx ends or the terminal is gone. What is typed
 // while the line is cut may be lost; the shell is not.
-func typeInto(ctx context.Context, session *injector.Session, keys io.Reader, heard func(), end func(error)) {
+func typeInto(ctx context.Context, session *injector.Session, id int64, keys io.Reader, heard func(), end func(error)) {
 	b := make([]byte, 1024)
 	for {
 		n, err := keys.Read(b)
 		if n > 0 {
 			heard()
-			_ = session.Type(ctx, slices.Clone(b[:n]), probe.Size{})
+			_ = session.Type(ctx, id, slices.Clone(b[:n]), probe.Size{})
 		}
 		if err != nil {
 			if ctx.Err() == nil {
@@ -235,7 +235,7 @@ func typeInto(ctx context.Context, session *injector.Session, keys io.Reader, he
 }
 
 // followSize tells of each new size of the terminal.
-func followSize(ctx context.Context, session *injector.Session, out *os.File) {
+func followSize(ctx context.Context, session *injector.Session, id int64, out *os.File) {
 	changes, stop := resizes()
 	defer stop()
 	for {
@@ -244,7 +244,7 @@ func followSize(ctx context.Context, session *injector.Session, out *os.File) {
 			return
 		case <-changes:
 			if size, err := sizeOf(out); err == nil {
-				_ = session.Type(ctx, nil, size)
+				_ = session.Type(ctx, id, nil, size)
 			}
 		}
 	}
