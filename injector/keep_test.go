@@ -443,8 +443,8 @@ func TestAbandoned(t *testing.T) {
 	})
 }
 
-// TestSlowReader wants a user who looks at the first page for ten minutes to lose neither
-// the rest, nor the line, nor the probe: all that is between them holds it up.
+// TestSlowReader wants a user who looks at every page for ten minutes to lose neither the
+// rest, nor the line, nor the probe: all that is between them holds it up.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lines = 8 * waiting
@@ -453,9 +453,12 @@ func TestSlowReader(t *testing.T) {
 		if _, err := s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 200))); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Minute)
-		n := 0
+		n, page := 0, 0
 		for {
+			if n >= page*waiting {
+				page++
+				time.Sleep(10 * time.Minute)
+			}
 			ev, err := s.Next(t.Context())
 			if err != nil {
 				t.Fatalf("after %d lines: %v %q", n, err, notes())
