@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -65,20 +67,23 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 	if err != nil {
 		return Found(Unknown, "this probe (%s) does not take these arguments: %v", r.Version, err)
 	}
+	switch seal, err := c.seal(); {
+	case err != nil:
+		return Found(Unknown, "what %s writes was to be sealed, and cannot be: %v", c.Tool, err)
+	case seal != nil:
+		plain := say
+		say = func(ev Event) { plain(seal.close(ev)) }
+	}
 	if c.From == nil {
-		j := &Job{Host: r.Host, Out: spoken{say}, In: by.typed, Size: c.Size, Sizes: by.sizes}
-		if !r.Tools[i].Reads { // else somebody waits for what their key does
-			out := &gathered{to: spoken{say}}
-			defer out.flush()
-			j.Out = out
-		}
-		return run(ctx, j)
+		out := &spoken{emit: say, atOnce: r.Tools[i].Reads}
+		defer out.end()
+		return run(ctx, &Job{Host: r.Host, Out: out, In: by.typed, Size: c.Size, Sizes: by.sizes})
 	}
 	if r.Enter == nil {
 		return Found(Skip, "this probe cannot enter pods")
 	}
 	inside := c
-	inside.From = nil
+	inside.From, inside.Key = nil, nil // it is sealed here
 	outcome := Found(Unknown, "nothing came back from inside %s", c.From.Name)
 	err = r.Enter(ctx, *c.From, Request{Type: RequestCall, Call: &inside}, func(ev Event) {
 		switch {
@@ -97,50 +102,11 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 	return outcome
 }
 
-// How much a tool may write before it is passed on, and how long that may wait: a table
-// comes cell by cell, and every event costs a line of JSON, a frame, and a line of the
-// container's log.
-const (
-	gather    = 8 * piece
-	gathering = 50 * time.Millisecond
-)
-
-// gathered passes on what a tool writes in pieces worth the trouble.
-type gathered struct {
-	to   spoken
-	mu   sync.Mutex
-	kept []byte
-	late *time.Timer // passes on what is kept
+// Say writes one line of a tool's output, in which nothing steers the terminal.
+func (j *Job) Say(format string, args ...any) {
+	line := strings.ReplaceAll(Plain(fmt.Sprintf(format, args...)), "\n", " ")
+	_, _ = io.WriteString(j.Out, line+"\n") // a session that is gone ends the tool
 }
-
-func (g *gathered) Write(b []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.kept = append(g.kept, b...); len(g.kept) >= gather {
-		g.pass()
-	} else if g.late == nil {
-		g.late = time.AfterFunc(gathering, g.flush)
-	}
-	return len(b), nil
-}
-
-func (g *gathered) flush() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pass()
-}
-
-func (g *gathered) pass() {
-	if g.late != nil {
-		g.late.Stop()
-		g.late = nil
-	}
-	_, _ = g.to.Write(g.kept) // it takes everything
-	g.kept = g.kept[:0]
-}
-
-// Say writes one line of a tool's output.
-func (j *Job) Say(format string, args ...any) { _, _ = fmt.Fprintf(j.Out, format+"\n", args...) }
 
 // toolNames lists what this probe has.
 func (r *Runner) toolNames() []string {

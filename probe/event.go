@@ -55,7 +55,8 @@ type Event struct {
 	Start  *Start    `json:"start,omitempty"`
 	Result *Result   `json:"result,omitempty"`
 	Text   string    `json:"text,omitempty"` // of a log, contrast, typed, done or out event
-	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text
+	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text, or are sealed
+	Sealed bool      `json:"sealed,omitempty"`
 	End    *End      `json:"end,omitempty"`
 	// Cause is one of those that explain what was seen, the likeliest first.
 	Cause *Cause `json:"cause,omitempty"`
@@ -86,7 +87,7 @@ func (ev Event) OfProbe() (Event, bool) {
 	case EventLog:
 		own.Text = ev.Text
 	case EventOut:
-		own.Text, own.Data = ev.Text, ev.Data
+		own.Text, own.Data, own.Sealed = ev.Text, ev.Data, ev.Sealed
 	case EventEnd:
 		own.End = ev.End
 	default:

@@ -12,7 +12,7 @@
 // a line; empty lines mean nothing. Requests:
 //
 //	{"type":"plan","id":1,"plan":{"run":"7f3a09c1","node":"worker-3","checks":["bgp-session"],"targets":[...]}}
-//	{"type":"call","id":2,"call":{"tool":"ping","args":["10.244.7.9"],"size":{"rows":40,"cols":120}}}
+//	{"type":"call","id":2,"call":{"tool":"ping","args":["10.244.7.9"],"size":{"rows":40,"cols":120},"key":"..."}}
 //	{"type":"typed","id":2,"typed":"bHMK","size":{"rows":50,"cols":120}}
 //	{"type":"stop","id":2}
 //	{"type":"resume","seq":17}
@@ -38,13 +38,18 @@
 //	{"seq":5,"type":"start","start":{"v":1,"version":"0.1.0","node":"worker-3","time":"...","tool":"ping"}}
 //	{"seq":6,"type":"out","text":"..."}
 //	{"seq":7,"type":"out","data":"/w=="}
+//	{"seq":7,"type":"out","data":"...","sealed":true}
 //	{"seq":8,"type":"end","end":{"results":0,"counts":{},"elapsed_ns":90000,"outcome":{"check":"ping","status":"ok","saw":"..."}}}
 //	{"seq":6,"type":"resume"}
 //
 // Every event is one line of less than 4096 bytes, written at once. seq counts
 // from 0 without gaps over the life of the process, so that a reader of two
 // copies can drop what it has seen. An out event is a piece of what a tool writes,
-// newlines and all: text, or data (base64) where the bytes are no text. A stream
+// newlines and all: text, or data (base64) where the bytes are no text. Where the call
+// has a key (32 bytes, base64), which is new for each call, every piece is sealed: data is
+// a nonce of 12 bytes, what was written in AES-256-GCM, and its tag of 16 bytes. So what a
+// tool shows to its user is not read in a container's log. Where it has none, and by a
+// probe that knows of no keys, output is plain; results of a plan always are. A stream
 // without end is incomplete, whatever it says. A plan without checks is answered with a
 // start event that names the tools there are. Readers skip event types and fields they
 // do not know; v rises only when the meaning of an existing field changes. Statuses are
