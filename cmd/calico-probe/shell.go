@@ -287,7 +287,7 @@ func (c *conversation) failed(which string, err error) {
 		return
 	case errors.As(err, &code):
 		if which != "" {
-			say(c.ErrOut, "%sexit code %d", which, int(code))
+			say(c.ErrOut, "%s%s", which, c.bad.cameTo(code))
 		}
 		return
 	}
