@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -105,7 +106,30 @@ func (p *shPane) enters(node string, args ...string) {
 	p.types(file("bin/calico-probe") + " shell --node " + node + " " + strings.Join(args, " "))
 	p.waits(node + "> ")
 	p.types("sh")
-	p.shows("what you type is not read-only; exit or Ctrl-D comes back")
+	p.shows("what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs")
+}
+
+// unmade tells what full-screen programs have left of their own in the terminal.
+func (p *shPane) unmade() string {
+	return strings.TrimSpace(p.tmux("display-message", "-p", "other=#{alternate_on} cursor=#{cursor_flag} mouse=#{mouse_any_flag} keys=#{keypad_cursor_flag}"))
+}
+
+// makes makes of the terminal what full-screen programs make of it.
+const (
+	shMakes = `printf '\033[?1049h\033[?25l\033[?2004h\033[?1002h\033[?1006h\033[?1h\033[3;9r'`
+	shMade  = "other=1 cursor=0 mouse=1 keys=1"
+	shPlain = "other=0 cursor=1 mouse=0 keys=0"
+)
+
+// isMade waits until the terminal is in a state.
+func (p *shPane) isMade(want string) {
+	p.t.Helper()
+	eventually(p.t, 60*time.Second, func() string {
+		if is := p.unmade(); is != want {
+			return fmt.Sprintf("the terminal is %s, not %s:\n%s", is, want, p.screen())
+		}
+		return ""
+	})
 }
 
 // TestSh has a shell on the node by every way: it is the node's, has the user's
@@ -130,6 +154,7 @@ func TestSh(t *testing.T) {
 			p.shows("on=" + c.node + " size=30 100 tmux-256color, id=0 /dev/pts/")
 			if c.way == "pod" {
 				shAudited(t)
+				shUnlogged(t, "id=0 /dev/pts/")
 			}
 			p.tmux("resize-window", "-x", "90", "-y", "20")
 			p.types(`until [ "$(stty size)" = "20 90" ]; do sleep .1; done; echo re''sized`)
@@ -188,6 +213,103 @@ func shAudited(t *testing.T) {
 	}
 }
 
+// shUnlogged wants a text to stand in no log of a probe's container.
+func shUnlogged(t *testing.T, text string) {
+	t.Helper()
+	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := 0
+	for _, pod := range pods.Items {
+		log, err := kube(t).CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(log), text) {
+			t.Errorf("%q is in the log of %s", text, pod.Name)
+		}
+		sealed += strings.Count(string(log), `"sealed":true`)
+	}
+	if sealed == 0 {
+		t.Error("nothing sealed is in any log: this looks in the wrong place")
+	}
+}
+
+// TestShLeft leaves shells by Enter ~ . in which a program hangs that has made the terminal
+// its own, also where the line to them is cut; and by Ctrl-C one whose probe does not come.
+func TestShLeft(t *testing.T) {
+	relay := newRelay(t)
+	p := shIn(t, "KUBECONFIG="+relay.kubeconfig(t))
+	p.enters("node-a", "--via", "pod")
+	p.types(shMakes + "; trap '' INT HUP TERM; sleep 31234")
+	p.isMade(shMade)
+	p.tmux("send-keys", "C-c")
+	p.tmux("send-keys", "Enter")
+	p.tmux("send-keys", "-l", "~.")
+	p.shows("left the shell: ending what runs in it")
+	p.waits("node-a> ")
+	p.isMade(shPlain)
+	if shRuns(t, "node-a", "31234") {
+		t.Error("it still runs")
+	}
+
+	p.types("sh")
+	p.types("echo si''tting")
+	p.shows("sitting")
+	relay.away(true)
+	p.tmux("send-keys", "Enter")
+	p.tmux("send-keys", "-l", "~.")
+	p.shows("left the shell: ending what runs in it")
+	relay.away(false)
+	p.waits("node-a> ")
+	p.types("exit")
+	p.waits("here$ ")
+	nothingLeft(t)
+}
+
+// TestShMounts holds what is said of mounts in a shell: by which way they are the node's.
+func TestShMounts(t *testing.T) {
+	for way, here := range map[string]bool{"pod": false, "ephemeral": false, "ssh": true} {
+		at := "/run/sh-" + way
+		t.Cleanup(func() {
+			mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "while umount "+at+"; do :; done 2>/dev/null; rmdir "+at)
+		})
+		args := []string{"shell", "--node", "node-a", "--via", way, "-c", "sh -c 'mkdir -p " + at + "; mount -t tmpfs here " + at + "; nsenter -t 1 -m mount -t tmpfs there " + at + "'"}
+		if way == "ssh" {
+			args = append(args, bySSH(t)...)
+		}
+		if a := call(t, args...); a.exit != 0 {
+			t.Errorf("%s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
+		}
+		mounts := mustSandbox(t, "exec", "node-a", "--", "nsenter", "-t", "1", "-m", "cat", "/proc/mounts")
+		if got := strings.Contains(mounts, "here "+at+" "); got != here {
+			t.Errorf("by %s a mount of the shell is the node's: %v", way, got)
+		}
+		if !strings.Contains(mounts, "there "+at+" ") {
+			t.Errorf("by %s nsenter does not mount on the node:\n%s", way, mounts)
+		}
+	}
+}
+
+// TestShBrought stops, by Ctrl-C, a shell whose probe is lost and does not come again.
+func TestShBrought(t *testing.T) {
+	p := shIn(t)
+	p.enters("node-a", append([]string{"--via", "ssh"}, bySSH(t)...)...)
+	p.types("exit")
+	p.waits("node-a> ")
+	mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "kill -STOP $(pgrep -o -x sshd)")
+	t.Cleanup(func() { mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "kill -CONT $(pgrep -o -x sshd)") })
+	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in *session*way\\ ssh*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
+	p.types("sh")
+	p.shows("bringing another")
+	time.Sleep(time.Second)
+	p.tmux("send-keys", "C-c")
+	p.waits("node-a> ")
+	p.types("exit")
+	p.waits("here$ ")
+}
+
 // TestShCommand runs commands in scripts, with their exit codes.
 func TestShCommand(t *testing.T) {
 	for script, want := range map[string]answer{
@@ -209,7 +331,7 @@ func TestShCommand(t *testing.T) {
 
 // TestShToolbox takes the toolbox on a node without a shell.
 func TestShToolbox(t *testing.T) {
-	mustSandbox(t, "load", file(".cache/toolbox.tar"))
+	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
 	hidden := []string{"/usr/bin/bash", "/usr/bin/dash"} // in the node's own layer of /usr
 	back := sync.OnceFunc(func() {
 		for _, name := range hidden {
@@ -242,6 +364,42 @@ func TestShToolbox(t *testing.T) {
 	nothingLeft(t)
 }
 
+// shTools is how the main program of each package of the toolbox says that it can run.
+var shTools = map[string]string{
+	"bash": "bash --version", "busybox-static": "busybox true", "ca-certificates": "test -s /etc/ssl/certs/ca-certificates.crt",
+	"conntrack": "conntrack --version", "coreutils": "ls --version", "curl": "curl --version", "ethtool": "ethtool --version",
+	"ipset": "ipset list -n", "iproute2": "ip -br link", "iptables": "iptables -V", "iputils-ping": "ping -c 1 127.0.0.1",
+	"knot-dnsutils": "dig -V", "less": "less --version", "lsof": "lsof -v", "nftables": "nft list tables", "procps": "ps -ef",
+	"strace": "strace -V", "tcpdump": "tcpdump --version", "util-linux": "nsenter -t 1 -m true", "vim-tiny": "vi --version",
+}
+
+// TestShTools runs the main program of every package of the toolbox there.
+func TestShTools(t *testing.T) {
+	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
+	packages, err := os.ReadFile(file("images/toolbox.packages"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := ""
+	for name := range strings.FieldsSeq(string(packages)) {
+		run := shTools[name]
+		if run == "" {
+			t.Errorf("nothing is known that %s should run", name)
+			continue
+		}
+		script += fmt.Sprintf("out=$(%s 2>&1) && echo %s runs || echo %s: exit code $?, $out; ", run, name, name)
+	}
+	a := call(t, "shell", "--node", "node-a", "--via", "pod", "-c", `sh --toolbox -c "`+strings.ReplaceAll(script, "$", `\$`)+`"`)
+	for name := range strings.FieldsSeq(string(packages)) {
+		if !strings.Contains(a.stdout, name+" runs\n") {
+			t.Errorf("%s does not run", name)
+		}
+	}
+	if t.Failed() || a.exit != 0 {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+}
+
 // TestShCut cuts every connection of the client in the middle of a shell, which goes on
 // where it was.
 func TestShCut(t *testing.T) {
@@ -260,6 +418,18 @@ func TestShCut(t *testing.T) {
 	}
 	p.types("echo again=$$. $x")
 	p.shows("again=" + pid + ". kept")
+	relay.away(true)
+	p.tmux("resize-window", "-x", "90", "-y", "20") // as a laptop that leaves its dock
+	time.Sleep(time.Second)
+	relay.away(false)
+	eventually(t, 60*time.Second, func() string {
+		if screen := p.screen(); strings.Count(screen, "is back") < 4 { // the shell's and the session's, twice
+			return "the line is not back:\n" + screen
+		}
+		return ""
+	})
+	p.types("clear; echo size=$(stty size)")
+	p.shows("size=20 90")
 	p.types("exit")
 	p.waits("node-a> ")
 	p.types("exit")
@@ -273,8 +443,11 @@ func TestShCut(t *testing.T) {
 func TestShLost(t *testing.T) {
 	p := shIn(t)
 	p.enters("node-a", "--via", "pod")
+	p.types(shMakes)
+	p.isMade(shMade)
 	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in */probe\\ session*way\\ shell*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
 	p.shows("the shell is lost")
+	p.isMade(shPlain)
 	p.waits("node-a> ")
 	p.types("exit")
 	p.waits("here$ ")

@@ -228,15 +228,7 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 
 // printable keeps what a node sent from steering the terminal.
 func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t', r == '\n':
-			return ' '
-		case r < ' ' || r >= 0x7f && r < 0xa0:
-			return '?'
-		}
-		return r
-	}, s)
+	return strings.NewReplacer("\t", " ", "\n", " ").Replace(probe.Plain(s))
 }
 
 func (t *table) paint(s probe.Status, text string) string {

@@ -316,6 +316,29 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestHistoryOfOthers is one that something else has made: it is made private, no longer
+// than it may be, and nothing in it steers the terminal.
+func TestHistoryOfOthers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "history")
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", mostHistory)+"half a line\nping \x1b[2Ja\nping a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h, lines, err := OpenHistory(path)
+	if err != nil || !slices.Equal(lines, []string{"ping a"}) {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+	if err := errors.Join(h.Add(" sh -c secret"), h.Add("ping b")); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "ping a\nping b\n" {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
 // TestHistoryKeepsWhatIsAddedMeanwhile adds between the reading and the replacing.
 func TestHistoryKeepsWhatIsAddedMeanwhile(t *testing.T) {
 	t.Parallel()

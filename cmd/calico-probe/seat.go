@@ -167,6 +167,10 @@ func (s *seat) askNode(ctx context.Context, o *runOptions, snap *cluster.Snapsho
 	return nil
 }
 
+// patience is how long nothing is said while a probe does not: it says first that it has
+// heard what is asked.
+const patience = 3 * time.Second
+
 // stopLimit is how long what was stopped may take to end.
 const stopLimit = 4 * time.Second
 
@@ -215,11 +219,16 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 			<-stopped // or it would stop what is asked next
 		}
 	}()
+	silent := time.AfterFunc(patience, func() {
+		s.o.progress("no word from the probe on %s for %v: still waiting, Ctrl-C ends the command", s.o.node, patience)
+	})
+	defer silent.Stop()
 	err := session.Send(whole, request)
 	close(sent)
 	for err == nil {
 		var ev probe.Event
 		if ev, err = session.Next(whole); err == nil {
+			silent.Stop()
 			showing.Store(true)
 			each(ev)
 			showing.Store(false)
@@ -288,7 +297,7 @@ func (s *seat) ready(ctx context.Context) error {
 	case s.session == nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case s.session == nil:
-		return notAsked("there is no probe on %s: 'run' says why, and tries again", s.o.node)
+		return notAsked("there is no probe on %s: 'node %s' says why, and tries again", s.o.node, s.o.node)
 	}
 	return nil
 }

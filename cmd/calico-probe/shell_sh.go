@@ -4,20 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
-	"github.com/muesli/cancelreader"
-	"golang.org/x/term"
-
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/tools"
 	"github.com/calico-probe/calico-probe/report"
@@ -76,14 +68,18 @@ func (c *conversation) sh(ctx context.Context, call *shell.Call) error {
 
 // shOf runs the shell of the node, or that of the toolbox, by a probe that may.
 func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string, toolbox bool) (probe.Result, error) {
+	in, typed := c.In.(*os.File)
+	out, shown := c.Out.(*os.File)
+	alone := call.Terminal && typed && shown && isTerminal(in)
+	if !alone && !oneCommand(args) { // before anything is put anywhere
+		return probe.Result{}, shell.Usagef("a shell takes a terminal; without one, give it a command: sh -c COMMAND")
+	}
 	s, leave, err := c.shellSeat(ctx, toolbox)
 	if err != nil {
 		return probe.Result{}, err
 	}
 	what := probe.Call{Tool: tools.Sh.Name, Args: args}
-	in, typed := c.In.(*os.File)
-	out, shown := c.Out.(*os.File)
-	if !call.Terminal || !typed || !shown || !isTerminal(in) {
+	if !alone {
 		fit := asItIs
 		if call.Terminal {
 			fit = printable
@@ -107,14 +103,20 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 
 // shellSeat is a probe that may start a shell. One in a pod of its own has neither the
 // rights nor the node's files to write to: for as long as the shell lasts there is
-// another one that has; so there is for a toolbox, which is another image.
+// another one that has; so there is for a toolbox, which is another image. By ephemeral
+// that one stays for the session.
 func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, leave func() error, err error) {
 	at := c.at
+	stays := func() error { return nil }
+	if err := at.ready(ctx); err != nil { // the way it then has decides
+		return nil, nil, err
+	}
+	had := slices.IndexFunc(c.toolboxes, func(s *seat) bool { return s.o.node == at.o.node && s.session != nil && s.session.Gone() == nil })
 	switch {
-	case at.session == nil && !at.lost:
-		return nil, nil, errors.New("there is no probe on this node: 'run' says why, and tries again")
-	case !toolbox && at.way != wayPod: // one that is lost is brought anew when it is called
-		return at, func() error { return nil }, nil
+	case !toolbox && at.way != wayPod:
+		return at, stays, nil
+	case toolbox && at.way == wayEphemeral && had >= 0:
+		return c.toolboxes[had], stays, nil
 	case at.way == wayLocal:
 		return nil, nil, errors.New("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
 	}
@@ -140,6 +142,11 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 		}
 		return nil
 	})
+	in, until := "pod", "the shell ends"
+	if own.via == wayEphemeral {
+		in, until = "container", "the session ends"
+	}
+	own.progress("sh takes a privileged %s of its own on %s, until %s", in, own.node, until)
 	s = &seat{o: &own, client: at.client, snap: snap}
 	if err := s.place(ctx, &own, snap); err != nil {
 		return nil, nil, errors.Join(err, s.leave())
@@ -150,130 +157,9 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 		}
 		return nil, nil, errors.New(came)
 	}
+	if s.way == wayEphemeral { // each would stand in the spec of calico-node's pod for good
+		c.toolboxes = append(c.toolboxes, s)
+		return s, stays, nil
+	}
 	return s, s.leave, nil
-}
-
-// onTerminal runs a tool that has the user's terminal to itself. Every key goes to it,
-// also Ctrl-C; the terminal comes back as it was, however it ends.
-func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call, in, out *os.File, fit func([]byte) []byte) (probe.Result, error) {
-	size, err := sizeOf(out)
-	if err != nil {
-		return probe.Result{}, err
-	}
-	back, err := c.rawTerminal(in, out)
-	if err != nil {
-		return probe.Result{}, err
-	}
-	defer back()
-	keys, err := cancelreader.NewReader(in)
-	if err != nil {
-		return probe.Result{}, fmt.Errorf("reading from the terminal: %w", err)
-	}
-	defer keys.Close()
-
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	limit := c.idle
-	if limit == 0 {
-		limit = math.MaxInt64 // never
-	}
-	idle := time.AfterFunc(limit, func() {
-		end(shell.ErrIdle) // nor was anything written
-	})
-	defer idle.Stop()
-
-	var typing sync.WaitGroup
-	begin := sync.OnceFunc(func() {
-		session := s.session // the seat lets go of one that is lost
-		typing.Go(func() { typeInto(ctx, session, keys, func() { idle.Reset(limit) }, end) })
-		typing.Go(func() { followSize(ctx, session, out) })
-	})
-	what.Size = size
-	var failed error
-	write := written(out, &failed, fit)
-	outcome, err := s.call(ctx, what, func(ev probe.Event) {
-		if ev.Type == probe.EventStart {
-			begin() // what comes before belongs to nobody
-		}
-		idle.Reset(limit)
-		write(ev)
-		if failed != nil {
-			end(fmt.Errorf("writing to the terminal: %w", failed))
-		}
-	})
-	cause := context.Cause(ctx)
-	end(nil)
-	keys.Cancel() // no key that is meant for the prompt is taken
-	typing.Wait()
-	switch {
-	case errors.Is(cause, shell.ErrIdle), failed != nil:
-		return outcome, cause
-	case err != nil:
-		return outcome, fmt.Errorf("the shell is lost: %w", err)
-	}
-	return outcome, nil
-}
-
-// typeInto hands on every key until ctx ends or the terminal is gone. What is typed
-// while the line is cut may be lost; the shell is not.
-func typeInto(ctx context.Context, session *injector.Session, keys io.Reader, heard func(), end func(error)) {
-	b := make([]byte, 1024)
-	for {
-		n, err := keys.Read(b)
-		if n > 0 {
-			heard()
-			_ = session.Type(ctx, slices.Clone(b[:n]), probe.Size{})
-		}
-		if err != nil {
-			if ctx.Err() == nil {
-				end(fmt.Errorf("reading from the terminal: %w", err))
-			}
-			return
-		}
-	}
-}
-
-// followSize tells of each new size of the terminal.
-func followSize(ctx context.Context, session *injector.Session, out *os.File) {
-	changes, stop := resizes()
-	defer stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changes:
-			if size, err := sizeOf(out); err == nil {
-				_ = session.Type(ctx, nil, size)
-			}
-		}
-	}
-}
-
-func sizeOf(out *os.File) (probe.Size, error) {
-	cols, rows, err := term.GetSize(int(out.Fd()))
-	if err != nil {
-		return probe.Size{}, fmt.Errorf("asking for the terminal's size: %w", err)
-	}
-	if cols <= 0 || rows <= 0 { // of one that has none, such as a serial line
-		cols, rows = 80, 24
-	}
-	return probe.Size{Rows: uint16(rows), Cols: uint16(cols)}, nil
-}
-
-// rawTerminal gives every key to whoever reads, until back is called, or the program is
-// ended by a second signal.
-func (c *conversation) rawTerminal(in, out *os.File) (back func(), err error) {
-	before, err := term.MakeRaw(int(in.Fd()))
-	if err != nil {
-		return nil, fmt.Errorf("taking the terminal: %w", err)
-	}
-	plain := steerable(out)
-	rawTerminal.Store(true)
-	restore := sync.OnceFunc(func() {
-		rawTerminal.Store(false)
-		_ = term.Restore(int(in.Fd()), before) // a terminal that is gone needs nothing back
-		plain()
-	})
-	forget := c.interrupts.atEnd(restore)
-	return func() { forget(); restore() }, nil
 }

@@ -9,8 +9,11 @@ import (
 	"syscall"
 )
 
+// resized tells that the terminal's size may have changed.
+type resized = os.Signal
+
 // resizes tells of each change of the terminal's size.
-func resizes() (changes <-chan os.Signal, stop func()) {
+func resizes() (changes <-chan resized, stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGWINCH)
 	return c, func() { signal.Stop(c) }

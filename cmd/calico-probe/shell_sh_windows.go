@@ -8,9 +8,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// resized tells that the console's size may have changed.
+type resized = time.Time
+
 // resizes ticks: the console tells of its size among its keys only, which are read as
 // text.
-func resizes() (changes <-chan time.Time, stop func()) {
+func resizes() (changes <-chan resized, stop func()) {
 	t := time.NewTicker(time.Second)
 	return t.C, t.Stop
 }

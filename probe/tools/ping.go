@@ -153,11 +153,25 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 // summary is the line at the end.
 func (a *pinged) summary(p pinging) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s sent, %d came back, %.0f%% lost", p.addr, several(a.sent, "packet"), a.received, 100*float64(a.sent-a.received)/float64(a.sent))
+	fmt.Fprintf(&b, "%s: %s sent, %d came back, %s lost", p.addr, several(a.sent, "packet"), a.received, percent(a.sent-a.received, a.sent))
 	if a.received > 0 {
 		fmt.Fprintf(&b, ", %s/%s/%s min/avg/max", short(a.min), short(a.sum/time.Duration(a.received)), short(a.max))
 	}
 	return b.String()
+}
+
+// percent is a part in percent, of which none and all are said only when it is so.
+func percent(part, whole int) string {
+	switch p := 100 * float64(part) / float64(whole); {
+	case part > 0 && p < 0.1:
+		return "<0.1%"
+	case part < whole && p > 99.9:
+		return ">99.9%"
+	case p == math.Trunc(p):
+		return fmt.Sprintf("%.0f%%", p)
+	default:
+		return fmt.Sprintf("%.1f%%", p)
+	}
 }
 
 func (a *pinged) result(p pinging) probe.Result {

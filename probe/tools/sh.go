@@ -14,8 +14,13 @@ var Sh = &probe.Tool{
 	Name: "sh", Usage: "[--toolbox] [-c COMMAND | -- PROGRAM ARGUMENT...]", Short: "a shell on the node, as root",
 	Doc: `Starts root's shell of the node, in the node's own files, and gives it the terminal: what
 is typed there is not read-only. Ctrl-D or exit comes back, and ends what still runs in
-the background there. --toolbox takes the shell of the toolbox image instead, which has
+the background there. Where it hangs, Enter ~ . leaves it, as with ssh, and Enter ~ ~ is one
+~ in it. --toolbox takes the shell of the toolbox image instead, which has
 tools that the node may lack; so does sh on a node that has no shell.
+
+By pod and ephemeral, and in the toolbox, what you mount or unmount there is so for this
+shell only, whose mount namespace is its own. 'nsenter -t 1 -m umount -l /mnt/dead' does
+it to the node, with the node's program; by ssh and local so does the shell itself.
 
 With a command it is run and that is all; so it can stand in a script. It is ok when the
 command's exit code is 0, and otherwise fails and says the code. What it writes is shown

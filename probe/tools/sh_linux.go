@@ -63,7 +63,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	if !s.quiet && s.command == nil {
 		// \r, because the user's terminal is raw.
-		_, _ = fmt.Fprintf(j.Out, "you are %s %s: what you type is not read-only; exit or Ctrl-D comes back\r\n", user(), where)
+		_, _ = fmt.Fprintf(j.Out, "you are %s %s: what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs\r\n", user(), where)
 	}
 	return r.attend(ctx, j)
 }
@@ -135,7 +135,7 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 		prompt = "(toolbox) " + prompt
 	}
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.term, "PS1=" + prompt, "HISTFILE="}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.term, "PS1=" + prompt, "HISTFILE=", "LANG=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: tty}
 	if root != "/" {
 		cmd.SysProcAttr.Chroot = root

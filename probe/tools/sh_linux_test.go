@@ -188,6 +188,7 @@ func TestCommand(t *testing.T) {
 		{[]string{"-c", "(sleep 304; echo late) & echo early"}, probe.OK, 0, "early\n"},
 		{[]string{"-c", "setsid sleep 5 & sleep .1; echo early"}, probe.OK, 0, "early\n"},
 		{[]string{"-c", "echo ${CALICO_PROBE_SECRET:-nothing} $TERM"}, probe.OK, 0, "nothing dumb\n"},
+		{[]string{"-c", "x=grün; echo ${#x}"}, probe.OK, 0, "4\n"},
 		{[]string{"--term", "../../../etc/x", "-c", "echo $TERM"}, probe.OK, 0, "dumb\n"},
 		{nil, probe.Skip, 0, ""},
 	} {
