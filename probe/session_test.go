@@ -392,7 +392,7 @@ func TestPieces(t *testing.T) {
 				if ev.Type != EventOut {
 					return
 				}
-				if len(said) == 0 && time.Since(began) > gathering {
+				if len(said) == 0 && time.Since(began) > collecting {
 					t.Errorf("%s: the first came after %v", name, time.Since(began))
 				}
 				if ev.Data != nil {
