@@ -25,6 +25,7 @@ type seat struct {
 	session *injector.Session      // nil = no probe is there
 	lost    bool                   // there was one
 	brought int                    // how many there were
+	asked   int64                  // what it was asked last
 	way     string
 	tools   []string // what that probe has
 	run     report.Latest
@@ -159,13 +160,16 @@ func (s *seat) askNode(ctx context.Context, o *runOptions, snap *cluster.Snapsho
 	case ctx.Err() == nil && o.proves(snap):
 		err := o.prove(ctx, s.session, snap)
 		if ctx.Err() != nil { // its half of the proof is not waited for
-			_ = s.session.Stop(context.WithoutCancel(ctx)) // it ends by itself too
 			s.session.Abandon()
 		}
 		return err
 	}
 	return nil
 }
+
+// patience is how long nothing is said while a probe does not: it says first that it has
+// heard what is asked.
+const patience = 3 * time.Second
 
 // stopLimit is how long what was stopped may take to end.
 const stopLimit = 4 * time.Second
@@ -178,16 +182,19 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	var showing atomic.Bool // in a pager perhaps, that is being read
 	sent, stopped := make(chan struct{}), make(chan struct{})
+	var id int64 // valid once it is sent
 	unasked := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		select {
 		case <-sent:
 		case <-time.After(stopLimit):
+			giveUp(fmt.Errorf("it could not be asked within %v", stopLimit))
+			return
 		case <-whole.Done():
 			return
 		}
 		limit, cancel := context.WithTimeout(whole, stopLimit)
-		err := session.Stop(limit)
+		err := session.Stop(limit, id)
 		cancel()
 		if err != nil {
 			giveUp(err)
@@ -215,11 +222,18 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 			<-stopped // or it would stop what is asked next
 		}
 	}()
-	err := session.Send(whole, request)
+	silent := time.AfterFunc(patience, func() {
+		s.o.progress("no word from the probe on %s for %v: still waiting, Ctrl-C ends the command", s.o.node, patience)
+	})
+	defer silent.Stop()
+	var err error
+	id, err = session.Send(whole, request)
+	s.asked = id
 	close(sent)
 	for err == nil {
 		var ev probe.Event
 		if ev, err = session.Next(whole); err == nil {
+			silent.Stop()
 			showing.Store(true)
 			each(ev)
 			showing.Store(false)
@@ -288,7 +302,7 @@ func (s *seat) ready(ctx context.Context) error {
 	case s.session == nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case s.session == nil:
-		return notAsked("there is no probe on %s: 'run' says why, and tries again", s.o.node)
+		return notAsked("there is no probe on %s: 'node %s' says why, and tries again", s.o.node, s.o.node)
 	}
 	return nil
 }

@@ -86,11 +86,14 @@ type conversation struct {
 func (o *shellOptions) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
 	defer cancel()
+	end, _ := ctx.Deadline()
 	typing := isTerminal(o.In)
 	interactive := typing && !o.scripted
 	switch {
 	case o.idle < 0:
 		return badUsage("--idle must not be negative; 0 = never")
+	case o.via == wayAPI || o.via == wayNeighbour:
+		return badUsage("--via %s puts no probe on the node, and a session is one: 'calico-probe run --via %s' asks without it", o.via, o.via)
 	case o.node == "" && (!typing || o.via == wayLocal):
 		return badUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
 	}
@@ -106,7 +109,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 	defer c.leave()
 	s := &shell.Shell{
 		Out: o.Out, ErrOut: o.ErrOut, Terminal: isTerminal(o.Out), Idle: o.idle,
-		Prompt:     func() string { return c.at.o.node + "> " },
+		Prompt:     c.prompt,
 		Interrupts: o.interrupts.take,
 		Typed:      c.typed,
 		Failed:     func(_ shell.Line, err error) { c.failed("", err) },
@@ -143,6 +146,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 	}
 	if interactive {
 		c.remember(s)
+		if left := time.Until(end) - warning; left > 0 {
+			defer time.AfterFunc(left, func() { c.note("the time of the session is over in %v (--timeout %v)", warning, c.timeout) }).Stop()
+		}
 		return c.ended(s.Interact(ctx))
 	}
 	worst := report.ExitHealthy
@@ -178,11 +184,26 @@ func (c *conversation) openTerminal(s *shell.Shell) func() {
 
 // ended is what the end of a prompt comes to.
 func (c *conversation) ended(err error) error {
-	if errors.Is(err, shell.ErrIdle) {
+	switch {
+	case errors.Is(err, shell.ErrIdle):
 		say(c.ErrOut, "nothing was typed for %v (--idle): leaving", c.idle)
+		return nil
+	case errors.As(err, new(overError)):
+		say(c.ErrOut, "the time of the session is over (--timeout %v): leaving", c.timeout)
 		return nil
 	}
 	return err
+}
+
+// warning is how long before its time is over a session says so.
+const warning = 5 * time.Minute
+
+// prompt is the node that is asked, and whether it can be.
+func (c *conversation) prompt() string {
+	if c.at.session == nil && !c.at.lost {
+		return c.at.o.node + " (no probe)> "
+	}
+	return c.at.o.node + "> "
 }
 
 // remember has the prompt know what was typed in other sessions, and those what is typed
@@ -289,7 +310,8 @@ func (c *conversation) failed(which string, err error) {
 		return
 	case errors.As(err, &code):
 		if which != "" {
-			say(c.ErrOut, "%sexit code %d", which, int(code))
+			word := map[exit]string{report.ExitFault: "fault: ", report.ExitWarnings: "warnings: ", report.ExitIncomplete: "incomplete: "}[code]
+			say(c.ErrOut, "%s%sexit code %d", which, word, int(code))
 		}
 		return
 	}
@@ -298,17 +320,20 @@ func (c *conversation) failed(which string, err error) {
 
 // sit goes to a node: to the probe that is there already, or with a new one.
 func (c *conversation) sit(ctx context.Context, node string) error {
-	for _, s := range c.seats {
-		if s.o.node == node {
+	var s *seat
+	i := slices.IndexFunc(c.seats, func(s *seat) bool { return s.o.node == node })
+	if i >= 0 {
+		if s = c.seats[i]; s.session != nil || s.lost {
 			c.at = s
 			return nil
 		}
-	}
-	own := *c.runOptions
-	own.node = node
-	s := &seat{o: &own, run: report.Latest{Node: node}}
-	if err := own.complete(); err != nil {
-		return err
+	} else {
+		own := *c.runOptions
+		own.node, own.want = node, nil // --checks is of what is run
+		s = &seat{o: &own, run: report.Latest{Node: node}}
+		if err := own.complete(); err != nil {
+			return err
+		}
 	}
 	_, snap, err := s.fresh(ctx)
 	if err != nil {
@@ -318,17 +343,21 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	own.sink = sinkFunc(func(ev probe.Event) error {
+	s.o.id = newRunID()
+	s.o.sink = sinkFunc(func(ev probe.Event) error {
 		c.record(s, ev)
 		return rows.Event(ev)
 	})
-	if err := s.place(ctx, &own, snap); err != nil {
+	if err := s.place(ctx, s.o, snap); err != nil {
 		return err
 	}
 	if s.session == nil && ctx.Err() != nil { // and who stopped it is still where they were
 		return context.Cause(ctx)
 	}
-	c.seats, c.at = append(c.seats, s), s
+	if i < 0 {
+		c.seats = append(c.seats, s)
+	}
+	c.at = s
 	return nil
 }
 

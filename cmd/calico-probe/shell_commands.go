@@ -30,7 +30,7 @@ func (c *conversation) commandsOf() []*shell.Command {
 	all = append(all, c.watchCommand(), c.whyCommand(), c.peersCommand(), c.diffCommand(), c.saveCommand())
 	all = append(all, lookups()...)
 	all = append(all,
-		&shell.Command{Name: "node", Usage: "NODE", Short: "go to another node; the probe here stays", Check: one("a node"), Run: func(ctx context.Context, call *shell.Call) error {
+		&shell.Command{Name: "node", Usage: "NODE", Short: "go to another node, and the probe here stays; or try again on this one, which has none", Check: one("a node"), Run: func(ctx context.Context, call *shell.Call) error {
 			return c.sit(ctx, call.Args[0])
 		}},
 		&shell.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *shell.Call) error { return shell.ErrExit }},
@@ -67,6 +67,9 @@ func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 	s := c.at
 	own := *s.o
 	own.want, own.output = call.Args, "table"
+	if len(call.Args) == 0 {
+		own.want = c.want
+	}
 	if err := own.complete(); err != nil {
 		return err
 	}
