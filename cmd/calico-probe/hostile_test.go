@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestNoToolSteersTheTerminal(t *testing.T) {
 	} {
 		s := seatOf(t, &probe.Tool{Name: "says", Parse: func([]string) (probe.ToolFunc, error) {
 			return func(_ context.Context, j *probe.Job) probe.Result {
-				j.Say("%s", said)
+				_, _ = io.WriteString(j.Out, said+"\n") // and not Say, which cleans on the node
 				return probe.Found(probe.OK, "done")
 			}, nil
 		}})
@@ -70,7 +71,7 @@ func TestTabOffersNames(t *testing.T) {
 	t.Parallel()
 	c := &conversation{at: seatOf(t, &probe.Tool{Name: "ps", Parse: func([]string) (probe.ToolFunc, error) {
 		return func(_ context.Context, j *probe.Job) probe.Result {
-			j.Say("POD CONTAINER\nkube-system/a calico-node\nkube-system/b b|sh\n$(touch) x\n-f x\nweb\x1b[8m x\nc;d x\nkube-system/e")
+			_, _ = io.WriteString(j.Out, "POD CONTAINER\nkube-system/a calico-node\nkube-system/b b|sh\n$(touch) x\n-f x\nweb\x1b[8m x\nc;d x\nkube-system/e\n")
 			return probe.Found(probe.OK, "listed")
 		}, nil
 	}})}
