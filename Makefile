@@ -3,6 +3,7 @@ RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"/\1/p' probe/version.go)
 IMAGE   ?= ghcr.io/calico-probe/probe:$(RELEASE)
 TOOLBOX ?= ghcr.io/calico-probe/toolbox:$(RELEASE)
 ARCHES  := amd64 arm64
+HOST    := $(shell go env GOHOSTARCH)
 # Compressed size of one architecture's image may not grow beyond this (bytes).
 IMAGE_MAX := 10000000
 
@@ -42,9 +43,15 @@ $(CARRIED)/%.gz: probe
 image: probe ## write the probe's image, without a container engine
 	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar probe
 
-toolbox: probe ## write the image with a shell and tools, from Debian's packages
-	@scripts/toolbox.sh $(ARCHES)
+toolbox: probe ## write the image with a shell and tools, from Debian's packages as they are now
+	@scripts/toolbox.sh --refresh $(ARCHES)
 	@go run -C images . -ref $(TOOLBOX) -o $(CACHE)/toolbox.tar toolbox
+
+# What the tests need of it: this machine's, of whatever age, not for others.
+.PHONY: toolbox-here
+toolbox-here: probe
+	@scripts/toolbox.sh $(HOST)
+	@go run -C images . -ref $(TOOLBOX) -platform linux/$(HOST) -plain -o $(CACHE)/toolbox-here.tar toolbox
 
 tools: ## install what the sandbox needs from Debian (as root)
 	@scripts/install-tools.sh
@@ -59,7 +66,7 @@ demo: build image sandbox ## a cluster on this machine, and one run on it
 unit: ## fast tests: no root, under a minute
 	go test ./...
 
-test: build image toolbox sandbox ## every test: unit, then end to end on a real cluster (as root)
+test: build image toolbox-here sandbox ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
 	@$(MAKE) --no-print-directory -j2 -Otarget suite lab
 	@$(MAKE) --no-print-directory machine

@@ -86,6 +86,7 @@ func TestSh(t *testing.T) {
 			p.press("C-c")
 			p.enter("echo al''ive")
 			p.wants("alive")
+			p.must("resize-window", "-x", "110", "-y", "30")
 			p.enter("exit 3")
 			p.wantsLast(c.node + ">")
 			// The first key after it is the prompt's.
@@ -162,7 +163,7 @@ func TestShLeft(t *testing.T) {
 		t.Error("it still runs")
 	}
 
-	p.enter("clear; sh")
+	p.enter("sh")
 	p.enter("echo si''tting")
 	p.wants("sitting")
 	relay.away(true)
@@ -174,6 +175,30 @@ func TestShLeft(t *testing.T) {
 	p.enter("exit")
 	p.left(0)
 	nothingLeft(t)
+}
+
+// TestShMounts holds what is said of mounts in a shell: by which way they are the node's.
+func TestShMounts(t *testing.T) {
+	for way, here := range map[string]bool{"pod": false, "ephemeral": false, "ssh": true} {
+		at := "/run/sh-" + way
+		t.Cleanup(func() {
+			mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "while umount "+at+"; do :; done 2>/dev/null; rmdir "+at)
+		})
+		args := []string{"shell", "--node", "node-a", "--via", way, "-c", "sh -c 'mkdir -p " + at + "; mount -t tmpfs here " + at + "; nsenter -t 1 -m mount -t tmpfs there " + at + "'"}
+		if way == "ssh" {
+			args = append(args, bySSH(t)...)
+		}
+		if a := call(t, args...); a.exit != 0 {
+			t.Errorf("%s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
+		}
+		mounts := mustSandbox(t, "exec", "node-a", "--", "nsenter", "-t", "1", "-m", "cat", "/proc/mounts")
+		if got := strings.Contains(mounts, "here "+at+" "); got != here {
+			t.Errorf("by %s a mount of the shell is the node's: %v", way, got)
+		}
+		if !strings.Contains(mounts, "there "+at+" ") {
+			t.Errorf("by %s nsenter does not mount on the node:\n%s", way, mounts)
+		}
+	}
 }
 
 // TestShBrought stops, by Ctrl-C, a shell whose probe is lost and does not come again.
@@ -214,7 +239,7 @@ func TestShCommand(t *testing.T) {
 
 // TestShToolbox takes the toolbox on a node without a shell.
 func TestShToolbox(t *testing.T) {
-	mustSandbox(t, "load", file(".cache/toolbox.tar"))
+	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
 	hidden := []string{"/usr/bin/bash", "/usr/bin/dash"} // in the node's own layer of /usr
 	back := sync.OnceFunc(func() {
 		for _, name := range hidden {
@@ -247,6 +272,42 @@ func TestShToolbox(t *testing.T) {
 	nothingLeft(t)
 }
 
+// shTools is how the main program of each package of the toolbox says that it can run.
+var shTools = map[string]string{
+	"bash": "bash --version", "busybox-static": "busybox true", "ca-certificates": "test -s /etc/ssl/certs/ca-certificates.crt",
+	"conntrack": "conntrack --version", "coreutils": "ls --version", "curl": "curl --version", "ethtool": "ethtool --version",
+	"ipset": "ipset list -n", "iproute2": "ip -br link", "iptables": "iptables -V", "iputils-ping": "ping -c 1 127.0.0.1",
+	"knot-dnsutils": "dig -V", "less": "less --version", "lsof": "lsof -v", "nftables": "nft list tables", "procps": "ps -ef",
+	"strace": "strace -V", "tcpdump": "tcpdump --version", "util-linux": "nsenter -t 1 -m true", "vim-tiny": "vi --version",
+}
+
+// TestShTools runs the main program of every package of the toolbox there.
+func TestShTools(t *testing.T) {
+	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
+	packages, err := os.ReadFile(file("images/toolbox.packages"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := ""
+	for name := range strings.FieldsSeq(string(packages)) {
+		run := shTools[name]
+		if run == "" {
+			t.Errorf("nothing is known that %s should run", name)
+			continue
+		}
+		script += fmt.Sprintf("out=$(%s 2>&1) && echo %s runs || echo %s: exit code $?, $out; ", run, name, name)
+	}
+	a := call(t, "shell", "--node", "node-a", "--via", "pod", "-c", `sh --toolbox -c "`+strings.ReplaceAll(script, "$", `\$`)+`"`)
+	for name := range strings.FieldsSeq(string(packages)) {
+		if !strings.Contains(a.stdout, name+" runs\n") {
+			t.Errorf("%s does not run", name)
+		}
+	}
+	if t.Failed() || a.exit != 0 {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+}
+
 // TestShCut cuts every connection of the client in the middle of a shell, which goes on
 // where it was.
 func TestShCut(t *testing.T) {
@@ -274,6 +335,7 @@ func TestShCut(t *testing.T) {
 	p.wants("is back")
 	p.enter("clear; echo size=$(stty size)")
 	p.wants("size=20 90")
+	p.must("resize-window", "-x", "110", "-y", "30")
 	p.enter("exit")
 	p.wantsLast("node-a>")
 	p.enter("exit")

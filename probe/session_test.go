@@ -101,7 +101,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // talker is a tool that writes what is typed until it is stopped or its input ends.
 func talker(began chan<- string) *Tool {
 	return &Tool{Name: "talk", Reads: true, Parse: func(args []string) (ToolFunc, error) {
-		return func(ctx context.Context, j *Job) Result {
+		return func(_ context.Context, j *Job) Result {
 			began <- strings.Join(args, " ")
 			_, _ = io.Copy(j.Out, j.In)
 			return Found(OK, "%s done", strings.Join(args, " "))

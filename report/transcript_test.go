@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,14 +179,14 @@ func TestTranscriptIsLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := bytes.Repeat(append(out, '\n'), 1000)
-	parts := []io.Reader{bytes.NewReader(append(session, '\n'))}
-	for size := 0; size <= longestRun; size += len(lines) {
-		parts = append(parts, bytes.NewReader(lines))
-	}
-	got, err := Load(io.MultiReader(append(parts, bytes.NewReader(rest))...))
+	const limit = 1 << 20
+	long := slices.Concat(session, []byte("\n"), bytes.Repeat(append(out, '\n'), limit/len(out)+1), rest)
+	got, err := load(bytes.NewReader(long), limit)
 	if err != nil || len(got.Runs) != 2 || len(got.Deeds) != 4 {
 		t.Errorf("%v, %d runs, %d deeds", err, len(got.Runs), len(got.Deeds))
+	}
+	if _, err := load(bytes.NewReader(long[len(session)+1:]), limit); err == nil || !strings.Contains(err.Error(), "more than 1 MB") {
+		t.Errorf("what is no transcript: %v", err)
 	}
 }
 

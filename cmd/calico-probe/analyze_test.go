@@ -88,7 +88,7 @@ func TestAnalyze(t *testing.T) {
 			}
 		}
 	}
-	if exit, out, errs := call(t, "diff", healthy, faulty); exit != 3 || !strings.Contains(out, "1 worse, 0 better") {
+	if exit, out, errs := call(t, "diff", healthy, faulty); exit != 3 || !strings.Contains(out, "1 worse, 0 better") || !strings.Contains(out, "fail, on node-a ok: an hour late") {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
 	}
 	if exit, out, _ := call(t, "diff", faulty, faulty, "-o", "json"); exit != 0 || !strings.Contains(out, `"changes": []`) {

@@ -210,7 +210,11 @@ func (c *conversation) save(_ context.Context, call *shell.Call) error {
 			count++
 		}
 	}
-	_, err = fmt.Fprintf(call.Out, "%d results of %s are in %s\n", count, c.at.o.node, name)
+	age := ""
+	if at := c.at.run.Oldest(); !at.IsZero() {
+		age = fmt.Sprintf(", the oldest of them %v old", time.Since(at).Round(time.Second))
+	}
+	_, err = fmt.Fprintf(call.Out, "%d results of %s are in %s%s\n", count, c.at.o.node, name, age)
 	return err
 }
 

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -229,9 +232,11 @@ type taken struct {
 	forget func()
 	once   sync.Once
 
-	mu   sync.Mutex
-	out  *os.File
-	over bool
+	mu    sync.Mutex
+	out   io.Writer
+	over  bool
+	tail  []byte // of what was written
+	other bool   // it is on its other screen
 }
 
 // take gives every key to whoever reads, until the terminal is given back, or the program
@@ -257,14 +262,25 @@ func (t *taken) Write(b []byte) (int, error) {
 	if t.over {
 		return len(b), nil
 	}
+	t.tail = append(t.tail, b...)
+	if all := otherScreen.FindAll(t.tail, -1); len(all) > 0 {
+		t.other = bytes.HasSuffix(all[len(all)-1], []byte("h"))
+	}
+	t.tail = slices.Clone(t.tail[max(0, len(t.tail)-len("\x1b[?1049")):])
 	return t.out.Write(b)
 }
 
-// unmade undoes what programs make of a terminal, and undo when they end in peace: the
-// other screen, a hidden cursor, pastes in brackets, reports of the mouse and of focus,
-// keys of another mode, colours, and a part of the screen that alone scrolls. Where the
-// cursor is, is kept first: leaving the other screen goes to where it was kept last.
-const unmade = "\x1b7\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?1l\x1b>\x1b[0m\x1b7\x1b[r\x1b8\r\n"
+// otherScreen is what takes a terminal to its other screen, and back.
+var otherScreen = regexp.MustCompile(`\x1b\[\?(1049|1047|47)[hl]`)
+
+// fromOther leaves the other screen. It is for a terminal that is there: on any other it
+// takes the cursor to where that was the last time.
+const fromOther = "\x1b[?1049l"
+
+// unmade undoes what else programs make of a terminal, and undo when they end in peace: a
+// hidden cursor, pastes in brackets, reports of the mouse and of focus, keys of another
+// mode, colours, and a part of the screen that alone scrolls.
+const unmade = "\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?1l\x1b>\x1b[0m\x1b7\x1b[r\x1b8\r\n"
 
 // giveBack makes the terminal what it was, also where the tool ended in the middle of
 // what it did there.
@@ -273,7 +289,11 @@ func (t *taken) giveBack(itself bool) {
 		t.cooked()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.over = true; !itself {
+		t.over = true
+		if t.other && !itself {
+			_, _ = io.WriteString(t.out, fromOther)
+		}
+		if !itself {
 			_, _ = io.WriteString(t.out, unmade)
 		}
 		t.plain()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"testing"
@@ -40,6 +41,46 @@ func TestWayOut(t *testing.T) {
 			}
 			if string(pass) != want.pass || left != want.left {
 				t.Errorf("%q in pieces of %d: %q, %v", typed, size, pass, left)
+			}
+		}
+	}
+}
+
+// TestOtherScreen wants a terminal to be taken off its other screen if it is there, and only
+// then, wherever what says so is cut; and nothing to be written once it is given back.
+func TestOtherScreen(t *testing.T) {
+	t.Parallel()
+	for text, there := range map[string]bool{
+		"":                              false,
+		"ls\r\n":                        false,
+		"vi\r\n\x1b[?1049h\x1b[22;0;0t": true,
+		"\x1b[?1049h...\x1b[?1049l$ ":   false,
+		"\x1b[?47h":                     true,
+		"\x1b[?1049h\x1b[?1049l\x1b[?1049h\x1b[?1000h": true,
+		"[?1049h": false,
+	} {
+		for size := 1; size <= max(1, len(text)); size++ {
+			for _, itself := range []bool{false, true} {
+				var out bytes.Buffer
+				shell := &taken{out: &out, cooked: func() {}, plain: func() {}, forget: func() {}}
+				for at := 0; at < len(text); at += size {
+					if _, err := io.WriteString(shell, text[at:min(at+size, len(text))]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				shell.giveBack(itself)
+				shell.giveBack(false)
+				_, _ = io.WriteString(shell, "more")
+				want := text
+				if there && !itself {
+					want += fromOther
+				}
+				if !itself {
+					want += unmade
+				}
+				if out.String() != want {
+					t.Errorf("%q in pieces of %d, by itself %v: %q", text, size, itself, out.String())
+				}
 			}
 		}
 	}

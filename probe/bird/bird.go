@@ -75,8 +75,7 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 // bare leaves the path out of an error, which is that by which this program sees the
 // socket, and not the node's.
 func bare(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	return err

@@ -18,6 +18,10 @@ the background there. Where it hangs, Enter ~ . leaves it, as with ssh, and Ente
 ~ in it. --toolbox takes the shell of the toolbox image instead, which has
 tools that the node may lack; so does sh on a node that has no shell.
 
+By pod and ephemeral, and in the toolbox, what you mount or unmount there is so for this
+shell only, whose mount namespace is its own. 'nsenter -t 1 -m umount -l /mnt/dead' does
+it to the node, with the node's program; by ssh and local so does the shell itself.
+
 With a command it is run and that is all; so it can stand in a script. It is ok when the
 command's exit code is 0, and otherwise fails and says the code. What it writes is shown
 without what would steer the terminal: for a full-screen program, take sh alone. Behind |
