@@ -140,7 +140,7 @@ func TestWatchATool(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	times := 0
 	dial := &probe.Tool{Name: "dial", Parse: func([]string) (probe.ToolFunc, error) {
-		return func(ctx context.Context, j *probe.Job) probe.Result {
+		return func(_ context.Context, j *probe.Job) probe.Result {
 			switch times++; times {
 			case 1, 2:
 				return probe.Found(probe.Fail, "10.0.0.12:179: refused")
