@@ -120,7 +120,7 @@ func TestCarry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.Run}}); err != nil {
+			if _, err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.Run}}); err != nil {
 				t.Fatal(err)
 			}
 			ev, err := s.Next(t.Context())
@@ -166,7 +166,7 @@ func TestSudo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}); err != nil {
+		if _, err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}); err != nil {
 			t.Fatal(err)
 		}
 		if ev, err := s.Next(t.Context()); err != nil || ev.Start.Access[0] != c.way || note != c.note {

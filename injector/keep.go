@@ -12,11 +12,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// errMissing is a probe that no longer knows what it said while nobody heard it.
-var errMissing = errors.New("more was said meanwhile than the probe remembers")
+// errMissing is an answer of which the probe no longer knows all that nobody heard.
+var errMissing = errors.New("more was said while the line was cut than the probe remembers, so the rest of this answer is lost: ask again")
 
 // afresh is how long to wait before a line is tried again.
 const afresh = 500 * time.Millisecond
+
+// sayCut is how long a line may be cut before that is said: most are back at once.
+const sayCut = 2 * time.Second
 
 // keep starts the goroutines of a session whose probe outlives its line: where that
 // is cut, another is made, and what was missed is said again. gone is nil while the
@@ -34,32 +37,31 @@ func (s *Session) keep(ctx context.Context, node string, transport func(context.
 		var err error
 		var lost time.Time // when the line was cut, zero while there is one
 		var why string
-		said := false
+		var saying *time.Timer // says that it is cut
 		s.back = func() {
+			saying.Stop()
 			if !lost.IsZero() {
 				note(fmt.Sprintf("the line to the probe on %s was cut (%s) and is back after %v, with the same probe", node, why, time.Since(lost).Round(100*time.Millisecond)))
 			}
-			lost, said = time.Time{}, false
+			lost = time.Time{}
 		}
+		looked, looking := make(chan error, 1), false
 		for again := false; ; again = true {
+			if again && !looking { // beside the line that is made: on a dead one it takes its time too
+				looking = true
+				s.ended.Go(func() { looked <- gone(ctx) })
+			}
 			err = s.line(ctx, transport, again, ready)
-			if ctx.Err() != nil || s.closed.Load() || errors.Is(err, errMissing) || s.count() == 0 { // there never was one
+			if ctx.Err() != nil || s.closed.Load() || s.count() == 0 { // a first line of no use is not made again: nor would the next be, most likely
 				break
 			}
-			if lost.IsZero() { // most lines are back at once
+			if lost.IsZero() {
 				lost, why = time.Now(), strings.TrimPrefix(err.Error(), "reading events: ")
-				if errors.Is(err, errSilent) {
-					lost = lost.Add(-quiet)
+				if silent(err) {
+					lost = lost.Add(-quietKept)
 				}
-			} else {
-				if it := gone(ctx); it != nil {
-					err = it
-					break
-				}
-				if !said {
-					said = true
-					note(fmt.Sprintf("the line to the probe on %s is cut (%s); making another for %v", node, why, probe.Silence))
-				}
+				text := fmt.Sprintf("the line to the probe on %s is cut (%s); making another for %v", node, why, probe.Silence)
+				saying = time.AfterFunc(sayCut, func() { note(text) })
 			}
 			if time.Since(lost) > probe.Silence {
 				err = fmt.Errorf("no line to it for %v, so it has ended: %s", probe.Silence, why)
@@ -69,6 +71,19 @@ func (s *Session) keep(ctx context.Context, node string, transport func(context.
 			case <-ctx.Done():
 			case <-time.After(afresh):
 			}
+			var it error
+			select {
+			case it = <-looked:
+				looking = false
+			default:
+			}
+			if it != nil {
+				err = it
+				break
+			}
+		}
+		if saying != nil {
+			saying.Stop()
 		}
 		s.end(err)
 	})
@@ -95,15 +110,15 @@ func (s *Session) line(ctx context.Context, transport func(context.Context, io.R
 	s.resumed = !again
 	s.mu.Unlock()
 	if again {
-		go s.take(feed)
+		go s.take(ctx, feed)
 	} else {
 		s.lead(feed)
 	}
-	s.reading(func() { sink.CloseWithError(errSilent) })
+	s.reading(func(why error) { sink.CloseWithError(why) })
 	ready()
 	err := s.read(ctx, out)
+	cancel() // first: what takes it now is too late
 	s.lead(nil)
-	cancel()
 	in.CloseWithError(err)
 	out.CloseWithError(err)
 	select {
@@ -121,8 +136,8 @@ func (s *Session) lead(w io.WriteCloser) {
 }
 
 // take goes on over a new line with all that was asked and is not answered, and makes
-// it the one where requests go.
-func (s *Session) take(feed io.WriteCloser) {
+// it the one where requests go, if it is not over already.
+func (s *Session) take(ctx context.Context, feed io.WriteCloser) {
 	s.turn <- struct{}{} // nothing goes before what is sent here
 	defer func() { <-s.turn }()
 	// What the line before left unfinished ends here. It is taken once the line is open.
@@ -130,6 +145,10 @@ func (s *Session) take(feed io.WriteCloser) {
 		return // the reader says why
 	}
 	s.mu.Lock()
+	if ctx.Err() != nil {
+		s.mu.Unlock()
+		return
+	}
 	requests := []probe.Request{{Type: probe.RequestResume, Seq: s.next}}
 	for _, r := range s.open {
 		requests = append(requests, r)

@@ -3,6 +3,7 @@ package injector
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +28,9 @@ type container struct {
 	attached io.Writer // nil = what is said is heard by nobody
 	calls    []string  // the arguments of each call that was run
 	cut      func() (up, down int)
-	drop     func() // cuts the line there is
-	away     error  // why nobody can attach
+	drop     func()    // cuts the line there is
+	away     error     // why nobody can attach
+	hole     time.Time // until then nothing comes through, and nothing is refused
 	attaches int
 }
 
@@ -103,8 +105,35 @@ func (s *short) Write(b []byte) (int, error) {
 	return n, errors.New("cut")
 }
 
+// swallow has the network lose what is sent to a container.
+type swallow struct{ *container }
+
+func (s swallow) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	lost := time.Now().Before(s.hole)
+	s.mu.Unlock()
+	if lost {
+		return len(b), nil
+	}
+	return s.stdin.Write(b)
+}
+
+// through waits for ctx where nothing comes through.
+func (c *container) through(ctx context.Context) error {
+	c.mu.Lock()
+	lost := time.Now().Before(c.hole)
+	c.mu.Unlock()
+	if lost {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
 // attach is a line to the container, which is cut where c.cut says.
 func (c *container) attach(ctx context.Context, in io.Reader, out io.Writer) error {
+	if err := c.through(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	away, cut := c.away, c.cut
 	c.attaches++
@@ -120,7 +149,7 @@ func (c *container) attach(ctx context.Context, in io.Reader, out io.Writer) err
 	c.attached, c.drop = mine, cancel
 	c.mu.Unlock()
 	go func() {
-		_, _ = io.Copy(&short{c.stdin, up, cancel}, in) // ends with in
+		_, _ = io.Copy(&short{swallow{c}, up, cancel}, in) // ends with in
 		cancel()
 	}()
 	select {
@@ -141,7 +170,10 @@ func (c *container) session(t *testing.T) (s *Session, notes func() []string) {
 	var mu sync.Mutex
 	var said []string
 	s = &Session{remove: func(bool) error { return nil }, through: "a pipe"}
-	gone := func(context.Context) error {
+	gone := func(ctx context.Context) error {
+		if c.through(ctx) != nil {
+			return nil
+		}
 		select {
 		case <-c.ended:
 			return errors.New("it ended: Completed, exit code 0")
@@ -168,7 +200,7 @@ func call(tool string, args ...string) probe.Request {
 // ask sends a request and returns what was written, and how it went.
 func ask(t *testing.T, s *Session, r probe.Request) (string, *probe.End, error) {
 	t.Helper()
-	if err := s.Send(t.Context(), r); err != nil {
+	if _, err := s.Send(t.Context(), r); err != nil {
 		return "", nil, err
 	}
 	var out bytes.Buffer
@@ -255,13 +287,14 @@ func TestKeptLineBackInTime(t *testing.T) {
 		if !s.Cut() {
 			t.Error("a line that is cut passes for one")
 		}
-		if err := s.Type(t.Context(), []byte("lost"), probe.Size{}); err == nil {
+		if err := s.Type(t.Context(), 1, []byte("lost"), probe.Size{}); err == nil {
 			t.Error("what was typed while the line is cut passes for sent")
 		}
-		if err := s.Send(t.Context(), call("stay")); err != nil {
+		id, err := s.Send(t.Context(), call("stay"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Stop(t.Context()); err != nil {
+		if err := s.Stop(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(8 * time.Second)
@@ -394,7 +427,7 @@ func TestAbandoned(t *testing.T) {
 		c := start(t)
 		s, _ := c.session(t)
 		for _, give := range []func(){s.Abandon, func() {}} {
-			if err := s.Send(t.Context(), call("stay")); err != nil {
+			if _, err := s.Send(t.Context(), call("stay")); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -410,41 +443,136 @@ func TestAbandoned(t *testing.T) {
 	})
 }
 
-// TestSlowReader wants a user who looks at the first page for ten minutes to lose
-// neither the rest nor the line.
+// TestSlowReader wants a user who looks at the first page for ten minutes to lose neither
+// the rest, nor the line, nor the probe: all that is between them holds it up.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const lines = 2 * waiting
-		s := &Session{remove: func(bool) error { return nil }, through: "a pipe"}
-		s.keep(t.Context(), "node-a", func(ctx context.Context, in io.Reader, out io.Writer) error {
-			go func() { _, _ = io.Copy(io.Discard, in) }()
-			time.Sleep(time.Second)
-			e := probe.NewEncoder(out)
-			for range lines {
-				e.Encode(probe.Event{Type: probe.EventOut, Text: "x"})
-			}
-			e.Encode(probe.Event{Type: probe.EventEnd, End: &probe.End{}})
-			<-ctx.Done()
-			return e.Err()
-		}, func(context.Context) error { return nil }, func(text string) { t.Error(text) })
-		if err := s.Send(t.Context(), call("count")); err != nil {
+		const lines = 8 * waiting
+		c := start(t)
+		s, notes := c.session(t)
+		if _, err := s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 200))); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)
-		for n := 0; ; n++ {
+		n := 0
+		for {
 			ev, err := s.Next(t.Context())
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("after %d lines: %v %q", n, err, notes())
 			}
-			if ev.Type == probe.EventEnd {
-				if n != lines {
-					t.Errorf("%d of %d lines", n, lines)
-				}
+			if n += strings.Count(ev.Text, "\n"); ev.Type == probe.EventEnd {
 				break
 			}
+		}
+		if n != lines || len(notes()) > 0 {
+			t.Errorf("%d of %d lines, said: %q", n, lines, notes())
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+		<-c.ended
 	})
+}
+
+// TestKeptLineBlackHole is a network on which for twenty seconds nothing comes through
+// and nothing is refused: the line, those made meanwhile, and looking at the pod.
+func TestKeptLineBlackHole(t *testing.T) {
+	for name, away := range map[string]time.Duration{"for a while": 20 * time.Second, "for good": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := start(t)
+				s, notes := c.session(t)
+				if _, _, err := ask(t, s, call("count", "1", "before")); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(12 * time.Second)
+				began := time.Now()
+				var early []string
+				time.AfterFunc(probe.Silence/2, func() { early = notes() })
+				c.mu.Lock()
+				c.attached, c.hole = io.Discard, began.Add(away)
+				c.mu.Unlock()
+				out, _, err := ask(t, s, call("count", "2", "unheard"))
+				took, said := time.Since(began), notes()
+				switch {
+				case away < probe.Silence && (err != nil || out != "unheard: 0\nunheard: 1\n" || len(said) != 2):
+					t.Errorf("got %q, %v: %q", out, err, said)
+				case away > probe.Silence && (err == nil || len(said) != 1 || took > probe.Silence+2*opening):
+					t.Errorf("got %q, %v after %v: %q", out, err, took, said)
+				}
+				if len(early) != 1 || !strings.Contains(early[0], "is cut") {
+					t.Errorf("said after %v: %q", probe.Silence/2, early)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				<-c.ended
+			})
+		})
+	}
+}
+
+// TestKeptLineTooMuch wants a call that says more than the probe remembers while the line
+// is cut to fail, and nothing else: neither the session nor a call after it.
+func TestKeptLineTooMuch(t *testing.T) {
+	const lines = 40_000
+	for name, given := range map[string]bool{"wanted": false, "given up": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := start(t)
+				s, notes := c.session(t)
+				if _, _, err := ask(t, s, call("count", "1", "before")); err != nil {
+					t.Fatal(err)
+				}
+				id, err := s.Send(t.Context(), call("stay"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				c.sever(errors.New("connection refused"))
+				time.Sleep(time.Second)
+				much, err := json.Marshal(probe.Request{Type: probe.RequestCall, ID: id + 1, Call: &probe.Call{Tool: "count", Args: []string{strconv.Itoa(lines), strings.Repeat("long", 50)}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 50))); err != nil {
+					t.Fatal(err)
+				}
+				// It arrives all the same, as if the line had been cut just after.
+				stop := fmt.Sprintf(`{"type":"stop","id":%d}`, id)
+				if _, err := c.stdin.Write([]byte("\n" + stop + "\n" + string(much) + "\n")); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if given {
+					s.Abandon()
+				}
+				c.sever(nil)
+				time.Sleep(10 * time.Second)
+				if !given {
+					for err == nil {
+						var ev probe.Event
+						if ev, err = s.Next(t.Context()); ev.Type == probe.EventEnd {
+							t.Fatal("what lacks a part passes for whole")
+						}
+					}
+					if !errors.Is(err, errMissing) {
+						t.Errorf("got %v", err)
+					}
+				}
+				if gone := s.Gone(); gone != nil {
+					t.Fatalf("the probe is given up: %v", gone)
+				}
+				for range 2 {
+					if out, _, err := ask(t, s, call("count", "1", "after")); err != nil || out != "after: 0\n" {
+						t.Errorf("afterwards: %q, %v, %q", out, err, notes())
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				<-c.ended
+			})
+		})
+	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Session is a conversation with a probe. Send and Next are for one goroutine
-// each; Stop, Type and Close may be called by any, and Close more than once.
+// Session is a conversation with a probe. Next is for one goroutine, which also asks for
+// plans and calls; all else may be called by any, and Close more than once.
 type Session struct {
 	created []string
 	remove  func(answered bool) error
@@ -36,11 +36,12 @@ type Session struct {
 	ids     int64           // ID of the last of them
 	stopped int64           // ID of the last that was to stop
 	given   int64           // ID of the last whose answer nobody wants any more
+	missed  int64           // ID of the last of whose answer something may be missing for good
 	next    int64           // number of the next event wanted
 	resumed bool            // what comes now follows on what came before
 	heard   time.Time       // when the last event came
 	full    bool            // nobody takes the events there are: no wonder that none comes
-	cut     func()          // ends the stream that is read now
+	cut     func(error)     // ends the stream that is read now
 	back    func()          // is told when a line that was made again is of use
 	cause   error           // why there are no more events, once over is closed
 
@@ -51,7 +52,8 @@ type Session struct {
 // told is an event and the ID of the request it answers, 0 = none.
 type told struct {
 	probe.Event
-	of int64
+	of  int64
+	err error // instead of the event: there is no more of this answer
 }
 
 // waiting is how many events may wait for whoever asked, a pager perhaps that is being
@@ -64,11 +66,11 @@ func (s *Session) Created() []string { return s.created }
 // sendLimit is how long a probe that runs may take to be reached.
 const sendLimit = 20 * time.Second
 
-// Send sends one request to the probe. A plan or a call gives up on what was asked
-// before it. A line that is not open within 20 seconds is a *PlacementError: the probe
+// Send sends one request to the probe and returns its ID. A plan or a call gives up on
+// what was asked before it. A line that is not open within 20 seconds is a *PlacementError: the probe
 // runs and cannot be talked to. Where the line of a probe that outlives it is cut, what
 // was asked, or is to stop, is sent with the next one, and that is no error.
-func (s *Session) Send(ctx context.Context, r probe.Request) error {
+func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err error) {
 	asks := r.Type == probe.RequestPlan || r.Type == probe.RequestCall
 	send := []probe.Request{r}
 	s.mu.Lock()
@@ -83,16 +85,16 @@ func (s *Session) Send(ctx context.Context, r probe.Request) error {
 		send[len(send)-1] = r
 		s.open, s.heard = append(s.open, r), time.Now()
 	case r.Type == probe.RequestStop:
-		s.stopped = r.ID
+		s.stopped = max(s.stopped, r.ID)
 	}
 	feed := s.feed
 	s.mu.Unlock()
 	again := s.kept && (asks || r.Type == probe.RequestStop)
 	if feed == nil {
 		if again {
-			return nil
+			return r.ID, nil
 		}
-		return errCut
+		return r.ID, errCut
 	}
 	sent := make(chan error, 1)
 	go func() { // ends with the feed at the latest
@@ -102,21 +104,20 @@ func (s *Session) Send(ctx context.Context, r probe.Request) error {
 	}()
 	late := time.NewTimer(sendLimit)
 	defer late.Stop()
-	var err error
 	select {
 	case err = <-sent:
 	case <-late.C:
-		return refuse(ReasonAttach, "the probe runs, and the line to it (through %s) did not open within %v", s.through, sendLimit)
+		return r.ID, refuse(ReasonAttach, "the probe runs, and the line to it (through %s) did not open within %v", s.through, sendLimit)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return r.ID, context.Cause(ctx)
 	}
 	switch {
 	case err == nil, again && !s.closed.Load():
-		return nil
+		return r.ID, nil
 	case s.kept:
-		return errCut
+		return r.ID, errCut
 	}
-	return refuse(ReasonAttach, "the probe runs and cannot be talked to: %v", err)
+	return r.ID, refuse(ReasonAttach, "the probe runs and cannot be talked to: %v", err)
 }
 
 // errCut is something that could not be sent and will not be sent again.
@@ -136,26 +137,30 @@ func write(w io.Writer, requests []probe.Request) error {
 	return nil
 }
 
-// Stop ends what was asked last, if that is not answered yet: what is known of it
+// Stop ends what was asked with that ID, if it is not answered yet: what is known of it
 // still comes.
-func (s *Session) Stop(ctx context.Context) error {
-	return s.Send(ctx, probe.Request{Type: probe.RequestStop, ID: s.id()})
+func (s *Session) Stop(ctx context.Context, id int64) error {
+	_, err := s.Send(ctx, probe.Request{Type: probe.RequestStop, ID: id})
+	return err
 }
 
-// Type hands on what was typed for the tool that was asked for last, and the size its
-// terminal has now, zero where that has not changed.
-func (s *Session) Type(ctx context.Context, typed []byte, size probe.Size) error {
-	return s.Send(ctx, probe.Request{Type: probe.RequestTyped, ID: s.id(), Typed: typed, Size: size})
+// Type hands on what was typed for the tool that was asked for with that ID, and the size
+// its terminal has now, zero where that has not changed.
+func (s *Session) Type(ctx context.Context, id int64, typed []byte, size probe.Size) error {
+	_, err := s.Send(ctx, probe.Request{Type: probe.RequestTyped, ID: id, Typed: typed, Size: size})
+	return err
 }
 
-func (s *Session) id() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.ids }
-
-// Abandon gives up on what was asked last: what still comes of it is dropped. It is for
-// the goroutine that calls Next.
+// Abandon gives up on what was asked last: it is stopped, and what still comes of it is
+// dropped. It is for the goroutine that calls Next.
 func (s *Session) Abandon() {
 	s.mu.Lock()
 	s.given = s.ids
+	id, open := s.ids, len(s.open) > 0
 	s.mu.Unlock()
+	if open {
+		s.stopSoon(id)
+	}
 	for {
 		select {
 		case _, more := <-s.events:
@@ -166,6 +171,12 @@ func (s *Session) Abandon() {
 			return
 		}
 	}
+}
+
+// stopSoon stops what was asked with an ID and waits for nothing: where that cannot be
+// sent, it is stopped before the next is asked.
+func (s *Session) stopSoon(id int64) {
+	go func() { _ = s.Stop(context.Background(), id) }()
 }
 
 // Cut tells that there is no line to the probe just now, though another may be made.
@@ -188,7 +199,7 @@ func (s *Session) Gone() error {
 
 // Next returns the next event of what was asked last, beats left out. io.EOF means
 // that the probe ended with every plan answered; any other error that something is
-// missing.
+// missing; the session can go on where it is not Gone.
 func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	for {
 		select {
@@ -197,7 +208,7 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 				return probe.Event{}, s.failure()
 			}
 			if ev.of == 0 || s.wanted(ev.of) {
-				return ev.Event, nil
+				return ev.Event, ev.err
 			}
 		case <-ctx.Done():
 			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was whole: %w", context.Cause(ctx))
@@ -222,7 +233,7 @@ func (s *Session) failure() error {
 	return fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, err)
 }
 
-// Close ends the probe and removes what was created, within ten seconds and two
+// Close ends the probe and removes what was created, within ten seconds and three
 // farewells, also when the context the session was opened with has ended.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
@@ -232,7 +243,7 @@ func (s *Session) Close() error {
 		s.mu.Unlock()
 		switch {
 		case s.kept: // whose stdin does not end with the line
-			go func() { _ = s.Send(context.Background(), probe.Request{Type: probe.RequestEnd}) }() // without it, it ends later
+			go func() { _, _ = s.Send(context.Background(), probe.Request{Type: probe.RequestEnd}) }() // without it, it ends later
 		case feed != nil:
 			feed.Close() // the end of its stdin ends the probe
 		}
@@ -275,7 +286,7 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 		defer close(s.events)
 		// A transport that does not hear of its end holds up nobody.
 		defer context.AfterFunc(ctx, func() { sink.CloseWithError(context.Cause(ctx)) })()
-		s.reading(func() { sink.CloseWithError(errSilent) })
+		s.reading(func(why error) { sink.CloseWithError(why) })
 		err := s.read(ctx, out)
 		out.Close()
 		for began := time.Now(); reread != nil && s.owed() && ctx.Err() == nil && time.Since(began) < rereading; {
@@ -283,7 +294,7 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 			if progress {
 				began = time.Now()
 			}
-			if !errors.Is(err, errSilent) { // which says more than a log that cannot be had
+			if !silent(err) { // which says more than a log that cannot be had
 				err = again
 			}
 		}
@@ -308,14 +319,14 @@ func (s *Session) again(ctx context.Context, reread func(context.Context) (io.Re
 	before := s.count()
 	one, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s.reading(func() { cancel(errSilent) })
+	s.reading(cancel)
 	r, err := reread(one)
 	if err == nil {
 		err = s.read(one, r)
 		r.Close()
 	}
-	if errors.Is(context.Cause(one), errSilent) {
-		return s.count() > before, errSilent
+	if why := context.Cause(one); silent(why) {
+		return s.count() > before, why
 	}
 	if s.owed() {
 		select {
@@ -329,14 +340,39 @@ func (s *Session) again(ctx context.Context, reread func(context.Context) (io.Re
 // count is how many events have come.
 func (s *Session) count() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.next }
 
-// quiet is how long a probe may be silent while it owes an answer: it says at
-// least that it lives every five seconds.
-const quiet = 3 * probe.BeatEvery
+// How long a probe may be silent while it owes an answer: it says at least that it lives
+// every five seconds. Where another line can be made there is less to lose by not waiting,
+// and little time: the probe ends 30 seconds after it last heard of its client. So one
+// that was dead when it was made must leave time for one more.
+const (
+	quiet     = 3 * probe.BeatEvery
+	quietKept = 2*probe.BeatEvery + 2*time.Second
+	opening   = 8 * time.Second
+)
 
-var errSilent = fmt.Errorf("nothing heard from the probe for %v, though it runs: its node, its kubelet or its container runtime froze, or the line to it is dead", quiet)
+// silentError is a line on which nothing has come for so long.
+type silentError time.Duration
+
+func (e silentError) Error() string {
+	return fmt.Sprintf("nothing heard from the probe for %v, though it runs: its node, its kubelet or its container runtime froze, or the line to it is dead", time.Duration(e))
+}
+
+// silent tells whether a line ended because nothing came any more.
+func silent(err error) bool { _, is := errors.AsType[silentError](err); return is }
+
+// patience is how long nothing may come now. It is for whoever holds mu.
+func (s *Session) patience() time.Duration {
+	switch {
+	case !s.kept, s.next == 0: // the first line has all the time it needs
+		return quiet
+	case !s.resumed:
+		return opening
+	}
+	return quietKept
+}
 
 // reading tells what is read from now on, and how to end that.
-func (s *Session) reading(cut func()) {
+func (s *Session) reading(cut func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cut, s.heard = cut, time.Now()
@@ -352,8 +388,8 @@ func (s *Session) listen(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.mu.Lock()
-			if (s.kept || len(s.open) > 0) && s.cut != nil && !s.full && time.Since(s.heard) > quiet {
-				s.cut()
+			if limit := s.patience(); (s.kept || len(s.open) > 0) && s.cut != nil && !s.full && time.Since(s.heard) > limit {
+				s.cut(silentError(limit))
 				s.cut = nil
 			}
 			s.mu.Unlock()
@@ -381,8 +417,11 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 		}
 		noise = ""
 		if ev.Type == probe.EventResume {
-			if err := s.resume(ev.Seq); err != nil {
-				return err
+			if lost := s.resume(ev.Seq); lost > 0 {
+				s.stopSoon(lost)
+				if err := s.pass(ctx, told{of: lost, err: errMissing}); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -394,7 +433,7 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 			continue
 		}
 		if own, ok := ev.OfProbe(); ok {
-			if err := s.pass(ctx, told{own, of}); err != nil {
+			if err := s.pass(ctx, told{Event: own, of: of}); err != nil {
 				return err
 			}
 		}
@@ -427,12 +466,16 @@ func (s *Session) pass(ctx context.Context, ev told) error {
 	}
 }
 
-// resume notes that what comes now was asked for again, from event number seq on.
-func (s *Session) resume(seq int64) error {
+// resume notes that what comes now was asked for again, from event number seq on. Where
+// that is later than asked for, all that is not answered may lack something: the last of
+// it is lost, and nobody waits for the others.
+func (s *Session) resume(seq int64) (lost int64) {
 	s.mu.Lock()
 	if seq > s.next {
-		defer s.mu.Unlock()
-		return fmt.Errorf("events %d to %d are missing: %w", s.next, seq-1, errMissing)
+		s.next = seq
+		if len(s.open) > 0 {
+			s.missed, lost = s.ids, s.ids
+		}
 	}
 	first := !s.resumed
 	s.resumed, s.heard = true, time.Now()
@@ -440,7 +483,7 @@ func (s *Session) resume(seq int64) error {
 	if first && s.back != nil {
 		s.back()
 	}
-	return nil
+	return lost
 }
 
 // fresh tells whether an event is new and wanted, and of which request, and keeps count.
@@ -462,11 +505,17 @@ func (s *Session) fresh(ev probe.Event) (of int64, fresh bool, err error) {
 	if len(s.open) == 0 || ev.Type == probe.EventLog {
 		return 0, ev.Type == probe.EventLog, nil // an answer to nothing is none
 	}
+	if ev.Type == probe.EventStart && s.missed > 0 { // of those before it the end may be missing
+		s.open = slices.DeleteFunc(s.open, func(r probe.Request) bool { return r.ID <= s.missed && r.ID < ev.Start.ID })
+		if len(s.open) == 0 {
+			return 0, false, nil
+		}
+	}
 	of = s.open[0].ID // they are answered in order
 	if ev.Type == probe.EventEnd {
 		s.open = s.open[1:]
 	}
-	return of, of > s.given, nil
+	return of, of > max(s.given, s.missed), nil
 }
 
 // owed tells whether a plan still waits for its end.
@@ -481,7 +530,7 @@ func (s *Session) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s.Send(ctx, probe.Request{Type: probe.RequestBeat}) != nil && !s.kept {
+			if _, err := s.Send(ctx, probe.Request{Type: probe.RequestBeat}); err != nil && !s.kept {
 				return // the line is gone; the reader says so
 			}
 		}

@@ -53,7 +53,7 @@ func TestLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // a session takes plan after plan
-		if err := s.Send(t.Context(), plan); err != nil {
+		if _, err := s.Send(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
 		for {
@@ -124,7 +124,7 @@ func TestBrokenLine(t *testing.T) {
 	want := append(append([]probe.EventType{probe.EventStart}, slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
 	for n := 0; n < len(whole); n += 7 {
 		s := broken(t, whole, n, 1)
-		if err := s.Send(t.Context(), plan); err != nil {
+		if _, err := s.Send(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
 		got, err := drain(t, s)
@@ -141,7 +141,7 @@ func TestBrokenLineAndLog(t *testing.T) {
 	whole := transcript(t)
 	s := broken(t, whole, len(whole)/2, 2)
 	defer s.Close()
-	if err := s.Send(t.Context(), plan); err != nil {
+	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := drain(t, s); err != nil {
@@ -165,7 +165,7 @@ func TestMissingLine(t *testing.T) {
 	}
 	s := &Session{remove: func(bool) error { return nil }}
 	s.talk(t.Context(), line, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil })
-	if err := s.Send(t.Context(), plan); err != nil {
+	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := drain(t, s); err != nil || len(got) != 7 {
@@ -176,7 +176,7 @@ func TestMissingLine(t *testing.T) {
 	}
 	s = &Session{remove: func(bool) error { return nil }}
 	s.talk(t.Context(), line, nil)
-	if err := s.Send(t.Context(), plan); err != nil {
+	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := drain(t, s); err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "missing") {
@@ -195,7 +195,7 @@ func TestNoHandshake(t *testing.T) {
 	s.talk(t.Context(), func(ctx context.Context, _ io.Reader, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := s.Send(ctx, plan); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Send(ctx, plan); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("sending: %v", err)
 	}
 	began := time.Now()
@@ -219,7 +219,7 @@ func TestLost(t *testing.T) {
 		_, err := out.Write(append(bytes.Clone(whole[:len(whole)/2]), "\npanic: out of memory\n"...))
 		return err
 	}, nil)
-	if err := s.Send(t.Context(), plan); err != nil {
+	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := drain(t, s); err == nil || !strings.Contains(err.Error(), "broke off") || !strings.Contains(err.Error(), "out of memory") {
@@ -286,7 +286,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 	for s.count() < 3 { // all that comes before the plan has come
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.Send(t.Context(), plan); err != nil {
+	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -108,6 +108,7 @@ type Start struct {
 	Access  []string  `json:"access,omitempty"` // what the probe really holds
 	Tool    string    `json:"tool,omitempty"`   // of a call, which has no checks
 	Tools   []string  `json:"tools,omitempty"`  // what this probe has; of a plan without checks
+	ID      int64     `json:"id,omitempty"`     // of the request that is answered
 }
 
 // End closes a plan or a call.

@@ -235,10 +235,16 @@ func (s *session) begin(ctx context.Context) {
 	go func() {
 		defer close(now.ended)
 		defer stop(nil)
+		emit := func(ev Event) {
+			if ev.Start != nil {
+				ev.Start.ID = req.ID
+			}
+			s.enc.Encode(ev)
+		}
 		if req.Plan != nil {
-			s.Run(ctx, *req.Plan, s.enc.Encode)
+			s.Run(ctx, *req.Plan, emit)
 		} else {
-			s.call(ctx, *req.Call, now, s.enc.Encode)
+			s.call(ctx, *req.Call, now, emit)
 		}
 	}()
 }

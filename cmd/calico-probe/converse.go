@@ -101,7 +101,7 @@ func (o *runOptions) pass(ctx context.Context, way string, session *injector.Ses
 // answer sends a plan or a call and gives every event up to its end to each, which
 // returns false to stop.
 func answer(ctx context.Context, session *injector.Session, request probe.Request, each func(probe.Event) bool) error {
-	if err := session.Send(ctx, request); err != nil {
+	if _, err := session.Send(ctx, request); err != nil {
 		return err
 	}
 	for {

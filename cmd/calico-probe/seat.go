@@ -25,6 +25,7 @@ type seat struct {
 	session *injector.Session      // nil = no probe is there
 	lost    bool                   // there was one
 	brought int                    // how many there were
+	asked   int64                  // what it was asked last
 	way     string
 	tools   []string // what that probe has
 	run     report.Latest
@@ -159,7 +160,6 @@ func (s *seat) askNode(ctx context.Context, o *runOptions, snap *cluster.Snapsho
 	case ctx.Err() == nil && o.proves(snap):
 		err := o.prove(ctx, s.session, snap)
 		if ctx.Err() != nil { // its half of the proof is not waited for
-			_ = s.session.Stop(context.WithoutCancel(ctx)) // it ends by itself too
 			s.session.Abandon()
 		}
 		return err
@@ -182,16 +182,19 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	var showing atomic.Bool // in a pager perhaps, that is being read
 	sent, stopped := make(chan struct{}), make(chan struct{})
+	var id int64 // valid once it is sent
 	unasked := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		select {
 		case <-sent:
 		case <-time.After(stopLimit):
+			giveUp(fmt.Errorf("it could not be asked within %v", stopLimit))
+			return
 		case <-whole.Done():
 			return
 		}
 		limit, cancel := context.WithTimeout(whole, stopLimit)
-		err := session.Stop(limit)
+		err := session.Stop(limit, id)
 		cancel()
 		if err != nil {
 			giveUp(err)
@@ -223,7 +226,9 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 		s.o.progress("no word from the probe on %s for %v: still waiting, Ctrl-C ends the command", s.o.node, patience)
 	})
 	defer silent.Stop()
-	err := session.Send(whole, request)
+	var err error
+	id, err = session.Send(whole, request)
+	s.asked = id
 	close(sent)
 	for err == nil {
 		var ev probe.Event

@@ -265,7 +265,7 @@ func (k *known) ask(ctx context.Context, session *injector.Session, key, tool st
 	var text strings.Builder
 	call := probe.Call{Tool: tool}
 	seal := call.Sealed()
-	err := session.Send(context.WithoutCancel(ctx), probe.Request{Type: probe.RequestCall, Call: &call})
+	_, err := session.Send(context.WithoutCancel(ctx), probe.Request{Type: probe.RequestCall, Call: &call})
 	for over := false; err == nil && !over; {
 		var ev probe.Event
 		ev, err = session.Next(ctx)

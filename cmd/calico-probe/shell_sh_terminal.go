@@ -63,10 +63,10 @@ func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call,
 			}
 		})
 		idle = time.AfterFunc(limit, func() { end(shell.ErrIdle) }) // nor was anything written
-		session := s.session                                        // the seat lets go of one that is lost
+		session, id := s.session, s.asked                           // the seat lets go of one that is lost
 		t := &typed{more: make(chan struct{}, 1)}
 		typing.Go(func() { t.read(ctx, keys, func() { idle.Reset(limit) }, end) })
-		typing.Go(func() { t.send(ctx, session, what.Size, changes, out) })
+		typing.Go(func() { t.send(ctx, session, id, what.Size, changes, out) })
 		return nil
 	}
 	var begun, failed error
@@ -157,7 +157,7 @@ func (t *typed) read(ctx context.Context, keys io.Reader, heard func(), end func
 
 // send hands on what is typed, and each new size of the terminal. What goes into a line
 // that is cut may be lost; the shell is not. So the size goes again with every key.
-func (t *typed) send(ctx context.Context, session *injector.Session, sent probe.Size, changes <-chan resized, out *os.File) {
+func (t *typed) send(ctx context.Context, session *injector.Session, id int64, sent probe.Size, changes <-chan resized, out *os.File) {
 	for {
 		now, err := sizeOf(out)
 		if err != nil {
@@ -168,7 +168,7 @@ func (t *typed) send(ctx context.Context, session *injector.Session, sent probe.
 		t.kept = nil
 		t.mu.Unlock()
 		if len(keys) > 0 || now != sent {
-			if session.Type(ctx, keys, now) == nil {
+			if session.Type(ctx, id, keys, now) == nil {
 				sent = now
 			}
 		}
