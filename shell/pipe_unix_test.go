@@ -4,6 +4,7 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,7 +39,9 @@ func TestPipeEndsWithTheSession(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	cancel()
-	<-ended
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 	for began := time.Now(); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > 20*time.Second {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
