@@ -255,6 +255,7 @@ func TestShLeft(t *testing.T) {
 	}
 
 	p.types("sh")
+	p.waits("root@node-a:/root# ")
 	p.types("echo si''tting")
 	p.shows("sitting")
 	relay.away(true)
@@ -265,6 +266,32 @@ func TestShLeft(t *testing.T) {
 	p.waits("node-a> ")
 	p.types("exit")
 	p.waits("here$ ")
+	nothingLeft(t)
+}
+
+// TestShToolboxOnce wants one container of the toolbox in calico-node's pod, from which
+// nothing can be taken out again, however often a session uses it.
+func TestShToolboxOnce(t *testing.T) {
+	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
+	count := func() int {
+		pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, pod := range pods.Items {
+			n += len(pod.Spec.EphemeralContainers)
+		}
+		return n
+	}
+	before := count()
+	a := call(t, "shell", "--node", "node-b", "--via", "ephemeral", "-c", "sh --toolbox -- echo one; sh --toolbox -- echo two; sh --toolbox -- echo three")
+	if a.exit != 0 || a.stdout != "one\ntwo\nthree\n" {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	if made := count() - before; made != 2 {
+		t.Errorf("%d containers were made, not the probe's and the toolbox's", made)
+	}
 	nothingLeft(t)
 }
 
