@@ -302,7 +302,7 @@ func TestShMounts(t *testing.T) {
 		t.Cleanup(func() {
 			mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "while umount "+at+"; do :; done 2>/dev/null; rmdir "+at)
 		})
-		args := []string{"shell", "--node", "node-a", "--via", way, "-c", "sh -c 'mkdir -p " + at + "; mount -t tmpfs here " + at + "; nsenter -t 1 -m mount -t tmpfs there " + at + "'"}
+		args := []string{"shell", "--node", "node-a", "--via", way, "-c", "sh -c 'mkdir -p " + at + "; mount -t tmpfs shells " + at + "; nsenter -t 1 -m mount -t tmpfs nodes " + at + "'"}
 		if way == "ssh" {
 			args = append(args, bySSH(t)...)
 		}
@@ -310,10 +310,10 @@ func TestShMounts(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
 		}
 		mounts := mustSandbox(t, "exec", "node-a", "--", "nsenter", "-t", "1", "-m", "cat", "/proc/mounts")
-		if got := strings.Contains(mounts, "here "+at+" "); got != here {
+		if got := strings.Contains(mounts, "shells "+at+" "); got != here {
 			t.Errorf("by %s a mount of the shell is the node's: %v", way, got)
 		}
-		if !strings.Contains(mounts, "there "+at+" ") {
+		if !strings.Contains(mounts, "nodes "+at+" ") {
 			t.Errorf("by %s nsenter does not mount on the node:\n%s", way, mounts)
 		}
 	}
@@ -384,7 +384,7 @@ func TestShToolbox(t *testing.T) {
 	p.types("exit")
 	p.waits("here$ ")
 	a := call(t, "shell", "--node", "node-b", "--via", "pod", "--toolbox-image", "ghcr.io/calico-probe/toolbox:none", "-c", "sh -- true")
-	if a.exit != 1 || !strings.Contains(a.stderr, "name another with --toolbox-image") {
+	if a.exit != 5 || !strings.Contains(a.stderr, "name another with --toolbox-image") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	back()
