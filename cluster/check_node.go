@@ -133,7 +133,7 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 
 // oneLine makes an API message fit for a sentence.
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = probe.Plain(strings.Join(strings.Fields(s), " "))
 	if s == "" {
 		return "no message"
 	}

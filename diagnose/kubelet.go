@@ -131,7 +131,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 		},
 		Radius: "only looks",
 	},
-	Apart: true, Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID}, Explains: []string{"kubelet-silent"},
+	Apart: true, Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID}, Explains: []string{"kubelet-silent", "api-cut-off"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(cluster.CheckNodeLease)

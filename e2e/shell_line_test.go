@@ -201,7 +201,7 @@ func TestShellProbeGone(t *testing.T) {
 func TestShellProbeHangsOnItsLine(t *testing.T) {
 	const commands = "ping -c 0 10.88.0.11; ping -c 3 10.88.0.11"
 	check := func(t *testing.T, s *scripted) {
-		s.ends(t, 1)
+		s.ends(t, 5)
 		if len(s.lines("broke off")) != 1 || len(s.lines("bringing another probe to node-b")) != 1 {
 			t.Errorf("said: %s", s.errs.String())
 		}
@@ -341,7 +341,7 @@ func TestShellFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.says(t, "felix-live")
-	s.ends(t, 1)
+	s.ends(t, 5)
 	if len(s.lines("broke off")) != 1 || len(s.lines("is gone")) == 0 || len(s.lines("bringing another probe to node-a")) != 1 {
 		t.Errorf("said: %s", s.errs.String())
 	}
@@ -358,8 +358,8 @@ func args(spec corev1.PodSpec) []string { return spec.Containers[0].Args }
 // with what the API knows.
 func TestShellNoWay(t *testing.T) {
 	s := opened(t, "", "ping -c 1 10.88.0.12; run node-ready", "--node", "node-a", "--via", "pod", "--image", "nowhere.invalid/probe:0")
-	s.ends(t, 1)
-	if len(s.lines("there is no probe on node-a: 'run' says why, and tries again")) != 1 || len(s.lines("nowhere.invalid/probe:0 cannot be had")) == 0 {
+	s.ends(t, 5)
+	if len(s.lines("there is no probe on node-a: 'node node-a' says why, and tries again")) != 1 || len(s.lines("nowhere.invalid/probe:0 cannot be had")) == 0 {
 		t.Errorf("said: %s", s.errs.String())
 	}
 	if !strings.Contains(s.out.String(), "node-ready") {

@@ -70,8 +70,8 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 	}
 	at := 0
 	for _, want := range []string{
-		"nothing was asked of node-b so far", "healthy: ", "asked so far: 1 of ", "; 'run' asks the rest",
-		"fault: ", "CAUSE 1 bird-dead", "fix ", "fault: ", "asked so far: all ", " results of node-b are in " + saved, "healthy: ", "healthy: ", "asked so far: all ",
+		"nothing was asked of node-b so far", "nothing bad so far: ", "answered so far: 1 of ", "; 'run' asks the rest",
+		"fault: ", "CAUSE 1 bird-dead", "fix ", "fault: ", "answered so far: all ", " results of node-b are in " + saved, "healthy: ", "healthy: ", "answered so far: all ",
 	} {
 		i := strings.Index(a.stdout[at:], want)
 		if i < 0 {
@@ -100,7 +100,7 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 		t.Errorf("exit %d\n%s%s", d.exit, d.stdout, d.stderr)
 	}
 	list := call(t, "analyze", "--typed", incident)
-	if lines := strings.Split(strings.TrimSpace(list.stdout), "\n"); list.exit != 0 || len(lines) != 13 || !strings.Contains(lines[5], "node-b  run ") || !strings.Contains(lines[5], "exit code 3") {
+	if lines := strings.Split(strings.TrimSpace(list.stdout), "\n"); list.exit != 0 || len(lines) != 13 || !strings.Contains(lines[5], "node-b  run ") || !strings.Contains(lines[5], "fault: fail ") {
 		t.Errorf("exit %d\n%s%s", list.exit, list.stdout, list.stderr)
 	}
 	nothingLeft(t)
@@ -126,10 +126,10 @@ type watched struct {
 	seen  []string
 }
 
-func watch(t *testing.T, node, command string) *watched {
+func watch(t *testing.T, node, command string, args ...string) *watched {
 	t.Helper()
 	var said safeBuffer
-	cmd, out := started(t, &said, "shell", "--node", node, "-c", command)
+	cmd, out := started(t, &said, append([]string{"shell", "--node", node, "-c", command}, args...)...)
 	w := &watched{cmd: cmd, said: &said, lines: make(chan string, 1000)}
 	go func() {
 		defer close(w.lines)
@@ -178,12 +178,14 @@ func (w *watched) stop(t *testing.T) {
 	}
 }
 
-// TestShellWatch watches BIRD die and live again, and little else.
+// TestShellWatch watches BIRD die and live again, and little else; what it answered last
+// stands in the record, wherever it was ended.
 func TestShellWatch(t *testing.T) {
 	const node = "node-b"
 	nodeReady(t, node)
 	healAfter(t, node)
-	w := watch(t, node, "watch -n 1 bird-socket bgp-session")
+	incident := filepath.Join(t.TempDir(), "incident.ndjson")
+	w := watch(t, node, "watch -n 1 bird-socket bgp-session", "--transcript", incident)
 	w.until(t, 30*time.Second, " ok ", "bird-socket", "/run/calico/bird.ctl")
 	mustSandbox(t, "fault", "inject", "bird-dead")
 	w.until(t, 30*time.Second, " fail ", "bird-socket", "/run/calico/bird.ctl", "(was ok)")
@@ -194,6 +196,15 @@ func TestShellWatch(t *testing.T) {
 	if n := len(w.seen); n > 40 {
 		t.Errorf("%d lines for one change and back:\n%s", n, strings.Join(w.seen, "\n"))
 	}
+	if a := call(t, "analyze", incident); a.exit != 0 || !strings.Contains(a.stdout, "healthy: ") {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	w = watch(t, node, "watch -n 0.5 dial 127.0.0.1:9", "--transcript", incident)
+	w.until(t, 30*time.Second, " fail ", "dial", "127.0.0.1:9", "refused")
+	if a := call(t, "shell", "--node", node, "--transcript", incident, "-c", "why"); a.exit != 2 || !strings.Contains(a.stderr, "another session") {
+		t.Errorf("a second session with the same transcript: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	w.stop(t)
 	nothingLeft(t)
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -73,7 +75,9 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 		say = func(ev Event) { plain(seal.close(ev)) }
 	}
 	if c.From == nil {
-		return run(ctx, &Job{Host: r.Host, Out: spoken{say}, In: by.typed, Size: c.Size, Sizes: by.sizes})
+		out := &spoken{emit: say, atOnce: r.Tools[i].Reads}
+		defer out.end()
+		return run(ctx, &Job{Host: r.Host, Out: out, In: by.typed, Size: c.Size, Sizes: by.sizes})
 	}
 	if r.Enter == nil {
 		return Found(Skip, "this probe cannot enter pods")
@@ -98,8 +102,11 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 	return outcome
 }
 
-// Say writes one line of a tool's output.
-func (j *Job) Say(format string, args ...any) { _, _ = fmt.Fprintf(j.Out, format+"\n", args...) }
+// Say writes one line of a tool's output, in which nothing steers the terminal.
+func (j *Job) Say(format string, args ...any) {
+	line := strings.ReplaceAll(Plain(fmt.Sprintf(format, args...)), "\n", " ")
+	_, _ = io.WriteString(j.Out, line+"\n") // a session that is gone ends the tool
+}
 
 // toolNames lists what this probe has.
 func (r *Runner) toolNames() []string {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -133,7 +132,7 @@ type Verdict struct {
 // Encoder writes events, each as one whole line in one Write. It is safe for
 // concurrent use. After the first write error it stays silent; Err tells.
 type Encoder struct {
-	mu   sync.Mutex
+	turn chan struct{} // holds one while something is written, which may take for ever
 	w    io.Writer
 	seq  int64
 	err  error
@@ -143,15 +142,18 @@ type Encoder struct {
 }
 
 // NewEncoder returns an Encoder whose first event has number 0.
-func NewEncoder(w io.Writer) *Encoder { return &Encoder{w: w} }
+func NewEncoder(w io.Writer) *Encoder { return &Encoder{turn: make(chan struct{}, 1), w: w} }
 
 // Err is the first error that writing met.
-func (e *Encoder) Err() error { e.mu.Lock(); defer e.mu.Unlock(); return e.err }
+func (e *Encoder) Err() error { e.lock(); defer e.unlock(); return e.err }
+
+func (e *Encoder) lock()   { e.turn <- struct{}{} }
+func (e *Encoder) unlock() { <-e.turn }
 
 // Encode numbers ev and writes it, shortening a result that would exceed MaxLine.
 func (e *Encoder) Encode(ev Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	if e.err != nil {
 		return
 	}
@@ -169,8 +171,8 @@ func (e *Encoder) Encode(ev Event) {
 // Keep makes the Encoder remember the last lines it wrote, of so many bytes in all,
 // for a reader whose line was cut.
 func (e *Encoder) Keep(bytes int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	e.keep, e.room = bytes, bytes
 }
 
@@ -189,8 +191,8 @@ func (e *Encoder) remember(line []byte) {
 // Resume writes again what it wrote from event number seq on, as far back as it
 // remembers: first a resume event with the number of the one that follows.
 func (e *Encoder) Resume(seq int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.lock()
+	defer e.unlock()
 	from := min(max(seq, e.seq-int64(len(e.kept))), e.seq)
 	mark, err := fit(Event{Seq: from, Type: EventResume})
 	for _, line := range append([][]byte{mark}, e.kept[int64(len(e.kept))-(e.seq-from):]...) {

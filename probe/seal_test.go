@@ -11,7 +11,7 @@ import (
 
 // saying is a runner with one tool, which writes what it is given, and can be entered.
 func saying(all ...string) *Runner {
-	r := &Runner{Host: &Host{}, Tools: []*Tool{{Name: "say", Parse: func([]string) (ToolFunc, error) {
+	r := &Runner{Host: &Host{}, Tools: []*Tool{{Name: "say", Reads: true, Parse: func([]string) (ToolFunc, error) {
 		return func(_ context.Context, j *Job) Result {
 			for _, text := range all {
 				_, _ = io.WriteString(j.Out, text)

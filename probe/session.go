@@ -69,10 +69,15 @@ type waiting struct {
 type session struct {
 	*Runner
 	enc   *Encoder
+	own   chan Event // what is said of no request
+	again chan int64 // from where to say again what was said
 	queue []waiting
 	last  int64  // highest ID of a request so far
 	now   *asked // nil = nothing is being answered
 }
+
+// words is how much may be waiting that is said of no request.
+const words = 16
 
 // Serve reads requests from in and answers them on out until the client ends
 // the session, in is closed, the client is silent for 30 seconds, or ctx ends.
@@ -80,10 +85,10 @@ type session struct {
 // whoever reads the container's log; a call is stopped. The error is that of writing,
 // or nil.
 func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	s := &session{Runner: r, enc: NewEncoder(out)}
+	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, words), again: make(chan int64, 1)}
 	s.enc.Keep(remembered)
-	quit := make(chan struct{})
-	defer close(quit)
+	quit, silent := make(chan struct{}), make(chan struct{})
+	go func() { defer close(silent); s.speak(quit) }()
 	requests := make(chan Request)
 	go readRequests(in, requests, quit, s.log)
 
@@ -102,6 +107,8 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	for {
 		s.begin(ctx)
 		if s.now == nil && (ending || ctx.Err() != nil) {
+			close(quit)
+			<-silent
 			return s.enc.Err()
 		}
 		var ended chan struct{}
@@ -114,10 +121,11 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			heard = true
 			switch {
 			case !open:
-				if !ending { // else nobody is lost: all has been said
+				if !ending {
 					lost()
 				}
-				requests, ending = nil, true
+				requests = nil // all that there is to ask has been asked
+				silence.Stop()
 			case req.Type == RequestEnd:
 				ending = true
 			default:
@@ -128,12 +136,12 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		case <-beat.C:
 			// Nothing is said before the client is there: what is written before it has
 			// attached would be missing from its copy.
-			if heard {
-				s.enc.Encode(Event{Type: EventBeat})
+			if heard && len(s.own) == 0 { // else one waits to be taken
+				s.say(Event{Type: EventBeat})
 			}
 		case <-silence.C:
 			s.queue = nil
-			lost() // first: saying so may block
+			lost()
 			s.log("nothing heard from the client for " + Silence.String() + ", ending")
 		case <-ctx.Done():
 			if s.now != nil {
@@ -144,7 +152,34 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-func (s *session) log(text string) { s.enc.Encode(Event{Type: EventLog, Text: text}) }
+func (s *session) log(text string) { s.say(Event{Type: EventLog, Text: text}) }
+
+// say has something said of no request as soon as somebody takes it, if there is room.
+func (s *session) say(ev Event) {
+	select {
+	case s.own <- ev:
+	default:
+	}
+}
+
+// speak says what is said of no request, until quit and to the end. It may block for as
+// long as nobody takes what is written, a user perhaps who reads the first page in a
+// pager: requests and the client's beats are heard all the same.
+func (s *session) speak(quit <-chan struct{}) {
+	for {
+		select {
+		case ev := <-s.own:
+			s.enc.Encode(ev)
+		case seq := <-s.again:
+			s.enc.Resume(seq)
+		case <-quit:
+			for len(s.own) > 0 {
+				s.enc.Encode(<-s.own)
+			}
+			return
+		}
+	}
+}
 
 // take acts on a request, or puts it behind those before it.
 func (s *session) take(req Request) {
@@ -172,7 +207,11 @@ func (s *session) take(req Request) {
 			s.now.sizes <- req.Size
 		}
 	case req.Type == RequestResume:
-		s.enc.Resume(req.Seq)
+		select {
+		case <-s.again: // for a line that is cut too by now
+		default:
+		}
+		s.again <- req.Seq
 	}
 }
 

@@ -101,7 +101,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // talker is a tool that writes what is typed until it is stopped or its input ends.
 func talker(began chan<- string) *Tool {
 	return &Tool{Name: "talk", Reads: true, Parse: func(args []string) (ToolFunc, error) {
-		return func(ctx context.Context, j *Job) Result {
+		return func(_ context.Context, j *Job) Result {
 			began <- strings.Join(args, " ")
 			_, _ = io.Copy(j.Out, j.In)
 			return Found(OK, "%s done", strings.Join(args, " "))
@@ -237,4 +237,175 @@ func TestAnOutcomeOfOddBytesFits(t *testing.T) {
 	if e.Err() != nil || out.Len() > MaxLine {
 		t.Errorf("%d bytes, %v", out.Len(), e.Err())
 	}
+}
+
+// stuck is an output nobody takes until it is let go.
+type stuck struct {
+	bytes.Buffer
+	taken chan struct{}
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	<-s.taken
+	return s.Buffer.Write(b)
+}
+
+// writes is a tool that writes in so many pieces, and then runs until it is stopped.
+func writes(pieces int, seen chan<- error) *Tool {
+	return &Tool{Name: "write", Parse: func([]string) (ToolFunc, error) {
+		return func(ctx context.Context, j *Job) Result {
+			for range pieces {
+				j.Say("0123456789")
+			}
+			<-ctx.Done()
+			seen <- context.Cause(ctx)
+			return Found(OK, "written")
+		}, nil
+	}}
+}
+
+// TestNobodyTakesIt wants a session whose client beats to go on for as long as nobody
+// takes what it says, and to hear what it is told meanwhile.
+func TestNobodyTakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := make(chan error, 1)
+		r := &Runner{Host: &Host{}, Tools: []*Tool{writes(10, seen)}}
+		in, feed := io.Pipe()
+		out := &stuck{taken: make(chan struct{})}
+		ended := make(chan error, 1)
+		go func() { ended <- r.Serve(t.Context(), in, out) }()
+		send := func(req Request) {
+			if _, err := io.WriteString(feed, request(t, req)); err != nil {
+				t.Error(err)
+			}
+		}
+		send(Request{Type: RequestCall, ID: 1, Call: &Call{Tool: "write"}})
+		for range 120 { // ten minutes
+			time.Sleep(BeatEvery)
+			send(Request{Type: RequestBeat})
+		}
+		send(Request{Type: RequestStop, ID: 1})
+		send(Request{Type: RequestResume, Seq: 0})
+		send(Request{Type: RequestResume, Seq: 0})
+		select {
+		case why := <-seen:
+			t.Errorf("it ended before anything was taken: %v", why)
+		default:
+		}
+		close(out.taken)
+		if why := <-seen; why != ErrStopped {
+			t.Errorf("it ended because of %v", why)
+		}
+		send(Request{Type: RequestEnd})
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		feed.Close()
+		text := out.String()
+		if beats := strings.Count(text, `"beat"`); beats > words {
+			t.Errorf("%d beats were kept for whoever reads", beats)
+		}
+		if !strings.Contains(text, `"stopped":true`) || strings.Contains(text, "ending") {
+			t.Error(text)
+		}
+	})
+}
+
+// TestTheClientOfASlowWriteIsNotSilent blocks one write for longer than a client may be
+// silent, while the client beats.
+func TestTheClientOfASlowWriteIsNotSilent(t *testing.T) {
+	for range 20 { // it was a toss of a coin
+		synctest.Test(t, func(t *testing.T) {
+			r := &Runner{Host: &Host{}}
+			in, feed := io.Pipe()
+			out := &stuck{taken: make(chan struct{})}
+			ended := make(chan error, 1)
+			go func() { ended <- r.Serve(t.Context(), in, out) }()
+			time.AfterFunc(Silence+BeatEvery+time.Second, func() { close(out.taken) })
+			for range 40 {
+				if _, err := io.WriteString(feed, request(t, Request{Type: RequestBeat})); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+			select {
+			case <-ended:
+				t.Error("it has ended")
+			default:
+			}
+			feed.Close()
+			<-ended
+		})
+	}
+}
+
+// TestTheLastCallLasts wants a call after which there is nothing more to ask to run for
+// as long as it takes: so it is inside pods.
+func TestTheLastCallLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &Tool{Name: "slow", Parse: func([]string) (ToolFunc, error) {
+			return func(ctx context.Context, j *Job) Result {
+				select {
+				case <-time.After(10*Silence + time.Second):
+					return Found(OK, "done")
+				case <-ctx.Done():
+					return Found(Unknown, "%v", context.Cause(ctx))
+				}
+			}, nil
+		}}
+		r := &Runner{Host: &Host{}, Tools: []*Tool{slow}}
+		var out bytes.Buffer
+		in := request(t, Request{Type: RequestCall, Call: &Call{Tool: "slow"}}) + request(t, Request{Type: RequestEnd})
+		if err := r.Serve(t.Context(), strings.NewReader(in), &out); err != nil {
+			t.Fatal(err)
+		}
+		evs := events(t, &out)
+		if last := evs[len(evs)-1]; last.End == nil || last.End.Outcome.Status != OK {
+			t.Errorf("got %+v", last)
+		}
+	})
+}
+
+// TestPieces wants what a tool writes bit by bit in few events, none of it late, and what
+// a tool writes that is typed to at once.
+func TestPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bits, size = 1000, 4
+		tool := func(name string, reads bool) *Tool {
+			return &Tool{Name: name, Reads: reads, Parse: func([]string) (ToolFunc, error) {
+				return func(ctx context.Context, j *Job) Result {
+					j.Say("at once")
+					time.Sleep(time.Second)
+					for range bits {
+						_, _ = io.WriteString(j.Out, "ä12")
+					}
+					panic("at the end")
+				}, nil
+			}}
+		}
+		r := &Runner{Host: &Host{}, Tools: []*Tool{tool("table", false), tool("keys", true)}}
+		for name, most := range map[string]int{"table": 2 * bits * size / piece, "keys": bits + 1} {
+			var said []string
+			began := time.Now()
+			by := &asked{typed: newInbox(), sizes: make(chan Size)}
+			r.call(t.Context(), Call{Tool: name}, by, func(ev Event) {
+				if ev.Type != EventOut {
+					return
+				}
+				if len(said) == 0 && time.Since(began) > collecting {
+					t.Errorf("%s: the first came after %v", name, time.Since(began))
+				}
+				if ev.Data != nil {
+					t.Errorf("%s: a character was cut: %q", name, ev.Data)
+				}
+				said = append(said, ev.Text)
+			})
+			if got, want := strings.Join(said, ""), "at once\n"+strings.Repeat("ä12", bits); got != want || len(said) > most {
+				t.Errorf("%s: %d bytes of %d in %d events", name, len(got), len(want), len(said))
+			}
+			if name == "keys" && len(said) != most {
+				t.Errorf("%s: %d events, want %d", name, len(said), most)
+			}
+		}
+	})
 }

@@ -1,9 +1,11 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"sync"
+	"time"
 	"unicode/utf8"
 )
 
@@ -19,6 +21,9 @@ type Tool struct {
 	Parse func(args []string) (ToolFunc, error)
 	// Reads tells that it takes what is typed while it runs.
 	Reads bool
+	// Endless tells that with these arguments, which Parse takes, it goes on until it is
+	// stopped; nil = it always ends by itself.
+	Endless func(args []string) bool
 }
 
 // ToolFunc does what a tool's arguments say. The result's status is how it went: ok,
@@ -53,33 +58,83 @@ type Call struct {
 	Key []byte `json:"key,omitempty"`
 }
 
-// spoken cuts what a tool writes into events.
-type spoken struct{ emit func(Event) }
+// spoken makes events of what a tool writes.
+type spoken struct {
+	emit   func(Event)
+	atOnce bool // somebody types to it, and waits to see it
 
-// piece is how many bytes of a tool's output one event carries: a control character
-// takes six in JSON, and a line never exceeds MaxLine.
-const piece = 640
+	mu    sync.Mutex
+	kept  []byte
+	timer *time.Timer // nil = nothing waits to be said
+}
 
-func (s spoken) Write(b []byte) (int, error) {
-	all := len(b)
-	for len(b) > 0 {
-		n := min(len(b), piece)
-		for cut := n; n < len(b) && cut > n-utf8.UTFMax; cut-- {
-			if utf8.RuneStart(b[cut]) {
-				n = cut
-				break
-			}
-		}
-		ev := Event{Type: EventOut}
-		if utf8.Valid(b[:n]) {
-			ev.Text = string(b[:n])
-		} else {
-			ev.Data = append([]byte(nil), b[:n]...)
-		}
-		s.emit(ev)
-		b = b[n:]
+const (
+	// piece is how many bytes of a tool's output one event carries: a control character
+	// takes six in JSON, and a line never exceeds MaxLine.
+	piece = 640
+	// collecting is how long what is written waits for more: a table comes cell by cell.
+	collecting = 50 * time.Millisecond
+)
+
+func (s *spoken) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, b...)
+	rest := s.kept
+	for len(rest) > piece {
+		n := whole(rest[:piece])
+		s.say(rest[:n])
+		rest = rest[n:]
 	}
-	return all, nil
+	if s.atOnce {
+		n := whole(rest)
+		s.say(rest[:n])
+		rest = rest[n:]
+	}
+	s.kept = append(s.kept[:0], rest...)
+	if !s.atOnce && s.timer == nil && len(s.kept) > 0 {
+		s.timer = time.AfterFunc(collecting, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.timer = nil
+			n := whole(s.kept)
+			s.say(s.kept[:n])
+			s.kept = append(s.kept[:0], s.kept[n:]...)
+		})
+	}
+	return len(b), nil
+}
+
+// end says what is left.
+func (s *spoken) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.say(s.kept)
+	s.kept = nil
+}
+
+func (s *spoken) say(b []byte) {
+	switch {
+	case len(b) == 0:
+	case utf8.Valid(b):
+		s.emit(Event{Type: EventOut, Text: string(b)})
+	default:
+		s.emit(Event{Type: EventOut, Data: bytes.Clone(b)})
+	}
+}
+
+// whole is how much of a text there is without a character at its end of which more may
+// come. What is no text is whole as it is.
+func whole(b []byte) int {
+	for n := len(b) - 1; n >= 0 && n > len(b)-utf8.UTFMax; n-- {
+		if utf8.RuneStart(b[n]) {
+			if !utf8.FullRune(b[n:]) && utf8.Valid(b[:n]) {
+				return n
+			}
+			break
+		}
+	}
+	return len(b)
 }
 
 // inbox hands on what is typed to a tool that may not read yet, or ever.

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ func TestChanges(t *testing.T) {
 	b, c := "node-b 10.0.0.2", "node-c 10.0.0.3"
 	good := []probe.Result{up(probe.OK, b, "Established for 5m2s, 3 routes taken, 1 given"), up(probe.OK, c, "Established for 5m2s, 3 routes taken, 1 given")}
 	var out strings.Builder
-	w := NewChanges(&out, false)
+	w := NewChanges(false)
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	for _, step := range []struct {
 		name    string
@@ -42,8 +44,10 @@ func TestChanges(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		out.Reset()
-		if err := w.Round(now, step.answers, step.lost); err != nil {
-			t.Fatal(err)
+		text, changed := w.Round(now, step.answers, step.lost)
+		out.WriteString(text)
+		if changed != (len(step.want) > 0 && !strings.Contains(step.want[0], "nothing changed")) {
+			t.Errorf("%s: changed %v", step.name, changed)
 		}
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 		if out.Len() == 0 {
@@ -63,23 +67,131 @@ func TestChanges(t *testing.T) {
 func TestLostAtFirst(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	w := NewChanges(&out, false)
+	w := NewChanges(false)
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	for _, lost := range []string{"no way onto the node", "no way onto the node", ""} {
 		answers := []probe.Result{{Check: "node-swap", Status: probe.OK, Saw: "no swap"}}
 		if lost != "" {
 			answers = nil
 		}
-		if err := w.Round(now, answers, lost); err != nil {
-			t.Fatal(err)
-		}
+		text, _ := w.Round(now, answers, lost)
+		out.WriteString(text)
 	}
 	if got := out.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, "ok       node-swap          -                                  no swap\n") {
 		t.Error(got)
 	}
 }
 
-func TestMeaning(t *testing.T) {
+// TestChangesOfATool plays what a tool said from one time to the next: lines, and how it
+// went.
+func TestChangesOfATool(t *testing.T) {
+	t.Parallel()
+	said := func(status probe.Status, saw string, lines ...string) []probe.Result {
+		out := []probe.Result{{Check: "tool", Target: "10.0.0.12:179", Status: status, Saw: saw}}
+		for _, line := range lines {
+			first, rest, _ := strings.Cut(line, " ")
+			out = append(out, probe.Result{Check: "tool", Target: first, Saw: rest})
+		}
+		return out
+	}
+	var many []string
+	for port := range 40 {
+		many = append(many, fmt.Sprintf("LISTEN 0.0.0.0:%d - kubelet (%d)", 1000+port, 70+port))
+	}
+	for name, c := range map[string]struct {
+		before, after []probe.Result
+		first         int      // lines at first
+		want          []string // what each line has then
+	}{
+		"refused from the first": {said(probe.Fail, "refused"), said(probe.Fail, "refused"), 1, nil},
+		"refused now":            {said(probe.OK, "takes connections", "connected in 1ms"), said(probe.Fail, "refused"), 2, []string{"fail     tool               10.0.0.12:179                      refused (was ok)"}},
+		"one more that begins as 40 others do": {
+			said(probe.OK, "40 sockets", many...), said(probe.OK, "41 sockets", append([]string{"LISTEN 0.0.0.0:22 - sshd (2)"}, many...)...), 41,
+			[]string{"0.0.0.0:22 - sshd (2) (new)"},
+		},
+		"one less": {said(probe.OK, "40 sockets", many...), said(probe.OK, "39 sockets", many[1:]...), 41, []string{"gone     tool               LISTEN                             was: 0.0.0.0:1000 - kubelet (70)"}},
+		"one of several is another": {
+			said(probe.OK, "40 sockets", many...), said(probe.OK, "40 sockets", append([]string{"LISTEN 0.0.0.0:22 - sshd (2)"}, many[1:]...)...), 41,
+			[]string{"0.0.0.0:22 - sshd (2) (new)", "was: 0.0.0.0:1000 - kubelet (70)"},
+		},
+		"nothing left": {said(probe.OK, "1 route", "10.0.0.0/24 via 10.0.0.1"), said(probe.OK, "0 routes"), 2, []string{"0 routes", "gone "}},
+		"an MTU":       {said(probe.OK, "1 interface", "eth0 up 1500 aa:bb 1.2G 0/0"), said(probe.OK, "1 interface", "eth0 up 1400 aa:bb 1.3G 0/0"), 2, []string{"up 1400"}},
+		"other order":  {said(probe.OK, "2", "b 1", "a 2"), said(probe.OK, "2", "a 2", "b 1"), 3, nil},
+	} {
+		var out strings.Builder
+		w := NewChanges(false)
+		now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+		for i, answers := range [][]probe.Result{c.before, c.after} {
+			out.Reset()
+			text, _ := w.Round(now, answers, "")
+			out.WriteString(text)
+			n := strings.Count(out.String(), "\n")
+			if i == 0 && n != c.first || i == 1 && n != len(c.want) {
+				t.Errorf("%s: %d lines\n%s", name, n, out.String())
+			}
+		}
+		for _, text := range c.want {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("%s: no %q in\n%s", name, text, out.String())
+			}
+		}
+	}
+}
+
+// TestChangesBack wants the lines of a tool that failed meanwhile compared with those of
+// before.
+func TestChangesBack(t *testing.T) {
+	t.Parallel()
+	up := []probe.Result{{Check: "bird", Target: "show protocols", Status: probe.OK, Saw: "2 lines"}, {Check: "bird", Target: "Mesh_1", Saw: "up"}, {Check: "bird", Target: "Mesh_2", Saw: "up"}}
+	back := append(slices.Clone(up[:2]), probe.Result{Check: "bird", Target: "Mesh_2", Saw: "start"})
+	dead := []probe.Result{{Check: "bird", Target: "show protocols", Status: probe.Fail, Saw: "nobody listens"}}
+	var out strings.Builder
+	w := NewChanges(false)
+	for _, answers := range [][]probe.Result{up, dead, dead, back} {
+		text, _ := w.Round(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), answers, "")
+		out.WriteString(text)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 6 || !strings.Contains(lines[3], "nobody listens (was ok)") || !strings.Contains(lines[4], "Mesh_2                             start") || !strings.Contains(lines[5], "(was fail)") {
+		t.Error(out.String())
+	}
+}
+
+func TestLineMeaning(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b  string
+		alike bool
+	}{
+		{"in 1.2ms, from 10.0.0.1:40112", "in 2ms, from 10.0.0.1:40113", true},
+		{"in 1.2ms, from [fd00::1]:40112", "in 2µs, from [fd00::1]:40113", true},
+		{"connected to 10.0.0.1:80", "connected to 10.0.0.1:81", false},
+		{"up 1500 02:42:ac:11 1.2G 900B 0/0", "up 1500 02:42:ac:11 1.3G 1.0K 0/0", true},
+		{"up 1500 02:42:ac:11", "up 1400 02:42:ac:11", false},
+		{"errors 0/0", "errors 0/1", false},
+		{"errors 0/1", "errors 0/2", true},
+		{"running 3h 4 img 3fa2b1c00d11", "running 2s 4 img 3fa2b1c00d11", true},
+		{"running 3h 4 img 3fa2b1c00d11", "running 3h 5 img 3fa2b1c00d11", false},
+		{"running 3h 4 img 3fa2b1c00d11", "running 3h 4 img 7bc2b1c00d11", false},
+		{"exited 1 3h ago", "exited 137 3h ago", false},
+		{"via 10.0.0.1 metric 100", "via 10.0.0.1 metric 200", false},
+		{"BGP master up 03:00:01 Established", "BGP master up 2026-11-21 Established", true},
+		{"via 10.0.0.2 [Mesh_1 03:00:01] * (100/0)", "via 10.0.0.2 [Mesh_1 04:00:01] * (100/0)", true},
+		{"Hold timer: 146/240", "Hold timer: 12/240", true},
+		{"29 A 10.96.0.1", "30 A 10.96.0.1", true},
+		{"29 A 10.96.0.1", "30 A 10.96.0.2", false},
+		{"packet too big: 1450 bytes would fit", "packet too big: 1400 bytes would fit", false},
+		{"HTTP/1.1 200 OK", "HTTP/1.1 503 Service Unavailable", false},
+		{"5 sent, 1ms/2ms/3ms min/avg/max", "5 sent, 2ms/3ms/400µs min/avg/max", true},
+		{"5 packets sent, 5 came back, 0% lost", "5 packets sent, 4 came back, 20% lost", false},
+	} {
+		if got := lineMeaning(c.a) == lineMeaning(c.b); got != c.alike {
+			t.Errorf("%q and %q: alike %v (%q, %q)", c.a, c.b, got, lineMeaning(c.a), lineMeaning(c.b))
+		}
+	}
+}
+
+func TestSentenceMeaning(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		a, b  string
@@ -99,8 +211,8 @@ func TestMeaning(t *testing.T) {
 		{"heard 0 s ago", "heard 1 s ago", true},
 		{"2 of 2 peers established", "1 of 2 peers established", true}, // the status tells
 	} {
-		if got := meaning(c.a) == meaning(c.b); got != c.alike {
-			t.Errorf("%q and %q: alike %v (%q, %q)", c.a, c.b, got, meaning(c.a), meaning(c.b))
+		if got := sentenceMeaning(c.a) == sentenceMeaning(c.b); got != c.alike {
+			t.Errorf("%q and %q: alike %v (%q, %q)", c.a, c.b, got, sentenceMeaning(c.a), sentenceMeaning(c.b))
 		}
 	}
 }

@@ -296,6 +296,10 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 		}
 		fmt.Fprintf(&b, "%s  %s\n", s.letter, printable(text))
 	}
+	was := "was"
+	if d.A.Node != d.B.Node {
+		was = "on " + d.A.Node
+	}
 	counts := map[string]int{}
 	named := map[string][]string{} // what only one answers, and is good
 	head := "\n"
@@ -305,9 +309,9 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 		case c.Kind == ChangeAppeared, c.Kind == ChangeVanished && quiet(c.Was):
 			named[c.Kind] = append(named[c.Kind], c.Check)
 		case counts[c.Kind] <= mostRows:
-			what := fmt.Sprintf("%s, was %s: %s", cmp.Or(string(c.Is), "not answered"), cmp.Or(string(c.Was), "not answered"), c.Saw)
+			what := fmt.Sprintf("%s, %s %s: %s", cmp.Or(string(c.Is), "not answered"), was, cmp.Or(string(c.Was), "not answered"), c.Saw)
 			if c.Kind == ChangeFact {
-				what = fmt.Sprintf("%s is %v, was %v", c.Fact, c.To, c.From)
+				what = fmt.Sprintf("%s is %v, %s %v", c.Fact, c.To, was, c.From)
 			}
 			fmt.Fprintf(&b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget, printable(cmp.Or(c.Target, "-")), printable(what))
 			head = ""

@@ -141,6 +141,14 @@ func (l *Latest) Asked() []string {
 	return out
 }
 
+// Answered are those of them that the node's latest answers tell something about.
+func (l *Latest) Answered() []string {
+	return slices.DeleteFunc(l.Asked(), func(id string) bool {
+		answers, _ := l.Of(id)
+		return slices.Contains(l.owed, id) || !slices.ContainsFunc(answers, func(r probe.Result) bool { return r.Status != probe.Unknown })
+	})
+}
+
 // Of are the latest answers of the node to a check, and when the oldest of them came.
 func (l *Latest) Of(check string) (out []probe.Result, at time.Time) {
 	for _, a := range l.kept {

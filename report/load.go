@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -37,16 +38,26 @@ type Saved struct {
 }
 
 // Load reads what was saved with -o ndjson, -o json or --transcript; which, it sees.
-func Load(r io.Reader) (Saved, error) {
-	b, err := io.ReadAll(io.LimitReader(r, longestRun+1))
+func Load(r io.Reader) (Saved, error) { return load(r, longestRun) }
+
+func load(r io.Reader, longest int64) (Saved, error) {
+	in := bufio.NewReaderSize(r, probe.MaxLine)
+	first, err := in.ReadSlice('\n')
+	first = bytes.Clone(first)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return Saved{}, fmt.Errorf("reading a saved run: %w", err)
+	}
+	r = io.MultiReader(bytes.NewReader(first), in)
+	if isTranscript(first) {
+		runs, deeds, err := loadTranscript(r)
+		return Saved{Runs: runs, Deeds: append([]Deed{}, deeds...)}, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r, longest+1))
 	switch {
 	case err != nil:
 		return Saved{}, fmt.Errorf("reading a saved run: %w", err)
-	case len(b) > longestRun:
-		return Saved{}, fmt.Errorf("has more than %d MB, which no saved run has", longestRun>>20)
-	case isTranscript(b):
-		runs, deeds, err := loadTranscript(b)
-		return Saved{Runs: runs, Deeds: append([]Deed{}, deeds...)}, err
+	case int64(len(b)) > longest:
+		return Saved{}, fmt.Errorf("has more than %d MB, which no saved run has", longest>>20)
 	}
 	run, err := loadRun(b)
 	return Saved{Runs: []Run{run}}, err

@@ -32,6 +32,11 @@ type Sink interface {
 // Formats names what New accepts.
 func Formats() []string { return []string{"table", "wide", "json", "ndjson"} }
 
+// InSession is a table for the prompt of a session, which hints at what can be typed there.
+func InSession(w io.Writer, colour bool) Sink {
+	return &table{w: w, colour: colour, session: true}
+}
+
 // New returns the sink of a format, writing to w. Colour is for terminals.
 func New(format string, w io.Writer, colour bool) (Sink, error) {
 	switch format {

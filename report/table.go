@@ -20,6 +20,7 @@ type table struct {
 	w        io.Writer
 	colour   bool
 	wide     bool
+	session  bool // options are no hint at its prompt
 	head     bool
 	node     string // the one in question
 	ways     []string
@@ -127,7 +128,7 @@ func (t *table) rest(b *strings.Builder) {
 	}
 	t.alike = nil
 	if len(more) > 0 {
-		fmt.Fprintf(b, "%-*s %s\n", widthStatus, "and", folded(more, widthStatus+1)+", with -o wide")
+		fmt.Fprintf(b, "%-*s %s\n", widthStatus, "and", folded(more, widthStatus+1)+t.hint(", with -o wide", ": 'run CHECK' shows all of one"))
 	}
 	told := slices.Concat(t.named[probe.Fail], t.named[probe.Warn], t.named[probe.Unknown])
 	for _, s := range []probe.Status{probe.OK, probe.Info, probe.Skip} {
@@ -140,10 +141,18 @@ func (t *table) rest(b *strings.Builder) {
 	}
 }
 
-// folded breaks a list of names into lines of a terminal's width, the later ones
-// indented.
+// hint is what more can be asked for by the program's options, or at a session's prompt.
+func (t *table) hint(option, prompt string) string {
+	if t.session {
+		return prompt
+	}
+	return option
+}
+
+// folded breaks a list of names into lines of the narrowest terminal's width, the later
+// ones indented.
 func folded(names []string, indent int) string {
-	const width = 100
+	width := 79 - indent
 	var b strings.Builder
 	at := 0
 	for i, name := range names {
@@ -168,18 +177,23 @@ func folded(names []string, indent int) string {
 func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	v := ev.Verdict
 	if t.causes > shownCauses {
-		fmt.Fprintf(b, "\n%d more causes with -o json\n", t.causes-shownCauses)
+		fmt.Fprintf(b, "\n%d more causes%s\n", t.causes-shownCauses, t.hint(" with -o json", ": 'save FILE.json' has them"))
 	}
 	switch {
 	case len(v.Unexplained) == 0:
 	case t.causes > 0:
 		fmt.Fprintf(b, "\nnot explained by this: %s\n", strings.Join(v.Unexplained, ", "))
 	default:
-		fmt.Fprintf(b, "\nno known cause fits %s: 'calico-probe explain %s' says what usually breaks it, '-o wide' shows all that was seen\n",
-			strings.Join(v.Unexplained, ", "), v.Unexplained[0])
+		id := v.Unexplained[0]
+		fmt.Fprintf(b, "\nno known cause fits %s: %s\n", strings.Join(v.Unexplained, ", "),
+			t.hint("'calico-probe explain "+id+"' says what usually breaks it, '-o wide' shows all that was seen", "'explain "+id+"' says what usually breaks it, 'run "+id+"' asks it again"))
 	}
-	fmt.Fprintf(b, "\n%s: %s on node %s (%s, by way of %s)\n", t.paint(verdictStatus(v.Word), v.Word), summary(v.Counts, t.named),
-		ev.Node, v.Elapsed.Round(100*time.Millisecond), strings.Join(t.ways, " and "))
+	by := ""
+	if len(t.ways) > 0 { // else nobody answered
+		by = ", by way of " + strings.Join(t.ways, " and ")
+	}
+	fmt.Fprintf(b, "\n%s: %s on node %s (%s%s)\n", t.paint(verdictStatus(v.Word), v.Word), summary(v.Counts, t.named),
+		ev.Node, v.Elapsed.Round(100*time.Millisecond), by)
 	if v.Word == "healthy" && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "that is as far as the API knows: the node itself was not asked")
 	}
@@ -214,15 +228,7 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 
 // printable keeps what a node sent from steering the terminal.
 func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t', r == '\n':
-			return ' '
-		case r < ' ' || r >= 0x7f && r < 0xa0:
-			return '?'
-		}
-		return r
-	}, s)
+	return strings.NewReplacer("\t", " ", "\n", " ").Replace(probe.Plain(s))
 }
 
 func (t *table) paint(s probe.Status, text string) string {

@@ -1,13 +1,11 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -26,41 +24,54 @@ type Transcript struct {
 	enc  *probe.Encoder
 }
 
-// ErrNoTranscript says that a file is there and is something else.
-var ErrNoTranscript = errors.New("is there and is no transcript of a session: name a new file")
+// Why a file is not written into.
+var (
+	ErrNoTranscript = errors.New("is there and is no transcript of a session: name a new file")
+	ErrRecording    = errors.New("is the transcript of another session, which goes on: name another file")
+)
 
-// Record begins a transcript in a new file, or goes on with one that is there. Only
-// its owner may read it.
+// Record begins a transcript in a file that is new or empty, or goes on with one that is
+// there and that no other session writes. Only its owner may read it.
 func Record(name string) (*Transcript, error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		f, err = further(name)
+	// Opening a pipe waits for its other end.
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s %w", name, ErrNoTranscript)
 	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
+	}
+	if err := begin(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s %w", name, err), f.Close())
 	}
 	t := &Transcript{file: f, enc: probe.NewEncoder(f)}
 	return t, t.Add(probe.Event{Type: probe.EventSession, Start: &probe.Start{V: probe.Version, Version: probe.Release, Time: time.Now().UTC()}})
 }
 
-// further opens a transcript to write on at its end.
-func further(name string) (*os.File, error) {
-	// Opening a pipe waits for its other end.
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s %w", name, ErrNoTranscript))
+// begin makes a file ready to be written into at its end.
+func begin(f *os.File) error {
+	if !lock(f) {
+		return ErrRecording
 	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
+	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ev, err := probe.NewDecoder(io.NewSectionReader(f, 0, probe.MaxLine)).Next()
-	if err != nil || ev.Type != probe.EventSession {
-		return nil, errors.Join(fmt.Errorf("%s %w", name, ErrNoTranscript), f.Close())
+	if info.Size() > 0 {
+		ev, err := probe.NewDecoder(io.NewSectionReader(f, 0, probe.MaxLine)).Next()
+		if err != nil || ev.Type != probe.EventSession {
+			return ErrNoTranscript
+		}
 	}
-	if _, err := f.WriteString("\n"); err != nil { // the last line may have been cut
-		return nil, errors.Join(err, f.Close())
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := f.Chmod(0o600); err != nil {
+			return fmt.Errorf("can be read by others, and that cannot be changed: %w", err)
+		}
 	}
-	return f, nil
+	if info.Size() > 0 {
+		_, err = f.WriteString("\n") // the last line may have been cut
+	}
+	return err
 }
 
 // Add writes an event with the time.
@@ -79,16 +90,16 @@ func (t *Transcript) Add(ev probe.Event) error {
 func (t *Transcript) Close() error { return t.file.Close() }
 
 // isTranscript tells whether something saved begins as a transcript does.
-func isTranscript(b []byte) bool {
-	line, _, _ := bytes.Cut(b, []byte("\n"))
+func isTranscript(line []byte) bool {
 	var ev probe.Event
 	return json.Unmarshal(line, &ev) == nil && ev.Type == probe.EventSession && ev.Start != nil
 }
 
 // loadTranscript gives the latest answers of each node that was visited, in the order
-// of the visits, and what was done.
-func loadTranscript(b []byte) ([]Run, []Deed, error) {
-	d := probe.NewDecoder(bytes.NewReader(b))
+// of the visits, and what was done. It keeps no more of it than that: the record of a
+// long night may have any size.
+func loadTranscript(r io.Reader) ([]Run, []Deed, error) {
+	d := probe.NewDecoder(r)
 	var all []*Latest
 	var deeds []Deed
 	open := -1
@@ -153,13 +164,9 @@ func WriteDeeds(w io.Writer, deeds []Deed) error {
 		width = max(width, len(d.Node))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %s\n", "TIME", width, "NODE", "COMMAND", "CAME TO")
+	fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %-6s  %s\n", "TIME", width, "NODE", "COMMAND", "TOOK", "CAME TO")
 	for _, d := range deeds {
-		came := d.Came
-		if d.Took >= time.Second {
-			came += fmt.Sprintf(" after %v", d.Took.Round(time.Second))
-		}
-		fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %s\n", d.At.UTC().Format(time.RFC3339), width, printable(d.Node), printable(d.Typed), printable(came))
+		fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %-6s  %s\n", d.At.UTC().Format(time.RFC3339), width, printable(d.Node), printable(d.Typed), d.Took.Round(time.Second), printable(d.Came))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing what was done: %w", err)

@@ -2,13 +2,16 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -43,6 +46,15 @@ func recorded(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// TestDeedsHaveATime wants how long a command took beside what it came to, not in it.
+func TestDeedsHaveATime(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := WriteDeeds(&b, []Deed{{Node: "node-a", Typed: "ping 10.0.0.9", Came: "tries again", Took: 16200 * time.Millisecond}}); err != nil || !strings.Contains(b.String(), "  16s     tries again\n") {
+		t.Errorf("%v %s", err, b.String())
+	}
 }
 
 func read(t *testing.T, name string) []byte {
@@ -118,10 +130,70 @@ func TestTranscriptGoesOn(t *testing.T) {
 	}
 }
 
+// TestTranscriptOfTwo wants the second session to be told that the first one writes, and
+// neither to lose a line; and the file to be its owner's alone, whoever made it.
+func TestTranscriptOfTwo(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "incident")
+	if err := os.WriteFile(name, nil, 0o644); err != nil { // as of a client that was killed at once, or mktemp
+		t.Fatal(err)
+	}
+	one, err := Record(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", err, info.Mode())
+	}
+	if _, err := Record(name); !errors.Is(err, ErrRecording) {
+		t.Errorf("the second: %v", err)
+	}
+	if _, err := Load(bytes.NewReader(read(t, name))); err != nil {
+		t.Errorf("while it is written: %v", err)
+	}
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	two, err := Record(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, append(read(t, name), "\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(two.Add(probe.Event{Type: probe.EventTyped, Node: "node-a", Text: "why"}), two.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(read(t, name)); strings.Count(got, `"type":"session"`) != 2 || !strings.Contains(got, "why") || strings.Contains(got, "\x00") {
+		t.Error(got)
+	}
+}
+
+// TestTranscriptIsLong reads one of more than the limit of a saved run, and keeps of it
+// what stands in the end only.
+func TestTranscriptIsLong(t *testing.T) {
+	t.Parallel()
+	short := read(t, recorded(t))
+	session, rest, _ := bytes.Cut(short, []byte("\n"))
+	out, err := json.Marshal(probe.Event{Type: probe.EventOut, Node: "node-a", Text: strings.Repeat("x", 4000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = 1 << 20
+	long := slices.Concat(session, []byte("\n"), bytes.Repeat(append(out, '\n'), limit/len(out)+1), rest)
+	got, err := load(bytes.NewReader(long), limit)
+	if err != nil || len(got.Runs) != 2 || len(got.Deeds) != 4 {
+		t.Errorf("%v, %d runs, %d deeds", err, len(got.Runs), len(got.Deeds))
+	}
+	if _, err := load(bytes.NewReader(long[len(session)+1:]), limit); err == nil || !strings.Contains(err.Error(), "more than 1 MB") {
+		t.Errorf("what is no transcript: %v", err)
+	}
+}
+
 // TestTranscriptIsNobodyElses wants no other file to be written into.
 func TestTranscriptIsNobodyElses(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "diary\n", `{"seq":0,"type":"start","start":{"v":1}}` + "\n"} {
+	for _, text := range []string{"diary\n", `{"seq":0,"type":"start","start":{"v":1}}` + "\n"} {
 		name := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

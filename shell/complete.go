@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // completing is how long Tab may take: what is not known by then is not offered.
@@ -20,12 +21,22 @@ func (s *Shell) completer(ctx context.Context) func(line string, pos int) (strin
 		}
 		ctx, cancel := context.WithTimeout(ctx, completing)
 		defer cancel()
-		found := Matching(s.candidates(ctx, words), word)
+		found := Matching(readBack(s.candidates(ctx, words)), word)
 		if len(found) == 1 && (pos == len(runes) || runes[pos] != ' ') {
 			found[0] += " "
 		}
 		return string(runes[:start]), found, string(runes[pos:])
 	}
+}
+
+// readBack are those of the texts that, put into a line, are one word of it: any other
+// could be a command, or be hidden from whoever presses Enter.
+func readBack(texts []string) []string {
+	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
+		lines, err := Parse("x " + text + " y")
+		return err != nil || len(lines) != 1 || lines[0].Pipe != "" || !slices.Equal(lines[0].Words, []string{"x", text, "y"}) ||
+			strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) })
+	})
 }
 
 // candidates are what may stand behind the words.

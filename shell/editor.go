@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peterh/liner"
+	"golang.org/x/term"
 )
 
 // ErrDropped is a line that the user dropped with Ctrl-C.
@@ -223,7 +224,7 @@ type beside struct {
 func (b *beside) Unwrap() io.Writer { return b.w }
 
 func (b *beside) Write(text []byte) (int, error) {
-	if b.e.line == nil || !b.e.busy() {
+	if f, ok := b.w.(*os.File); b.e.line == nil || !b.e.busy() || ok && !term.IsTerminal(int(f.Fd())) {
 		return b.w.Write(text)
 	}
 	// To the beginning of the line, and clear it (ECMA-48: CR, EL).

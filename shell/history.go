@@ -1,11 +1,13 @@
 package shell
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -27,12 +29,15 @@ func OpenHistory(path string) (*History, []string, error) {
 		return nil, nil, fmt.Errorf("keeping a history: %w", err)
 	}
 	defer f.Close()
+	if err := f.Chmod(0o600); err != nil { // of one that was there
+		return nil, nil, fmt.Errorf("keeping a history: %w", err)
+	}
 	lines, size, err := linesOf(f)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the history: %w", err)
 	}
-	if len(lines) > Remembered {
-		lines = lines[len(lines)-Remembered:]
+	if len(lines) > Remembered || size > mostHistory {
+		lines = lines[max(0, len(lines)-Remembered):]
 		if err := h.replace(f, size, lines); err != nil {
 			return nil, nil, fmt.Errorf("shortening the history: %w", err)
 		}
@@ -40,9 +45,12 @@ func OpenHistory(path string) (*History, []string, error) {
 	return h, lines, nil
 }
 
-// Add appends a line. Each is one write to a file opened anew, which another session may
+// Add appends a line, but one that begins with a space, as shells do. Each is one write to a file opened anew, which another session may
 // have replaced meanwhile.
 func (h *History) Add(line string) error {
+	if strings.HasPrefix(line, " ") {
+		return nil
+	}
 	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("keeping a history: %w", err)
@@ -66,7 +74,11 @@ func (h *History) replace(old *os.File, size int64, lines []string) error {
 	}
 	defer os.Remove(f.Name()) // fails once it is in its place
 	defer f.Close()
-	if _, err := f.WriteString(strings.Join(lines, "\n") + "\n"); err != nil {
+	text := strings.Join(lines, "\n")
+	if text != "" {
+		text += "\n"
+	}
+	if _, err := f.WriteString(text); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), h.path); err != nil {
@@ -91,7 +103,8 @@ func (h *History) replace(old *os.File, size int64, lines []string) error {
 // mostHistory bounds what is read of a file: a thousand long lines are far less.
 const mostHistory = 4 << 20
 
-// linesOf are the lines of a file that can be shown, and its size.
+// linesOf are the lines of a file that can be shown, and its size. A line of which only
+// the end was read is none.
 func linesOf(f *os.File) ([]string, int64, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -103,8 +116,12 @@ func linesOf(f *os.File) ([]string, int64, error) {
 		return nil, 0, err
 	}
 	var lines []string
+	if from > 0 {
+		_, b, _ = bytes.Cut(b, []byte("\n"))
+	}
 	for line := range strings.Lines(string(b)) {
-		if line = strings.TrimRight(line, "\r\n"); line != "" && utf8.ValidString(line) {
+		line = strings.TrimRight(line, "\r\n")
+		if line != "" && utf8.ValidString(line) && !strings.ContainsFunc(line, func(r rune) bool { return r != '\t' && !unicode.IsGraphic(r) }) {
 			lines = append(lines, line)
 		}
 	}

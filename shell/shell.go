@@ -76,6 +76,29 @@ type Shell struct {
 	Failed func(Line, error)
 	// Interrupts gives Ctrl-C to whoever takes it, until it is given back.
 	Interrupts func(taken func()) (back func())
+
+	mu          sync.Mutex
+	interrupted func() // what Ctrl-C does now; nil = nothing: it came too late
+}
+
+// interrupt is a Ctrl-C.
+func (s *Shell) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.interrupted != nil {
+		s.interrupted()
+	}
+}
+
+// onInterrupt makes f what Ctrl-C does until the result is called; then it does nothing.
+func (s *Shell) onInterrupt(f func()) (over func()) {
+	set := func(f func()) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.interrupted = f
+	}
+	set(f)
+	return func() { set(nil) }
 }
 
 // Find is the command of a line; its error is a UsageError.
@@ -159,12 +182,13 @@ func (s *Shell) run(ctx, session context.Context, l Line) error {
 }
 
 // Interact reads commands from the terminal until it is closed, exit is typed, ctx ends,
-// or nobody types for too long (ErrIdle).
+// or nobody types for too long (ErrIdle). All that time Ctrl-C is its own.
 func (s *Shell) Interact(ctx context.Context) error {
+	defer s.Interrupts(s.interrupt)()
 	for {
-		back := s.Interrupts(s.Editor.Drop)
+		over := s.onInterrupt(s.Editor.Drop)
 		text, err := s.Editor.Read(ctx, s.Prompt(), s.Idle, s.completer(ctx))
-		back()
+		over()
 		switch {
 		case errors.Is(err, ErrDropped):
 			continue
@@ -203,20 +227,14 @@ func (s *Shell) Interact(ctx context.Context) error {
 	}
 }
 
-// attended runs one command under the user's eyes: Ctrl-C stops it, the next says that
-// the user does not wait for that, and a third is not for the command any more, unless
-// it is meant for a pager.
+// attended runs one command under the user's eyes: Ctrl-C stops it, and the next says that
+// the user does not wait for that.
 func (s *Shell) attended(ctx context.Context, l Line) (stopped bool, err error) {
 	abandoned := make(chan struct{})
 	one, cancel := context.WithCancel(context.WithValue(ctx, abandonedKey{}, (<-chan struct{})(abandoned)))
 	defer cancel()
-	var mu sync.Mutex
-	var back func()
 	pressed := 0
-	mu.Lock()
-	back = s.Interrupts(func() {
-		mu.Lock()
-		defer mu.Unlock()
+	over := s.onInterrupt(func() {
 		switch pressed++; pressed {
 		case 1:
 			if s.Terminal {
@@ -225,18 +243,10 @@ func (s *Shell) attended(ctx context.Context, l Line) (stopped bool, err error) 
 			cancel()
 		case 2:
 			close(abandoned)
-			if l.Pipe == "" {
-				back()
-			}
 		}
 	})
-	mu.Unlock()
 	err = s.run(one, ctx, l)
-	mu.Lock()
-	defer mu.Unlock()
-	if pressed < 2 || l.Pipe != "" {
-		back()
-	}
+	over()
 	s.Editor.Restore() // whatever the command, or what it was piped to, has made of it
 	return pressed > 0, err
 }

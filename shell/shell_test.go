@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -137,6 +136,31 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// TestCompletionsAreWords offers what a node may call its interfaces: what is put into the
+// line is one word, or nothing.
+func TestCompletionsAreWords(t *testing.T) {
+	t.Parallel()
+	offered := []string{
+		"eth0|touch${IFS}/tmp/owned\x1b[8m", "eth0;sh", "eth0\nexit", "eth0 exit", "eth0\texit", "eth0'", `eth0"`, `eth0\`, "eth0>x", "eth0&x",
+		"eth0\x1b[8m", "eth0\u202e", "eth0\u200b", "#eth0", "", "eth0\x9b", "eth0.100", "eth0@if3", "$(eth0)", "ethü",
+	}
+	links := says("links", "")
+	links.Complete = func(context.Context, []string) []string { return offered }
+	s, _ := testShell(links)
+	for _, text := range offered {
+		head, found, tail := s.completer(t.Context())("links "+text[:min(len(text), 3)], 6+min(len(text), 3))
+		for _, one := range found {
+			lines, err := Parse(head + one + tail)
+			if err != nil || len(lines) != 1 || lines[0].Pipe != "" || !slices.Equal(lines[0].Words, []string{"links", strings.TrimSpace(one)}) {
+				t.Errorf("%q is put in as %q, %v", one, lines, err)
+			}
+		}
+	}
+	if _, found, _ := s.completer(t.Context())("links ", 6); !slices.Equal(found, []string{"$(eth0)", "eth0.100", "eth0@if3", "ethü"}) {
+		t.Errorf("%q", found)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	ping, bird := says("ping", ""), says("bird", "")
@@ -223,40 +247,15 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// interrupter is somebody who presses Ctrl-C.
-type interrupter struct {
-	mu    sync.Mutex
-	taken func()
-}
-
-func (i *interrupter) take(f func()) func() {
-	i.set(f)
-	return func() { i.set(nil) }
-}
-
-func (i *interrupter) set(f func()) { i.mu.Lock(); defer i.mu.Unlock(); i.taken = f }
-
-// press tells whether somebody took it.
-func (i *interrupter) press() bool {
-	i.mu.Lock()
-	f := i.taken
-	i.mu.Unlock()
-	if f != nil {
-		f()
-	}
-	return f != nil
-}
-
 func TestInterrupts(t *testing.T) {
 	t.Parallel()
-	var keyboard interrupter
 	s, _ := testShell()
-	s.Interrupts, s.Editor = keyboard.take, &Editor{}
+	s.Editor = &Editor{}
 	s.Commands = []*Command{{Name: "stubborn", Run: func(ctx context.Context, _ *Call) error {
 		if Abandoned(ctx) == nil {
 			t.Error("it cannot be abandoned")
 		}
-		if !keyboard.press() || ctx.Err() == nil {
+		if s.interrupt(); ctx.Err() == nil {
 			t.Error("the first Ctrl-C did not stop the command")
 		}
 		select {
@@ -264,18 +263,15 @@ func TestInterrupts(t *testing.T) {
 			t.Error("abandoned by the first Ctrl-C")
 		default:
 		}
-		if !keyboard.press() {
-			t.Error("nobody took the second Ctrl-C")
-		}
+		s.interrupt()
 		<-Abandoned(ctx)
-		if keyboard.press() {
-			t.Error("a command that does not stop took the third Ctrl-C")
-		}
+		s.interrupt() // of somebody in a hurry
 		return ctx.Err()
 	}}}
 	if stopped, err := s.attended(t.Context(), Line{Words: []string{"stubborn"}}); !stopped || !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped %v, %v", stopped, err)
 	}
+	s.interrupt() // between a command and the prompt
 	if Abandoned(t.Context()) != nil {
 		t.Error("nobody abandons what nobody attends")
 	}
@@ -317,6 +313,29 @@ func TestHistory(t *testing.T) {
 	}
 	if _, _, err := OpenHistory(filepath.Join(path+"-none", "history")); err == nil {
 		t.Error("a history within a file")
+	}
+}
+
+// TestHistoryOfOthers is one that something else has made: it is made private, no longer
+// than it may be, and nothing in it steers the terminal.
+func TestHistoryOfOthers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "history")
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", mostHistory)+"half a line\nping \x1b[2Ja\nping a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h, lines, err := OpenHistory(path)
+	if err != nil || !slices.Equal(lines, []string{"ping a"}) {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+	if err := errors.Join(h.Add(" sh -c secret"), h.Add("ping b")); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "ping a\nping b\n" {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 

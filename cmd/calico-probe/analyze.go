@@ -23,40 +23,46 @@ const analyzeExample = `  # what was saved at night, looked at in the morning
 
   # the session of an incident: the last answers of each node, and who did what when
   calico-probe analyze incident.ndjson
+  calico-probe analyze incident.ndjson --node worker-3 -o json
   calico-probe analyze --typed incident.ndjson`
 
 func (a *app) analyze() *cobra.Command {
-	var output string
+	var output, node string
 	var typed bool
 	cmd := &cobra.Command{
 		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,
 		Long: `Reads what 'run -o ndjson', 'run -o json', or 'save' and --transcript of the shell have
 written, - for stdin, and gives the report again. Of a transcript that is the last
-answer to each check, for each node that was visited. Causes are concluded anew by the rules of this version; where
-the saved ones were others, that is said. Of several files or nodes each is a report,
-and the others are its peers.
+answer to each check, for each node that was visited. Causes are concluded anew by the
+rules of this version; where the saved ones were others, that is said. Of several files
+or nodes each is a report, and the others are its peers; --node leaves that of one.
 
 Exits as the saved run would have, with the worst code of several: a fault, then
-incomplete, then warnings. A run that was cut is incomplete. What is no saved run is wrong usage, exit code 2.`,
+incomplete, then warnings. A run that was cut is incomplete. What is no saved run is
+wrong usage, exit code 2.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return badUsage("analyze takes the files of saved runs, or - for stdin")
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if typed {
-				return a.listTyped(args)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case typed && cmd.Flags().Changed("output"):
+				return badUsage("--typed is a list for people, and has no -o; the transcript itself is NDJSON")
+			case typed:
+				return a.listTyped(args, node)
 			}
-			return a.analyzeFiles(args, output)
+			return a.analyzeFiles(args, node, output)
 		},
 	}
 	cmd.Flags().BoolVar(&typed, "typed", false, "of the transcript of a session: list its commands instead, with time, node and what each came to")
+	cmd.Flags().StringVar(&node, "node", "", "of several nodes, show only this one; the others are still its peers")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
 	return cmd
 }
 
-func (a *app) analyzeFiles(names []string, output string) error {
+func (a *app) analyzeFiles(names []string, node, output string) error {
 	if !slices.Contains(report.Formats(), output) {
 		return badUsage("unknown output format %q: use one of %s", output, strings.Join(report.Formats(), ", "))
 	}
@@ -74,14 +80,24 @@ func (a *app) analyzeFiles(names []string, output string) error {
 			runs, from = append(runs, run), append(from, name)
 		}
 	}
-	if len(runs) > 1 && !forPeople(output) {
-		return badUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", output, len(runs))
+	shown := slices.DeleteFunc(slices.Clone(runs), func(run report.Run) bool { return node != "" && run.Node != node })
+	switch {
+	case len(shown) == 0:
+		return badUsage("nothing was saved of %s, only of %s", node, nodesOf(runs))
+	case len(shown) > 1 && !forPeople(output) && nodesOf(shown) == shown[0].Node:
+		return badUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", output, len(shown))
+	case len(shown) > 1 && !forPeople(output):
+		return badUsage("-o %s is the form of one run, and this is %d: choose one of %s with --node, or use table or wide", output, len(shown), nodesOf(shown))
 	}
-	worst := report.ExitHealthy
+	worst, first := report.ExitHealthy, true
 	for i, run := range runs {
-		if i > 0 {
+		if node != "" && run.Node != node {
+			continue
+		}
+		if !first {
 			fmt.Fprintln(a.Out)
 		}
+		first = false
 		sink, err := report.New(output, a.Out, colourful(a.Out))
 		if err != nil {
 			return err
@@ -111,6 +127,17 @@ func (a *app) analyzeFiles(names []string, output string) error {
 	return nil
 }
 
+// nodesOf names the nodes of runs.
+func nodesOf(runs []report.Run) string {
+	var out []string
+	for _, run := range runs {
+		if !slices.Contains(out, run.Node) {
+			out = append(out, run.Node)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
 // forPeople tells whether several reports of a format can stand below one another.
 func forPeople(output string) bool { return output == "table" || output == "wide" }
 
@@ -130,8 +157,8 @@ func worse(a, b int) int {
 	return a
 }
 
-// listTyped lists what was done in the sessions that were recorded.
-func (a *app) listTyped(names []string) error {
+// listTyped lists what was done in the sessions that were recorded, or on one node only.
+func (a *app) listTyped(names []string, node string) error {
 	var all []report.Deed
 	for _, name := range names {
 		saved, err := a.load(name)
@@ -143,6 +170,7 @@ func (a *app) listTyped(names []string) error {
 		}
 		all = append(all, saved.Deeds...)
 	}
+	all = slices.DeleteFunc(all, func(d report.Deed) bool { return node != "" && d.Node != node })
 	slices.SortStableFunc(all, func(x, y report.Deed) int { return x.At.Compare(y.At) })
 	return report.WriteDeeds(a.Out, all)
 }

@@ -75,7 +75,11 @@ func TestAnalyze(t *testing.T) {
 		{"", 2, []string{"takes the files"}},
 		{healthy + " -o xml", 2, []string{"unknown output format"}},
 		{healthy + " " + faulty + " -o ndjson", 2, []string{"-o ndjson is the form of one run"}},
-		{healthy + " " + faulty + " -o json", 2, []string{"-o json is the form of one run"}},
+		{healthy + " " + faulty + " -o json", 2, []string{"-o json is the form of one run", "choose one of node-a, node-b with --node"}},
+		{healthy + " " + healthy + " -o json", 2, []string{"-o json is the form of one run", "one file at a time"}},
+		{healthy + " " + faulty + " --node node-a", 0, []string{"healthy: 2 ok on node node-a"}},
+		{healthy + " " + faulty + " --node node-b", 3, []string{"on node node-b", "fine on node-a: right"}},
+		{healthy + " --node node-x", 2, []string{"nothing was saved of node-x, only of node-a"}},
 	} {
 		exit, out, errs := call(t, append([]string{"analyze"}, strings.Fields(c.args)...)...)
 		for _, text := range c.texts {
@@ -84,7 +88,7 @@ func TestAnalyze(t *testing.T) {
 			}
 		}
 	}
-	if exit, out, errs := call(t, "diff", healthy, faulty); exit != 3 || !strings.Contains(out, "1 worse, 0 better") {
+	if exit, out, errs := call(t, "diff", healthy, faulty); exit != 3 || !strings.Contains(out, "1 worse, 0 better") || !strings.Contains(out, "fail, on node-a ok: an hour late") {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
 	}
 	if exit, out, _ := call(t, "diff", faulty, faulty, "-o", "json"); exit != 0 || !strings.Contains(out, `"changes": []`) {
@@ -108,9 +112,9 @@ func TestFolderIsNoRun(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{folder: false, file: true, "-": true, filepath.Join(folder, "worker-3"): false} {
-		if isRun(name) != want {
-			t.Errorf("%s: %v", name, !want)
+	for name, want := range map[string]string{folder: "", file: file + " ", "-": "- ", filepath.Join(folder, "worker-3"): "", file + ":worker-3": file + " worker-3", "-:a": "- a", folder + ":a": ""} {
+		if file, node, ok := savedAs(name); ok != (want != "") || ok && file+" "+node != want {
+			t.Errorf("%s: %s %s %v", name, file, node, ok)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,9 @@ import (
 const diffExample = `  # what has changed since the node was well
   calico-probe diff good.ndjson bad.ndjson
 
+  # two nodes of the session of an incident
+  calico-probe diff incident.ndjson:worker-4 incident.ndjson:worker-3
+
   # a broken node beside a good one, both asked now
   calico-probe diff worker-3 worker-4 --profile quick`
 
@@ -25,7 +30,8 @@ func (a *app) diff(factory util.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "Say what two runs, or two nodes, do not have alike", Example: diffExample,
 		Long: `A and B are saved runs ('run -o ndjson' or -o json) or names of nodes, which are then
-asked now, at the same time, with the flags given. What is a file is taken for one.
+asked now, at the same time, with the flags given. What is a file is taken for one;
+FILE:NODE is one node of a file that has several, as transcripts do.
 Shows what B has worse or better than A, what only one of them answers, and which
 facts changed. Answers about the same target belong together; else those about the
 same kind of target, the worst standing for all.
@@ -64,7 +70,7 @@ func (o *runOptions) compare(ctx context.Context, names ...string) error {
 	var errs [2]error
 	var all sync.WaitGroup
 	for i, name := range names {
-		if isRun(name) {
+		if _, _, saved := savedAs(name); saved {
 			runs[i], errs[i] = o.loadOne(name)
 		} else {
 			all.Go(func() { runs[i], errs[i] = o.of(name).record(ctx) })
@@ -77,16 +83,23 @@ func (o *runOptions) compare(ctx context.Context, names ...string) error {
 	return showDiff(o.Out, o.output, report.Diff(names[0], runs[0], names[1], runs[1]))
 }
 
-// loadOne reads a saved run, or the transcript of a session on one node.
+// loadOne reads a saved run, or one node of the transcript of a session.
 func (a *app) loadOne(name string) (report.Run, error) {
-	saved, err := a.load(name)
-	switch {
-	case err != nil:
+	file, node, _ := savedAs(name)
+	saved, err := a.load(file)
+	if err != nil {
 		return report.Run{}, err
-	case len(saved.Runs) != 1:
-		return report.Run{}, badUsage("%s is the transcript of a session with answers of %d nodes, where one is compared", source(name), len(saved.Runs))
 	}
-	return saved.Runs[0], nil
+	runs := slices.DeleteFunc(slices.Clone(saved.Runs), func(run report.Run) bool { return node != "" && run.Node != node })
+	switch {
+	case len(saved.Runs) == 0:
+		return report.Run{}, badUsage("%s is the transcript of a session in which no check was asked", source(file))
+	case len(runs) == 0:
+		return report.Run{}, badUsage("%s has nothing of %s, only of %s", source(file), node, nodesOf(saved.Runs))
+	case len(runs) > 1:
+		return report.Run{}, badUsage("%s has answers of %s: name one, as %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
+	}
+	return runs[0], nil
 }
 
 // showDiff says what differs; its error is the exit code.
@@ -103,11 +116,17 @@ func showDiff(w io.Writer, output string, d report.Difference) error {
 	return nil
 }
 
-// isRun tells whether an argument means a saved run rather than a node: a pipe is one
-// too, a folder that happens to have a node's name is not.
-func isRun(name string) bool {
-	info, err := os.Stat(name)
-	return name == "-" || err == nil && !info.IsDir()
+// savedAs tells whether an argument means a saved run rather than a node, and which: a
+// pipe is one too, a folder that happens to have a node's name is not.
+func savedAs(name string) (file, node string, ok bool) {
+	isFile := func(name string) bool {
+		info, err := os.Stat(name)
+		return name == "-" || err == nil && !info.IsDir()
+	}
+	if i := strings.LastIndexByte(name, ':'); i > 0 && !isFile(name) && isFile(name[:i]) {
+		return name[:i], name[i+1:], true
+	}
+	return name, "", isFile(name)
 }
 
 // of are the same options for one node. Each is what the other is compared with: no

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +27,7 @@ func TestNoToolSteersTheTerminal(t *testing.T) {
 	} {
 		s := seatOf(t, &probe.Tool{Name: "says", Parse: func([]string) (probe.ToolFunc, error) {
 			return func(_ context.Context, j *probe.Job) probe.Result {
-				j.Say("%s", said)
+				_, _ = io.WriteString(j.Out, said+"\n") // a probe that does not clean it
 				return probe.Found(probe.OK, "done")
 			}, nil
 		}})
@@ -62,4 +64,53 @@ func TestACallAnswersNoPlan(t *testing.T) {
 			t.Errorf("%+v: %v", c.ev, got)
 		}
 	}
+}
+
+// TestTabOffersNames of what a node says, and nothing that Enter would run as a command.
+func TestTabOffersNames(t *testing.T) {
+	t.Parallel()
+	c := &conversation{at: seatOf(t, &probe.Tool{Name: "ps", Parse: func([]string) (probe.ToolFunc, error) {
+		return func(_ context.Context, j *probe.Job) probe.Result {
+			_, _ = io.WriteString(j.Out, "POD CONTAINER\nkube-system/a calico-node\nkube-system/b b|sh\n$(touch) x\n-f x\nweb\x1b[8m x\nc;d x\nkube-system/e\n")
+			return probe.Found(probe.OK, "listed")
+		}, nil
+	}})}
+	got := c.suggest(t.Context(), "logs", nil)
+	if want := []string{"calico-node", "", "", "kube-system/a/calico-node"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestCommandsDoNotWaitForTab has a node that takes its time over what Tab asks.
+func TestCommandsDoNotWaitForTab(t *testing.T) {
+	t.Parallel()
+	asked, ended := make(chan struct{}), make(chan struct{})
+	c := &conversation{at: seatOf(t,
+		&probe.Tool{Name: "ps", Parse: func([]string) (probe.ToolFunc, error) {
+			return func(ctx context.Context, j *probe.Job) probe.Result {
+				close(asked)
+				<-ctx.Done()
+				close(ended)
+				j.Say("a b")
+				return probe.Found(probe.Unknown, "stopped")
+			}, nil
+		}},
+		&probe.Tool{Name: "ping", Parse: func([]string) (probe.ToolFunc, error) {
+			return func(_ context.Context, j *probe.Job) probe.Result {
+				j.Say("answered")
+				return probe.Found(probe.OK, "done")
+			}, nil
+		}})}
+	if got := c.suggest(t.Context(), "logs", nil); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	<-asked
+	var out bytes.Buffer
+	ping := c.completed([]*shell.Command{{Name: "ping", Run: func(ctx context.Context, call *shell.Call) error {
+		return c.useTool(ctx, call, probe.Call{Tool: "ping"})
+	}}})[0]
+	if err := ping.Run(t.Context(), &shell.Call{Out: &out}); err != nil || out.String() != "answered\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	<-ended // and not for its own time to be over
 }

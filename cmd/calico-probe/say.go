@@ -16,7 +16,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"unicode"
 
 	"golang.org/x/term"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,12 +41,7 @@ var rawTerminal atomic.Bool
 // oneLine puts a text that libraries may have broken into lines on one, and keeps what
 // a node said in it from steering the terminal.
 func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, strings.Join(strings.Fields(text), " "))
+	return probe.Plain(strings.Join(strings.Fields(text), " "))
 }
 
 // isTerminal tells whether a reader or a writer is a terminal, or leads to one.

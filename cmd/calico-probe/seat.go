@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -23,6 +24,7 @@ type seat struct {
 	ahead   chan *cluster.Snapshot // what is being read in the background, nil if it cannot be; nil = nothing is
 	session *injector.Session      // nil = no probe is there
 	lost    bool                   // there was one
+	brought int                    // how many there were
 	way     string
 	tools   []string // what that probe has
 	run     report.Latest
@@ -120,6 +122,7 @@ func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot)
 		})
 		if err == nil {
 			s.session, s.way, s.tools = session, way, tools
+			s.brought++
 			if err := o.arrived(way, session, took, said); err != nil {
 				return nil, errors.Join(err, s.leave())
 			}
@@ -164,48 +167,83 @@ func (s *seat) askNode(ctx context.Context, o *runOptions, snap *cluster.Snapsho
 	return nil
 }
 
+// patience is how long nothing is said while a probe does not: it says first that it has
+// heard what is asked.
+const patience = 3 * time.Second
+
 // stopLimit is how long what was stopped may take to end.
 const stopLimit = 4 * time.Second
 
 // ask sends a plan or a call and gives each event of the answer to each. When ctx ends
-// the probe is told to stop, and stays. A probe that cannot be asked any more is let go.
+// the probe is told to stop, and stays: what it says later than the limit is dropped. A
+// probe that cannot be asked any more is let go.
 func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.Event)) error {
 	session := s.session
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer giveUp(nil)
-	sent := make(chan struct{})
-	defer context.AfterFunc(ctx, func() {
-		limit, cancel := context.WithTimeoutCause(whole, stopLimit, fmt.Errorf("it does not stop within %v", stopLimit))
-		defer cancel()
+	var showing atomic.Bool // in a pager perhaps, that is being read
+	sent, stopped := make(chan struct{}), make(chan struct{})
+	unasked := context.AfterFunc(ctx, func() {
+		defer close(stopped)
 		select {
 		case <-sent:
-		case <-limit.Done():
+		case <-time.After(stopLimit):
+		case <-whole.Done():
+			return
 		}
-		if err := session.Stop(limit); err != nil {
+		limit, cancel := context.WithTimeout(whole, stopLimit)
+		err := session.Stop(limit)
+		cancel()
+		if err != nil {
 			giveUp(err)
 			return
 		}
-		select {
-		case <-limit.Done():
-			giveUp(context.Cause(limit))
-		case <-shell.Abandoned(ctx):
-			giveUp(errors.New("nobody waits for the probe to stop"))
+		tick := time.NewTicker(stopLimit / 40)
+		defer tick.Stop()
+		for left := 40; left > 0; {
+			select {
+			case <-tick.C:
+				if !showing.Load() {
+					left--
+				}
+			case <-shell.Abandoned(ctx):
+				left = 0
+			case <-whole.Done():
+				return
+			}
 		}
-	})()
+		giveUp(errors.New("it does not say so in time"))
+	})
+	defer func() {
+		giveUp(nil)
+		if !unasked() {
+			<-stopped // or it would stop what is asked next
+		}
+	}()
+	silent := time.AfterFunc(patience, func() {
+		s.o.progress("no word from the probe on %s for %v: still waiting, Ctrl-C ends the command", s.o.node, patience)
+	})
+	defer silent.Stop()
 	err := session.Send(whole, request)
 	close(sent)
 	for err == nil {
 		var ev probe.Event
 		if ev, err = session.Next(whole); err == nil {
+			silent.Stop()
+			showing.Store(true)
 			each(ev)
+			showing.Store(false)
 			if ev.Type == probe.EventEnd {
 				return nil
 			}
 		}
 	}
-	if ctx.Err() != nil && session.Cut() && session.Gone() == nil {
+	if ctx.Err() != nil && session.Gone() == nil {
 		session.Abandon()
-		return errors.New("stopped while the line to the probe is cut: what it says of this any more is not waited for")
+		why := "the probe does not say that it has stopped"
+		if session.Cut() {
+			why = "the line to the probe is cut"
+		}
+		return fmt.Errorf("stopped, and %s: what it still says of this is not waited for", why)
 	}
 	if left := s.letGo(); left != nil { // which is not why
 		say(s.o.ErrOut, "%v", left)
@@ -255,8 +293,11 @@ func (s *seat) ready(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.session == nil {
-		return fmt.Errorf("there is no probe on %s: 'run' says why, and tries again", s.o.node)
+	switch {
+	case s.session == nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case s.session == nil:
+		return notAsked("there is no probe on %s: 'node %s' says why, and tries again", s.o.node, s.o.node)
 	}
 	return nil
 }
@@ -268,18 +309,20 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 		return probe.Result{}, err
 	}
 	if !slices.Contains(s.tools, c.Tool) {
-		return probe.Result{}, fmt.Errorf("the probe on %s has no %s: it is of another version", s.o.node, c.Tool)
+		return probe.Result{}, notAsked("the probe on %s has no %s: it is of another version", s.o.node, c.Tool)
 	}
 	var outcome *probe.Result
 	var closed error
 	seal := c.Sealed()
 	err := s.ask(ctx, probe.Request{Type: probe.RequestCall, Call: &c}, func(ev probe.Event) {
 		ev, err := seal.Open(ev)
-		if err != nil {
+		switch {
+		case err != nil:
 			closed = err
 			return
-		}
-		if ev.End != nil {
+		case ev.Type == probe.EventLog:
+			say(s.o.ErrOut, "%s: %s", s.o.node, ev.Text)
+		case ev.End != nil:
 			outcome = ev.End.Outcome
 		}
 		if ofCall(ev) {
@@ -288,13 +331,18 @@ func (s *seat) call(ctx context.Context, c probe.Call, each func(probe.Event)) (
 	})
 	switch {
 	case err != nil:
-		return probe.Result{}, err
+		return probe.Result{}, notAsked("%v", err)
 	case outcome == nil:
-		return probe.Result{}, errors.New("the probe did not say how it went")
+		return probe.Result{}, notAsked("the probe on %s did not say how it went", s.o.node)
 	case closed != nil:
-		closed = fmt.Errorf("what %s wrote is not whole: %w", c.Tool, closed)
+		closed = notAsked("what %s wrote is not whole: %v", c.Tool, closed)
 	}
 	return *outcome, closed
+}
+
+// notAsked is a tool's answer that could not be had.
+func notAsked(format string, args ...any) error {
+	return outcomeError{exit(report.ExitIncomplete), fmt.Sprintf(format, args...)}
 }
 
 // ofCall tells whether an event can be part of the answer to a call, which is no place to

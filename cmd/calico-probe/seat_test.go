@@ -2,13 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/shell"
 )
 
 // seated is a seat whose probe is in this process, and has a tool that stays until it is
@@ -37,7 +43,7 @@ func seatOf(t *testing.T, all ...*probe.Tool) *seat {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = session.Close() })
-	s := &seat{o: &runOptions{app: &app{}, node: "node-a"}, session: session, run: report.Latest{Node: "node-a"}}
+	s := &seat{o: &runOptions{app: &app{IOStreams: genericiooptions.IOStreams{ErrOut: io.Discard}}, node: "node-a"}, session: session, run: report.Latest{Node: "node-a"}}
 	for _, tool := range all {
 		s.tools = append(s.tools, tool.Name)
 	}
@@ -82,7 +88,6 @@ func TestStopKeepsTheProbe(t *testing.T) {
 func TestAProbeThatEndsIsLetGo(t *testing.T) {
 	t.Parallel()
 	s := seated(t)
-	s.o.ErrOut = io.Discard
 	if err := s.session.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,5 +99,80 @@ func TestAProbeThatEndsIsLetGo(t *testing.T) {
 	}
 	if s.session != nil || !s.lost {
 		t.Error("it was not let go")
+	}
+}
+
+// TestAPagerThatIsReadKeepsTheProbe has what a tool wrote not be taken for longer than a
+// stop may take, after Ctrl-C: the probe is none the worse for it, and nothing is lost.
+func TestAPagerThatIsReadKeepsTheProbe(t *testing.T) {
+	t.Parallel()
+	s := seatOf(t, &probe.Tool{Name: "much", Parse: func([]string) (probe.ToolFunc, error) {
+		return func(ctx context.Context, j *probe.Job) probe.Result {
+			for ctx.Err() == nil {
+				j.Say("a line")
+			}
+			j.Say("the last")
+			return probe.Found(probe.OK, "stopped")
+		}, nil
+	}})
+	session := s.session
+	ctx, cancel := context.WithCancel(t.Context())
+	last := ""
+	got, err := s.call(ctx, probe.Call{Tool: "much"}, func(ev probe.Event) {
+		if ev.Type == probe.EventOut && ctx.Err() == nil {
+			cancel()
+			time.Sleep(stopLimit + time.Second)
+		}
+		last += ev.Text
+		last = last[max(0, len(last)-20):]
+	})
+	if err != nil || got.Saw != "stopped" || !strings.HasSuffix(last, "the last\n") {
+		t.Errorf("%v, %v, %q", got, err, last)
+	}
+	if s.session != session || s.lost {
+		t.Error("the probe was let go")
+	}
+}
+
+// TestWhatCouldNotBeAsked wants that not to pass for a mistake of this program's.
+func TestWhatCouldNotBeAsked(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*seat{"no probe": {o: &runOptions{app: &app{}, node: "node-a"}}, "another version": seated(t)} {
+		_, err := s.call(t.Context(), probe.Call{Tool: "none"}, func(probe.Event) {})
+		if codeOf(err) != report.ExitIncomplete {
+			t.Errorf("%s: %v is exit code %d", name, err, codeOf(err))
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := &seat{o: &runOptions{app: &app{}, node: "node-a"}}
+	if _, err := s.call(ctx, probe.Call{Tool: "go"}, func(probe.Event) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+// TestClosedOutputEndsATool that writes for ever, as behind "| head -1" of the user's own
+// shell.
+func TestClosedOutputEndsATool(t *testing.T) {
+	t.Parallel()
+	s := seatOf(t, &probe.Tool{Name: "much", Parse: func([]string) (probe.ToolFunc, error) {
+		return func(ctx context.Context, j *probe.Job) probe.Result {
+			for ctx.Err() == nil {
+				j.Say("a line")
+			}
+			return probe.Found(probe.OK, "stopped")
+		}, nil
+	}})
+	out, into := io.Pipe()
+	go func() {
+		_, _ = out.Read(make([]byte, 1))
+		out.CloseWithError(syscall.EPIPE)
+	}()
+	c := &conversation{at: s}
+	if err := c.useTool(t.Context(), &shell.Call{Out: into}, probe.Call{Tool: "much"}); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("%v", err)
+	}
+	if s.session == nil {
+		t.Error("the probe was let go")
 	}
 }

@@ -34,6 +34,7 @@ type shellOptions struct {
 	*runOptions
 	idle       time.Duration
 	commands   string
+	scripted   bool // they are given, if only as ""
 	transcript string
 
 	toolboxImage string
@@ -48,6 +49,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 			if err := o.asTyped(cmd); err != nil {
 				return err
 			}
+			o.scripted = cmd.Flags().Changed("command")
 			return o.open(cmd.Context())
 		},
 	}
@@ -55,7 +57,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	f.StringVar(&o.node, "node", "", "the node to begin with (default: choose one)")
 	f.StringVarP(&o.commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
 	f.DurationVar(&o.idle, "idle", 15*time.Minute, "end the session when nothing was typed at the prompt for so long; 0 = never")
-	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only that it was used")
+	f.StringVar(&o.transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: commands as they are typed, so type no secrets in them, answers and output, with times (NDJSON, for 'analyze'); of sh only the command")
 	f.StringVar(&o.toolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", probe.Toolbox), "image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
@@ -73,6 +75,7 @@ type conversation struct {
 
 	log       *report.Transcript // nil = none is written
 	unwritten sync.Once          // tells that it cannot be
+	bad       badOnes            // what the command that runs was answered
 
 	known known
 	told  bool // what a shell means
@@ -83,16 +86,19 @@ type conversation struct {
 func (o *shellOptions) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
 	defer cancel()
+	end, _ := ctx.Deadline()
 	typing := isTerminal(o.In)
-	interactive := typing && o.commands == ""
+	interactive := typing && !o.scripted
 	switch {
 	case o.idle < 0:
 		return badUsage("--idle must not be negative; 0 = never")
+	case o.via == wayAPI || o.via == wayNeighbour:
+		return badUsage("--via %s puts no probe on the node, and a session is one: 'calico-probe run --via %s' asks without it", o.via, o.via)
 	case o.node == "" && (!typing || o.via == wayLocal):
 		return badUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
 	}
 	script := o.commands
-	if !typing && script == "" {
+	if !typing && !o.scripted {
 		b, err := io.ReadAll(o.In)
 		if err != nil {
 			return fmt.Errorf("reading commands from stdin: %w", err)
@@ -103,7 +109,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 	defer c.leave()
 	s := &shell.Shell{
 		Out: o.Out, ErrOut: o.ErrOut, Terminal: isTerminal(o.Out), Idle: o.idle,
-		Prompt:     func() string { return c.at.o.node + "> " },
+		Prompt:     c.prompt,
 		Interrupts: o.interrupts.take,
 		Typed:      c.typed,
 		Failed:     func(_ shell.Line, err error) { c.failed("", err) },
@@ -113,6 +119,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 	if !interactive {
 		if err := s.Check(script); err != nil { // before anything is put anywhere
 			return usage(err)
+		}
+		if lines, _ := shell.Parse(script); len(lines) == 0 {
+			return badUsage("there is no command to run: give some with -c, or on stdin")
 		}
 	}
 	if interactive || o.node == "" {
@@ -124,7 +133,11 @@ func (o *shellOptions) open(ctx context.Context) error {
 	if o.node == "" {
 		node, err := c.pick(ctx, s.Editor)
 		if err != nil || node == "" {
-			return c.ended(err)
+			if err = c.ended(err); err == nil && !interactive {
+				say(c.ErrOut, "no node was chosen: nothing was asked")
+				return exit(report.ExitIncomplete)
+			}
+			return err
 		}
 		o.node = node
 	}
@@ -133,6 +146,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 	}
 	if interactive {
 		c.remember(s)
+		if left := time.Until(end) - warning; left > 0 {
+			defer time.AfterFunc(left, func() { c.note("the time of the session is over in %v (--timeout %v)", warning, c.timeout) }).Stop()
+		}
 		return c.ended(s.Interact(ctx))
 	}
 	worst := report.ExitHealthy
@@ -168,11 +184,26 @@ func (c *conversation) openTerminal(s *shell.Shell) func() {
 
 // ended is what the end of a prompt comes to.
 func (c *conversation) ended(err error) error {
-	if errors.Is(err, shell.ErrIdle) {
+	switch {
+	case errors.Is(err, shell.ErrIdle):
 		say(c.ErrOut, "nothing was typed for %v (--idle): leaving", c.idle)
+		return nil
+	case errors.As(err, new(overError)):
+		say(c.ErrOut, "the time of the session is over (--timeout %v): leaving", c.timeout)
 		return nil
 	}
 	return err
+}
+
+// warning is how long before its time is over a session says so.
+const warning = 5 * time.Minute
+
+// prompt is the node that is asked, and whether it can be.
+func (c *conversation) prompt() string {
+	if c.at.session == nil && !c.at.lost {
+		return c.at.o.node + " (no probe)> "
+	}
+	return c.at.o.node + "> "
 }
 
 // remember has the prompt know what was typed in other sessions, and those what is typed
@@ -279,7 +310,8 @@ func (c *conversation) failed(which string, err error) {
 		return
 	case errors.As(err, &code):
 		if which != "" {
-			say(c.ErrOut, "%sexit code %d", which, int(code))
+			word := map[exit]string{report.ExitFault: "fault: ", report.ExitWarnings: "warnings: ", report.ExitIncomplete: "incomplete: "}[code]
+			say(c.ErrOut, "%s%sexit code %d", which, word, int(code))
 		}
 		return
 	}
@@ -288,17 +320,20 @@ func (c *conversation) failed(which string, err error) {
 
 // sit goes to a node: to the probe that is there already, or with a new one.
 func (c *conversation) sit(ctx context.Context, node string) error {
-	for _, s := range c.seats {
-		if s.o.node == node {
+	var s *seat
+	i := slices.IndexFunc(c.seats, func(s *seat) bool { return s.o.node == node })
+	if i >= 0 {
+		if s = c.seats[i]; s.session != nil || s.lost {
 			c.at = s
 			return nil
 		}
-	}
-	own := *c.runOptions
-	own.node = node
-	s := &seat{o: &own, run: report.Latest{Node: node}}
-	if err := own.complete(); err != nil {
-		return err
+	} else {
+		own := *c.runOptions
+		own.node, own.want = node, nil // --checks is of what is run
+		s = &seat{o: &own, run: report.Latest{Node: node}}
+		if err := own.complete(); err != nil {
+			return err
+		}
 	}
 	_, snap, err := s.fresh(ctx)
 	if err != nil {
@@ -308,14 +343,21 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	own.sink = sinkFunc(func(ev probe.Event) error {
+	s.o.id = newRunID()
+	s.o.sink = sinkFunc(func(ev probe.Event) error {
 		c.record(s, ev)
 		return rows.Event(ev)
 	})
-	if err := s.place(ctx, &own, snap); err != nil {
+	if err := s.place(ctx, s.o, snap); err != nil {
 		return err
 	}
-	c.seats, c.at = append(c.seats, s), s
+	if s.session == nil && ctx.Err() != nil { // and who stopped it is still where they were
+		return context.Cause(ctx)
+	}
+	if i < 0 {
+		c.seats = append(c.seats, s)
+	}
+	c.at = s
 	return nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"unicode"
@@ -33,7 +32,7 @@ func (c *conversation) commandsOf() []*shell.Command {
 	all = append(all, c.watchCommand(), c.whyCommand(), c.peersCommand(), c.diffCommand(), c.saveCommand())
 	all = append(all, lookups()...)
 	all = append(all,
-		&shell.Command{Name: "node", Usage: "NODE", Short: "go to another node; the probe here stays", Check: one("a node"), Run: func(ctx context.Context, call *shell.Call) error {
+		&shell.Command{Name: "node", Usage: "NODE", Short: "go to another node, and the probe here stays; or try again on this one, which has none", Check: one("a node"), Run: func(ctx context.Context, call *shell.Call) error {
 			return c.sit(ctx, call.Args[0])
 		}},
 		&shell.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *shell.Call) error { return shell.ErrExit }},
@@ -70,15 +69,14 @@ func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 	s := c.at
 	own := *s.o
 	own.want, own.output = call.Args, "table"
+	if len(call.Args) == 0 {
+		own.want = c.want
+	}
 	if err := own.complete(); err != nil {
 		return err
 	}
 	if len(call.Args) == 0 {
-		shown, err := report.New("table", call.Out, call.Terminal && colourful(c.Out))
-		if err != nil {
-			return err
-		}
-		if err := c.asks(ctx, s, &own, shown); err != nil {
+		if err := c.asks(ctx, s, &own, report.InSession(call.Out, call.Terminal && colourful(c.Out))); err != nil {
 			return err
 		}
 		return own.conclude()
@@ -110,16 +108,30 @@ func (c *conversation) tool(t *probe.Tool) *shell.Command {
 
 // useTool runs a tool on the node and shows what it writes.
 func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
-	var writing error
-	show := written(call.Out, &writing, printable)
-	outcome, err := c.at.call(ctx, what, func(ev probe.Event) {
-		c.record(c.at, ev)
-		show(ev)
-	})
-	if err = errors.Join(err, writing); err != nil {
+	outcome, err := c.at.through(ctx, what, call.Out, printable, func(ev probe.Event) { c.record(c.at, ev) })
+	if err != nil {
 		return err
 	}
 	return c.cameTo(outcome)
+}
+
+// through runs a tool whose output goes to a writer, and ends it once that takes no more:
+// it may be the end of a pipe that has ended.
+func (s *seat) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte, each func(probe.Event)) (probe.Result, error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var writing error
+	show := written(to, &writing, fit)
+	outcome, err := s.call(ctx, what, func(ev probe.Event) {
+		each(ev)
+		if show(ev); writing != nil {
+			end()
+		}
+	})
+	if writing != nil {
+		return outcome, fmt.Errorf("writing what it says: %w", writing)
+	}
+	return outcome, err
 }
 
 // written writes what a tool writes, made fit first; the first error is kept in failed.

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,15 +28,16 @@ type known struct {
 	mu      sync.Mutex
 	words   map[string]words // by node and tool
 	running chan struct{}    // closed once the probe has answered; nil = it was not asked
+	stop    func()           // gives up on that
 }
 
 type words struct {
-	first, second []string // of each line
+	first, second []string // of each line, "" = it has none
 	at            time.Time
 }
 
-// completed gives commands what completes their arguments, and has each wait until a
-// probe that was asked for that has answered: it answers one after the other.
+// completed gives commands what completes their arguments, and has each end what a probe
+// is asked for that: it answers one after the other.
 func (c *conversation) completed(all []*shell.Command) []*shell.Command {
 	for _, command := range all {
 		own := command.Complete
@@ -49,7 +51,7 @@ func (c *conversation) completed(all []*shell.Command) []*shell.Command {
 		}
 		run := command.Run
 		command.Run = func(ctx context.Context, call *shell.Call) error {
-			if err := c.known.wait(ctx); err != nil {
+			if err := c.known.end(ctx); err != nil {
 				return err
 			}
 			return run(ctx, call)
@@ -58,18 +60,20 @@ func (c *conversation) completed(all []*shell.Command) []*shell.Command {
 	return all
 }
 
-func (k *known) wait(ctx context.Context) error {
+// end gives up on what is being asked for Tab.
+func (k *known) end(ctx context.Context) error {
 	k.mu.Lock()
-	running := k.running
+	running, stop := k.running, k.stop
 	k.mu.Unlock()
 	if running == nil {
 		return nil
 	}
+	stop()
 	select {
 	case <-running:
 		return nil
-	case <-ctx.Done():
-		return errors.Join(ctx.Err(), errors.New("the probe has not answered what Tab asked it"))
+	case <-ctx.Done(): // it could not even be sent
+		return fmt.Errorf("the line to the probe takes nothing: %w", context.Cause(ctx))
 	}
 }
 
@@ -102,9 +106,9 @@ func (c *conversation) suggest(ctx context.Context, command string, before []str
 		return append(c.addresses(), "dev", "failed", "incomplete", "stale", "reachable", "permanent")
 	case command == "logs":
 		said := c.said(ctx, "ps")
-		out := said.second
+		out := slices.Clone(said.second)
 		for i, pod := range said.first {
-			if i < len(said.second) {
+			if said.second[i] != "" {
 				out = append(out, pod+"/"+said.second[i])
 			}
 		}
@@ -231,9 +235,11 @@ func (c *conversation) said(ctx context.Context, tool string) words {
 		}
 	}
 	if running == nil && time.Since(have.at) > knownFor {
+		var asking context.Context
+		asking, k.stop = context.WithCancel(context.WithoutCancel(ctx))
 		running = make(chan struct{})
 		k.running = running
-		go k.ask(s.session, key, tool, running)
+		go k.ask(asking, s.session, key, tool, running)
 	}
 	k.mu.Unlock()
 	if running != nil {
@@ -248,19 +254,26 @@ func (c *conversation) said(ctx context.Context, tool string) words {
 	return k.words[key]
 }
 
-// ask ends with the tool's own deadline, or the session: a call that is given up would
-// leave its answer in the way of the next one's.
-func (k *known) ask(session *injector.Session, key, tool string, done chan<- struct{}) {
+// offerable are the names that containers and interfaces usually have. Those made past
+// the kubelet have any, and what Tab offers is run with the next Enter.
+var offerable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@%-]*$`)
+
+// ask ends with the tool's own deadline, the session, or ctx: the next request then ends
+// the tool, and drops what still comes of it.
+func (k *known) ask(ctx context.Context, session *injector.Session, key, tool string, done chan<- struct{}) {
 	defer close(done)
 	var text strings.Builder
 	call := probe.Call{Tool: tool}
 	seal := call.Sealed()
-	err := answer(context.Background(), session, probe.Request{Type: probe.RequestCall, Call: &call}, func(ev probe.Event) bool {
+	err := session.Send(context.WithoutCancel(ctx), probe.Request{Type: probe.RequestCall, Call: &call})
+	for over := false; err == nil && !over; {
+		var ev probe.Event
+		ev, err = session.Next(ctx)
+		over = ev.Type == probe.EventEnd
 		if ev, err := seal.Open(ev); err == nil && ev.Type == probe.EventOut && text.Len() < mostSaid {
 			text.Write(bytesOf(ev))
 		}
-		return true
-	})
+	}
 	if err != nil {
 		return // the next command says so
 	}
@@ -270,10 +283,14 @@ func (k *known) ask(session *injector.Session, key, tool string, done chan<- str
 		if len(fields) == 0 || strings.ToUpper(fields[0]) == fields[0] && strings.ToLower(fields[0]) != fields[0] {
 			continue // a heading
 		}
-		got.first = append(got.first, strings.TrimSuffix(fields[0], ":"))
-		if len(fields) > 1 {
-			got.second = append(got.second, fields[1])
+		first, second := strings.TrimSuffix(fields[0], ":"), ""
+		if !offerable.MatchString(first) {
+			continue
 		}
+		if len(fields) > 1 && offerable.MatchString(fields[1]) {
+			second = fields[1]
+		}
+		got.first, got.second = append(got.first, first), append(got.second, second)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -55,7 +55,7 @@ func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	return showDiff(call.Out, "table", report.Diff(there.o.node, runs[0], here.o.node, runs[1]))
+	return showDiff(call.Out, "table", report.Diff(there.o.node, runs[0], "this node", runs[1]))
 }
 
 // fresh has a node answer some checks, or all, and gives that as a run of its own.

@@ -125,7 +125,7 @@ func joinedBy(list, one string) string {
 
 // sessionWith is the BGP session with a node, both families of it, and how bad it is.
 func sessionWith(node string, answers []probe.Result) (text string, bad int) {
-	var parts []string
+	var parts, peers []string
 	heard := false
 	for _, r := range answers {
 		heard = heard || r.Status != probe.Unknown
@@ -133,7 +133,13 @@ func sessionWith(node string, answers []probe.Result) (text string, bad int) {
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("%s: %s", r.Status, r.Saw))
+		peers = append(peers, r.Facts.Str(checks.FactPeer))
 		bad = max(bad, len(probe.Statuses())-slices.Index(probe.Statuses(), r.Status))
+	}
+	if len(parts) > 1 { // one of each family
+		for i, peer := range peers {
+			parts[i] = strings.TrimSpace(peer + " " + parts[i])
+		}
 	}
 	switch {
 	case len(parts) > 0:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,45 @@ import (
 
 // record keeps an event of a node: among its latest answers, and in the transcript.
 func (c *conversation) record(s *seat, ev probe.Event) {
+	ev = stamped(s, ev)
+	s.run.Add(ev)
+	c.mark(s, ev)
+	c.write(ev)
+}
+
+// badOnes are checks with answers that are not good, by what those are.
+type badOnes map[probe.Status][]string
+
+// mark keeps in mind what a command comes to.
+func (c *conversation) mark(s *seat, ev probe.Event) {
+	if s != c.at || ev.Result == nil || ev.Node != s.o.node {
+		return
+	}
+	if names := c.bad[ev.Result.Status]; c.bad != nil && !slices.Contains(names, ev.Result.Check) {
+		c.bad[ev.Result.Status] = append(names, ev.Result.Check)
+	}
+}
+
+// cameTo puts an exit code into words, for whoever reads what was done.
+func (b badOnes) cameTo(code exit) string {
+	word := map[exit]string{report.ExitFault: "fault", report.ExitWarnings: "warnings", report.ExitIncomplete: "incomplete"}[code]
+	var parts []string
+	for _, s := range []probe.Status{probe.Fail, probe.Warn, probe.Unknown} {
+		if len(b[s]) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", s, strings.Join(b[s], " ")))
+		}
+	}
+	switch {
+	case word == "":
+		return code.Error()
+	case len(parts) == 0:
+		return word
+	}
+	return word + ": " + strings.Join(parts, ", ")
+}
+
+// stamped says when it was, and about which node.
+func stamped(s *seat, ev probe.Event) probe.Event {
 	ev.At = time.Now()
 	switch {
 	case ev.Node == "":
@@ -26,8 +66,7 @@ func (c *conversation) record(s *seat, ev probe.Event) {
 	case ev.Node != s.o.node:
 		ev.For = s.o.node
 	}
-	s.run.Add(ev)
-	c.write(ev)
+	return ev
 }
 
 // write puts an event into the transcript, if there is one. A disk that is full does
@@ -55,6 +94,7 @@ func (c *conversation) beginTranscript() error {
 
 // typed records a command, and what it came to.
 func (c *conversation) typed(l shell.Line) {
+	c.bad = badOnes{}
 	c.write(probe.Event{Type: probe.EventTyped, Node: c.at.o.node, Text: l.Text})
 }
 
@@ -66,6 +106,9 @@ func (c *conversation) done(ctx context.Context, err error) {
 		text = "stopped"
 	default:
 		text = explainError(err)
+		if code, ok := errors.AsType[exit](err); ok && text == code.Error() { // which tells nobody anything
+			text = c.bad.cameTo(code)
+		}
 	}
 	c.write(probe.Event{Type: probe.EventDone, Node: c.at.o.node, Text: text})
 }
@@ -73,26 +116,31 @@ func (c *conversation) done(ctx context.Context, err error) {
 // asks has a node answer what own wants to know, now: what was answered to that before
 // is old. Its answers are recorded and given to shown.
 func (c *conversation) asks(ctx context.Context, s *seat, own *runOptions, shown report.Sink) error {
+	return c.asksInto(ctx, s, own, c.record, shown)
+}
+
+// asksInto does the same and has its answers recorded by record.
+func (c *conversation) asksInto(ctx context.Context, s *seat, own *runOptions, record func(*seat, probe.Event), shown report.Sink) error {
 	own.warm = s
 	own.sink = sinkFunc(func(ev probe.Event) error {
-		c.record(s, ev)
+		record(s, ev)
 		return shown.Event(ev)
 	})
 	_, snap, err := s.fresh(ctx)
 	if err != nil {
 		return err
 	}
-	c.round(s, own, snap)
+	record(s, round(own, snap))
 	return own.gather(ctx)
 }
 
-// round records that a node is asked anew.
-func (c *conversation) round(s *seat, own *runOptions, snap *cluster.Snapshot) {
+// round says that a node is asked anew.
+func round(own *runOptions, snap *cluster.Snapshot) probe.Event {
 	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release, Run: own.id, Time: time.Now().UTC(), Checks: own.owes(snap)}}
 	if own.contrasts(snap) {
 		ev.Way = probe.WayNeighbour
 	}
-	c.record(s, ev)
+	return ev
 }
 
 // byName is for checks that are asked for by name: they are asked here, and neighbours
@@ -153,11 +201,35 @@ func (c *conversation) save(_ context.Context, call *shell.Call) error {
 	if len(c.at.run.Asked()) == 0 {
 		return fmt.Errorf("nothing was asked of %s so far: 'run' asks, then there is something to save", c.at.o.node)
 	}
-	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if over {
-		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if err := writeSaved(name, over, c.at.concluded); err != nil {
+		return err
 	}
-	f, err := os.OpenFile(name, mode, 0o600)
+	count := 0
+	for _, ev := range c.at.run.Run().Events {
+		if ev.Result != nil {
+			count++
+		}
+	}
+	age := ""
+	if at := c.at.run.Oldest(); !at.IsZero() {
+		age = fmt.Sprintf(", the oldest of them %v old", time.Since(at).Round(time.Second))
+	}
+	_, err = fmt.Fprintf(call.Out, "%d results of %s are in %s%s\n", count, c.at.o.node, name, age)
+	return err
+}
+
+// writeSaved puts what is concluded into a file, whole or not at all.
+func writeSaved(name string, over bool, concluded func(report.Sink) (exit, error)) error {
+	var f *os.File
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: name a file in it", name)
+	}
+	if !over {
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	} else if name, err = overwritable(name); err == nil {
+		f, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // for its owner alone
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already: 'save -f %s' overwrites it", name, name)
 	}
@@ -170,17 +242,28 @@ func (c *conversation) save(_ context.Context, call *shell.Call) error {
 	}
 	sink, err := report.New(format, f, false)
 	if err == nil {
-		_, err = c.at.concluded(sink)
+		_, err = concluded(sink)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("%s is not whole: %w", name, err)
+	err = errors.Join(err, f.Close())
+	if err == nil && over {
+		err = os.Rename(f.Name(), name)
 	}
-	count := 0
-	for _, ev := range c.at.run.Run().Events {
-		if ev.Result != nil {
-			count++
-		}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s is not saved: %w", name, err), os.Remove(f.Name()))
 	}
-	_, err = fmt.Fprintf(call.Out, "%d results of %s are in %s\n", count, c.at.o.node, name)
-	return err
+	return nil
+}
+
+// overwritable is the file a name means, which may be a link; a device is not replaced.
+func overwritable(name string) (string, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return name, nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file: name one", name)
+	}
+	return filepath.EvalSymlinks(name)
 }

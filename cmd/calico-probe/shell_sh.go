@@ -84,16 +84,8 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 		if call.Terminal {
 			fit = printable
 		}
-		ctx, end := context.WithCancelCause(ctx)
-		defer end(nil)
-		var writing error
-		write := written(call.Out, &writing, fit)
-		outcome, err := s.call(ctx, what, func(ev probe.Event) {
-			if write(ev); writing != nil {
-				end(writing) // nobody reads it any more
-			}
-		})
-		return outcome, errors.Join(err, writing, leave())
+		outcome, err := s.through(ctx, what, call.Out, fit, func(probe.Event) {})
+		return outcome, errors.Join(err, leave())
 	}
 	kind, fit := terminalKind(), asItIs
 	if oneCommand(args) {

@@ -112,6 +112,9 @@ func TestShellMistakes(t *testing.T) {
 		"--idle":                     {args: []string{"--node", "a", "--idle", "-1s"}},
 		`unknown check "nonesuch"`:   {args: []string{"--node", "a", "-c", "run nonesuch"}},
 		"| stands between a command": {args: []string{"--node", "a", "-c", "| less"}},
+		"there is no command":        {args: []string{"--node", "a", "-c", " # nothing"}},
+		"there is no command to run": {args: []string{"--node", "a"}},
+		"command to run: give":       {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
 	} {
 		var out, errs bytes.Buffer
 		code := Run(context.Background(), genericiooptions.IOStreams{In: strings.NewReader(c.stdin), Out: &out, ErrOut: &errs}, append([]string{"shell", "--kubeconfig", "/nonexistent"}, c.args...))

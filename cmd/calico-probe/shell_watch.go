@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,9 @@ import (
 const watchDoc = `Asks again and again, every two seconds or as -n says, until Ctrl-C. Shows the first
 answers, then what appears, goes, has another status or says something else; times,
 ages and counters that move by themselves are no change. After a minute without one a
-line says that it still looks. Of a tool the lines are compared that begin with the
-same word.
+line says that it still looks. Of a tool it is compared how it went, and the lines that
+begin with the same word. A transcript gets the first answers, those that changed, and
+the last. A time that Ctrl-C cuts short does not count.
 
   watch bgp-session
   watch -n 10 felix
@@ -58,6 +60,9 @@ func watchingOf(args []string) (watching, error) {
 	if i := slices.IndexFunc(tools.All(), func(t *probe.Tool) bool { return t.Name == args[0] && !t.Reads }); i >= 0 {
 		w.tool, w.args = tools.All()[i], args[1:]
 		_, err := w.tool.Parse(w.args)
+		if err == nil && w.tool.Endless != nil && w.tool.Endless(w.args) {
+			err = fmt.Errorf("'%s' goes on by itself until it is stopped: type it without watch", strings.Join(args, " "))
+		}
 		return w, err
 	}
 	w.want = args
@@ -88,38 +93,114 @@ func (c *conversation) watch(ctx context.Context, call *shell.Call) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer c.interrupts.takeFree(cancel)() // at a prompt it ends ctx
-	changes := report.NewChanges(call.Out, call.Terminal && colourful(c.Out))
-	tick := time.NewTicker(what.every)
-	defer tick.Stop()
+	s := c.at
+	changes := report.NewChanges(call.Terminal && colourful(c.Out))
+	pace := pace{every: what.every}
+	var last *turn // not in the transcript yet
+	defer func() { last.write(c) }()
 	for {
-		answers, lost := c.once(ctx, c.at, what)
-		if ctx.Err() != nil {
-			return nil
+		began, brought := time.Now(), s.brought
+		if s.way == wayEphemeral && pace.deaths > mostDeaths && (s.session == nil || s.session.Gone() != nil) {
+			return fmt.Errorf("the probe on %s ends again and again, and by this way each one stays listed in its pod: no other is brought; 'watch' begins anew", s.o.node)
 		}
-		if err := changes.Round(time.Now(), answers, lost); err != nil {
+		now := &turn{}
+		answers, lost, err := c.once(ctx, s, what, now)
+		if ctx.Err() != nil {
+			return nil // what was answered before stands
+		}
+		if err != nil {
 			return err
 		}
+		now.count(s)
+		last = now
+		text, changed := changes.Round(time.Now(), answers, lost)
+		if changed { // recorded first: what was shown is in the record, also of a client that is killed
+			last.write(c)
+			last = nil
+		}
+		if _, err := io.WriteString(call.Out, text); err != nil {
+			return fmt.Errorf("writing what changed: %w", err)
+		}
+		wait := time.Until(began.Add(what.every))
+		if s.session == nil || s.brought > brought {
+			wait = pace.after(time.Now(), s.brought > brought)
+		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
 }
 
+// pace is how long a watch waits where the probe could not be brought, or does not live.
+type pace struct {
+	every  time.Duration
+	slow   time.Duration // the last pause
+	gone   time.Time     // when that began
+	deaths int           // how many were brought, one soon after the other
+}
+
+// A probe that lived so long is brought again at once; how long the longest pause is; and
+// how many are brought in a row by a way that leaves each of them listed for good.
+const (
+	livedLong  = time.Minute
+	mostPause  = time.Minute
+	mostDeaths = 3
+)
+
+// after is the pause after a time in which another probe was brought, or could not be.
+func (p *pace) after(now time.Time, brought bool) time.Duration {
+	if now.Sub(p.gone) > p.slow+livedLong {
+		p.slow, p.deaths = p.every, 0
+	} else {
+		p.slow = max(p.every, min(2*p.slow, mostPause))
+	}
+	p.gone = now
+	if brought {
+		p.deaths++
+	}
+	return p.slow
+}
+
+// turn is what was recorded in one time of a watch: it counts once that is over.
+type turn struct{ events []probe.Event }
+
+// add keeps an event of the node.
+func (t *turn) add(s *seat, ev probe.Event) { t.events = append(t.events, stamped(s, ev)) }
+
+// count takes it among the latest answers of the node.
+func (t *turn) count(s *seat) {
+	for _, ev := range t.events {
+		s.run.Add(ev)
+	}
+}
+
+// write puts it into the transcript; nil = there is nothing to write.
+func (t *turn) write(c *conversation) {
+	if t == nil {
+		return
+	}
+	for _, ev := range t.events {
+		c.write(ev)
+	}
+}
+
 // once asks one time; lost says why the answers are not whole.
-func (c *conversation) once(ctx context.Context, s *seat, what watching) (answers []probe.Result, lost string) {
+func (c *conversation) once(ctx context.Context, s *seat, what watching, into *turn) (answers []probe.Result, lost string, err error) {
 	if what.tool != nil {
-		return c.useOnce(ctx, s, what)
+		return c.useOnce(ctx, s, what, into)
 	}
 	own := *s.o
 	own.want = what.want
 	if err := own.complete(); err != nil {
-		return nil, explainError(err)
+		return nil, explainError(err), nil
 	}
 	own.byName()
 	var events []probe.Event
-	err := c.asks(ctx, s, &own, sinkFunc(func(ev probe.Event) error { events = append(events, ev); return nil }))
+	err = c.asksInto(ctx, s, &own, into.add, sinkFunc(func(ev probe.Event) error { events = append(events, ev); return nil }))
 	for _, r := range only(s, events) {
 		switch {
 		case r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered:
@@ -131,29 +212,47 @@ func (c *conversation) once(ctx context.Context, s *seat, what watching) (answer
 	if err != nil {
 		lost = explainError(err)
 	}
-	return answers, lost
+	return answers, lost, nil
 }
 
-// useOnce runs a tool one time. Each line it writes is an answer about its first word,
-// which in a table is a name.
-func (c *conversation) useOnce(ctx context.Context, s *seat, what watching) (answers []probe.Result, lost string) {
+// mostWatched bounds what a tool may write in one time.
+const mostWatched = 4 << 20
+
+// useOnce runs a tool one time. How it went is an answer, and so is each line it writes,
+// about its first word, which in a table is a name.
+func (c *conversation) useOnce(ctx context.Context, s *seat, what watching, into *turn) (answers []probe.Result, lost string, err error) {
 	var out strings.Builder
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
 	outcome, err := s.call(ctx, probe.Call{Tool: what.tool.Name, Args: what.args}, func(ev probe.Event) {
-		c.record(s, ev)
-		out.Write(bytesOf(ev))
+		if out.Len() > mostWatched {
+			enough()
+			return
+		}
+		into.add(s, ev)
+		if ev.Type == probe.EventOut {
+			out.Write(bytesOf(ev))
+		}
 	})
-	if err != nil {
-		return nil, explainError(err)
+	name := strings.Join(what.args, " ")
+	switch {
+	case out.Len() > mostWatched:
+		return nil, "", shell.Usagef("%s %s writes more than %d MB each time, which is more than watch compares: ask for less", what.tool.Name, name, mostWatched>>20)
+	case err != nil:
+		return nil, explainError(err), nil
+	case outcome.Status == probe.Unknown:
+		lost = outcome.Saw
+	default:
+		answers = append(answers, outcome.On(name))
 	}
 	for line := range strings.Lines(out.String()) {
 		first, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if first != "" {
-			answers = append(answers, probe.Found(probe.Info, "%s", strings.Join(strings.Fields(rest), " ")).On(first))
-			answers[len(answers)-1].Check = what.tool.Name
+			answers = append(answers, probe.Result{Target: first, Saw: strings.Join(strings.Fields(rest), " ")})
 		}
 	}
-	if outcome.Status == probe.Unknown {
-		lost = outcome.Saw
+	for i := range answers {
+		answers[i].Check = what.tool.Name
 	}
-	return answers, lost
+	return answers, lost, nil
 }

@@ -13,7 +13,9 @@ import (
 )
 
 const whyDoc = `Concludes from the latest answer to each check that was asked in this session, the
-neighbours' included. What was not asked does not count, and is named: 'run' asks it.`
+neighbours' included, and says how many those are and how old. A node is called healthy
+when all was answered that 'run' asks; what is merely not bad so far is incomplete (exit
+code 5).`
 
 func (c *conversation) whyCommand() *shell.Command {
 	return &shell.Command{Name: "why", Short: "the causes, of all that was answered so far", Doc: whyDoc, Run: c.why}
@@ -46,65 +48,64 @@ func (c *conversation) why(_ context.Context, call *shell.Call) error {
 		}
 		return exit(report.ExitIncomplete)
 	}
-	var all []probe.Event
-	code, err := s.concluded(sinkFunc(func(ev probe.Event) error { all = append(all, ev); return nil }))
+	table := report.InSession(call.Out, call.Terminal && colourful(c.Out))
+	missing, text, err := s.soFar()
 	if err != nil {
 		return err
 	}
-	order := []probe.EventType{probe.EventStart, probe.EventCause, probe.EventResult}
-	place := func(ev probe.Event) int {
-		if i := slices.Index(order, ev.Type); i >= 0 {
-			return i
+	code, err := s.concluded(sinkFunc(func(ev probe.Event) error {
+		if ev.Verdict != nil && ev.Verdict.Word == "healthy" && missing {
+			v := *ev.Verdict
+			v.Word, v.Exit, ev.Verdict = "nothing bad so far", report.ExitIncomplete, &v
 		}
-		return len(order)
-	}
-	slices.SortStableFunc(all, func(a, b probe.Event) int { return place(a) - place(b) })
-	table, err := report.New("table", call.Out, call.Terminal && colourful(c.Out))
+		c.mark(s, ev)
+		return table.Event(ev)
+	}))
 	if err != nil {
 		return err
 	}
-	for i, ev := range all {
-		if i > 0 && ev.Type != probe.EventCause && all[i-1].Type == probe.EventCause {
-			if _, err := fmt.Fprintln(call.Out); err != nil {
-				return err
-			}
-		}
-		if err := table.Event(ev); err != nil {
-			return err
-		}
-	}
-	if err := c.soFar(call, s, asked); err != nil {
+	if _, err := fmt.Fprintln(call.Out, text); err != nil {
 		return err
 	}
-	if code != report.ExitHealthy {
+	switch {
+	case code == report.ExitHealthy && missing:
+		return exit(report.ExitIncomplete)
+	case code != report.ExitHealthy:
 		return code
 	}
 	return nil
 }
 
-// soFar says how much of what could be asked was asked, and how old that is.
-func (c *conversation) soFar(call *shell.Call, s *seat, asked []string) error {
+// soFar says how much of what could be asked was answered, and how old that is.
+func (s *seat) soFar() (missing bool, text string, err error) {
 	own := *s.o
 	own.want = nil
 	if err := own.complete(); err != nil {
-		return err
+		return false, "", err
 	}
-	all, open := own.owes(s.snap), 0
+	asked, answered := s.run.Asked(), s.run.Answered()
+	all, open, vain := own.owes(s.snap), 0, 0
 	for _, id := range all {
-		if !slices.Contains(asked, id) {
+		switch {
+		case !slices.Contains(asked, id):
 			open++
+		case !slices.Contains(answered, id):
+			vain++
 		}
 	}
-	text := fmt.Sprintf("asked so far: all %d checks", len(all))
-	if open > 0 {
-		text = fmt.Sprintf("asked so far: %d of %d checks", len(all)-open, len(all))
+	text = fmt.Sprintf("answered so far: all %d checks", len(all))
+	if known := len(all) - open - vain; known < len(all) {
+		text = fmt.Sprintf("answered so far: %d of %d checks", known, len(all))
 	}
-	if at := s.run.Oldest(); !at.IsZero() && time.Since(at) >= time.Minute {
-		text += fmt.Sprintf(", the oldest answer %v ago", time.Since(at).Round(time.Minute/2))
+	if at := s.run.Oldest(); !at.IsZero() {
+		age := time.Since(at)
+		text += fmt.Sprintf(", the oldest answer %v ago", age.Round(time.Second))
+	}
+	if vain > 0 {
+		text += fmt.Sprintf("; %d more were asked, and not answered", vain)
 	}
 	if open > 0 {
 		text += "; 'run' asks the rest"
 	}
-	_, err := fmt.Fprintln(call.Out, text)
-	return err
+	return open+vain > 0, text, nil
 }

@@ -210,19 +210,24 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, *life)
 	defer cancel()
-	// A write that blocks, because nobody reads or the runtime is frozen, holds
-	// everything up but these two.
-	abandon := func() {
+	in, out, done := guarded(in, out, *life, func() {
 		cancel()
 		time.Sleep(parting)
 		fmt.Fprintln(os.Stderr, "probe: error: nobody takes its output, ending")
 		os.Exit(1)
-	}
-	defer time.AfterFunc(*life+blocked, abandon).Stop()
+	})
+	defer done()
+	return o.runner().Serve(ctx, in, out)
+}
+
+// guarded calls abandon when a session does not end although its client is lost or its
+// life is over: a write that blocks, because nobody reads or the runtime is frozen, holds
+// up its end. A client that is heard is there, whether it takes what is said or not.
+func guarded(in io.Reader, out io.Writer, life time.Duration, abandon func()) (io.Reader, io.Writer, func()) {
+	over := time.AfterFunc(life+blocked, abandon)
 	silence := time.AfterFunc(probe.Silence+blocked, abandon)
-	defer silence.Stop()
 	heard := func() { silence.Reset(probe.Silence + blocked) }
-	return o.runner().Serve(ctx, listener{in, heard}, teller{out, heard})
+	return listener{in, heard}, teller{out, heard}, func() { over.Stop(); silence.Stop() }
 }
 
 // carriedIn is how the name of a folder begins that the client made for this program.

@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -151,6 +154,51 @@ func TestNobodyReads(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("it still waits for somebody to read")
 		_ = cmd.Process.Kill()
+	}
+}
+
+// unread is an output nobody takes.
+type unread struct{ context.Context }
+
+func (u unread) Write([]byte) (int, error) { <-u.Done(); return 0, u.Err() }
+
+// TestGuarded wants a session whose output nobody takes to go on for as long as its client
+// beats and its life lasts, and no longer.
+func TestGuarded(t *testing.T) {
+	for name, c := range map[string]struct{ beats, life, ends time.Duration }{
+		"the client is lost": {10 * time.Minute, time.Hour, 10*time.Minute - probe.BeatEvery + probe.Silence + blocked},
+		"its life is over":   {10 * time.Minute, 5 * time.Minute, 5*time.Minute + blocked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				client, feed := io.Pipe()
+				in, out, done := guarded(client, unread{ctx}, c.life, func() {
+					if took := time.Since(began); took != c.ends {
+						t.Errorf("abandoned after %v, want %v", took, c.ends)
+					}
+					cancel()
+				})
+				defer done()
+				var beating sync.WaitGroup
+				defer beating.Wait()
+				beating.Go(func() {
+					for time.Since(began) < c.beats {
+						if _, err := io.WriteString(feed, `{"type":"beat"}`+"\n"); err != nil { // the probe has ended
+							return
+						}
+						time.Sleep(probe.BeatEvery)
+					}
+				})
+				_ = (&probe.Runner{Host: &probe.Host{}}).Serve(ctx, in, out) // of writing
+				client.Close()
+				if took := time.Since(began); took < c.ends {
+					t.Errorf("it ended after %v", took)
+				}
+			})
+		})
 	}
 }
 

@@ -47,30 +47,46 @@ var ErrNotBIRD = errors.New("this is not BIRD")
 
 // Conn is a restricted conversation. It is for one goroutine.
 type Conn struct {
-	conn net.Conn
-	in   *bufio.Reader
+	conn   net.Conn
+	in     *bufio.Reader
+	ended  func() error // that of the context in which it was begun
+	forget func() bool  // ends waiting for that
 }
 
 // Dial connects to the control socket at path, waits for the greeting and
-// restricts the conversation. The deadline of ctx holds for all that is asked.
+// restricts the conversation, which ends with ctx: whatever waits for BIRD then gets the
+// error of ctx.
 func Dial(ctx context.Context, path string) (*Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
 	if err != nil {
-		return nil, err
+		return nil, bare(err)
 	}
-	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, longest)}
-	if at, ok := ctx.Deadline(); ok {
-		err = conn.SetDeadline(at)
-	}
-	if err == nil {
-		err = c.begin()
-	}
-	if err != nil {
-		conn.Close()
+	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, longest), ended: ctx.Err}
+	// And no deadline of the socket's own: which of the two came first would be luck.
+	c.forget = context.AfterFunc(ctx, func() { conn.Close() })
+	if err = c.begin(); err != nil {
+		c.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// bare leaves the path out of an error, which is that by which this program sees the
+// socket, and not the node's.
+func bare(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
+}
+
+// because is why the conversation broke off.
+func (c *Conn) because(err error) error {
+	if ended := c.ended(); ended != nil {
+		return ended
+	}
+	return bare(err)
 }
 
 func (c *Conn) begin() error {
@@ -92,7 +108,10 @@ func (c *Conn) begin() error {
 }
 
 // Close ends the conversation.
-func (c *Conn) Close() error { return c.conn.Close() }
+func (c *Conn) Close() error {
+	c.forget()
+	return c.conn.Close()
+}
 
 // Ask sends one command and returns its reply. An error code of BIRD's is an
 // error.
@@ -117,7 +136,7 @@ func (c *Conn) Ask(command string) ([]Line, error) {
 // the rest is not read, and the conversation is of no more use.
 func (c *Conn) Each(command string, each func(Line) error) error {
 	if _, err := c.conn.Write([]byte(command + "\n")); err != nil {
-		return fmt.Errorf("asking %q: %w", command, err)
+		return fmt.Errorf("asking %q: %w", command, c.because(err))
 	}
 	var refused error
 	err := c.reply(func(l Line) error {
@@ -156,7 +175,7 @@ func (c *Conn) reply(each func(Line) error) error {
 			return fmt.Errorf("%w: a line of more than %d bytes", ErrNotBIRD, longest)
 		}
 		if err != nil {
-			return err
+			return c.because(err)
 		}
 		line, more, err := parseLine(strings.TrimRight(string(raw), "\r\n"), code)
 		if err != nil {

@@ -133,7 +133,7 @@ func TestFrozen(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := bird.Dial(ctx, socket); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := bird.Dial(ctx, socket); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a frozen BIRD: %v", err)
 	}
 	if err := cmd.Process.Kill(); err != nil {

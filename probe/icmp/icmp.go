@@ -356,27 +356,38 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 		if tooBig { // RFC 1191: in what RFC 792 left unused
 			told = int(binary.BigEndian.Uint16(packet[6:]))
 		}
-		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, first(Unreachable(msg.Code, p.v4))), tooBig, told)
+		text, _ := Unreachable(msg.Code, p.v4)
+		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, text), tooBig, told)
 	case *icmp.TimeExceeded:
-		p.bounced(body.Data, fmt.Sprintf("time exceeded at %s: the packet went in circles", from), false, 0)
+		why := "the packet went in circles"
+		if msg.Code == 1 { // of putting fragments together (RFC 792, RFC 4443)
+			why = "some of the packet's fragments did not arrive there"
+		}
+		p.bounced(body.Data, fmt.Sprintf("time exceeded at %s: %s", from, why), false, 0)
 	case *icmp.PacketTooBig:
 		p.bounced(body.Data, fmt.Sprintf("packet too big from %s", from), true, body.MTU)
 	}
 }
 
-func first(text string, _ bool) string { return text }
+// meaning is that of a code of "destination unreachable".
+type meaning struct {
+	text     string
+	firewall bool
+}
+
+// RFC 792 and 1812, RFC 4443.
+var (
+	unreachable4 = map[int]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false}, 3: {"port unreachable", true}, 4: {"too big, and not to be fragmented", false}, 9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
+	unreachable6 = map[int]meaning{0: {"no route", false}, 1: {"administratively prohibited", true}, 3: {"address unreachable", false}, 4: {"port unreachable", true}, 5: {"source address refused by policy", true}, 6: {"route rejected", true}}
+)
 
 // Unreachable puts the codes of ICMP's "destination unreachable" into words. A host that
 // has the address answers a connection it does not want with a reset: "port
 // unreachable" in its place is what a firewall's REJECT says.
 func Unreachable(code int, v4 bool) (text string, firewall bool) {
-	type meaning struct {
-		text     string
-		firewall bool
-	}
-	words := map[int]meaning{0: {"no route", false}, 1: {"administratively prohibited", true}, 3: {"address unreachable", false}, 4: {"port unreachable", true}, 5: {"source address refused by policy", true}, 6: {"route rejected", true}}
+	words := unreachable6
 	if v4 {
-		words = map[int]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false}, 3: {"port unreachable", true}, 4: {"too big, and not to be fragmented", false}, 9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
+		words = unreachable4
 	}
 	if said := words[code]; said.text != "" {
 		return said.text, said.firewall

@@ -3,9 +3,14 @@ package icmp
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
 )
 
 // TestLoopback needs a raw socket, or a group that may open datagram ones
@@ -63,6 +68,23 @@ func TestStopped(t *testing.T) {
 	}
 	if took := time.Since(began); took > Wait {
 		t.Errorf("a stopped ping took %v", took)
+	}
+}
+
+// TestTimeExceeded wants a packet that went in circles told apart from one that arrived in part.
+func TestTimeExceeded(t *testing.T) {
+	quote := make([]byte, ipv4.HeaderLen+8)
+	quote[0] = 0x45
+	for code, want := range map[int]string{0: "the packet went in circles", 1: "fragments did not arrive"} {
+		packet, err := (&icmp.Message{Type: ipv4.ICMPTypeTimeExceeded, Code: code, Body: &icmp.TimeExceeded{Data: quote}}).Marshal(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &pinger{v4: true, packets: 1, stats: make([]Stats, 1), sentAt: make([]time.Time, 1), seen: make([]bool, 1)}
+		p.take(packet, &net.IPAddr{IP: net.IPv4(10, 0, 0, 1)}, time.Now())
+		if got := p.stats[0].Bounced; !strings.Contains(got, want) || !strings.Contains(got, "time exceeded at 10.0.0.1") {
+			t.Errorf("code %d: %q", code, got)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
@@ -75,10 +76,11 @@ func newTable(j *probe.Job, heads ...string) table {
 	return t
 }
 
-// row adds one; an empty cell is a dash, so that columns stay columns for awk too.
+// row adds one, in which nothing steers the terminal; an empty cell is a dash, so that
+// columns stay columns for awk too.
 func (t table) row(cells ...string) {
 	for i, c := range cells {
-		if c = strings.Join(strings.Fields(c), " "); c == "" {
+		if c = probe.Plain(strings.Join(strings.Fields(c), " ")); c == "" {
 			c = "-"
 		}
 		if i > 0 {
@@ -91,15 +93,11 @@ func (t table) row(cells ...string) {
 
 func (t table) end() { _ = t.w.Flush() } // a session that is gone ends the tool
 
-// plain makes foreign text fit for a terminal: no control characters that could move the
-// cursor or recolour what is on the screen.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
+// buffered is a job whose lines are kept until they are flushed, for those that say many.
+func buffered(j *probe.Job) (_ *probe.Job, flush func() error) {
+	out, own := bufio.NewWriter(j.Out), *j
+	own.Out = out
+	return &own, out.Flush
 }
 
 // several is a number of things, in words: "1 packet", "3 packets".

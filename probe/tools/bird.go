@@ -1,9 +1,9 @@
 package tools
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +21,7 @@ for IPv6. The answer is printed as it comes, up to 200000 lines.
 
   bird show protocols
   bird show protocols all Mesh_10_0_0_2
+  bird show protocols "Mesh_*"
   bird show route for 10.244.7.9
   bird show route protocol Mesh_10_0_0_2 all
   bird -6 show status
@@ -37,21 +38,36 @@ const (
 )
 
 // asking is what bird was told.
-type asking struct{ socket, command string }
+type asking struct {
+	socket, command string
+	limit           time.Duration
+}
 
 func parseBird(args []string) (probe.ToolFunc, error) {
-	a := asking{socket: "/run/calico/bird.ctl"}
+	a := asking{socket: "/run/calico/bird.ctl", limit: birdLimit}
 	if len(args) > 0 && args[0] == "-6" {
 		a.socket, args = "/run/calico/bird6.ctl", args[1:]
 	}
 	if len(args) < 2 || args[0] != "show" {
 		return nil, errors.New("bird takes show and what to show: bird show protocols")
 	}
-	a.command = strings.Join(args, " ")
+	a.command = strings.Join(quoted(args), " ")
 	if strings.ContainsFunc(a.command, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return nil, errors.New("a command of BIRD's is one line of text")
 	}
 	return a.run, nil
+}
+
+// quoted puts patterns of names into quotation marks, as BIRD takes them and the prompt has
+// taken away. Only protocols are found by pattern; elsewhere a star is BIRD's operator.
+func quoted(words []string) []string {
+	out := slices.Clone(words)
+	for i, w := range out {
+		if i > 1 && out[1] == "protocols" && strings.ContainsAny(w, "*?") && !strings.Contains(w, `"`) {
+			out[i] = `"` + w + `"`
+		}
+	}
+	return out
 }
 
 // errEnough ends an answer that is too long.
@@ -62,15 +78,14 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	if err != nil {
 		return unread(err)
 	}
-	limited, cancel := context.WithTimeout(ctx, birdLimit)
+	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
 	conn, err := bird.Dial(limited, path)
 	if err != nil {
 		return a.silent(ctx, err)
 	}
 	defer conn.Close()
-	defer context.AfterFunc(limited, func() { conn.Close() })()
-	out := bufio.NewWriter(j.Out)
+	many, flush := buffered(j)
 	lines := 0
 	err = conn.Each(a.command, func(l bird.Line) error {
 		if l.Code == 0 && l.Text == "" { // the end of the answer
@@ -80,19 +95,21 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 			return errEnough
 		}
 		lines++
-		_, err := out.WriteString(plain(l.Text) + "\n")
-		return err
+		many.Say("%s", l.Text)
+		return nil
 	})
-	_ = out.Flush() // a session that is gone ends the tool
+	_ = flush() // a session that is gone ends the tool
 	var refused *bird.RefusedError
 	switch {
 	case errors.Is(err, errEnough):
 		j.Say("(more than %d lines, the rest is not shown: ask for less, like 'bird show route for ADDRESS')", mostOfBird)
 		return probe.Found(probe.OK, "more than %d lines", mostOfBird)
 	case errors.As(err, &refused):
-		return probe.Found(probe.Fail, "BIRD answers: %s", plain(refused.Line.Text))
+		return probe.Found(probe.Fail, "BIRD answers: %s", refused.Line.Text)
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped after %s", several(lines, "line"))
+	case limited.Err() != nil && lines > 0:
+		return probe.Found(probe.Unknown, "the answer of BIRD did not end within %v: %s came", a.limit, several(lines, "line")).With(probe.FactReason, "timeout")
 	case err != nil && lines > 0:
 		return probe.Found(probe.Unknown, "the answer of BIRD breaks off after %s: %v", several(lines, "line"), err).With(probe.FactReason, probe.Reason(err))
 	case err != nil:
@@ -113,7 +130,7 @@ func (a asking) silent(ctx context.Context, err error) probe.Result {
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "%s is there and nobody listens: BIRD does not run", a.socket)
 	case reason == "timeout":
-		r = probe.Found(probe.Fail, "%s takes the connection, and BIRD does not answer within %v", a.socket, birdLimit)
+		r = probe.Found(probe.Fail, "%s takes the connection, and BIRD does not answer within %v", a.socket, a.limit)
 	default:
 		r = probe.Found(probe.Unknown, "%s: %v", a.socket, err)
 	}

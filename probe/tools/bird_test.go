@@ -1,10 +1,14 @@
 package tools
 
 import (
+	"context"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
@@ -51,5 +55,84 @@ func TestBirdOfMany(t *testing.T) {
 	wants(t, r, probe.OK, "more than 200000 lines")
 	if n := strings.Count(out, "\n"); n != mostOfBird+1 || !strings.Contains(out[len(out)-200:], "the rest is not shown") {
 		t.Errorf("%d lines, at the end %q", n, out[len(out)-200:])
+	}
+}
+
+// TestBirdPatterns wants a pattern asked for as BIRD takes it, and nothing else changed.
+func TestBirdPatterns(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"show protocols Mesh_*":                       `show protocols "Mesh_*"`,
+		"show protocols all Mesh_10_0_0_?":            `show protocols all "Mesh_10_0_0_?"`,
+		`show protocols "Mesh_*"`:                     `show protocols "Mesh_*"`,
+		"show protocols all Mesh_10_0_0_2":            "show protocols all Mesh_10_0_0_2",
+		"show route where bgp_path ~ [= * 64513 ? =]": "show route where bgp_path ~ [= * 64513 ? =]",
+		"show status":                                 "show status",
+	} {
+		if got := strings.Join(quoted(strings.Fields(line)), " "); got != want {
+			t.Errorf("%s is asked as %s", line, got)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "recording")
+	text := "0001 BIRD 2.0.12 ready.\n> restrict\n0016 Access restricted\n> show protocols \"Mesh_*\"\n1002-Mesh_10_0_0_2 BGP\n0000 \n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := use(t.Context(), t, birdRoot(t, file), Bird, "show", "protocols", "Mesh_*")
+	wants(t, r, probe.OK, "1 line")
+}
+
+// hung is a node whose BIRD takes connections, says what it is given and no more.
+func hung(t *testing.T, says string) string {
+	t.Helper()
+	root, err := os.MkdirTemp("", "bird") // a UNIX address has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	if err := os.MkdirAll(filepath.Join(root, "run/calico"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(root, "run/calico/bird.ctl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			t.Cleanup(func() { conn.Close() })
+			_, _ = conn.Write([]byte(says)) // the other side may have gone
+		}
+	}()
+	return root
+}
+
+// TestBirdHung wants a BIRD that says nothing to be a fail each time, and stopping to stop.
+func TestBirdHung(t *testing.T) {
+	t.Parallel()
+	h := &probe.Host{Root: hung(t, "")}
+	for range 20 {
+		r := asking{"/run/calico/bird.ctl", "show status", 10 * time.Millisecond}.run(t.Context(), &probe.Job{Host: h, Out: io.Discard})
+		wants(t, r, probe.Fail, "BIRD does not answer within 10ms")
+	}
+	cut := &probe.Host{Root: hung(t, "0001 BIRD 2.0.12 ready.\n0016 Access restricted\n1007-Table master4:\n")}
+	r := asking{"/run/calico/bird.ctl", "show route", time.Second}.run(t.Context(), &probe.Job{Host: cut, Out: io.Discard})
+	wants(t, r, probe.Unknown, "did not end within 1s: 1 line came")
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan probe.Result, 1)
+	go func() {
+		r, _ := use(ctx, t, h.Root, Bird, "show", "status")
+		got <- r
+	}()
+	time.AfterFunc(100*time.Millisecond, cancel)
+	select {
+	case r := <-got:
+		wants(t, r, probe.Unknown, "stopped before BIRD answered")
+	case <-time.After(birdLimit / 2):
+		t.Error("it is not stopped")
 	}
 }

@@ -24,7 +24,8 @@ of pods are not among them, and UDP is not told.
 
   -e        connections instead: established, opening, closing
   PORT      of either end
-  ADDRESS   of either end; a socket that listens everywhere has every address
+  ADDRESS   of either end; a socket that listens everywhere has every address, one of
+            0.0.0.0 those of IPv4
 
   conns
   conns 179
@@ -64,10 +65,16 @@ func parseConns(args []string) (probe.ToolFunc, error) {
 			if bad == nil {
 				return s.near.Port() == uint16(port) || s.far.Port() == uint16(port)
 			}
-			return s.near.Addr() == a.Unmap() || s.far.Addr() == a.Unmap() || !connected && s.near.Addr().IsUnspecified()
+			return s.has(a.Unmap(), !connected)
 		}
 	}
 	return func(ctx context.Context, j *probe.Job) probe.Result { return listConns(ctx, j, connected, wanted, of) }, nil
+}
+
+// has tells whether an address is one of the socket's.
+func (s socket) has(a netip.Addr, listens bool) bool {
+	everywhere := listens && s.near.Addr().IsUnspecified() && (s.near.Addr().Is6() || a.Is4())
+	return s.near.Addr() == a || s.far.Addr() == a || everywhere
 }
 
 func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(socket) bool, of string) probe.Result {
@@ -95,27 +102,34 @@ func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(so
 	})
 	limited, cancel := context.WithTimeout(ctx, ownersLimit)
 	defer cancel()
-	owner := owners(limited, j.Host, all)
+	owner, whole := owners(limited, j.Host, all)
 	t := newTable(j, "STATE", "HERE", "THERE", "PROCESS")
 	for _, s := range all {
 		far := s.far.String()
 		if !connected {
 			far = ""
 		}
-		t.row(s.state, s.near.String(), far, owner[s.inode])
+		process := owner[s.inode]
+		if process == "" && !whole {
+			process = "?"
+		}
+		t.row(s.state, s.near.String(), far, process)
 	}
 	t.end()
 	if n > mostRows {
 		j.Say("(%d more are not shown: name a port or an address)", n-mostRows)
 	}
-	if len(owner) == 0 {
+	if !whole {
+		j.Say("(? = not found before the time for looking through the processes, %v, was over)", ownersLimit)
+	} else if len(owner) == 0 {
 		j.Say("(the processes are not visible by this way)")
 	}
 	return probe.Found(probe.OK, "%d x %s%s", n, what, of)
 }
 
-// owners finds the processes that have sockets open, as far as ctx lasts: "bird (1234)".
-func owners(ctx context.Context, h *probe.Host, sockets []socket) map[uint32]string {
+// owners finds the processes that have sockets open: "bird (1234)", and whether all were
+// looked at before ctx ended.
+func owners(ctx context.Context, h *probe.Host, sockets []socket) (_ map[uint32]string, whole bool) {
 	sought := map[uint32]bool{}
 	for _, s := range sockets {
 		sought[s.inode] = true
@@ -123,10 +137,13 @@ func owners(ctx context.Context, h *probe.Host, sockets []socket) map[uint32]str
 	out := map[uint32]string{}
 	processes, err := os.ReadDir(h.Proc)
 	if err != nil {
-		return out
+		return out, true
 	}
 	for _, p := range processes {
-		if _, err := strconv.Atoi(p.Name()); err != nil || ctx.Err() != nil {
+		if ctx.Err() != nil {
+			return out, false
+		}
+		if _, err := strconv.Atoi(p.Name()); err != nil {
 			continue
 		}
 		dir := filepath.Join(h.Proc, p.Name())
@@ -144,10 +161,10 @@ func owners(ctx context.Context, h *probe.Host, sockets []socket) map[uint32]str
 			if err != nil {
 				break
 			}
-			out[inode] = fmt.Sprintf("%s (%s)", plain(strings.TrimSpace(string(comm))), p.Name())
+			out[inode] = fmt.Sprintf("%s (%s)", strings.TrimSpace(string(comm)), p.Name())
 		}
 	}
-	return out
+	return out, true
 }
 
 // socketInode reads what an open file that is a socket leads to: "socket:[4711]".

@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"context"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -36,12 +38,41 @@ func TestConns(t *testing.T) {
 	if !strings.Contains(out, "established  "+conn.LocalAddr().String()+"  127.0.0.1:"+port) {
 		t.Error(out)
 	}
+	// Nobody is told to have no process who was not looked for.
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, out = use(over, t, "/", Conns, "-e", port)
+	wants(t, r, probe.OK, "connection with "+port)
+	if !strings.Contains(out, "  ?\n") || !strings.Contains(out, "(? = not found before") {
+		t.Error(out)
+	}
 	l.Close()
 	r, _ = use(t.Context(), t, "/", Conns, port)
 	wants(t, r, probe.Fail, "there is no socket that listens with "+port)
 	for link, want := range map[string]bool{"socket:[4711]": true, "pipe:[4711]": false, "/x": false, "socket:[x]": false} {
 		if _, ok := socketInode(link); ok != want {
 			t.Errorf("%s: %v", link, ok)
+		}
+	}
+}
+
+func TestHas(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		near, addr string
+		listens    bool
+		want       bool
+	}{
+		"itself":                    {"10.0.0.1:179", "10.0.0.1", true, true},
+		"another":                   {"10.0.0.1:179", "10.0.0.2", true, false},
+		"everywhere":                {"0.0.0.0:179", "10.0.0.1", true, true},
+		"everywhere of both":        {"[::]:179", "10.0.0.1", true, true},
+		"everywhere by IPv6":        {"[::]:179", "fd00::1", true, true},
+		"IPv4 is not IPv6":          {"0.0.0.0:179", "fd00::1", true, false},
+		"a connection has one only": {"0.0.0.0:179", "10.0.0.1", false, false},
+	} {
+		if got := (socket{near: netip.MustParseAddrPort(c.near)}).has(netip.MustParseAddr(c.addr), c.listens); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -57,8 +57,8 @@ func (r runtime) containers(ctx context.Context) ([]container, error) {
 	for _, c := range a.Containers {
 		labels := c.GetLabels() // which the kubelet writes
 		out = append(out, container{
-			id: c.Id, sandbox: c.PodSandboxId, namespace: plain(labels["io.kubernetes.pod.namespace"]), pod: plain(labels["io.kubernetes.pod.name"]),
-			name: plain(c.GetMetadata().GetName()), image: plain(cmp.Or(c.GetImage().GetUserSpecifiedImage(), c.GetImage().GetImage())),
+			id: c.Id, sandbox: c.PodSandboxId, namespace: labels["io.kubernetes.pod.namespace"], pod: labels["io.kubernetes.pod.name"],
+			name: c.GetMetadata().GetName(), image: cmp.Or(c.GetImage().GetUserSpecifiedImage(), c.GetImage().GetImage()),
 			state: c.State, attempt: c.GetMetadata().GetAttempt(), created: time.Unix(0, c.CreatedAt),
 		})
 	}
@@ -78,7 +78,7 @@ func (r runtime) status(ctx context.Context, id string) (*cri.ContainerStatus, e
 func ended(s *cri.ContainerStatus, now time.Time) string {
 	out := fmt.Sprintf("exited %d", s.GetExitCode())
 	if why := s.GetReason(); why != "" && why != "Completed" {
-		out += " (" + plain(why) + ")"
+		out += " (" + why + ")"
 	}
 	if at := s.GetFinishedAt(); at > 0 {
 		out += " " + age(now.Sub(time.Unix(0, at))) + " ago"

@@ -39,7 +39,9 @@ var Dial = &probe.Tool{
                issuer is not judged
   --sni NAME   the name to ask for, instead of HOST; means --tls
   --http PATH  one GET without any credentials: status, headers, first lines; with --tls by
-               HTTPS. Not by a UNIX socket, where it could read what is secret
+               HTTPS. Not by a UNIX socket, where it could read what is secret; and of a
+               cloud's metadata (169.254.169.254 and any link-local address), which is the
+               node's credentials, only the status, and which headers
   -u           UDP: an empty packet. What answers is there, an ICMP refusal is one, and
                silence says nothing
   -t TIMEOUT   3s unless told
@@ -233,7 +235,7 @@ func (d dialling) shake(ctx context.Context, j *probe.Job, conn net.Conn, to net
 		return probe.Found(probe.Fail, "%s shows a certificate that %s by this node's clock", to, why)
 	}
 	if err := leaf.VerifyHostname(name); err != nil {
-		j.Say("the certificate is not for %s, as which it was asked", plain(name))
+		j.Say("the certificate is not for %s, as which it was asked", name)
 	}
 	return probe.Found(probe.OK, "%s speaks TLS, its certificate is valid until %s", to, leaf.NotAfter.UTC().Format(time.DateOnly))
 }
@@ -251,7 +253,7 @@ func noShake(ctx context.Context, to netip.AddrPort, err error, limit time.Durat
 	case reason == "reset", reason == "closed":
 		r = probe.Found(probe.Fail, "%s takes the connection and hangs up in the TLS handshake", to)
 	default:
-		r = probe.Found(probe.Fail, "%s takes the connection, and the TLS handshake fails: %s", to, plain(err.Error()))
+		r = probe.Found(probe.Fail, "%s takes the connection, and the TLS handshake fails: %v", to, err)
 	}
 	return r.With(probe.FactReason, reason)
 }
@@ -259,8 +261,8 @@ func noShake(ctx context.Context, to netip.AddrPort, err error, limit time.Durat
 // describe prints a certificate of a chain.
 func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 	j.Say("certificate %d", i+1)
-	j.Say("  subject  %s", plain(c.Subject.String()))
-	j.Say("  issuer   %s", plain(c.Issuer.String()))
+	j.Say("  subject  %s", c.Subject.String())
+	j.Say("  issuer   %s", c.Issuer.String())
 	names := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
 		names = append(names, ip.String())
@@ -269,7 +271,7 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 		names = append(names, u.String())
 	}
 	if len(names) > 0 {
-		j.Say("  for      %s", plain(strings.Join(names, ", ")))
+		j.Say("  for      %s", strings.Join(names, ", "))
 	}
 	state := "valid now, " + age(c.NotAfter.Sub(now)) + " left"
 	if why := invalid(c, now); why != "" {
@@ -318,16 +320,40 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 		case reason == "timeout":
 			return probe.Found(probe.Fail, "%s takes the connection, and does not answer GET %s within %s", to, d.page, short(d.wait)).With(probe.FactReason, reason)
 		}
-		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %s", to, d.page, plain(err.Error())).With(probe.FactReason, reason)
+		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.page, err).With(probe.FactReason, reason)
 	}
 	j.Say("%s %d %s in %s", page.Proto, page.Code, http.StatusText(page.Code), short(time.Since(began)))
-	printHeader(j, page.Header)
-	printBody(j, page.Body)
+	printPage(j, to.Addr(), page)
 	status := probe.OK
 	if page.Code >= 400 {
 		status = probe.Fail
 	}
 	return probe.Found(status, "%s answers %d %s to GET %s", to, page.Code, http.StatusText(page.Code), d.page)
+}
+
+// metadata are the addresses at which clouds tell a machine its credentials, and the token
+// by which it joins its cluster, to whoever asks from it: link-local ones (AWS, Azure, GCP,
+// OpenStack and most others), AWS by IPv6, GCP by IPv6, Alibaba Cloud, Azure's wire server,
+// Scaleway by IPv6.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("fd00:42::42/128"),
+}
+
+// tellsSecrets tells whether what an address answers is shown to nobody.
+func tellsSecrets(a netip.Addr) bool {
+	return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
+}
+
+// printPage prints what a server answered, as far as it may be shown.
+func printPage(j *probe.Job, of netip.Addr, page httpget.Page) {
+	if !tellsSecrets(of) {
+		printHeader(j, page.Header)
+		printBody(j, page.Body)
+		return
+	}
+	j.Say("headers: %s", strings.Join(slices.Sorted(maps.Keys(page.Header)), ", "))
+	j.Say("(%s may be a cloud's metadata, which has the node's credentials: what the headers say and %s of body are not shown)", of, several(len(page.Body), "byte"))
 }
 
 // printBody prints the first lines of a page, when it is text.
@@ -347,7 +373,7 @@ func printBody(j *probe.Job, body []byte) {
 			j.Say("(more is not shown)")
 			return
 		}
-		text := plain(lines.Text())
+		text := lines.Text()
 		if len(text) > mostWidth {
 			text = strings.ToValidUTF8(text[:mostWidth], "") + "…"
 		}
@@ -404,36 +430,61 @@ func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr
 	if err != nil {
 		return nil, "", unread(fmt.Errorf("%s cannot be looked up: %w; dial an address", host, err))
 	}
-	limited, cancel := context.WithTimeout(ctx, resolveLimit)
-	defer cancel()
-	var last replied
-	for _, name := range conf.candidates(dns.Fqdn(host), strings.HasSuffix(host, ".")) {
-		for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
-			for _, server := range conf.servers {
-				msg, _, took, err := exchange(limited, server, name, record, false, 2*time.Second)
-				last = replied{name: name, record: dns.TypeToString[record], server: server, took: took, err: err}
-				if err == nil {
-					last.rcode = msg.Rcode
-					addrs = append(addrs, addressesIn(msg)...)
-					by = server.String()
-					break
-				}
-				if ctx.Err() != nil {
-					return nil, "", probe.Found(probe.Unknown, "stopped before %s was looked up", host)
-				}
-				if limited.Err() != nil {
-					return nil, "", probe.Found(probe.Fail, "%s could not be looked up within %v: %s does not answer", host, resolveLimit, server).With(probe.FactReason, "timeout")
-				}
-			}
-		}
-		if len(addrs) > 0 {
-			return addrs, by, r
-		}
-	}
-	if !last.server.IsValid() {
+	if len(conf.servers) == 0 {
 		return nil, "", probe.Found(probe.Fail, "%s cannot be looked up: %s names no server that can be asked", host, resolvConf)
 	}
-	return nil, "", conclude(ctx, []replied{last})
+	return conf.find(ctx, host, 2*time.Second)
+}
+
+// find asks the servers for the addresses of a name, in each domain of the search list.
+func (c resolver) find(ctx context.Context, host string, wait time.Duration) (addrs []netip.Addr, by string, r probe.Result) {
+	limited, cancel := context.WithTimeout(ctx, resolveLimit)
+	defer cancel()
+	var last []replied // about the name that was asked for last
+	for _, name := range c.candidates(dns.Fqdn(host), strings.HasSuffix(host, ".")) {
+		last = nil
+		servers := c.servers
+		for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
+			more, reply := inTurn(limited, servers, name, record, wait)
+			if last = append(last, reply); len(more) > 0 {
+				addrs = append(addrs, more...)
+				// It knows the name: where it says nothing of AAAA, as some middleboxes do,
+				// others are not waited for.
+				servers, by = []netip.AddrPort{reply.server}, reply.server.String()
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, "", probe.Found(probe.Unknown, "stopped before %s was looked up", host)
+		case len(addrs) > 0:
+			return addrs, by, r
+		case limited.Err() != nil:
+			return nil, "", probe.Found(probe.Fail, "%s could not be looked up within %v: %s", host, resolveLimit, conclude(ctx, last).Saw).With(probe.FactReason, "timeout")
+		}
+	}
+	return nil, "", conclude(ctx, last)
+}
+
+// inTurn asks one server after the other until one knows whether there is such a name. One
+// that cannot find out or does not want to is passed over, as libc does.
+func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record uint16, wait time.Duration) (addrs []netip.Addr, r replied) {
+	for i, server := range servers {
+		msg, _, took, err := exchange(ctx, server, name, record, false, wait)
+		one := replied{name: name, record: dns.TypeToString[record], server: server, took: took, err: err}
+		if err == nil {
+			one.rcode = msg.Rcode
+		}
+		if i == 0 || err == nil { // that one said something is more than that another did not
+			r = one
+		}
+		if err == nil && (msg.Rcode == dns.RcodeSuccess || msg.Rcode == dns.RcodeNameError) {
+			return addressesIn(msg), r
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, r
 }
 
 // inHosts reads the addresses of a name out of a hosts file.
@@ -485,6 +536,6 @@ func printHeader(j *probe.Job, h http.Header) {
 		if len(v) > mostWidth {
 			v = strings.ToValidUTF8(v[:mostWidth], "") + "…"
 		}
-		j.Say("%s: %s", plain(k), plain(v))
+		j.Say("%s: %s", k, v)
 	}
 }

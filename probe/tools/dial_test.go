@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
 // certificate is one of its own making, valid between two times from now.
@@ -97,6 +98,22 @@ func TestDial(t *testing.T) {
 		}
 		if strings.Contains(out+r.Saw, "verysecret") || strings.Contains(out, "\x1b") {
 			t.Errorf("%s: %q", line, out)
+		}
+	}
+}
+
+// TestDialMetadata wants what clouds tell a machine about itself kept from the screen.
+func TestDialMetadata(t *testing.T) {
+	t.Parallel()
+	page := httpget.Page{Header: http.Header{"X-Token": {"verysecret"}, "Etag": {"verysecret"}}, Body: []byte("verysecret")}
+	for addr, hidden := range map[string]bool{
+		"169.254.169.254": true, "::ffff:169.254.169.254": true, "169.254.20.10": true, "fe80::a9fe:a9fe%eth0": true, "fd00:ec2::254": true, "fd20:ce::254": true,
+		"100.100.100.200": true, "168.63.129.16": true, "10.0.0.12": false, "fd00::1": false, "127.0.0.1": false,
+	} {
+		var out strings.Builder
+		printPage(&probe.Job{Out: &out}, netip.MustParseAddr(addr), page)
+		if got := out.String(); strings.Contains(got, "verysecret") == hidden || !strings.Contains(got, "X-Token") || hidden && !strings.Contains(got, "10 bytes of body are not shown") {
+			t.Errorf("%s: %s", addr, got)
 		}
 	}
 }

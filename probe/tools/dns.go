@@ -241,7 +241,7 @@ func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint1
 		msg, network, took, err := exchange(ctx, r.server, name, record, l.tcp, l.wait)
 		r.took, r.err = took, err
 		if err != nil {
-			j.Say("%s %s  %s by %s: %s", name, r.record, r.server, network, plain(whyNot(err, took)))
+			j.Say("%s %s  %s by %s: %s", name, r.record, r.server, network, whyNot(err, took))
 			continue
 		}
 		r.rcode = msg.Rcode
@@ -320,14 +320,14 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 	}{{"", m.Answer}, {"authority", m.Ns}} {
 		for _, rr := range part.rrs {
 			h := rr.Header()
-			data := plain(strings.TrimPrefix(rr.String(), h.String()))
+			data := strings.TrimPrefix(rr.String(), h.String())
 			if part.what == "" && (h.Rrtype == record || record == dns.TypeANY) {
 				if asked++; asked == 1 {
 					first = data
 				}
 			}
 			if left--; left >= 0 {
-				j.Say("  %s  %d  %s  %s%s", plain(h.Name), h.Ttl, dns.Type(h.Rrtype), data, map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
+				j.Say("  %s  %d  %s  %s%s", h.Name, h.Ttl, dns.Type(h.Rrtype), data, map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
 			}
 		}
 	}
@@ -363,10 +363,12 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 		types[i] = r.record
 	}
 	for _, r := range all { // that a server said something is more than that another did not
-		switch {
-		case r.err == nil && r.rcode != dns.RcodeSuccess:
+		if r.err == nil && r.rcode != dns.RcodeSuccess {
 			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name, rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
-		case r.err != nil:
+		}
+	}
+	for _, r := range all {
+		if r.err != nil {
 			return noReply(r)
 		}
 	}
@@ -380,5 +382,5 @@ func noReply(r replied) probe.Result {
 	if reason == "error" && !errors.As(r.err, new(*net.OpError)) { // what came is no DNS
 		status = probe.Unknown
 	}
-	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, plain(whyNot(r.err, r.took))).With(probe.FactReason, reason)
+	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, whyNot(r.err, r.took)).With(probe.FactReason, reason)
 }

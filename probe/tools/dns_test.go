@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -39,7 +40,9 @@ func zone(w dns.ResponseWriter, q *dns.Msg) {
 		add(name + " 5 IN PTR web.example.test.")
 	case name == "broken.example.test.":
 		a.Rcode = dns.RcodeServerFailure
-	case name == "silent.example.test.":
+	case name == "half.example.test." && record == dns.TypeA:
+		add(name + " 30 IN A 127.0.0.1")
+	case name == "silent.example.test.", name == "half.example.test.":
 		return
 	case !strings.HasPrefix(name, "web.example.test."):
 		a.Rcode = dns.RcodeNameError
@@ -51,7 +54,9 @@ func zone(w dns.ResponseWriter, q *dns.Msg) {
 }
 
 // nameServer serves the zone by UDP and TCP on one port.
-func nameServer(t *testing.T) string {
+func nameServer(t *testing.T) string { return answers(t, zone) }
+
+func answers(t *testing.T, h dns.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,7 +66,7 @@ func nameServer(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*dns.Server{{Listener: l, Handler: dns.HandlerFunc(zone)}, {PacketConn: u, Handler: dns.HandlerFunc(zone)}} {
+	for _, s := range []*dns.Server{{Listener: l, Handler: h}, {PacketConn: u, Handler: h}} {
 		up := make(chan struct{})
 		s.NotifyStartedFunc = func() { close(up) }
 		go func() { _ = s.ActivateAndServe() }() // until it is shut down
@@ -110,6 +115,43 @@ func TestDNS(t *testing.T) {
 	cancel()
 	r, _ = use(over, t, root, DNS, "web", at)
 	wants(t, r, probe.Unknown, "stopped")
+}
+
+// TestFind wants a name found as the node's own programs would.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	at := netip.MustParseAddrPort
+	knows := at(nameServer(t))
+	fails := at(answers(t, func(w dns.ResponseWriter, q *dns.Msg) {
+		_ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeServerFailure))
+	}))
+	refuses := at(answers(t, func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeRefused)) }))
+	silent := at(silentDatagrams(t))
+	for name, c := range map[string]struct {
+		host    string
+		servers []netip.AddrPort
+		want    string // the address, or what is said instead
+	}{
+		"another knows":           {"web.example.test", []netip.AddrPort{fails, refuses, knows}, "127.0.0.1"},
+		"by the search list":      {"web", []netip.AddrPort{silent, knows}, "127.0.0.1"},
+		"no such name":            {"none", []netip.AddrPort{knows, fails}, "NXDOMAIN to none."},
+		"nobody can find out":     {"web", []netip.AddrPort{fails, silent}, "answers SERVFAIL to web."},
+		"nobody answers":          {"web.", []netip.AddrPort{silent}, "does not answer about web."},
+		"silent about AAAA":       {"half.example.test.", []netip.AddrPort{knows, silent, silent}, "127.0.0.1"},
+		"it is there without any": {"web.example.test.aaaa.", []netip.AddrPort{knows}, "no A or AAAA record of it"},
+	} {
+		addrs, by, r := resolver{servers: c.servers, search: []string{"example.test."}, ndots: 1}.find(t.Context(), c.host, 100*time.Millisecond)
+		if len(addrs) > 0 {
+			r.Saw = addrs[0].String()
+		}
+		if !strings.Contains(r.Saw, c.want) || len(addrs) > 0 && by != knows.String() {
+			t.Errorf("%s: %v by %s: %s", name, addrs, by, r.Saw)
+		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, r := resolver{servers: []netip.AddrPort{knows}}.find(over, "web", time.Second)
+	wants(t, r, probe.Unknown, "stopped before web was looked up")
 }
 
 // closedPort is an address at which nobody listens, neither by TCP nor by UDP.

@@ -173,9 +173,9 @@ func prefixOf(n *net.IPNet, v4 bool) netip.Prefix {
 	return netip.PrefixFrom(addrOf(n.IP), bits)
 }
 
-// eachRoute gives the routes of a family and a table (0 = all), one by one, until it is
-// enough. The error says when the kernel's table changed meanwhile: some may be missing.
-func eachRoute(family, table int, each func(way) bool) error {
+// routes lists those of a family and a table (0 = all) that are wanted, up to a number. The
+// error says when the kernel's table changed at each try: some may be missing.
+func routes(family, table, most int, wanted func(way) bool) ([]way, error) {
 	of := unix.AF_INET
 	if family == 6 {
 		of = unix.AF_INET6
@@ -188,19 +188,24 @@ func eachRoute(family, table int, each func(way) bool) error {
 		}
 	}
 	filter := netlink.Route{Table: table}
-	err := netlink.RouteListFilteredIter(of, &filter, netlink.RT_FILTER_TABLE, func(r netlink.Route) bool {
-		if r.Flags&unix.RTM_F_CLONED != 0 { // what the kernel has learnt, no route of anybody's
-			return true
-		}
-		return each(names.way(r, family == 4))
+	out, err := checks.Undisturbed(func() (out []way, err error) {
+		err = netlink.RouteListFilteredIter(of, &filter, netlink.RT_FILTER_TABLE, func(r netlink.Route) bool {
+			if r.Flags&unix.RTM_F_CLONED == 0 { // else it is what the kernel has learnt, no route of anybody's
+				if w := names.way(r, family == 4); wanted(w) {
+					out = append(out, w)
+				}
+			}
+			return len(out) < most
+		})
+		return out, err
 	})
 	if errors.Is(err, netlink.ErrDumpInterrupted) {
-		return errors.New("the routes changed while they were listed, so that some may be missing: ask again")
+		return out, errors.New("the routes changed while they were listed, so that some may be missing: ask again")
 	}
 	if err != nil {
-		return fmt.Errorf("listing routes: %w", err)
+		return nil, fmt.Errorf("listing routes: %w", err)
 	}
-	return nil
+	return out, nil
 }
 
 // links lists the interfaces.

@@ -15,7 +15,7 @@ var errNetlink = fmt.Errorf("asking the kernel: %w", errors.ErrUnsupported)
 
 func (getting) run(context.Context, *probe.Job) probe.Result { return unread(errNetlink) }
 
-func eachRoute(int, int, func(way) bool) error { return errNetlink }
+func routes(int, int, int, func(way) bool) ([]way, error) { return nil, errNetlink }
 
 func links() ([]link, error) { return nil, errNetlink }
 

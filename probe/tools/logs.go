@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -16,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -45,7 +45,11 @@ beginning of an ID; where several fit, they are listed.
   logs --previous calico-node
 
 Files that the kubelet has compressed are named and not read.`,
-	Parse: parseLogs,
+	Parse: func(args []string) (probe.ToolFunc, error) {
+		l, err := parseLogs(args)
+		return l.run, err
+	},
+	Endless: func(args []string) bool { l, err := parseLogs(args); return err == nil && l.follow },
 }
 
 // reading is what logs was told.
@@ -55,7 +59,7 @@ type reading struct {
 	follow, times, before bool
 }
 
-func parseLogs(args []string) (probe.ToolFunc, error) {
+func parseLogs(args []string) (reading, error) {
 	var l reading
 	f := options("logs")
 	f.IntVar(&l.lines, "n", 50, "")
@@ -69,14 +73,14 @@ func parseLogs(args []string) (probe.ToolFunc, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return l, err
 	case len(rest) != 1 || rest[0] == "":
-		return nil, errors.New("logs takes one container: logs calico-node; 'ps' lists them")
+		return l, errors.New("logs takes one container: logs calico-node; 'ps' lists them")
 	case l.follow && l.before:
-		return nil, errors.New("the attempt before has ended: -f and --previous do not go together")
+		return l, errors.New("the attempt before has ended: -f and --previous do not go together")
 	}
 	l.name = rest[0]
-	return l.run, nil
+	return l, nil
 }
 
 func (l reading) run(ctx context.Context, j *probe.Job) probe.Result {
@@ -164,46 +168,59 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	if err != nil {
 		return unread(err)
 	}
-	file, err := os.Open(full)
+	if !ofLogs(j.Host, name, full, c.id) {
+		return probe.Found(probe.Unknown, "%s, the log file of %s, leads to what is no log of a container: not read", name, c)
+	}
+	file, err := openFile(full)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && j.Host.Only != nil:
 		return probe.Found(probe.Skip, "the log file of %s leads to where this way onto the node does not see: %s", c, name)
 	case errors.Is(err, fs.ErrNotExist):
 		return probe.Found(probe.Fail, "the log file of %s is not there: %s", c, name).With(probe.FactReason, "missing")
 	case err != nil:
-		return unread(fmt.Errorf("opening %s: %w", name, errors.Unwrap(err)))
+		return unread(fmt.Errorf("opening %s: %w", name, cmp.Or(errors.Unwrap(err), err)))
 	}
 	f := &followed{file: file, full: full}
 	defer func() { f.file.Close() }()
-	out := bufio.NewWriter(j.Out)
-	lines, whole, err := tail(f.file, l.lines, &f.at)
+	out, flush := buffered(j)
+	lines, whole, err := f.tail(l.lines)
 	if err != nil {
 		return unread(fmt.Errorf("reading %s: %w", name, err))
 	}
+	follow := l.follow && s.GetState() == cri.ContainerState_CONTAINER_RUNNING
+	if !follow { // then it will not be ended any more
+		f.join.rest(func(line logLine) { lines = append(lines, line) })
+		lines = lines[max(len(lines)-l.lines, 0):]
+	}
+	nothing := "has written nothing"
 	if whole && len(lines) < l.lines {
-		lines = append(earlier(j, full, l.lines-len(lines)), lines...)
+		before, there := earlier(j, full, l.lines-len(lines))
+		if lines = append(before, lines...); there {
+			nothing += " since its log was put aside"
+		}
 	} else if len(lines) < l.lines {
 		j.Say("(no more than the last %d MiB are looked at)", mostTail>>20)
+		nothing = "has written a line that is longer"
 	}
 	for _, line := range lines {
 		l.print(out, line)
 	}
-	_ = out.Flush() // a session that is gone ends the tool
+	_ = flush() // a session that is gone ends the tool
 	n := len(lines)
-	if l.follow && n == 0 && s.GetState() == cri.ContainerState_CONTAINER_RUNNING {
-		j.Say("(%s has written nothing yet)", c)
+	if follow && n == 0 && l.lines > 0 {
+		j.Say("(so far %s %s)", c, nothing)
 	}
-	if l.follow && s.GetState() == cri.ContainerState_CONTAINER_RUNNING {
+	if follow {
 		var more int
 		var why string
-		more, s, why = l.keepOn(ctx, out, f, s, again)
+		more, s, why = l.keepOn(ctx, out, flush, f, s, again)
 		if n += more; why != "" {
 			return probe.Found(probe.Unknown, "%s", why)
 		}
 	}
 	what := several(n, "line") + " of " + c.String()
 	if n == 0 && l.lines > 0 {
-		what = c.String() + " has written nothing"
+		what = c.String() + " " + nothing
 		j.Say("(%s)", what)
 	}
 	if s.GetState() == cri.ContainerState_CONTAINER_EXITED {
@@ -213,12 +230,50 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	return probe.Found(probe.OK, "%s", what)
 }
 
-// print writes one line as it is shown.
-func (l reading) print(out *bufio.Writer, line logLine) {
-	if l.times {
-		_, _ = out.WriteString(line.at + " ") // kept until it is flushed
+// ofLogs tells whether what the name of a log leads to is a container's log: a file below
+// the folder of all pods' logs, in which that name lies by pod and container, or that of
+// docker's to which it is a link. A pod that may write to /var/log can make other links of it.
+func ofLogs(h *probe.Host, name, full, id string) bool {
+	pods, err := h.Path(path.Dir(path.Dir(path.Dir(name))))
+	if err != nil {
+		return false
 	}
-	_, _ = out.WriteString(plain(colours.ReplaceAllString(line.text, "")) + "\n")
+	below, err := filepath.Rel(pods, full)
+	docker := filepath.Join(id, id+"-json.log")
+	return err == nil && filepath.IsLocal(below) || id != "" && strings.HasSuffix(full, string(filepath.Separator)+docker)
+}
+
+// errChanged says that a file was put aside while it was opened.
+var errChanged = errors.New("it has just changed")
+
+// openFile opens a file, and nothing else that may be in its place: a link, or a pipe that
+// would be waited for.
+func openFile(full string) (*os.File, error) {
+	there, err := os.Lstat(full)
+	if err != nil {
+		return nil, err
+	}
+	if !there.Mode().IsRegular() {
+		return nil, errors.New("it is no file")
+	}
+	file, err := os.OpenFile(full, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if got, err := file.Stat(); err != nil || !os.SameFile(there, got) {
+		file.Close()
+		return nil, errChanged
+	}
+	return file, nil
+}
+
+// print writes one line as it is shown.
+func (l reading) print(out *probe.Job, line logLine) {
+	text := colours.ReplaceAllString(line.text, "")
+	if l.times {
+		text = line.at + " " + text
+	}
+	out.Say("%s", text)
 }
 
 // colours are what a program writes to a terminal to paint it (ECMA-48).
@@ -233,20 +288,24 @@ type followed struct {
 }
 
 // keepOn prints what is written from now on. Why says what went wrong.
-func (l reading) keepOn(ctx context.Context, out *bufio.Writer, f *followed, s *cri.ContainerStatus, again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
+func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error, f *followed, s *cri.ContainerStatus, again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
 	asked := time.Now()
 	over := false
 	for {
 		more, err := f.more(func(line logLine) { n++; l.print(out, line) })
-		if ferr := out.Flush(); err == nil {
+		if ferr := flush(); err == nil {
 			err = ferr
 		}
 		switch {
 		case err != nil:
 			return n, s, fmt.Sprintf("reading on: %v", err)
-		case ctx.Err() != nil, over && !more:
+		case over && !more:
+			f.join.rest(func(line logLine) { n++; l.print(out, line) })
+			_ = flush() // a session that is gone ends the tool
+			return n, s, ""
+		case ctx.Err() != nil:
 			return n, s, ""
 		case more:
 			continue
@@ -289,7 +348,7 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 			return true, nil
 		}
 	}
-	there, err := os.Stat(f.full)
+	there, err := os.Lstat(f.full)
 	if errors.Is(err, fs.ErrNotExist) { // between the old one and the new, or gone with the pod
 		return false, nil
 	}
@@ -310,7 +369,10 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 	if now, err := f.file.Stat(); err == nil && now.Size() > f.at+int64(n) {
 		return true, nil
 	}
-	next, err := os.Open(f.full)
+	next, err := openFile(f.full)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged) { // put aside once more
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -319,33 +381,33 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 	return true, nil
 }
 
-// tail gives the last lines of a log, whether they go back to its beginning, and where
-// reading on begins. It looks at as much of the end as it needs, up to mostTail.
-func tail(file io.ReaderAt, want int, end *int64) (lines []logLine, whole bool, err error) {
-	size, err := sizeOf(file)
+// tail gives the last lines of a log, and whether they go back to its beginning; reading
+// on begins behind them. It looks at as much of the end as it needs, up to mostTail.
+func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
+	info, err := f.file.Stat()
 	if err != nil {
 		return nil, false, err
 	}
+	size := info.Size()
 	for look := int64(128 << 10); ; look *= 8 {
 		look = min(look, mostTail)
 		from := max(size-look, 0)
 		buf := make([]byte, size-from)
-		n, err := file.ReadAt(buf, from)
+		n, err := f.file.ReadAt(buf, from)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, false, err
 		}
 		buf = buf[:n]
 		used := bytes.LastIndexByte(buf, '\n') + 1
-		*end = from + int64(used)
+		f.at, f.join = from+int64(used), joiner{}
 		buf = buf[:used]
 		whole = from == 0
 		if !whole { // it begins in the middle of a line, perhaps of several pieces
 			buf = buf[bytes.IndexByte(buf, '\n')+1:]
 		}
 		lines = lines[:0]
-		var join joiner
 		for raw := range bytes.Lines(buf) {
-			join.take(raw, func(l logLine) {
+			f.join.take(raw, func(l logLine) {
 				if lines = append(lines, l); len(lines) > 2*want+1 { // what is before will not be shown
 					lines = slices.Clone(lines[len(lines)-want-1:])
 				}
@@ -363,41 +425,30 @@ func tail(file io.ReaderAt, want int, end *int64) (lines []logLine, whole bool, 
 	}
 }
 
-func sizeOf(file io.ReaderAt) (int64, error) {
-	if f, ok := file.(interface{ Stat() (fs.FileInfo, error) }); ok {
-		i, err := f.Stat()
-		if err != nil {
-			return 0, err
-		}
-		return i.Size(), nil
-	}
-	return 0, errors.ErrUnsupported
-}
-
 // earlier gives the last lines of the file before, which the kubelet has put aside as
-// 0.log.20261121-164500, and docker as ...-json.log.1. Of those that are compressed it says so.
-func earlier(j *probe.Job, full string, want int) []logLine {
+// 0.log.20261121-164500, and docker as ...-json.log.1, and whether there is one. Of those
+// that are compressed it says so.
+func earlier(j *probe.Job, full string, want int) (lines []logLine, there bool) {
 	old, _ := filepath.Glob(globSafe(full) + ".*") // the pattern is ours
 	old = slices.DeleteFunc(old, func(n string) bool { return strings.HasSuffix(n, ".tmp") })
 	if len(old) == 0 {
-		return nil
+		return nil, false
 	}
 	slices.SortFunc(old, func(a, b string) int { return cmp.Compare(modified(b), modified(a)) })
 	if strings.HasSuffix(old[0], ".gz") {
 		j.Say("(what is older is compressed, in %s)", filepath.Base(old[0]))
-		return nil
+		return nil, true
 	}
-	file, err := os.Open(old[0])
-	if err != nil { // compressed this very moment
-		return nil
+	file, err := openFile(old[0])
+	if err != nil { // compressed this very moment, or what nobody put there who may
+		return nil, true
 	}
 	defer file.Close()
-	var end int64
-	lines, _, err := tail(file, want, &end)
+	lines, _, err = (&followed{file: file}).tail(want)
 	if err != nil {
-		return nil
+		return nil, true
 	}
-	return lines
+	return lines, true
 }
 
 // globSafe quotes what a pattern would take for its own.
@@ -406,7 +457,7 @@ func globSafe(name string) string {
 }
 
 func modified(name string) int64 {
-	i, err := os.Stat(name)
+	i, err := os.Lstat(name)
 	if err != nil {
 		return 0
 	}
@@ -417,7 +468,10 @@ func modified(name string) int64 {
 type logLine struct{ at, text string }
 
 // joiner puts together what the runtime has cut: each stream has pieces of its own.
-type joiner struct{ stdout, stderr []byte }
+type joiner struct {
+	stdout, stderr []byte
+	at             string // time of the last piece
+}
 
 // take reads one raw line and gives the whole line it ends, if it does.
 func (p *joiner) take(raw []byte, each func(logLine)) {
@@ -431,6 +485,19 @@ func (p *joiner) take(raw []byte, each func(logLine)) {
 	if !partial {
 		each(logLine{at, strings.ToValidUTF8(string(*kept), "?")})
 		*kept = nil
+	} else {
+		p.at = at
+	}
+}
+
+// rest gives the pieces that no more follow: what a container wrote last before it ended in
+// the middle of a line.
+func (p *joiner) rest(each func(logLine)) {
+	for _, kept := range []*[]byte{&p.stdout, &p.stderr} {
+		if len(*kept) > 0 {
+			each(logLine{p.at, strings.ToValidUTF8(string(*kept), "?")})
+			*kept = nil
+		}
 	}
 }
 
@@ -445,7 +512,7 @@ func parseLog(raw []byte) (at, stream string, text []byte, partial bool) {
 		}
 		if json.Unmarshal(raw, &one) == nil && one.Log != nil {
 			text, whole := strings.CutSuffix(*one.Log, "\n")
-			return plain(one.Time), one.Stream, []byte(text), !whole
+			return one.Time, one.Stream, []byte(text), !whole
 		}
 	}
 	f := bytes.SplitN(raw, []byte(" "), 4)

@@ -81,7 +81,7 @@ func reads(t *testing.T, root string, args ...string) (probe.Result, string) {
 	var out bytes.Buffer
 	l := asTyped(t, args)
 	s := &cri.ContainerStatus{LogPath: "/" + logFile, State: cri.ContainerState_CONTAINER_EXITED, ExitCode: 137, Reason: "OOMKilled", FinishedAt: time.Now().Add(-time.Minute).UnixNano()}
-	r := l.read(t.Context(), &probe.Job{Host: &probe.Host{Root: root}, Out: &out}, container{namespace: "ns", pod: "pod", name: "c"}, s, nil)
+	r := l.read(t.Context(), &probe.Job{Host: &probe.Host{Root: root}, Out: &out}, container{id: "abc", namespace: "ns", pod: "pod", name: "c"}, s, nil)
 	return r, out.String()
 }
 
@@ -144,6 +144,75 @@ func TestTail(t *testing.T) {
 	wants(t, r, probe.Fail, "is not there: /"+logFile)
 }
 
+// TestTailOfNothing wants a log in which nothing is found told apart from one that nobody wrote.
+func TestTailOfNothing(t *testing.T) {
+	t.Parallel()
+	aside := logFile + ".20261121-164500"
+	for name, c := range map[string]struct {
+		of   map[string]string
+		want string
+	}{
+		"never":       {map[string]string{logFile: ""}, "ns/pod/c has written nothing, which exited"},
+		"put aside":   {map[string]string{logFile: "", aside: ""}, "has written nothing since its log was put aside, "},
+		"compressed":  {map[string]string{logFile: "", aside + ".gz": "x"}, "has written nothing since its log was put aside, "},
+		"of one line": {map[string]string{logFile: strings.Repeat(cut("stdout", "P", strings.Repeat("x", 16<<10)), 300) + cut("stdout", "F", "")}, "has written a line that is longer, "},
+		"cut at last": {map[string]string{logFile: cut("stdout", "F", "one") + cut("stderr", "P", "panic: it en")}, "2 lines of ns/pod/c, "},
+	} {
+		r, out := reads(t, files(t, c.of))
+		wants(t, r, probe.OK, c.want)
+		if name == "cut at last" && !strings.HasPrefix(out, "one\npanic: it en\n") {
+			t.Errorf("%q", out)
+		}
+	}
+}
+
+// TestLinks wants what a pod that may write to /var/log puts in place of a log left alone.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	const secret = "verysecret"
+	link := func(root, to, name string) {
+		t.Helper()
+		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outside := filepath.Join(files(t, map[string]string{"file": cut("stdout", "F", secret)}), "file")
+	made := func() string {
+		return files(t, map[string]string{logFile: numbered(0, 3), "etc/shadow": cut("stdout", "F", secret), "var/lib/docker/containers/abc/abc-json.log": cut("stdout", "F", "of docker")})
+	}
+	for _, to := range []string{outside, "/etc/shadow"} { // beside the log
+		root := made()
+		link(root, to, logFile+".20261121-164500")
+		if r, out := reads(t, root); strings.Contains(out+r.Saw, secret) || !strings.HasPrefix(out, "line 0\n") {
+			t.Errorf("%s: %q, %+v", to, out, r)
+		}
+	}
+	replaced := func(replace func(root, name string)) (probe.Result, string) {
+		root := made()
+		if err := os.Remove(filepath.Join(root, logFile)); err != nil {
+			t.Fatal(err)
+		}
+		replace(root, logFile)
+		return reads(t, root)
+	}
+	r, out := replaced(func(root, name string) { link(root, "/etc/shadow", name) })
+	wants(t, r, probe.Unknown, "leads to what is no log of a container")
+	if strings.Contains(out, secret) {
+		t.Error(out)
+	}
+	r, out = replaced(func(root, name string) { link(root, "/var/lib/docker/containers/abc/abc-json.log", name) })
+	wants(t, r, probe.OK, "1 line")
+	if !strings.HasPrefix(out, "of docker\n") {
+		t.Error(out)
+	}
+	r, _ = replaced(func(root, name string) {
+		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	})
+	wants(t, r, probe.Unknown, "it is no file")
+}
+
 // TestTailOfLong wants a log of which little is looked at to say so.
 func TestTailOfLong(t *testing.T) {
 	t.Parallel()
@@ -166,7 +235,7 @@ func (s *shared) String() string              { s.mu.Lock(); defer s.mu.Unlock()
 // TestFollow writes, rotates and ends a log while it is followed.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	root := files(t, map[string]string{logFile: numbered(0, 10)})
+	root := files(t, map[string]string{logFile: numbered(0, 10) + cut("stdout", "P", "begun ")})
 	full := filepath.Join(root, logFile)
 	var out shared
 	var mu sync.Mutex
@@ -201,9 +270,11 @@ func TestFollow(t *testing.T) {
 		f.Close()
 	}
 	sees("line 8\nline 9\n")
+	write(cut("stdout", "F", "before"))
+	sees("line 9\nbegun before\n")
 	write(cut("stdout", "P", "half "))
 	write(cut("stdout", "F", "whole") + "2026-11-21T16:45:10Z stdout F not yet")
-	sees("line 9\nhalf whole\n")
+	sees("begun before\nhalf whole\n")
 	write(" ended\n" + cut("stdout", "F", "last of the old"))
 	if err := os.Rename(full, full+".20261121-164500"); err != nil {
 		t.Fatal(err)
@@ -216,10 +287,12 @@ func TestFollow(t *testing.T) {
 	time.Sleep(2 * logEvery)
 	write(cut("stdout", "F", "anew"))
 	sees("first of the new\nanew\n")
+	write(cut("stdout", "P", "cut at last"))
 	mu.Lock()
 	state = cri.ContainerState_CONTAINER_EXITED
 	mu.Unlock()
 	wants(t, <-ended, probe.OK, "lines of //c, which exited 1")
+	sees("anew\ncut at last\n(//c exited 1)\n")
 }
 
 func TestFollowStopped(t *testing.T) {

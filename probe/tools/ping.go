@@ -31,7 +31,11 @@ who sent it back and why. The sum follows at the end, also when it is stopped (C
   ping -s 1450 10.244.7.9
 
 Fails when nothing came back.`,
-	Parse: parsePing,
+	Parse: func(args []string) (probe.ToolFunc, error) {
+		p, err := parsePing(args)
+		return p.run, err
+	},
+	Endless: func(args []string) bool { p, err := parsePing(args); return err == nil && p.count == 0 },
 }
 
 // pinging is what ping was told.
@@ -41,7 +45,7 @@ type pinging struct {
 	every, wait time.Duration
 }
 
-func parsePing(args []string) (probe.ToolFunc, error) {
+func parsePing(args []string) (pinging, error) {
 	var p pinging
 	f := options("ping")
 	f.IntVar(&p.count, "c", 5, "")
@@ -50,13 +54,13 @@ func parsePing(args []string) (probe.ToolFunc, error) {
 	seconds(f, &p.wait, "W", icmp.Wait)
 	rest, err := words(f, args)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	if len(rest) != 1 {
-		return nil, errors.New("ping takes one address: ping 10.244.7.9")
+		return p, errors.New("ping takes one address: ping 10.244.7.9")
 	}
 	if p.addr, err = netip.ParseAddr(rest[0]); err != nil {
-		return nil, fmt.Errorf("ping takes an address, not %q; 'dns %s' looks a name up", rest[0], rest[0])
+		return p, fmt.Errorf("ping takes an address, not %q; 'dns %s' looks a name up", rest[0], rest[0])
 	}
 	p.addr = p.addr.Unmap()
 	least := 36 // headers, and the eight bytes by which an answer is known
@@ -65,19 +69,19 @@ func parsePing(args []string) (probe.ToolFunc, error) {
 	}
 	if p.size != 0 {
 		if err := within("-s", p.size, least, math.MaxUint16); err != nil {
-			return nil, err
+			return p, err
 		}
 	}
 	if err := within("-c", p.count, 0, 1_000_000); err != nil {
-		return nil, err
+		return p, err
 	}
 	if err := within("-i", p.every, 10*time.Millisecond, time.Hour); err != nil {
-		return nil, err
+		return p, err
 	}
 	if err := within("-W", p.wait, 10*time.Millisecond, time.Minute); err != nil {
-		return nil, err
+		return p, err
 	}
-	return p.run, nil
+	return p, nil
 }
 
 // pinged is what has become of the packets so far.
@@ -149,11 +153,25 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 // summary is the line at the end.
 func (a *pinged) summary(p pinging) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s sent, %d came back, %.0f%% lost", p.addr, several(a.sent, "packet"), a.received, 100*float64(a.sent-a.received)/float64(a.sent))
+	fmt.Fprintf(&b, "%s: %s sent, %d came back, %s lost", p.addr, several(a.sent, "packet"), a.received, percent(a.sent-a.received, a.sent))
 	if a.received > 0 {
 		fmt.Fprintf(&b, ", %s/%s/%s min/avg/max", short(a.min), short(a.sum/time.Duration(a.received)), short(a.max))
 	}
 	return b.String()
+}
+
+// percent is a part in percent, of which none and all are said only when it is so.
+func percent(part, whole int) string {
+	switch p := 100 * float64(part) / float64(whole); {
+	case part > 0 && p < 0.1:
+		return "<0.1%"
+	case part < whole && p > 99.9:
+		return ">99.9%"
+	case p == math.Trunc(p):
+		return fmt.Sprintf("%.0f%%", p)
+	default:
+		return fmt.Sprintf("%.1f%%", p)
+	}
 }
 
 func (a *pinged) result(p pinging) probe.Result {

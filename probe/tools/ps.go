@@ -32,7 +32,8 @@ WORD leaves those whose pod, name, image or ID has it in it.
   ps -a pods
   ps images coredns
 
-RESTARTS is which attempt of the container it is, from 0.`,
+RESTARTS is which attempt of the container it is, from 0. "exited ?" = how it ended the
+runtime did not tell in time.`,
 	Parse: parsePS,
 }
 
@@ -79,34 +80,40 @@ func listContainers(ctx context.Context, j *probe.Job, r runtime, all bool, word
 	limited, cancel := context.WithTimeout(ctx, statesLimit)
 	defer cancel()
 	t := newTable(j, "POD", "CONTAINER", "STATE", "AGE", "RESTARTS", "IMAGE", "ID")
-	shown, bad, asked := 0, 0, 0
-	before := ""
+	var n counts
+	asked, before := 0, ""
 	for _, c := range list {
 		newest := c.String() != before
 		before = c.String()
-		if !fits(word, c.namespace+"/"+c.pod, c.name, c.image, c.id) || !all && !newest {
+		if !fits(word, c.namespace+"/"+c.pod, c.name, c.image, c.id) {
+			continue
+		}
+		if !all && !newest {
+			n.hidden++
 			continue
 		}
 		state := stateName(c.state)
 		if c.state == cri.ContainerState_CONTAINER_EXITED {
+			state += " ?"
 			if asked++; asked <= mostStates && limited.Err() == nil {
 				s, err := r.status(limited, c.id)
 				switch {
 				case err != nil: // gone since, or not told
 				case s.GetExitCode() == 0 && !all:
+					n.hidden++
 					continue
 				default:
 					state = ended(s, now)
 				}
 				if err == nil && s.GetExitCode() != 0 && newest {
-					bad++
+					n.bad++
 				}
 			}
 		}
-		shown++
+		n.shown++
 		t.row(c.namespace+"/"+c.pod, c.name, state, age(now.Sub(c.created)), strconv.Itoa(int(c.attempt)), shortImage(c.image), fmt.Sprintf("%.12s", c.id))
 	}
-	return finish(ctx, j, t, shown, bad, "container", word)
+	return finish(ctx, j, t, n, "container", word)
 }
 
 func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word string) probe.Result {
@@ -123,14 +130,19 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 	limited, cancel := context.WithTimeout(ctx, statesLimit)
 	defer cancel()
 	t := newTable(j, "POD", "STATE", "AGE", "ATTEMPT", "ADDRESSES", "ID")
-	shown, asked := 0, 0
+	var n counts
+	asked := 0
 	for _, s := range a.Items {
 		ready := s.State == cri.PodSandboxState_SANDBOX_READY
-		name := plain(s.GetMetadata().GetNamespace() + "/" + s.GetMetadata().GetName())
-		if !ready && !all || !fits(word, name, s.Id) {
+		name := s.GetMetadata().GetNamespace() + "/" + s.GetMetadata().GetName()
+		if !fits(word, name, s.Id) {
 			continue
 		}
-		shown++
+		if !ready && !all {
+			n.hidden++
+			continue
+		}
+		n.shown++
 		addrs := ""
 		if asked++; ready && asked <= mostStates && limited.Err() == nil {
 			if one, err := ask(limited, client.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: s.Id}); err == nil { // else it has just gone
@@ -139,7 +151,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 		}
 		t.row(name, map[bool]string{true: "ready", false: "not ready"}[ready], age(now.Sub(time.Unix(0, s.CreatedAt))), strconv.Itoa(int(s.GetMetadata().GetAttempt())), addrs, fmt.Sprintf("%.12s", s.Id))
 	}
-	return finish(ctx, j, t, shown, 0, "pod", word)
+	return finish(ctx, j, t, n, "pod", word)
 }
 
 // addressesOf are those of a pod; one in the node's own network has none to tell.
@@ -151,7 +163,7 @@ func addressesOf(s *cri.PodSandboxStatus) string {
 	for _, more := range s.GetNetwork().GetAdditionalIps() {
 		out = append(out, more.GetIp())
 	}
-	return plain(strings.Join(out, ","))
+	return strings.Join(out, ",")
 }
 
 func listImages(ctx context.Context, j *probe.Job, r runtime, _ bool, word string) probe.Result {
@@ -161,20 +173,20 @@ func listImages(ctx context.Context, j *probe.Job, r runtime, _ bool, word strin
 	}
 	slices.SortFunc(a.Images, func(a, b *cri.Image) int { return strings.Compare(imageName(a), imageName(b)) })
 	t := newTable(j, "IMAGE", "SIZE", "ID")
-	shown := 0
+	var n counts
 	for _, i := range a.Images {
 		name := imageName(i)
 		if !fits(word, name, i.Id) {
 			continue
 		}
-		shown++
+		n.shown++
 		t.row(name, bytesOf(i.GetSize()), fmt.Sprintf("%.12s", strings.TrimPrefix(i.Id, "sha256:")))
 	}
-	return finish(ctx, j, t, shown, 0, "image", word)
+	return finish(ctx, j, t, n, "image", word)
 }
 
 func imageName(i *cri.Image) string {
-	return plain(strings.Join(i.GetRepoTags(), ","))
+	return strings.Join(i.GetRepoTags(), ",")
 }
 
 // shortImage leaves of a digest what is enough to know it by.
@@ -193,15 +205,33 @@ func fits(word string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, word) })
 }
 
+// counts are what a list came to.
+type counts struct {
+	shown  int
+	bad    int // of these, ended with an error
+	hidden int // fit, and are shown with -a only
+}
+
 // finish prints a list and says what it came to.
-func finish(ctx context.Context, j *probe.Job, t table, shown, bad int, what, word string) probe.Result {
-	if ctx.Err() != nil && shown == 0 {
+func finish(ctx context.Context, j *probe.Job, t table, n counts, what, word string) probe.Result {
+	if ctx.Err() != nil && n.shown == 0 {
 		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
 	}
 	switch {
-	case shown == 0 && word != "":
+	case n.shown == 0 && n.hidden > 0:
+		with, all, none := "", "ps -a", "runs, or failed in its last attempt"
+		if what == "pod" {
+			all, none = "ps -a pods", "is ready"
+		}
+		if word != "" {
+			with, all = fmt.Sprintf(" with %q", word), all+" "+word
+		}
+		r := probe.Found(probe.OK, "of %s%s none %s: '%s' lists them", several(n.hidden, what), with, none, all)
+		j.Say("(%s)", r.Saw)
+		return r
+	case n.shown == 0 && word != "":
 		return probe.Found(probe.Fail, "the runtime has no %s with %q", what, word).With(probe.FactReason, "missing")
-	case shown == 0:
+	case n.shown == 0:
 		j.Say("(the runtime has no %s)", what)
 		return probe.Found(probe.OK, "the runtime has no %s", what)
 	}
@@ -209,8 +239,8 @@ func finish(ctx context.Context, j *probe.Job, t table, shown, bad int, what, wo
 	if ctx.Err() != nil {
 		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
 	}
-	if bad > 0 {
-		return probe.Found(probe.OK, "%s, of which %d ended with an error", several(shown, what), bad)
+	if n.bad > 0 {
+		return probe.Found(probe.OK, "%s, of which %d ended with an error", several(n.shown, what), n.bad)
 	}
-	return probe.Found(probe.OK, "%s", several(shown, what))
+	return probe.Found(probe.OK, "%s", several(n.shown, what))
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,6 +128,27 @@ func TestRealDial(t *testing.T) {
 	}
 }
 
+// TestRealMetadata asks for credentials as a cloud gives them, by address and by name.
+func TestRealMetadata(t *testing.T) {
+	if !nstest.Enter(t, "ip link set lo up\nip addr add 169.254.169.254/32 dev lo\n") {
+		return
+	}
+	l, err := net.Listen("tcp", "169.254.169.254:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("verysecret")) })}
+	go func() { _ = server.Serve(l) }() // until the process ends
+	root := files(t, map[string]string{"etc/hosts": "169.254.169.254 metadata.test\n"})
+	for _, to := range []string{"169.254.169.254:80", "metadata.test:80", "[::ffff:169.254.169.254]:80"} {
+		r, out := use(t.Context(), t, root, Dial, "--http", "/latest/meta-data/iam/security-credentials/node", to)
+		wants(t, r, probe.OK, "answers 200 OK")
+		if strings.Contains(out+r.Saw, "verysecret") || !strings.Contains(out, "Content-Length") || !strings.Contains(out, "10 bytes of body are not shown") {
+			t.Errorf("%s:\n%s", to, out)
+		}
+	}
+}
+
 func TestRealRoutes(t *testing.T) {
 	if !nstest.Enter(t, world) {
 		return
@@ -166,7 +188,20 @@ func TestRealRoutes(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", line, want.out, out)
 		}
 	}
-	r, out := use(t.Context(), t, "/", Links)
+	if out, err := exec.Command("ip", "-6", "route", "add", "default", "via", "fd09::9").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r, out := use(t.Context(), t, "/", Route, "default")
+	wants(t, r, probe.OK, "2 routes")
+	if !strings.HasPrefix(out, "default via 10.9.0.9 dev eth0") || !strings.Contains(out, "\ndefault via fd09::9 dev eth0") {
+		t.Error(out)
+	}
+	r, out = use(t.Context(), t, "/", Route, "::/0")
+	wants(t, r, probe.OK, "1 route")
+	if !strings.HasPrefix(out, "default via fd09::9") {
+		t.Error(out)
+	}
+	r, out = use(t.Context(), t, "/", Links)
 	wants(t, r, probe.OK, "2 interfaces")
 	if !strings.Contains(out, "10.9.0.1/24,fd09::1/64") || !strings.Contains(out, "veth") {
 		t.Error(out)
@@ -184,6 +219,36 @@ func TestRealRoutes(t *testing.T) {
 	wants(t, r, probe.OK, "1 neighbour")
 	if !strings.Contains(out, "10.9.0.7  eth0    02:00:00:00:00:07  permanent") {
 		t.Error(out)
+	}
+}
+
+// pieces counts what is written to it.
+type pieces int
+
+func (p *pieces) Write(b []byte) (int, error) { *p++; return len(b), nil }
+
+// TestRealManyRoutes wants them in few pieces, each of which is an event for the user's line.
+func TestRealManyRoutes(t *testing.T) {
+	if !nstest.Enter(t, "ip link set lo up\n") {
+		return
+	}
+	var batch strings.Builder
+	for i := range 1000 {
+		batch.WriteString("route add blackhole 10." + netOf(i) + "/32\n")
+	}
+	cmd := exec.Command("ip", "-batch", "-")
+	cmd.Stdin = strings.NewReader(batch.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	run, err := Route.Parse([]string{"show"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out pieces
+	wants(t, run(t.Context(), &probe.Job{Host: &probe.Host{Root: "/"}, Out: &out}), probe.OK, "1000 routes")
+	if out > 20 {
+		t.Errorf("%d pieces", out)
 	}
 }
 
@@ -229,7 +294,12 @@ func TestRealTable(t *testing.T) {
 			t.Fatal(r.Saw, out)
 		}
 	}
-	r, out := use(t.Context(), t, root, Bird, "show", "route")
+	r, out := use(t.Context(), t, root, Bird, "show", "protocols", "dev*")
+	wants(t, r, probe.OK, "2 lines")
+	if !strings.Contains(out, "device1") {
+		t.Error(out)
+	}
+	r, out = use(t.Context(), t, root, Bird, "show", "route")
 	wants(t, r, probe.OK, "lines")
 	if n := strings.Count(out, "/32"); n != 100_000 {
 		t.Errorf("%d routes of 100000, %s", n, r.Saw)

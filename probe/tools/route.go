@@ -13,11 +13,12 @@ import (
 
 // Route asks the kernel for its routes.
 var Route = &probe.Tool{
-	Name: "route", Usage: "[show] [PREFIX | ADDRESS] [dev NAME] [proto NAME] [table N] | get ADDRESS [from ADDRESS] [iif NAME]", Short: "the kernel's routes, and the one it takes",
+	Name: "route", Usage: "[show] [default | PREFIX | ADDRESS] [dev NAME] [proto NAME] [table N] | get ADDRESS [from ADDRESS] [iif NAME]", Short: "the kernel's routes, and the one it takes",
 	Doc: `'route get' asks the kernel what it would do with a packet: by which device, through
 whom, from which address, and which route says so. 'route show' lists the routes, of
 the main table unless told, IPv4 and then IPv6.
 
+  default      the default routes
   PREFIX       what lies within it, and the route that is it
   ADDRESS      every route that has it in it
   dev NAME     by this device
@@ -29,6 +30,7 @@ the main table unless told, IPv4 and then IPv6.
   route get 10.244.7.9 from 10.244.1.4 iif cali0123456789a
   route show 10.244.0.0/16 proto bird
   route show dev vxlan.calico
+  route default
 
 'get' fails when there is no route, or one that forbids (blackhole, unreachable, prohibit).`,
 	Parse: parseRoute,
@@ -45,11 +47,12 @@ type getting struct {
 
 // showing is what 'route show' was told.
 type showing struct {
-	within netip.Prefix // invalid = all
-	having netip.Addr   // invalid = all
-	device string       // "" = all
-	proto  int          // -1 = all
-	table  int          // 0 = all
+	byDefault bool         // default routes only, of both families
+	within    netip.Prefix // invalid = all
+	having    netip.Addr   // invalid = all
+	device    string       // "" = all
+	proto     int          // -1 = all
+	table     int          // 0 = all
 }
 
 func parseRoute(args []string) (probe.ToolFunc, error) {
@@ -72,19 +75,18 @@ func parseRoute(args []string) (probe.ToolFunc, error) {
 			args = args[1:]
 			continue
 		}
-		if word == "default" {
-			word = "0.0.0.0/0"
-		}
 		p, err := netip.ParsePrefix(word)
-		if err == nil && !s.within.IsValid() {
-			s.within = p.Masked()
-			continue
-		}
 		a, bad := netip.ParseAddr(word)
-		if err != nil && bad != nil || s.within.IsValid() || s.having.IsValid() {
-			return nil, fmt.Errorf("route takes get, show, a prefix, dev, proto or table, not %q; 'help route' shows examples", word)
+		switch {
+		case word != "default" && err != nil && bad != nil, s.byDefault, s.within.IsValid(), s.having.IsValid():
+			return nil, fmt.Errorf("route takes get, show, default, a prefix, dev, proto or table, not %q; 'help route' shows examples", word)
+		case word == "default":
+			s.byDefault = true
+		case err == nil:
+			s.within = p.Masked()
+		default:
+			s.having = a.Unmap()
 		}
-		s.having = a.Unmap()
 	}
 	return s.run, nil
 }
@@ -243,9 +245,10 @@ func (s showing) shown(w way) bool {
 	switch {
 	case s.table != 0 && w.table != s.table,
 		s.proto >= 0 && w.proto != s.proto,
+		s.byDefault && w.to.Bits() != 0,
 		s.having.IsValid() && !w.to.Contains(s.having),
 		s.within.IsValid() && (s.within.Bits() > w.to.Bits() || !s.within.Contains(w.to.Addr())),
-		s.within.IsValid() && s.within.Bits() == 0 && w.to.Bits() != 0: // "0.0.0.0/0" is the default route
+		s.within.IsValid() && s.within.Bits() == 0 && w.to.Bits() != 0: // "0.0.0.0/0" and "::/0" are default routes
 		return false
 	}
 	if s.device == "" {
@@ -265,7 +268,7 @@ func (s showing) families() []int {
 		switch {
 		case a.Is4():
 			return []int{4}
-		case a.Is6() && s.within.Bits() != 0:
+		case a.Is6():
 			return []int{6}
 		}
 	}
@@ -275,15 +278,15 @@ func (s showing) families() []int {
 func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 	n := 0
 	for _, family := range s.families() {
-		err := eachRoute(family, s.table, func(w way) bool {
-			if !s.shown(w) {
-				return ctx.Err() == nil
-			}
-			if n++; n <= mostRoutes {
-				j.Say("%s", w)
-			}
-			return n <= mostRoutes && ctx.Err() == nil
-		})
+		// All of them before the first is printed: while a slow line is written to, the
+		// kernel's table changes, and its list would have to be asked for again.
+		found, err := routes(family, s.table, mostRoutes+1-n, func(w way) bool { return s.shown(w) && ctx.Err() == nil })
+		many, flush := buffered(j)
+		for _, w := range found[:min(len(found), mostRoutes-n)] {
+			many.Say("%s", w)
+		}
+		_ = flush() // a session that is gone ends the tool
+		n += len(found)
 		switch {
 		case ctx.Err() != nil:
 			return probe.Found(probe.Unknown, "stopped after %s", several(n, "route"))

@@ -31,6 +31,7 @@ func TestShown(t *testing.T) {
 		{to: p("10.244.7.9/32"), hops: []hop{{device: "cali1"}}, proto: 80, table: tableMain},
 		{to: p("10.0.0.9/32"), hops: []hop{{device: "lo"}}, proto: 2, table: tableLocal},
 		{to: p("fd00::/64"), hops: []hop{{device: "eth0"}}, proto: 2, table: tableMain},
+		{to: p("::/0"), hops: []hop{{device: "eth0"}}, proto: 9, table: tableMain},
 	}
 	none := showing{proto: -1, table: tableMain}
 	with := func(change func(*showing)) showing { s := none; change(&s); return s }
@@ -38,14 +39,16 @@ func TestShown(t *testing.T) {
 		s    showing
 		want string
 	}{
-		"main":    {none, "0124"},
+		"main":    {none, "01245"},
 		"prefix":  {with(func(s *showing) { s.within = p("10.244.0.0/16") }), "12"},
-		"default": {with(func(s *showing) { s.within = p("0.0.0.0/0") }), "0"},
+		"default": {with(func(s *showing) { s.byDefault = true }), "05"},
+		"of IPv4": {with(func(s *showing) { s.within = p("0.0.0.0/0") }), "0"},
+		"of IPv6": {with(func(s *showing) { s.within = p("::/0") }), "5"},
 		"address": {with(func(s *showing) { s.having = netip.MustParseAddr("10.244.7.9") }), "012"},
 		"device":  {with(func(s *showing) { s.device = "eth1" }), "1"},
 		"bird":    {with(func(s *showing) { s.proto = 12 }), "1"},
 		"local":   {with(func(s *showing) { s.table = tableLocal }), "3"},
-		"all":     {with(func(s *showing) { s.table = 0 }), "01234"},
+		"all":     {with(func(s *showing) { s.table = 0 }), "012345"},
 	} {
 		got := ""
 		for i, w := range all {
@@ -55,6 +58,9 @@ func TestShown(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if one := len(c.s.families()) == 1; one != (c.s.within.IsValid() || c.s.having.IsValid()) {
+			t.Errorf("%s: of families %v", name, c.s.families())
 		}
 	}
 }

@@ -116,6 +116,21 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestEndless wants those told that go on until they are stopped, and no others.
+func TestEndless(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		"ping 10.0.0.1": false, "ping 10.0.0.1 -c 0": true, "ping -c 0": false, "logs x": false, "logs x -f": true, "logs -f -p x": false,
+	} {
+		f := strings.Fields(line)
+		for _, tool := range All() {
+			if tool.Name == f[0] && tool.Endless(f[1:]) != want {
+				t.Errorf("%q: endless should be %v", line, want)
+			}
+		}
+	}
+}
+
 // TestNothingVisible wants a way onto the node that shows nothing to be no fault of it.
 func TestNothingVisible(t *testing.T) {
 	t.Parallel()
@@ -136,6 +151,18 @@ func TestNothingVisible(t *testing.T) {
 	}
 }
 
+// TestTable wants names that anybody may give kept from steering the terminal.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	table := newTable(&probe.Job{Out: &out}, "NAME", "KIND")
+	table.row("e\x1b[2J\x1b]0;x\a", "")
+	table.end()
+	if got := out.String(); got != "NAME         KIND\ne?[2J?]0;x?  -\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "90s", time.Hour: "60m", 47 * time.Hour: "47h", 49 * time.Hour: "2d", -1: "0s"} {
@@ -148,13 +175,15 @@ func TestWords(t *testing.T) {
 			t.Errorf("%v: %s", d, got)
 		}
 	}
+	for part, want := range map[int]string{0: "0%", 1: "<0.1%", 10: "0.1%", 5000: "50%", 3333: "33.3%", 9999: ">99.9%", 9990: "99.9%", 10000: "100%"} {
+		if got := percent(part, 10000); got != want {
+			t.Errorf("%d of 10000: %s", part, got)
+		}
+	}
 	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1536: "1.5K", 1 << 30: "1.0G", 200 << 20: "200M"} {
 		if got := bytesOf(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
-	}
-	if got := plain("a\x1b[2Jb\tc\u009b\x7fé"); got != "a?[2Jb\tc??é" {
-		t.Errorf("%q", got)
 	}
 	if got := unread(fs.ErrPermission); got.Status != probe.Unknown || got.Facts.Str(probe.FactReason) != "denied" {
 		t.Errorf("%+v", got)

@@ -1,0 +1,29 @@
+package probe
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a\x1b[2Jb\tc\nd\r\u009b\x7fé": "a?[2Jb\tc\nd???é",
+		"raw \x9b\xff":                 "raw \ufffd\ufffd", // what a terminal may take for control characters of eight bits
+		"":                             "",
+	} {
+		if got := Plain(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestSay wants one line of what a tool says, whatever it is about.
+func TestSay(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	(&Job{Out: &out}).Say("%s is up", "eth0\x1b]0;x\a\nforged")
+	if got := out.String(); got != "eth0?]0;x? forged is up\n" {
+		t.Errorf("%q", got)
+	}
+}

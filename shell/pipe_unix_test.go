@@ -1,0 +1,48 @@
+//go:build !windows
+
+package shell
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestPipeEndsWithTheSession and with it what its shell has started, as a pager.
+func TestPipeEndsWithTheSession(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pid")
+	s, _ := testShell(says("say", "hello"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Script(ctx, "say a | sh -c 'echo $$ >"+file+".new; mv "+file+".new "+file+"; exec sleep 300'", func(Line, error) {})
+	}()
+	var pid int
+	for pid == 0 && t.Context().Err() == nil {
+		select {
+		case err := <-ended:
+			t.Fatal("it ended: ", err)
+		default:
+		}
+		if b, err := os.ReadFile(file); err == nil {
+			if _, err := fmt.Sscan(string(b), &pid); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	<-ended
+	for began := time.Now(); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatal("the pager goes on")
+		}
+	}
+}
