@@ -3,14 +3,8 @@
 package e2e
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,97 +15,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// shPane is a terminal of 100 x 30 characters with a program in it.
-type shPane struct {
-	t      *testing.T
-	socket string
-}
-
-// shIn starts a local shell in a terminal, with a prompt that nothing else has.
-func shIn(t *testing.T, env ...string) *shPane {
-	t.Helper()
-	p := &shPane{t, filepath.Join(t.TempDir(), "tmux")}
-	args := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "env", "PS1=here$ "}, env...)
-	p.tmux(append(args, "sh")...)
-	t.Cleanup(func() { _, _ = p.run("kill-server") })
-	p.shows("here$ ")
-	return p
-}
-
-func (p *shPane) run(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "tmux", append([]string{"-S", p.socket}, args...)...).CombinedOutput()
-	return string(out), err
-}
-
-func (p *shPane) tmux(args ...string) string {
-	p.t.Helper()
-	out, err := p.run(args...)
-	if err != nil {
-		p.t.Fatalf("tmux %q: %v: %s", args, err, out)
-	}
-	return out
-}
-
-// types types a line.
-func (p *shPane) types(line string) {
-	p.t.Helper()
-	p.tmux("send-keys", "-l", line)
-	p.tmux("send-keys", "Enter")
-}
-
-func (p *shPane) screen() string { return p.tmux("capture-pane", "-p", "-J", "-S", "-200") }
-
-// shows waits until a text is on the screen.
-func (p *shPane) shows(text string) {
-	p.t.Helper()
-	eventually(p.t, 60*time.Second, func() string {
-		if screen := p.screen(); !strings.Contains(screen, text) {
-			return fmt.Sprintf("%q is not on the screen:\n%s", text, strings.TrimSpace(screen))
-		}
-		return ""
-	})
-}
-
-// waits waits until the last line begins with a prompt and has nothing behind it.
-func (p *shPane) waits(prompt string) {
-	p.t.Helper()
-	eventually(p.t, 60*time.Second, func() string {
-		lines := strings.Split(strings.TrimSpace(p.screen()), "\n")
-		if last := strings.TrimSpace(lines[len(lines)-1]); last != strings.TrimSpace(prompt) {
-			return fmt.Sprintf("the last line is %q, not %q:\n%s", last, prompt, strings.Join(lines, "\n"))
-		}
-		return ""
-	})
-}
-
-// says finds what an expression matches on the screen.
-func (p *shPane) says(expression string) []string {
-	p.t.Helper()
-	var found []string
-	eventually(p.t, 60*time.Second, func() string {
-		screen := p.screen()
-		if found = regexp.MustCompile(expression).FindStringSubmatch(screen); found == nil {
-			return fmt.Sprintf("%q is not on the screen:\n%s", expression, strings.TrimSpace(screen))
-		}
-		return ""
-	})
-	return found
-}
-
 // enters starts the client and a shell on the node.
-func (p *shPane) enters(node string, args ...string) {
+func (p *screen) enters(node string, args ...string) {
 	p.t.Helper()
-	p.types(file("bin/calico-probe") + " shell --node " + node + " " + strings.Join(args, " "))
-	p.waits(node + "> ")
-	p.types("sh")
-	p.shows("what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs")
+	p.client("shell --node " + node + " " + strings.Join(args, " "))
+	p.wantsLast(node + ">")
+	p.enter("sh")
+	p.wants("what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs")
 }
 
 // unmade tells what full-screen programs have left of their own in the terminal.
-func (p *shPane) unmade() string {
-	return strings.TrimSpace(p.tmux("display-message", "-p", "other=#{alternate_on} cursor=#{cursor_flag} mouse=#{mouse_any_flag} keys=#{keypad_cursor_flag}"))
+func (p *screen) unmade() string {
+	return strings.TrimSpace(p.must("display-message", "-p", "other=#{alternate_on} cursor=#{cursor_flag} mouse=#{mouse_any_flag} keys=#{keypad_cursor_flag}"))
 }
 
 // makes makes of the terminal what full-screen programs make of it.
@@ -122,11 +37,11 @@ const (
 )
 
 // isMade waits until the terminal is in a state.
-func (p *shPane) isMade(want string) {
+func (p *screen) isMade(want string) {
 	p.t.Helper()
 	eventually(p.t, 60*time.Second, func() string {
 		if is := p.unmade(); is != want {
-			return fmt.Sprintf("the terminal is %s, not %s:\n%s", is, want, p.screen())
+			return fmt.Sprintf("the terminal is %s, not %s:\n%s", is, want, p.shows())
 		}
 		return ""
 	})
@@ -146,46 +61,40 @@ func TestSh(t *testing.T) {
 		{"pod", "node-a", nil}, {"ephemeral", "node-b", nil}, {"ssh", "node-a", bySSH(t)}, {"local", host, nil},
 	} {
 		t.Run(c.way, func(t *testing.T) {
-			p := shIn(t)
-			p.types("stty -g")
-			before := p.says(`(?m)^([0-9a-f]+:[0-9a-f:]+)$`)[1]
+			p := newScreen(t)
 			p.enters(c.node, append([]string{"--via", c.way}, c.args...)...)
-			p.types("echo on=$(hostname) size=$(stty size) $TERM, id=$(id -u) $(tty)")
-			p.shows("on=" + c.node + " size=30 100 tmux-256color, id=0 /dev/pts/")
+			p.enter("echo on=$(hostname) size=$(stty size) $TERM, id=$(id -u) $(tty)")
+			p.wants("on=" + c.node + " size=30 110 tmux-256color, id=0 /dev/pts/")
 			if c.way == "pod" {
 				shAudited(t)
 				shUnlogged(t, "id=0 /dev/pts/")
 			}
-			p.tmux("resize-window", "-x", "90", "-y", "20")
-			p.types(`until [ "$(stty size)" = "20 90" ]; do sleep .1; done; echo re''sized`)
-			p.shows("resized")
+			p.must("resize-window", "-x", "90", "-y", "20")
+			p.enter(`until [ "$(stty size)" = "20 90" ]; do sleep .1; done; echo re''sized`)
+			p.wants("resized")
 			// What a full-screen program does: the cursor goes where it says, and every key
 			// arrives as it is, Ctrl-C among them.
-			p.types(`clear; printf '\033[5;10Hrow''5'; stty raw -echo; k=$(dd bs=1 count=5 2>/dev/null | od -An -c | tr -d ' \n'); stty sane; printf '\r\n%s\n' "keys=$k"`)
-			p.shows("row5")
-			if line := strings.Split(p.tmux("capture-pane", "-p"), "\n")[4]; !strings.HasPrefix(line, strings.Repeat(" ", 9)+"row5") {
+			p.enter(`clear; stty raw -echo; printf '\033[5;10Hrow''5'; k=$(dd bs=1 count=5 2>/dev/null | od -An -c | tr -d ' \n'); stty sane; printf '\r\n%s\n' "keys=$k"`)
+			p.wants("row5")
+			if line := strings.Split(p.must("capture-pane", "-p"), "\n")[4]; !strings.HasPrefix(line, strings.Repeat(" ", 9)+"row5") {
 				t.Errorf("the fifth row is %q", line)
 			}
-			time.Sleep(500 * time.Millisecond)
-			p.tmux("send-keys", "C-c", "Up", "C-d")
-			p.shows(`keys=003033[A004`)
-			p.types("sleep 300; echo in''terrupted=$?")
-			time.Sleep(500 * time.Millisecond)
-			p.tmux("send-keys", "C-c")
-			p.types("echo al''ive")
-			p.shows("alive")
-			p.types("exit 3")
-			p.waits(c.node + "> ")
+			p.press("C-c", "Up", "C-d")
+			p.wants(`keys=003033[A004`)
+			p.enter("sh -c \"echo slee''ping; exec sleep 300\"; echo in''terrupted=$?")
+			p.wants("sleeping")
+			p.press("C-c")
+			p.enter("echo al''ive")
+			p.wants("alive")
+			p.must("resize-window", "-x", "110", "-y", "30")
+			p.enter("exit 3")
+			p.wantsLast(c.node + ">")
 			// The first key after it is the prompt's.
-			p.types("sh -c 'echo out; exit 4'")
-			p.shows("the command ended with exit code 4")
-			p.waits(c.node + "> ")
-			p.types("exit")
-			p.waits("here$ ")
-			p.types("clear; stty -g")
-			if after := p.says(`(?m)^([0-9a-f]+:[0-9a-f:]+)$`)[1]; after != before {
-				t.Errorf("the terminal was %s and is %s", before, after)
-			}
+			p.enter("sh -c 'echo out; exit 4'")
+			p.wants("the command ended with exit code 4")
+			p.wantsLast(c.node + ">")
+			p.enter("exit")
+			p.left(0)
 			nothingLeft(t)
 		})
 	}
@@ -240,32 +149,32 @@ func shUnlogged(t *testing.T, text string) {
 // its own, also where the line to them is cut; and by Ctrl-C one whose probe does not come.
 func TestShLeft(t *testing.T) {
 	relay := newRelay(t)
-	p := shIn(t, "KUBECONFIG="+relay.kubeconfig(t))
+	p := newScreen(t, "KUBECONFIG="+relay.kubeconfig(t))
 	p.enters("node-a", "--via", "pod")
-	p.types(shMakes + "; trap '' INT HUP TERM; sleep 31234")
+	p.enter(shMakes + "; trap '' INT HUP TERM; sleep 31234")
 	p.isMade(shMade)
-	p.tmux("send-keys", "C-c")
-	p.tmux("send-keys", "Enter")
-	p.tmux("send-keys", "-l", "~.")
-	p.shows("left the shell: ending what runs in it")
-	p.waits("node-a> ")
+	p.press("C-c")
+	p.press("Enter")
+	p.types("~.")
+	p.wants("left the shell: ending what runs in it")
+	p.wantsLast("node-a>")
 	p.isMade(shPlain)
 	if shRuns(t, "node-a", "31234") {
 		t.Error("it still runs")
 	}
 
-	p.types("sh")
-	p.waits("root@node-a:/root# ")
-	p.types("echo si''tting")
-	p.shows("sitting")
+	p.enter("sh")
+	p.wantsLast("root@node-a:/root#")
+	p.enter("echo si''tting")
+	p.wants("sitting")
 	relay.away(true)
-	p.tmux("send-keys", "Enter")
-	p.tmux("send-keys", "-l", "~.")
-	p.shows("left the shell: ending what runs in it")
+	p.press("Enter")
+	p.types("~.")
+	p.wants("left the shell: ending what runs in it")
 	relay.away(false)
-	p.waits("node-a> ")
-	p.types("exit")
-	p.waits("here$ ")
+	p.wantsLast("node-a>")
+	p.enter("exit")
+	p.left(0)
 	nothingLeft(t)
 }
 
@@ -321,20 +230,19 @@ func TestShMounts(t *testing.T) {
 
 // TestShBrought stops, by Ctrl-C, a shell whose probe is lost and does not come again.
 func TestShBrought(t *testing.T) {
-	p := shIn(t)
+	p := newScreen(t)
 	p.enters("node-a", append([]string{"--via", "ssh"}, bySSH(t)...)...)
-	p.types("exit")
-	p.waits("node-a> ")
+	p.enter("exit")
+	p.wantsLast("node-a>")
 	mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "kill -STOP $(pgrep -o -x sshd)")
 	t.Cleanup(func() { mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "kill -CONT $(pgrep -o -x sshd)") })
 	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in *session*way\\ ssh*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
-	p.types("sh")
-	p.shows("bringing another")
-	time.Sleep(time.Second)
-	p.tmux("send-keys", "C-c")
-	p.waits("node-a> ")
-	p.types("exit")
-	p.waits("here$ ")
+	p.enter("sh")
+	p.wants("bringing another")
+	p.press("C-c")
+	p.wantsLast("node-a>")
+	p.enter("exit")
+	p.left(0)
 }
 
 // TestShCommand runs commands in scripts, with their exit codes.
@@ -369,20 +277,20 @@ func TestShToolbox(t *testing.T) {
 	for _, name := range hidden {
 		mustSandbox(t, "exec", "node-b", "--", "mv", name, name+".away")
 	}
-	p := shIn(t)
+	p := newScreen(t)
 	p.enters("node-b", "--via", "pod")
-	p.shows("there is no shell on node-b; taking the toolbox instead")
-	p.shows("in the toolbox on node-b, whose files are below /host")
-	p.types("echo $(hostname) $(stty size) $(cat /host/etc/hostname /etc/passwd | wc -l) $(command -v tcpdump)")
-	p.shows("node-b 30 100 ")
-	p.shows("/usr/bin/tcpdump")
-	p.types("exit")
-	p.waits("node-b> ")
-	p.types("sh --toolbox -c 'ip -br link show lo; chroot /host uname -n'")
-	p.shows("LOOPBACK")
-	p.waits("node-b> ")
-	p.types("exit")
-	p.waits("here$ ")
+	p.wants("there is no shell on node-b; taking the toolbox instead")
+	p.wants("in the toolbox on node-b, whose files are below /host")
+	p.enter("echo $(hostname) $(stty size) $(cat /host/etc/hostname /etc/passwd | wc -l) $(command -v tcpdump)")
+	p.wants("node-b 30 110 ")
+	p.wants("/usr/bin/tcpdump")
+	p.enter("exit")
+	p.wantsLast("node-b>")
+	p.enter("sh --toolbox -c 'ip -br link show lo; chroot /host uname -n'")
+	p.wants("LOOPBACK")
+	p.wantsLast("node-b>")
+	p.enter("exit")
+	p.left(0)
 	a := call(t, "shell", "--node", "node-b", "--via", "pod", "--toolbox-image", "ghcr.io/calico-probe/toolbox:none", "-c", "sh -- true")
 	if a.exit != 5 || !strings.Contains(a.stderr, "name another with --toolbox-image") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
@@ -431,36 +339,34 @@ func TestShTools(t *testing.T) {
 // where it was.
 func TestShCut(t *testing.T) {
 	relay := newRelay(t)
-	p := shIn(t, "KUBECONFIG="+relay.kubeconfig(t))
+	p := newScreen(t, "KUBECONFIG="+relay.kubeconfig(t))
 	p.enters("node-a", "--via", "pod")
-	p.types("echo pid=$$.; x=kept")
-	pid := p.says(`pid=(\d+)\.`)[1]
-	p.types("for i in 1 2 3 4 5 6 7 8 9; do echo tick$i; sleep .3; done; echo all''ticks")
-	p.shows("tick2")
+	p.enter("echo pid=$$.; x=kept")
+	pid := p.finds(`pid=(\d+)\.`)[1]
+	p.enter("for i in 1 2 3 4 5 6 7 8 9; do echo tick$i; sleep .3; done; echo all''ticks")
+	p.wants("tick2")
 	relay.cut()
-	p.shows("is back")
-	p.shows("allticks")
-	if screen := p.screen(); !strings.Contains(screen, "tick1") || strings.Count(screen, "tick5\n") != 1 || strings.Count(screen, "tick9\n") != 1 {
+	p.wants("is back")
+	p.wants("allticks")
+	if screen := p.shows(); !strings.Contains(screen, "tick1") || strings.Count(screen, "tick5\n") != 1 || strings.Count(screen, "tick9\n") != 1 {
 		t.Errorf("something was lost, or came twice:\n%s", screen)
 	}
-	p.types("echo again=$$. $x")
-	p.shows("again=" + pid + ". kept")
+	p.enter("echo again=$$. $x")
+	p.wants("again=" + pid + ". kept")
+	p.enter("clear; echo clea''red")
+	p.wants("cleared")
 	relay.away(true)
-	p.tmux("resize-window", "-x", "90", "-y", "20") // as a laptop that leaves its dock
-	time.Sleep(time.Second)
+	p.must("resize-window", "-x", "90", "-y", "20") // as a laptop that leaves its dock
+	p.wants("is cut")
 	relay.away(false)
-	eventually(t, 60*time.Second, func() string {
-		if screen := p.screen(); strings.Count(screen, "is back") < 4 { // the shell's and the session's, twice
-			return "the line is not back:\n" + screen
-		}
-		return ""
-	})
-	p.types("clear; echo size=$(stty size)")
-	p.shows("size=20 90")
-	p.types("exit")
-	p.waits("node-a> ")
-	p.types("exit")
-	p.waits("here$ ")
+	p.wants("is back")
+	p.enter("clear; echo size=$(stty size)")
+	p.wants("size=20 90")
+	p.must("resize-window", "-x", "110", "-y", "30")
+	p.enter("exit")
+	p.wantsLast("node-a>")
+	p.enter("exit")
+	p.left(0)
 	nothingLeft(t)
 }
 
@@ -468,34 +374,25 @@ func TestShCut(t *testing.T) {
 // ends the client in the middle of one: the terminal is usable afterwards, and one line
 // says why.
 func TestShLost(t *testing.T) {
-	p := shIn(t)
+	p := newScreen(t)
 	p.enters("node-a", "--via", "pod")
-	p.types(shMakes)
+	p.enter(shMakes)
 	p.isMade(shMade)
 	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in */probe\\ session*way\\ shell*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
-	p.shows("the shell is lost")
+	p.wants("the shell is lost")
 	p.isMade(shPlain)
-	p.waits("node-a> ")
-	p.types("exit")
-	p.waits("here$ ")
-	usable := func() {
-		p.types("clear; echo modes=$(stty -a | tr ' ' '\\n' | grep -c -e '^icanon' -e '^echo;*$' -e '^opost')")
-		p.shows("modes=3")
-	}
-	usable()
+	p.wantsLast("node-a>")
+	p.enter("exit")
+	p.left(0)
 
-	p.types("clear")
 	p.enters("node-a", "--via", "pod", "--idle", "3s")
-	p.shows("nothing was typed for 3s")
-	p.waits("here$ ")
-	usable()
+	p.wants("nothing was typed for 3s")
+	p.left(0)
 
-	p.types("clear")
 	p.enters("node-a", "--via", "pod")
-	shSignal(t, p, syscall.SIGTERM)
-	p.shows("stopping: removing what was created")
-	p.waits("here$ ")
-	usable()
+	p.signal(syscall.SIGTERM)
+	p.wants("stopping: removing what was created")
+	p.left(143)
 	nothingLeft(t)
 }
 
@@ -517,20 +414,20 @@ func TestShKilled(t *testing.T) {
 	type one struct{ way, node, arg string }
 	all := []one{{"pod", "node-a", "31231"}, {"ephemeral", "node-b", "31232"}, {"ssh", "node-a", "31233"}}
 	for _, c := range all {
-		p := shIn(t)
+		p := newScreen(t)
 		flags := []string{"--via", c.way}
 		if c.way == "ssh" {
 			flags = append(flags, bySSH(t)...)
 		}
 		p.enters(c.node, flags...)
-		p.types("trap '' HUP; sleep " + c.arg + " & sleep " + c.arg)
+		p.enter("trap '' HUP; sleep " + c.arg + " & sleep " + c.arg)
 		eventually(t, 20*time.Second, func() string {
 			if shRuns(t, c.node, c.arg) {
 				return ""
 			}
 			return "nothing runs in the shell by " + c.way
 		})
-		shSignal(t, p, syscall.SIGKILL) // nobody says goodbye
+		p.signal(syscall.SIGKILL) // nobody says goodbye
 	}
 	eventually(t, 60*time.Second, func() string {
 		for _, c := range all {
@@ -540,26 +437,4 @@ func TestShKilled(t *testing.T) {
 		}
 		return left(t)
 	})
-}
-
-// shSignal sends a signal to the client in a terminal.
-func shSignal(t *testing.T, p *shPane, with syscall.Signal) {
-	t.Helper()
-	shell, err := strconv.Atoi(strings.TrimSpace(p.tmux("display-message", "-p", "#{pane_pid}")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", shell, shell))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for child := range strings.FieldsSeq(string(children)) {
-		pid, err := strconv.Atoi(child)
-		if err == nil {
-			err = syscall.Kill(pid, with)
-		}
-		if err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Fatal(err)
-		}
-	}
 }

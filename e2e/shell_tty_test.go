@@ -14,6 +14,9 @@ import (
 
 // TestShellPicks wants nodes to choose from, with what is typed completed.
 func TestShellPicks(t *testing.T) {
+	for _, node := range []string{"node-a", "node-b"} { // the worse would be the first
+		nodeReady(t, node)
+	}
 	s := newScreen(t)
 	s.client("shell")
 	s.wants("1  node-a")

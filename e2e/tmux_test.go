@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,7 +29,7 @@ func newScreen(t testing.TB, env ...string) *screen {
 	s := &screen{t: t, dir: t.TempDir(), socket: fmt.Sprintf("%s-%d-%d", clusterName, os.Getpid(), time.Now().UnixNano())}
 	t.Cleanup(func() { _, _ = s.tmux(context.Background(), "kill-server") }) // it may have ended
 	args := []string{"-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30"}
-	for _, v := range append(env, "PS1=$ ", "HISTFILE=", "KUBECONFIG="+os.Getenv("KUBECONFIG"), "XDG_STATE_HOME="+s.dir, "LESS=") {
+	for _, v := range append([]string{"PS1=$ ", "HISTFILE=", "KUBECONFIG=" + os.Getenv("KUBECONFIG"), "XDG_STATE_HOME=" + s.dir, "LESS="}, env...) {
 		args = append(args, "-e", v)
 	}
 	s.must(append(args, "bash", "--norc")...)
@@ -64,16 +65,17 @@ func (s *screen) press(keys ...string) {
 // enter types a line.
 func (s *screen) enter(line string) { s.t.Helper(); s.types(line); s.press("Enter") }
 
-// shows is what is to be seen, without empty lines at its end.
+// shows is what is to be seen, without empty lines at its end, and lines that are longer
+// than the screen is wide in one.
 func (s *screen) shows() string {
 	s.t.Helper()
-	return strings.TrimRight(s.must("capture-pane", "-p"), "\n")
+	return strings.TrimRight(s.must("capture-pane", "-p", "-J"), "\n")
 }
 
 // wants waits until the screen shows a text.
 func (s *screen) wants(text string) {
 	s.t.Helper()
-	eventually(s.t, 20*time.Second, func() string {
+	eventually(s.t, 60*time.Second, func() string {
 		if shown := s.shows(); !strings.Contains(shown, text) {
 			return fmt.Sprintf("%q is not to be seen:\n%s", text, shown)
 		}
@@ -81,10 +83,23 @@ func (s *screen) wants(text string) {
 	})
 }
 
+// finds waits until the screen shows what an expression matches.
+func (s *screen) finds(expression string) (found []string) {
+	s.t.Helper()
+	eventually(s.t, 60*time.Second, func() string {
+		shown := s.shows()
+		if found = regexp.MustCompile(expression).FindStringSubmatch(shown); found == nil {
+			return fmt.Sprintf("%q is not to be seen:\n%s", expression, shown)
+		}
+		return ""
+	})
+	return found
+}
+
 // wantsLast waits until the last line on the screen is a text, but for spaces.
 func (s *screen) wantsLast(text string) {
 	s.t.Helper()
-	eventually(s.t, 20*time.Second, func() string {
+	eventually(s.t, 60*time.Second, func() string {
 		shown := s.shows()
 		if last := shown[strings.LastIndex(shown, "\n")+1:]; strings.TrimSpace(last) != text {
 			return fmt.Sprintf("the last line is not %q:\n%s", text, shown)

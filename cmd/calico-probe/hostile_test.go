@@ -27,7 +27,7 @@ func TestNoToolSteersTheTerminal(t *testing.T) {
 	} {
 		s := seatOf(t, &probe.Tool{Name: "says", Parse: func([]string) (probe.ToolFunc, error) {
 			return func(_ context.Context, j *probe.Job) probe.Result {
-				_, _ = io.WriteString(j.Out, said+"\n") // a probe that does not clean it
+				_, _ = io.WriteString(j.Out, said+"\n") // and not Say, which cleans on the node
 				return probe.Found(probe.OK, "done")
 			}, nil
 		}})
