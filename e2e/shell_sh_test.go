@@ -167,6 +167,7 @@ func TestShLeft(t *testing.T) {
 	}
 
 	p.enter("sh")
+	p.wantsLast("root@node-a:/root#")
 	p.enter("echo si''tting")
 	p.wants("sitting")
 	relay.away(true)
@@ -180,6 +181,32 @@ func TestShLeft(t *testing.T) {
 	nothingLeft(t)
 }
 
+// TestShToolboxOnce wants one container of the toolbox in calico-node's pod, from which
+// nothing can be taken out again, however often a session uses it.
+func TestShToolboxOnce(t *testing.T) {
+	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
+	count := func() int {
+		pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=node-b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, pod := range pods.Items {
+			n += len(pod.Spec.EphemeralContainers)
+		}
+		return n
+	}
+	before := count()
+	a := call(t, "shell", "--node", "node-b", "--via", "ephemeral", "-c", "sh --toolbox -- echo one; sh --toolbox -- echo two; sh --toolbox -- echo three")
+	if a.exit != 0 || a.stdout != "one\ntwo\nthree\n" {
+		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+	if made := count() - before; made != 2 {
+		t.Errorf("%d containers were made, not the probe's and the toolbox's", made)
+	}
+	nothingLeft(t)
+}
+
 // TestShMounts holds what is said of mounts in a shell: by which way they are the node's.
 func TestShMounts(t *testing.T) {
 	for way, here := range map[string]bool{"pod": false, "ephemeral": false, "ssh": true} {
@@ -187,7 +214,7 @@ func TestShMounts(t *testing.T) {
 		t.Cleanup(func() {
 			mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "while umount "+at+"; do :; done 2>/dev/null; rmdir "+at)
 		})
-		args := []string{"shell", "--node", "node-a", "--via", way, "-c", "sh -c 'mkdir -p " + at + "; mount -t tmpfs here " + at + "; nsenter -t 1 -m mount -t tmpfs there " + at + "'"}
+		args := []string{"shell", "--node", "node-a", "--via", way, "-c", "sh -c 'mkdir -p " + at + "; mount -t tmpfs shells " + at + "; nsenter -t 1 -m mount -t tmpfs nodes " + at + "'"}
 		if way == "ssh" {
 			args = append(args, bySSH(t)...)
 		}
@@ -195,10 +222,10 @@ func TestShMounts(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
 		}
 		mounts := mustSandbox(t, "exec", "node-a", "--", "nsenter", "-t", "1", "-m", "cat", "/proc/mounts")
-		if got := strings.Contains(mounts, "here "+at+" "); got != here {
+		if got := strings.Contains(mounts, "shells "+at+" "); got != here {
 			t.Errorf("by %s a mount of the shell is the node's: %v", way, got)
 		}
-		if !strings.Contains(mounts, "there "+at+" ") {
+		if !strings.Contains(mounts, "nodes "+at+" ") {
 			t.Errorf("by %s nsenter does not mount on the node:\n%s", way, mounts)
 		}
 	}
@@ -268,7 +295,7 @@ func TestShToolbox(t *testing.T) {
 	p.enter("exit")
 	p.left(0)
 	a := call(t, "shell", "--node", "node-b", "--via", "pod", "--toolbox-image", "ghcr.io/calico-probe/toolbox:none", "-c", "sh -- true")
-	if a.exit != 1 || !strings.Contains(a.stderr, "name another with --toolbox-image") {
+	if a.exit != 5 || !strings.Contains(a.stderr, "name another with --toolbox-image") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	back()

@@ -63,14 +63,6 @@ func (s *Session) keep(ctx context.Context, node string, transport func(context.
 				text := fmt.Sprintf("the line to the probe on %s is cut (%s); making another for %v", node, why, probe.Silence)
 				saying = time.AfterFunc(sayCut, func() { note(text) })
 			}
-			if time.Since(lost) > probe.Silence {
-				err = fmt.Errorf("no line to it for %v, so it has ended: %s", probe.Silence, why)
-				break
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(afresh):
-			}
 			var it error
 			select {
 			case it = <-looked:
@@ -80,6 +72,14 @@ func (s *Session) keep(ctx context.Context, node string, transport func(context.
 			if it != nil {
 				err = it
 				break
+			}
+			if time.Since(lost) > probe.Silence {
+				err = fmt.Errorf("no line to it for %v, so it has ended: %s", probe.Silence, why)
+				break
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(afresh):
 			}
 		}
 		if saying != nil {

@@ -5,14 +5,17 @@ import (
 	"unicode"
 )
 
-// Plain makes foreign text fit for a terminal: no control characters that could move the
-// cursor, recolour what is on the screen or name a window. New lines and tabs stay; who
-// prints lines or columns makes of them what fits there.
+// Plain makes foreign text fit for a terminal: nothing that could move the cursor, recolour
+// what is on the screen, name a window or turn the order of letters round. Of what cannot be
+// seen new lines and tabs stay; who prints lines or columns makes of them what fits there.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return '?'
+		switch {
+		case r == '\n', r == '\t', unicode.IsGraphic(r):
+			return r
+		case r == '\r': // of a line that ends as those of HTTP do
+			return -1
 		}
-		return r
+		return '?'
 	}, s)
 }

@@ -8,8 +8,9 @@ import (
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"a\x1b[2Jb\tc\nd\r\u009b\x7fé": "a?[2Jb\tc\nd???é",
+		"a\x1b[2Jb\tc\nd\r\u009b\x7fé": "a?[2Jb\tc\nd??é",
 		"raw \x9b\xff":                 "raw \ufffd\ufffd", // what a terminal may take for control characters of eight bits
+		"\u202egnp.exe\u2066\u200b":    "?gnp.exe??",
 		"":                             "",
 	} {
 		if got := Plain(text); got != want {

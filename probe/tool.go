@@ -79,6 +79,10 @@ const (
 func (s *spoken) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.timer != nil { // it would wait for whoever does not read
+		s.timer.Stop()
+		s.timer = nil
+	}
 	s.kept = append(s.kept, b...)
 	rest := s.kept
 	for len(rest) > piece {
@@ -92,7 +96,7 @@ func (s *spoken) Write(b []byte) (int, error) {
 		rest = rest[n:]
 	}
 	s.kept = append(s.kept[:0], rest...)
-	if !s.atOnce && s.timer == nil && len(s.kept) > 0 {
+	if !s.atOnce && len(s.kept) > 0 {
 		s.timer = time.AfterFunc(collecting, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()

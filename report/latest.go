@@ -66,11 +66,15 @@ func (l *Latest) Add(ev probe.Event) {
 	case probe.EventResult:
 		l.result(ev)
 	case probe.EventLog:
-		if ev.Node == l.Node {
+		if ev.Node == l.Node && len(l.logs) < mostLogs {
 			l.logs = append(l.logs, ev)
 		}
 	}
 }
+
+// mostLogs bounds what is kept of what probes say about themselves in a round, and in the
+// calls of tools after it.
+const mostLogs = 1000
 
 // begin is a new round.
 func (l *Latest) begin(ev probe.Event) {

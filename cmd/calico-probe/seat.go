@@ -230,6 +230,7 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 	id, err = session.Send(whole, request)
 	s.asked = id
 	close(sent)
+	reached := err == nil
 	for err == nil {
 		var ev probe.Event
 		if ev, err = session.Next(whole); err == nil {
@@ -249,6 +250,9 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 			why = "the line to the probe is cut"
 		}
 		return fmt.Errorf("stopped, and %s: what it still says of this is not waited for", why)
+	}
+	if reached && session.Gone() == nil { // something of this answer is lost, and of no other
+		return err
 	}
 	if left := s.letGo(); left != nil { // which is not why
 		say(s.o.ErrOut, "%v", left)

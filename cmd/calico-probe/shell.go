@@ -310,8 +310,7 @@ func (c *conversation) failed(which string, err error) {
 		return
 	case errors.As(err, &code):
 		if which != "" {
-			word := map[exit]string{report.ExitFault: "fault: ", report.ExitWarnings: "warnings: ", report.ExitIncomplete: "incomplete: "}[code]
-			say(c.ErrOut, "%s%sexit code %d", which, word, int(code))
+			say(c.ErrOut, "%s%s", which, c.bad.cameTo(code))
 		}
 		return
 	}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"unicode"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/tools"
@@ -152,18 +150,9 @@ func bytesOf(ev probe.Event) []byte {
 	return []byte(ev.Text)
 }
 
-// printable keeps what a node says from steering a terminal, also one that it is piped
-// to: new lines and tabs are left of what cannot be seen.
+// printable keeps what a node says from steering a terminal, also one that it is piped to.
 func printable(b []byte) []byte {
-	return bytes.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t', unicode.IsGraphic(r):
-			return r
-		case r == '\r': // of a line that ends as those of HTTP do
-			return -1
-		}
-		return '?'
-	}, b)
+	return []byte(probe.Plain(string(b)))
 }
 
 // cameTo says how a tool went, where that is not good.

@@ -187,7 +187,7 @@ func TestWhyOfLittle(t *testing.T) {
 		out.Reset()
 		return run(t.Context(), &shell.Call{Args: args, Out: &out})
 	}
-	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "nothing was asked") || c.bad.cameTo(5) != "incomplete" {
+	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "nothing was asked") || c.bad.cameTo(5) != "incomplete (exit code 5)" {
 		t.Errorf("%v %s", err, out.String())
 	}
 	if err := do(c.runChecks, "node-swap"); err != nil {
@@ -197,13 +197,21 @@ func TestWhyOfLittle(t *testing.T) {
 		!strings.Contains(out.String(), "answered so far: 1 of ") || strings.Contains(out.String(), "healthy") {
 		t.Errorf("%v %s", err, out.String())
 	}
-	if err := do(c.runChecks, "node-swap", "node-load"); codeOf(err) != report.ExitIncomplete || c.bad.cameTo(5) != "incomplete: unknown node-load" {
+	if err := do(c.runChecks, "node-swap", "node-load"); codeOf(err) != report.ExitIncomplete || c.bad.cameTo(5) != "incomplete: unknown node-load (exit code 5)" {
 		t.Errorf("%v %q %s", err, c.bad.cameTo(5), out.String())
 	}
 	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "answered so far: 1 of ") || !strings.Contains(out.String(), "1 more were asked, and not answered") {
 		t.Errorf("%v %s", err, out.String())
 	}
-	if got := (badOnes{probe.Fail: {"a", "b"}, probe.OK: {"c"}, probe.Unknown: {"d"}}).cameTo(3); got != "fault: fail a b, unknown d" {
+	var errs strings.Builder
+	aside := *c.app
+	aside.ErrOut = &errs
+	c.app = &aside
+	c.failed("run node-swap node-load: ", exit(5))
+	if errs.String() != "calico-probe: run node-swap node-load: incomplete: unknown node-load (exit code 5)\n" {
+		t.Error(errs.String())
+	}
+	if got := (badOnes{probe.Fail: {"a", "b"}, probe.OK: {"c"}, probe.Unknown: {"d"}}).cameTo(3); got != "fault: fail a b, unknown d (exit code 3)" {
 		t.Error(got)
 	}
 }

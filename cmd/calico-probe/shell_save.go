@@ -51,10 +51,10 @@ func (b badOnes) cameTo(code exit) string {
 	switch {
 	case word == "":
 		return code.Error()
-	case len(parts) == 0:
-		return word
+	case len(parts) > 0:
+		word += ": " + strings.Join(parts, ", ")
 	}
-	return word + ": " + strings.Join(parts, ", ")
+	return fmt.Sprintf("%s (%v)", word, code)
 }
 
 // stamped says when it was, and about which node.

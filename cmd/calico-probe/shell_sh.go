@@ -118,7 +118,7 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 	case toolbox && at.way == wayEphemeral && had >= 0:
 		return c.toolboxes[had], stays, nil
 	case at.way == wayLocal:
-		return nil, nil, errors.New("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
+		return nil, nil, outcomeError{exit(report.ExitIncomplete), "the toolbox is an image, which takes a cluster to run it: by --via local there is none"}
 	}
 	_, snap, err := at.fresh(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 		if toolbox {
 			came = strings.ReplaceAll(came, "--image", "--toolbox-image")
 		}
-		return nil, nil, errors.New(came)
+		return nil, nil, outcomeError{exit(report.ExitIncomplete), came}
 	}
 	if s.way == wayEphemeral { // each would stand in the spec of calico-node's pod for good
 		c.toolboxes = append(c.toolboxes, s)

@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/shell"
 )
 
 // TestWayOut wants Enter ~ . to leave, wherever the pieces it comes in are cut, and
@@ -109,4 +113,33 @@ func TestWayOutOfADeadLine(t *testing.T) {
 			t.Errorf("%d bytes of what was typed are kept", len(k.kept))
 		}
 	})
+}
+
+// full takes nothing.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// TestShUnread wants a command on the node to end when nobody reads what it writes any
+// more, and a shell without a terminal to be refused before anything is asked.
+func TestShUnread(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	s := seatOf(t, &probe.Tool{Name: "sh", Parse: func([]string) (probe.ToolFunc, error) {
+		return func(ctx context.Context, j *probe.Job) probe.Result {
+			for asked++; ctx.Err() == nil; time.Sleep(time.Millisecond) {
+				j.Say("yes")
+			}
+			return probe.Found(probe.Unknown, "ended")
+		}, nil
+	}})
+	c := &conversation{shellOptions: &shellOptions{runOptions: s.o}, at: s}
+	err := c.sh(t.Context(), &shell.Call{Args: []string{"-c", "yes"}, Out: full{}})
+	if !errors.Is(err, io.ErrShortWrite) || s.session == nil || s.session.Gone() != nil {
+		t.Errorf("%v", err)
+	}
+	err = c.sh(t.Context(), &shell.Call{Out: full{}})
+	if !errors.As(err, new(shell.UsageError)) || asked != 1 {
+		t.Errorf("%v, asked %d times", err, asked)
+	}
 }

@@ -207,15 +207,18 @@ func within(ns netns.NsHandle, f func() error) error {
 // session starts the child, sends it the request, and passes its events on.
 func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Request, emit func(probe.Event)) error {
 	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", e.Args...)
+	args := e.Args
+	if end, ok := ctx.Deadline(); ok { // it has as long as whoever asks, and not what it would take by itself
+		args = slices.Concat(args, []string{"--life", max(time.Until(end), time.Millisecond).String()})
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.WaitDelay = time.Second
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it says what it knows
 	cmd.Stderr = &said
-	stdin, err := only(request)
+	feed, err := cmd.StdinPipe()
 	if err != nil {
-		return err
+		return fmt.Errorf("starting a probe in a pod: %w", err)
 	}
-	cmd.Stdin = stdin
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("starting a probe in a pod: %w", err)
@@ -223,6 +226,9 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	if err := within(ns, cmd.Start); err != nil {
 		return fmt.Errorf("starting a probe in a pod: %w", err)
 	}
+	done := make(chan struct{})
+	defer close(done)
+	go tell(feed, request, done)
 	ended := false
 	events := probe.NewDecoder(out)
 	for {
@@ -246,14 +252,26 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	return errors.New("the probe in the pod ended without finishing its answer")
 }
 
-// only is a whole session with one request.
-func only(request probe.Request) (*bytes.Buffer, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+// tell is a whole session with one request. The client beats until done, also while
+// nobody takes what is answered, a user perhaps who reads it in a pager.
+func tell(feed io.WriteCloser, request probe.Request, done <-chan struct{}) {
+	defer feed.Close()
+	enc := json.NewEncoder(feed)
 	for _, r := range []probe.Request{request, {Type: probe.RequestEnd}} {
-		if err := enc.Encode(r); err != nil {
-			return nil, fmt.Errorf("encoding a request: %w", err)
+		if enc.Encode(r) != nil { // it has ended, and says why
+			return
 		}
 	}
-	return &b, nil
+	beat := time.NewTicker(probe.BeatEvery)
+	defer beat.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-beat.C:
+			if enc.Encode(probe.Request{Type: probe.RequestBeat}) != nil {
+				return
+			}
+		}
+	}
 }

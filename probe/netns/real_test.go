@@ -5,6 +5,7 @@ package netns
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -51,6 +52,12 @@ var (
 			p.Report(probe.Found(probe.OK, "alive"))
 		},
 	}
+	lives = &probe.Check{
+		ID: "lives-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods}, Limit: time.Hour,
+		Run: func(_ context.Context, p *probe.Pass) {
+			p.Report(probe.Found(probe.OK, "%s", strings.Join(os.Args[1:], " ")))
+		},
+	}
 	hangs = &probe.Check{
 		ID: "hangs-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods}, Limit: time.Second,
 		Run: func(context.Context, *probe.Pass) { select {} },
@@ -59,7 +66,7 @@ var (
 
 func runner() *probe.Runner {
 	h := &probe.Host{Root: "/", Proc: "/proc"}
-	return &probe.Runner{Suite: append(checks.All(), dials, dies, hangs), Host: h, Version: "test", Enter: Entry{h, []string{"session"}}.Run}
+	return &probe.Runner{Suite: append(checks.All(), dials, dies, lives, hangs), Host: h, Version: "test", Enter: Entry{h, []string{"session"}}.Run}
 }
 
 // TestMain lets the program be started again as a probe.
@@ -292,6 +299,9 @@ func TestChildren(t *testing.T) {
 	wants(t, asked(t, dies, runner(), fatal), "", probe.Unknown, "signal: killed")
 	wants(t, asked(t, dies, runner(), fatal, good), "d/good", probe.OK, "alive")
 
+	// It lives for as long as there is time to ask, and not for as long as a probe by itself.
+	wants(t, asked(t, lives, runner(), good), "d/good", probe.OK, "session --life 59m")
+
 	got := asked(t, hangs, runner(), good)
 	wants(t, got, "d/good", probe.Unknown, "still blocked")
 	if len(got) != 1 {
@@ -299,7 +309,7 @@ func TestChildren(t *testing.T) {
 	}
 
 	broken := runner()
-	broken.Enter = Entry{broken.Host, []string{"-test.run=^$"}}.Run // this program, and no session
+	broken.Enter = Entry{broken.Host, []string{"-test.run=^$", "--"}}.Run // this program, and no session
 	wants(t, asked(t, dials, broken, good), "", probe.Unknown, "without finishing its answer")
 }
 
@@ -315,12 +325,12 @@ func TestPrivileges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for lacks, saw := range map[string]string{"sys_admin": "takes the capability SYS_ADMIN", "sys_ptrace": "takes the capability SYS_PTRACE"} {
-		request, err := only(probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Checks: []string{dials.ID}, Targets: []probe.Target{target}}})
+		request, err := json.Marshal(probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Checks: []string{dials.ID}, Targets: []probe.Target{target}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("setpriv", "--inh-caps=-"+lacks, "--bounding-set=-"+lacks, exe, "session")
-		cmd.Stdin = request
+		cmd.Stdin = bytes.NewReader(append(request, '\n'))
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)

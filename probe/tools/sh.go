@@ -15,8 +15,8 @@ var Sh = &probe.Tool{
 	Doc: `Starts root's shell of the node, in the node's own files, and gives it the terminal: what
 is typed there is not read-only. Ctrl-D or exit comes back, and ends what still runs in
 the background there. Where it hangs, Enter ~ . leaves it, as with ssh, and Enter ~ ~ is one
-~ in it. --toolbox takes the shell of the toolbox image instead, which has
-tools that the node may lack; so does sh on a node that has no shell.
+~ in it. --toolbox takes the shell of the toolbox image instead, which has tools that the
+node may lack; so does sh on a node that has no shell.
 
 By pod and ephemeral, and in the toolbox, what you mount or unmount there is so for this
 shell only, whose mount namespace is its own. 'nsenter -t 1 -m umount -l /mnt/dead' does
