@@ -93,6 +93,9 @@ func TestSh(t *testing.T) {
 			p.enter("sh -c 'echo out; exit 4'")
 			p.wants("the command ended with exit code 4")
 			p.wantsLast(c.node + ">")
+			p.enter(`sh -c 'printf "said\033[2J\033]0;title\007\n"; echo term=$TERM $(tty)'`)
+			p.wants("said?[2J?]0;title?\nterm=dumb /dev/pts/") // one line below the other, though the terminal is raw
+			p.wantsLast(c.node + ">")
 			p.enter("exit")
 			p.left(0)
 			nothingLeft(t)

@@ -292,6 +292,7 @@ func leaveAll(seats []*seat) error {
 
 // ready has a probe on the node, a new one where the last is lost.
 func (s *seat) ready(ctx context.Context) error {
+	lost := s.lost || s.session != nil
 	if s.lost || s.session != nil && s.session.Gone() != nil {
 		_, snap, err := s.fresh(ctx)
 		if err != nil {
@@ -304,6 +305,7 @@ func (s *seat) ready(ctx context.Context) error {
 	}
 	switch {
 	case s.session == nil && ctx.Err() != nil:
+		s.lost = lost // the next command brings it
 		return context.Cause(ctx)
 	case s.session == nil:
 		return notAsked("there is no probe on %s: 'node %s' says why, and tries again", s.o.node, s.o.node)
