@@ -329,12 +329,14 @@ func TestTheClientOfASlowWriteIsNotSilent(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			select {
-			case <-ended:
-				t.Error("it has ended")
+			case err := <-ended:
+				t.Errorf("it has ended: %v", err)
 			default:
 			}
 			feed.Close()
-			<-ended
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -344,7 +346,7 @@ func TestTheClientOfASlowWriteIsNotSilent(t *testing.T) {
 func TestTheLastCallLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &Tool{Name: "slow", Parse: func([]string) (ToolFunc, error) {
-			return func(ctx context.Context, j *Job) Result {
+			return func(ctx context.Context, _ *Job) Result {
 				select {
 				case <-time.After(10*Silence + time.Second):
 					return Found(OK, "done")
@@ -373,7 +375,7 @@ func TestPieces(t *testing.T) {
 		const bits, size = 1000, 4
 		tool := func(name string, reads bool) *Tool {
 			return &Tool{Name: name, Reads: reads, Parse: func([]string) (ToolFunc, error) {
-				return func(ctx context.Context, j *Job) Result {
+				return func(_ context.Context, j *Job) Result {
 					j.Say("at once")
 					time.Sleep(time.Second)
 					for range bits {
