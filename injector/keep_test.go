@@ -309,7 +309,7 @@ func TestKeptLineBackInTime(t *testing.T) {
 			got = append(got, strings.TrimSpace(ev.Text))
 			if ev.Type == probe.EventEnd {
 				if !ev.End.Stopped {
-					t.Error("it was not stopped")
+					t.Errorf("it was not stopped: %q", got)
 				}
 				break
 			}

@@ -329,12 +329,14 @@ func TestTheClientOfASlowWriteIsNotSilent(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			select {
-			case <-ended:
-				t.Error("it has ended")
+			case err := <-ended:
+				t.Errorf("it has ended: %v", err)
 			default:
 			}
 			feed.Close()
-			<-ended
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

@@ -30,12 +30,12 @@
 // other it is dropped. end lets what was asked be answered and then ends the probe.
 // Events:
 //
-//	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","time":"...","checks":[...],"access":[...]}}
+//	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","id":1,"time":"...","checks":[...],"access":[...]}}
 //	{"seq":1,"type":"result","result":{"check":"bgp-session","target":"10.0.0.2","status":"ok","saw":"...","facts":{...},"lines":[...],"elapsed_ns":1200000}}
 //	{"seq":2,"type":"log","text":"..."}
 //	{"seq":3,"type":"beat"}
 //	{"seq":4,"type":"end","end":{"results":1,"counts":{"ok":1},"elapsed_ns":1500000}}
-//	{"seq":5,"type":"start","start":{"v":1,"version":"0.1.0","node":"worker-3","time":"...","tool":"ping"}}
+//	{"seq":5,"type":"start","start":{"v":1,"version":"0.1.0","id":2,"node":"worker-3","time":"...","tool":"ping"}}
 //	{"seq":6,"type":"out","text":"..."}
 //	{"seq":7,"type":"out","data":"/w=="}
 //	{"seq":7,"type":"out","data":"...","sealed":true}
@@ -51,7 +51,8 @@
 // tool shows to its user is not read in a container's log. Where it has none, and by a
 // probe that knows of no keys, output is plain; results of a plan always are. A stream
 // without end is incomplete, whatever it says. A plan without checks is answered with a
-// start event that names the tools there are. Readers skip event types and fields they
+// start event that names the tools there are; a probe that names none is older than they
+// are and takes no calls. A start event has the id of what is answered. Readers skip event types and fields they
 // do not know; v rises only when the meaning of an existing field changes. Statuses are
 // ok, info, warn, fail, skip and unknown. Durations are nanoseconds.
 //
@@ -60,9 +61,11 @@
 // resume for all events from number seq on, and repeats what it has asked and has no end
 // of. The resume event that answers has no number of its own: its seq is that of the
 // event that follows, which is later than asked for where the probe, which keeps the
-// last 4 MiB of what it said, remembers no more.
+// last 4 MiB of what it said, remembers no more: then of what the client asked before that,
+// and has no end of, the end may never come.
 //
-// The probe ends when stdin ends, when it is told to, when no request has come
+// The probe ends when stdin ends (the line of a container's client may be cut without
+// that), when it is told to, when no request has come
 // for 30 seconds, or after --life. A plan that runs when the client is gone is still
 // answered, a call is stopped. Clients send a beat every 5 seconds.
 //

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -199,6 +201,32 @@ func TestGuarded(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWireFormat wants every request and every event that travels in the description.
+func TestWireFormat(t *testing.T) {
+	text, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, own := range map[string]string{"session.go": "Request", "event.go": "Event"} {
+		source, err := os.ReadFile("../../probe/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types := regexp.MustCompile(own+`(\w+) +`+own+`Type = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+		if len(types) < 7 {
+			t.Errorf("%s: %d types found", file, len(types))
+		}
+		for _, m := range types {
+			if clients := []string{"contrast", "cause", "verdict", "typed", "done", "asked", "session"}; own == "Event" && slices.Contains(clients, m[2]) {
+				continue // written by the client
+			}
+			if !strings.Contains(string(text), `"type":"`+m[2]+`"`) {
+				t.Errorf("%s %q is not described", own, m[2])
+			}
+		}
 	}
 }
 
