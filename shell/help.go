@@ -75,8 +75,14 @@ func (s *Shell) names() []string {
 	return out
 }
 
+// habits are what fingers know from other prompts.
+var habits = map[string]string{"quit": "exit", "q": "exit", "?": "help"}
+
 // named is the command of a name, nil when there is none.
 func (s *Shell) named(name string) *Command {
+	if own := habits[name]; own != "" {
+		name = own
+	}
 	if i := slices.IndexFunc(s.Commands, func(c *Command) bool { return c.Name == name }); i >= 0 {
 		return s.Commands[i]
 	}

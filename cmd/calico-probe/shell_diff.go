@@ -29,10 +29,14 @@ func (c *conversation) diffCommand() *shell.Command {
 // diffWith compares the node with another one, both asked now.
 func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
 	here := c.at
-	if call.Args[1] == here.o.node {
-		return shell.Usagef("%s is this node: name another one", call.Args[1])
+	other, err := c.meant(call.Args[1])
+	if err != nil {
+		return err
 	}
-	err := c.sit(ctx, call.Args[1])
+	if other == here.o.node {
+		return shell.Usagef("%s is this node: name another one", other)
+	}
+	err = c.sit(ctx, other)
 	there := c.at
 	c.at = here
 	if err != nil {

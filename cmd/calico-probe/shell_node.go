@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/shell"
+)
+
+// sit goes to a node: to the probe that is there already, or with a new one.
+func (c *conversation) sit(ctx context.Context, node string) error {
+	node, err := c.meant(node)
+	if err != nil {
+		return err
+	}
+	var s *seat
+	i := slices.IndexFunc(c.seats, func(s *seat) bool { return s.o.node == node })
+	if i >= 0 {
+		if s = c.seats[i]; s.session != nil || s.lost {
+			c.at = s
+			return nil
+		}
+	} else {
+		own := *c.runOptions
+		own.node, own.want = node, nil // --checks is of what is run
+		s = &seat{o: &own, run: report.Latest{Node: node}}
+		if err := own.complete(); err != nil {
+			return err
+		}
+	}
+	_, snap, err := s.fresh(ctx)
+	if err != nil {
+		return err
+	}
+	var why []probe.Event
+	s.o.id = newRunID()
+	s.o.sink = sinkFunc(func(ev probe.Event) error {
+		c.record(s, ev)
+		why = append(why, ev)
+		return nil
+	})
+	if err := s.place(ctx, s.o, snap); err != nil {
+		return err
+	}
+	switch {
+	case s.session != nil:
+		s.o.progress("a probe is on %s, by way of %s: %s", node, s.way, strings.Join(s.session.Created(), ", "))
+	case ctx.Err() != nil: // and who stopped it is still where they were
+		return context.Cause(ctx)
+	default:
+		rows, err := rowsOf(c.ErrOut, s)
+		if err != nil {
+			return err
+		}
+		for _, ev := range why {
+			if err := rows.Event(ev); err != nil {
+				return err
+			}
+		}
+	}
+	if i < 0 {
+		c.seats = append(c.seats, s)
+	}
+	c.at = s
+	return nil
+}
+
+// meant is the node that a name, or a part that only one name has, stands for. What fits
+// none is left to the API to refuse.
+func (c *conversation) meant(typed string) (string, error) {
+	if c.at == nil || c.at.snap == nil {
+		return typed, nil
+	}
+	var within []string
+	for _, n := range c.at.snap.Nodes {
+		if n.Name == typed {
+			return typed, nil
+		}
+		if strings.Contains(n.Name, typed) {
+			within = append(within, n.Name)
+		}
+	}
+	switch {
+	case len(within) == 1:
+		return within[0], nil
+	case len(within) > 5:
+		return "", shell.Usagef("%q fits %d nodes: %s, ...", typed, len(within), strings.Join(within[:5], ", "))
+	case len(within) > 1:
+		return "", shell.Usagef("%q fits %d nodes: %s", typed, len(within), strings.Join(within, ", "))
+	}
+	return typed, nil
+}
+
+// leave ends every probe of the session.
+func (c *conversation) leave() {
+	if err := leaveAll(slices.Concat(c.toolboxes, c.seats)); err != nil {
+		say(c.ErrOut, "%v", err)
+	}
+	if c.log != nil {
+		if err := c.log.Close(); err != nil {
+			say(c.ErrOut, "the transcript: %v", err)
+		}
+	}
+}
+
+// rowsOf shows the answers about a node, one row each.
+func rowsOf(w io.Writer, s *seat) (report.Sink, error) {
+	rows, err := report.New("wide", w, colourful(w))
+	if err != nil {
+		return nil, err
+	}
+	return sinkFunc(func(ev probe.Event) error {
+		if ev.Result == nil || ev.Node != s.o.node {
+			return nil
+		}
+		return rows.Event(ev)
+	}), nil
+}
+
+// sinkFunc is a sink that is one function.
+type sinkFunc func(probe.Event) error
+
+func (f sinkFunc) Event(ev probe.Event) error { return f(ev) }
