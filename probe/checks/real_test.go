@@ -403,6 +403,14 @@ func freeze(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, func() bool { // else one of its threads still answers
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
+		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(name string) bool {
+			stat, err := os.ReadFile(name)
+			_, rest, _ := strings.Cut(string(stat), ") ")
+			return err == nil && !strings.HasPrefix(rest, "T")
+		})
+	})
 }
 
 func kill(t *testing.T, cmd *exec.Cmd) {
