@@ -4,6 +4,7 @@ package checks
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
