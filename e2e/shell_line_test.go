@@ -67,13 +67,13 @@ func (s *scripted) says(t testing.TB, text string) {
 }
 
 // ends waits for its end and wants an exit code.
-func (s *scripted) ends(t testing.TB, exit int) {
+func (s *scripted) ends(t testing.TB, exits ...int) {
 	t.Helper()
 	if err := s.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
-	if got := s.ProcessState.ExitCode(); got != exit {
-		t.Errorf("exit %d, want %d\n%s%s", got, exit, s.out.String(), s.errs.String())
+	if got := s.ProcessState.ExitCode(); !slices.Contains(exits, got) {
+		t.Errorf("exit %d, want %v\n%s%s", got, exits, s.out.String(), s.errs.String())
 	}
 }
 
@@ -183,7 +183,7 @@ func TestShellProbeGone(t *testing.T) {
 			})
 			r.away(false)
 			s.says(t, "felix-live")
-			s.ends(t, 1) // a command could not be run
+			s.ends(t, 5, 1) // the ping was not answered whole; the run may have found no API yet
 			if len(s.lines("it has ended"))+len(s.lines("it ended"))+len(s.lines("is gone"))+len(s.lines("is being deleted")) == 0 || len(s.lines("bringing another probe to node-a")) != 1 {
 				t.Errorf("said: %s", s.errs.String())
 			}

@@ -120,7 +120,7 @@ func TestShellTools(t *testing.T) {
 	}
 	signalAll(t, node, "coredns", "KILL")
 	eventually(t, time.Minute, func() string {
-		a := call(t, "shell", "--node", node, "-c", "logs --previous coredns")
+		a := call(t, "shell", "--node", node, "-c", "logs -n 100000 --previous coredns")
 		if a.exit != 0 || !strings.Contains(a.stdout, "CoreDNS-") || !strings.Contains(a.stdout, "coredns exited 137") {
 			return a.stdout + a.stderr
 		}
