@@ -109,6 +109,16 @@ func TestShellOnTerminal(t *testing.T) {
 	s.wants("\n0\n")
 	s.wantsLast("node-a>")
 
+	s.press("C-l")
+	const route = "198.51.100.0/24"
+	s.enter("watch -n 1 route " + route)
+	s.wants("no such route")
+	mustSandbox(t, "exec", "node-a", "--", "ip", "route", "add", "blackhole", route)
+	t.Cleanup(func() { mustSandbox(t, "exec", "node-a", "--", "ip", "route", "del", "blackhole", route) })
+	s.wants("(was fail)")
+	s.press("C-c")
+	s.wantsLast("node-a>")
+
 	s.enter("node node-b")
 	s.wantsLast("node-b>")
 	s.enter("ping 127.0.0.1")
