@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -121,14 +120,14 @@ func shellFed(t *testing.T, script string, args ...string) answer {
 // watched is a watch that runs, and the lines it writes.
 type watched struct {
 	cmd   *exec.Cmd
-	said  *safeBuffer // its stderr
+	said  *heard // its stderr
 	lines chan string
 	seen  []string
 }
 
 func watch(t *testing.T, node, command string, args ...string) *watched {
 	t.Helper()
-	var said safeBuffer
+	var said heard
 	cmd, out := started(t, &said, append([]string{"shell", "--node", node, "-c", command}, args...)...)
 	w := &watched{cmd: cmd, said: &said, lines: make(chan string, 1000)}
 	go func() {
@@ -247,20 +246,6 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 	}
 	nothingLeft(t)
 }
-
-// safeBuffer may be read while a client writes to it.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.text.String() }
 
 // TestShellSideBySide compares a broken node with a good one, and lists its peers.
 func TestShellSideBySide(t *testing.T) {

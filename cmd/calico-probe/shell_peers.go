@@ -42,7 +42,7 @@ func (c *conversation) peersOf(ctx context.Context, call *shell.Call) error {
 		return errors.New("peers are asked of the API, which --via local does not ask")
 	}
 	id := checks.BGPSession.ID
-	if answers, _ := s.run.Of(id); len(answers) == 0 && s.o.via != wayAPI && s.o.via != wayNeighbour {
+	if answers, _ := s.run.Of(id); len(answers) == 0 {
 		if _, err := c.fresh(ctx, s, []string{id}); err != nil {
 			return err
 		}
