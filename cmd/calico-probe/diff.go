@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/kubectl/pkg/cmd/util"
 
-	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -136,21 +135,3 @@ func (o *runOptions) of(node string) *runOptions {
 	own.node, own.output, own.failOn, own.peers = node, "ndjson", "fail", 0
 	return &own
 }
-
-// record runs and keeps what was seen.
-func (o *runOptions) record(ctx context.Context) (report.Run, error) {
-	if err := o.complete(); err != nil {
-		return report.Run{}, err
-	}
-	kept := &recorder{}
-	o.sink = kept
-	if err := o.do(ctx); err != nil && !errors.As(err, new(exit)) {
-		return report.Run{}, err
-	}
-	return kept.run, nil
-}
-
-// recorder is a sink that keeps a run as if it had been saved.
-type recorder struct{ run report.Run }
-
-func (r *recorder) Event(ev probe.Event) error { r.run.Add(ev); return nil }
