@@ -124,6 +124,7 @@ type End struct {
 type Verdict struct {
 	Word    string        `json:"verdict"` // healthy, warnings, incomplete or fault
 	Exit    int           `json:"exit"`
+	Strict  bool          `json:"strict,omitempty"` // warnings were to have an exit code of their own
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Unexplained are the checks with bad answers that no cause explains.

@@ -40,6 +40,12 @@ const (
 	evidence    = 6 // lines of evidence shown below a result that is not good
 )
 
+func newTable(wide bool) func(io.Writer, Options) (Sink, error) {
+	return func(w io.Writer, o Options) (Sink, error) {
+		return &table{w: w, colour: o.Colour, wide: wide}, nil
+	}
+}
+
 func (t *table) Event(ev probe.Event) error {
 	var b strings.Builder
 	t.node = cmp.Or(t.node, ev.Node)
