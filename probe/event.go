@@ -42,6 +42,14 @@ const (
 	EventSession EventType = "session"
 )
 
+// EventTypes lists every type of an event.
+func EventTypes() []EventType {
+	return []EventType{
+		EventStart, EventResult, EventLog, EventBeat, EventEnd, EventOut, EventResume, EventContrast,
+		EventCause, EventVerdict, EventTyped, EventDone, EventAsked, EventSession,
+	}
+}
+
 // MaxLine is the most bytes an event takes on the wire, newline included: small
 // enough to be atomic on a pipe and never split by a container log. Causes and the
 // verdict are written by the client, never travel that way, and may be longer.

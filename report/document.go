@@ -14,8 +14,8 @@ type document struct {
 	w       io.Writer
 	as      func(io.Writer, Document) error
 	run     string
-	started []segment
-	results []located
+	started []Segment
+	results []Located
 	causes  []probe.Cause
 	log     []string
 	lines   []string // of the contrast
@@ -38,14 +38,14 @@ type Document struct {
 	Node    string `json:"node"`    // the one in question
 	*probe.Verdict
 	Causes   []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
-	Ways     []segment     `json:"ways"`
+	Ways     []Segment     `json:"ways"`
 	Contrast []string      `json:"contrast,omitempty"` // in words; the peers' answers are among the results
-	Results  []located     `json:"results"`
+	Results  []Located     `json:"results"`
 	Log      []string      `json:"log,omitempty"` // what probes said about themselves
 }
 
-// segment is one way that was used: what answered, and whether it ended.
-type segment struct {
+// Segment is one way that was used: what answered, and whether it ended.
+type Segment struct {
 	Way      string    `json:"way"`
 	Node     string    `json:"node,omitempty"`   // where that is not the one in question
 	Version  string    `json:"version"`          // of the program that answered
@@ -54,9 +54,9 @@ type segment struct {
 	Complete bool      `json:"complete"`         // its answer arrived whole
 }
 
-// located is a result with the way it came, and its node where that is not the one
+// Located is a result with the way it came, and its node where that is not the one
 // in question.
-type located struct {
+type Located struct {
 	Way  string `json:"way"`            // by which it came
 	Node string `json:"node,omitempty"` // of a peer
 	probe.Result
@@ -66,7 +66,7 @@ func (d *document) Event(ev probe.Event) error {
 	switch ev.Type {
 	case probe.EventStart:
 		d.run = ev.Start.Run
-		d.started = append(d.started, segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time, Access: ev.Start.Access})
+		d.started = append(d.started, Segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time, Access: ev.Start.Access})
 	case probe.EventEnd:
 		for i := range d.started {
 			if d.started[i].Way == ev.Way && d.started[i].Node == ev.Node {
@@ -74,7 +74,7 @@ func (d *document) Event(ev probe.Event) error {
 			}
 		}
 	case probe.EventResult:
-		d.results = append(d.results, located{ev.Way, ev.Node, *ev.Result})
+		d.results = append(d.results, Located{ev.Way, ev.Node, *ev.Result})
 	case probe.EventCause:
 		d.causes = append(d.causes, *ev.Cause)
 	case probe.EventContrast:
@@ -100,7 +100,7 @@ func (d *document) write(ev probe.Event) error {
 	}
 	err := d.as(d.w, Document{
 		V: probe.Version, Kind: KindReport, Version: probe.Release, Run: d.run, Node: ev.Node, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
-		Ways: append([]segment{}, d.started...), Contrast: d.lines, Results: append([]located{}, d.results...), Log: d.log,
+		Ways: append([]Segment{}, d.started...), Contrast: d.lines, Results: append([]Located{}, d.results...), Log: d.log,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -109,8 +109,8 @@ func (d *document) write(ev probe.Event) error {
 }
 
 // own are the results about the node in question.
-func (d Document) own() []located {
-	var out []located
+func (d Document) own() []Located {
+	var out []Located
 	for _, r := range d.Results {
 		if r.Node == "" {
 			out = append(out, r)
@@ -142,6 +142,6 @@ func (d Document) began() time.Time {
 }
 
 // named is a result's check with its target: what tells it from others of the run.
-func (r located) named() string {
+func (r Located) named() string {
 	return printable(strings.TrimSpace(strings.Join([]string{r.Check, r.Target, fromOf(r.Result)}, " ")))
 }

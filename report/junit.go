@@ -121,7 +121,7 @@ func writeJUnit(w io.Writer, d Document) error {
 // one, as those of several ways may, the worst is the case's and the others stand below.
 func (d Document) junitCases() []junitCase {
 	var names []string
-	answers := map[string][]located{}
+	answers := map[string][]Located{}
 	for _, r := range d.own() {
 		name := r.named()
 		if answers[name] == nil {
@@ -132,7 +132,7 @@ func (d Document) junitCases() []junitCase {
 	var out []junitCase
 	for _, name := range names {
 		all := answers[name]
-		slices.SortStableFunc(all, func(a, b located) int {
+		slices.SortStableFunc(all, func(a, b Located) int {
 			return slices.Index(probe.Statuses(), a.Status) - slices.Index(probe.Statuses(), b.Status)
 		})
 		var took time.Duration
@@ -168,7 +168,7 @@ func (d Document) junitCases() []junitCase {
 
 // why are the causes of a bad answer with their fixes: some readers show nothing but the
 // case that failed.
-func (d Document) why(r located) []string {
+func (d Document) why(r Located) []string {
 	var out []string
 	for _, c := range d.Causes {
 		proof := slices.ContainsFunc(c.For, func(clue probe.Clue) bool { return clue.Check == r.Check && clue.Target == r.Target && clue.Node == "" })
@@ -194,7 +194,7 @@ func (d Document) words() string {
 	for _, c := range d.Causes {
 		t.cause(&b, c)
 	}
-	t.verdict(&b, probe.Event{Node: printable(d.Node), Verdict: d.Verdict})
+	t.verdict(&b, probe.Event{Node: d.Node, Verdict: d.Verdict})
 	return b.String()
 }
 

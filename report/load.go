@@ -176,7 +176,7 @@ func loadDocument(b []byte) (Run, error) {
 		}
 	}
 	for at, r := range d.Results {
-		i := slices.IndexFunc(d.Ways, func(s segment) bool { return s.Way == r.Way && s.Node == r.Node })
+		i := slices.IndexFunc(d.Ways, func(s Segment) bool { return s.Way == r.Way && s.Node == r.Node })
 		if i >= 0 && !begun[i] && r.Check != probe.CheckPlaced {
 			begin(i)
 		}

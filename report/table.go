@@ -199,7 +199,7 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 		by = ", by way of " + strings.Join(t.ways, " and ")
 	}
 	fmt.Fprintf(b, "\n%s: %s on node %s (%s%s)\n", t.paint(verdictStatus(v.Word), v.Word), summary(v.Counts, t.named),
-		ev.Node, v.Elapsed.Round(100*time.Millisecond), by)
+		printable(ev.Node), v.Elapsed.Round(100*time.Millisecond), printable(by))
 	if v.Word == "healthy" && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "that is as far as the API knows: the node itself was not asked")
 	}
