@@ -29,9 +29,10 @@ func writeNames(w io.Writer, d Document) error {
 			}
 		}
 	}
-	if len(out) == 0 {
-		return nil
+	var b strings.Builder
+	for _, line := range out {
+		fmt.Fprintln(&b, line)
 	}
-	_, err := fmt.Fprintln(w, strings.Join(out, "\n"))
+	_, err := io.WriteString(w, b.String()) // even of none: a file of an earlier run is replaced
 	return err
 }
