@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -60,12 +61,12 @@ func contents(t testing.TB, name string) string {
 // TestEveryFormatOfOneRun has one run of a real node written in every form, each of them
 // read by somebody else's reader, and exit code 4 with --fail-on warn.
 func TestEveryFormatOfOneRun(t *testing.T) {
-	settled(t)
 	t.Cleanup(func() { mustSandbox(t, "fault", "heal") })
 	mustSandbox(t, "fault", "inject", "swap-before-reboot")
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
-	a := call(t, "run", "--node", "node-b", "--fail-on", "warn", "-o", "json", "-o", "ndjson="+in("ndjson"), "-o", "yaml="+in("yaml"),
+	// What a busy machine changes is left out.
+	a := call(t, "run", "--node", "node-b", "--fail-on", "warn", "--checks", "node-swap,node-taints,felix-live,bgp-session,cni-config,docker-health", "-o", "json", "-o", "ndjson="+in("ndjson"), "-o", "yaml="+in("yaml"),
 		"-o", "junit="+in("junit"), "-o", "markdown="+in("markdown"), "-o", "name="+in("name"), "-o", "table="+in("table"), "-o", "wide="+in("wide"))
 	if a.exit != 4 || a.stderr != "" {
 		t.Fatalf("exit %d, want 4\n%s%s", a.exit, a.stdout, a.stderr)
@@ -109,6 +110,23 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 		}
 	}
 	t.Logf("what is pasted into a ticket:\n%s", contents(t, in("markdown")))
+	// The transcript of a session is the same stream.
+	if a := call(t, "shell", "--node", "node-b", "--transcript", in("transcript"), "-c", "run node-swap; ping -c 1 10.88.0.11; why"); a.exit == 1 || a.exit == 2 {
+		t.Errorf("shell: exit %d\n%s", a.exit, a.stderr)
+	}
+	types := map[probe.EventType]bool{}
+	for line := range strings.Lines(contents(t, in("transcript"))) {
+		var ev probe.Event
+		if err := errors.Join(event(line), json.Unmarshal([]byte(line), &ev)); err != nil {
+			t.Errorf("%v\n%s", err, line)
+		}
+		types[ev.Type] = true
+	}
+	for _, want := range []probe.EventType{probe.EventSession, probe.EventTyped, probe.EventDone, probe.EventAsked, probe.EventOut, probe.EventResult} {
+		if !types[want] {
+			t.Errorf("the transcript has no %s", want)
+		}
+	}
 	// What was seen decides, and not how it is shown or what is left of it.
 	if a := call(t, "run", "--node", "node-b", "--checks", "node-swap", "-o", "jsonpath={.verdict}"); a.exit != 0 || a.stdout != "warnings" {
 		t.Errorf("without --fail-on: exit %d, %q", a.exit, a.stdout)
@@ -122,14 +140,18 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 // exit codes, and an output that breaks to lose no other.
 func TestLimits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
-	a := call(t, "run", "--node", "node-a", "--timeout", "1s", "-o", "json="+file)
-	if a.exit != 1 || !strings.Contains(a.stderr, "--timeout 1s is over") || strings.Count(a.stderr, "\n") != 1 || a.took > 30*time.Second {
-		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
+	// deep takes longer than a second; a busy machine fails node-load.
+	a := call(t, "run", "--node", "node-a", "--profile", "deep", "--skip", "node-load", "--timeout", "1s", "-o", "json="+file)
+	_, err := os.Stat(file)
+	switch {
+	case a.took > 30*time.Second:
+		t.Errorf("took %v", a.took)
+	case a.exit == 1 && strings.Contains(a.stderr, "--timeout 1s is over") && strings.Count(a.stderr, "\n") == 1 && err != nil: // the API had not answered
+	case a.exit == 5 && err == nil && strings.Contains(contents(t, file), `"verdict": "incomplete"`):
+	default:
+		t.Errorf("exit %d, %v\n%s%s", a.exit, err, a.stdout, a.stderr)
 	}
-	if _, err := os.Stat(file); err == nil {
-		t.Error("a run without a verdict left a report")
-	}
-	d, a := report(t, "run", "--node", "node-a", "--checks", "felix-live,bird-socket", "--check-timeout", "1ns")
+	d, a := report(t, "run", "--node", "node-a", "--checks", "felix-live", "--check-timeout", "1ns")
 	if a.exit != 5 {
 		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
 	}
