@@ -8,7 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/report"
 )
 
-// record runs and keeps what was seen; others are shown it as it comes.
+// record runs and keeps what was seen, with an error what was seen before it; others are
+// shown it as it comes.
 func (o *runOptions) record(ctx context.Context, others ...report.Sink) (report.Run, error) {
 	if err := o.complete(); err != nil {
 		return report.Run{}, err
@@ -16,7 +17,7 @@ func (o *runOptions) record(ctx context.Context, others ...report.Sink) (report.
 	kept := &recorder{others: others}
 	o.sink = kept
 	if err := o.do(ctx); err != nil && !errors.As(err, new(exit)) {
-		return report.Run{}, err
+		return kept.run, err
 	}
 	return kept.run, nil
 }

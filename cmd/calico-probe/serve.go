@@ -43,7 +43,7 @@ const serveExample = `  # in a cluster: what 'calico-probe install' sets up
   calico-probe serve --config routes.yaml --check-config`
 
 func (a *app) serve() *cobra.Command {
-	o := &serveOptions{runOptions: &runOptions{app: a, output: "json", failOn: "fail", profile: string(probe.Standard), ssh: sshNone, peers: 2}}
+	o := &serveOptions{runOptions: &runOptions{app: a, failOn: "fail", profile: string(probe.Standard), ssh: sshNone, peers: 2}}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Take alerts from Alertmanager and look at the nodes they are about", Example: serveExample, Args: noArguments,
 		Long: `serve takes Alertmanager's webhook at ` + alerts.PathAlerts + ` and, for each alert, carries out a
