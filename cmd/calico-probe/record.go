@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/report"
 )
 
-// record runs and keeps what was seen.
+// record runs and keeps what was seen; with an error, what was seen before it.
 func (o *runOptions) record(ctx context.Context) (report.Run, error) {
 	if err := o.complete(); err != nil {
 		return report.Run{}, err
@@ -16,7 +16,7 @@ func (o *runOptions) record(ctx context.Context) (report.Run, error) {
 	kept := &recorder{}
 	o.sink = kept
 	if err := o.do(ctx); err != nil && !errors.As(err, new(exit)) {
-		return report.Run{}, err
+		return kept.run, err
 	}
 	return kept.run, nil
 }

@@ -100,13 +100,19 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	return cmd
 }
 
-// asking adds the flags that say how a node is asked.
+// asking adds the flags that say what a node is asked, and how.
 func (o *runOptions) asking(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
 	f.StringVar(&o.profile, "profile", string(probe.Standard), "how much to ask: quick, standard or deep; --checks asks any")
 	f.StringSliceVar(&o.want, "checks", nil, "only these checks: IDs, how they begin, globs or tags, separated by commas")
 	f.StringSliceVar(&o.skip, "skip", nil, "not these checks, likewise")
+	o.reaching(cmd)
+}
+
+// reaching adds the flags that say how a node is asked.
+func (o *runOptions) reaching(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
 	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.StringVar(&o.ssh, "ssh", "", "where ssh goes: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); none keeps auto from trying it")
