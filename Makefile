@@ -21,7 +21,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help build probe image toolbox sandbox tools unit test suite sessions lab machine soak demo bench lint fuzz clean
+.PHONY: help docs build probe image toolbox sandbox tools unit test suite sessions lab machine soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -95,13 +95,16 @@ soak: build image sandbox ## a hundred runs on a healthy cluster, none above inf
 
 fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 	@mkdir -p $(CACHE)
-	@for p in $$(go list ./probe/... ./cluster/... ./shell/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in $$(go list ./probe/... ./cluster/... ./shell/... ./runbook/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
 bench: build image sandbox ## measure, as ratios within one run
 	@go test -tags e2e -count=1 -run '^$$' -bench . -benchtime 10x -timeout 20m ./e2e
 	@go test -tags e2e -count=1 -run '^$$' -bench . -v -benchtime 3x ./probe/icmp
 	@go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m .
+
+docs: ## write what is generated: references, schemas (a test says when they are stale)
+	go test -count=1 ./docs/schema ./cmd/calico-probe -run '^TestDocs' -update
 
 lint: ## vet on every system, and golangci-lint
 	gofmt -l . | (! grep .)

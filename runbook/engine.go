@@ -47,9 +47,10 @@ type World struct {
 var ErrNobody = errors.New("there is no terminal to ask on")
 
 // Mistake is an error of what was given: the runbook does not go on with it.
-type Mistake struct{ error }
+type Mistake struct{ Err error }
 
-func (m Mistake) Unwrap() error { return m.error }
+func (m Mistake) Error() string { return m.Err.Error() }
+func (m Mistake) Unwrap() error { return m.Err }
 
 // Question is what a person is asked.
 type Question struct {

@@ -27,7 +27,7 @@ type Result struct {
 type Cause struct {
 	Node string `json:"node"` // it is about
 	probe.Cause
-	Commands []string `json:"commands"` // of its fix, for the install there is
+	Commands []string `json:"commands"` // of the fix, for the install there is
 }
 
 // Asked is one run on one node: what it answered, and what was made of it.

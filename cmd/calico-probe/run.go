@@ -30,7 +30,6 @@ type runOptions struct {
 	via          string
 	profile      string
 	want, skip   []string
-	output       string
 	failOn       string
 	image        string
 	pullSecret   string
@@ -67,10 +66,16 @@ const runExample = `  # everything about one node
   calico-probe run --node worker-3 --via neighbour
 
   # two families of checks, for a pipeline
-  calico-probe run --node worker-3 --checks bgp,felix -o json`
+  calico-probe run --node worker-3 --checks bgp,felix -o json
+
+  # what is bad on the screen, and files for CI and for the ticket
+  calico-probe run --node worker-3 -o junit=probe.xml -o markdown=ticket.md
+
+  # one field, as kubectl has it
+  calico-probe run --node worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run(factory util.Factory) *cobra.Command {
-	o := &runOptions{app: a}
+	o, out := &runOptions{app: a}, &outputs{}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -86,12 +91,19 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 			if err := o.complete(); err != nil {
 				return err
 			}
-			return o.do(cmd.Context())
+			if err := out.open(a.Out); err != nil {
+				return err
+			}
+			var err error
+			if o.sink, err = out.sink(); err != nil {
+				return err
+			}
+			return out.close(o.do(cmd.Context()))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "the node to test")
-	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	out.flag(cmd, report.Formats())
 	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong: their answers, how the node looks from there, both ends of BGP sessions; 0 = none")
 	o.asking(cmd)
@@ -151,7 +163,6 @@ func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
 		"profile": fixed(profileNames()),
 		"checks":  fixed(checkIDs(suite())),
 		"skip":    fixed(checkIDs(suite())),
-		"output":  fixed(report.Formats()),
 		"fail-on": fixed([]string{"fail", "warn"}),
 	} {
 		if cmd.Flags().Lookup(flag) == nil { // of another verb
@@ -215,9 +226,6 @@ func (o *runOptions) complete() error {
 	}
 	if err := o.askable(); err != nil {
 		return err
-	}
-	if o.sink, err = report.New(o.output, o.Out, colourful(o.Out)); err != nil {
-		return usageError{err}
 	}
 	o.id, o.tally, o.seen = newRunID(), report.NewTally(), diagnose.Findings{Node: o.node}
 	return nil

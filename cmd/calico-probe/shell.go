@@ -41,7 +41,7 @@ type shellOptions struct {
 }
 
 func (a *app) shell(factory util.Factory) *cobra.Command {
-	o := &shellOptions{runOptions: &runOptions{app: a, output: "wide", failOn: "fail", peers: 2, keep: true}}
+	o := &shellOptions{runOptions: &runOptions{app: a, failOn: "fail", peers: 2, keep: true}}
 	cmd := &cobra.Command{
 		Use: "shell [--node NODE]", Short: "Look at nodes by hand, through a probe that stays", Example: shellExample,
 		Args: noArguments,
