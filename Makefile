@@ -90,12 +90,12 @@ test: build image toolbox-here client-here sandbox ## every test: unit, then end
 # time goes by waiting for leases, timers and packets.
 SESSIONS := ^Test(Sh|Terminal)
 ALONE    := ^Test(WarmCheck|MachineFaults|NodeLoad)$$
-suite: # on the cluster, but for the sessions and the faults; then the probe's parts on real daemons
+suite: # on the cluster, but for the sessions and the faults
 	go test -tags e2e -count=1 -timeout 30m -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)' ./e2e
-	go test -tags e2e -count=1 -timeout 20m ./probe/...
 
-sessions: # the shell, on a cluster beside it
+sessions: # the shell, on a cluster beside it; then the probe's parts on real daemons
 	E2E_CLUSTER=$(E2E_CLUSTER)-sh go test -tags e2e -count=1 -timeout 30m -run '$(SESSIONS)' ./e2e
+	go test -tags e2e -count=1 -timeout 20m ./probe/...
 
 lab: # every fault that only its own cluster feels, on another
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e
