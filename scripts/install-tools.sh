@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the sandbox needs on Debian 12. Run as root; quiet when there is
-# nothing to do. BIRD, docker, sshd and fping are only unpacked: installed, all but
-# the last would start on this machine. BIRD 2 needs libssh-gcrypt-4, sshd libwrap0.
+# nothing to do. BIRD, docker, sshd, fping and Alertmanager are only unpacked: installed,
+# all but fping would start on this machine. BIRD 2 needs libssh-gcrypt-4, sshd libwrap0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${CALICO_PROBE_CACHE:-$PWD/.cache}
@@ -12,7 +12,7 @@ for p in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
 # Programs that are only unpacked: package, then a file it has.
-unpacked=(bird:usr/sbin/bird6 bird2:usr/sbin/bird docker.io:usr/sbin/dockerd openssh-server:usr/sbin/sshd fping:usr/bin/fping)
+unpacked=(bird:usr/sbin/bird6 bird2:usr/sbin/bird docker.io:usr/sbin/dockerd openssh-server:usr/sbin/sshd fping:usr/bin/fping prometheus-alertmanager:usr/bin/prometheus-alertmanager)
 wanted=()
 for u in "${unpacked[@]}"; do
   [ -x "$cache/${u%%:*}/${u#*:}" ] || wanted+=("${u%%:*}")
