@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,7 +38,7 @@ const podSecurity = "v1.25"
 func Objects(o Options) []runtime.Object {
 	out := []runtime.Object{namespaceFor(o.Namespace)}
 	for _, u := range o.Uses {
-		for _, in := range []Scope{Cluster, Probe, Calico, Leases, Default} {
+		for _, in := range scopes {
 			rules := rulesIn(u.Rights, in)
 			if len(rules) == 0 {
 				continue
@@ -90,11 +91,17 @@ func labels() map[string]string {
 // namespaceFor admits the probe's pods: they are in the node's network and see its files.
 func namespaceFor(name string) *corev1.Namespace {
 	all := labels()
+	maps.Copy(all, podSecurityLabels())
+	return &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all}}
+}
+
+func podSecurityLabels() map[string]string {
+	all := map[string]string{}
 	for _, mode := range []string{"enforce", "audit", "warn"} {
 		all["pod-security.kubernetes.io/"+mode] = "privileged"
 		all["pod-security.kubernetes.io/"+mode+"-version"] = podSecurity
 	}
-	return &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all}}
+	return all
 }
 
 // Subject is a user, a group or a service account as RBAC names it; kind is one of these

@@ -24,6 +24,8 @@ const (
 	Default Scope = "default"         // where the events of nodes are
 )
 
+var scopes = []Scope{Cluster, Probe, Calico, Leases, Default}
+
 // A Right is one verb on one resource.
 type Right struct {
 	In       Scope
