@@ -92,7 +92,7 @@ func reading() []Right {
 	out := slices.Concat(
 		lost(Cluster, "", "nodes", []string{"list"}, ""),
 		lost(Cluster, "", "pods", []string{"list"}, "calico-node's pod and the pods to ask about are not known"),
-		lost(Cluster, "", "pods", []string{"get"}, "addresses borrowed from another node's block are not known"),
+		lost(Cluster, "", "pods", []string{"get"}, "a probe whose line was cut is not looked for, nor is a borrowed address"),
 		lost(Cluster, "", "services", []string{"get"}, "where the API server and Typha are is not known"),
 		lost(Cluster, "", "services", []string{"list"}, "no service is asked, nor the cluster's DNS"),
 		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "no service is asked at its endpoints"),
@@ -122,10 +122,10 @@ func reading() []Right {
 // spdy is what becomes of a line that may not be made by WebSocket, which asks with GET.
 const spdy = "the line is made by SPDY, which not every proxy lets through"
 
-// talking is what it takes to see a probe start in a namespace and to talk to it.
+// talking is what it takes, beside reading pods, to see a probe start in a namespace and
+// to talk to it.
 func talking(in Scope) []Right {
 	return slices.Concat(
-		lost(in, "", "pods", []string{"get"}, "whether a probe whose line was cut is still there is not known"),
 		lost(in, "", "pods", []string{"watch"}, "the pod is looked at twice a second instead"),
 		lost(in, "", "events", []string{"list"}, "why a probe does not start is known less well"),
 		lost(in, "", "pods/attach", []string{"create"}, ""),

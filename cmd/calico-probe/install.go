@@ -24,7 +24,7 @@ func (a *app) install() *cobra.Command {
 		Long: `Prints a namespace that admits probes and, for each way, roles with the least rights it
 takes; with --user, --group or --service-account also their bindings. It changes
 nothing: whoever may grant rights reads it and applies it. Then name the
-namespace when you run: calico-probe run --node NODE -n ` + install.Namespace,
+namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace + "'",
 		RunE: func(*cobra.Command, []string) error {
 			if !printed {
 				return badUsage("this program grants no rights, it prints them: use install --print | kubectl apply -f -")
