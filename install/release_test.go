@@ -62,7 +62,7 @@ func TestKrew(t *testing.T) {
 	var archived []string
 	var config struct {
 		Archives []struct {
-			NameTemplate string   `yaml:"name_template"`
+			NameTemplate string `yaml:"name_template"`
 		}
 	}
 	if err := yaml.Unmarshal([]byte(read(t, "../.goreleaser.yaml")), &config); err != nil {
