@@ -155,3 +155,19 @@ func standingOf(s *Snapshot) Standing {
 	out.Saw = strings.Join(said, "; ")
 	return out
 }
+
+// Named lists the nodes a selector of labels picks, by their names.
+func (c *Client) Named(ctx context.Context, selector string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	var out []string
+	for i := range list.Items {
+		out = append(out, list.Items[i].Name)
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -21,7 +21,7 @@ func Generated() (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the chart's rights: %w", err)
 	}
-	const note = "# Generated from install/ by 'make manifests'; do not edit.\n"
+	const note = "# Generated from install/ by 'make docs'; do not edit.\n"
 	return map[string][]byte{
 		"kustomize/base/rights.yaml":          append([]byte(note), base...),
 		"helm/calico-probe/files/rights.yaml": append([]byte(note), chart...),

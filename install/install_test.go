@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write what is generated instead of comparing it")
 
-// TestGenerated holds what lies below deploy/, and the table in docs/install.md, to the
-// rights; 'make manifests' writes them.
-func TestGenerated(t *testing.T) {
+// TestDocsAndManifests holds what lies below deploy/, and the table in docs/install.md, to the
+// rights; 'make docs' writes them.
+func TestDocsAndManifests(t *testing.T) {
 	t.Parallel()
 	files, err := Generated()
 	if err != nil {
@@ -48,7 +48,7 @@ func same(t *testing.T, name, want string) {
 		return
 	}
 	if read(t, name) != want {
-		t.Errorf("%s is stale: run 'make manifests'", name)
+		t.Errorf("%s is stale: run 'make docs'", name)
 	}
 }
 

@@ -81,6 +81,8 @@ func Uses() []Use {
 			lost(Probe, "", "pods", []string{"delete"}, "pods that were left stay until their deadline"),
 			lost(Probe, "batch", "jobs", []string{"delete"}, "jobs that were left go by themselves, within 40 seconds"),
 		)},
+		{Name: "serve", Does: "take alerts, and say on nodes what came of them", Rights: lost(Default, "", "events", []string{"create", "patch"},
+			"what came of an alert is not said on its node")},
 	}
 }
 

@@ -26,6 +26,9 @@ const (
 	Low    Confidence = "low"    // worth a look
 )
 
+// Confidences lists every confidence, surest first.
+func Confidences() []Confidence { return []Confidence{High, Medium, Low} }
+
 // Clue is one observation that speaks for or against a cause.
 type Clue struct {
 	Check  string `json:"check"`

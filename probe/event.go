@@ -42,6 +42,14 @@ const (
 	EventSession EventType = "session"
 )
 
+// EventTypes lists every type of an event.
+func EventTypes() []EventType {
+	return []EventType{
+		EventStart, EventResult, EventLog, EventBeat, EventEnd, EventOut, EventResume, EventContrast,
+		EventCause, EventVerdict, EventTyped, EventDone, EventAsked, EventSession,
+	}
+}
+
 // MaxLine is the most bytes an event takes on the wire, newline included: small
 // enough to be atomic on a pipe and never split by a container log. Causes and the
 // verdict are written by the client, never travel that way, and may be longer.
@@ -124,6 +132,7 @@ type End struct {
 type Verdict struct {
 	Word    string        `json:"verdict"` // healthy, warnings, incomplete or fault
 	Exit    int           `json:"exit"`
+	Strict  bool          `json:"strict,omitempty"` // warnings were to have an exit code of their own
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Unexplained are the checks with bad answers that no cause explains.

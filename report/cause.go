@@ -22,10 +22,32 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s %s\n", t.paint(confidenceStatus(c.Confidence), fmt.Sprintf("CAUSE %d", t.causes)), printable(strings.TrimSpace(c.ID+" "+c.About)))
+	for _, line := range causeLines(c, 0) {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+	for _, command := range c.Fix.Commands() {
+		mark := "$ "
+		if strings.HasPrefix(command, "#") {
+			mark = ""
+		}
+		fmt.Fprintf(b, "  %-*s %s\n", widthWord, "", printable(mark+command))
+	}
+}
+
+// causeLines are what is to be said of a cause but the commands of its fix. Lines longer
+// than width are broken, 0 = none are.
+func causeLines(c probe.Cause, width int) []string {
+	var out []string
 	line := func(word string, texts ...string) {
 		for _, text := range texts {
-			fmt.Fprintf(b, "  %-*s %s\n", widthWord, word, printable(text))
-			word = ""
+			lines := []string{printable(text)}
+			if width > 0 {
+				lines = wrapped(lines[0], width-widthWord-1)
+			}
+			for _, l := range lines {
+				out = append(out, fmt.Sprintf("%-*s %s", widthWord, word, l))
+				word = ""
+			}
 		}
 	}
 	line("what", fmt.Sprintf("%s (confidence: %s)", c.Says, c.Confidence))
@@ -44,13 +66,7 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 	}
 	line("fix", c.Fix.Says)
 	line("touches", c.Fix.Radius) // before what somebody may paste
-	for _, command := range c.Fix.Commands() {
-		mark := "$ "
-		if strings.HasPrefix(command, "#") {
-			mark = ""
-		}
-		line("", mark+command)
-	}
+	return out
 }
 
 // most is how many observations of a kind a table shows.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -274,13 +273,18 @@ func notable(name probe.Fact, was, is any) bool {
 // mostRows is how many changes of a kind a table shows.
 const mostRows = 12
 
-// WriteDiff writes a difference as a table or as json.
+// DiffFormats lists the forms of a Difference.
+func DiffFormats() []Format {
+	return []Format{{Name: "table", For: "for people"}, {Name: "json", For: "one document"}, {Name: "yaml", For: "the same"}}
+}
+
+// WriteDiff writes a difference in one of DiffFormats.
 func WriteDiff(w io.Writer, format string, d Difference) error {
-	if format == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(d)
+	switch format {
+	case "json":
+		return indented(w, d)
+	case "yaml":
+		return asYAML(w, d)
 	}
 	var b strings.Builder
 	for _, s := range []struct {

@@ -1,53 +1,64 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// document is the whole run as one JSON value, written with the verdict.
+// document collects a whole run and hands it over with the verdict.
 type document struct {
 	w       io.Writer
+	as      func(io.Writer, Document) error
 	run     string
-	started []segment
-	results []located
+	started []Segment
+	results []Located
 	causes  []probe.Cause
 	log     []string
 	lines   []string // of the contrast
 }
 
-// saved is the document as it is written.
-type saved struct {
-	V       int    `json:"v"`
-	Kind    string `json:"kind"`
-	Version string `json:"version"`
-	Run     string `json:"run"`
-	Node    string `json:"node"`
+// whole makes a format of what writes a whole run.
+func whole(as func(io.Writer, Document) error) func(io.Writer, Options) (Sink, error) {
+	return func(w io.Writer, _ Options) (Sink, error) { return &document{w: w, as: as}, nil }
+}
+
+// KindReport tells a Document from other JSON.
+const KindReport = "Report"
+
+// Document is a run as -o json writes it, and every format that is made of it.
+type Document struct {
+	V       int    `json:"v"`       // version of the format; grows only when something is taken away or means something else
+	Kind    string `json:"kind"`    // Report
+	Version string `json:"version"` // of the program that concluded
+	Run     string `json:"run"`     // what tells this run from others
+	Node    string `json:"node"`    // the one in question
 	*probe.Verdict
-	Causes   []probe.Cause `json:"causes"`
-	Ways     []segment     `json:"ways"`
+	Causes   []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
+	Ways     []Segment     `json:"ways"`
 	Contrast []string      `json:"contrast,omitempty"` // in words; the peers' answers are among the results
-	Results  []located     `json:"results"`
-	Log      []string      `json:"log,omitempty"`
+	Results  []Located     `json:"results"`
+	Log      []string      `json:"log,omitempty"` // what probes said about themselves
 }
 
-// segment is one way that was used: what answered, and whether it ended.
-type segment struct {
-	Way      string   `json:"way"`
-	Node     string   `json:"node,omitempty"` // where that is not the one in question
-	Version  string   `json:"version"`
-	Access   []string `json:"access,omitempty"`
-	Complete bool     `json:"complete"`
+// Segment is one way that was used: what answered, and whether it ended.
+type Segment struct {
+	Way      string    `json:"way"`
+	Node     string    `json:"node,omitempty"`   // where that is not the one in question
+	Version  string    `json:"version"`          // of the program that answered
+	Time     time.Time `json:"time,omitzero"`    // when it began, by the answering machine's clock
+	Access   []string  `json:"access,omitempty"` // what the probe really held
+	Complete bool      `json:"complete"`         // its answer arrived whole
 }
 
-// located is a result with the way it came, and its node where that is not the one
+// Located is a result with the way it came, and its node where that is not the one
 // in question.
-type located struct {
-	Way  string `json:"way"`
-	Node string `json:"node,omitempty"`
+type Located struct {
+	Way  string `json:"way"`            // by which it came
+	Node string `json:"node,omitempty"` // of a peer
 	probe.Result
 }
 
@@ -55,7 +66,7 @@ func (d *document) Event(ev probe.Event) error {
 	switch ev.Type {
 	case probe.EventStart:
 		d.run = ev.Start.Run
-		d.started = append(d.started, segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Access: ev.Start.Access})
+		d.started = append(d.started, Segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time, Access: ev.Start.Access})
 	case probe.EventEnd:
 		for i := range d.started {
 			if d.started[i].Way == ev.Way && d.started[i].Node == ev.Node {
@@ -63,7 +74,7 @@ func (d *document) Event(ev probe.Event) error {
 			}
 		}
 	case probe.EventResult:
-		d.results = append(d.results, located{ev.Way, ev.Node, *ev.Result})
+		d.results = append(d.results, Located{ev.Way, ev.Node, *ev.Result})
 	case probe.EventCause:
 		d.causes = append(d.causes, *ev.Cause)
 	case probe.EventContrast:
@@ -77,9 +88,6 @@ func (d *document) Event(ev probe.Event) error {
 }
 
 func (d *document) write(ev probe.Event) error {
-	enc := json.NewEncoder(d.w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
 	for i := range d.results {
 		if d.results[i].Node == ev.Node {
 			d.results[i].Node = ""
@@ -90,12 +98,50 @@ func (d *document) write(ev probe.Event) error {
 			d.started[i].Node = ""
 		}
 	}
-	err := enc.Encode(saved{
-		V: probe.Version, Kind: "Report", Version: probe.Release, Run: d.run, Node: ev.Node, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
-		Ways: append([]segment{}, d.started...), Contrast: d.lines, Results: append([]located{}, d.results...), Log: d.log,
+	err := d.as(d.w, Document{
+		V: probe.Version, Kind: KindReport, Version: probe.Release, Run: d.run, Node: ev.Node, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
+		Ways: append([]Segment{}, d.started...), Contrast: d.lines, Results: append([]Located{}, d.results...), Log: d.log,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
+}
+
+// own are the results about the node in question.
+func (d Document) own() []Located {
+	var out []Located
+	for _, r := range d.Results {
+		if r.Node == "" {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// asked are the ways by which the node itself answered.
+func (d Document) asked() []string {
+	var out []string
+	for _, s := range d.Ways {
+		if s.Node == "" {
+			out = appendWay(out, s.Way)
+		}
+	}
+	return out
+}
+
+// began is when the first of them did, zero where that was not recorded.
+func (d Document) began() time.Time {
+	var first time.Time
+	for _, s := range d.Ways {
+		if s.Node == "" && (first.IsZero() || s.Time.Before(first) && !s.Time.IsZero()) {
+			first = s.Time
+		}
+	}
+	return first
+}
+
+// named is a result's check with its target: what tells it from others of the run.
+func (r Located) named() string {
+	return printable(strings.TrimSpace(strings.Join([]string{r.Check, r.Target, fromOf(r.Result)}, " ")))
 }

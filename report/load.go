@@ -73,9 +73,9 @@ func loadRun(b []byte) (Run, error) {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && bytes.Contains(b[:min(len(b), 100)], []byte(`"kind": "Report"`)):
 		return Run{}, errors.New("is a JSON report that was cut; of what was cut only -o ndjson can be read")
-	case err == nil && first.Kind == "Report" && first.V <= probe.Version:
+	case err == nil && first.Kind == KindReport && first.V <= probe.Version:
 		return loadDocument(b)
-	case err == nil && first.Kind == "Report":
+	case err == nil && first.Kind == KindReport:
 		return Run{}, newer(first.V)
 	}
 	return loadStream(b)
@@ -138,7 +138,7 @@ func (run *Run) Add(ev probe.Event) {
 // loadDocument turns a document back into the events it was made of, as far as order
 // within a way matters.
 func loadDocument(b []byte) (Run, error) {
-	var d saved
+	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
 		return Run{}, fmt.Errorf("is no JSON report: %w", err)
 	}
@@ -167,7 +167,7 @@ func loadDocument(b []byte) (Run, error) {
 		s := d.Ways[i]
 		begun[i] = true
 		run.Events = append(run.Events, probe.Event{Type: probe.EventStart, Node: node(s.Node), Way: s.Way, Start: &probe.Start{
-			V: probe.Version, Version: s.Version, Run: d.Run, Node: node(s.Node), Way: s.Way, Access: s.Access,
+			V: probe.Version, Version: s.Version, Run: d.Run, Node: node(s.Node), Way: s.Way, Time: s.Time, Access: s.Access,
 		}})
 	}
 	end := func(i int) {
@@ -176,7 +176,7 @@ func loadDocument(b []byte) (Run, error) {
 		}
 	}
 	for at, r := range d.Results {
-		i := slices.IndexFunc(d.Ways, func(s segment) bool { return s.Way == r.Way && s.Node == r.Node })
+		i := slices.IndexFunc(d.Ways, func(s Segment) bool { return s.Way == r.Way && s.Node == r.Node })
 		if i >= 0 && !begun[i] && r.Check != probe.CheckPlaced {
 			begin(i)
 		}

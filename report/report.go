@@ -1,5 +1,5 @@
-// Package report turns the events of a run into what the user asked for: a
-// table as results arrive, one JSON document, or the stream itself. A sink sees
+// Package report turns the events of a run into what the user asked for: a table as
+// results arrive, one document with the verdict, or the stream itself. A sink sees
 // the same events a saved file holds, in the same order, and keeps no knowledge
 // of where they came from.
 package report
@@ -29,25 +29,9 @@ type Sink interface {
 	Event(probe.Event) error
 }
 
-// Formats names what New accepts.
-func Formats() []string { return []string{"table", "wide", "json", "ndjson"} }
-
 // InSession is a table for the prompt of a session, which hints at what can be typed there.
 func InSession(w io.Writer, colour bool) Sink {
 	return &table{w: w, colour: colour, session: true}
-}
-
-// New returns the sink of a format, writing to w. Colour is for terminals.
-func New(format string, w io.Writer, colour bool) (Sink, error) {
-	switch format {
-	case "table", "wide":
-		return &table{w: w, colour: colour, wide: format == "wide"}, nil
-	case "json":
-		return &document{w: w}, nil
-	case "ndjson":
-		return stream{probe.NewEncoder(w)}, nil
-	}
-	return nil, fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(Formats(), ", "))
 }
 
 // Tally counts a run's results and concludes the verdict.
@@ -80,20 +64,28 @@ func (t *Tally) Add(ev probe.Event) {
 	}
 }
 
-// wordIncomplete is the verdict of a run that could not ask everything.
-const wordIncomplete = "incomplete"
+// What a run can come to.
+const (
+	wordHealthy    = "healthy"
+	wordWarnings   = "warnings"
+	wordIncomplete = "incomplete" // it could not ask everything
+	wordFault      = "fault"
+)
+
+// Verdicts lists what a run can come to, best first.
+func Verdicts() []string { return []string{wordHealthy, wordWarnings, wordIncomplete, wordFault} }
 
 // Verdict concludes: a fault, seen or proven by what neighbours saw, outweighs what is
 // missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
-	v := probe.Verdict{Word: "healthy", Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began)}
+	v := probe.Verdict{Word: wordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began), Strict: failOnWarn}
 	switch {
 	case t.counts[probe.Fail] > 0, t.proven && (t.counts[probe.Unknown] > 0 || t.answered == 0):
-		v.Word, v.Exit = "fault", ExitFault
+		v.Word, v.Exit = wordFault, ExitFault
 	case t.counts[probe.Unknown] > 0, t.open > 0, t.answered == 0:
 		v.Word, v.Exit = wordIncomplete, ExitIncomplete
 	case t.counts[probe.Warn] > 0:
-		v.Word = "warnings"
+		v.Word = wordWarnings
 		if failOnWarn {
 			v.Exit = ExitWarnings
 		}
@@ -118,14 +110,6 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 		return "nothing was asked"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// stream passes the events on as one numbered stream.
-type stream struct{ enc *probe.Encoder }
-
-func (s stream) Event(ev probe.Event) error {
-	s.enc.Encode(ev)
-	return s.enc.Err()
 }
 
 // ways lists the ways that appear in order, once each.

@@ -40,6 +40,12 @@ const (
 	evidence    = 6 // lines of evidence shown below a result that is not good
 )
 
+func newTable(wide bool) func(io.Writer, Options) (Sink, error) {
+	return func(w io.Writer, o Options) (Sink, error) {
+		return &table{w: w, colour: o.Colour, wide: wide}, nil
+	}
+}
+
 func (t *table) Event(ev probe.Event) error {
 	var b strings.Builder
 	t.node = cmp.Or(t.node, ev.Node)
@@ -193,7 +199,7 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 		by = ", by way of " + strings.Join(t.ways, " and ")
 	}
 	fmt.Fprintf(b, "\n%s: %s on node %s (%s%s)\n", t.paint(verdictStatus(v.Word), v.Word), summary(v.Counts, t.named),
-		ev.Node, v.Elapsed.Round(100*time.Millisecond), by)
+		printable(ev.Node), v.Elapsed.Round(100*time.Millisecond), printable(by))
 	if v.Word == "healthy" && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "that is as far as the API knows: the node itself was not asked")
 	}

@@ -50,7 +50,7 @@ func Record(name string) (*Transcript, error) {
 
 // begin makes a file ready to be written into at its end.
 func begin(f *os.File) error {
-	if !lock(f) {
+	if !Lock(f) {
 		return ErrRecording
 	}
 	info, err := f.Stat()

@@ -23,6 +23,8 @@ type Runbook struct {
 	Kind       string   `json:"kind"`
 	Metadata   Metadata `json:"metadata"`
 	Spec       Spec     `json:"spec"`
+
+	source string
 }
 
 // Metadata names a runbook.
@@ -162,12 +164,9 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("%s is no duration: write 90s or 5m", b)
 	}
-	v, err := time.ParseDuration(text)
-	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no duration: write 90s or 5m", text)
-	}
-	*d = Duration(v)
-	return nil
+	v, err := parseDuration(text)
+	*d = v
+	return err
 }
 
 // MarshalJSON writes it as UnmarshalJSON reads it.

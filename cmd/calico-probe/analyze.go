@@ -27,7 +27,8 @@ const analyzeExample = `  # what was saved at night, looked at in the morning
   calico-probe analyze --typed incident.ndjson`
 
 func (a *app) analyze() *cobra.Command {
-	var output, node string
+	var node string
+	out := &outputs{}
 	var typed bool
 	cmd := &cobra.Command{
 		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,
@@ -53,19 +54,19 @@ wrong usage, exit code 2.`,
 			case typed:
 				return a.listTyped(args, node)
 			}
-			return a.analyzeFiles(args, node, output)
+			if err := out.open(a.Out); err != nil {
+				return err
+			}
+			return out.close(a.analyzeFiles(args, node, out))
 		},
 	}
 	cmd.Flags().BoolVar(&typed, "typed", false, "of the transcript of a session: list its commands instead, with time, node and what each came to")
 	cmd.Flags().StringVar(&node, "node", "", "of several nodes, show only this one; the others are still its peers")
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	out.flag(cmd, report.Formats())
 	return cmd
 }
 
-func (a *app) analyzeFiles(names []string, node, output string) error {
-	if !slices.Contains(report.Formats(), output) {
-		return badUsage("unknown output format %q: use one of %s", output, strings.Join(report.Formats(), ", "))
-	}
+func (a *app) analyzeFiles(names []string, node string, out *outputs) error {
 	var runs []report.Run
 	var from []string // the file of each
 	for _, name := range names {
@@ -81,13 +82,14 @@ func (a *app) analyzeFiles(names []string, node, output string) error {
 		}
 	}
 	shown := slices.DeleteFunc(slices.Clone(runs), func(run report.Run) bool { return node != "" && run.Node != node })
+	single, several := out.severalReports()
 	switch {
 	case len(shown) == 0:
 		return badUsage("nothing was saved of %s, only of %s", node, nodesOf(runs))
-	case len(shown) > 1 && !forPeople(output) && nodesOf(shown) == shown[0].Node:
-		return badUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", output, len(shown))
-	case len(shown) > 1 && !forPeople(output):
-		return badUsage("-o %s is the form of one run, and this is %d: choose one of %s with --node, or use table or wide", output, len(shown), nodesOf(shown))
+	case len(shown) > 1 && !several && nodesOf(shown) == shown[0].Node:
+		return badUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", single.Name, len(shown))
+	case len(shown) > 1 && !several:
+		return badUsage("-o %s is the form of one run, and this is %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(shown))
 	}
 	worst, first := report.ExitHealthy, true
 	for i, run := range runs {
@@ -95,10 +97,10 @@ func (a *app) analyzeFiles(names []string, node, output string) error {
 			continue
 		}
 		if !first {
-			fmt.Fprintln(a.Out)
+			out.between()
 		}
 		first = false
-		sink, err := report.New(output, a.Out, colourful(a.Out))
+		sink, err := out.sink()
 		if err != nil {
 			return err
 		}
@@ -137,9 +139,6 @@ func nodesOf(runs []report.Run) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-// forPeople tells whether several reports of a format can stand below one another.
-func forPeople(output string) bool { return output == "table" || output == "wide" }
 
 // worse is the exit code that weighs more: a fault that was seen, a mistake, what could
 // not be done, what is incomplete, warnings. Codes of other programs are of the third kind.
@@ -219,7 +218,7 @@ func replay(run report.Run, sink report.Sink) (*conclusion, error) {
 		}
 	}
 	if v := run.Verdict; v != nil {
-		c.elapsed, c.strict = &v.Elapsed, v.Exit == report.ExitWarnings
+		c.elapsed, c.strict = &v.Elapsed, v.Strict || v.Exit == report.ExitWarnings // which older versions did not record
 	}
 	return c, nil
 }

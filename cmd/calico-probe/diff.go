@@ -25,7 +25,7 @@ const diffExample = `  # what has changed since the node was well
   calico-probe diff worker-3 worker-4 --profile quick`
 
 func (a *app) diff(factory util.Factory) *cobra.Command {
-	o := &runOptions{app: a}
+	o, out := &runOptions{app: a}, &outputs{}
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "Say what two runs, or two nodes, do not have alike", Example: diffExample,
 		Long: `A and B are saved runs ('run -o ndjson' or -o json) or names of nodes, which are then
@@ -47,24 +47,24 @@ was cut, could not ask everything, or does not answer what A does. Else with 0.`
 			if err := o.asTyped(cmd); err != nil {
 				return err
 			}
-			if o.output != "table" && o.output != "json" {
-				return badUsage("unknown output format %q: use table or json", o.output)
-			}
 			if o.via == wayLocal || o.via == wayNeighbour {
 				return badUsage("--via %s cannot ask two nodes side by side: save a run of each, and compare the files", o.via)
 			}
-			return o.compare(cmd.Context(), args[0], args[1])
+			if err := out.open(a.Out); err != nil {
+				return err
+			}
+			return out.close(o.compare(cmd.Context(), out, args[0], args[1]))
 		},
 	}
 	o.asking(cmd)
-	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "output format: table, json")
+	out.flag(cmd, report.DiffFormats())
 	a.flags.AddFlags(cmd.Flags())
 	o.completions(cmd, factory)
 	return cmd
 }
 
 // compare has both runs, shows what differs, and says by its error whether B is worse.
-func (o *runOptions) compare(ctx context.Context, names ...string) error {
+func (o *runOptions) compare(ctx context.Context, out *outputs, names ...string) error {
 	var runs [2]report.Run
 	var errs [2]error
 	var all sync.WaitGroup
@@ -79,7 +79,13 @@ func (o *runOptions) compare(ctx context.Context, names ...string) error {
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	return showDiff(o.Out, o.output, report.Diff(names[0], runs[0], names[1], runs[1]))
+	d := report.Diff(names[0], runs[0], names[1], runs[1])
+	for _, to := range out.to {
+		if err := report.WriteDiff(to, to.Name, d); err != nil {
+			to.fail(err)
+		}
+	}
+	return worseOf(d)
 }
 
 // loadOne reads a saved run, or one node of the transcript of a session.
@@ -106,6 +112,11 @@ func showDiff(w io.Writer, output string, d report.Difference) error {
 	if err := report.WriteDiff(w, output, d); err != nil {
 		return err
 	}
+	return worseOf(d)
+}
+
+// worseOf is the exit code of a difference.
+func worseOf(d report.Difference) error {
 	switch {
 	case d.Worse():
 		return exit(report.ExitFault)
@@ -132,6 +143,6 @@ func savedAs(name string) (file, node string, ok bool) {
 // further node is asked.
 func (o *runOptions) of(node string) *runOptions {
 	own := *o
-	own.node, own.output, own.failOn, own.peers = node, "ndjson", "fail", 0
+	own.node, own.failOn, own.peers = node, "fail", 0
 	return &own
 }

@@ -46,7 +46,7 @@ type preflight struct {
 }
 
 func (a *app) preflight(factory util.Factory) *cobra.Command {
-	p := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}
+	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &outputs{}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say whether the ways onto a node would be let through", Args: noArguments,
 		Long: `Asks for each way whether you have the rights it takes, whether policy and quota admit
@@ -59,13 +59,20 @@ API cannot be reached.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), preflightLimit)
 			defer cancel()
-			return p.look(ctx)
+			if err := out.open(a.Out); err != nil {
+				return err
+			}
+			var err error
+			if p.sink, err = out.sink(); err != nil {
+				return err
+			}
+			return out.close(p.look(ctx))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.node, "node", "", "the node to go to (default: the first that is ready)")
 	f.StringSliceVar(&p.ways, "via", nil, "ways that have to work: "+strings.Join(preflightWays(), ", "))
-	f.StringVarP(&p.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	out.flag(cmd, report.Formats())
 	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&p.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.StringVar(&p.ssh, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")

@@ -30,7 +30,6 @@ type runOptions struct {
 	via          string
 	profile      string
 	want, skip   []string
-	output       string
 	failOn       string
 	image        string
 	pullSecret   string
@@ -67,10 +66,16 @@ const runExample = `  # everything about one node
   calico-probe run --node worker-3 --via neighbour
 
   # two families of checks, for a pipeline
-  calico-probe run --node worker-3 --checks bgp,felix -o json`
+  calico-probe run --node worker-3 --checks bgp,felix -o json
+
+  # what is bad on the screen, and files for CI and for the ticket
+  calico-probe run --node worker-3 -o junit=probe.xml -o markdown=ticket.md
+
+  # one field, as kubectl has it
+  calico-probe run --node worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run(factory util.Factory) *cobra.Command {
-	o := &runOptions{app: a}
+	o, out := &runOptions{app: a}, &outputs{}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -86,12 +91,19 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 			if err := o.complete(); err != nil {
 				return err
 			}
-			return o.do(cmd.Context())
+			if err := out.open(a.Out); err != nil {
+				return err
+			}
+			var err error
+			if o.sink, err = out.sink(); err != nil {
+				return err
+			}
+			return out.close(o.do(cmd.Context()))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "the node to test")
-	f.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(report.Formats(), ", "))
+	out.flag(cmd, report.Formats())
 	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong: their answers, how the node looks from there, both ends of BGP sessions; 0 = none")
 	o.asking(cmd)
@@ -100,18 +112,30 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	return cmd
 }
 
-// asking adds the flags that say how a node is asked.
+// asking adds the flags that say what a node is asked, and how.
 func (o *runOptions) asking(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
 	f.StringVar(&o.profile, "profile", string(probe.Standard), "how much to ask: quick, standard or deep; --checks asks any")
 	f.StringSliceVar(&o.want, "checks", nil, "only these checks: IDs, how they begin, globs or tags, separated by commas")
 	f.StringSliceVar(&o.skip, "skip", nil, "not these checks, likewise")
-	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
-	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
+	o.reaching(cmd)
+}
+
+// reaching adds the flags that say how a node is asked.
+func (o *runOptions) reaching(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&o.ssh, "ssh", "", "where ssh goes: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); none keeps auto from trying it")
 	f.StringVar(&o.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
+	o.placing(cmd)
+}
+
+// placing adds those of them that do in a pod too.
+func (o *runOptions) placing(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
+	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
 	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, or the node's lease has run out)")
@@ -140,7 +164,6 @@ func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
 		"profile": oneOf(profileNames()),
 		"checks":  several(selectors),
 		"skip":    several(selectors),
-		"output":  oneOf(report.Formats()),
 		"fail-on": oneOf([]string{"fail", "warn"}),
 	})
 }
@@ -195,9 +218,6 @@ func (o *runOptions) complete() error {
 	}
 	if err := o.askable(); err != nil {
 		return err
-	}
-	if o.sink, err = report.New(o.output, o.Out, colourful(o.Out)); err != nil {
-		return usageError{err}
 	}
 	o.id, o.tally, o.seen = newRunID(), report.NewTally(), diagnose.Findings{Node: o.node}
 	return nil

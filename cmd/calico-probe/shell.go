@@ -41,7 +41,7 @@ type shellOptions struct {
 }
 
 func (a *app) shell(factory util.Factory) *cobra.Command {
-	o := &shellOptions{runOptions: &runOptions{app: a, output: "wide", failOn: "fail", peers: 2, keep: true}}
+	o := &shellOptions{runOptions: &runOptions{app: a, failOn: "fail", peers: 2, keep: true}}
 	cmd := &cobra.Command{
 		Use: "shell [--node NODE]", Short: "Look at nodes by hand, through a probe that stays", Example: shellExample,
 		Args: noArguments,
@@ -231,12 +231,21 @@ func (c *conversation) remember(s *shell.Shell) {
 	}
 }
 
-// historyFile is where the user keeps the state of programs (XDG base directories), else
-// what the system names for what may be lost.
+// historyFile is where what was typed is kept.
 func historyFile() (string, error) {
+	dir, err := stateDir()
+	if err != nil {
+		return "", fmt.Errorf("keeping a history: %w", err)
+	}
+	return filepath.Join(dir, "history"), nil
+}
+
+// stateDir is where the user keeps the state of programs (XDG base directories), else
+// what the system names for what may be lost.
+func stateDir() (string, error) {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if filepath.IsAbs(dir) { // any other is to be ignored
-		return filepath.Join(dir, "calico-probe", "history"), nil
+		return filepath.Join(dir, "calico-probe"), nil
 	}
 	var err error
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
@@ -245,10 +254,7 @@ func historyFile() (string, error) {
 		dir, err = os.UserHomeDir()
 		dir = filepath.Join(dir, ".local", "state")
 	}
-	if err != nil {
-		return "", fmt.Errorf("keeping a history: %w", err)
-	}
-	return filepath.Join(dir, "calico-probe", "history"), nil
+	return filepath.Join(dir, "calico-probe"), err
 }
 
 // usage makes the shell's mistakes of typing the program's.

@@ -66,7 +66,7 @@ func checksNamed(args []string) error {
 func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 	s := c.at
 	own := *s.o
-	own.want, own.output = call.Args, "table"
+	own.want = call.Args
 	if len(call.Args) == 0 {
 		own.want = c.want
 	}

@@ -71,7 +71,7 @@ func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ..
 	t.Cleanup(func() { _ = session.Close() })
 	o := &runOptions{
 		app: &app{interrupts: &interrupts{}, IOStreams: genericiooptions.IOStreams{Out: io.Discard, ErrOut: t.Output()}}, node: "node-a",
-		via: wayLocal, profile: "quick", output: "wide", failOn: "fail", timeout: time.Minute, ssh: sshNone,
+		via: wayLocal, profile: "quick", failOn: "fail", timeout: time.Minute, ssh: sshNone,
 	}
 	if err := o.complete(); err != nil {
 		t.Fatal(err)

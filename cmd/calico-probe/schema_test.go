@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/tools/txtar"
+
+	"github.com/calico-probe/calico-probe/docs/schema"
+)
+
+// compiled is a published schema in a validator that is not ours.
+func compiled(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	exit, out, errs := call(t, "schema", name)
+	if exit != 0 {
+		t.Fatalf("schema %s: exit %d %s", name, exit, errs)
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource(name, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func validate(s *jsonschema.Schema, text string) error {
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return s.Validate(v)
+}
+
+// night is a recorded run, as a file.
+type night struct{ name, file string }
+
+// nights are the recorded runs of the rules' tests.
+func nights(t *testing.T) []night {
+	t.Helper()
+	files, err := filepath.Glob("../../diagnose/testdata/*.txtar")
+	if err != nil || len(files) < 100 {
+		t.Fatalf("only %d recorded nights, %v", len(files), err)
+	}
+	folder := t.TempDir()
+	var out []night
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, section := range txtar.Parse(b).Files {
+			if section.Name != "stream" {
+				continue
+			}
+			n := night{filepath.Base(name), filepath.Join(folder, fmt.Sprintf("%s.%d", filepath.Base(name), i))}
+			if err := os.WriteFile(n.file, section.Data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// TestNightsFitTheSchemas has each recorded night written as a report and as a stream.
+func TestNightsFitTheSchemas(t *testing.T) {
+	t.Parallel()
+	report, event := compiled(t, "report"), compiled(t, "event")
+	for _, n := range nights(t) {
+		stream := n.file + ".ndjson"
+		exit, out, errs := call(t, "analyze", n.file, "-o", "json", "-o", "ndjson="+stream)
+		if exit == 1 || exit == 2 {
+			t.Fatalf("%s: exit %d %s", n.name, exit, errs)
+		}
+		if err := validate(report, out); err != nil {
+			t.Errorf("%s: %v", n.name, err)
+		}
+		b, err := os.ReadFile(stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if err := validate(event, line); err != nil {
+				t.Errorf("%s: %v\n%s", n.name, err, line)
+			}
+		}
+	}
+}
+
+// TestSchemasRefuse wants what is no report, no event and no runbook to be refused.
+func TestSchemasRefuse(t *testing.T) {
+	t.Parallel()
+	n := nights(t)[0]
+	_, report, _ := call(t, "analyze", n.file, "-o", "json")
+	for name, c := range map[string][][2]string{ // of a good document: what is taken away or replaced, by what
+		"report": {{}, {`"status": "`, `"status": "f`}, {`"node": `, `"nod": `}, {`"kind": "Report"`, `"kind": "Other"`}, {`"confidence": "`, `"confidence": "very `}, {`"verdict": "`, `"verdict": "not `}, {`"exit": `, `"exit": 1`}, {`"results": [`, `"others": [`}},
+		"event":  {{}, {`"status":"`, `"status":"f`}, {`"type":"result"`, `"type":"odd"`}, {`"result":`, `"other":`}, {`"seq":`, `"at":`}, {`"check":`, `"cheque":`}},
+		"runbook": {
+			{}, {`"note":"x"`, `"note":"x","ask":{"question":"y"}`}, {`"note":"x"`, `"when":"true"`}, {`"note"`, `"nota"`}, {"v1alpha1", "v9"}, {`"Runbook"`, `"Runboox"`},
+			{`"name":"x"`, `"nam":"x"`}, {`"note":"x"`, `"wait":{"until":"true","within":"soon"}`},
+		},
+	} {
+		good := map[string]string{
+			"report":  report,
+			"event":   `{"seq":0,"type":"result","result":{"check":"a","status":"ok","saw":"b","elapsed_ns":0}}`,
+			"runbook": `{"apiVersion":"calico-probe.io/v1alpha1","kind":"Runbook","metadata":{"name":"x"},"spec":{"title":"t","steps":[{"note":"x"},{"wait":{"until":"true","within":"5m"}},{"choose":[{"name":"a","steps":[{"note":"b"}]}]}]}}`,
+		}[name]
+		s := compiled(t, name)
+		for _, change := range c {
+			text := good
+			if change[0] != "" {
+				text = strings.ReplaceAll(good, change[0], change[1])
+			}
+			if err := validate(s, text); (err == nil) != (change[0] == "") || change[0] != "" && text == good {
+				t.Errorf("%s with %q for %q: %v", name, change[1], change[0], err)
+			}
+		}
+	}
+}
+
+// TestSchemaPrints the file that is published, and says what there is.
+func TestSchemaPrints(t *testing.T) {
+	t.Parallel()
+	for _, name := range schema.Names() {
+		_, out, _ := call(t, "schema", name)
+		if b, err := os.ReadFile("../../docs/schema/" + name + ".schema.json"); err != nil || !bytes.Equal(b, []byte(out)) {
+			t.Errorf("%s is not the file's: %v", name, err)
+		}
+	}
+	for _, args := range [][]string{{"schema"}, {"schema", "x"}, {"schema", "event", "report"}} {
+		if exit, _, errs := call(t, args...); exit != 2 || !strings.Contains(errs, "event, report, runbook") {
+			t.Errorf("%v: exit %d %s", args, exit, errs)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A Format is a form in which a run can be had.
+type Format struct {
+	Name string
+	For  string // who wants it, in a few words
+	// Expr is what an expression that has to follow the name and '=' looks like. A format
+	// without one can be written to a file, FORMAT=FILE.
+	Expr  string
+	Lives bool // it is written as answers come; others are, whole, with the verdict
+	Many  bool // several reports of it can stand below one another
+	// Sink makes what writes it; nil in a list of a verb that writes it by itself.
+	Sink func(w io.Writer, o Options) (Sink, error)
+}
+
+// Options are what a sink is told beside the events.
+type Options struct {
+	Colour bool   // for terminals
+	Expr   string // of a format that takes one
+}
+
+// Formats lists every format, one file each. Help, completion and messages are made of it.
+func Formats() []Format {
+	return []Format{
+		{Name: "table", For: "for people: what is bad, the names of what is good, the causes", Lives: true, Many: true, Sink: newTable(false)},
+		{Name: "wide", For: "the same with every answer", Lives: true, Many: true, Sink: newTable(true)},
+		{Name: "markdown", For: "to paste into a ticket or a chat", Many: true, Sink: whole(writeMarkdown)},
+		{Name: "name", For: "cause/ID and check/ID of what is not good, one a line", Many: true, Sink: whole(writeNames)},
+		{Name: "json", For: "the whole report as one document", Sink: whole(writeJSON)},
+		{Name: "yaml", For: "the same", Sink: whole(writeYAML)},
+		{Name: "ndjson", For: "every event as it comes, one a line; what is best saved", Lives: true, Sink: newStream},
+		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit)},
+		{Name: "jsonpath", For: "fields of the report, as kubectl has it", Expr: "'{.verdict}'", Sink: newJSONPath},
+		{Name: "go-template", For: "likewise", Expr: "'{{.verdict}}'", Sink: newTemplate},
+	}
+}
+
+// Find gives the format of a name out of a list.
+func Find(formats []Format, name string) (Format, error) {
+	i := slices.IndexFunc(formats, func(f Format) bool { return f.Name == name })
+	if i < 0 {
+		return Format{}, fmt.Errorf("unknown output format %q: use one of %s", name, strings.Join(Spelled(formats), ", "))
+	}
+	return formats[i], nil
+}
+
+// Spelled lists formats as they are typed: those that take an expression end with '='.
+func Spelled(formats []Format) []string {
+	var out []string
+	for _, f := range formats {
+		name := f.Name
+		if f.Expr != "" {
+			name += "="
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// New returns the sink of a format that takes no expression, writing to w. Colour is for
+// terminals.
+func New(format string, w io.Writer, colour bool) (Sink, error) {
+	f, err := Find(Formats(), format)
+	if err != nil {
+		return nil, err
+	}
+	return f.Sink(w, Options{Colour: colour})
+}

@@ -1,0 +1,203 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// JUnit as its readers have it in common: what Jenkins' schema (junit-10.xsd of its xUnit
+// plugin) names, in the order it wants; GitLab, GitHub's actions and Go's readers take that.
+type (
+	junitSuites struct {
+		XMLName  xml.Name   `xml:"testsuites"`
+		Name     string     `xml:"name,attr"`
+		Tests    int        `xml:"tests,attr"`
+		Failures int        `xml:"failures,attr"`
+		Errors   int        `xml:"errors,attr"`
+		Time     string     `xml:"time,attr"`
+		Suite    junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name       string          `xml:"name,attr"`
+		Tests      int             `xml:"tests,attr"`
+		Failures   int             `xml:"failures,attr"`
+		Errors     int             `xml:"errors,attr"`
+		Skipped    int             `xml:"skipped,attr"`
+		Time       string          `xml:"time,attr"`
+		Timestamp  string          `xml:"timestamp,attr,omitempty"`
+		Hostname   string          `xml:"hostname,attr"`
+		Properties []junitProperty `xml:"properties>property"`
+		Cases      []junitCase     `xml:"testcase"`
+		Out        junitOut        `xml:"system-out"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
+	}
+	junitCase struct {
+		Name      string     `xml:"name,attr"`
+		Classname string     `xml:"classname,attr"`
+		Time      string     `xml:"time,attr"`
+		Skipped   *junitText `xml:"skipped"`
+		Error     *junitText `xml:"error"`
+		Failure   *junitText `xml:"failure"`
+		Out       *junitOut  `xml:"system-out"`
+	}
+	junitText struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr,omitempty"`
+		Text    string `xml:",cdata"`
+	}
+	junitOut struct {
+		Text string `xml:",cdata"` // of printable characters only: encoding/xml does not look into it
+	}
+)
+
+// caseVerdict is the case of a run that is not healthy although no check says so: the
+// answer never came, or only neighbours saw the fault.
+const caseVerdict = "verdict"
+
+// writeJUnit writes a suite for the node with a case for each check and target. fail is a
+// failure, unknown an error, skip skipped; a warning passes, and says so, unless warnings
+// were to fail the run. What peers answered about themselves is no case.
+func writeJUnit(w io.Writer, d Document) error {
+	suite := junitSuite{
+		Name: printable(d.Node), Hostname: printable(d.Node), Time: seconds(d.Elapsed),
+		Cases: d.junitCases(), Out: junitOut{d.words()},
+		Properties: []junitProperty{
+			{"version", d.Version}, {"run", d.Run}, {"way", strings.Join(d.asked(), " ")}, {"verdict", d.Word},
+		},
+	}
+	for i, c := range d.Causes {
+		suite.Properties = append(suite.Properties, junitProperty{fmt.Sprintf("cause.%d", i+1), strings.TrimSpace(c.ID + " " + c.About)})
+	}
+	for i := range suite.Properties {
+		suite.Properties[i].Value = printable(suite.Properties[i].Value)
+	}
+	if at := d.began(); !at.IsZero() {
+		suite.Timestamp = at.UTC().Format("2006-01-02T15:04:05") // Ant's schema has no zone
+	}
+	count := func() {
+		suite.Tests, suite.Failures, suite.Errors, suite.Skipped = len(suite.Cases), 0, 0, 0
+		for _, c := range suite.Cases {
+			switch {
+			case c.Failure != nil:
+				suite.Failures++
+			case c.Error != nil:
+				suite.Errors++
+			case c.Skipped != nil:
+				suite.Skipped++
+			}
+		}
+	}
+	if count(); d.Exit != ExitHealthy && suite.Failures+suite.Errors == 0 {
+		c := junitCase{Name: caseVerdict, Classname: suite.Name, Time: suite.Time}
+		said := &junitText{Message: d.Word + ": " + counted(d.Counts), Type: d.Word}
+		if d.Exit == ExitIncomplete {
+			c.Error = said
+		} else {
+			c.Failure = said
+		}
+		suite.Cases = append(suite.Cases, c)
+		count()
+	}
+	b, err := xml.MarshalIndent(junitSuites{
+		Name: "calico-probe", Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Time: suite.Time, Suite: suite,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, xml.Header+string(b)+"\n")
+	return err
+}
+
+// junitCases are the answers about the node, one case a name. Where several answers have
+// one, as those of several ways may, the worst is the case's and the others stand below.
+func (d Document) junitCases() []junitCase {
+	var names []string
+	answers := map[string][]Located{}
+	for _, r := range d.own() {
+		name := r.named()
+		if answers[name] == nil {
+			names = append(names, name)
+		}
+		answers[name] = append(answers[name], r)
+	}
+	var out []junitCase
+	for _, name := range names {
+		all := answers[name]
+		slices.SortStableFunc(all, func(a, b Located) int {
+			return slices.Index(probe.Statuses(), a.Status) - slices.Index(probe.Statuses(), b.Status)
+		})
+		var took time.Duration
+		var lines []string
+		for i, r := range all {
+			took += r.Elapsed
+			if i > 0 {
+				lines = append(lines, fmt.Sprintf("%s by %s: %s", r.Status, r.Way, r.Saw))
+			}
+			lines = append(lines, r.Lines...)
+		}
+		worst := all[0]
+		lines = append(lines, d.why(worst)...)
+		for i := range lines {
+			lines[i] = printable(lines[i])
+		}
+		said := &junitText{Message: printable(worst.Saw), Type: string(worst.Status), Text: strings.Join(lines, "\n")}
+		c := junitCase{Name: name, Classname: printable(d.Node), Time: seconds(took)}
+		switch {
+		case worst.Status == probe.Fail, worst.Status == probe.Warn && d.Strict:
+			c.Failure = said
+		case worst.Status == probe.Unknown:
+			c.Error = said
+		case worst.Status == probe.Skip:
+			c.Skipped = &junitText{Message: said.Message}
+		case worst.Status == probe.Warn:
+			c.Out = &junitOut{strings.TrimSpace("warning: " + said.Message + "\n" + said.Text)}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// why are the causes of a bad answer with their fixes: some readers show nothing but the
+// case that failed.
+func (d Document) why(r Located) []string {
+	var out []string
+	for _, c := range d.Causes {
+		proof := slices.ContainsFunc(c.For, func(clue probe.Clue) bool { return clue.Check == r.Check && clue.Target == r.Target && clue.Node == "" })
+		follows := slices.ContainsFunc(c.Explains, func(f probe.Follows) bool { return f.Check == r.Check })
+		if quiet(r.Status) || !proof && !follows {
+			continue
+		}
+		out = append(out, fmt.Sprintf("cause %s (confidence: %s): %s", strings.TrimSpace(c.ID+" "+c.About), c.Confidence, c.Says), "fix: "+c.Fix.Says)
+		for _, command := range c.Fix.Commands() {
+			out = append(out, "  "+command)
+		}
+	}
+	return out
+}
+
+// words are the contrast, the causes and the verdict as the table has them.
+func (d Document) words() string {
+	var b strings.Builder
+	t := &table{ways: d.asked()}
+	for _, line := range d.Contrast {
+		t.contrast(&b, line)
+	}
+	for _, c := range d.Causes {
+		t.cause(&b, c)
+	}
+	t.verdict(&b, probe.Event{Node: d.Node, Verdict: d.Verdict})
+	return b.String()
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+
+func counted(c probe.Counts) string { return summary(c, nil) }

@@ -1,0 +1,148 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// foldAt is where lines of a fenced block are broken: they would not be by the reader's
+// program.
+const foldAt = 100
+
+// writeMarkdown writes what belongs into a ticket: the verdict, each cause with its
+// evidence and fix, what is bad, the names of what is good, and how it was asked. What a
+// node said stands in code only, where nothing of it is a link, a mention or a table.
+func writeMarkdown(w io.Writer, d Document) error {
+	var b strings.Builder
+	named := map[probe.Status][]string{} // checks by status, in order
+	for _, r := range d.own() {
+		if !slices.Contains(named[r.Status], r.Check) {
+			named[r.Status] = append(named[r.Status], r.Check)
+		}
+	}
+	fmt.Fprintf(&b, "**%s** on node %s: %s\n", d.Word, code(d.Node), counted(d.Counts))
+	for i, c := range d.Causes {
+		if i == shownCauses {
+			fmt.Fprintf(&b, "\n%d more causes are in the JSON report.\n", len(d.Causes)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, code(strings.TrimSpace(c.ID+" "+c.About)), code(string(c.Confidence)))
+		fence(&b, "text", causeLines(c, foldAt))
+		if commands := c.Fix.Commands(); len(commands) > 0 {
+			fmt.Fprint(&b, "\nThe fix, which calico-probe never runs:\n\n")
+			fence(&b, "sh", commands)
+		}
+	}
+	if len(d.Unexplained) > 0 {
+		fmt.Fprintf(&b, "\nNo cause explains: %s\n", codes(d.Unexplained))
+	}
+	d.badTable(&b)
+	if len(d.Contrast) > 0 {
+		fmt.Fprint(&b, "\n")
+		fence(&b, "text", d.Contrast)
+	}
+	told := slices.Concat(named[probe.Fail], named[probe.Unknown], named[probe.Warn])
+	for _, s := range []probe.Status{probe.OK, probe.Info, probe.Skip} {
+		names := slices.DeleteFunc(slices.Clone(named[s]), func(id string) bool { return slices.Contains(told, id) })
+		told = append(told, names...)
+		if len(names) > 0 {
+			fmt.Fprintf(&b, "\n%s: %s\n", s, codes(names))
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", d.provenance())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// badTable is what is not good, as far as there is room for it.
+func (d Document) badTable(b *strings.Builder) {
+	shown := map[string]int{}
+	for _, s := range probe.Statuses() {
+		for _, r := range d.own() {
+			if r.Status != s || quiet(s) {
+				continue
+			}
+			if len(shown) == 0 {
+				fmt.Fprint(b, "\n| | check | target | saw |\n|---|---|---|---|\n")
+			}
+			kind := fmt.Sprintf("%s %s", s, r.Check)
+			if shown[kind]++; shown[kind] <= rows {
+				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s, cell(r.Check), cell(cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r.Result)), "-")), cell(r.Saw))
+			}
+		}
+	}
+	var more []string
+	for _, kind := range slices.Sorted(maps.Keys(shown)) {
+		if n := shown[kind] - rows; n > 0 {
+			more = append(more, code(fmt.Sprintf("%d %s", n, kind)))
+		}
+	}
+	if len(more) > 0 {
+		fmt.Fprintf(b, "\nand %s\n", strings.Join(more, ", "))
+	}
+}
+
+// provenance says how the node was asked, when and by what.
+func (d Document) provenance() string {
+	text := "calico-probe " + code(d.Version) + ", run " + code(d.Run)
+	if ways := d.asked(); len(ways) > 0 {
+		text += ", by way of " + codes(ways)
+	}
+	if at := d.began(); !at.IsZero() {
+		text += ", " + at.UTC().Format(time.RFC3339)
+	}
+	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
+}
+
+// code puts foreign text between backticks. One in it would end the span: it becomes a
+// straight quote, which reads alike.
+func code(text string) string {
+	return "`" + cmp.Or(strings.TrimSpace(strings.ReplaceAll(printable(text), "`", "'")), " ") + "`"
+}
+
+func codes(texts []string) string {
+	var out []string
+	for _, text := range texts {
+		out = append(out, code(text))
+	}
+	return strings.Join(out, ", ")
+}
+
+// cell is code in a table, where a bar ends the cell even between backticks.
+func cell(text string) string { return strings.ReplaceAll(code(text), "|", `\|`) }
+
+// fence writes lines as a block of code, which none of them can end.
+func fence(b *strings.Builder, language string, lines []string) {
+	mark := "```"
+	for _, line := range lines {
+		for strings.Contains(line, mark) {
+			mark += "`"
+		}
+	}
+	fmt.Fprintln(b, mark+language)
+	for _, line := range lines {
+		fmt.Fprintln(b, printable(line))
+	}
+	fmt.Fprintln(b, mark)
+}
+
+// wrapped breaks a text at spaces into lines of at most so many bytes, where it has any.
+func wrapped(text string, width int) []string {
+	var out []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			out = append(out, line)
+			line = ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(out, line)
+}

@@ -1,0 +1,38 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// writeNames writes cause/ID for each cause, the likeliest first, then check/ID for each
+// check that has an answer about the node which is fail, unknown or warn, worst first.
+// Each stands once; a healthy node has no line.
+func writeNames(w io.Writer, d Document) error {
+	var out []string
+	add := func(line string) {
+		if !slices.Contains(out, line) {
+			out = append(out, line)
+		}
+	}
+	for _, c := range d.Causes {
+		add("cause/" + printable(c.ID))
+	}
+	for _, s := range probe.Statuses() {
+		for _, r := range d.own() {
+			if r.Status == s && !quiet(s) {
+				add("check/" + printable(r.Check))
+			}
+		}
+	}
+	var b strings.Builder
+	for _, line := range out {
+		fmt.Fprintln(&b, line)
+	}
+	_, err := io.WriteString(w, b.String()) // even of none: a file of an earlier run is replaced
+	return err
+}

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/template"
+
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// An expression without its braces would be printed as it stands. It is a slip, or
+// somebody meant a file.
+func needs(expr, brace, example string) error {
+	if strings.Contains(expr, brace) {
+		return nil
+	}
+	return fmt.Errorf("%q has no %s in it: write it as %s; into a file it goes by '> FILE'", expr, brace, example)
+}
+
+func newJSONPath(w io.Writer, o Options) (Sink, error) {
+	if err := needs(o.Expr, "{", "-o jsonpath='{.verdict}'"); err != nil {
+		return nil, err
+	}
+	path := jsonpath.New("report").AllowMissingKeys(true) // as kubectl does
+	if err := path.Parse(o.Expr); err != nil {
+		return nil, fmt.Errorf("-o jsonpath=%s: %w", o.Expr, err)
+	}
+	return whole(expanded("jsonpath", path.Execute))(w, o)
+}
+
+func newTemplate(w io.Writer, o Options) (Sink, error) {
+	if err := needs(o.Expr, "{{", "-o go-template='{{.verdict}}'"); err != nil {
+		return nil, err
+	}
+	t, err := template.New("report").Parse(o.Expr)
+	if err != nil {
+		return nil, fmt.Errorf("-o go-template: %w", err)
+	}
+	return whole(expanded("go-template", t.Execute))(w, o)
+}
+
+// expanded writes what an expression makes of a run, or nothing where it goes wrong.
+func expanded(name string, execute func(io.Writer, any) error) func(io.Writer, Document) error {
+	return func(w io.Writer, d Document) error {
+		tree, err := plainTree(d)
+		if err != nil {
+			return err
+		}
+		var out bytes.Buffer
+		if err := execute(&out, tree); err != nil {
+			return fmt.Errorf("-o %s: %w", name, err)
+		}
+		_, err = w.Write(out.Bytes())
+		return err
+	}
+}

@@ -1,0 +1,313 @@
+package runbook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/ext"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// costLimit bounds one evaluation, in the steps CEL counts: some hundred milliseconds.
+const costLimit = 10_000_000
+
+// Word is a variable or function of expressions, for the guide.
+type Word struct{ Name, Type, Doc string }
+
+// variables are what expressions read, in the order of the guide.
+var variables = []struct {
+	Word
+	kind *cel.Type
+}{
+	{Word{"node", "string", "the node of the runbook"}, cel.StringType},
+	{Word{"params", "map of strings", `what was given with --param, or the default: params.NAME, params["a-name"]`}, cel.MapType(cel.StringType, cel.StringType)},
+	{Word{"answers", "map of strings", `what was answered to the ask of a step, "" before: answers.STEP, answers["a-step"]`}, cel.MapType(cel.StringType, cel.StringType)},
+	{Word{"results", "list of results", "what the last run on the node of the runbook gave, and the checks of the runbook's own since; of other nodes too where they were asked beside it"}, cel.ListType(resultType)},
+	{Word{"causes", "list of causes", "what that run named, the likeliest first"}, cel.ListType(causeType)},
+	{Word{"verdict", "string", `healthy, warnings, incomplete or fault; "" before the first run`}, cel.StringType},
+	{Word{"steps", "map of what steps saw", `of an earlier run, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes) and .verdicts (of each node by its name); empty before`}, cel.MapType(cel.StringType, seenType)},
+}
+
+var (
+	seenType   = cel.ObjectType("runbook.Seen")
+	resultType = cel.ObjectType("runbook.Result")
+	causeType  = cel.ObjectType("runbook.Cause")
+)
+
+// functions ask what was seen last of the node; steps.STEP.FUNCTION(...) what a step saw.
+var functions = []struct {
+	Word
+	result *cel.Type
+	of     func(s Seen, id string) ref.Val
+}{
+	{Word{"cause", "bool", `cause("ID"): it was named, with high or medium confidence`}, cel.BoolType, func(s Seen, id string) ref.Val {
+		return types.Bool(s.cause(id, probe.High, probe.Medium))
+	}},
+	{Word{"suspected", "bool", `suspected("ID"): it was named, with whatever confidence`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.cause(id)) }},
+	{Word{"status", "string", `status("CHECK"): its worst answer on the node: fail, unknown, warn, skip, info or ok; "" where it was not asked`}, cel.StringType, func(s Seen, id string) ref.Val {
+		return types.String(s.status(id))
+	}},
+	{Word{"asked", "bool", `asked("CHECK"): it has an answer, which skip and unknown are not`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.asked(id)) }},
+}
+
+// Words are the variables and functions expressions can use, and the fields of results
+// and causes.
+func Words() (vars, funcs []Word, results, causes []string) {
+	for _, v := range variables {
+		vars = append(vars, v.Word)
+	}
+	for _, f := range functions {
+		funcs = append(funcs, f.Word)
+	}
+	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), append([]string{"node"}, fieldsOf(reflect.TypeFor[probe.Cause]())...)
+}
+
+// lastSeen is what the functions without a step read; no runbook can name it.
+const lastSeen = "@seen"
+
+// language is the environment of every expression.
+var language = sync.OnceValues(func() (*cel.Env, error) {
+	options := []cel.EnvOption{
+		ext.NativeTypes(reflect.TypeFor[Seen](), ext.ParseStructTag("json")),
+		ext.Strings(),
+		cel.Variable(lastSeen, seenType),
+	}
+	for _, v := range variables {
+		options = append(options, cel.Variable(v.Name, v.kind))
+	}
+	for _, f := range functions {
+		options = append(options,
+			cel.Function(f.Name, cel.MemberOverload("seen_"+f.Name, []*cel.Type{seenType, cel.StringType}, f.result, cel.BinaryBinding(func(of, id ref.Val) ref.Val {
+				s, ok := of.Value().(Seen)
+				if !ok {
+					return types.NewErr("%s is asked of something that no step saw", f.Name)
+				}
+				return f.of(s, string(id.(types.String)))
+			}))),
+			cel.Macros(cel.GlobalMacro(f.Name, 1, func(h cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *common.Error) {
+				return h.NewMemberCall(f.Name, h.NewIdent(lastSeen), args[0]), nil
+			})))
+	}
+	return cel.NewEnv(options...)
+})
+
+// compiled is an expression that can be evaluated.
+type compiled struct {
+	text    string
+	program cel.Program
+	tree    ast.Expr
+	kind    *cel.Type
+}
+
+// compileError is what is wrong with an expression, and in which of its lines, from 1.
+type compileError struct {
+	line int
+	what string
+}
+
+func (e compileError) Error() string { return e.what }
+
+// compile checks an expression; any error is a compileError.
+func compile(text string) (*compiled, error) {
+	env, err := language()
+	if err != nil {
+		return nil, compileError{1, err.Error()}
+	}
+	checked, issues := env.Compile(text)
+	if issues.Err() != nil {
+		first := issues.Errors()[0]
+		return nil, compileError{max(1, first.Location.Line()), strings.Join(strings.Fields(first.Message), " ")}
+	}
+	program, err := env.Program(checked, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(100))
+	if err != nil {
+		return nil, compileError{1, err.Error()}
+	}
+	return &compiled{text, program, checked.NativeRep().Expr(), checked.OutputType()}, nil
+}
+
+// sight is everything an expression can read.
+type sight struct {
+	node            string
+	params, answers map[string]string
+	last            Seen
+	steps           map[string]Seen
+}
+
+func (s sight) variables() map[string]any {
+	return map[string]any{
+		"node": s.node, "params": s.params, "answers": s.answers, "results": s.last.Results, "causes": s.last.Causes, "verdict": s.last.Verdict,
+		"steps": s.steps, lastSeen: s.last,
+	}
+}
+
+// value evaluates an expression.
+func (s sight) value(ctx context.Context, text string) (ref.Val, error) {
+	c, err := compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", brief(text), err)
+	}
+	v, _, err := c.program.ContextEval(ctx, s.variables())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", brief(text), err)
+	}
+	return v, nil
+}
+
+// holds evaluates a condition.
+func (s sight) holds(ctx context.Context, text string) (bool, error) {
+	v, err := s.value(ctx, text)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("%s: gives no true or false", brief(text))
+	}
+	return bool(b), nil
+}
+
+// brief is an expression on one line.
+func brief(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// piece is a part of a text: words, or an expression to put in.
+type piece struct {
+	words, expression string
+	line              int // of the text, from 0
+}
+
+var errUnclosed = errors.New("has a ${ without its }; write $${ for a literal ${")
+
+// pieces takes a text apart.
+func pieces(text string) ([]piece, error) {
+	var out []piece
+	var words strings.Builder
+	for i := 0; i < len(text); {
+		switch {
+		case strings.HasPrefix(text[i:], "$${"):
+			words.WriteString("${")
+			i += 3
+		case strings.HasPrefix(text[i:], "${"):
+			n := closing(text[i+2:])
+			if n < 0 {
+				return nil, errUnclosed
+			}
+			if words.Len() > 0 {
+				out = append(out, piece{words: words.String()})
+				words.Reset()
+			}
+			out = append(out, piece{expression: text[i+2 : i+2+n], line: strings.Count(text[:i], "\n")})
+			i += 3 + n
+		default:
+			words.WriteByte(text[i])
+			i++
+		}
+	}
+	if words.Len() > 0 {
+		out = append(out, piece{words: words.String()})
+	}
+	return out, nil
+}
+
+// closing is where the brace is that ends an expression, -1 = nowhere. Braces in its
+// strings, and of its maps, are its own.
+func closing(text string) int {
+	depth, quote := 0, byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '{':
+			depth++
+		case c == '}' && depth == 0:
+			return i
+		case c == '}':
+			depth--
+		}
+	}
+	return -1
+}
+
+// text puts the values into a text. What nodes and people said is cleaned, so that it
+// steers no terminal.
+func (s sight) text(ctx context.Context, text string) (string, error) {
+	return s.fill(ctx, text, func(err error) (string, error) { return "", err })
+}
+
+// say is a text for people, in which an expression that has no value here says so: a note
+// must not end what it tells of.
+func (s sight) say(ctx context.Context, text string) string {
+	out, err := s.fill(ctx, text, func(err error) (string, error) { return "(nothing: " + brief(err.Error()) + ")", nil })
+	if err != nil {
+		return text
+	}
+	return out
+}
+
+func (s sight) fill(ctx context.Context, text string, without func(error) (string, error)) (string, error) {
+	parts, err := pieces(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", brief(text), err)
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.words)
+		if p.expression == "" {
+			continue
+		}
+		said := ""
+		if v, err := s.value(ctx, p.expression); err != nil {
+			if said, err = without(err); err != nil {
+				return "", err
+			}
+		} else {
+			said = inWords(v)
+		}
+		b.WriteString(probe.Plain(said))
+	}
+	return b.String(), nil
+}
+
+// inWords is a value as a text has it.
+func inWords(v ref.Val) string {
+	if list, ok := v.(traits.Lister); ok {
+		var parts []string
+		for it := list.Iterator(); it.HasNext() == types.True; {
+			parts = append(parts, inWords(it.Next()))
+		}
+		return strings.Join(parts, ", ")
+	}
+	if text, ok := v.ConvertToType(types.StringType).(types.String); ok {
+		return string(text)
+	}
+	return fmt.Sprint(v.Value())
+}
+
+// canBeSaid tells whether values of a type make sense in a text.
+func canBeSaid(t *cel.Type) bool {
+	if t.Kind() == types.ListKind {
+		return canBeSaid(t.Parameters()[0])
+	}
+	switch t.Kind() {
+	case types.StringKind, types.IntKind, types.UintKind, types.DoubleKind, types.BoolKind, types.DynKind, types.DurationKind, types.TimestampKind:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package runbook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// longestOutput is how much of what a command writes is kept, in bytes.
+const longestOutput = 64 << 10
+
+// ran is what came of a command.
+type ran struct {
+	exit   int    // its code, -1 = none
+	out    string // stdout
+	all    string // stdout and stderr as they came
+	failed string // why it has no code
+}
+
+// start runs a program of this machine to its end, or to its limit, with all it started.
+// It sees the node and the parameters in its environment.
+func (w *walk) start(ctx context.Context, limit time.Duration, words []string, stdin io.Reader) (ran, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(limited, words[0], words[1:]...)
+	var out, all capped
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, io.MultiWriter(&out, &all), &all
+	cmd.Env = append(os.Environ(), "CALICO_PROBE_NODE="+w.node)
+	for name, value := range w.record.Params {
+		cmd.Env = append(cmd.Env, "CALICO_PROBE_PARAM_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+value)
+	}
+	cmd.WaitDelay = 2 * time.Second // what it started may keep its pipes
+	alone(cmd)
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return ran{}, context.Cause(ctx)
+	}
+	r := ran{exit: -1, out: out.String(), all: all.String()}
+	switch {
+	case limited.Err() != nil:
+		r.failed = fmt.Sprintf("gave no answer within %v", limit)
+	case err == nil, errors.As(err, new(*exec.ExitError)):
+		if r.exit = cmd.ProcessState.ExitCode(); r.exit < 0 {
+			r.failed = "was ended: " + cmd.ProcessState.String()
+		}
+	case errors.Is(err, exec.ErrWaitDelay):
+		r.exit = cmd.ProcessState.ExitCode()
+	default:
+		r.failed = "could not be started: " + err.Error()
+	}
+	return r, nil
+}
+
+// capped keeps the beginning of what is written.
+type capped struct {
+	b   bytes.Buffer
+	cut bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	room := longestOutput - c.b.Len()
+	c.cut = c.cut || len(p) > room
+	c.b.Write(p[:min(len(p), room)])
+	return len(p), nil
+}
+
+func (c *capped) String() string {
+	text := strings.ToValidUTF8(c.b.String(), "?")
+	if c.cut {
+		text += "\n(the rest is left out)"
+	}
+	return text
+}
+
+// words puts the values into the words of a command.
+func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
+	var out []string
+	for _, text := range texts {
+		word, err := w.sight().text(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, word)
+	}
+	return out, nil
+}

@@ -1,0 +1,349 @@
+package runbook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Limits on what is kept of a check's command: those of any result.
+const (
+	maxSaw   = 400
+	maxLines = 16
+)
+
+func (w *walk) check(ctx context.Context, e *Entry, s *Step) error {
+	c := s.Check
+	r, at, err := effect(w, e.Step, s.Name, func() (Result, error) {
+		if c.That != "" {
+			return w.checkThat(ctx, c)
+		}
+		return w.checkCommand(ctx, c)
+	})
+	if err != nil {
+		return err
+	}
+	e.At, e.Text, e.Result = at, c.Asks, &r
+	w.own = append(slices.DeleteFunc(w.own, func(r Result) bool { return r.Check == c.ID }), r)
+	if s.Name != "" {
+		w.steps[s.Name] = seen().with(w.node, []Result{r})
+	}
+	w.answered = w.answered || r.Status != string(probe.Unknown)
+	return nil
+}
+
+func (w *walk) checkThat(ctx context.Context, c *Check) (Result, error) {
+	r := w.result(c, probe.Unknown, "")
+	holds, err := w.sight().holds(ctx, c.That)
+	switch {
+	case ctx.Err() != nil:
+		return r, context.Cause(ctx)
+	case err != nil:
+		r.Saw = probe.Plain(err.Error())
+		return r, nil
+	case holds:
+		r.Status = string(probe.OK)
+	default:
+		r.Status = string(probe.Fail)
+	}
+	r.Saw = w.sight().say(ctx, c.Saw)
+	return r, nil
+}
+
+func (w *walk) result(c *Check, s probe.Status, saw string) Result {
+	return Result{Node: w.node, Check: c.ID, Way: "runbook", Status: string(s), Saw: saw, Facts: map[string]any{}, Lines: []string{}}
+}
+
+// checkCommand asks a program by the protocol of node-problem-detector's custom plugins:
+// 0 = ok, 1 = a fault, anything else = not known; what it prints first is what it saw.
+func (w *walk) checkCommand(ctx context.Context, c *Check) (Result, error) {
+	words, err := w.words(ctx, c.Command)
+	switch {
+	case ctx.Err() != nil:
+		return Result{}, context.Cause(ctx)
+	case err != nil:
+		return w.result(c, probe.Unknown, plainly(err.Error())), nil
+	case !w.Commands:
+		return w.result(c, probe.Unknown, "not asked: commands are not allowed here"), nil
+	}
+	ran, err := w.start(ctx, cmp.Or(time.Duration(c.Limit), checkLimit), words, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	var lines []string
+	for line := range strings.Lines(cmp.Or(strings.TrimSpace(ran.out), strings.TrimSpace(ran.all))) {
+		lines = append(lines, clip(plainly(line)))
+	}
+	if len(lines) == 0 {
+		lines = []string{fmt.Sprintf("exit code %d, and no word", ran.exit)}
+	}
+	status := probe.Unknown
+	switch ran.exit {
+	case 0:
+		status = probe.OK
+	case 1:
+		status = probe.Fail
+	}
+	r := w.result(c, status, lines[0])
+	if ran.failed != "" {
+		r.Saw = plainly(words[0] + " " + ran.failed)
+	}
+	r.Lines = append(r.Lines, lines[1:min(len(lines), maxLines+1)]...)
+	r.Facts["exit"] = ran.exit
+	return r, nil
+}
+
+// clip shortens a line to what a result may say.
+func clip(line string) string {
+	if len(line) <= maxSaw {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxSaw], "") + "…"
+}
+
+func (w *walk) notify(ctx context.Context, e *Entry, s *Step) error {
+	out, at, err := effect(w, e.Step, s.Name, func() (Told, error) {
+		if s.Notify.Webhook != nil {
+			return w.post(ctx, s.Notify.Webhook)
+		}
+		return w.tell(ctx, s.Notify.Command)
+	})
+	if err != nil {
+		return err
+	}
+	e.At, e.Told = at, &out
+	return nil
+}
+
+// tell gives the record so far to a program.
+func (w *walk) tell(ctx context.Context, command []string) (Told, error) {
+	words, err := w.words(ctx, command)
+	out := Told{Whom: command[0]}
+	switch {
+	case ctx.Err() != nil:
+		return out, context.Cause(ctx)
+	case err != nil:
+		out.Failed = plainly(err.Error())
+		return out, nil
+	case !w.Commands:
+		out.Failed = "commands are not allowed here"
+		return out, nil
+	}
+	body, err := json.Marshal(w.record)
+	if err != nil {
+		return out, fmt.Errorf("writing the record: %w", err)
+	}
+	ran, err := w.start(ctx, notifyLimit, words, bytes.NewReader(body))
+	if err != nil {
+		return out, err
+	}
+	if ran.exit != 0 {
+		out.Failed = clip(plainly(cmp.Or(ran.failed, fmt.Sprintf("exit code %d: %s", ran.exit, ran.all))))
+	}
+	return out, nil
+}
+
+// A webhook is tried a few times, with a growing pause.
+const (
+	postLimit = 10 * time.Second // of one try
+	postTries = 3
+	postPause = time.Second
+)
+
+// post sends the record so far. Of its URL, which may hold a token, only the host is
+// ever said.
+func (w *walk) post(ctx context.Context, h *Webhook) (Told, error) {
+	out := Told{Whom: "a webhook"}
+	where, err := w.sight().text(ctx, h.URL)
+	if err == nil && h.URLFrom != "" {
+		if where = os.Getenv(h.URLFrom); where == "" {
+			err = fmt.Errorf("the environment variable %s is not set", h.URLFrom)
+		}
+	}
+	auth := os.Getenv(h.AuthFrom)
+	if err == nil && h.AuthFrom != "" && auth == "" {
+		err = fmt.Errorf("the environment variable %s is not set", h.AuthFrom)
+	}
+	if err == nil && !isHTTP(where) {
+		err = errors.New("what it is to be sent to is no URL of http or https")
+	}
+	body, bad := w.body(ctx, h)
+	if err = cmp.Or(err, bad); err != nil {
+		if ctx.Err() != nil {
+			return out, context.Cause(ctx)
+		}
+		out.Failed = plainly(err.Error())
+		return out, nil
+	}
+	if u, err := url.Parse(where); err == nil {
+		out.Whom = u.Host
+	}
+	client := &http.Client{Timeout: postLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	pause := postPause
+	for try := 1; ; try++ {
+		failed, again := send(ctx, client, where, auth, body)
+		if ctx.Err() != nil {
+			return out, context.Cause(ctx)
+		}
+		if out.Failed = failed; failed == "" || !again || try == postTries {
+			return out, nil
+		}
+		w.World.Progress(fmt.Sprintf("%s: %s; trying again in %v", out.Whom, failed, pause))
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return out, context.Cause(ctx)
+		}
+		pause *= 2
+	}
+}
+
+// body is what is sent.
+func (w *walk) body(ctx context.Context, h *Webhook) ([]byte, error) {
+	if h.Body != "" {
+		text, err := w.sight().text(ctx, h.Body)
+		return []byte(text), err
+	}
+	return json.Marshal(w.record)
+}
+
+// send tries once. It tells why it failed, "" when it did not, and whether another try
+// may do better.
+func send(ctx context.Context, client *http.Client, where, auth string, body []byte) (failed string, again bool) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(body))
+	if err != nil {
+		return "the URL cannot be used", false
+	}
+	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	if json.Valid(body) {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", "calico-probe/"+probe.Release)
+	if auth != "" {
+		req.Header.Set("Authorization", auth)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok { // which names the whole URL
+			err = u.Err
+		}
+		return plainly(err.Error()), true
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4096)) // so that the connection can be used again
+	switch {
+	case resp.StatusCode < 300:
+		return "", false
+	case resp.StatusCode < 400:
+		return fmt.Sprintf("answers with a redirect (%d), which is not followed", resp.StatusCode), false
+	}
+	return fmt.Sprintf("answers %d", resp.StatusCode), resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests
+}
+
+// action is the one thing that changes something: only where its step was allowed by
+// name, its dry run was shown, and a person said yes. One that began and of which nothing
+// more is known is never done again unasked.
+func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
+	var out Deed
+	at, done, err := w.Journal.ended(e.Step, &out)
+	if !done {
+		if w.past {
+			return goesOn(s.Name)
+		}
+		if out, err = w.propose(ctx, e.Step, s); err != nil {
+			return err
+		}
+		at, err = w.Journal.end(e.Step, s.Name, out)
+		w.wrote(err)
+	} else if err != nil {
+		return err
+	}
+	e.At, e.Deed = at, &out
+	return nil
+}
+
+func (w *walk) propose(ctx context.Context, at string, s *Step) (Deed, error) {
+	a := s.Action
+	out := Deed{Says: w.sight().say(ctx, a.Says), Touches: w.sight().say(ctx, a.Touches), Command: a.Command, Exit: -1}
+	dryRun, err := w.words(ctx, a.DryRun)
+	var command []string
+	if err == nil {
+		command, err = w.words(ctx, a.Command)
+	}
+	again := w.Journal.open(at)
+	switch {
+	case ctx.Err() != nil:
+		return out, context.Cause(ctx)
+	case err != nil:
+		out.NotRun = "its command is not known: " + plainly(err.Error())
+		return out, nil
+	}
+	out.Command = command
+	switch {
+	case !slices.Contains(w.Actions, s.Name):
+		out.NotRun = "it was not allowed; --allow-actions " + s.Name + " does"
+	case !w.Commands:
+		out.NotRun = "commands are not allowed here"
+	case w.Journal.Err() != nil:
+		out.NotRun = "the journal cannot be written, and without it nobody would know that it was done"
+	}
+	if out.NotRun != "" {
+		if again {
+			out.NotRun += "; it began before, and may have been done"
+		}
+		return out, nil
+	}
+	w.World.Progress("dry run of " + s.Name)
+	dry, err := w.start(ctx, dryRunLimit, dryRun, nil)
+	if err != nil {
+		return out, err
+	}
+	out.DryRun = probe.Plain(dry.all)
+	if dry.exit != 0 {
+		out.NotRun = "its dry run failed: " + cmp.Or(dry.failed, fmt.Sprintf("exit code %d", dry.exit))
+		return out, nil
+	}
+	yes, err := w.World.Confirm(ctx, Proposal{Step: s.Name, Says: out.Says, Touches: out.Touches, Command: command, DryRun: out.DryRun, Again: again})
+	switch {
+	case errors.Is(err, ErrNobody):
+		out.NotRun = fmt.Sprintf("nobody confirmed it: %v", err)
+		return out, nil
+	case err != nil:
+		return out, err
+	case !yes:
+		out.NotRun = "it was not confirmed"
+		if again {
+			out.NotRun += "; it began before, and may have been done"
+		}
+		return out, nil
+	}
+	out.By = w.World.Who
+	if err := w.Journal.certainly(at, s.Name); err != nil {
+		out.NotRun = plainly(err.Error()) + ", and without it nobody would know that it was done"
+		return out, nil
+	}
+	did, err := w.start(ctx, actionLimit, command, nil)
+	if err != nil {
+		return out, err // it may have been done: only its beginning is known
+	}
+	out.Exit, out.Output = did.exit, probe.Plain(did.all)
+	if did.failed != "" {
+		out.Output += "\n(" + did.failed + ")"
+	}
+	return out, nil
+}

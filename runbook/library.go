@@ -1,0 +1,170 @@
+package runbook
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed builtin/*.yaml
+var builtin embed.FS
+
+// Item is a runbook that can be named.
+type Item struct {
+	Name     string   `json:"name"`
+	File     string   `json:"file"`
+	Title    string   `json:"title"`
+	Alerts   []string `json:"alerts"`
+	BuiltIn  bool     `json:"builtin"`
+	Replaces string   `json:"replaces,omitempty"` // the file of another one of that name
+	Wrong    string   `json:"wrong,omitempty"`    // why it cannot be run
+
+	Runbook *Runbook `json:"-"` // nil where something is wrong
+	Err     error    `json:"-"`
+	Text    []byte   `json:"-"`
+}
+
+// Library is the runbooks there are by their names: the built-in ones, then those of the
+// folders (*.yaml, *.yml), of which a later one replaces an earlier one of its name. One
+// that cannot be read is among them, and says why. The error is that of a folder.
+func Library(known Known, dirs ...string) ([]Item, error) {
+	var out []Item
+	add := func(it Item) {
+		if i := slices.IndexFunc(out, func(had Item) bool { return had.Name == it.Name }); i >= 0 {
+			it.Replaces = out[i].File
+			out[i] = it
+			return
+		}
+		out = append(out, it)
+	}
+	names, err := fs.Glob(builtin, "builtin/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("listing the built-in runbooks: %w", err)
+	}
+	for _, name := range names {
+		text, err := builtin.ReadFile(name)
+		it := item(name, text, err, known)
+		it.BuiltIn = true
+		add(it)
+	}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("reading runbooks: %w", err)
+		}
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
+				add(ReadFile(filepath.Join(dir, e.Name()), known))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// ReadFile reads a runbook; what is wrong with it stands in the item.
+func ReadFile(name string, known Known) Item {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() { // reading a pipe waits for its other end
+		err = fmt.Errorf("%s is no file", name)
+	}
+	var text []byte
+	if err == nil && info.Size() > longestFile {
+		err = fmt.Errorf("%s has more than %d KB, which no runbook has", name, longestFile>>10)
+	}
+	if err == nil {
+		text, err = os.ReadFile(name)
+	}
+	return item(name, text, err, known)
+}
+
+func item(file string, text []byte, err error, known Known) Item {
+	it := Item{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), File: file, Text: text, Alerts: []string{}, Err: err}
+	if err == nil {
+		it.Runbook, it.Err = Load(file, text, known)
+	}
+	if it.Err != nil {
+		it.Wrong = it.Err.Error()
+		return it
+	}
+	it.Name, it.Title, it.Alerts = it.Runbook.Metadata.Name, it.Runbook.Spec.Title, append(it.Alerts, it.Runbook.Spec.Alerts...)
+	return it
+}
+
+// Given is what whoever starts a runbook gives it, held to what it takes. The error is
+// a Mistake.
+func (rb *Runbook) Given(params, answers map[string]string, actions []string) (map[string]string, error) {
+	out := map[string]string{}
+	var names, asks, acts []string
+	var missing []string
+	for _, p := range rb.Spec.Params {
+		names = append(names, p.Name)
+		if v, ok := params[p.Name]; ok {
+			out[p.Name] = v
+		} else if p.Default != nil {
+			out[p.Name] = *p.Default
+		} else {
+			missing = append(missing, p.Name)
+		}
+	}
+	options := map[string][]string{}
+	rb.each(func(s *Step) {
+		if s.Ask != nil {
+			asks, options[s.Name] = append(asks, s.Name), s.Ask.Options
+		}
+		if s.Action != nil {
+			acts = append(acts, s.Name)
+		}
+	})
+	mistake := func(format string, args ...any) error { return Mistake{fmt.Errorf(format, args...)} }
+	for name := range params {
+		if !slices.Contains(names, name) {
+			return nil, mistake("runbook %s takes no parameter %q%s", rb.Metadata.Name, name, orThere(name, names))
+		}
+	}
+	if len(missing) > 0 {
+		return nil, mistake("runbook %s needs --param %s=VALUE", rb.Metadata.Name, strings.Join(missing, "=VALUE --param "))
+	}
+	for name, text := range answers {
+		if !slices.Contains(asks, name) {
+			return nil, mistake("runbook %s has no ask of the name %q%s", rb.Metadata.Name, name, orThere(name, asks))
+		}
+		answer, ok := option(options[name], text)
+		if !ok {
+			return nil, mistake("%q is no answer to %s: it takes %s", text, name, strings.Join(append([]string{"some text"}, options[name]...)[min(1, len(options[name])):], ", "))
+		}
+		answers[name] = answer
+	}
+	for _, name := range actions {
+		if !slices.Contains(acts, name) {
+			return nil, mistake("runbook %s has no action of the name %q%s", rb.Metadata.Name, name, orThere(name, acts))
+		}
+	}
+	return out, nil
+}
+
+// orThere hints at what there is.
+func orThere(typed string, names []string) string {
+	switch near := Nearest(typed, names); {
+	case near != "":
+		return near
+	case len(names) > 0:
+		return ": there is " + strings.Join(names, ", ")
+	}
+	return ": it has none"
+}
+
+// Actions names the steps that would change something.
+func (rb *Runbook) Actions() []string {
+	var out []string
+	rb.each(func(s *Step) {
+		if s.Action != nil {
+			out = append(out, s.Name)
+		}
+	})
+	return out
+}

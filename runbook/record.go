@@ -1,0 +1,90 @@
+package runbook
+
+import (
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// RecordVersion is that of the record and the journal.
+const RecordVersion = 1
+
+// Record is what was run, seen, decided and done, as -o json and webhooks have it.
+type Record struct {
+	V       int               `json:"v"`
+	Kind    string            `json:"kind"`    // RunbookRecord
+	Version string            `json:"version"` // of the program
+	Runbook string            `json:"runbook"`
+	Title   string            `json:"title"`
+	Digest  string            `json:"digest"` // of its file
+	Node    string            `json:"node"`
+	Params  map[string]string `json:"params"`
+	By      string            `json:"by"` // who started it
+	Began   time.Time         `json:"began"`
+	Steps   []Entry           `json:"steps"`
+	Outcome *Outcome          `json:"outcome,omitempty"` // nil = it goes on
+}
+
+// Entry is one step that was come to, in the order of that.
+type Entry struct {
+	Step string    `json:"step"`           // where it stands: 1, 3.swap.2
+	Name string    `json:"name,omitempty"` // its name in the runbook
+	Kind string    `json:"kind"`           // run, check, note, ask, assert, wait, notify, action, choose or conclude
+	At   time.Time `json:"at,omitzero"`    // when it was done, of what takes time or has an effect
+	// LeftOut is the condition that did not hold; nothing below is there then.
+	LeftOut string `json:"left_out,omitempty"`
+
+	Text   string  `json:"text,omitempty"`   // the note, the question, what an assert or a wait says that did not hold
+	That   string  `json:"that,omitempty"`   // the expression of an assert or a wait
+	Held   *bool   `json:"held,omitempty"`   // whether it did
+	Tries  int     `json:"tries,omitempty"`  // of a wait
+	Asked  []Asked `json:"asked,omitempty"`  // of a run, and the last of a wait
+	Result *Result `json:"result,omitempty"` // of a check
+	Answer *Answer `json:"answer,omitempty"` // to an ask
+	Choice *Choice `json:"choice,omitempty"`
+	Told   *Told   `json:"told,omitempty"` // by a notify
+	Deed   *Deed   `json:"deed,omitempty"` // of an action
+}
+
+// Answer is what was answered, and by whom.
+type Answer struct {
+	Text string `json:"text"`
+	By   string `json:"by"` // a person, --answer or "default"
+}
+
+// Choice is a branch that was taken.
+type Choice struct {
+	Branch string   `json:"branch,omitempty"` // "" = none held
+	When   string   `json:"when,omitempty"`   // the expression that did; "" = it is the last, and needs none
+	Not    []string `json:"not,omitempty"`    // the branches above it that did not hold
+}
+
+// Told is who was notified.
+type Told struct {
+	Whom   string `json:"whom"` // a host, or a command
+	Failed string `json:"failed,omitempty"`
+}
+
+// Deed is what became of an action.
+type Deed struct {
+	Says    string   `json:"says"`
+	Touches string   `json:"touches"`
+	Command []string `json:"command"`
+	NotRun  string   `json:"not_run,omitempty"` // why, "" = it was
+	DryRun  string   `json:"dry_run,omitempty"` // what that showed
+	By      string   `json:"by,omitempty"`      // who confirmed it
+	Exit    int      `json:"exit"`
+	Output  string   `json:"output,omitempty"`
+}
+
+// Outcome is what a runbook came to.
+type Outcome struct {
+	Verdict string    `json:"verdict"` // healthy, warnings, incomplete or fault
+	Exit    int       `json:"exit"`
+	Says    string    `json:"says,omitempty"`
+	Next    string    `json:"next,omitempty"`
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
+// plainly cleans what goes to a terminal or a file for people, on one line.
+func plainly(text string) string { return probe.Plain(brief(text)) }

@@ -1,0 +1,175 @@
+package runbook
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// Result is an answer as expressions, the journal and the record have it.
+type Result struct {
+	Node   string         `json:"node"` // that answered
+	Check  string         `json:"check"`
+	Target string         `json:"target"`
+	From   string         `json:"from"` // the workload pod out of whose network it was asked, "" = the node's own
+	Way    string         `json:"way"`
+	Status string         `json:"status"`
+	Saw    string         `json:"saw"`
+	Facts  map[string]any `json:"facts"`
+	Lines  []string       `json:"lines"`
+}
+
+// Cause is a cause concluded about a node.
+type Cause struct {
+	Node string `json:"node"` // it is about
+	probe.Cause
+}
+
+// Asked is one run on one node: what it answered, and what was made of it.
+type Asked struct {
+	Node    string   `json:"node"`
+	Verdict string   `json:"verdict"` // healthy, warnings, incomplete or fault
+	Version string   `json:"version,omitempty"`
+	Ways    []string `json:"ways"`
+	Causes  []Cause  `json:"causes"`
+	Results []Result `json:"results"`
+	// Unasked is why there is no whole answer, "" when there is.
+	Unasked string `json:"unasked,omitempty"`
+}
+
+// wordIncomplete is the verdict where something was not had.
+const (
+	wordHealthy    = "healthy"
+	wordWarnings   = "warnings"
+	wordIncomplete = "incomplete"
+	wordFault      = "fault"
+)
+
+// asked takes from a run what a runbook needs. The error is why there is no whole answer.
+func asked(node string, run report.Run, err error) Asked {
+	out := Asked{Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{}}
+	for _, c := range run.Causes {
+		out.Causes = append(out.Causes, Cause{node, c})
+	}
+	for _, ev := range run.Events {
+		if ev.Way != "" && ev.Node == node && !slices.Contains(out.Ways, ev.Way) {
+			out.Ways = append(out.Ways, ev.Way)
+		}
+		if r := ev.Result; r != nil {
+			facts := map[string]any{}
+			for k, v := range r.Facts {
+				facts[string(k)] = v
+			}
+			out.Results = append(out.Results, Result{
+				Node: cmp.Or(ev.Node, node), Check: r.Check, Target: r.Target, From: r.From, Way: ev.Way, Status: string(r.Status), Saw: r.Saw,
+				Facts: facts, Lines: slices.Concat([]string{}, r.Lines),
+			})
+		}
+	}
+	switch {
+	case err != nil:
+		out.Unasked = probe.Plain(err.Error())
+	case run.Verdict == nil:
+		out.Unasked = cmp.Or(run.Lacks, "the run ended without a verdict")
+	default:
+		out.Verdict = run.Verdict.Word
+	}
+	return out
+}
+
+// Seen is what expressions read: of the node of the runbook, or of a step.
+type Seen struct {
+	Results  []Result          `json:"results"`
+	Causes   []Cause           `json:"causes"`
+	Verdict  string            `json:"verdict"`  // the worst where several nodes were asked, "" where none was
+	Verdicts map[string]string `json:"verdicts"` // of each node
+}
+
+// seen puts together what several nodes were asked.
+func seen(all ...Asked) Seen {
+	s := Seen{Results: []Result{}, Causes: []Cause{}, Verdicts: map[string]string{}}
+	for _, a := range all {
+		s.Results = append(s.Results, a.Results...)
+		s.Causes = append(s.Causes, a.Causes...)
+		s.Verdicts[a.Node] = a.Verdict
+		s.Verdict = worse(s.Verdict, a.Verdict)
+	}
+	return s
+}
+
+// worse is the verdict that weighs more; "" is none.
+func worse(a, b string) string {
+	order := []string{"", wordHealthy, wordWarnings, wordIncomplete, wordFault}
+	if slices.Index(order, b) > slices.Index(order, a) {
+		return b
+	}
+	return a
+}
+
+// with adds the results of checks of the runbook's own.
+func (s Seen) with(node string, own []Result) Seen {
+	if len(own) == 0 {
+		return s
+	}
+	s.Results = slices.Concat(s.Results, own)
+	if s.Verdicts[node] == "" {
+		s.Verdicts = map[string]string{node: ""}
+	}
+	for _, r := range own {
+		s.Verdict = worse(s.Verdict, map[string]string{string(probe.OK): wordHealthy, string(probe.Fail): wordFault}[r.Status])
+		if r.Status == string(probe.Unknown) {
+			s.Verdict = worse(s.Verdict, wordIncomplete)
+		}
+	}
+	return s
+}
+
+// status is the worst answer of a check on the nodes asked, "" where it was not asked.
+// What other nodes answered beside them does not count.
+func (s Seen) status(check string) string {
+	worst := -1
+	for _, r := range s.Results {
+		if _, own := s.Verdicts[r.Node]; r.Check == check && own {
+			if at := slices.Index(probe.Statuses(), probe.Status(r.Status)); worst < 0 || at < worst {
+				worst = at
+			}
+		}
+	}
+	if worst < 0 {
+		return ""
+	}
+	return string(probe.Statuses()[worst])
+}
+
+// asked tells whether a check has an answer, good or bad.
+func (s Seen) asked(check string) bool {
+	return slices.ContainsFunc(s.Results, func(r Result) bool {
+		_, own := s.Verdicts[r.Node]
+		return own && r.Check == check && r.Status != string(probe.Skip) && r.Status != string(probe.Unknown)
+	})
+}
+
+// cause tells whether a cause was named, with one of these confidences; none = any.
+func (s Seen) cause(id string, sure ...probe.Confidence) bool {
+	return slices.ContainsFunc(s.Causes, func(c Cause) bool {
+		return c.ID == id && (len(sure) == 0 || slices.Contains(sure, c.Confidence))
+	})
+}
+
+// through is a value as it comes back from the journal: a run that is resumed sees the
+// same numbers as one that was not.
+func through[T any](v T) (T, error) {
+	var out T
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		return out, fmt.Errorf("keeping what was seen: %w", err)
+	}
+	return out, nil
+}

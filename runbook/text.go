@@ -1,0 +1,185 @@
+package runbook
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// width is that of a terminal nobody has widened, in columns.
+const width = 80
+
+// WriteEntry tells a person of one step.
+func WriteEntry(w io.Writer, e Entry) error {
+	var b strings.Builder
+	para := func(indent int, text string) { b.WriteString(wrap(plainly(text), indent)) }
+	head := e.Kind
+	if e.Name != "" {
+		head = e.Name
+	}
+	switch {
+	case e.LeftOut != "":
+		para(0, head+": left out, since this does not hold: "+e.LeftOut)
+	case e.Kind == "run":
+		for _, a := range e.Asked {
+			writeAsked(para, head, a)
+		}
+		if e.Text != "" {
+			para(0, head+": "+e.Text)
+		}
+	case e.Kind == "wait":
+		state := fmt.Sprintf("it holds after %d attempts: %s", e.Tries, e.That)
+		if !*e.Held {
+			state = e.Text
+		}
+		para(0, head+": "+state)
+		for _, a := range e.Asked {
+			writeAsked(para, head, a)
+		}
+	case e.Result != nil:
+		para(0, fmt.Sprintf("%s: %s %s: %s", head, e.Result.Status, e.Result.Check, e.Result.Saw))
+	case e.Answer != nil:
+		para(0, fmt.Sprintf("%s: %s", head, e.Text))
+		para(4, fmt.Sprintf("%s (by %s)", e.Answer.Text, e.Answer.By))
+	case e.Choice != nil:
+		para(0, fmt.Sprintf("%s: %s", head, e.Choice))
+	case e.Kind == "assert" && *e.Held:
+		para(0, head+": it holds: "+e.That)
+	case e.Kind == "assert":
+		para(0, head+": this does not hold: "+e.That)
+		para(4, e.Text)
+	case e.Told != nil && e.Told.Failed != "":
+		para(0, fmt.Sprintf("%s: %s was NOT told: %s", head, e.Told.Whom, e.Told.Failed))
+	case e.Told != nil:
+		para(0, fmt.Sprintf("%s: %s was told", head, e.Told.Whom))
+	case e.Deed != nil:
+		e.Deed.write(para, head)
+	case e.Kind == "conclude": // the outcome says it
+	case e.Kind == "note":
+		for line := range strings.Lines(e.Text) {
+			para(0, line)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeAsked(para func(int, string), head string, a Asked) {
+	by := ""
+	if len(a.Ways) > 0 {
+		by = " by " + strings.Join(a.Ways, ", ")
+	}
+	para(0, fmt.Sprintf("%s: %s was asked%s: %s", head, a.Node, by, a.Verdict))
+	if a.Unasked != "" {
+		para(4, a.Unasked)
+	}
+	for _, c := range a.Causes {
+		para(4, fmt.Sprintf("%s (%s): %s", c.ID, c.Confidence, c.Says))
+	}
+	if len(a.Causes) > 0 {
+		return
+	}
+	const most = 6 // the rest is in the record
+	bad := a.bad()
+	for _, r := range bad[:min(len(bad), most)] {
+		para(4, fmt.Sprintf("%s %s: %s", r.Status, strings.TrimSpace(r.Check+" "+r.Target), r.Saw))
+	}
+	if len(bad) > most {
+		para(4, fmt.Sprintf("and %d more that are not good", len(bad)-most))
+	}
+}
+
+// bad are the answers of the node that are not good, the worst first.
+func (a Asked) bad() []Result {
+	var out []Result
+	for _, s := range []probe.Status{probe.Fail, probe.Unknown, probe.Warn} {
+		for _, r := range a.Results {
+			if r.Node == a.Node && r.Status == string(s) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+func (c Choice) String() string {
+	switch {
+	case c.Branch == "":
+		return "no branch holds"
+	case c.When == "":
+		return c.Branch + ", since none of the others holds"
+	}
+	return c.Branch + ", since " + c.When
+}
+
+func (d Deed) write(para func(int, string), head string) {
+	para(0, fmt.Sprintf("%s: %s", head, d.Says))
+	para(4, "touches: "+d.Touches)
+	para(4, "command: "+Quoted(d.Command))
+	if d.NotRun != "" {
+		para(4, "NOT run: "+d.NotRun)
+		return
+	}
+	para(4, fmt.Sprintf("run, confirmed by %s: exit code %d", d.By, d.Exit))
+	for line := range strings.Lines(d.Output) {
+		para(6, line)
+	}
+}
+
+// Quoted is a command as one would type it.
+func Quoted(words []string) string {
+	var out []string
+	for _, w := range words {
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+%", r))
+		}) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		out = append(out, w)
+	}
+	return strings.Join(out, " ")
+}
+
+// WriteOutcome tells a person what a runbook came to.
+func WriteOutcome(w io.Writer, o Outcome) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s (exit code %d)\n", o.Verdict, o.Exit)
+	if o.Says != "" {
+		b.WriteString(wrap(plainly(o.Says), 2))
+	}
+	if o.Next != "" {
+		b.WriteString(wrap("next: "+plainly(o.Next), 2))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// wrap breaks a text into lines of the width, each indented, those after the first more so.
+func wrap(text string, indent int) string {
+	var b strings.Builder
+	margin := strings.Repeat(" ", indent)
+	at := 0
+	for word := range strings.FieldsSeq(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case at == 0:
+			b.WriteString(margin)
+			at = indent
+		case at+1+n > width:
+			b.WriteString("\n" + margin + "  ")
+			at = indent + 2
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	if at > 0 {
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
