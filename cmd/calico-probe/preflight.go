@@ -116,7 +116,7 @@ func (p *preflight) look(ctx context.Context) error {
 	}
 	p.via, p.profile, p.timeout = "auto", string(probe.Standard), 2*time.Minute
 	if p.node == "" {
-		p.node = "NODE" // of which nothing could be read; it is not asked about
+		p.node = "any" // nothing could be read of one, and none is asked about
 	}
 	if err := p.complete(); err != nil {
 		return err
@@ -321,7 +321,11 @@ func rehearsed(err error, good string) probe.Result {
 	case refused && pe.Reason == injector.ReasonAPI, refused && pe.Reason == injector.ReasonSupport, !refused: // a webhook that takes no dry run, perhaps
 		return probe.Found(probe.Unknown, "the API server does not say: %s", explainError(err))
 	}
-	return probe.Found(probe.Fail, "%s", explainError(err)).With(probe.FactReason, string(pe.Reason))
+	r := probe.Found(probe.Fail, "%s", explainError(err)).With(probe.FactReason, string(pe.Reason))
+	if pe.Reason == injector.ReasonNamespace {
+		r.Saw += "; 'calico-probe install --print' prints one that admits probes"
+	}
+	return r
 }
 
 // listed is how many images a kubelet reports unless it is told otherwise
