@@ -170,30 +170,16 @@ func (o *runOptions) asTyped(cmd *cobra.Command) error {
 }
 
 func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
-	fixed := func(values []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return values, cobra.ShellCompDirectiveNoFileComp
-		}
-	}
-	for flag, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
+	completions(cmd, map[string]completer{
 		"node": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return completion.CompGetResource(factory, "node", typed), cobra.ShellCompDirectiveNoFileComp
 		},
-		"via":     fixed(append([]string{"auto"}, wayNames()...)),
-		"profile": fixed(profileNames()),
-		"checks":  fixed(checkIDs(suite())),
-		"skip":    fixed(checkIDs(suite())),
-		"fail-on": fixed([]string{"fail", "warn"}),
-	} {
-		if cmd.Flags().Lookup(flag) == nil { // of another verb
-			continue
-		}
-		// The only error is a flag that does not exist or has a completion: a
-		// mistake in this file that every test of the command would meet.
-		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err)
-		}
-	}
+		"via":     oneOf(append([]string{"auto"}, wayNames()...)),
+		"profile": oneOf(profileNames()),
+		"checks":  several(selectors),
+		"skip":    several(selectors),
+		"fail-on": oneOf([]string{"fail", "warn"}),
+	})
 }
 
 // complete checks the flags against each other before anything is asked.
