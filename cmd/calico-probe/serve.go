@@ -232,11 +232,8 @@ const (
 // stands behind the cause, which may be cut.
 func toldOf(job alerts.Job) (reason, note string) {
 	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
-	says := job.Says
-	if len(says) > 800 {
-		says = strings.ToValidUTF8(says[:800], "") + "..."
-	}
-	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %.100q; report: /reports/%s of calico-probe serve)", job.Verdict, cmp.Or(says, "nothing is wrong"), job.Alerts[0].Name, job.ID)
+	says := probe.Cut(cmp.Or(job.Says, "nothing is wrong"), 700)
+	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: /reports/%s of calico-probe serve)", job.Verdict, says, probe.Cut(oneLine(job.Alerts[0].Name), 100), job.ID)
 }
 
 // logged writes what a run says to the log.
