@@ -58,9 +58,10 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Deed != nil:
 		e.Deed.write(para, head)
 	case e.Kind == "conclude": // the outcome says it
-	case e.Kind == "note":
+	case e.Kind == "note": // indented: no line that a node put in passes for a step
+		para(0, head+":")
 		for line := range strings.Lines(e.Text) {
-			para(0, line)
+			para(4, line)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
