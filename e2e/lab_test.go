@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/runbook"
 )
 
 // wanted is what one run has to make of a fault of the lab.
@@ -207,6 +209,58 @@ func oneFault(t *testing.T, name, node string, want wanted) string {
 		return ""
 	}
 	return strings.TrimSpace(fmt.Sprintf("`%s` | %s | %s | %s | %v", first.ID, first.Confidence, max(time.Second, a.took.Round(time.Second)), strings.Join(d.tried(), ", "), want.book)) + " |"
+}
+
+// goes starts a runbook on a fault, with nobody to ask, and wants it to take its branch,
+// to come to a fault, and to name the cause in the record for people.
+func goes(t *testing.T, node string, want wanted) {
+	t.Helper()
+	markdown := filepath.Join(t.TempDir(), "record.md")
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		r, a := followed(t, want.book.runbook, append([]string{"--node", node, "-o", "markdown=" + markdown}, bySSH(t)...)...)
+		told, err := os.ReadFile(markdown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := ""
+		switch {
+		case branchOf(r) != want.book.branch:
+			why = fmt.Sprintf("it goes %q, want %q", branchOf(r), want.book.branch)
+		case a.exit != 3 || r.Outcome == nil || r.Outcome.Verdict != "fault" || r.Outcome.Next == "":
+			why = fmt.Sprintf("exit %d, want 3, and what to do next: %+v", a.exit, r.Outcome)
+		case !strings.Contains(string(told), want.cause):
+			why = "the record for people does not name " + want.cause
+		}
+		if why == "" {
+			return
+		}
+		if time.Since(began) > unfolds {
+			t.Errorf("%s: %s\n%s\n%s", want.book.runbook, why, told, a.stderr)
+			return
+		}
+		t.Logf("not yet: %s: %s", want.book.runbook, why)
+	}
+}
+
+// followed runs a runbook to its end.
+func followed(t testing.TB, name string, args ...string) (runbook.Record, answer) {
+	t.Helper()
+	a := call(t, append([]string{"runbook", "run", name, "-o", "json"}, args...)...)
+	var r runbook.Record
+	if err := json.Unmarshal([]byte(a.stdout), &r); err != nil {
+		t.Fatalf("no record: %v\nstdout: %s\nstderr: %s", err, a.stdout, a.stderr)
+	}
+	return r, a
+}
+
+// branchOf is what a built-in runbook chose by what was named first.
+func branchOf(r runbook.Record) string {
+	for _, s := range r.Steps {
+		if s.Name == "cause" && s.Choice != nil {
+			return s.Choice.Branch
+		}
+	}
+	return ""
 }
 
 // first is the first cause, an empty one where there is none.

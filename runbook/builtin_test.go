@@ -336,3 +336,47 @@ func TestBeforeRebootLooks(t *testing.T) {
 		t.Errorf("it goes %s and comes to %+v", branch, *record.Outcome)
 	}
 }
+
+// TestActionsKubectl wants the one action proposed for the pod that was seen, to the
+// cluster the runbook is about, and nothing started where that cluster cannot be told.
+func TestActionsKubectl(t *testing.T) {
+	t.Parallel()
+	b := builtin(t)["pods-no-network"]
+	ill := night(t, "../diagnose/testdata/cni-config-missing.txtar")
+	silent := func(string) {}
+	deed := func(not string) *runbook.Deed {
+		e := runbook.Engine{
+			Runbook: b, Actions: []string{"restart-calico-node"}, Commands: true,
+			Journal: runbook.NewJournal(runbook.Begun{Runbook: b.Metadata.Name, Node: ill.Node, Params: map[string]string{}}),
+			World: runbook.World{
+				Kubectl: []string{"--kubeconfig=/nowhere", "--context=far"}, NoKubectl: not,
+				Run:      func(context.Context, string, runbook.Run) (report.Run, error) { return ill, nil },
+				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
+				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
+				Show:     func(runbook.Entry) error { return nil },
+				Progress: silent, Say: silent,
+			},
+		}
+		record, err := e.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range record.Steps {
+			if s.Deed != nil {
+				return s.Deed
+			}
+		}
+		t.Fatal("no action was come to")
+		return nil
+	}
+	d := deed("")
+	if got := strings.Join(d.Command, " "); !strings.HasPrefix(got, "kubectl --kubeconfig=/nowhere --context=far delete pod --namespace=kube-system calico-node-") {
+		t.Errorf("its command: %s", got)
+	}
+	if d.NotRun == "" { // there is no such cluster, and nobody to confirm it
+		t.Errorf("it was done: %+v", d)
+	}
+	if d := deed("a secret would show"); !strings.Contains(d.NotRun, "a secret would show") || d.DryRun != "" {
+		t.Errorf("without a way to the cluster: %+v", d)
+	}
+}

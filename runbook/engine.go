@@ -41,6 +41,10 @@ type World struct {
 	// Progress is for a person who waits; Say is for whoever reads, once.
 	Progress, Say func(text string)
 	Who           string // runs this
+	// Kubectl leads to the cluster of the runbook: flags that every command kubectl is
+	// given. NoKubectl is why it cannot be led there, "" where it can.
+	Kubectl   []string
+	NoKubectl string
 }
 
 // ErrNobody says that there is no person to ask.

@@ -61,6 +61,10 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Kind == "note": // indented: no line that a node put in passes for a step
 		para(0, head+":")
 		for line := range strings.Lines(e.Text) {
+			if strings.HasPrefix(line, "    ") { // a command, to be copied as it is
+				b.WriteString(probe.Plain(strings.TrimRight(line, " \n")) + "\n")
+				continue
+			}
 			para(4, line)
 		}
 	}

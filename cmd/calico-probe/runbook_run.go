@@ -140,7 +140,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	return o.walk(cmd.Context(), it.Runbook, j, answers)
+	return o.walk(cmd.Context(), cmd.Flags(), it.Runbook, j, answers)
 }
 
 // goOn goes on where a journal ends.
@@ -186,7 +186,7 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	if err := j.Resume(whoami()); err != nil {
 		return err
 	}
-	return o.walk(cmd.Context(), rb, j, answers)
+	return o.walk(cmd.Context(), cmd.Flags(), rb, j, answers)
 }
 
 // keptOut are flags that a journal does not keep: what is secret, and what is of one call.
@@ -211,6 +211,28 @@ func flagsToKeep(cmd *cobra.Command) map[string][]string {
 		out[f.Name] = values
 	})
 	return out
+}
+
+// kubectl is how a runbook's own kubectl gets to the cluster that was chosen here: by
+// the same flags, or why that cannot be, which is a secret that commands would show.
+func (o *runbookOptions) kubectl(typed *pflag.FlagSet) (flags []string, not string) {
+	its := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
+	o.flags.AddFlags(its)
+	typed.VisitAll(func(f *pflag.Flag) {
+		list, several := f.Value.(pflag.SliceValue)
+		switch {
+		case !f.Changed || its.Lookup(f.Name) == nil || f.Name == "cache-dir":
+		case slices.Contains(keptOut, f.Name):
+			not = fmt.Sprintf("kubectl would need --%s, which commands show: put it into a kubeconfig", f.Name)
+		case several:
+			for _, value := range list.GetSlice() {
+				flags = append(flags, "--"+f.Name+"="+value)
+			}
+		default:
+			flags = append(flags, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return flags, not
 }
 
 // setAgain sets a flag as it was, unless it was typed now.
@@ -324,7 +346,7 @@ func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error
 }
 
 // walk does the runbook and says what it came to.
-func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbook.Journal, answers map[string]string) error {
+func (o *runbookOptions) walk(ctx context.Context, flags *pflag.FlagSet, rb *runbook.Runbook, j *runbook.Journal, answers map[string]string) error {
 	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
 	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()})
 	if j.Name() != "" {
@@ -342,6 +364,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Who:      whoami(),
 		},
 	}
+	e.World.Kubectl, e.World.NoKubectl = o.kubectl(flags)
 	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Began: j.Begun.At}
 	if err := o.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
 		return o.out.close(err)
