@@ -251,6 +251,10 @@ spec:
     profile: standard
   - match: ['alertname="Burst"']
     profile: quick
+  - match: ['alertname="CalicoBGPPeerDown"']
+    runbook: bgp-not-established
+  - match: ['alertname="CalicoNodeNotReady"']
+    runbook: node-trouble
 `
 
 // deployed is serve as a Deployment on node-a, from the client's image.
@@ -436,6 +440,21 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 
+	am.fire(t, "CalicoBGPPeerDown", "instance="+address(t, "node-b")+":9091") // which has a runbook
+	eventually(t, 3*time.Minute, func() string {
+		if m := s.metrics(t); m[`runs_total{runbook="bgp-not-established",verdict="fault"}`] != 1 {
+			return fmt.Sprint("the runbook has not ended in a fault: ", m)
+		}
+		return ""
+	})
+	book := s.jobs(t)[0]
+	if _, text := s.get(t, "/reports/"+book, alertsToken); !strings.Contains(text, "bird-dead") || !strings.Contains(text, "bgp-not-established") {
+		t.Errorf("the runbook's report: %s", text)
+	}
+	if shown := events(t, "node-b"); !strings.Contains(shown, "/reports/"+book) {
+		t.Errorf("no event of the runbook: %s", shown)
+	}
+
 	am.fire(t, "BGPDown", "node=node-b", "severity=critical") // once more the same
 	am.fire(t, "BGPDown", "node=node-b", "severity=warning")  // and another about the same
 	am.fire(t, "BGPDown", "instance=10.99.99.99:9100")        // of no node
@@ -447,7 +466,7 @@ func TestAlerts(t *testing.T) {
 		}
 		return ""
 	})
-	if m := s.metrics(t); m[`alerts_total{outcome="queued"}`] != 1 || m[`runs_total{runbook="run-standard",verdict="fault"}`] != 1 || len(s.jobs(t)) != 1 {
+	if m := s.metrics(t); m[`alerts_total{outcome="queued"}`] != 2 || m[`runs_total{runbook="run-standard",verdict="fault"}`] != 1 || len(s.jobs(t)) != 2 {
 		t.Errorf("fired twice: %v", m)
 	}
 	if _, page := s.get(t, "/", alertsToken); !strings.Contains(page, "10.99.99.99") || !strings.Contains(page, "no route matches it") {
@@ -459,6 +478,22 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// address is a node's own.
+func address(t testing.TB, node string) string {
+	t.Helper()
+	n, err := kube(t).CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	t.Fatal(node, " has no InternalIP")
+	return ""
+}
+
 // TestAlertsKilled kills serve while it looks at a node: after its start the job is done,
 // and the alert, which Alertmanager goes on sending, starts no other.
 func TestAlertsKilled(t *testing.T) {
@@ -466,7 +501,7 @@ func TestAlertsKilled(t *testing.T) {
 	args := []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", routeEverything), "--store", dir}
 	s, kill := serve(t, port, args...)
 	am := startAlertmanager(t, receiver(t, s.url))
-	am.fire(t, "BGPDown", "node=node-a")
+	am.fire(t, "CalicoNodeNotReady", "node=node-a")
 	eventually(t, time.Minute, func() string {
 		if m := s.metrics(t); m["jobs_running"] != 1 {
 			return fmt.Sprint("nothing runs: ", m)
