@@ -43,6 +43,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/kubectl/pkg/describe"
 
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -590,6 +591,65 @@ func (c *counting) before(t testing.TB, s serving) string {
 	return "http://" + l.Addr().String()
 }
 
+// TestNodeEvents writes events as serve does: what is like what was said before is counted,
+// and a node that gets too many is left alone.
+func TestNodeEvents(t *testing.T) {
+	ctx := t.Context()
+	k := kube(t)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "paper", Labels: map[string]string{"kubernetes.io/os": "none"}}}
+	if _, err := k.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(context.Background(), n.Name, metav1.DeleteOptions{}) })
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writing, err := injector.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	teller := injector.NewTeller(writing)
+	tell := func(note string) bool {
+		t.Helper()
+		told, err := teller.Tell(ctx, "paper", true, "CalicoProbeFault", note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return told
+	}
+	list := func() []corev1.Event {
+		t.Helper()
+		list, err := k.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,involvedObject.uid=paper"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	long := strings.Repeat("é", 1000)
+	for range 3 {
+		tell(long)
+	}
+	if got := list(); len(got) != 1 || got[0].Count != 3 || len(got[0].Message) > 1024 || !strings.HasSuffix(got[0].Message, "é...") {
+		t.Fatalf("said three times: %+v", got)
+	}
+	if err := k.CoreV1().Events("default").Delete(ctx, list()[0].Name, metav1.DeleteOptions{}); err != nil { // as the API does after an hour
+		t.Fatal(err)
+	}
+	if !tell(long) || len(list()) != 1 {
+		t.Errorf("said once more after it was forgotten: %v", list())
+	}
+	told := 0
+	for i := range 40 {
+		if tell(fmt.Sprint("another ", i)) {
+			told++
+		}
+	}
+	if got := list(); told >= 40 || told < 10 || len(got) > 15 {
+		t.Errorf("%d of 40 notes were written, as %d events", told, len(got))
+	}
+}
+
 // TestAlertsBurst fires 1,000 alerts about 40 nodes at once: the work stays within its
 // limits, and every alert is in a report once Alertmanager has sent again what was refused.
 func TestAlertsBurst(t *testing.T) {
@@ -639,7 +699,9 @@ func TestAlertsBurst(t *testing.T) {
 	m := s.metrics(t)
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
-	t.Logf("%d alerts in %v requests by status: %v; at most %v queued, %v running", counted.alerts, counted.requests, m, mostQueued, mostRunning)
+	_, text := s.get(t, "/metrics", alertsToken)
+	t.Logf("%d alerts in %v requests by status: %v; at most %v queued, %v running; %s", counted.alerts, counted.requests, m, mostQueued, mostRunning,
+		regexp.MustCompile(`process_resident_memory_bytes \S+`).FindString(text))
 	if mostQueued > 10 || mostRunning > 3 || mostRunning < 1 {
 		t.Errorf("at most %v were queued and %v running", mostQueued, mostRunning)
 	}
