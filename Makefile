@@ -25,7 +25,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image client toolbox sandbox tools unit test suite lab machine soak demo bench lint fuzz clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test suite sessions lab machine soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -87,27 +87,34 @@ clients:
 
 test: build image toolbox-here client-here sandbox clients ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
-	@$(MAKE) --no-print-directory -j2 -Otarget suite lab
+	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
 	@$(MAKE) --no-print-directory machine
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
 	@$(MAKE) --no-print-directory fuzz
 
-suite: # on the cluster, but for the faults
-	go test -tags e2e -count=1 -timeout 30m -skip '^Test(Faults|MachineFaults|WarmCheck)$$' ./e2e
+# Three lanes of about the same length, each with a cluster of its own: most of their
+# time goes by waiting for leases, timers and packets.
+SESSIONS := ^Test(Sh|Terminal)
+ALONE    := ^Test(WarmCheck|MachineFaults|NodeLoad)$$
+suite: # on the cluster, but for the sessions and the faults
+	go test -tags e2e -count=1 -timeout 30m -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)' ./e2e
 
-lab: # every fault that only its own cluster feels, on a cluster beside it; then the probe's parts on real daemons
-	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e
+sessions: # the shell, on a cluster beside it; then the probe's parts on real daemons
+	E2E_CLUSTER=$(E2E_CLUSTER)-sh go test -tags e2e -count=1 -timeout 30m -run '$(SESSIONS)' ./e2e
 	go test -tags e2e -count=1 -timeout 20m ./probe/...
 
-machine: # what takes a machine to itself: the faults that every cluster on it feels, and what is timed
-	go test -tags e2e -count=1 -timeout 15m -run '^Test(WarmCheck|MachineFaults)$$' ./e2e
+lab: # every fault that only its own cluster feels, on another
+	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e
+
+machine: # what takes a machine to itself: what every cluster on it feels, and what is timed
+	go test -tags e2e -count=1 -timeout 15m -run '$(ALONE)' ./e2e
 
 soak: build image sandbox ## a hundred runs on a healthy cluster, none above info
 	SOAK=100 go test -tags e2e -count=1 -timeout 20m -run '^TestSoak$$' -v ./e2e
 
 fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 	@mkdir -p $(CACHE)
-	@for p in $$(go list ./probe/... ./cluster/... ./shell/... ./alerts/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in $$(go list ./probe/... ./cluster/... ./shell/... ./runbook/... ./alerts/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
 bench: build image sandbox ## measure, as ratios within one run
@@ -142,5 +149,6 @@ release-check: ## the release's configuration, and all of it but publishing and 
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)
+	-@$(SANDBOX) down --name $(E2E_CLUSTER)-sh
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)-lab
 	rm -rf bin dist .cache $(CARRIED)/*.gz

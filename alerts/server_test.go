@@ -350,7 +350,6 @@ func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	first := nodesOf(3)
 	held := make(chan struct{})
-	defer close(held)
 	first.look = func(ctx context.Context, job Job) (Report, error) {
 		if job.Node == "node-0" {
 			return Report{Verdict: Fault, Says: "seen before", JSON: []byte(`{"seen": "before"}`), Markdown: []byte("seen before")}, nil
@@ -361,7 +360,10 @@ func TestKilled(t *testing.T) {
 	limits := usual
 	limits.Workers = 1
 	s := opened(t, dir, limits, first)
-	go s.Run(t.Context()) // and is left alone, as if it were not there any more
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { s.Run(ctx); close(ended) }() // and is left alone, as if it were not there any more
+	t.Cleanup(func() { close(held); cancel(); <-ended })
 	for _, node := range first.nodes {
 		post(t, s, body(t, firing(node, node)))
 		for first.times() < 1 || node == "node-1" && first.times() < 2 {

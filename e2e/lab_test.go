@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/runbook"
 )
 
 // wanted is what one run has to make of a fault of the lab.
@@ -25,6 +27,17 @@ type wanted struct {
 	api    string   // named first by --via api, in under two seconds, where the API sees it
 	within time.Duration
 	mild   bool // nothing has failed yet: warnings, which by themselves leave exit 0
+	book   path // of a built-in runbook that is started on it
+}
+
+// path is how a runbook has to go.
+type path struct{ runbook, branch string }
+
+func (p path) String() string {
+	if p.runbook == "" {
+		return ""
+	}
+	return fmt.Sprintf("`%s`: %s", p.runbook, p.branch)
 }
 
 // machineWide are the faults that every cluster of this machine feels: no other
@@ -33,48 +46,48 @@ var machineWide = []string{"swap-after-reboot", "crash-loop-busy"}
 
 // faults is what the runs have to say; TestFaults wants every fault of the lab here.
 var faults = map[string]wanted{
-	"upgrade-ipam-hangs":        {cause: "upgrade-ipam-pod-cidr"},
-	"upgrade-ipam-locked":       {cause: "upgrade-ipam-locked"},
-	"init-without-process":      {cause: "shim-hangs"},
-	"containerd-frozen":         {cause: "containerd-hangs", within: 30 * time.Second},
-	"docker-lost-containerd":    {cause: "docker-lost-containerd", within: 30 * time.Second},
-	"swap-after-reboot":         {cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second},
-	"swap-before-reboot":        {cause: "swap-returns", mild: true},
-	"kubelet-stopped":           {cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second},
+	"upgrade-ipam-hangs":        {cause: "upgrade-ipam-pod-cidr", book: path{"calico-node-init", "pod-cidr"}},
+	"upgrade-ipam-locked":       {cause: "upgrade-ipam-locked", book: path{"calico-node-init", "lock"}},
+	"init-without-process":      {cause: "shim-hangs", book: path{"calico-node-init", "runtime"}},
+	"containerd-frozen":         {cause: "containerd-hangs", within: 30 * time.Second, book: path{"runtime-wedged", "containerd"}},
+	"docker-lost-containerd":    {cause: "docker-lost-containerd", within: 30 * time.Second, book: path{"runtime-wedged", "docker-lost-containerd"}},
+	"swap-after-reboot":         {cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "swap"}},
+	"swap-before-reboot":        {cause: "swap-returns", mild: true, book: path{"before-reboot", "swap-returns"}},
+	"kubelet-stopped":           {cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "kubelet-dead"}},
 	"kubelet-frozen":            {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
-	"kubelet-cut-off":           {cause: "kubelet-cut-off", api: "kubelet-silent", within: 30 * time.Second},
-	"node-cut-off":              {cause: "node-unreachable", api: "kubelet-silent"},
+	"kubelet-cut-off":           {cause: "kubelet-cut-off", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "kubelet-cut-off"}},
+	"node-cut-off":              {cause: "node-unreachable", api: "kubelet-silent", book: path{"node-not-ready", "machine-silent"}},
 	"cni-config-missing":        {cause: "cni-config-missing", api: "cni-config-missing"},
-	"cni-config-shadowed":       {cause: "cni-config-shadowed"},
+	"cni-config-shadowed":       {cause: "cni-config-shadowed", book: path{"pods-no-network", "other-plugin"}},
 	"nodename-wrong":            {cause: "nodename-wrong"},
-	"calico-image-missing":      {cause: "calico-image", api: "calico-image"},
+	"calico-image-missing":      {cause: "calico-image", api: "calico-image", book: path{"calico-node-init", "image"}},
 	"calico-pod-missing":        {cause: "calico-pod-missing", api: "calico-pod-missing"},
 	"disk-full":                 {cause: "disk-full"},
-	"bgp-passive-second-nic":    {cause: "address-second-nic", api: "address-second-nic"},
-	"bgp-connect-docker-bridge": {cause: "address-bridge", api: "address-bridge"},
-	"new-nic":                   {cause: "address-will-change"},
+	"bgp-passive-second-nic":    {cause: "address-second-nic", api: "address-second-nic", book: path{"bgp-not-established", "second-nic"}},
+	"bgp-connect-docker-bridge": {cause: "address-bridge", api: "address-bridge", book: path{"bgp-not-established", "bridge"}},
+	"new-nic":                   {cause: "address-will-change", book: path{"before-reboot", "address-soon"}},
 	"address-taken":             {cause: "address-taken"},
-	"bird-dead":                 {cause: "bird-dead"},
-	"peer-bird-dead":            {cause: "peer-bird-dead"},
-	"bgp-port-dropped":          {cause: "bgp-filtered"},
+	"bird-dead":                 {cause: "bird-dead", book: path{"bgp-not-established", "bird"}},
+	"peer-bird-dead":            {cause: "peer-bird-dead", book: path{"bgp-not-established", "other-end"}},
+	"bgp-port-dropped":          {cause: "bgp-filtered", book: path{"bgp-not-established", "port-closed"}},
 	"bgp-port-rejected":         {cause: "bgp-rejected"},
-	"stale-node":                {cause: "peer-down", mild: true},
-	"bgp-routes-held":           {cause: "bgp-restart-hold"},
+	"stale-node":                {cause: "peer-down", mild: true, book: path{"bgp-not-established", "peer-gone"}},
+	"bgp-routes-held":           {cause: "bgp-restart-hold", book: path{"bgp-not-established", "routes-held"}},
 	"wrong-as":                  {cause: "bgp-wrong-as"},
 	"route-missing":             {cause: "route-not-in-kernel"},
 	"route-swallowed":           {cause: "route-swallowed"},
-	"small-mtu":                 {cause: "mtu-path-small"},
+	"small-mtu":                 {cause: "mtu-path-small", book: path{"pods-unreachable", "size"}},
 	"forward-drop":              {cause: "firewall-forward-drop"},
 	"peer-node-down":            {cause: "peer-down"},
-	"crash-loop-busy":           {cause: "start-under-load", api: "start-outlasts-budget"},
-	"crash-loop-far":            {cause: "start-far-datastore", api: "start-outlasts-budget"},
+	"crash-loop-busy":           {cause: "start-under-load", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "busy-node"}},
+	"crash-loop-far":            {cause: "start-far-datastore", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "far-datastore"}},
 	"felix-refuses":             {cause: "felix-down"},
 	"felix-hangs":               {cause: "felix-stuck"},
 	"felix-503":                 {cause: "felix-dataplane-late"},
-	"felix-moved":               {cause: "felix-elsewhere"},
-	"localhost-elsewhere":       {cause: "localhost-foreign"},
+	"felix-moved":               {cause: "felix-elsewhere", book: path{"calico-node-crashloop", "wrong-place"}},
+	"localhost-elsewhere":       {cause: "localhost-foreign", book: path{"calico-node-crashloop", "wrong-place"}},
 	"loopback-dropped":          {cause: "loopback-dropped"},
-	"services-flushed":          {cause: "kube-proxy-rules-lost"},
+	"services-flushed":          {cause: "kube-proxy-rules-lost", book: path{"node-trouble", "services"}},
 	"services-stale":            {cause: "kube-proxy-dead", mild: true},
 	"dns-dead":                  {cause: "dns-down"},
 	"pods-cut-off":              {cause: "forwarding-off"},
@@ -85,7 +98,8 @@ var faults = map[string]wanted{
 
 // TestFaults injects each fault of the lab into a cluster that is whole, and wants
 // one run to name its cause first, as soon as that shows, no other with high confidence
-// in that run, and a healthy run once it is healed. What was seen goes to docs/faults.md.
+// in that run, a runbook for its symptom to take the branch that is for it, and a healthy
+// run once it is healed. What was seen goes to docs/faults.md.
 func TestFaults(t *testing.T) {
 	eachFault(t, func(name string) bool { return !slices.Contains(machineWide, name) })
 }
@@ -188,10 +202,65 @@ func oneFault(t *testing.T, name, node string, want wanted) string {
 	if want.within > 0 && a.took > want.within {
 		t.Errorf("it took %v, more than %v", a.took, want.within)
 	}
+	if want.book.runbook != "" {
+		goes(t, node, want)
+	}
 	if t.Failed() {
 		return ""
 	}
-	return fmt.Sprintf("`%s` | %s | %s | %s |", first.ID, first.Confidence, max(time.Second, a.took.Round(time.Second)), strings.Join(d.tried(), ", "))
+	return strings.TrimSpace(fmt.Sprintf("`%s` | %s | %s | %s | %v", first.ID, first.Confidence, max(time.Second, a.took.Round(time.Second)), strings.Join(d.tried(), ", "), want.book)) + " |"
+}
+
+// goes starts a runbook on a fault, with nobody to ask, and wants it to take its branch,
+// to come to a fault, and to name the cause in the record for people.
+func goes(t *testing.T, node string, want wanted) {
+	t.Helper()
+	markdown := filepath.Join(t.TempDir(), "record.md")
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		r, a := followed(t, want.book.runbook, append([]string{"--node", node, "-o", "markdown=" + markdown}, bySSH(t)...)...)
+		told, err := os.ReadFile(markdown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := ""
+		switch {
+		case branchOf(r) != want.book.branch:
+			why = fmt.Sprintf("it goes %q, want %q", branchOf(r), want.book.branch)
+		case a.exit != 3 || r.Outcome == nil || r.Outcome.Verdict != "fault" || r.Outcome.Next == "":
+			why = fmt.Sprintf("exit %d, want 3, and what to do next: %+v", a.exit, r.Outcome)
+		case !strings.Contains(string(told), want.cause):
+			why = "the record for people does not name " + want.cause
+		}
+		if why == "" {
+			return
+		}
+		if time.Since(began) > unfolds {
+			t.Errorf("%s: %s\n%s\n%s", want.book.runbook, why, told, a.stderr)
+			return
+		}
+		t.Logf("not yet: %s: %s", want.book.runbook, why)
+	}
+}
+
+// followed runs a runbook to its end.
+func followed(t testing.TB, name string, args ...string) (runbook.Record, answer) {
+	t.Helper()
+	a := call(t, append([]string{"runbook", "run", name, "-o", "json"}, args...)...)
+	var r runbook.Record
+	if err := json.Unmarshal([]byte(a.stdout), &r); err != nil {
+		t.Fatalf("no record: %v\nstdout: %s\nstderr: %s", err, a.stdout, a.stderr)
+	}
+	return r, a
+}
+
+// branchOf is what a built-in runbook chose by what was named first.
+func branchOf(r runbook.Record) string {
+	for _, s := range r.Steps {
+		if s.Name == "cause" && s.Choice != nil {
+			return s.Choice.Branch
+		}
+	}
+	return ""
 }
 
 // first is the first cause, an empty one where there is none.
@@ -242,10 +311,11 @@ const faultsHead = `# Faults, as one run names them
 Written by the end-to-end tests ('make test'): each fault is made for real on the
 sandbox ('sandbox fault inject NAME'), and one ` + "`calico-probe run --node X`" + ` has to
 name its cause. F1 to F7 are the incidents of the field that this tool began with.
-The time is that of the whole run, on a machine with two cores.
+The time is that of the whole run, on a machine with two cores. Where a runbook is
+named, it was started on the fault too, with nobody to ask, and took that branch.
 
-| fault | incident | first cause named | confidence | time to verdict | ways tried |
-|---|---|---|---|---|---|
+| fault | incident | first cause named | confidence | time to verdict | ways tried | runbook and branch |
+|---|---|---|---|---|---|---|
 `
 
 // record puts a fault's row into docs/faults.md, in the place of what was there of it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -33,7 +34,7 @@ var variables = []struct {
 	{Word{"node", "string", "the node of the runbook"}, cel.StringType},
 	{Word{"params", "map of strings", `what was given with --param, or the default: params.NAME, params["a-name"]`}, cel.MapType(cel.StringType, cel.StringType)},
 	{Word{"answers", "map of strings", `what was answered to the ask of a step, "" before: answers.STEP, answers["a-step"]`}, cel.MapType(cel.StringType, cel.StringType)},
-	{Word{"results", "list of results", "what the last run on the node of the runbook gave, and the checks of the runbook's own since; of other nodes too where they were asked beside it"}, cel.ListType(resultType)},
+	{Word{"results", "list of results", "what the last run on the node of the runbook gave, and the checks of the runbook's own since; also what other nodes said about it, under their names"}, cel.ListType(resultType)},
 	{Word{"causes", "list of causes", "what that run named, the likeliest first"}, cel.ListType(causeType)},
 	{Word{"verdict", "string", `healthy, warnings, incomplete or fault; "" before the first run`}, cel.StringType},
 	{Word{"steps", "map of what steps saw", `of an earlier run, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes) and .verdicts (of each node by its name); empty before`}, cel.MapType(cel.StringType, seenType)},
@@ -70,7 +71,7 @@ func Words() (vars, funcs []Word, results, causes []string) {
 	for _, f := range functions {
 		funcs = append(funcs, f.Word)
 	}
-	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), append([]string{"node"}, fieldsOf(reflect.TypeFor[probe.Cause]())...)
+	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), slices.Concat(fieldsOf(reflect.TypeFor[Cause]()), fieldsOf(reflect.TypeFor[probe.Cause]()))
 }
 
 // lastSeen is what the functions without a step read; no runbook can name it.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,7 +80,8 @@ func (c *capped) String() string {
 	return text
 }
 
-// words puts the values into the words of a command.
+// words puts the values into the words of a command. A kubectl asks the cluster the
+// runbook is about, not the one of its current context.
 func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 	var out []string
 	for _, text := range texts {
@@ -88,5 +91,11 @@ func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 		}
 		out = append(out, word)
 	}
-	return out, nil
+	if base := filepath.Base(out[0]); base != "kubectl" && base != "kubectl.exe" {
+		return out, nil
+	}
+	if w.World.NoKubectl != "" {
+		return nil, errors.New(w.World.NoKubectl)
+	}
+	return slices.Insert(out, 1, w.World.Kubectl...), nil
 }

@@ -41,15 +41,20 @@ type World struct {
 	// Progress is for a person who waits; Say is for whoever reads, once.
 	Progress, Say func(text string)
 	Who           string // runs this
+	// Kubectl leads to the cluster of the runbook: flags that every command kubectl is
+	// given. NoKubectl is why it cannot be led there, "" where it can.
+	Kubectl   []string
+	NoKubectl string
 }
 
 // ErrNobody says that there is no person to ask.
 var ErrNobody = errors.New("there is no terminal to ask on")
 
 // Mistake is an error of what was given: the runbook does not go on with it.
-type Mistake struct{ error }
+type Mistake struct{ Err error }
 
-func (m Mistake) Unwrap() error { return m.error }
+func (m Mistake) Error() string { return m.Err.Error() }
+func (m Mistake) Unwrap() error { return m.Err }
 
 // Question is what a person is asked.
 type Question struct {

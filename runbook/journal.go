@@ -28,7 +28,7 @@ type Begun struct {
 	Source  string              `json:"source"` // its text
 	Node    string              `json:"node"`
 	Params  map[string]string   `json:"params"`
-	Flags   map[string][]string `json:"flags,omitempty"` // that were typed; none that is secret
+	Flags   map[string][]string `json:"flags,omitempty"`  // that were typed; none that is secret
 	Server  string              `json:"server,omitempty"` // the API it asks
 	By      string              `json:"by"`
 	At      time.Time           `json:"at"`

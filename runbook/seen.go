@@ -27,6 +27,7 @@ type Result struct {
 type Cause struct {
 	Node string `json:"node"` // it is about
 	probe.Cause
+	Commands []string `json:"commands"` // of the fix, for the install there is
 }
 
 // Asked is one run on one node: what it answered, and what was made of it.
@@ -53,7 +54,7 @@ const (
 func asked(node string, run report.Run, err error) Asked {
 	out := Asked{Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{}}
 	for _, c := range run.Causes {
-		out.Causes = append(out.Causes, Cause{node, c})
+		out.Causes = append(out.Causes, Cause{node, c, slices.Concat([]string{}, c.Fix.Commands())})
 	}
 	for _, ev := range run.Events {
 		if ev.Way != "" && ev.Node == node && !slices.Contains(out.Ways, ev.Way) {

@@ -60,6 +60,10 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Kind == "conclude": // the outcome says it
 	case e.Kind == "note":
 		for line := range strings.Lines(e.Text) {
+			if strings.HasPrefix(line, "    ") { // a command, to be copied as it is
+				b.WriteString(probe.Plain(strings.TrimRight(line, " \n")) + "\n")
+				continue
+			}
 			para(0, line)
 		}
 	}

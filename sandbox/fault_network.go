@@ -135,11 +135,12 @@ func rendered(m member, s setting, but *strings.Replacer) func(context.Context, 
 			return err
 		}
 		changed := but.Replace(text)
-		if err := l.on(ctx, m.Name, "echo "+base64Of([]byte(changed))+" | base64 -d >/var/lib/calico/sandbox/bird.cfg; "+
-			calicosRoot+"cat /var/lib/calico/sandbox/bird.cfg >$root"+birdConfig+"; "+signalTo("bird", "HUP")); err != nil {
-			return fmt.Errorf("giving BIRD another configuration: %w", err)
-		}
-		return nil
+		// calico-node may just be between two starts: its probe ends it when BIRD is dead for long.
+		return until(ctx, "BIRD of "+m.Name+" to take its configuration", func(ctx context.Context) (bool, error) {
+			err := l.on(ctx, m.Name, "echo "+base64Of([]byte(changed))+" | base64 -d >/var/lib/calico/sandbox/bird.cfg; "+
+				calicosRoot+"cat /var/lib/calico/sandbox/bird.cfg >$root"+birdConfig+"; "+signalTo("bird", "HUP"))
+			return err == nil, err
+		})
 	}
 }
 

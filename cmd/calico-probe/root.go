@@ -112,7 +112,7 @@ on it, tests the node directly from there and reports what was seen.`,
 		return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
-	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(factory), a.shell(factory), a.checks(), a.causes(), a.explain(), a.schema(), a.clean(), a.serve(), a.install(), a.preflight(factory), a.version()} {
+	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(factory), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(), a.schema(), a.clean(), a.serve(), a.install(), a.preflight(factory), a.version(), a.man()} {
 		root.AddCommand(verb)
 	}
 	root.InitDefaultCompletionCmd()

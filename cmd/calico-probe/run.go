@@ -78,6 +78,10 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	o, out := &runOptions{app: a}, &outputs{}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
+		Long: `Asks the API about the node, puts a probe on it by whichever way works, streams what it
+sees, and names the causes with their proof and their fix, which is never run.
+
+` + exitCodes(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return badUsage("unexpected argument %q: name the node with --node %s", args[0], args[0])
@@ -110,6 +114,16 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	a.flags.AddFlags(f)
 	o.completions(cmd, factory)
 	return cmd
+}
+
+// exitCodes lists what the program exits with, for help.
+func exitCodes() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:")
+	for _, c := range report.ExitCodes() {
+		fmt.Fprintf(&b, "\n  %-4d %s", c.Code, c.Means)
+	}
+	return b.String()
 }
 
 // asking adds the flags that say what a node is asked, and how.

@@ -1,10 +1,16 @@
 package checks
 
 import (
+	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/containerd/containerd/api/services/tasks/v1"
+	containerd "github.com/containerd/containerd/v2/client"
+	"google.golang.org/grpc"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -41,4 +47,37 @@ func TestContainerdSilent(t *testing.T) {
 	}
 	l.Close()
 	want(t, run(t, ContainerdHealth, h), "/run/containerd/containerd.sock", probe.Fail, "nobody listens")
+}
+
+// heldUp lists tasks as containerd does when a shim holds it up: once the time is over
+// it gives those it has asked by then, which are none.
+type heldUp struct{ tasks.TasksClient }
+
+func (heldUp) List(ctx context.Context, _ *tasks.ListTasksRequest, _ ...grpc.CallOption) (*tasks.ListTasksResponse, error) {
+	end, _ := ctx.Deadline()
+	time.Sleep(time.Until(end))
+	return &tasks.ListTasksResponse{}, nil
+}
+
+// lateTimer is a context whose timer has not told yet that its time is over, as on a node
+// that is busy.
+type lateTimer struct {
+	context.Context
+	end time.Time
+}
+
+func (c lateTimer) Deadline() (time.Time, bool) { return c.end, true }
+
+// TestContainerdListsTooLate wants no list taken for a whole one that came when its time
+// was over.
+func TestContainerdListsTooLate(t *testing.T) {
+	t.Parallel()
+	client, err := containerd.New("", containerd.WithServices(containerd.WithTaskClient(heldUp{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := askTasks(lateTimer{t.Context(), time.Now().Add(50 * time.Millisecond)}, client, node(t, nil))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, %v", r, err)
+	}
 }

@@ -1,0 +1,319 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
+)
+
+func (a *app) runbook(factory util.Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "runbook run|list|show|lint|record", Short: "Run a written procedure: what to ask, what to make of it, whom to tell",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return badUsage("unknown command %q; see '%s --help'", args[0], cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.runbookRun(factory), a.runbookList(), a.runbookShow(), a.runbookLint(), a.runbookRecord())
+	return cmd
+}
+
+// knownToRunbooks is what runbooks may name.
+func knownToRunbooks() runbook.Known {
+	all := suite()
+	return runbook.Known{
+		Causes:   causeIDs(),
+		Checks:   append(checkIDs(all), probe.CheckPlaced, probe.CheckAnswered),
+		Selects:  func(patterns []string) error { _, err := probe.Select(all, patterns, nil); return err },
+		Ways:     append([]string{"auto"}, wayNames()...),
+		Profiles: profileNames(),
+	}
+}
+
+// folders adds the flag that names where runbooks are.
+func folders(cmd *cobra.Command, dirs *[]string) {
+	cmd.Flags().StringArrayVar(dirs, "runbooks", nil, "folder with runbooks of your own (*.yaml), beside the built-in ones or in their place; may be repeated")
+	if err := cmd.MarkFlagDirname("runbooks"); err != nil { // the flag exists
+		panic(err)
+	}
+}
+
+// library is every runbook that can be named.
+func library(dirs []string) ([]runbook.Item, error) {
+	items, err := runbook.Library(knownToRunbooks(), dirs...)
+	if err != nil {
+		return nil, badUsage("%w", err)
+	}
+	return items, nil
+}
+
+// isFile tells the path of a runbook from a name.
+func isFile(name string) bool {
+	return strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// findRunbook gives the runbook of a name or a file; what is wrong with it is wrong usage.
+func findRunbook(name string, dirs []string) (runbook.Item, error) {
+	if isFile(name) {
+		it := runbook.ReadFile(name, knownToRunbooks())
+		if it.Err != nil {
+			return it, badUsage("%w", it.Err)
+		}
+		return it, nil
+	}
+	items, err := library(dirs)
+	if err != nil {
+		return runbook.Item{}, err
+	}
+	i := slices.IndexFunc(items, func(it runbook.Item) bool { return it.Name == name })
+	if i < 0 {
+		return runbook.Item{}, badUsage("there is no runbook %q%s; 'calico-probe runbook list' lists them, and a file is named with its path", name, runbook.Nearest(name, namesOf(items)))
+	}
+	if items[i].Err != nil {
+		return items[i], badUsage("%w", items[i].Err)
+	}
+	return items[i], nil
+}
+
+func namesOf(items []runbook.Item) []string {
+	var out []string
+	for _, it := range items {
+		out = append(out, it.Name)
+	}
+	return out
+}
+
+// completeRunbook completes the name of a runbook; files are the shell's to complete.
+func completeRunbook(dirs *[]string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		items, err := library(*dirs)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []string
+		for _, it := range items {
+			out = append(out, cobra.CompletionWithDesc(it.Name, it.Title))
+		}
+		return out, cobra.ShellCompDirectiveDefault
+	}
+}
+
+func (a *app) runbookList() *cobra.Command {
+	var output string
+	var dirs []string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the runbooks there are, and the alerts they answer", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			items, err := library(dirs)
+			if err != nil {
+				return err
+			}
+			switch output {
+			case "table":
+				w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "NAME\tTITLE\tALERTS\tFROM")
+				for _, it := range items {
+					from := it.File
+					switch {
+					case it.BuiltIn:
+						from = "built in"
+					case it.Replaces != "":
+						from += ", instead of " + it.Replaces
+					}
+					title := it.Title
+					if it.Err != nil {
+						title = "cannot be run: see 'runbook lint'"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", oneLine(it.Name), oneLine(title), oneLine(strings.Join(it.Alerts, ",")), oneLine(from))
+				}
+				return w.Flush()
+			case "json":
+				enc := json.NewEncoder(a.Out)
+				enc.SetIndent("", "  ")
+				enc.SetEscapeHTML(false)
+				return enc.Encode(items)
+			}
+			return badUsage("unknown output format %q: use table or json", output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	folders(cmd, &dirs)
+	return cmd
+}
+
+func (a *app) runbookShow() *cobra.Command {
+	var dirs []string
+	cmd := &cobra.Command{
+		Use: "show NAME|FILE", Short: "Print a runbook as it is written, to read or to begin one's own with",
+		Args: oneRunbook, ValidArgsFunction: completeRunbook(&dirs),
+		RunE: func(_ *cobra.Command, args []string) error {
+			it, err := findRunbook(args[0], dirs)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(a.Out, probe.Plain(string(it.Text)))
+			return err
+		},
+	}
+	folders(cmd, &dirs)
+	return cmd
+}
+
+func oneRunbook(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return badUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
+	}
+	return nil
+}
+
+func (a *app) runbookLint() *cobra.Command {
+	return &cobra.Command{
+		Use: "lint FILE...", Short: "Say what is wrong with runbooks before they are needed",
+		Long: `Reads runbooks without running them and prints what is wrong with each, a line each:
+FILE:LINE: WHAT. It finds unknown fields, steps that do several things or are never
+reached, expressions that cannot be evaluated, and names of checks, causes, steps and
+parameters that do not exist. Exits with 2 when something is wrong.`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badUsage("lint takes the files of runbooks")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			wrong := false
+			for _, name := range args {
+				it := runbook.ReadFile(name, knownToRunbooks())
+				findings, ok := errors.AsType[runbook.LintError](it.Err)
+				if it.Err != nil && !ok {
+					return badUsage("%w", it.Err)
+				}
+				for _, f := range findings {
+					fmt.Fprintln(a.Out, oneLine(f.String()))
+				}
+				wrong = wrong || len(findings) > 0
+			}
+			if wrong {
+				return exit(report.ExitUsage)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) runbookRecord() *cobra.Command {
+	out := &outputs{}
+	cmd := &cobra.Command{
+		Use: "record JOURNAL", Short: "Tell what a runbook saw, decided and did, from its journal",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return badUsage("record takes the journal of a runbook; 'calico-probe runbook run' says where it is")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := out.open(a.Out); err != nil {
+				return err
+			}
+			j, err := runbook.OpenJournal(args[0], false)
+			if err != nil {
+				return badUsage("%w", err)
+			}
+			rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
+			if err != nil {
+				return badUsage("%s was written with another version: %w", args[0], err)
+			}
+			r, err := runbook.Replay(rb, j)
+			if err != nil {
+				return badUsage("%s: %w", args[0], err)
+			}
+			for _, to := range out.to {
+				if to.Name == "markdown" || to.Name == "json" {
+					continue
+				}
+				if err := begunWith(to, r); err != nil {
+					return out.close(err)
+				}
+				for _, e := range r.Steps {
+					if err := wrote(to, e); err != nil {
+						return out.close(err)
+					}
+				}
+			}
+			return out.close(finished(out, r))
+		},
+	}
+	out.flag(cmd, recordFormats())
+	return cmd
+}
+
+// recordFormats are the forms in which a record can be had.
+func recordFormats() []report.Format {
+	return []report.Format{
+		{Name: "text", For: "for people, every step as it happens", Lives: true},
+		{Name: "markdown", For: "to paste into a ticket"},
+		{Name: "json", For: "the whole record as one document"},
+		{Name: "ndjson", For: "every step as it happens, one a line, and what it came to", Lives: true},
+	}
+}
+
+// begunWith, wrote and finished write a record to an output as it comes.
+func begunWith(to *output, r *runbook.Record) error {
+	if to.Name != "text" {
+		return nil
+	}
+	_, err := fmt.Fprintf(to, "%s: %s\n%s, %s\n\n", oneLine(r.Runbook), oneLine(r.Title), oneLine(r.Node), r.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
+	return err
+}
+
+func wrote(to *output, e runbook.Entry) error {
+	switch to.Name {
+	case "text":
+		return runbook.WriteEntry(to, e)
+	case "ndjson":
+		return jsonTo(to, "", e)
+	}
+	return nil
+}
+
+func finished(out *outputs, r *runbook.Record) error {
+	for _, to := range out.to {
+		var err error
+		switch to.Name {
+		case "text":
+			err = runbook.WriteOutcome(to, *r.Outcome)
+		case "markdown":
+			err = runbook.WriteMarkdown(to, r)
+		case "json":
+			err = jsonTo(to, "  ", r)
+		case "ndjson":
+			err = jsonTo(to, "", r.Outcome)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func jsonTo(to *output, indent string, v any) error {
+	enc := json.NewEncoder(to)
+	enc.SetIndent("", indent)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

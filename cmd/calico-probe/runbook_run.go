@@ -1,0 +1,526 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
+)
+
+// runbookOptions are the flags of 'runbook run'.
+type runbookOptions struct {
+	*runOptions
+	out             outputs
+	dirs            []string
+	params, answers []string
+	actions         []string
+	resume, journal string
+	runTimeout      time.Duration
+
+	lines chan lineRead // what is typed, once something was asked
+}
+
+const runbookExample = `  # what the alert KubeNodeNotReady asks for, by hand
+  calico-probe runbook run node-not-ready --node worker-3
+
+  # a record for the ticket beside what is on the screen
+  calico-probe runbook run node-not-ready --node worker-3 -o markdown=ticket.md
+
+  # one's own, without anybody to ask
+  calico-probe runbook run ./ours.yaml --node worker-3 --answer fixed=done < /dev/null
+
+  # go on after a lost terminal: the first line on stderr said how
+  calico-probe runbook run --resume FILE`
+
+// Journals that nobody resumed are removed.
+const (
+	journalsAge  = 30 * 24 * time.Hour
+	journalsKept = 100
+)
+
+func (a *app) runbookRun(factory util.Factory) *cobra.Command {
+	o := &runbookOptions{runOptions: &runOptions{app: a, profile: string(probe.Standard), failOn: "fail"}}
+	cmd := &cobra.Command{
+		Use: "run NAME|FILE --node NODE", Short: "Run a runbook on a node", Example: runbookExample,
+		Long: `Runs a runbook, step by step, and says what was seen and decided on the way. Every step
+is written into a journal, so that 'runbook run --resume FILE' goes on where a terminal or
+a client was lost, and 'runbook record FILE' tells later what happened. Without --journal
+it is put into the user's folder for state; those older than 30 days, and all but the
+latest 100, are removed there.
+
+Nothing is ever changed on a node or in the cluster unless --allow-actions names the step
+that does; it is shown as a dry run first, and asks for the step's name on the terminal.
+
+Exits with what the runbook concludes: 0 healthy, 3 a fault, 5 incomplete. A runbook
+without a conclusion ends as its last run did; one that an assert or a wait has stopped
+with 3 where the last run saw a fault, else with 5.`,
+		ValidArgsFunction: completeRunbook(&o.dirs),
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case o.resume != "" && len(args) > 0:
+				return badUsage("--resume goes on with the runbook of its journal: leave out %q", args[0])
+			case o.resume == "" && len(args) != 1:
+				return badUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.resume != "" {
+				return o.goOn(cmd)
+			}
+			return o.begin(cmd, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.node, "node", "", "the node it is about")
+	o.out.flag(cmd, recordFormats())
+	f.StringArrayVar(&o.params, "param", nil, "NAME=VALUE of a parameter of the runbook; may be repeated")
+	f.StringArrayVar(&o.answers, "answer", nil, "STEP=TEXT, the answer to a question of the runbook, where nobody is to be asked; may be repeated")
+	f.StringSliceVar(&o.actions, "allow-actions", nil, "steps that may change something, by their names, separated by commas; each is shown as a dry run and confirmed on the terminal")
+	folders(cmd, &o.dirs)
+	f.StringVar(&o.journal, "journal", "", "new file to keep the journal in (default a file in the user's folder for state)")
+	f.StringVar(&o.resume, "resume", "", "go on with the runbook of this journal: node, parameters and flags are as they were")
+	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes each run asks too when something is wrong; 0 = none")
+	o.reaching(cmd)
+	f.Lookup("timeout").DefValue, o.timeout = "30m0s", 30*time.Minute
+	f.Lookup("timeout").Usage = "limit of the whole runbook"
+	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
+	a.flags.AddFlags(f)
+	o.completions(cmd, factory)
+	err := cmd.RegisterFlagCompletionFunc("allow-actions", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		it, err := findRunbook(args[0], o.dirs)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return it.Runbook.Actions(), cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil { // the flag exists, and has no completion yet
+		panic(err)
+	}
+	return cmd
+}
+
+// begin starts a runbook.
+func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
+	it, err := findRunbook(name, o.dirs)
+	if err != nil {
+		return err
+	}
+	params, answers, err := o.given(it.Runbook)
+	if err != nil {
+		return err
+	}
+	server, err := o.ready()
+	if err != nil {
+		return err
+	}
+	begun := runbook.Begun{
+		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File, Source: it.Runbook.Source(), Node: o.node,
+		Params: params, Flags: flagsToKeep(cmd), Server: server, By: whoami(), At: time.Now().UTC(),
+	}
+	j, err := o.createJournal(begun)
+	if err != nil {
+		return err
+	}
+	return o.walk(cmd.Context(), cmd.Flags(), it.Runbook, j, answers)
+}
+
+// goOn goes on where a journal ends.
+func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
+	if o.journal != "" {
+		return badUsage("--resume goes on in its own journal: leave out --journal")
+	}
+	for _, flag := range []string{"node", "param"} {
+		if cmd.Flags().Changed(flag) {
+			return badUsage("--resume takes the node and the parameters from the journal: leave out --%s", flag)
+		}
+	}
+	j, err := runbook.OpenJournal(o.resume, true)
+	if err != nil {
+		return badUsage("%w", err)
+	}
+	defer func() {
+		if err != nil && !errors.As(err, new(exit)) {
+			_ = j.Close() // it may be closed already
+		}
+	}()
+	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
+	if err != nil {
+		return badUsage("%w", err)
+	}
+	for name, values := range j.Begun.Flags {
+		if err := setAgain(cmd, name, values); err != nil {
+			return badUsage("%s: --%s: %w", o.resume, name, err)
+		}
+	}
+	o.node = j.Begun.Node
+	_, answers, err := o.given(rb)
+	if err != nil {
+		return err
+	}
+	server, err := o.ready()
+	switch {
+	case err != nil:
+		return err
+	case server != j.Begun.Server:
+		return badUsage("%s is about a node of %s, and this is %s: choose the cluster with --context or --kubeconfig", o.resume, cmp.Or(j.Begun.Server, "no cluster"), cmp.Or(server, "no cluster"))
+	}
+	if err := j.Resume(whoami()); err != nil {
+		return err
+	}
+	return o.walk(cmd.Context(), cmd.Flags(), rb, j, answers)
+}
+
+// keptOut are flags that a journal does not keep: what is secret, and what is of one call.
+var keptOut = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks"}
+
+// flagsToKeep are the flags that were typed, for who goes on.
+func flagsToKeep(cmd *cobra.Command) map[string][]string {
+	out := map[string][]string{}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains(keptOut, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if slices.Contains([]string{"kubeconfig", "ssh-config", "certificate-authority", "client-certificate", "client-key", "cache-dir"}, f.Name) {
+			if abs, err := filepath.Abs(values[0]); err == nil { // who goes on may be in another folder
+				values[0] = abs
+			}
+		}
+		out[f.Name] = values
+	})
+	return out
+}
+
+// kubectl is how a runbook's own kubectl gets to the cluster that was chosen here: by
+// the same flags, or why that cannot be, which is a secret that commands would show.
+func (o *runbookOptions) kubectl(typed *pflag.FlagSet) (flags []string, not string) {
+	its := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
+	o.flags.AddFlags(its)
+	typed.VisitAll(func(f *pflag.Flag) {
+		list, several := f.Value.(pflag.SliceValue)
+		switch {
+		case !f.Changed || its.Lookup(f.Name) == nil || f.Name == "cache-dir":
+		case slices.Contains(keptOut, f.Name):
+			not = fmt.Sprintf("kubectl would need --%s, which commands show: put it into a kubeconfig", f.Name)
+		case several:
+			for _, value := range list.GetSlice() {
+				flags = append(flags, "--"+f.Name+"="+value)
+			}
+		default:
+			flags = append(flags, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return flags, not
+}
+
+// setAgain sets a flag as it was, unless it was typed now.
+func setAgain(cmd *cobra.Command, name string, values []string) error {
+	f := cmd.Flags().Lookup(name)
+	switch {
+	case f == nil:
+		return errors.New("there is no such flag")
+	case f.Changed || slices.Contains(keptOut, name):
+		return nil
+	}
+	f.Changed = true
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.Replace(values)
+	}
+	if len(values) != 1 {
+		return errors.New("it takes one value")
+	}
+	return f.Value.Set(values[0])
+}
+
+// given reads what was given to the runbook, and holds it to what that takes.
+func (o *runbookOptions) given(rb *runbook.Runbook) (params, answers map[string]string, err error) {
+	if params, err = pairs("param", "NAME=VALUE", o.params); err != nil {
+		return nil, nil, err
+	}
+	if answers, err = pairs("answer", "STEP=TEXT", o.answers); err != nil {
+		return nil, nil, err
+	}
+	if o.resume != "" { // its parameters are in the journal
+		_, err = rb.Given(nil, answers, o.actions)
+		if params = nil; err != nil && strings.Contains(err.Error(), "--param") {
+			err = nil
+		}
+	} else {
+		params, err = rb.Given(params, answers, o.actions)
+	}
+	if err != nil {
+		return nil, nil, badUsage("%w", err)
+	}
+	return params, answers, nil
+}
+
+func pairs(flag, form string, typed []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, t := range typed {
+		name, value, ok := strings.Cut(t, "=")
+		if _, twice := out[name]; !ok || name == "" || twice {
+			return nil, badUsage("--%s takes %s, each once, and not %q", flag, form, t)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// ready holds the flags to each other, and tells which API will be asked, "" for none.
+func (o *runbookOptions) ready() (server string, err error) {
+	if err := o.out.open(o.Out); err != nil {
+		return "", err
+	}
+	if o.timeout < time.Second || o.runTimeout < time.Second {
+		return "", badUsage("--timeout and --run-timeout must be a second or more")
+	}
+	one := o.once(runbook.Run{})
+	if err := one.complete(); err != nil {
+		return "", err
+	}
+	o.node = one.node // by --via local it is this host
+	if o.via == wayLocal {
+		return "", nil
+	}
+	config, err := o.restConfig()
+	if err != nil {
+		return "", err
+	}
+	return config.Host, nil
+}
+
+// once is one run of the runbook, as if it had been typed.
+func (o *runbookOptions) once(r runbook.Run) *runOptions {
+	one := *o.runOptions
+	one.want, one.skip, one.profile, one.via = r.Checks, r.Skip, cmp.Or(r.Profile, string(probe.Standard)), cmp.Or(r.Via, o.via)
+	one.timeout = o.runTimeout
+	return &one
+}
+
+// createJournal begins the journal where it was asked for, else among the user's state.
+// Without a place for it there the runbook goes on, and cannot be resumed.
+func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error) {
+	if o.journal != "" {
+		j, err := runbook.CreateJournal(o.journal, b)
+		if err != nil {
+			return nil, badUsage("%w", err)
+		}
+		return j, nil
+	}
+	dir, err := stateDir()
+	if err == nil {
+		dir = filepath.Join(dir, "runbooks")
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
+		runbook.Prune(dir, journalsAge, journalsKept)
+		var j *runbook.Journal
+		if j, err = runbook.CreateJournal(filepath.Join(dir, runbook.JournalName(b.Runbook, b.Node, b.At)), b); err == nil {
+			return j, nil
+		}
+	}
+	say(o.ErrOut, "no journal is kept, so that this runbook cannot be resumed: %v; --journal FILE keeps one elsewhere", err)
+	return runbook.NewJournal(b), nil
+}
+
+// walk does the runbook and says what it came to.
+func (o *runbookOptions) walk(ctx context.Context, flags *pflag.FlagSet, rb *runbook.Runbook, j *runbook.Journal, answers map[string]string) error {
+	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
+	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()})
+	if j.Name() != "" {
+		say(o.ErrOut, "if this terminal is lost: %s", again)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
+	defer cancel()
+	e := &runbook.Engine{
+		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
+		World: runbook.World{
+			Run: o.runOn, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
+			Show:     func(e runbook.Entry) error { return o.each(func(to *output) error { return wrote(to, e) }) },
+			Progress: func(text string) { o.progress("%s", text) },
+			Say:      func(text string) { say(o.ErrOut, "%s", text) },
+			Who:      whoami(),
+		},
+	}
+	e.World.Kubectl, e.World.NoKubectl = o.kubectl(flags)
+	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Began: j.Begun.At}
+	if err := o.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
+		return o.out.close(err)
+	}
+	r, err := e.Do(ctx)
+	if r.Outcome != nil {
+		if err := finished(&o.out, r); err != nil {
+			return o.out.close(err)
+		}
+	}
+	if !j.Ended && j.Name() != "" {
+		say(o.ErrOut, "to go on: %s", again)
+	}
+	switch {
+	case err != nil:
+		if errors.As(err, new(runbook.Mistake)) {
+			err = usageError{err}
+		}
+	case r.Outcome.Exit != report.ExitHealthy:
+		err = exit(r.Outcome.Exit)
+	}
+	return o.out.close(err)
+}
+
+// each writes to every output that still takes something.
+func (o *runbookOptions) each(write func(*output) error) error {
+	heard := false
+	for _, to := range o.out.to {
+		if to.err != nil {
+			continue
+		}
+		if err := write(to); err != nil {
+			to.fail(err)
+			continue
+		}
+		heard = true
+	}
+	if !heard {
+		return errUnheard
+	}
+	return nil
+}
+
+// runOn asks a node.
+func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
+	one := o.once(r)
+	one.node = node
+	run, err := one.record(ctx)
+	if errors.As(err, new(usageError)) {
+		err = runbook.Mistake{Err: err}
+	} else if err != nil {
+		err = errors.New(explainError(err))
+	}
+	return run, err
+}
+
+// nodes are those that a selector picks, or so many others that are ready.
+func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides string) ([]string, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := cluster.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	if n.Selector != "" {
+		names, err := client.Named(ctx, n.Selector)
+		if err != nil {
+			return nil, errors.New(explainError(err))
+		}
+		return names, nil
+	}
+	all, _, err := client.Standings(ctx)
+	if err != nil {
+		return nil, errors.New(explainError(err))
+	}
+	var out []string
+	for _, s := range slices.Backward(all) { // the best last
+		if s.Node != besides && s.Status == probe.OK && len(out) < n.Others {
+			out = append(out, s.Node)
+		}
+	}
+	return out, nil
+}
+
+// lineRead is a line of the terminal.
+type lineRead struct {
+	text string
+	err  error
+}
+
+// readLine reads a line that a person types, until the context ends. A line typed later
+// is the answer to the next question.
+func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {
+	if !isTerminal(o.In) || !isTerminal(o.ErrOut) {
+		return "", runbook.ErrNobody
+	}
+	fmt.Fprint(o.ErrOut, prompt)
+	if o.lines == nil {
+		o.lines = make(chan lineRead)
+		in := bufio.NewReader(o.In)
+		go func() { // ends with the program: a read of a terminal cannot be given up
+			for {
+				text, err := in.ReadString('\n')
+				o.lines <- lineRead{text, err}
+				if err != nil {
+					return
+				}
+			}
+		}()
+	}
+	select {
+	case l := <-o.lines:
+		if l.err != nil { // Ctrl-D, or the terminal has gone
+			fmt.Fprintln(o.ErrOut)
+			return "", runbook.ErrNobody
+		}
+		return strings.TrimSpace(l.text), nil
+	case <-ctx.Done():
+		fmt.Fprintln(o.ErrOut)
+		return "", context.Cause(ctx)
+	}
+}
+
+func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (string, error) {
+	if !isTerminal(o.In) || !isTerminal(o.ErrOut) {
+		return "", runbook.ErrNobody
+	}
+	if q.Wrong != "" {
+		say(o.ErrOut, "%q is no answer here", q.Wrong)
+	}
+	var hints []string
+	if len(q.Options) > 0 {
+		hints = append(hints, strings.Join(q.Options, ", "))
+	}
+	if q.Default != nil {
+		hints = append(hints, "Enter = "+*q.Default)
+	}
+	prompt := "\n" + oneLine(q.Text)
+	if len(hints) > 0 {
+		prompt += " [" + oneLine(strings.Join(hints, "; ")) + "]"
+	}
+	return o.readLine(ctx, prompt+" ")
+}
+
+// confirm shows what an action would do, and has the name of its step typed.
+func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool, error) {
+	w := o.ErrOut
+	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", oneLine(p.Says), oneLine(p.Touches), oneLine(runbook.Quoted(p.Command)))
+	for line := range strings.Lines(p.DryRun) {
+		fmt.Fprintf(w, "    %s\n", oneLine(line))
+	}
+	if p.Again {
+		fmt.Fprintln(w, "  CAUTION: it began before and was cut: it may have been done already")
+	}
+	text, err := o.readLine(ctx, fmt.Sprintf("to do it, type %s: ", p.Step))
+	return text == p.Step, err
+}

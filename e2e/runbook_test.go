@@ -1,0 +1,62 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/runbook"
+)
+
+// TestRunbookSeesItHealed tells a built-in runbook that the fix is done while the fault is
+// still there, heals it a little later, and wants the runbook to end then, and not before.
+func TestRunbookSeesItHealed(t *testing.T) {
+	const node = "node-b"
+	t.Cleanup(func() { mustSandbox(t, "fault", "heal"); nodeReady(t, node) })
+	mustSandbox(t, "fault", "inject", "cni-config-shadowed")
+	var errs heard
+	cmd, out := started(t, &errs, "runbook", "run", "pods-no-network", "--node", node, "-o", "ndjson", "--answer", "fixed=done")
+	lines := json.NewDecoder(out)
+	var seen []string
+	for {
+		var e runbook.Entry
+		if err := lines.Decode(&e); err != nil {
+			t.Fatalf("it ended before it was told that the fix is done: %v\n%s", err, errs.String())
+		}
+		if seen = append(seen, e.Name); e.Name == "fixed" {
+			break
+		}
+	}
+	time.Sleep(5 * time.Second) // the wait asks, and is not content
+	healed := time.Now()
+	mustSandbox(t, "fault", "heal")
+	var last map[string]any
+	var waited runbook.Entry
+	for {
+		var e json.RawMessage
+		if lines.Decode(&e) != nil {
+			break
+		}
+		var step runbook.Entry
+		if json.Unmarshal(e, &step) == nil && step.Name == "well-again" {
+			waited = step
+		}
+		last = map[string]any{}
+		if err := json.Unmarshal(e, &last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := cmd.Wait()
+	if err != nil || last["verdict"] != "healthy" {
+		t.Errorf("%v, %v\n%s", err, last, errs.String())
+	}
+	if says, _ := last["says"].(string); !strings.Contains(says, "well again; it was: new pods of "+node) {
+		t.Errorf("it came to %q", says)
+	}
+	if waited.Held == nil || !*waited.Held || waited.Tries < 2 || waited.At.Before(healed) {
+		t.Errorf("its wait: %+v, healed at %v", waited, healed)
+	}
+}
