@@ -78,6 +78,10 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	o, out := &runOptions{app: a}, &outputs{}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
+		Long: `Asks the API about the node, puts a probe on it by whichever way works, streams what it
+sees, and names the causes with their proof and their fix, which is never run.
+
+` + exitCodes(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return badUsage("unexpected argument %q: name the node with --node %s", args[0], args[0])
@@ -110,6 +114,16 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	a.flags.AddFlags(f)
 	o.completions(cmd, factory)
 	return cmd
+}
+
+// exitCodes lists what the program exits with, for help.
+func exitCodes() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:")
+	for _, c := range report.ExitCodes() {
+		fmt.Fprintf(&b, "\n  %-4d %s", c.Code, c.Means)
+	}
+	return b.String()
 }
 
 // asking adds the flags that say what a node is asked, and how.
@@ -156,30 +170,16 @@ func (o *runOptions) asTyped(cmd *cobra.Command) error {
 }
 
 func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
-	fixed := func(values []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return values, cobra.ShellCompDirectiveNoFileComp
-		}
-	}
-	for flag, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
+	completions(cmd, map[string]completer{
 		"node": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return completion.CompGetResource(factory, "node", typed), cobra.ShellCompDirectiveNoFileComp
 		},
-		"via":     fixed(append([]string{"auto"}, wayNames()...)),
-		"profile": fixed(profileNames()),
-		"checks":  fixed(checkIDs(suite())),
-		"skip":    fixed(checkIDs(suite())),
-		"fail-on": fixed([]string{"fail", "warn"}),
-	} {
-		if cmd.Flags().Lookup(flag) == nil { // of another verb
-			continue
-		}
-		// The only error is a flag that does not exist or has a completion: a
-		// mistake in this file that every test of the command would meet.
-		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err)
-		}
-	}
+		"via":     oneOf(append([]string{"auto"}, wayNames()...)),
+		"profile": oneOf(profileNames()),
+		"checks":  several(selectors),
+		"skip":    several(selectors),
+		"fail-on": oneOf([]string{"fail", "warn"}),
+	})
 }
 
 // complete checks the flags against each other before anything is asked.
