@@ -35,16 +35,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
-	"k8s.io/kubectl/pkg/describe"
+	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -114,8 +112,8 @@ func receiver(t testing.TB, to string) string {
 	}
 	config := strings.ReplaceAll("\n"+block[1], "\n   ", "\n")
 	for was, is := range map[string]string{
-		"http://calico-probe.calico-probe.svc:8080":          to,
-		"/etc/alertmanager/secrets/calico-probe-token/token": written(t, "token", alertsToken),
+		"http://calico-probe-serve.calico-probe.svc:8080":    to,
+		"/etc/alertmanager/secrets/calico-probe-serve/token": written(t, "token", alertsToken),
 		"group_wait: 10s":    "group_wait: 1s",
 		"group_interval: 1m": "group_interval: 5s",
 	} {
@@ -274,65 +272,66 @@ spec:
   title: sessions are down
   steps:
   - run: {profile: standard, skip: [node-load]}
-  - ask: {question: is it done?, default: not yet}
-    name: done
+  - name: done
+    ask:
+      question: is it done?
+      default: not yet
   - when: causes.size() > 0
     conclude:
       verdict: fault
       says: ${causes[0].says}
 `
 
-// deployed is serve as a Deployment on node-a, from the client's image.
+// deployed is serve as 'calico-probe install' sets it up, with the rights it has there. The
+// sandbox has no volumes to claim and no registry, and the routes are the tests' own.
 func deployed(t testing.TB) serving {
 	t.Helper()
 	ctx := t.Context()
 	mustSandbox(t, "load", file(".cache/client-here.tar"))
 	k := kube(t)
-	const name = "calico-probe-serve"
-	meta := metav1.ObjectMeta{Name: name, Namespace: name}
-	labels := map[string]string{"app": name}
+	const name, namespace = "calico-probe-serve", install.Namespace
+	var deployment appsv1.Deployment
 	t.Cleanup(func() {
-		ctx := context.Background()
-		_ = k.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
-		_ = k.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})
+		out, err := exec.Command(file(".cache/bin/kubectl"), "delete", "namespace", namespace).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
 	})
-	yes, no, user, one := true, false, int64(65532), int32(1)
-	_, err1 := k.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	_, err2 := k.CoreV1().ServiceAccounts(name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	// Which rights do is another test's.
-	_, err3 := k.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: name}},
+	for doc := range strings.SplitSeq(call(t, "install", "--print", "--ways", "api", "--serve").stdout, "---\n") {
+		switch {
+		case strings.Contains(doc, "\nkind: Deployment\n"):
+			if err := yaml.UnmarshalStrict([]byte(doc), &deployment); err != nil {
+				t.Fatal(err)
+			}
+		case !strings.Contains(doc, "\nkind: PersistentVolumeClaim\n"):
+			kubectl(t, doc, "apply", "--server-side", "-f", "-")
+		}
+	}
+	_, err := k.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook},
 	}, metav1.CreateOptions{})
-	_, err4 := k.CoreV1().Secrets(name).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook}}, metav1.CreateOptions{})
-	_, err5 := k.AppsV1().Deployments(name).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			ServiceAccountName: name, NodeName: "node-a",
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, FSGroup: &user},
-			Containers: []corev1.Container{{
-				Name: "serve", Image: probe.ClientImage, ImagePullPolicy: corev1.PullNever,
-				Args: []string{"serve", "--token-file", "/etc/calico-probe/token", "--config", "/etc/calico-probe/routes.yaml", "--runbooks", "/etc/runbooks", "--store", "/var/lib/calico-probe"},
-				SecurityContext: &corev1.SecurityContext{
-					ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-				},
-				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1},
-				LivenessProbe:  &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}}},
-				VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: "/etc/calico-probe"}, {Name: "runbooks", MountPath: "/etc/runbooks"}, {Name: "store", MountPath: "/var/lib/calico-probe"}},
-			}},
-			Volumes: []corev1.Volume{
-				{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}},
-				{Name: "runbooks", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Items: []corev1.KeyToPath{{Key: "ours.yaml", Path: "ours.yaml"}}}}},
-				{Name: "store", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			},
-		}},
-	}}, metav1.CreateOptions{})
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &deployment.Spec.Template.Spec
+	if len(spec.Containers) != 1 || len(spec.Volumes) != 2 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
+		t.Fatalf("the Deployment is not as this test knows it: %+v", spec)
+	}
+	spec.NodeName = "node-a"
+	spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "runbooks", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: name, Items: []corev1.KeyToPath{{Key: "ours.yaml", Path: "ours.yaml"}},
+	}}})
+	c := &spec.Containers[0]
+	c.ImagePullPolicy = corev1.PullNever
+	c.Args = append(c.Args, "--config", "/etc/calico-probe/routes.yaml", "--runbooks", "/etc/runbooks")
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "runbooks", MountPath: "/etc/runbooks"})
+	if _, err := k.AppsV1().Deployments(namespace).Create(ctx, &deployment, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var pod string
 	eventually(t, 2*time.Minute, func() string {
-		pods, err := k.CoreV1().Pods(name).List(ctx, metav1.ListOptions{})
+		pods, err := k.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -349,11 +348,11 @@ func deployed(t testing.TB) serving {
 	})
 	t.Cleanup(func() {
 		if t.Failed() {
-			b, err := k.CoreV1().Pods(name).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(context.Background())
+			b, err := k.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(context.Background())
 			t.Logf("serve said: %v\n%s", err, b)
 		}
 	})
-	return forwarded(t, name, pod, 8080)
+	return forwarded(t, namespace, pod, 8080)
 }
 
 // forwarded reaches a pod's port as 'kubectl port-forward' does.
@@ -395,20 +394,8 @@ func forwarded(t testing.TB, namespace, pod string, port int) serving {
 // events are those 'kubectl describe node' shows of ours.
 func events(t testing.TB, node string) string {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, ok := describe.DescriberFor(schema.GroupKind{Group: corev1.GroupName, Kind: "Node"}, config)
-	if !ok {
-		t.Fatal("kubectl describes no nodes")
-	}
-	text, err := d.Describe("", node, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := ""
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(kubectl(t, "", "describe", "node", node)) {
 		if strings.Contains(line, "CalicoProbe") {
 			out += line
 		}
