@@ -297,7 +297,7 @@ func deployed(t testing.TB) serving {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
-	for doc := range strings.SplitSeq(call(t, "install", "--print", "--ways", "api", "--serve").stdout, "---\n") {
+	for doc := range strings.SplitSeq(call(t, "install", "--print", "--serve").stdout, "---\n") {
 		switch {
 		case strings.Contains(doc, "\nkind: Deployment\n"):
 			if err := yaml.UnmarshalStrict([]byte(doc), &deployment); err != nil {
@@ -462,7 +462,7 @@ func TestAlerts(t *testing.T) {
 		return ""
 	})
 	book := s.jobs(t)[0]
-	if _, text := s.get(t, "/reports/"+book, alertsToken); !strings.Contains(text, "bird-dead") || !strings.Contains(text, "sessions are down") {
+	if _, text := s.get(t, "/reports/"+book, alertsToken); !strings.Contains(text, "bird-dead") || !strings.Contains(text, "runbook `ours`") {
 		t.Errorf("the runbook's report: %s", text)
 	}
 	if shown := events(t, "node-b"); !strings.Contains(shown, "fault: bird-dead") || !strings.Contains(shown, "/reports/"+book) {
