@@ -291,13 +291,15 @@ func deployed(t testing.TB) serving {
 	k := kube(t)
 	const name, namespace = "calico-probe-serve", install.Namespace
 	var deployment appsv1.Deployment
+	printed := call(t, "install", "--print", "--serve").stdout
 	t.Cleanup(func() {
-		out, err := exec.Command(file(".cache/bin/kubectl"), "delete", "namespace", namespace).CombinedOutput()
-		if err != nil {
-			t.Errorf("%v: %s", err, out)
+		cmd := exec.Command(file(".cache/bin/kubectl"), "delete", "--ignore-not-found", "--timeout=2m", "-f", "-")
+		cmd.Stdin = strings.NewReader(printed)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("removing serve: %v: %s", err, out)
 		}
 	})
-	for doc := range strings.SplitSeq(call(t, "install", "--print", "--serve").stdout, "---\n") {
+	for doc := range strings.SplitSeq(printed, "---\n") {
 		switch {
 		case strings.Contains(doc, "\nkind: Deployment\n"):
 			if err := yaml.UnmarshalStrict([]byte(doc), &deployment); err != nil {
@@ -438,13 +440,13 @@ func TestAlerts(t *testing.T) {
 		return ""
 	})
 	shown := events(t, "node-b")
-	t.Log(shown)
 	jobs := s.jobs(t)
 	var d document
 	_, text := s.get(t, "/reports/"+jobs[0]+".json", alertsToken)
 	if json.Unmarshal([]byte(text), &d) != nil || d.Verdict != "fault" || !slices.ContainsFunc(d.Causes, func(c probe.Cause) bool { return c.ID == "bird-dead" }) {
 		t.Errorf("the report: %s", text)
 	}
+	t.Logf("a report of %d bytes, and %s", len(text), shown)
 	if len(jobs) != 1 || !strings.Contains(shown, "Warning") || !strings.Contains(shown, "fault: "+d.first().ID) || !strings.Contains(shown, "/reports/"+jobs[0]) {
 		t.Fatalf("jobs %v, and the node shows %s", jobs, shown)
 	}
