@@ -1,11 +1,14 @@
 # Everything a contributor needs; 'make help' lists it.
 RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"/\1/p' probe/version.go)
 IMAGE   ?= ghcr.io/calico-probe/probe:$(RELEASE)
+CLIENT  ?= ghcr.io/calico-probe/calico-probe:$(RELEASE)
 TOOLBOX ?= ghcr.io/calico-probe/toolbox:$(RELEASE)
 ARCHES  := amd64 arm64
 HOST    := $(shell go env GOHOSTARCH)
 # Compressed size of one architecture's image may not grow beyond this (bytes).
 IMAGE_MAX := 10000000
+# Likewise that of the client, most of which is Kubernetes' own libraries and two probes.
+CLIENT_MAX := 60000000
 
 # Executions, not seconds: a deadline that strikes in the middle of one is called a failure.
 FUZZTIME ?= 5000x
@@ -13,6 +16,7 @@ FUZZTIME ?= 5000x
 CACHE   := $(CURDIR)/.cache
 SANDBOX := $(CURDIR)/bin/sandbox
 LINTER  := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+RELEASER := go run github.com/goreleaser/goreleaser/v2@v2.18.2
 # One binary for client and one for each kind of node.
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 
@@ -21,9 +25,9 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image toolbox sandbox tools unit test suite sessions lab machine soak demo bench lint fuzz clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test suite sessions lab machine soak demo bench lint fuzz clean
 help: ## list the targets
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 build: carried ## build the client (bin/calico-probe) and the probe for every node architecture
 	$(BUILD) -o bin/calico-probe ./cmd/calico-probe
@@ -42,6 +46,16 @@ $(CARRIED)/%.gz: probe
 
 image: probe ## write the probe's image, without a container engine
 	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar probe
+
+client: carried ## write the client's image, for 'serve' in a cluster
+	$(foreach a,$(ARCHES),GOOS=linux GOARCH=$(a) $(BUILD) -o .cache/build/linux-$(a)/calico-probe ./cmd/calico-probe &&) true
+	@go run -C images . -ref $(CLIENT) -max $(CLIENT_MAX) -o $(CACHE)/client.tar client
+
+# What the tests need of it: for this machine, not for others.
+.PHONY: client-here
+client-here: carried
+	GOOS=linux GOARCH=$(HOST) $(BUILD) -o .cache/build/linux-$(HOST)/calico-probe ./cmd/calico-probe
+	@go run -C images . -ref $(CLIENT) -platform linux/$(HOST) -plain -o $(CACHE)/client-here.tar client
 
 toolbox: probe ## write the image with a shell and tools, from Debian's packages as they are now
 	@scripts/toolbox.sh --refresh $(ARCHES)
@@ -66,7 +80,12 @@ demo: build image sandbox ## a cluster on this machine, and one run on it
 unit: ## fast tests: no root, under a minute
 	go test ./...
 
-test: build image toolbox-here sandbox ## every test: unit, then end to end on a real cluster (as root)
+# kubectl and helm, for tests on machines that have none.
+.PHONY: clients
+clients:
+	@go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl helm.sh/helm/v4/cmd/helm
+
+test: build image toolbox-here client-here sandbox clients ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
 	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
 	@$(MAKE) --no-print-directory machine
@@ -95,7 +114,7 @@ soak: build image sandbox ## a hundred runs on a healthy cluster, none above inf
 
 fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 	@mkdir -p $(CACHE)
-	@for p in $$(go list ./probe/... ./cluster/... ./shell/... ./runbook/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in $$(go list ./probe/... ./cluster/... ./shell/... ./runbook/... ./alerts/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
 bench: build image sandbox ## measure, as ratios within one run
@@ -104,18 +123,32 @@ bench: build image sandbox ## measure, as ratios within one run
 	@go test -C sandbox -tags e2e -count=1 -run '^$$' -bench . -benchtime 1x -timeout 10m .
 
 docs: ## write what is generated: references, schemas (a test says when they are stale)
-	go test -count=1 ./docs/schema ./cmd/calico-probe -run '^TestDocs' -update
+	go test -count=1 ./docs/schema ./cmd/calico-probe ./install -run '^TestDocs' -update
 
 lint: ## vet on every system, and golangci-lint
 	gofmt -l . | (! grep .)
 	go vet -tags e2e ./...
 	GOOS=darwin go vet ./cmd/calico-probe
 	GOOS=windows go vet ./cmd/calico-probe
-	$(foreach m,. images sandbox,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
+	$(foreach m,. images sandbox e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
+
+.PHONY: release-files release-check
+# What a release's archives have beside the programs.
+release-files: carried image
+	@[ -z "$(TAG)" ] || [ "$(TAG)" = v$(RELEASE) ] || { echo "the tag is $(TAG), and probe/version.go has $(RELEASE)" >&2; exit 1; }
+	@rm -rf $(CACHE)/release && mkdir -p $(CACHE)/release/completions
+	@go build -trimpath -o $(CACHE)/release/calico-probe ./cmd/calico-probe
+	@for s in bash zsh fish powershell; do $(CACHE)/release/calico-probe completion $$s >$(CACHE)/release/completions/calico-probe.$$s || exit 1; done
+	@$(CACHE)/release/calico-probe man $(CACHE)/release/man
+	@rm $(CACHE)/release/calico-probe && ln -s calico-probe $(CACHE)/release/kubectl-calico_probe
+
+release-check: ## the release's configuration, and all of it but publishing and SBOMs, into dist/ (ten minutes)
+	$(RELEASER) check
+	$(RELEASER) release --snapshot --clean --skip=sbom,publish
 
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)-sh
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)-lab
-	rm -rf bin .cache $(CARRIED)/*.gz
+	rm -rf bin dist .cache $(CARRIED)/*.gz

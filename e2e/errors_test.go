@@ -3,18 +3,15 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -99,42 +96,6 @@ func TestNoRightToCreatePods(t *testing.T) {
 	a = call(t, "run", "--node", "node-a", "--via", "api", "--as", "nobody-at-all")
 	if a.exit != 1 || !strings.Contains(a.stderr, "no right to do this") || strings.Count(a.stderr, "\n") != 1 {
 		t.Errorf("no rights at all: exit %d\n%s", a.exit, a.stderr)
-	}
-}
-
-// TestRightsOfTheReadme wants the role in the README to be enough for every way.
-func TestRightsOfTheReadme(t *testing.T) {
-	readme, err := os.ReadFile(file("README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, ok := strings.Cut(string(readme), "```yaml\n")
-	text, _, ended := strings.Cut(text, "```")
-	var role rbacv1.ClusterRole
-	if err := yaml.UnmarshalStrict([]byte(text), &role); err != nil || !ok || !ended {
-		t.Fatalf("the README's role: %v", err)
-	}
-	k := kube(t)
-	if _, err := k.RbacV1().ClusterRoles().Create(t.Context(), &role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "e2e-oncall"},
-		Subjects: []rbacv1.Subject{{Kind: "User", Name: "oncall"}}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: role.Name}}
-	if _, err := k.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	door(t)
-	for _, way := range []string{"pod", "ephemeral", "exec"} {
-		eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
-			d, a := report(t, "run", "--node", "node-b", "--via", way, "--as", "oncall", "--checks", "api,felix,bgp")
-			if a.exit != 0 || way == "pod" && a.stderr != "" {
-				return fmt.Sprintf("by %s: exit %d, %v, %s", way, a.exit, d.Results, a.stderr)
-			}
-			return ""
-		})
-	}
-	if a := call(t, "clean", "--as", "oncall"); a.exit != 0 {
-		t.Errorf("clean: exit %d: %s", a.exit, a.stderr)
 	}
 }
 

@@ -30,6 +30,15 @@ func definitions() []definition {
 			files: []file{{from: "build/linux-{arch}/probe", to: "/probe"}},
 		},
 		{
+			// The client, which carries the probe, for a cluster that runs it; it has who signs
+			// certificates of the world, for runbooks that tell somebody there.
+			name: "client", platforms: []string{"linux/amd64", "linux/arm64"}, user: "65532:65532", entrypoint: []string{"/calico-probe"},
+			files: []file{
+				{from: "build/linux-{arch}/calico-probe", to: "/calico-probe"},
+				{from: "/etc/ssl/certs/ca-certificates.crt", to: "/etc/ssl/certs/ca-certificates.crt"},
+			},
+		},
+		{
 			// A shell and tools for nodes that have none; its pod asks for root. The packages
 			// are in toolbox.packages.
 			name: "toolbox", platforms: []string{"linux/amd64", "linux/arm64"}, entrypoint: []string{"/probe"},

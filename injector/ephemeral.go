@@ -30,17 +30,9 @@ func Ephemeral(c *Client) Way {
 			return nil, refuse(ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
 		}
 		in := o.Calico.Namespace + "/" + o.Calico.Name
-		container := ephemeralFor(o)
-		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{container}}})
+		pod, container, err := c.join(ctx, o, metav1.PatchOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("encoding the ephemeral container: %w", err)
-		}
-		pod, err := c.kube.CoreV1().Pods(o.Calico.Namespace).Patch(ctx, o.Calico.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "ephemeralcontainers")
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, refuse(ReasonSupport, "pod %s is gone, or this cluster has no ephemeral containers (Kubernetes before 1.23)", in)
-		case err != nil:
-			return nil, refusedCreate("an ephemeral container in pod "+in, err)
+			return nil, err
 		}
 		p := &placed{
 			client: c, options: o, namespace: pod.Namespace, pod: pod.Name, container: container.Name, joined: true,
@@ -54,6 +46,24 @@ func Ephemeral(c *Client) Way {
 		}
 		return p.converse(ctx), nil
 	}
+}
+
+// join adds the ephemeral container to the node's calico-node pod.
+func (c *Client) join(ctx context.Context, o Options, how metav1.PatchOptions) (*corev1.Pod, corev1.EphemeralContainer, error) {
+	in := o.Calico.Namespace + "/" + o.Calico.Name
+	container := ephemeralFor(o)
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{container}}})
+	if err != nil {
+		return nil, container, fmt.Errorf("encoding the ephemeral container: %w", err)
+	}
+	pod, err := c.kube.CoreV1().Pods(o.Calico.Namespace).Patch(ctx, o.Calico.Name, types.StrategicMergePatchType, patch, how, "ephemeralcontainers")
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, container, refuse(ReasonSupport, "pod %s is gone, or this cluster has no ephemeral containers (Kubernetes before 1.23)", in)
+	case err != nil:
+		return nil, container, refusedCreate("an ephemeral container in pod "+in, err)
+	}
+	return pod, container, nil
 }
 
 // ephemeralShelf is how old an ephemeral container may be when it starts. It is

@@ -91,7 +91,7 @@ func (p *placed) stopJanitor(ctx context.Context) error {
 	p.stopRenewing()
 	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting job %s/%s: %w", p.namespace, p.job, err)
+		return fmt.Errorf("deleting job %s/%s, which goes by itself within %v, and its pod with it: %w", p.namespace, p.job, janitorLife, err)
 	}
 	return nil
 }

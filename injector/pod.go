@@ -201,7 +201,7 @@ func (p *placed) abandon(err error) error {
 func (p *placed) remove(answered bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
-	var errs []error
+	var left error
 	switch {
 	case p.joined && !answered:
 		p.options.Note(fmt.Sprintf("container %s in pod %s/%s was not seen to end; if it is our probe it ends within %v, else 'kubectl -n %s delete pod %s' ends it",
@@ -211,10 +211,15 @@ func (p *placed) remove(answered bool) error {
 		if answered {
 			grace = 1
 		}
-		err := p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: &grace})
-		if err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, fmt.Errorf("deleting pod %s/%s: %w", p.namespace, p.pod, err))
-		}
+		left = p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	}
-	return errors.Join(append(errs, p.stopJanitor(ctx))...)
+	unswept := p.stopJanitor(ctx)
+	switch {
+	case left == nil, apierrors.IsNotFound(left):
+		return unswept
+	case apierrors.IsForbidden(left) && p.job != "" && unswept == nil:
+		p.options.Note(fmt.Sprintf("no right to delete pod %s/%s: it goes with its clean-up job, in some seconds", p.namespace, p.pod))
+		return nil
+	}
+	return errors.Join(fmt.Errorf("deleting pod %s/%s: %w", p.namespace, p.pod, left), unswept)
 }

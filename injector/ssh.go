@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -110,4 +112,42 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 		return refuse(ReasonShell, "ssh to %s: no sh is run there%s", to, failed.said)
 	}
 	return refuse(ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, failed.said)
+}
+
+// hostKeyKnown reads where ssh would go and which files it would look into, and has
+// ssh-keygen, which reads hashed names too, look there.
+func hostKeyKnown(ctx context.Context, o Options) error {
+	args := []string{"-G"}
+	if o.SSHConfig != "" {
+		args = append(args, "-F", o.SSHConfig)
+	}
+	out, err := exec.CommandContext(ctx, "ssh", append(args, "--", o.Destination)...).Output()
+	if err != nil {
+		return fmt.Errorf("asking ssh how it would reach %s: %w", o.Destination, err)
+	}
+	config := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		config[name] = value
+	}
+	host := config["hostname"]
+	switch {
+	case config["hostkeyalias"] != "":
+		host = config["hostkeyalias"]
+	case config["port"] != "22":
+		host = "[" + host + "]:" + config["port"]
+	}
+	for _, file := range strings.Fields(config["userknownhostsfile"] + " " + config["globalknownhostsfile"]) {
+		if rest, ok := strings.CutPrefix(file, "~/"); ok {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				continue
+			}
+			file = filepath.Join(home, rest)
+		}
+		if exec.CommandContext(ctx, "ssh-keygen", "-F", host, "-f", file).Run() == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the host key of %s is not known here: compare and accept it once with 'ssh -o StrictHostKeyChecking=ask %s'", host, o.Destination)
 }

@@ -25,6 +25,7 @@ type placed struct {
 	pod       string // the probe's own pod, or the one it joined
 	container string
 	joined    bool      // the pod is somebody else's
+	unwatched bool      // there is no right to watch it
 	began     time.Time // of the wait
 
 	job          string
@@ -93,6 +94,8 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 			pod = fresh
 		} else if apierrors.IsNotFound(err) {
 			return refuse(ReasonKubelet, "pod %s/%s was deleted before the probe ran", pod.Namespace, pod.Name)
+		} else if apierrors.IsForbidden(err) && p.unwatched {
+			return refuse(ReasonRBAC, "no right to see whether the probe starts, for which it takes get or watch: %s", strings.Join(strings.Fields(err.Error()), " "))
 		}
 	}
 }
@@ -110,8 +113,12 @@ func (p *placed) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface, e
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
 		}
-		if apierrors.IsForbidden(err) {
-			return watch.NewEmptyWatch(), nil // without the right to watch, look again and again
+		if apierrors.IsForbidden(err) { // then it is looked at again and again
+			if !p.unwatched {
+				p.unwatched = true
+				p.options.Note(fmt.Sprintf("no right to watch pods in namespace %s: looking at the probe's twice a second instead", pod.Namespace))
+			}
+			return watch.NewEmptyWatch(), nil
 		}
 	}
 }

@@ -8,3 +8,6 @@ const Image = "ghcr.io/calico-probe/probe:" + Release
 
 // Toolbox is the image of this release with a shell and tools, for nodes without.
 const Toolbox = "ghcr.io/calico-probe/toolbox:" + Release
+
+// ClientImage is the image of this release with the client, for a cluster that runs it.
+const ClientImage = "ghcr.io/calico-probe/calico-probe:" + Release

@@ -24,6 +24,26 @@ const (
 	ExitIncomplete = 5 // no verdict: something could not be asked
 )
 
+// An ExitCode is one of the client's and what it means.
+type ExitCode struct {
+	Code  int
+	Means string
+}
+
+// ExitCodes lists them all. Help, manual pages and the README have them from here.
+func ExitCodes() []ExitCode {
+	return []ExitCode{
+		{ExitHealthy, "healthy, or warnings only"},
+		{ExitTool, "the tool itself failed, an output could not be written, or the API cannot be reached"},
+		{ExitUsage, "wrong usage, or no such node"},
+		{ExitFault, "a fault was found"},
+		{ExitWarnings, "only warnings, with --fail-on warn"},
+		{ExitIncomplete, "incomplete: something could not be asked, so there is no verdict"},
+		{130, "interrupted by Ctrl-C, after cleaning up"},
+		{143, "ended by SIGTERM, after cleaning up"},
+	}
+}
+
 // A Sink takes the events of a run as they come, and the verdict last.
 type Sink interface {
 	Event(probe.Event) error

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Installs what the sandbox needs on Debian 12. Run as root; quiet when there is
-# nothing to do. BIRD, docker, sshd and fping are only unpacked: installed, all but
-# the last would start on this machine. BIRD 2 needs libssh-gcrypt-4, sshd libwrap0.
+# nothing to do. BIRD, docker, sshd, fping and Alertmanager are only unpacked: installed,
+# all but fping would start on this machine. BIRD 2 needs libssh-gcrypt-4, sshd libwrap0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${CALICO_PROBE_CACHE:-$PWD/.cache}
-packages=(runc libssh-gcrypt-4 libwrap0 openssh-client containernetworking-plugins iptables nftables iproute2 util-linux tmux less ca-certificates)
+packages=(runc libssh-gcrypt-4 libwrap0 openssh-client containernetworking-plugins iptables nftables iproute2 util-linux tmux less jq man-db groff-base ca-certificates bash-completion zsh fish)
 
 missing=()
 for p in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
 # Programs that are only unpacked: package, then a file it has.
-unpacked=(bird:usr/sbin/bird6 bird2:usr/sbin/bird docker.io:usr/sbin/dockerd openssh-server:usr/sbin/sshd fping:usr/bin/fping)
+unpacked=(bird:usr/sbin/bird6 bird2:usr/sbin/bird docker.io:usr/sbin/dockerd openssh-server:usr/sbin/sshd fping:usr/bin/fping prometheus-alertmanager:usr/bin/prometheus-alertmanager)
 wanted=()
 for u in "${unpacked[@]}"; do
   [ -x "$cache/${u%%:*}/${u#*:}" ] || wanted+=("${u%%:*}")

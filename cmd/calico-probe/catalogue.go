@@ -88,6 +88,14 @@ func describe(c *probe.Check) description {
 	return d
 }
 
+// rows are what there is to know of a check beside its text.
+func (d description) rows() [][2]string {
+	return slices.DeleteFunc([][2]string{
+		{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs", strings.Join(d.Needs, ", ")},
+		{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
+	}, func(row [2]string) bool { return row[1] == "" })
+}
+
 func described(suite []*probe.Check) []description {
 	out := make([]description, 0, len(suite))
 	for _, c := range suite {
@@ -128,13 +136,8 @@ func explainID(out io.Writer, id string) error {
 			fmt.Fprintln(out)
 		}
 		fmt.Fprintf(out, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
-		for _, row := range [][2]string{
-			{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs", strings.Join(d.Needs, ", ")},
-			{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
-		} {
-			if row[1] != "" {
-				fmt.Fprintf(out, "%-10s  %s\n", row[0], row[1])
-			}
+		for _, row := range d.rows() {
+			fmt.Fprintf(out, "%-10s  %s\n", row[0], row[1])
 		}
 	}
 	return nil

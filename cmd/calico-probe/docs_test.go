@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // TestReadme holds the README to what the program is.
@@ -42,7 +43,7 @@ func TestReadme(t *testing.T) {
 	kubectl := pflag.NewFlagSet("", pflag.ContinueOnError)
 	a.flags.AddFlags(kubectl)
 	for _, verb := range root.Commands() {
-		if !strings.Contains(readme, "`calico-probe "+verb.Name()) && !strings.Contains(readme, "`"+verb.Name()+"`") {
+		if !verb.Hidden && !strings.Contains(readme, "`calico-probe "+verb.Name()) && !strings.Contains(readme, "`"+verb.Name()+"`") {
 			t.Errorf("the verb %s is not mentioned", verb.Name())
 		}
 		if verb.Name() != "run" {
@@ -53,6 +54,20 @@ func TestReadme(t *testing.T) {
 				t.Errorf("run --%s is not mentioned", f.Name)
 			}
 		})
+	}
+}
+
+// TestExitCodes holds the README's table to the codes there are.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(read(t, "../../README.md"), "Exit codes\n\n| | |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want []string
+	for _, c := range report.ExitCodes() {
+		want = append(want, fmt.Sprintf("| %d | %s |", c.Code, c.Means))
+	}
+	if got := strings.Join(want, "\n"); got != strings.ReplaceAll(table, "`", "") {
+		t.Errorf("the README has\n%s\nwant\n%s", table, got)
 	}
 }
 

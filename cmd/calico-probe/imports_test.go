@@ -31,6 +31,8 @@ func TestImportsRunForward(t *testing.T) {
 		"report":       {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},
 		"diagnose":     {own + "report", "k8s.io/kubectl"},
 		"shell":        {own, "k8s.io/", "sigs.k8s.io/"},
+		"install":      {own, "k8s.io/client-go", "k8s.io/kubectl"},
+		"alerts":       {own + "cluster", own + "injector", own + "report", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
 		"runbook":      {own + "cluster", own + "injector", own + "probe/", own + "shell", "k8s.io/"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", own+pkg).Output()

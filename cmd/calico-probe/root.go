@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -54,6 +52,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut, taken)
 	defer stop()
 	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
+	if asPlugin && (len(args) == 0 || args[0] != "shell") { // a session's own hints are what is typed at its prompt
+		a.Out = renamed{a.Out}
+	}
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -85,7 +86,7 @@ func badUsage(format string, args ...any) error { return usageError{fmt.Errorf(f
 
 func (a *app) command() *cobra.Command {
 	name := "calico-probe"
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
+	if asPlugin {
 		name = "kubectl calico-probe"
 	}
 	root := &cobra.Command{
@@ -111,7 +112,7 @@ on it, tests the node directly from there and reports what was seen.`,
 		return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
-	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(factory), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(), a.schema(), a.clean(), a.version()} {
+	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(factory), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(), a.schema(), a.clean(), a.serve(), a.install(), a.preflight(factory), a.version(), a.man()} {
 		root.AddCommand(verb)
 	}
 	root.InitDefaultCompletionCmd()

@@ -78,6 +78,10 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	o, out := &runOptions{app: a}, &outputs{}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
+		Long: `Asks the API about the node, puts a probe on it by whichever way works, streams what it
+sees, and names the causes with their proof and their fix, which is never run.
+
+` + exitCodes(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return badUsage("unexpected argument %q: name the node with --node %s", args[0], args[0])
@@ -112,6 +116,16 @@ func (a *app) run(factory util.Factory) *cobra.Command {
 	return cmd
 }
 
+// exitCodes lists what the program exits with, for help.
+func exitCodes() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:")
+	for _, c := range report.ExitCodes() {
+		fmt.Fprintf(&b, "\n  %-4d %s", c.Code, c.Means)
+	}
+	return b.String()
+}
+
 // asking adds the flags that say what a node is asked, and how.
 func (o *runOptions) asking(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -124,12 +138,18 @@ func (o *runOptions) asking(cmd *cobra.Command) {
 // reaching adds the flags that say how a node is asked.
 func (o *runOptions) reaching(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
-	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
-	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.StringVar(&o.ssh, "ssh", "", "where ssh goes: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); none keeps auto from trying it")
 	f.StringVar(&o.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
+	o.placing(cmd)
+}
+
+// placing adds those of them that do in a pod too.
+func (o *runOptions) placing(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
+	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
 	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, or the node's lease has run out)")
@@ -150,30 +170,16 @@ func (o *runOptions) asTyped(cmd *cobra.Command) error {
 }
 
 func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
-	fixed := func(values []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return values, cobra.ShellCompDirectiveNoFileComp
-		}
-	}
-	for flag, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
+	completions(cmd, map[string]completer{
 		"node": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return completion.CompGetResource(factory, "node", typed), cobra.ShellCompDirectiveNoFileComp
 		},
-		"via":     fixed(append([]string{"auto"}, wayNames()...)),
-		"profile": fixed(profileNames()),
-		"checks":  fixed(checkIDs(suite())),
-		"skip":    fixed(checkIDs(suite())),
-		"fail-on": fixed([]string{"fail", "warn"}),
-	} {
-		if cmd.Flags().Lookup(flag) == nil { // of another verb
-			continue
-		}
-		// The only error is a flag that does not exist or has a completion: a
-		// mistake in this file that every test of the command would meet.
-		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err)
-		}
-	}
+		"via":     oneOf(append([]string{"auto"}, wayNames()...)),
+		"profile": oneOf(profileNames()),
+		"checks":  several(selectors),
+		"skip":    several(selectors),
+		"fail-on": oneOf([]string{"fail", "warn"}),
+	})
 }
 
 // complete checks the flags against each other before anything is asked.

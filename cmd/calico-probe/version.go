@@ -23,23 +23,27 @@ func (a *app) version() *cobra.Command {
 
 // revision is the commit this program was built from, where the build knew it.
 func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown revision"
-	}
-	rev, dirty := "", ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			rev = s.Value[:min(12, len(s.Value))]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = " with changes"
-			}
-		}
-	}
+	rev := setting("vcs.revision")
 	if rev == "" {
 		return "unknown revision"
 	}
-	return rev + dirty
+	rev = rev[:min(12, len(rev))]
+	if setting("vcs.modified") == "true" {
+		rev += " with changes"
+	}
+	return rev
+}
+
+// setting is what the build knew under a key, "" where it did not.
+func setting(key string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
 }

@@ -1,0 +1,95 @@
+// Package alerts takes what Alertmanager sends and has a node looked at for it: once for
+// each node and procedure, so many at a time, and none that was accepted is lost when
+// the program ends. How a node is found, looked at and told is given to it as functions;
+// of Kubernetes it knows nothing.
+package alerts
+
+import (
+	"context"
+	"time"
+)
+
+// Cluster is what a Server needs of the cluster. All of it honours its context and may be
+// called at the same time.
+type Cluster struct {
+	// Node is the name of the node that has this name or this address; "" = there is none.
+	Node func(ctx context.Context, nameOrAddress string) (string, error)
+	// PodNode is the node a pod is on; "" = there is no such pod, or it is on none.
+	PodNode func(ctx context.Context, namespace, pod string) (string, error)
+	// Look carries out the procedure on the node of the job. The folder is the job's own:
+	// what was left there when the program was killed is there the next time. An error
+	// says that it could not be carried out.
+	Look func(ctx context.Context, job Job, folder string) (Report, error)
+	// Tell says on the node what came of it; false = it was told often enough of late.
+	Tell func(ctx context.Context, job Job) (bool, error)
+}
+
+// The verdicts of a report.
+const (
+	Healthy    = "healthy"
+	Warnings   = "warnings"
+	Fault      = "fault"
+	Incomplete = "incomplete"
+)
+
+// Verdicts lists them.
+func Verdicts() []string { return []string{Healthy, Warnings, Fault, Incomplete} }
+
+// Report is what came of a job.
+type Report struct {
+	Verdict  string // one of Verdicts
+	Says     string // the cause, or what else it came to, in one line
+	JSON     []byte
+	Markdown []byte
+}
+
+// Procedure is what is done about an alert: one of both is set.
+type Procedure struct {
+	Runbook string `json:"runbook,omitempty"`
+	Profile string `json:"profile,omitempty"` // of a plain run
+}
+
+func (p Procedure) String() string {
+	if p.Runbook != "" {
+		return p.Runbook
+	}
+	return "run-" + p.Profile
+}
+
+// The states of a job.
+const (
+	Queued  = "queued"
+	Running = "running"
+	Done    = "done"
+)
+
+// Job is one procedure on one node, for one alert or many.
+type Job struct {
+	ID        string    `json:"id"` // of letters, digits and dashes; later ones sort behind
+	Node      string    `json:"node"`
+	Procedure Procedure `json:"procedure"`
+	State     string    `json:"state"`
+	Alerts    []Alert   `json:"alerts"`             // the first maxAlerts that it is for
+	More      int       `json:"more,omitempty"`     // how often others were sent
+	Attempts  int       `json:"attempts,omitempty"` // how often it was begun
+	Queued    time.Time `json:"queued"`
+	Started   time.Time `json:"started,omitzero"` // the last time
+	Ended     time.Time `json:"ended,omitzero"`
+	Verdict   string    `json:"verdict,omitempty"`
+	Says      string    `json:"says,omitempty"`
+	Untold    string    `json:"untold,omitempty"` // why the node was not told
+}
+
+// Alert is one firing of an alert.
+type Alert struct {
+	Fingerprint string            `json:"fingerprint"`
+	StartsAt    time.Time         `json:"startsAt"`
+	Name        string            `json:"name,omitempty"`   // its label alertname
+	Labels      map[string]string `json:"labels,omitempty"` // nil = left out, of one of many
+	Resolved    time.Time         `json:"resolved,omitzero"`
+	firing      bool
+	odd         string // why it cannot be taken for an alert, "" = it can
+}
+
+// key tells firings apart.
+func (a Alert) key() string { return a.Fingerprint + "@" + a.StartsAt.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,200 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// PathAlerts is where Alertmanager posts.
+const PathAlerts = "/v1/alerts"
+
+// How long one request may take. To ask the cluster about the pods of a large
+// notification takes the most of it.
+const (
+	headerLimit  = 5 * time.Second
+	readLimit    = 30 * time.Second
+	requestLimit = 60 * time.Second
+	idleLimit    = 2 * time.Minute
+	maxHeader    = 16 << 10
+)
+
+// Serve answers on the listener and has jobs done until ctx ends and they have, too.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler: s.Handler(), TLSConfig: s.access.config(),
+		ReadHeaderTimeout: headerLimit, ReadTimeout: readLimit, WriteTimeout: requestLimit, IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // of handshakes: anybody can make as many as they like
+	}
+	failed := make(chan error, 1)
+	go func() {
+		if server.TLSConfig != nil {
+			failed <- server.ServeTLS(l, "", "")
+			return
+		}
+		failed <- server.Serve(l)
+	}()
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan struct{})
+	go func() { s.Run(working); close(ended) }()
+	var err error
+	select {
+	case err = <-failed: // while it should not
+		stop()
+	case <-ctx.Done():
+	}
+	<-ended
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), headerLimit)
+	defer cancel()
+	if err != nil {
+		return fmt.Errorf("serving: %w", err)
+	}
+	if err := server.Shutdown(closing); err != nil {
+		return fmt.Errorf("stopping to serve: %w", errors.Join(err, server.Close()))
+	}
+	return nil
+}
+
+// Handler answers requests. Only whether it lives and is ready is told to everybody.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	guarded := http.NewServeMux()
+	guarded.HandleFunc("POST "+PathAlerts, s.post)
+	guarded.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	guarded.HandleFunc("GET /{$}", s.overview)
+	guarded.HandleFunc("GET /reports/{file}", s.report)
+	mux.Handle("/", s.guard(guarded))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// guard lets nobody pass without credentials.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := s.access.admits(r)
+		switch {
+		case errors.Is(err, errCredentials):
+			s.metrics.unauthorized.Inc()
+			if s.access.TokenFile != "" {
+				w.Header().Add("WWW-Authenticate", `Bearer realm="calico-probe"`)
+				w.Header().Add("WWW-Authenticate", `Basic realm="calico-probe: any name, the token as password", charset="UTF-8"`)
+			}
+			refuse(w, http.StatusUnauthorized, err)
+		case err != nil:
+			s.log.Error("nobody can be let in", "error", err.Error())
+			refuse(w, http.StatusServiceUnavailable, errors.New("credentials cannot be checked now"))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func refuse(w http.ResponseWriter, code int, why error) {
+	http.Error(w, probe.Plain(probe.Cut(why.Error(), 500)), code)
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	stopping := s.stopping
+	s.mu.Unlock()
+	err := s.store.check()
+	if stopping {
+		err = errStopping
+	}
+	if err != nil {
+		// Everybody may ask, and is not told which file it is.
+		http.Error(w, "not ready: the store cannot be written, or the program stops", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// post takes a notification. Alertmanager sends it again after a 5xx, and only then.
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	answer := func(code int, why error) {
+		s.metrics.requests.WithLabelValues(strconv.Itoa(code)).Inc()
+		if why == nil {
+			w.WriteHeader(code)
+			return
+		}
+		s.log.Warn("a notification is not taken, or not all of it", "code", code, "why", probe.Plain(probe.Cut(why.Error(), 500)))
+		if code == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "10")
+		}
+		refuse(w, code, why)
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != contentTypeJSON {
+		answer(http.StatusUnsupportedMediaType, errors.New("the content type is not "+contentTypeJSON))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestLimit-readLimit)
+	defer cancel()
+	select { // each may take some MB
+	case s.taking <- struct{}{}:
+		defer func() { <-s.taking }()
+	case <-ctx.Done():
+		answer(http.StatusServiceUnavailable, errors.New("too many notifications at once"))
+		return
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		answer(http.StatusRequestEntityTooLarge, fmt.Errorf("the notification has more than %d MiB: group alerts by more labels (group_by)", maxBody>>20))
+		return
+	}
+	if err != nil {
+		answer(http.StatusBadRequest, errors.New("the notification did not arrive whole"))
+		return
+	}
+	n, err := parse(b)
+	if err != nil {
+		answer(http.StatusBadRequest, err)
+		return
+	}
+	if n.truncated > 0 {
+		s.log.Warn("Alertmanager left alerts out of a notification: take max_alerts out of its receiver", "alerts", n.truncated)
+	}
+	if _, err := s.take(ctx, n); err != nil {
+		answer(http.StatusServiceUnavailable, err)
+		return
+	}
+	answer(http.StatusOK, nil)
+}
+
+// served are the forms of a report that is no page.
+var served = map[string]string{".json": contentTypeJSON, ".md": "text/markdown; charset=utf-8"}
+
+// file answers with a report as it is in the store.
+func (s *Server) file(w http.ResponseWriter, id, suffix string) {
+	b, err := s.store.read(id, suffix)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		http.Error(w, "there is no such report, or it is not done", http.StatusNotFound)
+	case err != nil:
+		s.log.Error(err.Error())
+		http.Error(w, "the report cannot be read now", http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", served[suffix])
+		_, _ = w.Write(b)
+	}
+}

@@ -1,0 +1,381 @@
+package alerts
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// TestCredentials wants them for everything but whether it lives.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	l := nodesOf(1)
+	s := opened(t, t.TempDir(), usual, l)
+	b := body(t, firing("node-0", "a"))
+	for _, path := range []string{"/", "/metrics", "/reports/x", "/nothing"} {
+		for _, with := range []string{"", "0123456789abcdeF", token + "0", token[1:]} {
+			w := ask(s, http.MethodGet, path, with, nil)
+			if w.Code != http.StatusUnauthorized || len(w.Header().Values("WWW-Authenticate")) != 2 {
+				t.Errorf("%s with %q: %d %v", path, with, w.Code, w.Header())
+			}
+		}
+	}
+	if code := ask(s, http.MethodPost, PathAlerts, "", b).Code; code != http.StatusUnauthorized || len(s.jobs) > 0 {
+		t.Errorf("posted without: %d, %d jobs", code, len(s.jobs))
+	}
+	if got := testutil.ToFloat64(s.metrics.unauthorized); got != 17 {
+		t.Errorf("counted %v", got)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code := ask(s, http.MethodGet, path, "", nil).Code; code != http.StatusOK {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	rotated := "another token of them"
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(s.access.TokenFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		file      string
+		old, next int
+	}{
+		{token + "\n\n  " + rotated + " \r\n", 200, 200},
+		{rotated, 401, 200},
+		{"", 401, 401},
+		{"short", 503, 503},
+		{token, 200, 401},
+	} {
+		write(c.file)
+		old, next := ask(s, http.MethodGet, "/", token, nil).Code, ask(s, http.MethodGet, "/", rotated, nil).Code
+		if old != c.old || next != c.next {
+			t.Errorf("with the file %q: %d for the old token and %d for the new, want %d and %d", c.file, old, next, c.old, c.next)
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetBasicAuth("anybody", token)
+	if err := s.access.admits(r); err != nil {
+		t.Errorf("a browser with the token: %v", err)
+	}
+}
+
+// TestAccess refuses to start where everybody could come in.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		Access
+		want string
+	}{
+		"nothing":        {Access{}, "nobody is kept from"},
+		"TLS alone":      {Access{Cert: empty, Key: empty}, "nobody is kept from"},
+		"half a pair":    {Access{TokenFile: empty, Cert: empty}, "belong together"},
+		"a CA alone":     {Access{ClientCA: empty}, "take TLS"},
+		"no token":       {Access{TokenFile: empty}, "has no token"},
+		"no such file":   {Access{TokenFile: empty + "x"}, "no such file"},
+		"no certificate": {Access{ClientCA: empty, Cert: empty, Key: empty}, "reading the certificate"},
+	} {
+		if _, err := openAccess(c.Access, quiet()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T, name string) authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, from, from, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+}
+
+func (a authority) sign(t *testing.T, serial int64) (cert, key []byte) {
+	t.Helper()
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert, &own.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := x509.MarshalECPrivateKey(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
+}
+
+// TestCertificates serves with TLS and asks clients for certificates; both change on disk.
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	put := func(name string, b []byte) {
+		t.Helper()
+		if err := os.WriteFile(at(name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, key := ours.sign(t, 2)
+	put("cert", cert)
+	put("key", key)
+	put("ca", ours.pem)
+	l := nodesOf(1)
+	s, err := New(t.TempDir(), anyAlert(t), usual, Access{ClientCA: at("ca"), Cert: at("cert"), Key: at("key")}, l.cluster(), quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	roots := x509.NewCertPool()
+	roots.AddCert(ours.cert)
+	get := func(path string, from *authority) (int, int64, error) {
+		t.Helper()
+		config := &tls.Config{RootCAs: roots}
+		if from != nil {
+			cert, key := from.sign(t, 7)
+			pair, err := tls.X509KeyPair(cert, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+listener.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(r)
+		if err != nil {
+			return 0, 0, err
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, resp.TLS.PeerCertificates[0].SerialNumber.Int64(), nil
+	}
+	check := func(what, path string, from *authority, code int, serial int64) {
+		t.Helper()
+		got, of, err := get(path, from)
+		if got != code || code != 0 && of != serial || (code == 0) != (err != nil) {
+			t.Errorf("%s: %d of certificate %d: %v; want %d of %d", what, got, of, err, code, serial)
+		}
+	}
+	check("ours", "/", &ours, http.StatusOK, 2)
+	check("none", "/", nil, http.StatusUnauthorized, 2)
+	check("none, whether it lives", "/healthz", nil, http.StatusOK, 2)
+	check("of somebody else", "/healthz", &theirs, 0, 0)
+	cert, key = ours.sign(t, 3)
+	put("cert", cert)
+	check("a certificate without its key yet", "/", &ours, http.StatusOK, 2)
+	put("key", key)
+	put("ca", bytes.Join([][]byte{ours.pem, theirs.pem}, nil))
+	check("after it changed", "/", &ours, http.StatusOK, 3)
+	check("another CA beside ours", "/", &theirs, http.StatusOK, 3)
+}
+
+// TestRefused wants bad input refused in a line, and nothing of it done.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	l := nodesOf(1)
+	s := opened(t, t.TempDir(), usual, l)
+	many := make([]sent, maxNotified+1)
+	for name, c := range map[string]struct {
+		body []byte
+		code int
+		says string
+	}{
+		"nothing":      {nil, 400, "is no notification of Alertmanager"},
+		"half":         {body(t, firing("node-0", "a"))[:40], 400, "is no notification of Alertmanager"},
+		"a list":       {[]byte("[]"), 400, "is no notification of Alertmanager"},
+		"other times":  {[]byte(`{"version":"4","alerts":[{"startsAt":"yesterday"}]}`), 400, "is no notification of Alertmanager"},
+		"old":          {[]byte(`{"version":"3","alerts":[{}]}`), 400, `is of version "3"`},
+		"no alerts":    {[]byte(`{"version":"4","alerts":[]}`), 400, "has no alerts"},
+		"too many":     {body(t, many...), 400, "5001 alerts"},
+		"too large":    {[]byte(`{"version":"4","receiver":"` + strings.Repeat("x", maxBody) + `"}`), 413, "more than 4 MiB"},
+		"on two lines": {[]byte(`{"version":"\n\u001b[31m"}`), 400, `\n\x1b`},
+	} {
+		w := ask(s, http.MethodPost, PathAlerts, token, c.body)
+		said := w.Body.String()
+		if w.Code != c.code || !strings.Contains(said, c.says) || strings.Count(said, "\n") != 1 || strings.Contains(said, "\x1b") {
+			t.Errorf("%s: %d %q", name, w.Code, said)
+		}
+	}
+	r := ask(s, http.MethodPut, PathAlerts, token, nil)
+	if r.Code != http.StatusMethodNotAllowed {
+		t.Errorf("PUT: %d", r.Code)
+	}
+	for kind, code := range map[string]int{"text/plain": 415, "": 415, "application/json; charset=utf-8": 200} { // of a form of some web page, or a newer Alertmanager
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, PathAlerts, bytes.NewReader(body(t, firing("node-9", "a"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", kind)
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, req)
+		if w.Code != code {
+			t.Errorf("content type %q: %d, want %d", kind, w.Code, code)
+		}
+	}
+	if len(s.jobs) > 0 {
+		t.Errorf("done: %v", s.jobs)
+	}
+}
+
+// TestHostile shows what an alert and a node say without a browser taking it for more.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	const evil = `<script>alert(1)</script><img src=x onerror=alert(1)>"'</pre></title>` + "\x1b[31m\u202e"
+	l := nodesOf(1)
+	l.look = func(context.Context, Job) (Report, error) {
+		return Report{Verdict: Fault, Says: evil, JSON: []byte(`{"x": "<script>"}`), Markdown: []byte(evil)}, nil
+	}
+	s := opened(t, t.TempDir(), usual, l)
+	began(t, s)
+	a := firing("node-0", "a")
+	a.Labels["alertname"], a.Labels["job"] = evil, evil
+	b := firing(evil, evil)
+	b.Labels["alertname"] = evil
+	if code := post(t, s, body(t, a, b)); code != http.StatusOK {
+		t.Fatalf("answered %d", code)
+	}
+	for l.times() < 1 || s.busy() {
+		time.Sleep(time.Millisecond)
+	}
+	id := s.order[0]
+	for path, kind := range map[string]string{
+		"/": "text/html; charset=utf-8", "/reports/" + id: "text/html; charset=utf-8",
+		"/reports/" + id + ".json": "application/json", "/reports/" + id + ".md": "text/markdown; charset=utf-8",
+	} {
+		w := ask(s, http.MethodGet, path, token, nil)
+		h := w.Header()
+		if w.Code != http.StatusOK || h.Get("Content-Type") != kind || h.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") {
+			t.Errorf("%s: %d %v", path, w.Code, h)
+		}
+		text := w.Body.String()
+		if kind[:9] == "text/html" && (strings.Contains(text, "<script") || strings.Contains(text, "<img") || strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, "&lt;script&gt;")) {
+			t.Errorf("%s has %s", path, text)
+		}
+		if kind[:9] == "text/html" && !strings.Contains(text, "<style>"+style+"</style>") {
+			t.Errorf("%s has not the style whose sum the policy has: %s", path, text)
+		}
+	}
+	for _, path := range []string{"/reports/..%2fjobs%2f" + id + ".json", "/reports/" + id + ".txt", "/reports/%2e%2e", "/reports/" + id + "x"} {
+		if code := ask(s, http.MethodGet, path, token, nil).Code; code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+}
+
+// TestMetrics holds them to the habits of Prometheus, and to their table in docs/alerts.md.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	l := nodesOf(1)
+	s := opened(t, t.TempDir(), usual, l)
+	began(t, s)
+	post(t, s, body(t, firing("node-0", "a")))
+	for l.times() < 1 || s.busy() {
+		time.Sleep(time.Millisecond)
+	}
+	problems, err := testutil.GatherAndLint(s.metrics.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	all, err := s.metrics.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile("../docs/alerts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := 0
+	for _, m := range all {
+		if !strings.HasPrefix(m.GetName(), "calico_probe_") {
+			continue
+		}
+		own++
+		name := m.GetName()
+		if labels := m.GetMetric()[0].GetLabel(); len(labels) > 0 {
+			var names []string
+			for _, l := range labels {
+				names = append(names, l.GetName())
+				if l.GetValue() == "node-0" {
+					t.Errorf("%s has a node's name: a cluster has thousands", name)
+				}
+			}
+			name += "{" + strings.Join(names, ",") + "}"
+		}
+		if row := fmt.Sprintf("| `%s` | %s |\n", name, m.GetHelp()); !strings.Contains(string(b), row) {
+			t.Errorf("the table of metrics lacks: %s", row)
+		}
+	}
+	if rows := strings.Count(string(b), "| `calico_probe_"); rows != own {
+		t.Errorf("the table has %d metrics, there are %d", rows, own)
+	}
+}

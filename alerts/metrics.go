@@ -1,0 +1,90 @@
+package alerts
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// What came of telling a node.
+const (
+	toldWritten    = "written"
+	toldSuppressed = "suppressed"
+	toldFailed     = "failed"
+)
+
+// metrics are what a Server counts. No label has the name of a node: a large cluster has
+// thousands.
+type metrics struct {
+	registry     *prometheus.Registry
+	alerts       *prometheus.CounterVec
+	truncated    prometheus.Counter
+	requests     *prometheus.CounterVec
+	unauthorized prometheus.Counter
+	runs         *prometheus.CounterVec
+	duration     *prometheus.HistogramVec
+	last         *prometheus.GaugeVec
+	told         *prometheus.CounterVec
+	storeErrors  prometheus.Counter
+}
+
+func newMetrics(s *Server) *metrics {
+	const ns = "calico_probe"
+	counter := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: ns, Name: name, Help: help}
+	}
+	m := &metrics{
+		registry:     prometheus.NewRegistry(),
+		alerts:       prometheus.NewCounterVec(counter("alerts_total", "Alerts received, by what was made of them; one sent again counts again."), []string{"outcome"}),
+		truncated:    prometheus.NewCounter(counter("alerts_truncated_total", "Alerts that Alertmanager left out of notifications (max_alerts): they were never seen.")),
+		requests:     prometheus.NewCounterVec(counter("webhook_requests_total", "Notifications posted with valid credentials, by status code."), []string{"code"}),
+		unauthorized: prometheus.NewCounter(counter("unauthorized_requests_total", "Requests refused for want of valid credentials.")),
+		runs:         prometheus.NewCounterVec(counter("runs_total", "Jobs done, by runbook (or run-PROFILE) and verdict."), []string{"runbook", "verdict"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: ns, Name: "run_duration_seconds", Help: "How long jobs took.", Buckets: []float64{1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600},
+		}, []string{"runbook"}),
+		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: ns, Name: "last_run_timestamp_seconds", Help: "When the last job with this verdict was done.",
+		}, []string{"verdict"}),
+		told:        prometheus.NewCounterVec(counter("node_events_total", "Events for nodes, by outcome: written, suppressed (often enough of late) or failed."), []string{"outcome"}),
+		storeErrors: prometheus.NewCounter(counter("store_errors_total", "Times the store could not be written.")),
+	}
+	for _, o := range outcomes() {
+		m.alerts.WithLabelValues(o)
+	}
+	for _, o := range []string{toldWritten, toldSuppressed, toldFailed} {
+		m.told.WithLabelValues(o)
+	}
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help}, func() float64 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return value()
+		})
+	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "build_info", Help: "The version of this program; always 1.", ConstLabels: prometheus.Labels{"version": probe.Release}})
+	info.Set(1)
+	m.registry.MustRegister(m.alerts, m.truncated, m.requests, m.unauthorized, m.runs, m.duration, m.last, m.told, m.storeErrors, info,
+		gauge("jobs_queued", "Jobs that wait.", func() float64 { return float64(s.inState(Queued)) }),
+		gauge("jobs_queued_limit", "Jobs that may wait (--queue).", func() float64 { return float64(s.limits.Queue) }),
+		gauge("jobs_running", "Jobs that run.", func() float64 { return float64(s.inState(Running)) }),
+		gauge("jobs_running_limit", "Jobs that may run at once (--workers).", func() float64 { return float64(s.limits.Workers) }),
+		gauge("rate_limited", "1 while jobs wait since as many as allowed were begun within the hour (--max-runs-per-hour).", func() float64 {
+			if s.inState(Queued) > 0 && !s.limited(time.Now()).IsZero() {
+				return 1
+			}
+			return 0
+		}),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
+}
+
+func (m *metrics) ran(j Job) {
+	m.runs.WithLabelValues(j.Procedure.String(), j.Verdict).Inc()
+	m.duration.WithLabelValues(j.Procedure.String()).Observe(j.Ended.Sub(j.Started).Seconds())
+	m.last.WithLabelValues(j.Verdict).Set(float64(j.Ended.Unix()))
+}

@@ -1,0 +1,646 @@
+package alerts
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Limits bound the work.
+type Limits struct {
+	Workers     int           // jobs that run at once; one node has one at most
+	Queue       int           // jobs that wait
+	RunsPerHour int           // jobs begun within any hour; others wait
+	Cooldown    time.Duration // how long after a job an alert of the same node and procedure is taken for the same trouble
+	Job         time.Duration // limit of a job
+	Grace       time.Duration // how long running jobs may go on when the program is told to stop
+}
+
+// What is kept of the past, and how often it is tried.
+const (
+	maxJobs     = 500
+	maxAge      = 30 * 24 * time.Hour
+	maxAlerts   = 200 // of one job
+	maxLabelled = 10  // of these with their labels
+	maxUnmapped = 200
+	maxAttempts = 3 // a job in which the program died as often would be its end for ever
+	retryStore  = 10 * time.Second
+	tellLimit   = 10 * time.Second
+	// cleanUp is how long a job that was told to stop may take to remove what it made.
+	cleanUp = 20 * time.Second
+)
+
+// The outcomes of an alert, each of which was received has one.
+const (
+	outcomeQueued   = "queued"       // a job was made for it
+	outcomeSame     = "deduplicated" // a job there is, or was, is for it too
+	outcomeUnmapped = "unmapped"     // nothing is done about it, and why is kept
+	outcomeResolved = "resolved"
+	outcomeRejected = "rejected" // could not be taken now: Alertmanager is told to send it again
+)
+
+func outcomes() []string {
+	return []string{outcomeQueued, outcomeSame, outcomeUnmapped, outcomeResolved, outcomeRejected}
+}
+
+// errStopping is why a job ends that is to be done after the next start.
+var errStopping = errors.New("the program stops; the job is done after its next start")
+
+// Server takes alerts and has jobs done.
+type Server struct {
+	cluster Cluster
+	routes  Routes
+	limits  Limits
+	log     *slog.Logger
+	store   *store
+	metrics *metrics
+	access  *access
+	wake    chan struct{} // has one when something may be begun
+	taking  chan struct{} // one for each notification that is read
+
+	// turn is held by whoever changes what is below and in the store, so that both agree;
+	// mu by whoever looks at it or changes it, never while something is written.
+	turn     sync.Mutex
+	mu       sync.Mutex
+	jobs     map[string]*Job   // by ID
+	order    []string          // of jobs, the oldest first
+	latest   map[string]string // by node and procedure: the last job
+	seen     map[string]string // by firing: its job
+	begun    []time.Time       // when jobs were, within the last hour
+	unmapped []Unmapped        // the latest last
+	stopping bool
+	held     time.Time // until when the store is not tried again
+}
+
+// New opens the store. What was queued or running when the program ended is queued again.
+func New(dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger) (*Server, error) {
+	s := &Server{
+		cluster: cluster, routes: routes, limits: limits, log: log,
+		wake: make(chan struct{}, 1), taking: make(chan struct{}, 4),
+		jobs: map[string]*Job{}, latest: map[string]string{}, seen: map[string]string{},
+	}
+	var err error
+	if s.access, err = openAccess(access, log); err != nil {
+		return nil, err
+	}
+	if s.store, err = openStore(dir); err != nil {
+		return nil, err
+	}
+	odd := func(err error) { log.Error(err.Error()) }
+	if s.unmapped, err = s.store.unmapped(odd); err != nil {
+		return nil, err
+	}
+	jobs, err := s.store.jobs(odd)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if j.State == Running {
+			j.State = Queued
+			log.Info("a job is done again: the program ended in it", "job", j.ID, "node", j.Node, "attempt", j.Attempts)
+		}
+		s.add(j)
+		if age := time.Since(j.Started); !j.Started.IsZero() && age < time.Hour {
+			s.begun = append(s.begun, j.Started)
+		}
+	}
+	slices.SortFunc(s.begun, time.Time.Compare)
+	s.metrics = newMetrics(s)
+	return s, nil
+}
+
+// add makes a job known. mu is held, or nobody else there yet.
+func (s *Server) add(j Job) {
+	s.jobs[j.ID] = &j
+	s.order = append(s.order, j.ID)
+	s.latest[keyOf(j.Node, j.Procedure)] = j.ID
+	for _, a := range j.Alerts {
+		s.seen[a.key()] = j.ID
+	}
+}
+
+func keyOf(node string, p Procedure) string { return node + "\x00" + p.String() }
+
+// newID is of time, so that jobs sort, and chance, so that nobody guesses it.
+func newID(now time.Time) string {
+	b := make([]byte, 4)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000000"), ".", "-") + "-" + hex.EncodeToString(b)
+}
+
+// placed is an alert with what is to be done about it.
+type placed struct {
+	Alert
+	procedure Procedure
+	node      string
+	err       error // nil, unmapped, or why the cluster could not be asked
+}
+
+// take decides about every alert of a notification. What it accepts is on the disk when it
+// returns. An error says that some were not accepted, and have to be sent again; those
+// that were are then known.
+func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
+	all := s.place(ctx, n.alerts)
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	took := s.decide(all, time.Now())
+	err := s.accept(took)
+	for outcome, count := range took.counts {
+		s.metrics.alerts.WithLabelValues(outcome).Add(float64(count))
+	}
+	s.metrics.truncated.Add(float64(n.truncated))
+	return took.counts, err
+}
+
+// place asks the cluster about the alerts that are new.
+func (s *Server) place(ctx context.Context, list []Alert) []placed {
+	asked := s.cluster
+	nodes, pods := map[string]string{}, map[[2]string]string{} // of this notification
+	asked.Node = func(ctx context.Context, name string) (string, error) {
+		if node, ok := nodes[name]; ok {
+			return node, nil
+		}
+		node, err := s.cluster.Node(ctx, name)
+		if err == nil {
+			nodes[name] = node
+		}
+		return node, err
+	}
+	asked.PodNode = func(ctx context.Context, namespace, pod string) (string, error) {
+		at := [2]string{namespace, pod}
+		if node, ok := pods[at]; ok {
+			return node, nil
+		}
+		node, err := s.cluster.PodNode(ctx, namespace, pod)
+		if err == nil {
+			pods[at] = node
+		}
+		return node, err
+	}
+	var out []placed
+	for _, a := range list {
+		p := placed{Alert: a}
+		s.mu.Lock()
+		_, known := s.seen[a.key()]
+		s.mu.Unlock()
+		switch {
+		case a.odd != "":
+			p.err = unmapped(a.odd)
+		case a.firing && !known:
+			p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// taken is what is made of a notification.
+type taken struct {
+	counts   map[string]int
+	made     map[string]*Job // jobs that are new, by ID
+	changed  map[string]*Job // jobs as they become
+	order    []string        // of those that are new
+	unmapped []Unmapped      // as they become
+	refused  error           // why some are to be sent again
+}
+
+// decide changes nothing. turn is held.
+func (s *Server) decide(all []placed, now time.Time) *taken {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}, unmapped: slices.Clone(s.unmapped)}
+	waiting := s.waiting()
+	latest, seen := map[string]*Job{}, map[string]*Job{} // of this notification
+	refuse := func(why error) {
+		t.counts[outcomeRejected]++
+		t.refused = why
+	}
+	for _, a := range all {
+		job := seen[a.key()]
+		if job == nil {
+			job = t.version(s.jobs[s.seen[a.key()]])
+		}
+		if job == nil && a.node != "" {
+			key := keyOf(a.node, a.procedure)
+			if job = latest[key]; job == nil {
+				job = t.version(s.jobs[s.latest[key]])
+			}
+			if job != nil && job.State == Done && now.Sub(job.Ended) >= s.limits.Cooldown {
+				job = nil
+			}
+		}
+		why, isUnmapped := errors.AsType[unmapped](a.err)
+		switch {
+		case isUnmapped:
+			t.counts[outcomeUnmapped]++
+			t.unmapped = note(t.unmapped, a.Alert, string(why), now)
+		case !a.firing:
+			t.counts[outcomeResolved]++
+			if job != nil && resolve(job, a.Alert) {
+				t.changed[job.ID] = job
+			}
+		case job != nil:
+			t.counts[outcomeSame]++
+			if join(job, a.Alert) {
+				t.changed[job.ID] = job
+			}
+			seen[a.key()] = job
+		case a.err != nil:
+			refuse(a.err)
+		case a.node == "": // it was known when it was placed, and its job has been forgotten since
+			refuse(errors.New("an alert was forgotten meanwhile"))
+		case s.stopping:
+			refuse(errStopping)
+		case waiting >= s.limits.Queue:
+			refuse(fmt.Errorf("the queue is full: %d jobs wait", waiting))
+		default:
+			t.counts[outcomeQueued]++
+			waiting++
+			job = &Job{ID: newID(now), Node: a.node, Procedure: a.procedure, State: Queued, Queued: now}
+			join(job, a.Alert)
+			t.made[job.ID], latest[keyOf(a.node, a.procedure)], seen[a.key()] = job, job, job
+			t.order = append(t.order, job.ID)
+		}
+	}
+	return t
+}
+
+// version is a job as this notification has it: a copy, the same for all its alerts.
+func (t *taken) version(j *Job) *Job {
+	if j == nil {
+		return nil
+	}
+	if c := t.changed[j.ID]; c != nil {
+		return c
+	}
+	c := *j
+	c.Alerts = slices.Clone(j.Alerts)
+	return &c
+}
+
+// join adds an alert to a job, unless it is there.
+func join(j *Job, a Alert) bool {
+	if slices.ContainsFunc(j.Alerts, func(b Alert) bool { return b.key() == a.key() }) {
+		return false
+	}
+	if len(j.Alerts) >= maxAlerts {
+		j.More++
+		return true
+	}
+	if len(j.Alerts) >= maxLabelled {
+		a.Labels = nil
+	}
+	j.Alerts = append(j.Alerts, a)
+	return true
+}
+
+func resolve(j *Job, a Alert) bool {
+	i := slices.IndexFunc(j.Alerts, func(b Alert) bool { return b.key() == a.key() })
+	if i < 0 || !j.Alerts[i].Resolved.IsZero() {
+		return false
+	}
+	j.Alerts[i].Resolved = a.Resolved
+	return true
+}
+
+func note(list []Unmapped, a Alert, why string, now time.Time) []Unmapped {
+	u := Unmapped{Alert: a, Reason: why}
+	if i := slices.IndexFunc(list, func(u Unmapped) bool { return u.Alert.key() == a.key() && u.Reason == why }); i >= 0 {
+		u = list[i]
+		list = slices.Delete(list, i, i+1)
+	}
+	u.Times++
+	u.Last = now
+	list = append(list, u)
+	return list[max(0, len(list)-maxUnmapped):]
+}
+
+// accept writes what was decided, and makes it so once it is written. turn is held.
+func (s *Server) accept(t *taken) error {
+	var jobs []Job
+	for _, id := range t.order {
+		jobs = append(jobs, *t.made[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.changed)) {
+		if t.made[id] == nil {
+			jobs = append(jobs, *t.changed[id])
+		}
+	}
+	err := s.store.writeJobs(jobs...)
+	if err == nil && t.counts[outcomeUnmapped] > 0 {
+		err = s.store.writeUnmapped(t.unmapped)
+	}
+	if err != nil {
+		s.storeFailed(err)
+		for id := range t.made { // or the next start would find them
+			err = errors.Join(err, s.store.forget(id))
+		}
+		all := 0
+		for _, n := range t.counts {
+			all += n
+		}
+		t.counts = map[string]int{outcomeRejected: all}
+		return err
+	}
+	s.mu.Lock()
+	for _, id := range t.order {
+		s.add(*t.made[id])
+	}
+	for id, j := range t.changed {
+		if t.made[id] == nil {
+			s.jobs[id].Alerts, s.jobs[id].More = j.Alerts, j.More
+		}
+		for _, a := range j.Alerts {
+			s.seen[a.key()] = id
+		}
+	}
+	s.unmapped = t.unmapped
+	s.mu.Unlock()
+	for _, id := range t.order {
+		j := t.made[id]
+		s.log.Info("queued", "job", id, "node", j.Node, "procedure", j.Procedure.String(), "alert", probe.Plain(j.Alerts[0].Name))
+	}
+	if n := t.counts[outcomeUnmapped]; n > 0 {
+		last := t.unmapped[len(t.unmapped)-1]
+		s.log.Warn("nothing is done about alerts: the page lists them", "alerts", n, "last", probe.Plain(probe.Cut(last.Alert.Name, 200)), "why", probe.Plain(last.Reason))
+	}
+	s.rouse()
+	return t.refused
+}
+
+// storeFailed keeps what cannot be written from being tried at once again.
+func (s *Server) storeFailed(err error) {
+	s.metrics.storeErrors.Inc()
+	s.log.Error("the store cannot be written: alerts are refused, and nothing is begun", "error", err.Error())
+	s.mu.Lock()
+	s.held = time.Now().Add(retryStore)
+	s.mu.Unlock()
+}
+
+func (s *Server) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// waiting is how many jobs do; mu is held.
+func (s *Server) waiting() int { return s.inState(Queued) }
+
+func (s *Server) inState(state string) int {
+	n := 0
+	for _, j := range s.jobs {
+		if j.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+// limited is until when no job may be begun since as many as allowed were within the
+// hour; zero = one may. mu is held.
+func (s *Server) limited(now time.Time) time.Time {
+	for len(s.begun) > 0 && now.Sub(s.begun[0]) >= time.Hour {
+		s.begun = s.begun[1:]
+	}
+	if len(s.begun) < s.limits.RunsPerHour {
+		return time.Time{}
+	}
+	return s.begun[len(s.begun)-s.limits.RunsPerHour].Add(time.Hour)
+}
+
+// next is the job to begin now; else when to look again, zero = when roused. mu is held.
+func (s *Server) next(now time.Time) (*Job, time.Time) {
+	busy := map[string]bool{}
+	for _, j := range s.jobs {
+		if j.State == Running {
+			busy[j.Node] = true
+		}
+	}
+	if len(busy) >= s.limits.Workers || s.waiting() == 0 {
+		return nil, time.Time{}
+	}
+	if now.Before(s.held) {
+		return nil, s.held
+	}
+	if until := s.limited(now); !until.IsZero() {
+		return nil, until
+	}
+	for _, id := range s.order {
+		if j := s.jobs[id]; j.State == Queued && !busy[j.Node] {
+			return j, time.Time{}
+		}
+	}
+	return nil, time.Time{}
+}
+
+// Run has jobs done until ctx ends. Those that run may then go on for the grace, are
+// stopped after that, and queued for the next start. It returns once all have ended.
+func (s *Server) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	for ctx.Err() == nil {
+		s.turn.Lock()
+		job, again := s.begin(time.Now())
+		s.turn.Unlock()
+		if job != nil {
+			all.Go(func() { s.do(working, *job) })
+			continue
+		}
+		var timer <-chan time.Time
+		if !again.IsZero() {
+			timer = time.After(time.Until(again))
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-timer:
+		}
+	}
+	s.mu.Lock()
+	s.stopping = true
+	running := s.inState(Running)
+	s.mu.Unlock()
+	s.log.Info("stopping: no alert is taken any more", "running", running, "grace", s.limits.Grace.String())
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return
+	case <-time.After(s.limits.Grace):
+	}
+	stop(errStopping)
+	select {
+	case <-ended:
+	case <-time.After(cleanUp): // queued on the disk they are: as running
+		s.log.Error("jobs do not end: what they made ends by itself")
+	}
+}
+
+// begin notes that the next job runs, and returns it. turn is held.
+func (s *Server) begin(now time.Time) (*Job, time.Time) {
+	s.mu.Lock()
+	next, again := s.next(now)
+	if next == nil {
+		s.mu.Unlock()
+		return nil, again
+	}
+	job := *next
+	s.mu.Unlock()
+	job.State, job.Started = Running, now
+	job.Attempts++
+	if job.Attempts > maxAttempts {
+		job.State, job.Ended, job.Verdict = Done, now, Incomplete
+		job.Says = fmt.Sprintf("given up: the program ended %d times while it was done", maxAttempts)
+	}
+	if err := s.store.writeJobs(job); err != nil {
+		s.storeFailed(err)
+		return nil, now.Add(retryStore)
+	}
+	s.mu.Lock()
+	*next = job
+	if job.State == Running {
+		s.begun = append(s.begun, now)
+	}
+	s.mu.Unlock()
+	if job.State == Done {
+		s.metrics.ran(job)
+		s.log.Error("a job is given up", "job", job.ID, "node", job.Node, "says", job.Says)
+		return nil, now // there may be another
+	}
+	return &job, time.Time{}
+}
+
+// do carries out a job that was begun.
+func (s *Server) do(ctx context.Context, job Job) {
+	log := s.log.With("job", job.ID, "node", job.Node, "procedure", job.Procedure.String())
+	log.Info("begun", "attempt", job.Attempts)
+	report, err := s.look(ctx, job)
+	if errors.Is(context.Cause(ctx), errStopping) && (err != nil || report.Verdict == Incomplete) {
+		s.change(job.ID, func(j *Job) { j.State, j.Attempts = Queued, j.Attempts-1 })
+		log.Info("stopped, and queued again")
+		return
+	}
+	if err != nil {
+		says := probe.Plain(err.Error())
+		report = Report{Verdict: Incomplete, Says: says, JSON: fmt.Appendf(nil, "{\"error\": %q}\n", says), Markdown: []byte("Could not be carried out: " + says + "\n")}
+	}
+	job.Verdict, job.Says, job.Ended = report.Verdict, probe.Cut(probe.Plain(report.Says), 1000), time.Now()
+	s.turn.Lock()
+	err = s.store.writeReport(job.ID, report)
+	s.turn.Unlock()
+	if err != nil {
+		s.storeFailed(err)
+		job.Says += " (the report could not be stored)"
+	}
+	job.Untold = s.tell(ctx, job)
+	s.metrics.ran(job)
+	s.change(job.ID, func(j *Job) {
+		j.State, j.Verdict, j.Says, j.Ended, j.Untold = Done, job.Verdict, job.Says, job.Ended, job.Untold
+	})
+	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", job.Ended.Sub(job.Started).Round(time.Millisecond).String(), "untold", job.Untold)
+	if err := s.store.doneWith(job.ID); err != nil {
+		log.Error(err.Error())
+	}
+	s.prune(time.Now())
+}
+
+// look carries out the procedure within the limit of a job.
+func (s *Server) look(ctx context.Context, job Job) (Report, error) {
+	folder, err := s.store.work(job.ID)
+	if err != nil {
+		return Report{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limits.Job, fmt.Errorf("it was not done within %v", s.limits.Job))
+	defer cancel()
+	report, err := s.cluster.Look(ctx, job, folder)
+	switch {
+	case err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+		return Report{}, context.Cause(ctx)
+	case err != nil:
+		return Report{}, err
+	case !slices.Contains(Verdicts(), report.Verdict):
+		return Report{}, fmt.Errorf("its verdict is %q, which is none", report.Verdict)
+	}
+	return report, nil
+}
+
+// tell returns why the node was not told, "" = it was.
+func (s *Server) tell(ctx context.Context, job Job) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
+	defer cancel()
+	told, err := s.cluster.Tell(ctx, job)
+	switch {
+	case err != nil:
+		s.metrics.told.WithLabelValues(toldFailed).Inc()
+		s.log.Error("the node cannot be told", "job", job.ID, "node", job.Node, "error", probe.Plain(err.Error()))
+		return probe.Cut(probe.Plain(err.Error()), 300)
+	case !told:
+		s.metrics.told.WithLabelValues(toldSuppressed).Inc()
+		return "it was told often enough of late"
+	}
+	s.metrics.told.WithLabelValues(toldWritten).Inc()
+	return ""
+}
+
+// change changes a job here and in the store. Where that cannot be written, the next
+// start does it again.
+func (s *Server) change(id string, how func(*Job)) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	job := *s.jobs[id]
+	s.mu.Unlock()
+	how(&job)
+	if err := s.store.writeJobs(job); err != nil {
+		s.storeFailed(err)
+	}
+	s.mu.Lock()
+	*s.jobs[id] = job
+	s.mu.Unlock()
+	s.rouse()
+}
+
+// prune forgets what is done and old, or too much.
+func (s *Server) prune(now time.Time) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	var old []string
+	for i, id := range s.order {
+		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > maxJobs || now.Sub(j.Ended) > maxAge) {
+			old = append(old, id)
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range old {
+		if err := s.store.forget(id); err != nil {
+			s.storeFailed(err)
+			return
+		}
+		s.mu.Lock()
+		j := s.jobs[id]
+		delete(s.jobs, id)
+		s.order = slices.DeleteFunc(s.order, func(other string) bool { return other == id })
+		if key := keyOf(j.Node, j.Procedure); s.latest[key] == id {
+			delete(s.latest, key)
+		}
+		for _, a := range j.Alerts {
+			if s.seen[a.key()] == id {
+				delete(s.seen, a.key())
+			}
+		}
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// asking is how many questions about rights are under way at once.
+const asking = 16
+
+// May asks the API server whether whoever asks may do each of these things; the answers
+// are in their order. A review is an object that is never stored. The error is that of a
+// question that got no answer.
+func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	may, errs := make([]bool, len(asks)), make([]error, len(asks))
+	room := make(chan struct{}, asking)
+	var all sync.WaitGroup
+	for i, ask := range asks {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			review, err := c.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &ask}}, metav1.CreateOptions{})
+			if errs[i] = err; err == nil {
+				may[i] = review.Status.Allowed
+			}
+		})
+	}
+	all.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return nil, fmt.Errorf("asking whether it is allowed to %s %s: %w", asks[i].Verb, strings.TrimSuffix(asks[i].Resource+"/"+asks[i].Subresource, "/"), err)
+		}
+	}
+	return may, nil
+}
+
+// Version is the API server's.
+func (c *Client) Version() (major, minor, text string, err error) {
+	v, err := c.kube.Discovery().ServerVersion()
+	if err != nil {
+		return "", "", "", fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	return v.Major, strings.TrimRight(v.Minor, "+"), v.GitVersion, nil
+}

@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NodeNames gives the name of each node by that name and by each of its addresses. What
+// two nodes have is in it for neither.
+func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	out := map[string]string{}
+	for _, n := range list.Items {
+		for _, a := range n.Status.Addresses {
+			if other, ok := out[a.Address]; ok && other != n.Name {
+				out[a.Address] = ""
+				continue
+			}
+			out[a.Address] = n.Name
+		}
+	}
+	for _, n := range list.Items { // whatever another one has for its host name
+		out[n.Name] = n.Name
+	}
+	return out, nil
+}
+
+// PodNode is the node a pod is on; "" = there is no such pod, or it is on none.
+func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	p, err := c.kube.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{ResourceVersion: "0"})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading pod %s/%s: %w", namespace, pod, err)
+	}
+	return p.Spec.NodeName, nil
+}

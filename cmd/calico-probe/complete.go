@@ -1,0 +1,61 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// completer gives what may stand where something is typed.
+type completer = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+
+// completions gives flags of a command what a shell completes them with.
+func completions(cmd *cobra.Command, of map[string]completer) {
+	for flag, f := range of {
+		_, had := cmd.GetFlagCompletionFunc(flag)
+		if had || cmd.Flags().Lookup(flag) == nil { // it has values of its own, or is another verb's
+			continue
+		}
+		// What is left cannot fail; if it did, every test of the command would meet it.
+		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// oneOf completes one of the values.
+func oneOf(values []string) completer {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// several completes the last item of a list that commas separate, with a value that is
+// not in it yet. Another comma may follow, so no space does.
+func several(values func() []string) completer {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		head := typed[:strings.LastIndex(typed, ",")+1]
+		had := strings.Split(head, ",")
+		var out []string
+		for _, v := range values() {
+			if !slices.Contains(had, v) {
+				out = append(out, head+v)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// selectors are what --checks takes: IDs and tags.
+func selectors() []string {
+	out := checkIDs(suite())
+	for _, c := range suite() {
+		for _, tag := range c.Tags {
+			if !slices.Contains(out, tag) {
+				out = append(out, tag)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/calico-probe/calico-probe/install"
+)
+
+const installExample = `  # what every way needs, for a group of people
+  calico-probe install --print --group on-call | kubectl apply -f -
+
+  # only what reads, and probes in pods; Calico was installed by its operator
+  calico-probe install --print --ways pod --calico-namespace calico-system --user jane`
+
+func (a *app) install() *cobra.Command {
+	var printed bool
+	var ways, users, groups, accounts []string
+	o := install.Options{}
+	cmd := &cobra.Command{
+		Use: "install --print", Short: "Print the manifests of the namespace and the rights each way takes", Args: noArguments, Example: installExample,
+		Long: `Prints a namespace that admits probes and, for each way, roles with the least rights it
+takes; with --user, --group or --service-account also their bindings. It changes
+nothing: whoever may grant rights reads it and applies it. Then name the
+namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace + "'",
+		RunE: func(*cobra.Command, []string) error {
+			if !printed {
+				return badUsage("this program grants no rights, it prints them: use install --print | kubectl apply -f -")
+			}
+			var err error
+			if o.Uses, err = install.Named(ways...); err != nil {
+				return usageError{err}
+			}
+			for _, of := range []struct {
+				kind  string
+				names []string
+			}{{rbacv1.UserKind, users}, {rbacv1.GroupKind, groups}, {rbacv1.ServiceAccountKind, accounts}} {
+				for _, name := range of.names {
+					s, err := install.Subject(of.kind, name)
+					if err != nil {
+						return usageError{err}
+					}
+					o.Subjects = append(o.Subjects, s)
+				}
+			}
+			b, err := install.YAML(install.Objects(o))
+			if err != nil {
+				return err
+			}
+			_, err = a.Out.Write(b)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&printed, "print", false, "print the manifests, which is all this does")
+	f.StringSliceVar(&ways, "ways", install.Names(), "what is to work: "+strings.Join(install.Names(), ", ")+"; api always is")
+	f.StringVarP(&o.Namespace, "namespace", "n", install.Namespace, "the probe's namespace")
+	f.StringVar(&o.CalicoNamespace, "calico-namespace", install.CalicoNamespace, "where calico-node runs; the operator has it in calico-system")
+	f.StringSliceVar(&users, "user", nil, "grant it to these users")
+	f.StringSliceVar(&groups, "group", nil, "grant it to these groups")
+	f.StringSliceVar(&accounts, "service-account", nil, "grant it to these service accounts, NAMESPACE:NAME")
+	completions(cmd, map[string]completer{"ways": several(install.Names)})
+	return cmd
+}

@@ -1,0 +1,411 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// preflightLimit bounds the whole verb.
+const preflightLimit = 30 * time.Second
+
+// The questions of preflight.
+const (
+	askVersion   = "api-version"
+	askCalico    = "calico"
+	askRights    = "rights"
+	askAdmission = "admission"
+	askImage     = "image"
+	askCarried   = "carried-probe"
+	askDoor      = "container"
+	askSSH       = "ssh"
+)
+
+// preflight asks whether the ways would be let through, without taking one.
+type preflight struct {
+	*runOptions
+	ways  []string // as named; none = those of auto, of which one is enough
+	found []probe.Event
+}
+
+func (a *app) preflight(factory util.Factory) *cobra.Command {
+	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &outputs{}
+	cmd := &cobra.Command{
+		Use: "preflight [--node NODE]", Short: "Say whether the ways onto a node would be let through", Args: noArguments,
+		Long: `Asks for each way whether you have the rights it takes, whether policy and quota admit
+what it creates (by a dry run: nothing is created), whether the image is on the
+node, and what else can be told without going there. With --via every way named
+has to work; without it one way onto the node is enough.
+
+Exit codes: 0 ready, 3 not ready, 5 where something could not be told, 2 wrong usage, 1 the
+API cannot be reached.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), preflightLimit)
+			defer cancel()
+			if err := out.open(a.Out); err != nil {
+				return err
+			}
+			var err error
+			if p.sink, err = out.sink(); err != nil {
+				return err
+			}
+			return out.close(p.look(ctx))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.node, "node", "", "the node to go to (default: the first that is ready)")
+	f.StringSliceVar(&p.ways, "via", nil, "ways that have to work: "+strings.Join(preflightWays(), ", "))
+	out.flag(cmd, report.Formats())
+	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&p.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
+	f.StringVar(&p.ssh, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
+	f.StringVar(&p.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
+	f.BoolVar(&p.privileged, "privileged", false, "as if the probe pod were given every capability")
+	a.flags.AddFlags(f)
+	completions(cmd, map[string]completer{"via": several(preflightWays)})
+	p.completions(cmd, factory)
+	return cmd
+}
+
+// preflightWays are the ways that ask an API or a node: all but local.
+func preflightWays() []string {
+	return slices.DeleteFunc(wayNames(), func(w string) bool { return w == wayLocal })
+}
+
+func (p *preflight) look(ctx context.Context) error {
+	for _, way := range p.ways {
+		if !slices.Contains(preflightWays(), way) {
+			return badUsage("unknown way %q: --via takes %s", way, strings.Join(preflightWays(), ", "))
+		}
+	}
+	config, err := p.restConfig()
+	if err != nil {
+		return err
+	}
+	client, err := cluster.NewClient(config)
+	if err != nil {
+		return err
+	}
+	writer, err := injector.NewClient(config)
+	if err != nil {
+		return err
+	}
+	if err := p.version(client); err != nil {
+		return err
+	}
+	snap, unread := p.snapshot(ctx, client)
+	if errors.As(unread, new(*cluster.UnknownNodeError)) {
+		return usageError{unread}
+	}
+	p.via, p.profile, p.timeout = "auto", string(probe.Standard), 2*time.Minute
+	if p.node == "" {
+		p.node = "any" // nothing could be read of one, and none is asked about
+	}
+	if err := p.complete(); err != nil {
+		return err
+	}
+	ways := p.ways
+	if len(ways) == 0 {
+		ways = []string{wayAPI, wayPod, wayEphemeral, wayExec, waySSH}
+	}
+	if err := p.rights(ctx, client, snap, ways); err != nil {
+		return err
+	}
+	if snap == nil {
+		p.add("", askCalico, probe.Found(probe.Unknown, "nothing is known of any node: %s", explainError(unread)))
+		return p.conclude(nil)
+	}
+	if snap.Calico == nil {
+		p.calico(snap)
+	}
+	var all sync.WaitGroup
+	found := make([][]probe.Event, len(ways))
+	for i, way := range ways {
+		all.Go(func() { found[i] = p.ofWay(ctx, writer, client, snap, way) })
+	}
+	all.Wait()
+	p.found = append(p.found, slices.Concat(found...)...)
+	return p.conclude(ways)
+}
+
+// snapshot is what the API says of the node that was named, or of the first that is ready.
+func (p *preflight) snapshot(ctx context.Context, client *cluster.Client) (*cluster.Snapshot, error) {
+	if p.node == "" {
+		standings, _, err := client.Standings(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ready := slices.IndexFunc(standings, func(s cluster.Standing) bool { return s.Status == probe.OK })
+		if ready < 0 {
+			return nil, errors.New("no node is ready: name one with --node")
+		}
+		p.node = standings[ready].Node
+	}
+	return client.Read(ctx, p.node)
+}
+
+func (p *preflight) add(way, check string, r probe.Result) {
+	p.found = append(p.found, answerOf(way, check, r))
+}
+
+func answerOf(way, check string, r probe.Result) probe.Event {
+	r.Check, r.Target = check, way
+	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
+}
+
+// oldest is the first minor version of Kubernetes 1 that has all that is used here as
+// stable: ephemeral containers are the youngest.
+const oldest = 25
+
+func (p *preflight) version(client *cluster.Client) error {
+	major, minor, text, err := client.Version()
+	if err != nil {
+		return err
+	}
+	r := probe.Found(probe.OK, "the API server is %s", text)
+	if n, err := strconv.Atoi(minor); err == nil && major == "1" && n < oldest {
+		r = probe.Found(probe.Warn, "the API server is %s: before 1.%d the way ephemeral does not work everywhere", text, oldest)
+	}
+	p.add("", askVersion, r)
+	return nil
+}
+
+func (p *preflight) calico(snap *cluster.Snapshot) {
+	if snap.CalicoErr != nil {
+		p.add("", askCalico, probe.Found(probe.Unknown, "whether node %s has a calico-node pod is not known: %s", p.node, explainError(snap.CalicoErr)))
+		return
+	}
+	p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (none has the label %s)", p.node, cluster.CalicoPods))
+}
+
+// rights asks for every right of the ways.
+func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, ways []string) error {
+	calico := install.CalicoNamespace
+	if snap != nil && snap.Calico != nil {
+		calico = snap.Calico.Namespace
+	}
+	for _, way := range ways {
+		uses, err := install.Named(way)
+		if err != nil {
+			return err
+		}
+		own := uses[len(uses)-1].Rights // api's are asked for once, as its own
+		if way == waySSH {
+			continue
+		}
+		r, err := held(ctx, client, way, own, func(s install.Scope) string { return s.Where(p.namespace(snap), calico) })
+		if err != nil {
+			r = probe.Found(probe.Unknown, "%s", explainError(err))
+		}
+		p.add(way, askRights, r)
+	}
+	return nil
+}
+
+// held tells which of a way's rights are had.
+func held(ctx context.Context, client *cluster.Client, way string, rights []install.Right, where func(install.Scope) string) (probe.Result, error) {
+	var asks []authorizationv1.ResourceAttributes
+	for _, r := range rights {
+		for _, group := range r.Groups {
+			resource, sub, _ := strings.Cut(r.Resource, "/")
+			ask := authorizationv1.ResourceAttributes{Namespace: where(r.In), Verb: r.Verb, Group: group, Resource: resource, Subresource: sub}
+			if len(r.Names) > 0 {
+				ask.Name = r.Names[0]
+			}
+			asks = append(asks, ask)
+		}
+	}
+	may, err := client.May(ctx, asks)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	var needed, lines, missing []string
+	i := 0
+	for _, r := range rights {
+		had := slices.Contains(may[i:i+len(r.Groups)], true)
+		i += len(r.Groups)
+		if had {
+			continue
+		}
+		name := r.String()
+		if in := where(r.In); in != "" {
+			name += " in namespace " + in
+		}
+		if r.Without == "" {
+			needed = append(needed, name)
+			continue
+		}
+		missing = append(missing, name)
+		lines = append(lines, "without the right to "+name+": "+r.Without)
+	}
+	ask := fmt.Sprintf("ask for what 'calico-probe install --print --ways %s' prints", way)
+	switch {
+	case len(needed) > 0:
+		return probe.Found(probe.Fail, "no right to %s: %s", strings.Join(needed, ", "), ask).Because(lines...), nil
+	case len(missing) > 0:
+		return probe.Found(probe.Warn, "it works with less, without the right to %s; %s", strings.Join(missing, ", "), ask).Because(lines...), nil
+	}
+	return probe.Found(probe.OK, "all %d are had", len(rights)), nil
+}
+
+// ofWay is what can be told of one way but for its rights.
+func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *cluster.Client, snap *cluster.Snapshot, way string) []probe.Event {
+	var out []probe.Event
+	add := func(check string, r probe.Result) { out = append(out, answerOf(way, check, r)) }
+	o := p.placement(way, snap, attempt{})
+	node := snap.Node
+	switch way {
+	case wayNeighbour:
+		near := cluster.Neighbours(snap, 1, nil)
+		if len(near) == 0 {
+			add(askAdmission, probe.Found(probe.Fail, "no other node is ready to look at %s from", p.node))
+			return out
+		}
+		node, o.Node = near[0], near[0].Name
+		fallthrough
+	case wayPod:
+		add(askAdmission, rehearsed(writer.RehearsePod(ctx, o), "a pod in namespace "+o.Namespace+" is admitted"))
+		add(askImage, imageOn(node, o.Image))
+	case wayEphemeral:
+		if snap.Calico == nil {
+			add(askAdmission, probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.node))
+			if snap.CalicoErr != nil {
+				out[0].Result.Status, out[0].Result.Saw = probe.Unknown, "whether there is a calico-node pod to join is not known"
+			}
+			return out
+		}
+		add(askAdmission, rehearsed(writer.RehearseEphemeral(ctx, o), "an ephemeral container in pod "+snap.Calico.Namespace+"/"+snap.Calico.Name+" is admitted"))
+		add(askImage, imageOn(node, o.Image))
+	case wayExec:
+		add(askCarried, carries(o.Carried, o.Arch))
+		running, err := client.Running(ctx, snap.Node.Name)
+		door := injector.FirstDoor(running)
+		switch {
+		case err != nil:
+			add(askDoor, probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.node, explainError(err)))
+		case door == "":
+			add(askDoor, probe.Found(probe.Fail, "no running container on node %s is in the node's network and takes a probe", p.node))
+		default:
+			add(askDoor, probe.Found(probe.OK, "container %s is there to go into", door))
+		}
+	case waySSH:
+		add(askCarried, carries(o.Carried, o.Arch))
+		add(askSSH, reachable(ctx, o))
+	}
+	return out
+}
+
+// rehearsed is what the API server said to a dry run.
+func rehearsed(err error, good string) probe.Result {
+	pe, refused := errors.AsType[*injector.PlacementError](err)
+	switch {
+	case err == nil:
+		return probe.Found(probe.OK, "%s", good)
+	case refused && pe.Reason == injector.ReasonAPI, refused && pe.Reason == injector.ReasonSupport, !refused: // a webhook that takes no dry run, perhaps
+		return probe.Found(probe.Unknown, "the API server does not say: %s", explainError(err))
+	}
+	r := probe.Found(probe.Fail, "%s", explainError(err)).With(probe.FactReason, string(pe.Reason))
+	if pe.Reason == injector.ReasonNamespace {
+		r.Saw += "; 'calico-probe install --print' prints one that admits probes"
+	}
+	return r
+}
+
+// listed is how many images a kubelet reports unless it is told otherwise
+// (nodeStatusMaxImages).
+const listed = 50
+
+func imageOn(node *corev1.Node, image string) probe.Result {
+	if slices.ContainsFunc(node.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, image) }) {
+		return probe.Found(probe.OK, "%s is on node %s", image, node.Name)
+	}
+	if n := len(node.Status.Images); n >= listed {
+		return probe.Found(probe.Unknown, "%s is not among the %d images that the kubelet of %s lists, which need not be all; a run shows whether it can be had", image, n, node.Name)
+	}
+	return probe.Found(probe.Unknown, "%s is not on node %s yet: a run shows whether the node can pull it", image, node.Name)
+}
+
+func carries(packed []byte, arch string) probe.Result {
+	if len(packed) == 0 {
+		return probe.Found(probe.Fail, "this client carries no probe for %s: take one that was released, or build it with 'make build'", arch)
+	}
+	return probe.Found(probe.OK, "this client carries a probe for %s (%d KB)", arch, len(packed)>>10)
+}
+
+// reachable tells what ssh would do, without connecting to anything.
+func reachable(ctx context.Context, o injector.Options) probe.Result {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return probe.Found(probe.Fail, "there is no program ssh here: install OpenSSH's client")
+	}
+	if err := injector.HostKeyKnown(ctx, o); err != nil {
+		return probe.Found(probe.Fail, "%s", oneLine(err.Error()))
+	}
+	return probe.Found(probe.Info, "the host key of %s is known; whether you are let in was not tried", o.Destination)
+}
+
+// conclude shows what was found and gives the verdict. Where the user named no way, one
+// that would work is enough, and what the others lack is no more than a warning.
+func (p *preflight) conclude(ways []string) error {
+	worst := map[string]probe.Status{}
+	for _, ev := range p.found {
+		if at, s := ev.Way, ev.Result.Status; s == probe.Fail || s == probe.Unknown && worst[at] != probe.Fail {
+			worst[at] = s
+		}
+	}
+	if len(p.ways) == 0 {
+		onto := slices.DeleteFunc(slices.Clone(ways), func(w string) bool { return w == wayAPI || w == waySSH }) // a login was not tried
+		best := probe.Fail
+		for _, way := range onto {
+			switch {
+			case worst[way] == "":
+				best = probe.OK
+			case worst[way] == probe.Unknown && best == probe.Fail:
+				best = probe.Unknown
+			}
+		}
+		for _, ev := range p.found {
+			r := ev.Result
+			if ev.Way != "" && ev.Way != wayAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
+				r.Status = probe.Warn
+			}
+		}
+	}
+	for _, ev := range p.found {
+		if err := p.emit(ev.Way, ev); err != nil {
+			return err
+		}
+	}
+	v := p.tally.Verdict(false)
+	switch {
+	case v.Counts[probe.Fail] > 0:
+		v.Word, v.Exit = "not ready", report.ExitFault
+	case v.Counts[probe.Unknown] > 0:
+		v.Word, v.Exit = "incomplete", report.ExitIncomplete
+	default:
+		v.Word, v.Exit = "ready", report.ExitHealthy
+	}
+	if err := p.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: p.node}); err != nil {
+		return err
+	}
+	if v.Exit != report.ExitHealthy {
+		return exit(v.Exit)
+	}
+	return nil
+}

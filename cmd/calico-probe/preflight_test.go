@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// TestPreflightVerdict wants every way that was named to have to work, and of those that
+// were not one to be enough; what is not known is never ready.
+func TestPreflightVerdict(t *testing.T) {
+	t.Parallel()
+	auto := []string{wayAPI, wayPod, wayEphemeral, wayExec, waySSH}
+	for name, c := range map[string]struct {
+		named []string
+		found map[string]probe.Status
+		exit  int
+	}{
+		"all well":                      {found: map[string]probe.Status{}, exit: report.ExitHealthy},
+		"one of auto is enough":         {found: map[string]probe.Status{wayPod: probe.Fail, wayEphemeral: probe.Unknown}, exit: report.ExitHealthy},
+		"a login that was not tried":    {found: map[string]probe.Status{wayPod: probe.Fail, wayEphemeral: probe.Fail, wayExec: probe.Fail}, exit: report.ExitFault},
+		"the last may work":             {found: map[string]probe.Status{wayPod: probe.Unknown, wayEphemeral: probe.Fail, wayExec: probe.Fail}, exit: report.ExitIncomplete},
+		"the API is always needed":      {found: map[string]probe.Status{wayAPI: probe.Fail}, exit: report.ExitFault},
+		"what is no way's is not known": {found: map[string]probe.Status{"": probe.Unknown}, exit: report.ExitIncomplete},
+		"named":                         {named: []string{wayPod, wayExec}, found: map[string]probe.Status{wayPod: probe.Fail}, exit: report.ExitFault},
+		"named, and not known":          {named: []string{wayPod}, found: map[string]probe.Status{wayPod: probe.Unknown}, exit: report.ExitIncomplete},
+		"named, with less":              {named: []string{wayPod}, found: map[string]probe.Status{wayPod: probe.Warn}, exit: report.ExitHealthy},
+	} {
+		kept := &recorder{}
+		p := &preflight{runOptions: &runOptions{node: "node-a", sink: kept, tally: report.NewTally()}, ways: c.named}
+		ways := c.named
+		if ways == nil {
+			ways = auto
+		}
+		for way, s := range c.found {
+			p.add(way, askRights, probe.Found(s, "seen"))
+		}
+		got, done := report.ExitHealthy, exit(0)
+		if errors.As(p.conclude(ways), &done) {
+			got = int(done)
+		}
+		if got != c.exit {
+			t.Errorf("%s: exit %d, want %d", name, got, c.exit)
+		}
+	}
+}
+
+func TestImageOn(t *testing.T) {
+	t.Parallel()
+	full := &corev1.Node{}
+	for range listed {
+		full.Status.Images = append(full.Status.Images, corev1.ContainerImage{Names: []string{"other:1"}})
+	}
+	has := &corev1.Node{Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"p@sha256:1", "p:1"}}}}}
+	for want, r := range map[string]probe.Result{
+		"is on node": imageOn(has, "p:1"), "not among the 50 images": imageOn(full, "p:1"), "is not on node": imageOn(&corev1.Node{}, "p:1"),
+	} {
+		if !strings.Contains(r.Saw, want) || (r.Status == probe.OK) != (want == "is on node") {
+			t.Errorf("%s: %s %s", want, r.Status, r.Saw)
+		}
+	}
+}
+
+// TestInstallPrintsOnly wants manifests only where they are asked for, and one line for
+// what is wrong.
+func TestInstallPrintsOnly(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]struct {
+		exit int
+		says string
+	}{
+		"install":                     {report.ExitUsage, "kubectl apply -f -"},
+		"install --print --ways pods": {report.ExitUsage, `unknown way "pods"`},
+		"install --print --service-account runner":     {report.ExitUsage, "NAMESPACE:NAME"},
+		"install --print --ways api --user jane":       {report.ExitHealthy, "name: jane"},
+		"install --print --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
+		"install --print --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
+		"preflight --via local":                        {report.ExitUsage, `unknown way "local"`},
+	} {
+		var out, errs bytes.Buffer
+		got := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, strings.Fields(args))
+		if got != want.exit || !strings.Contains(out.String()+errs.String(), want.says) {
+			t.Errorf("%s: exit %d: %s%s", args, got, &out, &errs)
+		}
+		if want.exit == report.ExitUsage && (out.Len() > 0 || strings.Count(errs.String(), "\n") != 1) {
+			t.Errorf("%s: %s%s", args, &out, &errs)
+		}
+	}
+}
+
+// TestSeveral wants the last item of a list completed, by what is not in it yet.
+func TestSeveral(t *testing.T) {
+	t.Parallel()
+	a := &app{flags: genericclioptions.NewConfigFlags(true)}
+	verb, _, err := a.command().Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete, ok := verb.GetFlagCompletionFunc("checks")
+	if !ok {
+		t.Fatal("--checks is not completed")
+	}
+	got, _ := complete(verb, nil, "bgp-session,fel")
+	if !slices.Contains(got, "bgp-session,felix-live") || !slices.Contains(got, "bgp-session,bgp") || slices.Contains(got, "bgp-session,bgp-session") {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestAdvised wants commands that are advised to have the name of the plugin, and nothing
+// else changed: not parallel, for what a program is called is one for all of it.
+func TestAdvised(t *testing.T) {
+	asPlugin = true
+	defer func() { asPlugin = false }()
+	var out bytes.Buffer
+	if _, err := (renamed{&out}).Write([]byte("use 'calico-probe clean', container calico-probe-1\n  calico-probe run\n")); err != nil {
+		t.Fatal(err)
+	}
+	if want := "use 'kubectl calico-probe clean', container calico-probe-1\n  kubectl calico-probe run\n"; out.String() != want {
+		t.Errorf("got %q", out.String())
+	}
+	if isTerminal(renamed{os.Stdin}) != isTerminal(os.Stdin) {
+		t.Error("a plugin's terminal is none")
+	}
+}

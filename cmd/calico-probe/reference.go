@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+
+	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// man writes the manual pages, for whoever packages the program.
+func (a *app) man() *cobra.Command {
+	return &cobra.Command{
+		Use: "man DIR", Short: "Write the manual pages into a folder", Hidden: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return badUsage("man takes the folder the pages go into")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return badUsage("%w", err)
+			}
+			return doc.GenManTree(documented(cmd.Root()), &doc.GenManHeader{Section: "1", Source: "calico-probe " + probe.Release, Manual: "calico-probe", Date: built()}, args[0])
+		},
+	}
+}
+
+// built is when the sources of this program were committed, nil where the build did not
+// know; SOURCE_DATE_EPOCH is used then, as packagers have it.
+func built() *time.Time {
+	at, err := time.Parse(time.RFC3339, setting("vcs.time"))
+	if err != nil {
+		return nil
+	}
+	return &at
+}
+
+// documented is the tree of commands without what depends on the machine it is described on.
+func documented(root *cobra.Command) *cobra.Command {
+	same := map[string]string{"cache-dir": "$HOME/.kube/cache", "image": probe.Image, "toolbox-image": probe.Toolbox}
+	var each func(cmd *cobra.Command)
+	each = func(cmd *cobra.Command) {
+		cmd.DisableAutoGenTag = true
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if text, ok := same[f.Name]; ok {
+				f.DefValue = text
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			each(sub)
+		}
+	}
+	each(root)
+	return root
+}
+
+// made heads what 'make docs' writes.
+const made = "<!-- Written by 'make docs' from the code: change it there. -->\n"
+
+// writeCLI describes every verb with its flags, in one page.
+func writeCLI(w io.Writer, root *cobra.Command) error {
+	fmt.Fprint(w, made+"\n# calico-probe on the command line\n\nWhat `calico-probe VERB --help` says. Exit codes are in the [README](../../README.md#exit-codes).\n\n")
+	anchor := func(file string) string {
+		return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-")
+	}
+	var each func(cmd *cobra.Command) error
+	each = func(cmd *cobra.Command) error {
+		if cmd.Hidden || cmd.Name() == "help" {
+			return nil
+		}
+		if err := doc.GenMarkdownCustom(cmd, w, anchor); err != nil {
+			return err
+		}
+		for _, sub := range cmd.Commands() {
+			if err := each(sub); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return each(documented(root))
+}
+
+// writeCheckReference is what explain says of each check, in one page.
+func writeCheckReference(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprint(&b, made+"\n# Checks\n\nEach is one question, as `calico-probe explain CHECK` explains it.\n\n| check | asks |\n|---|---|\n")
+	for _, d := range described(suite()) {
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", d.ID, d.ID, d.Asks)
+	}
+	for _, d := range described(suite()) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n\n", d.ID, prose(capital(d.Asks)), prose(d.Doc))
+		for _, row := range d.rows() {
+			fmt.Fprintf(&b, "- %s: %s\n", row[0], prose(row[1]))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeCauseReference is what explain says of each cause, in one page.
+func writeCauseReference(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprint(&b, made+`
+# Causes
+
+What a run can name, as `+"`calico-probe explain CAUSE`"+` explains it. Names in braces are put in
+by a run. Nothing of a fix is ever run by calico-probe.
+
+| cause | fault |
+|---|---|
+`)
+	for _, r := range diagnose.Rules() {
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", r.ID, r.ID, prose(r.Title))
+	}
+	for _, r := range diagnose.Rules() {
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\nFix: %s\n", r.ID, prose(r.Title), prose(r.Doc), prose(r.Fix.Says))
+		if commands := r.Fix.Commands(); len(commands) > 0 {
+			fmt.Fprintf(&b, "\n```sh\n%s\n```\n", strings.Join(commands, "\n"))
+		}
+		fmt.Fprintf(&b, "\nTouches: %s\n", prose(r.Fix.Radius))
+		if len(r.Explains) > 0 {
+			fmt.Fprintf(&b, "\nExplains: %s\n", strings.Join(r.Explains, ", "))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// prose makes a text of ours Markdown that reads as it does on a terminal: each of its
+// lines is a paragraph.
+func prose(text string) string {
+	return strings.NewReplacer("\n", "\n\n", "*", `\*`, "_", `\_`, "<", `\<`, "`", "\\`", "|", `\|`, "[", `\[`).Replace(text)
+}
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

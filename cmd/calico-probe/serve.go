@@ -1,0 +1,245 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/alerts"
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
+)
+
+// serveOptions are the flags of the serve verb.
+type serveOptions struct {
+	*runOptions // how a node is asked, the same for every alert
+	listen      string
+	store       string
+	config      string
+	checkConfig bool
+	logFormat   string
+	dirs        []string // of runbooks
+	books       map[string]*runbook.Runbook
+	access      alerts.Access
+	limits      alerts.Limits
+}
+
+const serveExample = `  # in a cluster: what 'calico-probe install' sets up
+  calico-probe serve --token-file /etc/calico-probe/token --store /var/lib/calico-probe
+
+  # is the file of routes right?
+  calico-probe serve --config routes.yaml --check-config`
+
+func (a *app) serve() *cobra.Command {
+	o := &serveOptions{runOptions: &runOptions{app: a, failOn: "fail", profile: string(probe.Standard), ssh: sshNone, peers: 2}}
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Take alerts from Alertmanager and look at the nodes they are about", Example: serveExample, Args: noArguments,
+		Long: `serve takes Alertmanager's webhook at ` + alerts.PathAlerts + ` and, for each alert, carries out a
+runbook or a plain run on the node it is about: once for each node and procedure,
+however often the alert is sent. What came of it is an event on the node, a report on
+its page, and a metric. It repairs nothing. See docs/alerts.md.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			routes, err := o.routes()
+			if err != nil {
+				return err
+			}
+			if o.checkConfig {
+				_, err := fmt.Fprintf(a.Out, "%s: %d routes, all right\n", o.config, len(routes.Spec.Routes))
+				return err
+			}
+			return o.takeAlerts(cmd.Context(), routes)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", ":8080", "address to listen on")
+	f.StringVar(&o.store, "store", "", "folder for jobs and reports; what is queued outlives the program there")
+	f.StringVar(&o.config, "config", "", "file of routes, from alerts to runbooks (default: those runbooks say themselves which alerts they answer)")
+	folders(cmd, &o.dirs)
+	f.BoolVar(&o.checkConfig, "check-config", false, "only tell whether --config is right")
+	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the bearer tokens that are accepted, one a line; read anew when it changes")
+	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; beside --token-file both are asked for")
+	f.StringVar(&o.access.Cert, "tls-cert", "", "certificate to serve with; read anew when it changes")
+	f.StringVar(&o.access.Key, "tls-key", "", "its key")
+	f.IntVar(&o.limits.Workers, "workers", 2, "how many jobs run at once; one node has one at most")
+	f.IntVar(&o.limits.Queue, "queue", 100, "how many jobs may wait; when that is full Alertmanager is told to send again")
+	f.IntVar(&o.limits.RunsPerHour, "max-runs-per-hour", 30, "how many jobs are begun within any hour; others wait")
+	f.DurationVar(&o.limits.Cooldown, "cooldown", 15*time.Minute, "how long after a job an alert for the same node and runbook starts no other")
+	f.DurationVar(&o.limits.Job, "job-timeout", 10*time.Minute, "limit of each job")
+	f.DurationVar(&o.limits.Grace, "grace", 30*time.Second, "how long running jobs may go on when this is told to stop; then they are stopped, and done after the next start")
+	f.StringVar(&o.logFormat, "log-format", "text", "what is written to stderr: text or json")
+	o.placing(cmd)
+	a.flags.AddFlags(f)
+	return cmd
+}
+
+// check refuses flags that cannot be right.
+func (o *serveOptions) check() error {
+	switch {
+	case o.checkConfig && o.config == "":
+		return badUsage("--check-config takes a file of routes: name it with --config")
+	case o.limits.Workers < 1 || o.limits.Queue < 1 || o.limits.RunsPerHour < 1:
+		return badUsage("--workers, --queue and --max-runs-per-hour must be 1 or more")
+	case o.limits.Cooldown < 0 || o.limits.Grace < 0:
+		return badUsage("--cooldown and --grace must not be negative")
+	case o.limits.Job < 10*time.Second:
+		return badUsage("--job-timeout must be 10s or more")
+	case o.logFormat != "text" && o.logFormat != "json":
+		return badUsage("--log-format takes text or json")
+	case o.checkConfig:
+		return nil
+	case o.store == "":
+		return badUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
+	case o.access.TokenFile == "" && o.access.ClientCA == "":
+		return badUsage("whoever reaches this could have runs started: name who may with --token-file, or --client-ca with --tls-cert and --tls-key")
+	case o.via == waySSH || o.via == wayLocal:
+		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.via)
+	}
+	asking := *o.runOptions
+	asking.node = "any"
+	return asking.complete()
+}
+
+// routes are those of the file, or where there is none those the runbooks make that say
+// which alerts they answer.
+func (o *serveOptions) routes() (alerts.Routes, error) {
+	var err error
+	o.books, err = startable(o.dirs, func(name, why string) {
+		say(o.ErrOut, "no alert can start the runbook %s: %s", name, why)
+	})
+	if err != nil {
+		return alerts.Routes{}, err
+	}
+	if o.config == "" {
+		by := map[string]string{}
+		for _, name := range slices.Sorted(maps.Keys(o.books)) {
+			for _, alert := range o.books[name].Spec.Alerts {
+				if by[alert] == "" {
+					by[alert] = name
+				}
+			}
+		}
+		return alerts.RoutesFor(by)
+	}
+	b, err := os.ReadFile(o.config)
+	if err != nil {
+		return alerts.Routes{}, badUsage("%w", err)
+	}
+	routes, err := alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), profileNames())
+	if err != nil {
+		return alerts.Routes{}, badUsage("%s: %w", o.config, err)
+	}
+	return routes, nil
+}
+
+// takeAlerts serves until the context ends.
+func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) error {
+	log := slog.New(slog.NewTextHandler(o.ErrOut, nil))
+	if o.logFormat == "json" {
+		log = slog.New(slog.NewJSONHandler(o.ErrOut, nil))
+	}
+	config, err := o.restConfig()
+	if err != nil {
+		return err
+	}
+	reading, err := cluster.NewClient(config)
+	if err != nil {
+		return err
+	}
+	writing, err := injector.NewClient(config)
+	if err != nil {
+		return err
+	}
+	names := &nodeNames{read: reading.NodeNames}
+	teller := injector.NewTeller(writing)
+	server, err := alerts.New(o.store, routes, o.limits, o.access, alerts.Cluster{
+		Node: names.of, PodNode: reading.PodNode,
+		Look: func(ctx context.Context, job alerts.Job, folder string) (alerts.Report, error) {
+			return o.look(ctx, log, job, folder)
+		},
+		Tell: func(ctx context.Context, job alerts.Job) (bool, error) {
+			reason, note := toldOf(job)
+			return teller.Tell(ctx, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
+		},
+	}, log)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	log.Info("serving", "address", listener.Addr().String(), "version", probe.Release, "routes", len(routes.Spec.Routes), "store", o.store)
+	return server.Serve(ctx, listener)
+}
+
+// look carries out what is to be done about an alert.
+func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job, folder string) (alerts.Report, error) {
+	run := *o.runOptions
+	own := *o.app
+	own.IOStreams = genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: logged{log.With("job", job.ID)}}
+	run.app, run.node, run.profile = &own, job.Node, job.Procedure.Profile
+	run.reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
+	if job.Procedure.Runbook != "" {
+		run.profile = string(probe.Standard) // of runs that name none
+		return o.follow(ctx, log, &run, job, folder)
+	}
+	return o.plain(ctx, &run)
+}
+
+// firstOf is what a run came to, in a line.
+func firstOf(run report.Run) string {
+	if len(run.Causes) > 0 {
+		c := run.Causes[0]
+		return oneLine(strings.TrimSpace(c.ID+" "+c.About) + ": " + c.Says)
+	}
+	var bad []string
+	for _, ev := range run.Events {
+		if r := ev.Result; r != nil && ev.Node == run.Node && (r.Status == probe.Fail || r.Status == probe.Unknown) && !slices.Contains(bad, r.Check) {
+			bad = append(bad, r.Check)
+		}
+	}
+	if len(bad) > 0 {
+		return "no cause is known; not well: " + strings.Join(bad, ", ")
+	}
+	return ""
+}
+
+// The reasons of the events on nodes, which alerting on events goes by.
+const (
+	reasonFault      = "CalicoProbeFault"
+	reasonHealthy    = "CalicoProbeHealthy"
+	reasonIncomplete = "CalicoProbeIncomplete"
+)
+
+// toldOf is what a node is told of a job: the reason, and what it came to. The report
+// stands behind the cause, which may be cut.
+func toldOf(job alerts.Job) (reason, note string) {
+	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
+	says := probe.Cut(cmp.Or(job.Says, "nothing is wrong"), 700)
+	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: /reports/%s of calico-probe serve)", job.Verdict, says, probe.Cut(oneLine(job.Alerts[0].Name), 100), job.ID)
+}
+
+// logged writes what a run says to the log.
+type logged struct{ log *slog.Logger }
+
+func (l logged) Write(b []byte) (int, error) {
+	l.log.Info(strings.TrimPrefix(oneLine(string(b)), "calico-probe: "))
+	return len(b), nil
+}

@@ -1,0 +1,17 @@
+{{- define "calico-probe.labels" -}}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: calico-probe
+{{- end }}
+
+{{/* The subjects of a binding, as RBAC wants them. */}}
+{{- define "calico-probe.subjects" -}}
+{{- range .Values.subjects }}
+- kind: {{ .kind }}
+  name: {{ .name | quote }}
+  {{- if eq .kind "ServiceAccount" }}
+  namespace: {{ required (printf "service account %s has no namespace" .name) .namespace }}
+  {{- else }}
+  apiGroup: rbac.authorization.k8s.io
+  {{- end }}
+{{- end }}
+{{- end }}

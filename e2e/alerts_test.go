@@ -1,0 +1,697 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/kubectl/pkg/describe"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// alertsToken is what Alertmanager and serve have in common.
+const alertsToken = "e2e-0123456789abcdef"
+
+// freePort is one of this machine's that nobody has.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// written is a file of the test with that text.
+func written(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// background runs a program until the test ends, and returns what ends it at once.
+func background(t testing.TB, name string, args ...string) (*exec.Cmd, func()) {
+	t.Helper()
+	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = said, said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		kill()
+		if b, err := os.ReadFile(said.Name()); err == nil && t.Failed() {
+			t.Logf("%s said:\n%s", filepath.Base(name), b[max(0, len(b)-20000):])
+		}
+		said.Close()
+	})
+	return cmd, kill
+}
+
+// receiver is the configuration of Alertmanager that docs/alerts.md shows, for another
+// address and faster.
+func receiver(t testing.TB, to string) string {
+	t.Helper()
+	b, err := os.ReadFile(file("docs/alerts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(b), "<!-- receiver -->")
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(after)
+	if !ok || block == nil {
+		t.Fatal("docs/alerts.md shows no receiver")
+	}
+	config := strings.ReplaceAll("\n"+block[1], "\n   ", "\n")
+	for was, is := range map[string]string{
+		"http://calico-probe.calico-probe.svc:8080":          to,
+		"/etc/alertmanager/secrets/calico-probe-token/token": written(t, "token", alertsToken),
+		"group_wait: 10s":    "group_wait: 1s",
+		"group_interval: 1m": "group_interval: 5s",
+	} {
+		if !strings.Contains(config, was) {
+			t.Fatalf("the receiver of docs/alerts.md has no %s:\n%s", was, config)
+		}
+		config = strings.ReplaceAll(config, was, is)
+	}
+	return config
+}
+
+// alertmanager is Debian's, as a process of the test.
+type alertmanager struct{ url string }
+
+func startAlertmanager(t testing.TB, config string) alertmanager {
+	t.Helper()
+	am := alertmanager{fmt.Sprintf("http://127.0.0.1:%d", freePort(t))}
+	name := written(t, "alertmanager.yml", config)
+	if out, err := exec.Command(file(".cache/prometheus-alertmanager/usr/bin/amtool"), "check-config", name).CombinedOutput(); err != nil {
+		t.Fatalf("amtool check-config: %v\n%s\n%s", err, out, config)
+	}
+	// Debian's reads its templates below /usr/share, and it is only unpacked: it gets a
+	// /usr/share of its own.
+	unpacked := file(".cache/prometheus-alertmanager/usr")
+	background(t, "unshare", "--mount", "--propagation", "private", "--", "sh", "-c", `mount --bind "$0/share" /usr/share && exec "$0/bin/prometheus-alertmanager" "$@"`, unpacked, "--config.file", name, "--storage.path", t.TempDir(),
+		"--web.listen-address", strings.TrimPrefix(am.url, "http://"), "--cluster.listen-address=", "--log.level=debug")
+	eventually(t, 30*time.Second, func() string {
+		resp, err := http.Get(am.url + "/-/ready")
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return resp.Status
+		}
+		return ""
+	})
+	return am
+}
+
+// fire is what on-call would type.
+func (am alertmanager) fire(t testing.TB, labels ...string) {
+	t.Helper()
+	args := append([]string{"alert", "add", "--alertmanager.url=" + am.url}, labels...)
+	if out, err := exec.Command(file(".cache/prometheus-alertmanager/usr/bin/amtool"), args...).CombinedOutput(); err != nil {
+		t.Fatalf("amtool %v: %v\n%s", args, err, out)
+	}
+}
+
+// serving is calico-probe serve, wherever it runs.
+type serving struct {
+	url    string
+	client *http.Client
+}
+
+func (s serving) get(t testing.TB, path, token string) (int, string) {
+	t.Helper()
+	code, text, err := s.ask(http.MethodGet, path, token, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, text
+}
+
+func (s serving) ask(method, path, token string, body io.Reader) (int, string, error) {
+	req, err := http.NewRequest(method, s.url+path, body)
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), err
+}
+
+// metrics are those of calico-probe, by name and labels as they are written.
+func (s serving) metrics(t testing.TB) map[string]float64 {
+	t.Helper()
+	code, text := s.get(t, "/metrics", alertsToken)
+	if code != http.StatusOK {
+		t.Fatalf("/metrics: %d %s", code, text)
+	}
+	out := map[string]float64{}
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		name, value, ok := strings.Cut(lines.Text(), " ")
+		if v, err := strconv.ParseFloat(value, 64); ok && err == nil && strings.HasPrefix(name, "calico_probe_") {
+			out[strings.TrimPrefix(name, "calico_probe_")] = v
+		}
+	}
+	return out
+}
+
+func received(m map[string]float64) float64 {
+	sum := 0.0
+	for name, v := range m {
+		if strings.HasPrefix(name, "alerts_total{") {
+			sum += v
+		}
+	}
+	return sum
+}
+
+func (s serving) ready(t testing.TB) {
+	t.Helper()
+	eventually(t, time.Minute, func() string {
+		code, text, err := s.ask(http.MethodGet, "/readyz", "", nil)
+		if err != nil || code != http.StatusOK {
+			return fmt.Sprint(code, text, err)
+		}
+		return ""
+	})
+}
+
+// serve runs it as a process of the test.
+func serve(t testing.TB, port int, args ...string) (serving, func()) {
+	t.Helper()
+	_, kill := background(t, file("bin/calico-probe"), append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port)}, args...)...)
+	s := serving{fmt.Sprintf("http://127.0.0.1:%d", port), &http.Client{Timeout: 30 * time.Second}}
+	s.ready(t)
+	return s, kill
+}
+
+const routeEverything = `apiVersion: calico-probe.io/v1alpha1
+kind: AlertRoutes
+spec:
+  routes:
+  - match: ['alertname="BGPDown"']
+    profile: standard
+  - match: ['alertname="Burst"']
+    profile: quick
+`
+
+// deployed is serve as a Deployment on node-a, from the client's image.
+func deployed(t testing.TB) serving {
+	t.Helper()
+	ctx := t.Context()
+	mustSandbox(t, "load", file(".cache/client-here.tar"))
+	k := kube(t)
+	const name = "calico-probe-serve"
+	meta := metav1.ObjectMeta{Name: name, Namespace: name}
+	labels := map[string]string{"app": name}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_ = k.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+		_ = k.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})
+	})
+	yes, no, user, one := true, false, int64(65532), int32(1)
+	_, err1 := k.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err2 := k.CoreV1().ServiceAccounts(name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	// Which rights do is another test's.
+	_, err3 := k.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: name}},
+	}, metav1.CreateOptions{})
+	_, err4 := k.CoreV1().Secrets(name).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"token": alertsToken, "routes.yaml": routeEverything}}, metav1.CreateOptions{})
+	_, err5 := k.AppsV1().Deployments(name).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+		Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			ServiceAccountName: name, NodeName: "node-a",
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, FSGroup: &user},
+			Containers: []corev1.Container{{
+				Name: "serve", Image: probe.ClientImage, ImagePullPolicy: corev1.PullNever,
+				Args: []string{"serve", "--token-file", "/etc/calico-probe/token", "--config", "/etc/calico-probe/routes.yaml", "--store", "/var/lib/calico-probe"},
+				SecurityContext: &corev1.SecurityContext{
+					ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1},
+				LivenessProbe:  &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}}},
+				VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: "/etc/calico-probe"}, {Name: "store", MountPath: "/var/lib/calico-probe"}},
+			}},
+			Volumes: []corev1.Volume{
+				{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}},
+				{Name: "store", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
+		}},
+	}}, metav1.CreateOptions{})
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		t.Fatal(err)
+	}
+	var pod string
+	eventually(t, 2*time.Minute, func() string {
+		pods, err := k.CoreV1().Pods(name).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		for _, p := range pods.Items {
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+					pod = p.Name
+					return ""
+				}
+			}
+		}
+		b, _ := json.Marshal(pods.Items)
+		return "serve is not ready: " + string(b)
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			b, err := k.CoreV1().Pods(name).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(context.Background())
+			t.Logf("serve said: %v\n%s", err, b)
+		}
+	})
+	return forwarded(t, name, pod, 8080)
+}
+
+// forwarded reaches a pod's port as 'kubectl port-forward' does.
+func forwarded(t testing.TB, namespace, pod string, port int) serving {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := kube(t).CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	stop, ready := make(chan struct{}), make(chan struct{})
+	var said bytes.Buffer
+	f, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, where), []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, &said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- f.ForwardPorts() }()
+	t.Cleanup(func() { close(stop); <-ended })
+	select {
+	case <-ready:
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("forwarding a port: %v", err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("no port is forwarded")
+	}
+	ports, err := f.GetPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serving{fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), &http.Client{Timeout: 30 * time.Second}}
+}
+
+// events are those 'kubectl describe node' shows of ours.
+func events(t testing.TB, node string) string {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, ok := describe.DescriberFor(schema.GroupKind{Group: corev1.GroupName, Kind: "Node"}, config)
+	if !ok {
+		t.Fatal("kubectl describes no nodes")
+	}
+	text, err := d.Describe("", node, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := ""
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "CalicoProbe") {
+			out += line
+		}
+	}
+	return out
+}
+
+// jobs are the IDs on the page, the latest first.
+func (s serving) jobs(t testing.TB) []string {
+	t.Helper()
+	_, page := s.get(t, "/", alertsToken)
+	var out []string
+	for _, m := range regexp.MustCompile(`"/reports/([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// TestAlerts fires an alert about a node that is broken: a real Alertmanager, with the
+// receiver of docs/alerts.md, tells serve in its Deployment, which finds the cause.
+func TestAlerts(t *testing.T) {
+	s := deployed(t)
+	am := startAlertmanager(t, receiver(t, s.url))
+
+	code, _, err := s.ask(http.MethodPost, "/v1/alerts", "", strings.NewReader(`{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"BGPDown","node":"node-a"},"startsAt":"2026-11-01T00:00:00Z"}]}`))
+	if err != nil || code != http.StatusUnauthorized {
+		t.Errorf("an alert without a token: %d %v", code, err)
+	}
+	if m := s.metrics(t); received(m) != 0 || m["unauthorized_requests_total"] != 1 || len(s.jobs(t)) != 0 {
+		t.Errorf("after an alert without a token: %v", m)
+	}
+
+	t.Cleanup(func() { mustSandbox(t, "fault", "heal") })
+	mustSandbox(t, "fault", "inject", "bird-dead")
+	am.fire(t, "BGPDown", "node=node-b", "severity=critical")
+	eventually(t, 3*time.Minute, func() string {
+		if shown := events(t, "node-b"); !strings.Contains(shown, "CalicoProbeFault") {
+			return fmt.Sprintf("node-b has no event: %q; serve counts %v", shown, s.metrics(t))
+		}
+		return ""
+	})
+	shown := events(t, "node-b")
+	t.Log(shown)
+	jobs := s.jobs(t)
+	if len(jobs) != 1 || !strings.Contains(shown, "Warning") || !strings.Contains(shown, "fault: bird-dead") || !strings.Contains(shown, "/reports/"+jobs[0]) {
+		t.Fatalf("jobs %v, and the node shows %s", jobs, shown)
+	}
+	var d document
+	if _, text := s.get(t, "/reports/"+jobs[0]+".json", alertsToken); json.Unmarshal([]byte(text), &d) != nil || d.Verdict != "fault" || d.first().ID != "bird-dead" {
+		t.Errorf("the report: %s", text)
+	}
+	for _, path := range []string{"/reports/" + jobs[0], "/reports/" + jobs[0] + ".md", "/"} {
+		if code, text := s.get(t, path, alertsToken); code != http.StatusOK || !strings.Contains(text, "bird-dead") {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+	}
+
+	am.fire(t, "BGPDown", "node=node-b", "severity=critical") // once more the same
+	am.fire(t, "BGPDown", "node=node-b", "severity=warning")  // and another about the same
+	am.fire(t, "BGPDown", "instance=10.99.99.99:9100")        // of no node
+	am.fire(t, "Watchdog")
+	eventually(t, time.Minute, func() string {
+		m := s.metrics(t)
+		if m[`alerts_total{outcome="deduplicated"}`] < 2 || m[`alerts_total{outcome="unmapped"}`] < 2 {
+			return fmt.Sprint("not all has been sent: ", m)
+		}
+		return ""
+	})
+	if m := s.metrics(t); m[`alerts_total{outcome="queued"}`] != 1 || m[`runs_total{runbook="run-standard",verdict="fault"}`] != 1 || len(s.jobs(t)) != 1 {
+		t.Errorf("fired twice: %v", m)
+	}
+	if _, page := s.get(t, "/", alertsToken); !strings.Contains(page, "10.99.99.99") || !strings.Contains(page, "no route matches it") {
+		t.Errorf("the page does not say what nothing was done about:\n%s", page)
+	}
+	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+	if err != nil || len(pods.Items) != 0 {
+		t.Errorf("probe pods are left: %v %v", pods.Items, err)
+	}
+}
+
+// TestAlertsKilled kills serve while it looks at a node: after its start the job is done,
+// and the alert, which Alertmanager goes on sending, starts no other.
+func TestAlertsKilled(t *testing.T) {
+	port, dir := freePort(t), t.TempDir()
+	args := []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", routeEverything), "--store", dir}
+	s, kill := serve(t, port, args...)
+	am := startAlertmanager(t, receiver(t, s.url))
+	am.fire(t, "BGPDown", "node=node-a")
+	eventually(t, time.Minute, func() string {
+		if m := s.metrics(t); m["jobs_running"] != 1 {
+			return fmt.Sprint("nothing runs: ", m)
+		}
+		return ""
+	})
+	kill()
+	am.fire(t, "BGPDown", "node=node-b") // which nobody takes now
+	s, _ = serve(t, port, args...)
+	eventually(t, 3*time.Minute, func() string {
+		if m := s.metrics(t); m["jobs_running"]+m["jobs_queued"] > 0 || m["node_events_total{outcome=\"written\"}"] != 2 {
+			return fmt.Sprint("not done: ", m)
+		}
+		return ""
+	})
+	attempts := map[string]string{}
+	for _, j := range stored(t, dir) {
+		attempts[j.Node] = fmt.Sprint(j.State, " ", j.Attempts, " ", j.Verdict)
+	}
+	if len(s.jobs(t)) != 2 || attempts["node-a"] != "done 2 healthy" || attempts["node-b"] != "done 1 healthy" {
+		t.Errorf("after a kill there is %v", attempts)
+	}
+}
+
+type storedJob struct {
+	Node, State, Verdict string
+	Attempts             int
+	Alerts               []struct{ Fingerprint string }
+}
+
+func stored(t testing.TB, dir string) []storedJob {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "jobs", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []storedJob
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		var j storedJob
+		if err = errors.Join(err, json.Unmarshal(b, &j)); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// counting passes notifications on, and counts what Alertmanager delivered.
+type counting struct {
+	mu       sync.Mutex
+	alerts   int // in all of them
+	requests map[int]int
+}
+
+func (c *counting) before(t testing.TB, s serving) string {
+	t.Helper()
+	to, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		var n struct{ Alerts []json.RawMessage }
+		if err = errors.Join(err, json.Unmarshal(b, &n)); err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		proxied := *proxy
+		proxied.ModifyResponse = func(resp *http.Response) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.alerts += len(n.Alerts)
+			c.requests[resp.StatusCode]++
+			return nil
+		}
+		proxied.ServeHTTP(w, r)
+	})}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Close() })
+	return "http://" + l.Addr().String()
+}
+
+// TestAlertsBurst fires 1,000 alerts about 40 nodes at once: the work stays within its
+// limits, and every alert is in a report once Alertmanager has sent again what was refused.
+func TestAlertsBurst(t *testing.T) {
+	ctx := t.Context()
+	k := kube(t)
+	const nodes, each = 40, 25
+	for i := range nodes { // in the API alone, and of no system that any DaemonSet is for
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("paper-%d", i), Labels: map[string]string{"kubernetes.io/os": "none"}}}
+		if _, err := k.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(context.Background(), n.Name, metav1.DeleteOptions{}) })
+	}
+	dir := t.TempDir()
+	s, _ := serve(t, freePort(t), "--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", routeEverything), "--store", dir,
+		"--via", "api", "--workers", "3", "--queue", "10", "--max-runs-per-hour", "1000")
+	counted := &counting{requests: map[int]int{}}
+	am := startAlertmanager(t, receiver(t, counted.before(t, s)))
+	var list []map[string]any
+	for i := range nodes * each {
+		list = append(list, map[string]any{"labels": map[string]string{"alertname": "Burst", "node": fmt.Sprintf("paper-%d", i%nodes), "n": strconv.Itoa(i)}})
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post(am.url+"/api/v2/alerts", "application/json", bytes.NewReader(b))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp, err)
+	}
+	resp.Body.Close()
+	mostQueued, mostRunning := 0.0, 0.0
+	eventually(t, 5*time.Minute, func() string {
+		m := s.metrics(t)
+		mostQueued, mostRunning = max(mostQueued, m["jobs_queued"]), max(mostRunning, m["jobs_running"])
+		known := map[string]bool{}
+		for _, j := range stored(t, dir) {
+			for _, a := range j.Alerts {
+				known[a.Fingerprint] = true
+			}
+		}
+		if len(known) < nodes*each || m["jobs_queued"]+m["jobs_running"] > 0 {
+			return fmt.Sprintf("%d of %d alerts are in a report: %v", len(known), nodes*each, m)
+		}
+		return ""
+	})
+	m := s.metrics(t)
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	t.Logf("%d alerts in %v requests by status: %v; at most %v queued, %v running", counted.alerts, counted.requests, m, mostQueued, mostRunning)
+	if mostQueued > 10 || mostRunning > 3 || mostRunning < 1 {
+		t.Errorf("at most %v were queued and %v running", mostQueued, mostRunning)
+	}
+	if counted.requests[http.StatusServiceUnavailable] == 0 || len(counted.requests) != 2 || counted.requests[http.StatusOK] == 0 {
+		t.Errorf("answered by status: %v; some have to be refused for a while", counted.requests)
+	}
+	if int(received(m)) != counted.alerts {
+		t.Errorf("outcomes of %v alerts, and %d were delivered", received(m), counted.alerts)
+	}
+	jobs := stored(t, dir)
+	looked := map[string]bool{}
+	for _, j := range jobs {
+		looked[j.Node] = true
+	}
+	if len(jobs) != nodes || len(looked) != nodes || m[`alerts_total{outcome="queued"}`] != nodes {
+		t.Errorf("%d jobs for %d nodes", len(jobs), len(looked))
+	}
+}
+
+// signed are a certificate and its key for 127.0.0.1 and for clients, signed by a new CA,
+// as files.
+func signed(t testing.TB) (ca, cert, key string) {
+	t.Helper()
+	sign := func(from, by *x509.Certificate, with *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, string) {
+		own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by == nil {
+			by, with = from, own
+		}
+		der, err := x509.CreateCertificate(rand.Reader, from, by, &own.PublicKey, with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed, own, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	}
+	end := time.Now().Add(time.Hour)
+	root, rootKey, rootPEM := sign(&x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "e2e"}, NotAfter: end, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}, nil, nil)
+	_, own, ownPEM := sign(&x509.Certificate{
+		SerialNumber: big.NewInt(2), NotAfter: end, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, root, rootKey)
+	b, err := x509.MarshalECPrivateKey(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written(t, "ca.pem", rootPEM), written(t, "cert.pem", ownPEM), written(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})))
+}
+
+// TestAlertsCertificates has Alertmanagers show a certificate: ours is let in, another's
+// not, and nothing is run for it.
+func TestAlertsCertificates(t *testing.T) {
+	ca, cert, key := signed(t)
+	_, theirCert, theirKey := signed(t)
+	port, dir := freePort(t), t.TempDir()
+	background(t, file("bin/calico-probe"), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--store", dir, "--via", "api",
+		"--config", written(t, "routes.yaml", routeEverything), "--client-ca", ca, "--tls-cert", cert, "--tls-key", key)
+	with := func(cert, key string) alertmanager {
+		config := receiver(t, fmt.Sprintf("https://127.0.0.1:%d", port))
+		at := strings.Index(config, "    authorization:")
+		if at < 0 {
+			t.Fatalf("no authorization in\n%s", config)
+		}
+		return startAlertmanager(t, config[:at]+fmt.Sprintf("    tls_config: {ca_file: %s, cert_file: %s, key_file: %s}\n", ca, cert, key))
+	}
+	ours, theirs := with(cert, key), with(theirCert, theirKey)
+	theirs.fire(t, "BGPDown", "node=node-b")
+	failed := serving{theirs.url, http.DefaultClient}
+	eventually(t, time.Minute, func() string {
+		_, text := failed.get(t, "/metrics", "")
+		if m := regexp.MustCompile(`(?m)^alertmanager_notification_requests_failed_total\{integration="webhook"\} (\d+)`).FindStringSubmatch(text); m == nil || m[1] == "0" {
+			return "it has not failed yet"
+		}
+		return ""
+	})
+	ours.fire(t, "BGPDown", "node=node-a")
+	eventually(t, time.Minute, func() string {
+		if jobs := stored(t, dir); len(jobs) != 1 || jobs[0].Node != "node-a" || jobs[0].State != "done" {
+			return fmt.Sprint("there is ", jobs)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,181 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/calico-probe/calico-probe/install"
+)
+
+// plugged is a folder for the PATH, as a release's archive fills it.
+func plugged(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, target := range map[string]string{
+		"kubectl-calico_probe":          file("bin/calico-probe"),
+		"kubectl_complete-calico_probe": file("scripts/kubectl_complete-calico_probe"),
+		"calico-probe":                  file("bin/calico-probe"),
+		"kubectl":                       file(".cache/bin/kubectl"),
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("HOME", t.TempDir()) // what kubectl and shells keep there
+	return dir
+}
+
+// ran is what a program on the PATH wrote to stdout and stderr.
+func ran(t *testing.T, argv ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestPlugin wants kubectl to find the plugin, to run it, and to complete nodes, checks
+// and lists; and what the plugin advises to have the name it was called by.
+func TestPlugin(t *testing.T) {
+	dir := plugged(t)
+	if out := ran(t, "kubectl", "plugin", "list"); !strings.Contains(out, dir+"/kubectl-calico_probe") || strings.Contains(strings.ToLower(out), "warning") {
+		t.Errorf("kubectl plugin list: %s", out)
+	}
+	if out := ran(t, "kubectl", "calico-probe", "run", "--node", "node-a", "--via", "api"); !strings.Contains(out, "healthy: ") {
+		t.Error(out)
+	}
+	for _, c := range []struct {
+		typed string
+		want  []string
+		not   string
+	}{
+		{"run --node |", []string{"node-a", "node-b"}, "bgp-session"},
+		{"run --checks |", []string{"bgp-session", "felix-live", "bgp"}, "node-a"},
+		{"run --checks bgp-session,fel", []string{"bgp-session,felix-live", "bgp-session,felix"}, "felix-live"},
+		{"run --via e", []string{"ephemeral"}, "node-a"},
+		{"preflight --via pod,|", []string{"pod,exec"}, "pod,pod"},
+		{"explain |", []string{"bgp-session", "address-second-nic"}, "node-a"},
+		{"prefl", []string{"preflight\tSay whether the ways onto a node would be let through"}, "run"},
+	} {
+		words := strings.Fields(strings.ReplaceAll(c.typed, "|", "''"))
+		for i := range words {
+			words[i] = strings.Trim(words[i], "'")
+		}
+		lines := strings.Split(ran(t, append([]string{"kubectl", "__complete", "calico-probe"}, words...)...), "\n")
+		for _, want := range c.want {
+			if !slices.Contains(lines, want) {
+				t.Errorf("%s: no %q in %q", c.typed, want, lines)
+			}
+		}
+		if slices.Contains(lines, c.not) {
+			t.Errorf("%s: %q is no answer: %q", c.typed, c.not, lines)
+		}
+	}
+	help := ran(t, "kubectl", "calico-probe", "run", "--help")
+	if !strings.Contains(help, "  kubectl calico-probe run --node worker-3\n") || strings.Contains(help, "  calico-probe run") {
+		t.Error(help)
+	}
+	out, err := exec.CommandContext(t.Context(), "kubectl", "calico-probe", "run", "--node", "node-a", "--checks", "nothing").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "'kubectl calico-probe checks' lists them") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestCompletions loads what the program generates into the real shells. There is no
+// PowerShell to load its completion into.
+func TestCompletions(t *testing.T) {
+	plugged(t)
+	for shell, script := range map[string]string{
+		"bash": `. /usr/share/bash-completion/bash_completion && . <(calico-probe completion bash) &&
+			COMP_LINE='calico-probe run --checks bgp-session,felix-l' COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMP_KEY=9
+			COMP_WORDS=(calico-probe run --checks bgp-session,felix-l) COMP_CWORD=3
+			__start_calico-probe && printf '%s\n' "${COMPREPLY[@]}"`,
+		"fish": `calico-probe completion fish | source; complete -C 'calico-probe run --checks bgp-session,felix-l'`,
+		"zsh": `zmodload zsh/zpty && zpty -b z zsh -f -i && zpty -w z 'PS1=; autoload -U compinit && compinit -u && . <(calico-probe completion zsh)' &&
+			zpty -n -w z $'calico-probe run --checks bgp-session,felix-l\t' && zpty -r z seen '*felix-live*' && print -r -- ${seen##*$'\n'}`,
+	} {
+		t.Run(shell, func(t *testing.T) {
+			if out := ran(t, shell, "-c", script); !strings.Contains(out, "bgp-session,felix-live") {
+				t.Errorf("%q", out)
+			}
+		})
+	}
+	if out := ran(t, "calico-probe", "completion", "powershell"); !strings.Contains(out, "Register-ArgumentCompleter -CommandName 'calico-probe'") {
+		t.Errorf("powershell: %.300s", out)
+	}
+}
+
+// granted are the rules of roles in manifests, by kind, namespace and name.
+func granted(t *testing.T, manifests string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for doc := range strings.SplitSeq("\n"+manifests, "\n---\n") {
+		var role rbacv1.Role
+		if err := yaml.Unmarshal([]byte(doc), &role); err != nil {
+			t.Fatalf("%v in %s", err, doc)
+		}
+		switch role.Kind {
+		case "Role", "ClusterRole":
+			b, err := yaml.Marshal(role.Rules)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[role.Kind+" "+role.Namespace+"/"+role.Name] = string(b)
+		}
+	}
+	return out
+}
+
+// TestManifestsAgree wants the Helm chart and the kustomize base to grant what 'install
+// --print' does, and the API server to take what they make.
+func TestManifestsAgree(t *testing.T) {
+	plugged(t)
+	helm, chart := file(".cache/bin/helm"), file("deploy/helm/calico-probe")
+	if out := ran(t, helm, "lint", "--strict", chart); !strings.Contains(out, "0 chart(s) failed") {
+		t.Error(out)
+	}
+	ways := "api,pod,ephemeral,exec,clean"
+	want := granted(t, call(t, "install", "--print", "--ways", ways).stdout)
+	if len(want) < 8 {
+		t.Fatalf("%d roles", len(want))
+	}
+	same := func(name string, got map[string]string) {
+		for role, rules := range want {
+			if got[role] != rules {
+				t.Errorf("%s: %s is\n%s\nwant\n%s", name, role, got[role], rules)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s has %d roles, want %d", name, len(got), len(want))
+		}
+	}
+	same("kustomize", granted(t, kubectl(t, "", "kustomize", file("deploy/kustomize/base"))))
+	same("helm", granted(t, ran(t, helm, "template", "x", chart, "--namespace", "default")))
+	few := ran(t, helm, "template", "x", chart, "--namespace", "default", "--set", "ways={neighbour},namespace.name=elsewhere", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`)
+	want = granted(t, call(t, "install", "--print", "--ways", "neighbour", "-n", "elsewhere").stdout)
+	same("helm for neighbour", granted(t, few))
+	if strings.Count(few, "name: \"on-call\"") != len(want) {
+		t.Errorf("not every role is bound: %s", few)
+	}
+	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}} {
+		if out, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "x", chart}, bad...)...).CombinedOutput(); err == nil {
+			t.Errorf("%v is taken: %s", bad, out)
+		}
+	}
+	out := ran(t, helm, "install", "calico-probe", chart, "--namespace", "default", "--set", "namespace.name=e2e-helm")
+	if !strings.Contains(out, "calico-probe preflight -n e2e-helm") {
+		t.Errorf("helm install: %s", out)
+	}
+	ran(t, helm, "uninstall", "calico-probe", "--namespace", "default")
+}

@@ -1,0 +1,259 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// kubectl runs the real kubectl on the tests' cluster.
+func kubectl(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), file(".cache/bin/kubectl"), args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, out, errs.String())
+	}
+	return string(out)
+}
+
+// TestRights wants what 'install --print' grants to be enough for every use, and nothing
+// in it to be idle: one verb less is said, by a run and by preflight, and leaves nothing.
+func TestRights(t *testing.T) {
+	door(t)
+	printed := call(t, "install", "--print", "--service-account", install.Namespace+":oncall")
+	if printed.exit != 0 {
+		t.Fatal(printed.stderr)
+	}
+	kubectl(t, printed.stdout, "apply", "--server-side", "-f", "-")
+	var less []lesser
+	var objects []runtime.Object
+	for _, use := range install.Uses() {
+		for i, right := range use.Rights {
+			l := lesser{fmt.Sprintf("less-%s-%d", use.Name, i), use.Name, right}
+			less = append(less, l)
+			objects = append(objects, l.objects(t)...)
+		}
+	}
+	manifests, err := install.YAML(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, string(manifests), "apply", "--server-side", "-f", "-")
+
+	as := []string{"--as", "system:serviceaccount:" + install.Namespace + ":oncall", "-n", install.Namespace}
+	eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
+		if a := call(t, append(as, "run", "--node", "node-b", "--via", "api")...); a.exit != 0 || a.stderr != "" {
+			return a.stdout + a.stderr
+		}
+		return ""
+	})
+	for _, way := range []string{"pod", "ephemeral", "exec", "ssh"} {
+		t.Run("all of "+way, func(t *testing.T) {
+			d, a := report(t, slices.Concat(as, bySSH(t), []string{"run", "--node", "node-b", "--via", way, "--skip", "node-load"})...)
+			if a.exit != 0 || strings.Contains(a.stdout+a.stderr, "forbidden") {
+				t.Errorf("exit %d, %v\n%s", a.exit, d, a.stderr)
+			}
+		})
+	}
+	t.Run("all of neighbour", func(t *testing.T) {
+		d, a := report(t, append(as, "run", "--node", "node-b", "--via", "neighbour")...)
+		if len(d.there().of("neighbour-reach")) == 0 || strings.Contains(a.stdout+a.stderr, "forbidden") {
+			t.Errorf("exit %d, %v\n%s", a.exit, d, a.stderr)
+		}
+	})
+	t.Run("all of shell", func(t *testing.T) {
+		a := shellFed(t, "nodes\nping node-a\n", append(as, "--node", "node-b")...)
+		if a.exit != 0 || strings.Contains(a.stdout+a.stderr, "forbidden") {
+			t.Errorf("exit %d: %s%s", a.exit, a.stdout, a.stderr)
+		}
+	})
+	t.Run("all of clean", func(t *testing.T) {
+		leave(t, "left-whole")
+		a := call(t, "clean", as[0], as[1])
+		if a.exit != 0 || strings.Count(a.stdout, "left-whole") != 2 {
+			t.Errorf("exit %d: %s%s", a.exit, a.stdout, a.stderr)
+		}
+	})
+	t.Run("all of preflight", func(t *testing.T) {
+		before := state(t)
+		for _, way := range []string{"api", "pod", "ephemeral", "exec", "neighbour"} {
+			eventually(t, 20*time.Second, func() string { // the kubelet reports the image that was loaded
+				if a := call(t, append(as, "preflight", "--node", "node-b", "--via", way)...); a.exit != 0 || strings.Contains(a.stdout, "warn") {
+					return fmt.Sprintf("%s: exit %d: %s%s", way, a.exit, a.stdout, a.stderr)
+				}
+				return ""
+			})
+		}
+		if after := state(t); after != before {
+			t.Errorf("preflight has changed something: %s, before %s", after, before)
+		}
+	})
+	t.Run("one less", func(t *testing.T) {
+		for _, l := range less {
+			t.Run(l.use+" "+l.right.String(), func(t *testing.T) {
+				t.Parallel()
+				l.isTold(t)
+			})
+		}
+	})
+	nothingLeft(t)
+}
+
+// lesser is somebody who lacks one right of a use.
+type lesser struct {
+	user  string
+	use   string
+	right install.Right
+}
+
+func (l lesser) objects(t *testing.T) []runtime.Object {
+	t.Helper()
+	uses, err := install.Named(l.use, "pod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uses {
+		if uses[i].Name == l.use {
+			uses[i].Rights = slices.DeleteFunc(slices.Clone(uses[i].Rights), func(r install.Right) bool { return r.In == l.right.In && r.String() == l.right.String() })
+		}
+	}
+	if l.use == "clean" { // or the pod's would do
+		uses = slices.DeleteFunc(uses, func(u install.Use) bool { return u.Name == "pod" })
+	}
+	objects := install.Objects(install.Options{Uses: uses, Namespace: install.Namespace, CalicoNamespace: install.CalicoNamespace,
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: l.user}}})[1:]
+	for _, object := range objects {
+		switch o := object.(type) {
+		case *rbacv1.ClusterRole:
+			o.Name += ":" + l.user
+		case *rbacv1.Role:
+			o.Name += ":" + l.user
+		case *rbacv1.ClusterRoleBinding:
+			o.Name, o.RoleRef.Name = o.Name+":"+l.user, o.RoleRef.Name+":"+l.user
+		case *rbacv1.RoleBinding:
+			o.Name, o.RoleRef.Name = o.Name+":"+l.user, o.RoleRef.Name+":"+l.user
+		default:
+			t.Fatalf("%T", object)
+		}
+	}
+	return objects
+}
+
+// unsaid are rights that a good run on a healthy node does without, and why.
+var unsaid = map[string]string{
+	"get pods":                                     "no address is borrowed, no line is cut",
+	"list leases.coordination.k8s.io":              "only a list of nodes takes it",
+	"list networkpolicies.networking.k8s.io":       "nothing is refused",
+	"list networkpolicies.projectcalico.org":       "nothing is refused",
+	"list globalnetworkpolicies.projectcalico.org": "nothing is refused",
+	"list events":                                  "the probe starts",
+	"get pods/attach":                              "the line is made by SPDY",
+	"get pods/exec":                                "the line is made by SPDY",
+	"get pods/log":                                 "no answer breaks off",
+	"patch jobs.batch":                             "it is over before the deadline is moved on",
+}
+
+func (l lesser) isTold(t *testing.T) {
+	as := []string{"--as", l.user, "-n", install.Namespace}
+	resource := l.right.Resource
+	want := fmt.Sprintf("cannot %s resource %q", l.right.Verb, resource)
+	if l.right.Verb == "watch" {
+		want = "no right to watch pods"
+	}
+	var a answer
+	switch {
+	case l.use == "clean":
+		leave(t, l.user)
+		a = call(t, "clean", as[0], as[1])
+		if a.exit != 1 {
+			t.Errorf("clean: exit %d, want 1", a.exit)
+		}
+	default:
+		way := l.use
+		args := append(as, "run", "--node", "node-b", "--peers", "0", "--skip", "node-load")
+		if way == "api" {
+			way = "pod"
+		} else {
+			args = append(args, "--checks", "felix-live")
+		}
+		a = call(t, append(args, "--via", way, "-o", "json")...)
+		switch {
+		case l.right.Without == "" && a.exit != 5 && a.exit != 1:
+			t.Errorf("exit %d without what the way cannot do without: %s", a.exit, a.stdout)
+		case l.right.Without != "" && l.use != "api" && a.exit != 0:
+			t.Errorf("exit %d, want the way to work: %s%s", a.exit, a.stdout, a.stderr)
+		}
+	}
+	if unsaid[l.right.String()] == "" && !strings.Contains(a.stdout+a.stderr, want) && !strings.Contains(a.stdout+a.stderr, strings.ReplaceAll(want, `"`, `\"`)) {
+		t.Errorf("nobody says that it %s: %s\n%s", want, a.stdout, a.stderr)
+	}
+	for line := range strings.Lines(a.stderr) {
+		if !strings.HasPrefix(line, "calico-probe: ") {
+			t.Errorf("not one line: %s", a.stderr)
+		}
+	}
+	if l.use == "clean" {
+		return
+	}
+	a = call(t, append(as, "preflight", "--node", "node-b", "--via", l.use)...)
+	if !strings.Contains(a.stdout+a.stderr, l.right.String()) {
+		t.Errorf("preflight does not name it: %s%s", a.stdout, a.stderr)
+	}
+	if l.right.Without == "" && a.exit != 3 {
+		t.Errorf("preflight exits with %d, want 3: %s%s", a.exit, a.stdout, a.stderr)
+	}
+}
+
+// leave makes a pod and a job as a killed client leaves them: their time is over.
+func leave(t *testing.T, name string) {
+	t.Helper()
+	k := kube(t)
+	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/managed-by": "calico-probe"},
+		Annotations: map[string]string{"calico-probe.io/node": "node-b", "calico-probe.io/expires": "2020-01-01T00:00:00Z"}}
+	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, NodeSelector: map[string]string{"e2e": "nowhere"},
+		Containers: []corev1.Container{{Name: "never", Image: probe.Image}}}
+	if _, err := k.CoreV1().Pods(install.Namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	job := &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: spec}}}
+	if _, err := k.BatchV1().Jobs(install.Namespace).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if a := call(t, "clean", "-n", install.Namespace); a.exit != 0 {
+			t.Error(a.stderr)
+		}
+	})
+}
+
+// state is what a rehearsal might change: what is ours, and the pods that may be joined.
+func state(t *testing.T) string {
+	t.Helper()
+	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "k8s-app=calico-node"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := left(t)
+	for _, p := range pods.Items {
+		text += fmt.Sprintf(" %s %d", p.Name, p.Generation)
+	}
+	return text
+}

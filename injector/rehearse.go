@@ -1,0 +1,50 @@
+package injector
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RehearsePod has the API server take the probe's pod and its clean-up job as if they
+// were created, policy and quota and all, and creates nothing. The error is the one that
+// the way would meet.
+func (c *Client) RehearsePod(ctx context.Context, o Options) error {
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	if _, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, nil), dry); err != nil {
+		return refusedCreate("a pod in namespace "+o.Namespace, err)
+	}
+	if _, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, janitorFor(o), dry); err != nil {
+		return refusedCreate("a clean-up job in namespace "+o.Namespace, err)
+	}
+	return nil
+}
+
+// RehearseEphemeral does the same with the ephemeral container; there is a calico-node
+// pod to join.
+func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
+	_, _, err := c.join(ctx, o, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// FirstDoor is the running container that the way exec would try first, "" where there
+// is none.
+func FirstDoor(pods []corev1.Pod) string {
+	for _, d := range doorsOf(pods) {
+		if !d.tight() {
+			return d.String()
+		}
+	}
+	return ""
+}
+
+// HostKeyKnown asks the user's ssh, by its own configuration and without connecting to
+// anything, whether it knows the host key of where it would go. The error says why not.
+func HostKeyKnown(ctx context.Context, o Options) error {
+	if o.Destination == "" {
+		return fmt.Errorf("no address of node %s is known: name one with --ssh USER@HOST", o.Node)
+	}
+	return hostKeyKnown(ctx, o)
+}

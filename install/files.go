@@ -1,0 +1,65 @@
+package install
+
+import (
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Generated are the files below deploy/ that say what the manifests say, by their names.
+func Generated() (map[string][]byte, error) {
+	uses, err := Named(Names()...)
+	if err != nil {
+		return nil, err
+	}
+	base, err := YAML(Objects(Options{Uses: uses, Namespace: Namespace, CalicoNamespace: CalicoNamespace}))
+	if err != nil {
+		return nil, err
+	}
+	chart, err := yaml.Marshal(charted())
+	if err != nil {
+		return nil, fmt.Errorf("encoding the chart's rights: %w", err)
+	}
+	const note = "# Generated from install/ by 'make docs'; do not edit.\n"
+	return map[string][]byte{
+		"kustomize/base/rights.yaml":          append([]byte(note), base...),
+		"helm/calico-probe/files/rights.yaml": append([]byte(note), chart...),
+	}, nil
+}
+
+// charts is what the Helm chart is given of the rights.
+type charts struct {
+	PodSecurity map[string]string `json:"podSecurity"` // labels of the namespace
+	Same        map[string]string `json:"same"`        // uses whose rights are another's
+	Uses        []chartUse        `json:"uses"`
+}
+
+type chartUse struct {
+	Name  string      `json:"name"`
+	Roles []chartRole `json:"roles"`
+}
+
+type chartRole struct {
+	Scope Scope               `json:"scope"`
+	Rules []rbacv1.PolicyRule `json:"rules"`
+}
+
+func charted() charts {
+	out := charts{PodSecurity: podSecurityLabels(), Same: map[string]string{}}
+	for _, u := range Uses() {
+		if u.As != "" {
+			out.Same[u.Name] = u.As
+		}
+		use := chartUse{Name: u.Name}
+		for _, in := range scopes {
+			if rules := rulesIn(u.Rights, in); len(rules) > 0 {
+				use.Roles = append(use.Roles, chartRole{in, rules})
+			}
+		}
+		if len(use.Roles) > 0 {
+			out.Uses = append(out.Uses, use)
+		}
+	}
+	return out
+}

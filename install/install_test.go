@@ -1,0 +1,166 @@
+package install
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+var update = flag.Bool("update", false, "write what is generated instead of comparing it")
+
+// TestDocsAndManifests holds what lies below deploy/, and the table in docs/install.md, to the
+// rights; 'make docs' writes them.
+func TestDocsAndManifests(t *testing.T) {
+	t.Parallel()
+	files, err := Generated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		same(t, filepath.Join("../deploy", name), string(want))
+	}
+	const doc = "../docs/install.md"
+	text := read(t, doc)
+	head, rest, begins := strings.Cut(text, "<!-- rights -->\n")
+	_, tail, ends := strings.Cut(rest, "<!-- /rights -->")
+	if !begins || !ends {
+		t.Fatalf("%s has no place for the table of rights", doc)
+	}
+	same(t, doc, head+"<!-- rights -->\n"+Table()+"<!-- /rights -->"+tail)
+}
+
+func same(t *testing.T, name, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if read(t, name) != want {
+		t.Errorf("%s is stale: run 'make docs'", name)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestLeastRights wants nothing granted by a wildcard, nothing twice in one use, no right
+// to secrets, and no writing on the whole cluster.
+func TestLeastRights(t *testing.T) {
+	t.Parallel()
+	for _, u := range Uses() {
+		var seen []string
+		for _, r := range u.Rights {
+			name := string(r.In) + " " + r.String()
+			if slices.Contains(seen, name) {
+				t.Errorf("%s has twice: %s", u.Name, name)
+			}
+			seen = append(seen, name)
+			if strings.Contains(name, "*") || strings.Contains(name, "secret") {
+				t.Errorf("%s: %s", u.Name, name)
+			}
+			if r.In == Cluster && !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+				t.Errorf("%s writes on the whole cluster: %s", u.Name, name)
+			}
+		}
+		if u.As != "" && len(u.Rights) > 0 {
+			t.Errorf("%s has rights of its own and those of %s", u.Name, u.As)
+		}
+	}
+}
+
+// TestNamed wants api with everything, an alias to be what it stands for, and a misspelt
+// way to be an error that lists them.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	uses, err := Named("neighbour", "pod", "ssh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, u := range uses {
+		names = append(names, u.Name)
+	}
+	if !slices.Equal(names, []string{"api", "pod"}) {
+		t.Errorf("got %v", names)
+	}
+	if _, err := Named("pods"); err == nil || !strings.Contains(err.Error(), "ephemeral") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSubject(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind, name string
+		want       rbacv1.Subject
+	}{
+		{rbacv1.UserKind, "jane", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "jane"}},
+		{rbacv1.GroupKind, "on:call", rbacv1.Subject{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "on:call"}},
+		{rbacv1.ServiceAccountKind, "ops:runner", rbacv1.Subject{Kind: "ServiceAccount", Namespace: "ops", Name: "runner"}},
+	} {
+		if got, err := Subject(c.kind, c.name); err != nil || got != c.want {
+			t.Errorf("%s %s: %+v, %v", c.kind, c.name, got, err)
+		}
+	}
+	for _, bad := range [][2]string{{rbacv1.ServiceAccountKind, "runner"}, {rbacv1.ServiceAccountKind, ":x"}, {rbacv1.UserKind, ""}} {
+		if got, err := Subject(bad[0], bad[1]); err == nil {
+			t.Errorf("%v: %+v", bad, got)
+		}
+	}
+}
+
+// TestOneVersion holds everything that is released to the version of the program.
+func TestOneVersion(t *testing.T) {
+	t.Parallel()
+	var chart struct{ Version, AppVersion string }
+	if err := yaml.Unmarshal([]byte(read(t, "../deploy/helm/calico-probe/Chart.yaml")), &chart); err != nil {
+		t.Fatal(err)
+	}
+	if chart.Version != probe.Release || chart.AppVersion != probe.Release {
+		t.Errorf("Chart.yaml is of %s for %s, the program is %s", chart.Version, chart.AppVersion, probe.Release)
+	}
+	var schema struct {
+		Properties struct {
+			Ways struct{ Items struct{ Enum []string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, "../deploy/helm/calico-probe/values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	if got := schema.Properties.Ways.Items.Enum; !slices.Equal(got, Names()) {
+		t.Errorf("the chart takes the ways %v, there are %v", got, Names())
+	}
+	image := regexp.MustCompile(`ghcr\.io/calico-probe/[a-z-]+:(\S+)`)
+	err := filepath.WalkDir("../deploy", func(name string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		for _, m := range image.FindAllStringSubmatch(read(t, name), -1) {
+			if m[1] != probe.Release {
+				t.Errorf("%s names %s, the program is %s", name, m[0], probe.Release)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,198 @@
+// Package install knows what each use of this program may do on a cluster, and makes the
+// manifests that grant exactly that. It changes no cluster: whoever may grant rights
+// applies what it prints.
+package install
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Scope is where a right holds.
+type Scope string
+
+// The scopes: the whole cluster, or one namespace.
+const (
+	Cluster Scope = "cluster"
+	Probe   Scope = "probe"           // where probe pods go
+	Calico  Scope = "calico"          // where calico-node runs
+	Leases  Scope = "kube-node-lease" // where kubelets say that they live
+	Default Scope = "default"         // where the events of nodes are
+)
+
+var scopes = []Scope{Cluster, Probe, Calico, Leases, Default}
+
+// A Right is one verb on one resource.
+type Right struct {
+	In       Scope
+	Groups   []string // any one of them is enough; "" is the core group
+	Resource string   // with its subresource: pods/attach
+	Names    []string // only objects of these names, nil = all
+	Verb     string
+	Without  string // what is lost without it; "" = the whole use
+}
+
+// String is how a right is asked for: "create pods/attach".
+func (r Right) String() string {
+	name := r.Resource
+	if g := r.Groups[len(r.Groups)-1]; g != "" {
+		name += "." + g
+	}
+	return r.Verb + " " + name
+}
+
+// A Use is something that can be done with this program.
+type Use struct {
+	Name   string
+	Does   string
+	Rights []Right // beyond those of api, which every use has
+	As     string  // its rights are those of another use; "" = its own
+}
+
+// Uses lists every use, first what the others stand on.
+func Uses() []Use {
+	return []Use{
+		{Name: "api", Does: "read what the API knows of a node", Rights: reading()},
+		{Name: "pod", Does: "a probe in a pod of its own", Rights: slices.Concat(
+			lost(Probe, "", "pods", []string{"create"}, ""),
+			lost(Probe, "", "pods", []string{"delete"}, "the pod is removed by its job, some seconds later"),
+			talking(Probe),
+			lost(Probe, "batch", "jobs", []string{"create"}, "what a killed client leaves stays until its deadline and 'clean'"),
+			lost(Probe, "batch", "jobs", []string{"patch"}, "a run that takes longer than 40 seconds is cut"),
+			lost(Probe, "batch", "jobs", []string{"delete"}, "the job goes by itself, within 40 seconds"),
+		)},
+		{Name: "ephemeral", Does: "a probe in the node's calico-node pod", Rights: slices.Concat(
+			lost(Calico, "", "pods/ephemeralcontainers", []string{"patch"}, ""),
+			talking(Calico),
+		)},
+		{Name: "exec", Does: "a probe brought into a running container of calico-node's namespace", Rights: slices.Concat(
+			lost(Calico, "", "pods/exec", []string{"create"}, ""),
+			lost(Calico, "", "pods/exec", []string{"get"}, spdy),
+		)},
+		{Name: "ssh", Does: "a probe brought by your own ssh"},
+		{Name: "neighbour", Does: "probes on healthy nodes that look at the node", As: "pod"},
+		{Name: "shell", Does: "a session; for its root shell a second, privileged pod", As: "pod"},
+		{Name: "clean", Does: "remove what killed clients have left", Rights: slices.Concat(
+			lost(Cluster, "batch", "jobs", []string{"list"}, "clean-up jobs that were left are not seen"),
+			lost(Probe, "", "pods", []string{"delete"}, "pods that were left stay until their deadline"),
+			lost(Probe, "batch", "jobs", []string{"delete"}, "jobs that were left go by themselves, within 40 seconds"),
+		)},
+		{Name: "serve", Does: "take alerts, and say on nodes what came of them", Rights: lost(Default, "", "events", []string{"create", "patch"},
+			"what came of an alert is not said on its node")},
+	}
+}
+
+// calicoGroups are the API groups that Calico's resources can be in.
+var calicoGroups = []string{"crd.projectcalico.org", "projectcalico.org"}
+
+// reading is what a snapshot of the API takes.
+func reading() []Right {
+	out := slices.Concat(
+		lost(Cluster, "", "nodes", []string{"list"}, ""),
+		lost(Cluster, "", "pods", []string{"list"}, "calico-node's pod and the pods to ask about are not known"),
+		lost(Cluster, "", "pods", []string{"get"}, "a probe whose line was cut is not looked for, nor is a borrowed address"),
+		lost(Cluster, "", "services", []string{"get"}, "where the API server and Typha are is not known"),
+		lost(Cluster, "", "services", []string{"list"}, "no service is asked, nor the cluster's DNS"),
+		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "no service is asked at its endpoints"),
+		lost(Cluster, "networking.k8s.io", "networkpolicies", []string{"list"}, "whether a policy forbids what was asked is not known"),
+		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "whether the kubelet is silent is not known"),
+		lost(Leases, "coordination.k8s.io", "leases", []string{"list"}, "a session's list of nodes does not know silent kubelets"),
+	)
+	config := lost(Calico, "", "configmaps", []string{"get"}, "Calico's backend and Typha are not known where manifests installed it")
+	config[0].Names = []string{"calico-config", "canal-config"}
+	out = append(out, config...)
+	for _, r := range []struct{ resource, without string }{
+		{"felixconfigurations", "Felix is asked at its default port"},
+		{"clusterinformations", "whether Calico calls its datastore ready is not known"},
+		{"ippools", "which addresses are pods' is not known"},
+		{"bgpconfigurations", "which BGP peers there should be is not known"},
+		{"bgppeers", "which BGP peers there should be is not known"},
+		{"blockaffinities", "which node has which pods' addresses is not known"},
+		{"ipamblocks", "addresses borrowed from another node's block are not known"},
+		{"networkpolicies", "whether a policy forbids what was asked is not known"},
+		{"globalnetworkpolicies", "whether a policy forbids what was asked is not known"},
+	} {
+		out = append(out, Right{In: Cluster, Groups: calicoGroups, Resource: r.resource, Verb: "list", Without: r.without})
+	}
+	return out
+}
+
+// spdy is what becomes of a line that may not be made by WebSocket, which asks with GET.
+const spdy = "the line is made by SPDY, which not every proxy lets through"
+
+// talking is what it takes, beside reading pods, to see a probe start in a namespace and
+// to talk to it.
+func talking(in Scope) []Right {
+	return slices.Concat(
+		lost(in, "", "pods", []string{"watch"}, "the pod is looked at twice a second instead"),
+		lost(in, "", "events", []string{"list"}, "why a probe does not start is known less well"),
+		lost(in, "", "pods/attach", []string{"create"}, ""),
+		lost(in, "", "pods/attach", []string{"get"}, spdy),
+		lost(in, "", "pods/log", []string{"get"}, "an answer that breaks off is not read again"),
+	)
+}
+
+func lost(in Scope, group, resource string, verbs []string, without string) []Right {
+	var out []Right
+	for _, v := range verbs {
+		out = append(out, Right{In: in, Groups: []string{group}, Resource: resource, Verb: v, Without: without})
+	}
+	return out
+}
+
+// Named gives the uses of these names with their own rights, api first and each once. An
+// unknown name is an error.
+func Named(names ...string) ([]Use, error) {
+	want := []string{"api"}
+	for _, name := range names {
+		i := slices.IndexFunc(Uses(), func(u Use) bool { return u.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown way %q: there are %s", name, strings.Join(Names(), ", "))
+		}
+		want = append(want, cmp.Or(Uses()[i].As, name))
+	}
+	return slices.DeleteFunc(Uses(), func(u Use) bool { return !slices.Contains(want, u.Name) || u.Name != "api" && len(u.Rights) == 0 }), nil
+}
+
+// Names lists every use's name.
+func Names() []string {
+	var out []string
+	for _, u := range Uses() {
+		out = append(out, u.Name)
+	}
+	return out
+}
+
+// rulesIn are the rules of a use in a scope, resources with the same verbs together.
+func rulesIn(rights []Right, in Scope) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, r := range rights {
+		if r.In != in {
+			continue
+		}
+		same := func(p rbacv1.PolicyRule) bool {
+			return p.Resources[0] == r.Resource && slices.Equal(p.APIGroups, r.Groups)
+		}
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			out[i].Verbs = append(out[i].Verbs, r.Verb)
+			continue
+		}
+		out = append(out, rbacv1.PolicyRule{APIGroups: r.Groups, Resources: []string{r.Resource}, ResourceNames: r.Names, Verbs: []string{r.Verb}})
+	}
+	var merged []rbacv1.PolicyRule
+	for _, p := range out {
+		alike := func(q rbacv1.PolicyRule) bool {
+			return slices.Equal(p.APIGroups, q.APIGroups) && slices.Equal(p.Verbs, q.Verbs) && slices.Equal(p.ResourceNames, q.ResourceNames)
+		}
+		if i := slices.IndexFunc(merged, alike); i >= 0 {
+			merged[i].Resources = append(merged[i].Resources, p.Resources...)
+			continue
+		}
+		merged = append(merged, p)
+	}
+	return merged
+}
