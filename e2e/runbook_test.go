@@ -68,11 +68,12 @@ func TestRunbookSeesItHealed(t *testing.T) {
 // run first, does nothing before its name is typed, and sees the node well afterwards.
 func TestRunbookRepairs(t *testing.T) {
 	const node = "node-b"
-	t.Cleanup(func() { mustSandbox(t, "fault", "heal"); nodeReady(t, node) })
-	mustSandbox(t, "fault", "inject", "cni-config-missing")
+	calicoReady(t, node)
 	before := calicoNode(t, node)
+	signalAll(t, node, "bird", "STOP") // its service manager takes it for one that lives
+	t.Cleanup(func() { signalAll(t, node, "bird", "CONT"); nodeReady(t, node) })
 	s := newScreen(t, "PATH="+file(".cache/bin")+":"+os.Getenv("PATH"))
-	s.client("runbook run pods-no-network --node " + node + " --allow-actions restart-calico-node")
+	s.client("runbook run bgp-not-established --node " + node + " --allow-actions restart-calico-node")
 	s.wants("to do it, type restart-calico-node:")
 	if shown := s.shows(); !strings.Contains(shown, "(server dry run)") {
 		t.Errorf("no dry run is shown:\n%s", shown)
@@ -83,7 +84,7 @@ func TestRunbookRepairs(t *testing.T) {
 	s.enter("restart-calico-node")
 	s.wants("is the fix done?")
 	s.enter("done")
-	eventually(t, 3*time.Minute, func() string {
+	eventually(t, 5*time.Minute, func() string {
 		if shown := s.shows(); !strings.Contains(shown, node+" is well again") {
 			return "it is not called well:\n" + shown
 		}
