@@ -37,7 +37,7 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 			}
 			var err error
 			if serve {
-				ways = append(ways, "serve")
+				ways = append(ways, install.ServeUses()...)
 			}
 			if o.Uses, err = install.Named(ways...); err != nil {
 				return usageError{err}
