@@ -111,7 +111,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 }
 
 func refuse(w http.ResponseWriter, code int, why error) {
-	http.Error(w, probe.Plain(cut(why.Error(), 500)), code)
+	http.Error(w, probe.Plain(probe.Cut(why.Error(), 500)), code)
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
@@ -138,7 +138,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(code)
 			return
 		}
-		s.log.Warn("a notification is not taken, or not all of it", "code", code, "why", probe.Plain(cut(why.Error(), 500)))
+		s.log.Warn("a notification is not taken, or not all of it", "code", code, "why", probe.Plain(probe.Cut(why.Error(), 500)))
 		if code == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "10")
 		}

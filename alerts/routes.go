@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"sigs.k8s.io/yaml"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // APIVersion and Kind are those of the file of routes.
@@ -173,7 +175,7 @@ func (r Route) nodeOf(ctx context.Context, c Cluster, alert map[string]string) (
 			if node != "" || err != nil {
 				return node, err
 			}
-			return "", unmapped(fmt.Sprintf("no node has the name or the address %q of its label %s", cut(value, 200), label))
+			return "", unmapped(fmt.Sprintf("no node has the name or the address %q of its label %s", probe.Cut(value, 200), label))
 		}
 	}
 	if lost != "" {

@@ -372,7 +372,7 @@ func (s *Server) accept(t *taken) error {
 	}
 	if n := t.counts[outcomeUnmapped]; n > 0 {
 		last := t.unmapped[len(t.unmapped)-1]
-		s.log.Warn("nothing is done about alerts: the page lists them", "alerts", n, "last", probe.Plain(cut(last.Alert.Name, 200)), "why", probe.Plain(last.Reason))
+		s.log.Warn("nothing is done about alerts: the page lists them", "alerts", n, "last", probe.Plain(probe.Cut(last.Alert.Name, 200)), "why", probe.Plain(last.Reason))
 	}
 	s.rouse()
 	return t.refused
@@ -536,7 +536,7 @@ func (s *Server) do(ctx context.Context, job Job) {
 		says := probe.Plain(err.Error())
 		report = Report{Verdict: Incomplete, Says: says, JSON: fmt.Appendf(nil, "{\"error\": %q}\n", says), Markdown: []byte("Could not be carried out: " + says + "\n")}
 	}
-	job.Verdict, job.Says, job.Ended = report.Verdict, cut(probe.Plain(report.Says), 1000), time.Now()
+	job.Verdict, job.Says, job.Ended = report.Verdict, probe.Cut(probe.Plain(report.Says), 1000), time.Now()
 	s.turn.Lock()
 	err = s.store.writeReport(job.ID, report)
 	s.turn.Unlock()
@@ -585,7 +585,7 @@ func (s *Server) tell(ctx context.Context, job Job) string {
 	case err != nil:
 		s.metrics.told.WithLabelValues(toldFailed).Inc()
 		s.log.Error("the node cannot be told", "job", job.ID, "node", job.Node, "error", probe.Plain(err.Error()))
-		return cut(probe.Plain(err.Error()), 300)
+		return probe.Cut(probe.Plain(err.Error()), 300)
 	case !told:
 		s.metrics.told.WithLabelValues(toldSuppressed).Inc()
 		return "it was told often enough of late"

@@ -9,7 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
-	"unicode/utf8"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // What one notification may have. Alertmanager sends no notification again that it was
@@ -77,7 +78,7 @@ func parse(b []byte) (notice, error) {
 			one.odd = oddLabels(a.Labels)
 		}
 		if one.odd != "" { // which are not to be kept, then
-			one.Name, one.Labels = cut(one.Name, 200), nil
+			one.Name, one.Labels = probe.Cut(one.Name, 200), nil
 		}
 		if a.Status == statusResolved {
 			one.Resolved = a.EndsAt
@@ -111,17 +112,4 @@ func fingerprint(labels map[string]string) string {
 		_, _ = fmt.Fprintf(h, "%q=%q,", name, labels[name]) // never fails (hash.Hash)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
-}
-
-// cut shortens a text to so many bytes, at a letter's end.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	const dots = "..."
-	text = text[:most-len(dots)]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + dots
 }

@@ -346,7 +346,7 @@ func TestShellFrozen(t *testing.T) {
 		t.Errorf("said: %s", s.errs.String())
 	}
 	if got := answered(s.out.String()); len(got) < 8 || !slices.Equal(got[len(got)-3:], numbers(3)) {
-		t.Errorf("the next command: %v", got)
+		t.Errorf("the next command: %v\n%s", got[max(0, len(got)-5):], s.errs.String())
 	}
 	nothingLeft(t)
 }

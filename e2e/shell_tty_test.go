@@ -184,6 +184,7 @@ func TestShellGivesBackTheTerminal(t *testing.T) {
 		s.client("shell --node node-a")
 		s.wantsLast("node-a>")
 		s.types("help pi")
+		s.wantsLast("node-a> help pi") // else the shell behind it reads that
 		s.signal(syscall.SIGSTOP)
 		s.wants("Stopped")
 		s.enter("fg")

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Teller writes events on nodes. Like a controller's it counts what it has said before
@@ -40,7 +41,7 @@ func (t *Teller) Tell(ctx context.Context, node string, warning bool, reason, no
 		// The events of nodes have the node's name for its UID: kubelets began it, and
 		// 'kubectl describe node' of every release looks there.
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
-		Type:           corev1.EventTypeNormal, Reason: reason, Message: fitting(note),
+		Type:           corev1.EventTypeNormal, Reason: reason, Message: probe.Cut(note, longestNote),
 		Source: corev1.EventSource{Component: managedBy}, ReportingController: "calico-probe.io/serve",
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
@@ -69,16 +70,4 @@ func (t *Teller) Tell(ctx context.Context, node string, warning bool, reason, no
 	}
 	t.like.UpdateState(written)
 	return true, nil
-}
-
-func fitting(note string) string {
-	if len(note) <= longestNote {
-		return note
-	}
-	const dots = "..."
-	note = note[:longestNote-len(dots)]
-	for !utf8.ValidString(note) {
-		note = note[:len(note)-1]
-	}
-	return note + dots
 }

@@ -3,6 +3,7 @@ package probe
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Plain makes foreign text fit for a terminal: nothing that could move the cursor, recolour
@@ -18,4 +19,17 @@ func Plain(s string) string {
 		}
 		return '?'
 	}, s)
+}
+
+// Cut shortens a text to so many bytes, dots at its end and no half letter before them.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	const dots = "..."
+	end := most - len(dots)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + dots
 }

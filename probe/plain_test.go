@@ -28,3 +28,16 @@ func TestSay(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{{"short", 5, "short"}, {"longer", 5, "lo..."}, {"ééé", 5, "é..."}, {"aééé", 5, "a..."}, {"", 5, ""}} {
+		if got := Cut(c.text, c.most); got != c.want {
+			t.Errorf("%q to %d: %q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+}

@@ -1,6 +1,163 @@
 package runbook
 
-import "io"
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
 
-// WriteMarkdown writes the record for a ticket.
-func WriteMarkdown(w io.Writer, r *Record) error { return nil }
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// shownBad is how many bad answers stand in Markdown, of a run and of a cause; the rest is
+// in the record's JSON.
+const shownBad = 6
+
+// WriteMarkdown writes the record for a ticket: what it came to, and every step. What
+// nodes and people said stands in code only.
+func WriteMarkdown(w io.Writer, r *Record) error {
+	var b strings.Builder
+	if o := r.Outcome; o != nil {
+		fmt.Fprintf(&b, "**%s** (exit code %d): runbook %s on node %s\n", o.Verdict, o.Exit, report.Code(r.Runbook), report.Code(r.Node))
+		if says := strings.TrimSpace(o.Says + "\n" + prefixed("next: ", o.Next)); says != "" {
+			b.WriteString("\n" + report.Fence(says))
+		}
+	} else {
+		fmt.Fprintf(&b, "runbook %s on node %s goes on\n", report.Code(r.Runbook), report.Code(r.Node))
+	}
+	b.WriteString("\n### What was asked, seen, decided and done\n\n")
+	for _, e := range r.Steps {
+		e.markdown(&b)
+	}
+	fmt.Fprintf(&b, "\ncalico-probe %s, runbook %s (%s), begun %s by %s", report.Code(r.Version), report.Code(r.Runbook), report.Code(r.Digest), r.Began.UTC().Format("2006-01-02T15:04:05Z"), report.Code(r.By))
+	if r.Outcome != nil {
+		fmt.Fprintf(&b, ", ended %s", r.Outcome.Ended.UTC().Format("2006-01-02T15:04:05Z"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		fmt.Fprintf(&b, ", %s", report.Code(name+"="+r.Params[name]))
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// markdown writes one step as an item of a list.
+func (e Entry) markdown(b *strings.Builder) {
+	at := ""
+	if !e.At.IsZero() {
+		at = e.At.UTC().Format(", 15:04:05")
+	}
+	fmt.Fprintf(b, "- %s %s (%s%s)", e.Step, report.Code(orKind(e)), e.Kind, at)
+	block := func(text string) {
+		for line := range strings.Lines(report.Fence(text)) {
+			b.WriteString("  " + line)
+		}
+	}
+	switch {
+	case e.LeftOut != "":
+		fmt.Fprintf(b, ": left out, since this does not hold: %s\n", report.Code(e.LeftOut))
+	case e.Kind == "run" || e.Kind == "wait":
+		if e.Kind == "wait" {
+			held := "did not come to hold"
+			if *e.Held {
+				held = "holds"
+			}
+			fmt.Fprintf(b, ": %s %s, at attempt %d", report.Code(e.That), held, e.Tries)
+		}
+		b.WriteString("\n")
+		if e.Text != "" {
+			block(e.Text)
+		}
+		for _, a := range e.Asked {
+			a.markdown(b)
+		}
+	case e.Result != nil:
+		fmt.Fprintf(b, ": %s\n  - **%s** %s: %s\n", report.Code(e.Text), e.Result.Status, report.Code(e.Result.Check), report.Code(e.Result.Saw))
+	case e.Answer != nil:
+		fmt.Fprintf(b, ": %s\n  - answered %s by %s\n", report.Code(e.Text), report.Code(e.Answer.Text), report.Code(e.Answer.By))
+	case e.Choice != nil && e.Choice.When == "":
+		fmt.Fprintf(b, ": %s\n", e.Choice)
+	case e.Choice != nil:
+		fmt.Fprintf(b, ": %s, since %s\n", e.Choice.Branch, report.Code(e.Choice.When))
+	case e.Held != nil:
+		held := "does not hold"
+		if *e.Held {
+			held = "holds"
+		}
+		fmt.Fprintf(b, ": %s %s\n", report.Code(e.That), held)
+		if e.Text != "" {
+			block(e.Text)
+		}
+	case e.Told != nil && e.Told.Failed != "":
+		fmt.Fprintf(b, ": %s was **not** told: %s\n", report.Code(e.Told.Whom), report.Code(e.Told.Failed))
+	case e.Told != nil:
+		fmt.Fprintf(b, ": %s was told\n", report.Code(e.Told.Whom))
+	case e.Deed != nil:
+		e.Deed.markdown(b, block)
+	default:
+		b.WriteString("\n")
+		block(e.Text)
+	}
+}
+
+func orKind(e Entry) string {
+	if e.Name == "" {
+		return e.Kind
+	}
+	return e.Name
+}
+
+func (a Asked) markdown(b *strings.Builder) {
+	by := "not asked"
+	for i, way := range a.Ways {
+		if by += ", " + report.Code(way); i == 0 {
+			by = "by way of " + report.Code(way)
+		}
+	}
+	fmt.Fprintf(b, "  - **%s** on node %s, %s\n", a.Verdict, report.Code(a.Node), by)
+	if a.Unasked != "" {
+		fmt.Fprintf(b, "    - %s\n", report.Code(a.Unasked))
+	}
+	for _, c := range a.Causes {
+		fmt.Fprintf(b, "    - cause %s (%s): %s\n", report.Code(strings.TrimSpace(c.ID+" "+c.About)), c.Confidence, report.Code(c.Says))
+		for _, clue := range c.For[:min(len(c.For), shownBad)] {
+			fmt.Fprintf(b, "      - %s %s: %s\n", clue.Status, report.Code(strings.TrimSpace(clue.Check+" "+clue.Target)), report.Code(clue.Saw))
+		}
+	}
+	if len(a.Causes) > 0 {
+		return
+	}
+	bad := a.bad()
+	for _, r := range bad[:min(len(bad), shownBad)] {
+		fmt.Fprintf(b, "    - %s %s: %s\n", r.Status, report.Code(strings.TrimSpace(r.Check+" "+r.Target)), report.Code(r.Saw))
+	}
+	if n := len(bad) - shownBad; n > 0 {
+		fmt.Fprintf(b, "    - and %d more that are not good\n", n)
+	}
+}
+
+func (d Deed) markdown(b *strings.Builder, block func(string)) {
+	fmt.Fprintf(b, ": %s\n  - it touches %s\n  - command: %s\n", report.Code(d.Says), report.Code(d.Touches), report.Code(Quoted(d.Command)))
+	if d.DryRun != "" {
+		b.WriteString("  - its dry run showed:\n\n")
+		block(d.DryRun)
+	}
+	if d.NotRun != "" {
+		fmt.Fprintf(b, "  - **not run**: %s\n", report.Code(d.NotRun))
+		return
+	}
+	fmt.Fprintf(b, "  - **run**, confirmed by %s: exit code %d\n", report.Code(d.By), d.Exit)
+	if strings.TrimSpace(d.Output) != "" {
+		b.WriteString("\n")
+		block(probe.Plain(d.Output))
+	}
+}

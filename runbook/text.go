@@ -31,7 +31,7 @@ func WriteEntry(w io.Writer, e Entry) error {
 			para(0, head+": "+e.Text)
 		}
 	case e.Kind == "wait":
-		state := fmt.Sprintf("it holds after %d attempts: %s", e.Tries, e.That)
+		state := fmt.Sprintf("it holds, at attempt %d: %s", e.Tries, e.That)
 		if !*e.Held {
 			state = e.Text
 		}

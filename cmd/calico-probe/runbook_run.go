@@ -457,12 +457,12 @@ type lineRead struct {
 	err  error
 }
 
+// atTerminal tells whether there is a person to ask.
+func (o *runbookOptions) atTerminal() bool { return isTerminal(o.In) && isTerminal(o.ErrOut) }
+
 // readLine reads a line that a person types, until the context ends. A line typed later
 // is the answer to the next question.
 func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {
-	if !isTerminal(o.In) || !isTerminal(o.ErrOut) {
-		return "", runbook.ErrNobody
-	}
 	fmt.Fprint(o.ErrOut, prompt)
 	if o.lines == nil {
 		o.lines = make(chan lineRead)
@@ -491,7 +491,7 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 }
 
 func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (string, error) {
-	if !isTerminal(o.In) || !isTerminal(o.ErrOut) {
+	if !o.atTerminal() {
 		return "", runbook.ErrNobody
 	}
 	if q.Wrong != "" {
@@ -513,6 +513,9 @@ func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (str
 
 // confirm shows what an action would do, and has the name of its step typed.
 func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool, error) {
+	if !o.atTerminal() {
+		return false, runbook.ErrNobody
+	}
 	w := o.ErrOut
 	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", oneLine(p.Says), oneLine(p.Touches), oneLine(runbook.Quoted(p.Command)))
 	for line := range strings.Lines(p.DryRun) {

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
 )
 
 // serveOptions are the flags of the serve verb.
@@ -32,6 +32,8 @@ type serveOptions struct {
 	config      string
 	checkConfig bool
 	logFormat   string
+	dirs        []string // of runbooks
+	books       map[string]*runbook.Runbook
 	access      alerts.Access
 	limits      alerts.Limits
 }
@@ -68,7 +70,8 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", ":8080", "address to listen on")
 	f.StringVar(&o.store, "store", "", "folder for jobs and reports; what is queued outlives the program there")
-	f.StringVar(&o.config, "config", "", "file of routes, from alerts to runbooks (default: what alerts the built-in runbooks answer)")
+	f.StringVar(&o.config, "config", "", "file of routes, from alerts to runbooks (default: those runbooks say themselves which alerts they answer)")
+	folders(cmd, &o.dirs)
 	f.BoolVar(&o.checkConfig, "check-config", false, "only tell whether --config is right")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the bearer tokens that are accepted, one a line; read anew when it changes")
 	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; beside --token-file both are asked for")
@@ -113,16 +116,32 @@ func (o *serveOptions) check() error {
 	return asking.complete()
 }
 
-// routes are those of the file, or where there is none those the built-in runbooks make.
+// routes are those of the file, or where there is none those the runbooks make that say
+// which alerts they answer.
 func (o *serveOptions) routes() (alerts.Routes, error) {
+	var err error
+	o.books, err = startable(o.dirs, func(name, why string) {
+		say(o.ErrOut, "no alert can start the runbook %s: %s", name, why)
+	})
+	if err != nil {
+		return alerts.Routes{}, err
+	}
 	if o.config == "" {
-		return alerts.RoutesFor(nil)
+		by := map[string]string{}
+		for _, name := range slices.Sorted(maps.Keys(o.books)) {
+			for _, alert := range o.books[name].Spec.Alerts {
+				if by[alert] == "" {
+					by[alert] = name
+				}
+			}
+		}
+		return alerts.RoutesFor(by)
 	}
 	b, err := os.ReadFile(o.config)
 	if err != nil {
 		return alerts.Routes{}, badUsage("%w", err)
 	}
-	routes, err := alerts.ParseRoutes(b, nil, profileNames())
+	routes, err := alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), profileNames())
 	if err != nil {
 		return alerts.Routes{}, badUsage("%s: %w", o.config, err)
 	}
@@ -171,37 +190,17 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 }
 
 // look carries out what is to be done about an alert.
-func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job, _ string) (alerts.Report, error) {
+func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job, folder string) (alerts.Report, error) {
 	run := *o.runOptions
 	own := *o.app
 	own.IOStreams = genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: logged{log.With("job", job.ID)}}
 	run.app, run.node, run.profile = &own, job.Node, job.Procedure.Profile
 	run.reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
-	var whole, text bytes.Buffer
-	forms, err := sinks(map[string]io.Writer{"json": &whole, "markdown": &text})
-	if err != nil {
-		return alerts.Report{}, err
+	if job.Procedure.Runbook != "" {
+		run.profile = string(probe.Standard) // of runs that name none
+		return o.follow(ctx, log, &run, job, folder)
 	}
-	seen, err := run.record(ctx, forms...)
-	if err != nil {
-		return alerts.Report{}, errors.New(explainError(err))
-	}
-	if seen.Verdict == nil {
-		return alerts.Report{}, errors.New("the run came to no verdict")
-	}
-	return alerts.Report{Verdict: seen.Verdict.Word, Says: firstOf(seen), JSON: whole.Bytes(), Markdown: text.Bytes()}, nil
-}
-
-func sinks(of map[string]io.Writer) ([]report.Sink, error) {
-	var out []report.Sink
-	for format, w := range of {
-		s, err := report.New(format, w, false)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, nil
+	return o.plain(ctx, &run)
 }
 
 // firstOf is what a run came to, in a line.
@@ -233,11 +232,8 @@ const (
 // stands behind the cause, which may be cut.
 func toldOf(job alerts.Job) (reason, note string) {
 	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
-	says := job.Says
-	if len(says) > 800 {
-		says = strings.ToValidUTF8(says[:800], "") + "..."
-	}
-	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %.100q; report: /reports/%s of calico-probe serve)", job.Verdict, cmp.Or(says, "nothing is wrong"), job.Alerts[0].Name, job.ID)
+	says := probe.Cut(cmp.Or(job.Says, "nothing is wrong"), 700)
+	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: /reports/%s of calico-probe serve)", job.Verdict, says, probe.Cut(oneLine(job.Alerts[0].Name), 100), job.ID)
 }
 
 // logged writes what a run says to the log.

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/alerts"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
+)
+
+// TestServeRefuses wants bad flags and files refused in a line before anything listens.
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	const head = "apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {routes: [{match: ['alertname=~\".+\"'], "
+	right := put("right.yaml", head+"runbook: node-not-ready}]}")
+	for args, want := range map[string]string{
+		"--token-file x": "name a folder for jobs and reports with --store",
+		"--store " + dir: "whoever reaches this could have runs started",
+		"--store " + dir + " --token-file x --via ssh":        "--via ssh is nothing for a pod",
+		"--store " + dir + " --token-file x --via other":      `unknown way "other"`,
+		"--store " + dir + " --token-file x --workers 0":      "--workers, --queue and --max-runs-per-hour",
+		"--store " + dir + " --token-file x --cooldown -1s":   "must not be negative",
+		"--store " + dir + " --token-file x --job-timeout 1s": "--job-timeout must be 10s or more",
+		"--store " + dir + " --token-file x --log-format xml": "--log-format takes text or json",
+		"--store " + dir + " --token-file x --config none":    "open none: no such file",
+		"--ssh host":     "unknown flag: --ssh",
+		"--check-config": "name it with --config",
+		"argument":       "takes no arguments",
+		"--check-config --config " + put("runbook.yaml", head+"runbook: other}]}"):             `there is no runbook "other"; there are `,
+		"--check-config --config " + put("profile.yaml", head+"profile: other}]}"):             `there is no profile "other"; there are quick`,
+		"--check-config --config " + right + " --runbooks " + filepath.Join(dir, "none"):       "reading runbooks",
+		"--check-config --config " + right:                                                     "",
+		"--check-config --config " + put("typo.yaml", strings.Replace(head, "kind", "knd", 1)): "reading the routes",
+	} {
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, append([]string{"serve"}, strings.Fields(args)...))
+		wantCode := report.ExitUsage
+		if want == "" {
+			wantCode = report.ExitHealthy
+		}
+		if said := errs.String(); code != wantCode || !strings.Contains(said, want) || strings.Count(said, "\n") > 1 {
+			t.Errorf("serve %s: exit %d, %s%s; want %q", args, code, out.String(), said, want)
+		}
+	}
+}
+
+// TestServeRunbooks wants an alert to be able to start what is built in.
+func TestServeRunbooks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const text = "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: %s}\nspec:\n  title: ours\n%s  steps: [{note: nothing}]\n"
+	for name, params := range map[string]string{"given": "", "wants": "  params: [{name: peer}]\n", "broken": "  nothing: 1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), fmt.Appendf(nil, text, name, params), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	odd := map[string]string{}
+	books, err := startable([]string{dir}, func(name, why string) { odd[name] = why })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if books["given"] == nil || books["wants"] != nil || len(odd) != 2 || !strings.Contains(odd["wants"], "peer") || !strings.Contains(odd["broken"], "nothing") {
+		t.Errorf("startable are %d, and not %v", len(books), odd)
+	}
+	for name := range odd {
+		if name != "wants" && name != "broken" {
+			t.Errorf("no alert can start %s", name)
+		}
+	}
+}
+
+// TestServeTells wants a note that fits into an event, with the report's place in it.
+func TestServeTells(t *testing.T) {
+	t.Parallel()
+	job := alerts.Job{ID: "20261121-1", Alerts: []alerts.Alert{{Name: strings.Repeat("\u202e\n", 500)}}, Says: strings.Repeat("é", 600)}
+	for verdict, reason := range map[string]string{
+		alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete, alerts.Healthy: reasonHealthy, alerts.Warnings: reasonHealthy,
+	} {
+		job.Verdict = verdict
+		got, note := toldOf(job)
+		if got != reason || len(note) > 1024 || !strings.HasPrefix(note, verdict+": ") || !strings.Contains(note, "/reports/20261121-1") || strings.ContainsAny(note, "\n\u202e\ufffd") {
+			t.Errorf("%s: %s, %d bytes: %s", verdict, got, len(note), note)
+		}
+	}
+	if _, note := toldOf(alerts.Job{Verdict: alerts.Healthy, Alerts: []alerts.Alert{{}}}); !strings.Contains(note, "nothing is wrong") {
+		t.Error(note)
+	}
+}
+
+func TestServeCameTo(t *testing.T) {
+	t.Parallel()
+	asked := func(node, cause string) runbook.Entry {
+		a := runbook.Asked{Node: node}
+		if cause != "" {
+			a.Causes = make([]runbook.Cause, 1)
+			a.Causes[0].ID = cause
+		}
+		return runbook.Entry{Asked: []runbook.Asked{a}}
+	}
+	for _, c := range []struct {
+		verdict, says string
+		steps         []runbook.Entry
+		want          string
+	}{
+		{alerts.Fault, "it is dead", []runbook.Entry{asked("a", "felix-down"), asked("a", "bird-dead"), asked("b", "swap-on"), {}}, "bird-dead: it is dead"},
+		{alerts.Fault, "bird-dead it is", []runbook.Entry{asked("a", "bird-dead")}, "bird-dead it is"},
+		{alerts.Healthy, "it is well", []runbook.Entry{asked("a", "felix-down"), asked("a", "")}, "it is well"},
+		{alerts.Incomplete, "not known", nil, "not known"},
+	} {
+		r := &runbook.Record{Node: "a", Steps: c.steps, Outcome: &runbook.Outcome{Verdict: c.verdict, Says: c.says}}
+		if got := cameTo(r); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestServeNodeNames asks the API once for a burst, and anew for a node that has just joined.
+func TestServeNodeNames(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		have := map[string]string{"a": "a", "10.0.0.1": "a"}
+		var failing error
+		n := &nodeNames{read: func(context.Context) (map[string]string, error) { asked++; return have, failing }}
+		of := func(name, want string, reads int) {
+			t.Helper()
+			got, err := n.of(t.Context(), name)
+			if got != want || !errors.Is(err, failing) || asked != reads {
+				t.Errorf("%s is %q (%v) after %d reads; want %q after %d", name, got, err, asked, want, reads)
+			}
+		}
+		of("10.0.0.1", "a", 1)
+		of("a", "a", 1)
+		of("b", "", 1)
+		have = map[string]string{"a": "a", "b": "b"}
+		time.Sleep(missingFor + time.Millisecond)
+		of("b", "b", 2)
+		of("10.0.0.1", "", 2)
+		time.Sleep(namesFor + time.Millisecond)
+		of("a", "a", 3)
+		failing = errors.New("no answer")
+		time.Sleep(namesFor + time.Millisecond)
+		of("a", "", 4)
+	})
+}
