@@ -470,7 +470,7 @@ func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
 	if out.Held {
 		return nil
 	}
-	e.Text = cmp.Or(w.sight().say(ctx, s.Wait.Else), fmt.Sprintf("%s: %s did not come to hold within %v", called(e.Step, s), brief(s.Wait.Until), time.Duration(s.Wait.Within)))
+	e.Text = cmp.Or(w.sight().say(ctx, s.Wait.Else), fmt.Sprintf("%s did not come to hold within %v", brief(s.Wait.Until), time.Duration(s.Wait.Within)))
 	e.Text += "; " + lastWords(out)
 	return w.cannotGoOn(e.Text)
 }
