@@ -282,7 +282,7 @@ func DiffFormats() []Format {
 func WriteDiff(w io.Writer, format string, d Difference) error {
 	switch format {
 	case "json":
-		return indented(w, d)
+		return WriteJSON(w, "  ", d)
 	case "yaml":
 		return asYAML(w, d)
 	}

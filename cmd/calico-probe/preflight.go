@@ -66,7 +66,8 @@ API cannot be reached.`,
 			if p.sink, err = out.sink(); err != nil {
 				return err
 			}
-			return out.close(p.look(ctx))
+			out.until(ctx)
+			return out.close(p.settled(out, p.look(ctx)))
 		},
 	}
 	f := cmd.Flags()
