@@ -456,8 +456,9 @@ func (o *runOptions) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 	return failed
 }
 
-// emit stamps an event with where it came from, counts it and shows it.
+// emit cleans an event, stamps it with where it came from, counts it and shows it.
 func (o *runOptions) emit(way string, ev probe.Event) error {
+	ev = ev.Cleaned()
 	ev.Node, ev.Way = o.node, way
 	o.tally.Add(ev)
 	o.seen.Add(ev)
@@ -467,6 +468,7 @@ func (o *runOptions) emit(way string, ev probe.Event) error {
 // emitOf passes on what another node answered, which the causes may rest on and the
 // verdict about this node does not count.
 func (o *runOptions) emitOf(node, way string, ev probe.Event) error {
+	ev = ev.Cleaned()
 	ev.Node, ev.Way = node, way
 	o.seen.Add(ev)
 	return o.sink.Event(ev)
