@@ -81,6 +81,8 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 	}
 	switch name {
 	case "event":
+		s.Description += " " + grows
+		property(t, s, "type").Description = "what the line says: one of these, or one that is newer; readers skip types they do not know"
 		carries(s, map[string][]probe.EventType{
 			"start": {probe.EventStart, probe.EventAsked, probe.EventSession}, "result": {probe.EventResult},
 			"end": {probe.EventEnd}, "cause": {probe.EventCause}, "verdict": {probe.EventVerdict},
@@ -89,6 +91,7 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		nullable(t, def("Start"), "checks")
 		nullable(t, def("Cause"), "for")
 	case "report":
+		s.Description += " " + grows
 		property(t, s, "kind").Const = report.KindReport
 		verdict(t, s)
 		nullable(t, def("Cause"), "for")
@@ -112,6 +115,9 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 	return s
 }
 
+// grows is what readers may rely on.
+const grows = "Fields and types of events may be added: readers skip those they do not know. The values of status, verdict, exit and confidence are closed lists as long as v is the same."
+
 // verdict lists what a run can come to.
 func verdict(t *testing.T, s *jsonschema.Schema) {
 	t.Helper()
@@ -129,7 +135,11 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[probe.Status]():
 		return listed(probe.Statuses(), "how a check was answered: "+strings.Join(texts(probe.Statuses()), ", "))
 	case reflect.TypeFor[probe.EventType]():
-		return listed(probe.EventTypes(), "what the line says; readers skip types they do not know")
+		s := &jsonschema.Schema{Type: "string"} // and no closed list: there will be others
+		for _, v := range probe.EventTypes() {
+			s.Examples = append(s.Examples, string(v))
+		}
+		return s
 	case reflect.TypeFor[probe.Confidence]():
 		return listed(probe.Confidences(), "")
 	case reflect.TypeFor[probe.Counts]():
