@@ -80,8 +80,12 @@ func nights(t *testing.T) []night {
 // TestNightsFitTheSchemas has each recorded night written as a report and as a stream.
 func TestNightsFitTheSchemas(t *testing.T) {
 	t.Parallel()
-	report, event := compiled(t, "report"), compiled(t, "event")
-	for _, n := range nights(t) {
+	report, event, diff := compiled(t, "report"), compiled(t, "event"), compiled(t, "diff")
+	all := nights(t)
+	for i, n := range all {
+		if _, out, errs := call(t, "diff", n.file, all[(i+1)%len(all)].file, "-o", "json"); validate(diff, out) != nil {
+			t.Errorf("%s: %v %s", n.name, validate(diff, out), errs)
+		}
 		stream := n.file + ".ndjson"
 		exit, out, errs := call(t, "analyze", n.file, "-o", "json", "-o", "ndjson="+stream)
 		if exit == 1 || exit == 2 {
@@ -173,7 +177,7 @@ func TestSchemaPrints(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"schema"}, {"schema", "x"}, {"schema", "event", "report"}} {
-		if exit, _, errs := call(t, args...); exit != 2 || !strings.Contains(errs, "event, report, runbook") {
+		if exit, _, errs := call(t, args...); exit != 2 || !strings.Contains(errs, "event, report, diff, record, runbook") {
 			t.Errorf("%v: exit %d %s", args, exit, errs)
 		}
 	}

@@ -57,6 +57,10 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		of, title = probe.Event{}, "A line of 'calico-probe run -o ndjson' and of a session's transcript"
 	case "report":
 		of, title = report.Document{}, "What 'calico-probe run -o json' writes"
+	case "diff":
+		of, title = report.Difference{}, "What 'calico-probe diff -o json' writes"
+	case "record":
+		of, title = runbook.Record{}, "What 'calico-probe runbook run -o json' writes, and posts to webhooks"
 	case "runbook":
 		of, title = runbook.Runbook{}, "A runbook"
 		version = runbook.APIVersion[strings.LastIndexByte(runbook.APIVersion, '/')+1:]
@@ -98,6 +102,15 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		s.Required = append(s.Required, "verdict", "exit", "counts", "elapsed_ns") // of the embedded pointer, which is never nil
 		slices.Sort(s.Required)
 		s.Required = slices.Compact(s.Required)
+	case "diff":
+		s.Description += " " + grows
+		property(t, s, "kind").Const = report.KindDiff
+	case "record":
+		s.Description += " " + grows
+		property(t, s, "kind").Const = runbook.KindRecord
+		nullable(t, def("Result"), "lines")
+		nullable(t, def("Result"), "facts")
+		nullable(t, def("Cause"), "for")
 	case "runbook":
 		property(t, s, "apiVersion").Const = runbook.APIVersion
 		property(t, s, "kind").Const = runbook.Kind
