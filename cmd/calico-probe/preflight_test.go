@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/calico-probe/calico-probe/docs/schema"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -144,7 +144,12 @@ func TestAdvised(t *testing.T) {
 	if want := "use 'kubectl calico-probe clean', container calico-probe-1\n  kubectl calico-probe run\n"; out.String() != want {
 		t.Errorf("got %q", out.String())
 	}
-	if isTerminal(renamed{os.Stdin}) != isTerminal(os.Stdin) {
-		t.Error("a plugin's terminal is none")
+	for _, name := range schema.Names() {
+		if _, got, _ := call(t, "schema", name); got != read(t, "../../docs/schema/"+name+".schema.json") {
+			t.Errorf("a plugin prints another schema %s", name)
+		}
+	}
+	if _, help, _ := call(t, "run", "--help"); !strings.Contains(help, "  kubectl calico-probe run --node") || strings.Contains(help, "  calico-probe run") {
+		t.Errorf("help is %s", help)
 	}
 }

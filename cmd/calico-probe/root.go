@@ -52,9 +52,6 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut, taken)
 	defer stop()
 	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
-	if asPlugin && (len(args) == 0 || args[0] != "shell") { // a session's own hints are what is typed at its prompt
-		a.Out = renamed{a.Out}
-	}
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -107,6 +104,9 @@ on it, tests the node directly from there and reports what was seen.`,
 	}
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
+	if asPlugin {
+		root.SetOut(renamed{a.Out})
+	}
 	root.SetErr(a.ErrOut)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badUsage("%w; see '%s --help'", err, cmd.CommandPath())

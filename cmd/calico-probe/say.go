@@ -48,11 +48,9 @@ func advised(text string) string {
 	return strings.NewReplacer("'calico-probe ", "'kubectl calico-probe ", "$ calico-probe ", "$ kubectl calico-probe ", "  calico-probe ", "  kubectl calico-probe ").Replace(text)
 }
 
-// renamed is a writer of what a plugin says. It is given whole lines.
+// renamed is a writer of a plugin's help, which cobra writes at once. What is data is never
+// changed: it is the same under every name.
 type renamed struct{ io.Writer }
-
-// Unwrap is where it is said.
-func (r renamed) Unwrap() io.Writer { return r.Writer }
 
 func (r renamed) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(r.Writer, advised(string(text))); err != nil {
@@ -70,11 +68,8 @@ func oneLine(text string) string {
 	return probe.Plain(strings.Join(strings.Fields(text), " "))
 }
 
-// isTerminal tells whether a reader or a writer is a terminal, or leads to one.
+// isTerminal tells whether a reader or a writer is a terminal.
 func isTerminal(w any) bool {
-	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
-		w = u.Unwrap()
-	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
