@@ -450,8 +450,8 @@ func TestAlerts(t *testing.T) {
 	if len(jobs) != 1 || !strings.Contains(shown, "Warning") || !strings.Contains(shown, "fault: "+d.first().ID) || !strings.Contains(shown, "/reports/"+jobs[0]) {
 		t.Fatalf("jobs %v, and the node shows %s", jobs, shown)
 	}
-	for _, path := range []string{"/reports/" + jobs[0], "/reports/" + jobs[0] + ".md", "/"} {
-		if code, text := s.get(t, path, alertsToken); code != http.StatusOK || !strings.Contains(text, "bird-dead") {
+	for path, want := range map[string]string{"/reports/" + jobs[0]: "bird-dead", "/reports/" + jobs[0] + ".md": "bird-dead", "/": d.first().ID} {
+		if code, text := s.get(t, path, alertsToken); code != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
@@ -488,10 +488,13 @@ func TestAlerts(t *testing.T) {
 	if _, page := s.get(t, "/", alertsToken); !strings.Contains(page, "10.99.99.99") || !strings.Contains(page, "no route matches it") {
 		t.Errorf("the page does not say what nothing was done about:\n%s", page)
 	}
-	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
-	if err != nil || len(pods.Items) != 0 {
-		t.Errorf("probe pods are left: %v %v", pods.Items, err)
-	}
+	eventually(t, time.Minute, func() string { // those that were deleted take a moment to end
+		pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+		if err != nil || len(pods.Items) != 0 {
+			return fmt.Sprintf("%d probe pods are left: %v", len(pods.Items), err)
+		}
+		return ""
+	})
 }
 
 // address is a node's own.
