@@ -83,7 +83,7 @@ func TestRights(t *testing.T) {
 		}
 	})
 	t.Run("all of shell", func(t *testing.T) {
-		a := shellFed(t, "ping node-a\n", append(as, "--node", "node-b")...)
+		a := shellFed(t, "ping 10.88.0.11\n", append(as, "--node", "node-b")...)
 		if a.exit != 0 || strings.Contains(a.stdout+a.stderr, "forbidden") {
 			t.Errorf("exit %d: %s%s", a.exit, a.stdout, a.stderr)
 		}
@@ -136,7 +136,9 @@ func TestRights(t *testing.T) {
 	t.Run("one less", func(t *testing.T) {
 		for _, l := range less {
 			t.Run(l.use+" "+l.right.String(), func(t *testing.T) {
-				t.Parallel()
+				if l.use != "clean" { // each removes what it finds
+					t.Parallel()
+				}
 				l.isTold(t)
 			})
 		}

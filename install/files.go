@@ -57,7 +57,7 @@ type chartRole struct {
 }
 
 func charted() charts {
-	out := charts{PodSecurity: podSecurityLabels(), Same: map[string]string{}, Serve: append([]string{"api"}, serveUses...)}
+	out := charts{PodSecurity: podSecurityLabels(), Same: map[string]string{}, Serve: append([]string{"api"}, ServeUses()...)}
 	for _, u := range Uses() {
 		if u.As != "" {
 			out.Same[u.Name] = u.As

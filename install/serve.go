@@ -15,9 +15,9 @@ import (
 // secret with its tokens, under the key token, is made by whoever installs it.
 const serveName = "calico-probe-serve"
 
-// serveUses are what 'serve' does: with probes in pods of its own it needs no right in
+// ServeUses are what 'serve' does: with probes in pods of its own it needs no right in
 // calico-node's namespace but to read.
-var serveUses = []string{"pod", "serve"}
+func ServeUses() []string { return []string{"pod", "serve"} }
 
 const (
 	servePort  = 8080
@@ -32,7 +32,7 @@ const (
 // ServeObjects are what 'serve' takes beside the roles: who it is, what it may, and its
 // Deployment, which answers at its Service. image is the client's.
 func ServeObjects(o Options, image string) ([]runtime.Object, error) {
-	uses, err := Named(serveUses...)
+	uses, err := Named(ServeUses()...)
 	if err != nil {
 		return nil, err
 	}

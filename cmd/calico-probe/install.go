@@ -37,7 +37,7 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 			}
 			var err error
 			if serve {
-				ways = append(ways, "serve")
+				ways = append(ways, install.ServeUses()...)
 			}
 			if o.Uses, err = install.Named(ways...); err != nil {
 				return usageError{err}
@@ -79,7 +79,7 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 	f.StringSliceVar(&groups, "group", nil, "grant it to these groups")
 	f.StringSliceVar(&accounts, "service-account", nil, "grant it to these service accounts, NAMESPACE:NAME")
 	f.BoolVar(&serve, "serve", false, "also what 'calico-probe serve' takes: its account, Deployment, Service and volume")
-	f.StringVar(&image, "image", probe.ClientImage, "the client's image, for --serve")
+	f.StringVar(&image, "client-image", probe.ClientImage, "the client's image, for --serve")
 	completions(cmd, map[string]completer{"ways": several(install.Names)})
 	return cmd
 }
