@@ -71,7 +71,7 @@ func written(t testing.TB, name, text string) string {
 }
 
 // background runs a program until the test ends, and returns what ends it at once.
-func background(t testing.TB, name string, args ...string) (*exec.Cmd, func()) {
+func background(t testing.TB, name string, args ...string) func() {
 	t.Helper()
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
 	if err != nil {
@@ -94,7 +94,7 @@ func background(t testing.TB, name string, args ...string) (*exec.Cmd, func()) {
 		}
 		said.Close()
 	})
-	return cmd, kill
+	return kill
 }
 
 // receiver is the configuration of Alertmanager that docs/alerts.md shows, for another
@@ -237,7 +237,7 @@ func (s serving) ready(t testing.TB) {
 // serve runs it as a process of the test.
 func serve(t testing.TB, port int, args ...string) (serving, func()) {
 	t.Helper()
-	_, kill := background(t, file("bin/calico-probe"), append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port)}, args...)...)
+	kill := background(t, file("bin/calico-probe"), append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port)}, args...)...)
 	s := serving{fmt.Sprintf("http://127.0.0.1:%d", port), &http.Client{Timeout: 30 * time.Second}}
 	s.ready(t)
 	return s, kill
@@ -377,7 +377,7 @@ func forwarded(t testing.TB, namespace, pod string, port int) serving {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- f.ForwardPorts() }()
-	t.Cleanup(func() { close(stop); <-ended })
+	t.Cleanup(func() { close(stop); _ = <-ended })
 	select {
 	case <-ready:
 	case err := <-ended:
@@ -785,11 +785,11 @@ func TestAlertsCertificates(t *testing.T) {
 		"--config", written(t, "routes.yaml", routeEverything), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook)), "--client-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	with := func(cert, key string) alertmanager {
 		config := receiver(t, fmt.Sprintf("https://127.0.0.1:%d", port))
-		at := strings.Index(config, "    authorization:")
-		if at < 0 {
+		before, _, ok := strings.Cut(config, "    authorization:")
+		if !ok {
 			t.Fatalf("no authorization in\n%s", config)
 		}
-		return startAlertmanager(t, config[:at]+fmt.Sprintf("    tls_config: {ca_file: %s, cert_file: %s, key_file: %s}\n", ca, cert, key))
+		return startAlertmanager(t, before+fmt.Sprintf("    tls_config: {ca_file: %s, cert_file: %s, key_file: %s}\n", ca, cert, key))
 	}
 	ours, theirs := with(cert, key), with(theirCert, theirKey)
 	theirs.fire(t, "BGPDown", "node=node-b")
