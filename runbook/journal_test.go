@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,9 +165,7 @@ func counts(t *testing.T, file string, w *world) map[string]int {
 	for word := range strings.FieldsSeq(string(text)) {
 		out[word]++
 	}
-	for what, n := range w.did {
-		out[what] = n
-	}
+	maps.Copy(out, w.did)
 	return out
 }
 
