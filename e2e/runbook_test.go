@@ -96,14 +96,17 @@ func TestRunbookRepairs(t *testing.T) {
 	s.left(0)
 }
 
-// calicoNode is the name of calico-node's pod on a node.
+// calicoNode is the name of calico-node's pod on a node, "" where there is none.
 func calicoNode(t testing.TB, node string) string {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{
 		LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node,
 	})
-	if err != nil || len(pods.Items) == 0 {
-		t.Fatalf("no calico-node on %s: %v", node, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) == 0 {
+		return ""
 	}
 	return pods.Items[0].Name
 }
