@@ -16,7 +16,7 @@ FUZZTIME ?= 5000x
 CACHE   := $(CURDIR)/.cache
 SANDBOX := $(CURDIR)/bin/sandbox
 LINTER  := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-RELEASER := go run github.com/goreleaser/goreleaser/v2@v2.18.2
+RELEASER := go run github.com/goreleaser/goreleaser/v2@v2.16.0
 # One binary for client and one for each kind of node.
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 

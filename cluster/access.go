@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // asking is how many questions about rights are under way at once.
@@ -43,10 +45,16 @@ func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttribu
 }
 
 // Version is the API server's.
-func (c *Client) Version() (major, minor, text string, err error) {
-	v, err := c.kube.Discovery().ServerVersion()
-	if err != nil {
-		return "", "", "", fmt.Errorf("asking the API server for its version: %w", err)
+func (c *Client) Version(ctx context.Context) (version.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	var v version.Info
+	b, err := c.kube.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(b, &v)
 	}
-	return v.Major, strings.TrimRight(v.Minor, "+"), v.GitVersion, nil
+	if err != nil {
+		return v, fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	return v, nil
 }

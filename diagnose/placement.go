@@ -60,15 +60,15 @@ var ProbeQuota = &Rule{
 // ProbeRights is the user's own role.
 var ProbeRights = &Rule{
 	ID: "probe-rights", Title: "you have no right to put a probe on the node",
-	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes the rights of the README's ClusterRole, or somebody who has them.`,
+	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe install --print' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
 		Says: "Have the rights given, or have somebody run it who has them.",
 		Manifest: []string{
-			"kubectl auth can-i create pods -n {tried}; kubectl auth can-i patch pods --subresource=ephemeralcontainers -n {namespace}",
-			"kubectl create clusterrolebinding calico-probe --clusterrole calico-probe --user YOU  # the ClusterRole of the README",
+			"calico-probe preflight --node {node} -n {tried}  # names what is missing",
+			"calico-probe install --print --ways pod --user YOU | kubectl apply -f -  # by somebody who may grant it; then run with -n calico-probe",
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
-		Radius: "who may create pods in calico-node's namespace may do as he likes with the nodes: give it to people, for a time",
+		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},
 	Match: keptOff(injector.ReasonRBAC, "the API gives you no right to put a probe on {node}, so nothing was asked there"),
 }
@@ -78,8 +78,8 @@ var ProbeNamespace = &Rule{
 	ID: "probe-namespace", Title: "the namespace for the probe is missing or ending",
 	Doc: `The namespace given with -n does not exist, or is being deleted and takes nothing new. The node is not ill for that.`,
 	Fix: probe.Fix{
-		Says:     "Name another namespace.",
-		Manifest: []string{"calico-probe run --node {node} -n {namespace}"},
+		Says:     "Name another namespace, or have one made.",
+		Manifest: []string{"calico-probe run --node {node} -n {namespace}", "calico-probe install --print  # makes one that admits probes"},
 		Radius:   "the probe only",
 	},
 	Match: keptOff(injector.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),

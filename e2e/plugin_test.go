@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/install"
@@ -106,7 +106,8 @@ func TestCompletions(t *testing.T) {
 			zpty -n -w z $'calico-probe run --checks bgp-session,felix-l\t' && zpty -r z seen '*felix-live*' && print -r -- ${seen##*$'\n'}`,
 	} {
 		t.Run(shell, func(t *testing.T) {
-			if out := ran(t, shell, "-c", script); !strings.Contains(out, "bgp-session,felix-live") {
+			// bash quotes the comma
+			if out := ran(t, shell, "-c", script); !strings.Contains(strings.ReplaceAll(out, `\`, ""), "bgp-session,felix-live") {
 				t.Errorf("%q", out)
 			}
 		})
@@ -116,23 +117,27 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// granted are the rules of roles in manifests, by kind, namespace and name.
-func granted(t *testing.T, manifests string) map[string]string {
+// objectsOf are the objects of manifests as YAML, by kind, namespace and name, but for the
+// label that says what made them.
+func objectsOf(t *testing.T, manifests string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for doc := range strings.SplitSeq("\n"+manifests, "\n---\n") {
-		var role rbacv1.Role
-		if err := yaml.Unmarshal([]byte(doc), &role); err != nil {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
 			t.Fatalf("%v in %s", err, doc)
 		}
-		switch role.Kind {
-		case "Role", "ClusterRole":
-			b, err := yaml.Marshal(role.Rules)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out[role.Kind+" "+role.Namespace+"/"+role.Name] = string(b)
+		if len(o.Object) == 0 {
+			continue
 		}
+		labels := o.GetLabels()
+		delete(labels, "app.kubernetes.io/managed-by")
+		o.SetLabels(labels)
+		b, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = string(b)
 	}
 	return out
 }
@@ -145,35 +150,41 @@ func TestManifestsAgree(t *testing.T) {
 	if out := ran(t, helm, "lint", "--strict", chart); !strings.Contains(out, "0 chart(s) failed") {
 		t.Error(out)
 	}
-	ways := "api,pod,ephemeral,exec,clean"
-	want := granted(t, call(t, "install", "--print", "--ways", ways).stdout)
-	if len(want) < 8 {
-		t.Fatalf("%d roles", len(want))
-	}
-	same := func(name string, got map[string]string) {
-		for role, rules := range want {
-			if got[role] != rules {
-				t.Errorf("%s: %s is\n%s\nwant\n%s", name, role, got[role], rules)
+	same := func(name, got string, args ...string) {
+		t.Helper()
+		a := call(t, append([]string{"install", "--print"}, args...)...)
+		have, want := objectsOf(t, got), objectsOf(t, a.stdout)
+		for name, object := range want {
+			if have[name] != object {
+				t.Errorf("%s: it is\n%s\nwant\n%s", name, have[name], object)
 			}
 		}
-		if len(got) != len(want) {
-			t.Errorf("%s has %d roles, want %d", name, len(got), len(want))
+		if len(have) != len(want) || len(want) < 5 {
+			t.Errorf("%s has %d objects, %v prints %d: %s", name, len(have), args, len(want), a.stderr)
 		}
 	}
-	same("kustomize", granted(t, kubectl(t, "", "kustomize", file("deploy/kustomize/base"))))
-	same("helm", granted(t, ran(t, helm, "template", "x", chart, "--namespace", "default")))
-	few := ran(t, helm, "template", "x", chart, "--namespace", "default", "--set", "ways={neighbour},namespace.name=elsewhere", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`)
-	want = granted(t, call(t, "install", "--print", "--ways", "neighbour", "-n", "elsewhere").stdout)
-	same("helm for neighbour", granted(t, few))
-	if strings.Count(few, "name: \"on-call\"") != len(want) {
-		t.Errorf("not every role is bound: %s", few)
+	all := strings.Join(install.Names(), ",")
+	same("kustomize", kubectl(t, "", "kustomize", file("deploy/kustomize/base")), "--ways", all)
+	same("kustomize for serve", kubectl(t, "", "kustomize", file("deploy/kustomize/serve")), "--ways", all, "--serve")
+	template := func(args ...string) string {
+		return ran(t, append([]string{helm, "template", "x", chart, "--namespace", "default"}, args...)...)
 	}
-	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}} {
+	same("helm", template(), "--ways", "api,pod,ephemeral,exec,clean")
+	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "ways=[]"), "--ways", "api", "--serve")
+	same("helm for some", template("--set", "ways={neighbour},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
+		"--ways", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
+	other := template("--set", "serve.enabled=true,serve.tlsSecret=t,serve.clientCertificates=true,serve.tokenSecret=,serve.routes=x: y,serve.persistence.enabled=false")
+	for _, want := range []string{"--client-ca", "checksum/routes", "emptyDir: {}"} {
+		if !strings.Contains(other, want) {
+			t.Errorf("no %s in %s", want, other)
+		}
+	}
+	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="}} {
 		if out, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "x", chart}, bad...)...).CombinedOutput(); err == nil {
 			t.Errorf("%v is taken: %s", bad, out)
 		}
 	}
-	out := ran(t, helm, "install", "calico-probe", chart, "--namespace", "default", "--set", "namespace.name=e2e-helm")
+	out := ran(t, helm, "install", "calico-probe", chart, "--namespace", "default", "--set", "namespace.name=e2e-helm,serve.enabled=true")
 	if !strings.Contains(out, "calico-probe preflight -n e2e-helm") {
 		t.Errorf("helm install: %s", out)
 	}

@@ -121,7 +121,9 @@ func hostKeyKnown(ctx context.Context, o Options) error {
 	if o.SSHConfig != "" {
 		args = append(args, "-F", o.SSHConfig)
 	}
-	out, err := exec.CommandContext(ctx, "ssh", append(args, "--", o.Destination)...).Output()
+	ssh := exec.CommandContext(ctx, "ssh", append(args, "--", o.Destination)...)
+	ssh.WaitDelay = time.Second // what the configuration has it run may hold on to its output
+	out, err := ssh.Output()
 	if err != nil {
 		return fmt.Errorf("asking ssh how it would reach %s: %w", o.Destination, err)
 	}

@@ -7,13 +7,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generated are the files below deploy/ that say what the manifests say, by their names.
-func Generated() (map[string][]byte, error) {
+// Generated are, for the client's image, the files below deploy/ that say what the manifests say, by their names.
+func Generated(image string) (map[string][]byte, error) {
 	uses, err := Named(Names()...)
 	if err != nil {
 		return nil, err
 	}
-	base, err := YAML(Objects(Options{Uses: uses, Namespace: Namespace, CalicoNamespace: CalicoNamespace}))
+	o := Options{Uses: uses, Namespace: Namespace, CalicoNamespace: CalicoNamespace}
+	base, err := YAML(Objects(o))
+	if err != nil {
+		return nil, err
+	}
+	objects, err := ServeObjects(o, image)
+	if err != nil {
+		return nil, err
+	}
+	serve, err := YAML(objects)
 	if err != nil {
 		return nil, err
 	}
@@ -24,6 +33,7 @@ func Generated() (map[string][]byte, error) {
 	const note = "# Generated from install/ by 'make docs'; do not edit.\n"
 	return map[string][]byte{
 		"kustomize/base/rights.yaml":          append([]byte(note), base...),
+		"kustomize/serve/serve.yaml":          append([]byte(note), serve...),
 		"helm/calico-probe/files/rights.yaml": append([]byte(note), chart...),
 	}, nil
 }
@@ -32,6 +42,7 @@ func Generated() (map[string][]byte, error) {
 type charts struct {
 	PodSecurity map[string]string `json:"podSecurity"` // labels of the namespace
 	Same        map[string]string `json:"same"`        // uses whose rights are another's
+	Serve       []string          `json:"serve"`       // the uses of 'serve'
 	Uses        []chartUse        `json:"uses"`
 }
 
@@ -46,7 +57,7 @@ type chartRole struct {
 }
 
 func charted() charts {
-	out := charts{PodSecurity: podSecurityLabels(), Same: map[string]string{}}
+	out := charts{PodSecurity: podSecurityLabels(), Same: map[string]string{}, Serve: append([]string{"api"}, ServeUses()...)}
 	for _, u := range Uses() {
 		if u.As != "" {
 			out.Same[u.Name] = u.As

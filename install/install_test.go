@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write what is generated instead of comp
 // rights; 'make docs' writes them.
 func TestDocsAndManifests(t *testing.T) {
 	t.Parallel()
-	files, err := Generated()
+	files, err := Generated(probe.ClientImage)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,6 +133,7 @@ func YAML(objects []runtime.Object) ([]byte, error) {
 		if err := json.Unmarshal(b, &fields); err != nil {
 			return nil, fmt.Errorf("encoding a manifest: %w", err)
 		}
+		delete(fields, "status")
 		b, err = yaml.Marshal(pruned(fields))
 		if err != nil {
 			return nil, fmt.Errorf("encoding a manifest: %w", err)
@@ -146,7 +147,7 @@ func YAML(objects []runtime.Object) ([]byte, error) {
 func pruned(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range []string{"spec", "strategy", "resources", "status"} {
+		for _, name := range []string{"spec", "strategy", "resources"} {
 			if m, ok := v[name].(map[string]any); ok && len(m) == 0 {
 				delete(v, name)
 			}

@@ -167,6 +167,12 @@ func Names() []string {
 	return out
 }
 
+// People lists the uses that people have: all but that of 'serve', which has an account of
+// its own.
+func People() []string {
+	return slices.DeleteFunc(Names(), func(name string) bool { return name == "serve" })
+}
+
 // rulesIn are the rules of a use in a scope, resources with the same verbs together.
 func rulesIn(rights []Right, in Scope) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule

@@ -150,7 +150,7 @@ func (w *walk) tell(ctx context.Context, command []string) (Told, error) {
 		return out, err
 	}
 	if ran.exit != 0 {
-		out.Failed = clip(plainly(cmp.Or(ran.failed, fmt.Sprintf("exit code %d: %s", ran.exit, ran.all))))
+		out.Failed = clip(plainly(cmp.Or(ran.failed, strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ran.exit, plainly(ran.all)), ": "))))
 	}
 	return out, nil
 }

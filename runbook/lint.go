@@ -191,7 +191,7 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 		l.want(at+".assert.else", s.Assert.Else)
 		l.text(at+".assert.else", s.Assert.Else, in)
 	case s.Wait != nil:
-		l.wait(at+".wait", s.Wait, in)
+		l.wait(at+".wait", s, in)
 		in.ran, in.steps[s.Name] = true, true
 	case s.Notify != nil:
 		l.notify(at+".notify", s.Notify, in)
@@ -318,7 +318,8 @@ func (l *linter) ask(at string, s *Step, in *scope) {
 	}
 }
 
-func (l *linter) wait(at string, w *Wait, in *scope) {
+func (l *linter) wait(at string, s *Step, in *scope) {
+	w := s.Wait
 	if w.Within <= 0 {
 		l.find(at, "a wait needs a limit: within, as 5m")
 	}
@@ -332,7 +333,7 @@ func (l *linter) wait(at string, w *Wait, in *scope) {
 		l.find(at, "nothing was asked before that the wait could ask again: give it a run")
 	}
 	within := in.copy()
-	within.ran = true
+	within.ran, within.steps[s.Name] = true, true
 	l.condition(at+".until", w.Until, &within)
 	l.text(at+".else", w.Else, &within)
 }

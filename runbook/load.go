@@ -123,6 +123,9 @@ func (l *linter) yamlError(err error) {
 				}
 			}
 		}
+		if strings.Contains(text, "',' or '}'") { // the usual mistake with ${...}
+			text += "; within { } a text with a comma, a ? or a ${...} needs quotes"
+		}
 		l.findings = append(l.findings, Finding{l.file, line, "is no YAML: " + text})
 	}
 }

@@ -58,13 +58,14 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Deed != nil:
 		e.Deed.write(para, head)
 	case e.Kind == "conclude": // the outcome says it
-	case e.Kind == "note":
+	case e.Kind == "note": // indented: no line that a node put in passes for a step
+		para(0, head+":")
 		for line := range strings.Lines(e.Text) {
 			if strings.HasPrefix(line, "    ") { // a command, to be copied as it is
 				b.WriteString(probe.Plain(strings.TrimRight(line, " \n")) + "\n")
 				continue
 			}
-			para(0, line)
+			para(4, line)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

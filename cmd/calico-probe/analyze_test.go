@@ -94,6 +94,9 @@ func TestAnalyze(t *testing.T) {
 	if exit, out, _ := call(t, "diff", faulty, faulty, "-o", "json"); exit != 0 || !strings.Contains(out, `"changes": []`) {
 		t.Errorf("exit %d\n%s", exit, out)
 	}
+	if exit, out, _ := call(t, "diff", healthy, faulty, "-o", "yaml"); exit != 3 || !strings.Contains(out, "\nchanges:\n- check: node-clock\n") {
+		t.Errorf("exit %d\n%s", exit, out)
+	}
 	if exit, out, errs := call(t, "diff", healthy, cut); exit != 5 || !strings.Contains(out, "0 worse") || !strings.Contains(out, "not answered by B: node-clock") {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -17,44 +17,131 @@ import (
 
 // TestReadme holds the README to what the program is.
 func TestReadme(t *testing.T) {
-	b, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme := string(b)
-	for _, c := range suite() {
-		if row := fmt.Sprintf("| `%s` | %s |\n", c.ID, c.Asks); !strings.Contains(readme, row) {
-			t.Errorf("the table of checks lacks: %s", row)
+	t.Parallel()
+	readme := read(t, "../../README.md")
+	root := (&app{flags: genericclioptions.NewConfigFlags(true)}).command()
+	for _, verb := range root.Commands() {
+		if !verb.Hidden && !strings.Contains(readme, "`calico-probe "+verb.Name()) && !strings.Contains(readme, "`"+verb.Name()+"`") && !strings.Contains(readme, "`"+verb.Name()+" -") {
+			t.Errorf("the verb %s is not mentioned", verb.Name())
 		}
 	}
+	for _, line := range regexp.MustCompile("calico-probe ([a-z]+)((?: [^`]*)?)`").FindAllStringSubmatch(readme, -1) {
+		verb, _, err := root.Find(append([]string{line[1]}, strings.Fields(line[2])...))
+		if err != nil || verb == root {
+			t.Errorf("there is no %q", line[0])
+			continue
+		}
+		for _, flag := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(line[2], -1) {
+			if verb.Flags().Lookup(flag[1]) == nil {
+				t.Errorf("%s has no --%s", verb.CommandPath(), flag[1])
+			}
+		}
+	}
+	ways := read(t, "../../docs/ways.md")
 	for _, way := range wayNames() {
-		if !strings.Contains(readme, "| `"+way+"` |") {
+		if !strings.Contains(ways, "| `"+way+"` |") {
 			t.Errorf("the table of ways lacks %s", way)
 		}
 	}
-	if !strings.Contains(readme, probe.Image) {
-		t.Errorf("the image is %s", probe.Image)
-	}
-	if !strings.Contains(readme, probe.Toolbox) {
-		t.Errorf("the toolbox is %s", probe.Toolbox)
-	}
-	a := &app{IOStreams: genericiooptions.IOStreams{}, flags: genericclioptions.NewConfigFlags(true)}
-	root := a.command()
-	kubectl := pflag.NewFlagSet("", pflag.ContinueOnError)
-	a.flags.AddFlags(kubectl)
-	for _, verb := range root.Commands() {
-		if !verb.Hidden && !strings.Contains(readme, "`calico-probe "+verb.Name()) && !strings.Contains(readme, "`"+verb.Name()+"`") {
-			t.Errorf("the verb %s is not mentioned", verb.Name())
+	formats := read(t, "../../docs/reports.md")
+	for _, f := range report.Formats() {
+		if row := "| `" + f.Name; !strings.Contains(formats, row+"` |") && !strings.Contains(formats, row+"=EXPR` |") {
+			t.Errorf("the table of formats lacks %s", f.Name)
 		}
-		if verb.Name() != "run" {
-			continue
-		}
-		verb.Flags().VisitAll(func(f *pflag.Flag) {
-			if kubectl.Lookup(f.Name) == nil && f.Name != "help" && !strings.Contains(readme, "--"+f.Name) && !strings.Contains(readme, "`-"+f.Shorthand+" ") {
-				t.Errorf("run --%s is not mentioned", f.Name)
+	}
+}
+
+// TestPagesAgree wants links of every page to lead somewhere, and the images' names to be
+// those of this release.
+func TestPagesAgree(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := regexp.MustCompile(`ghcr\.io/calico-probe/(?:probe|toolbox):[0-9][0-9a-z.-]*`)
+	named := 0
+	for _, page := range append(pages, "../../README.md", "../../README.zh-CN.md", "../../CONTRIBUTING.md", "../../sandbox/README.md") {
+		text := read(t, page)
+		for _, link := range links(text) {
+			file, anchor, _ := strings.Cut(link, "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
 			}
-		})
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if anchor != "" && !slices.Contains(anchors(read(t, target)), anchor) {
+				t.Errorf("%s: %s has no heading %s", page, target, anchor)
+			}
+		}
+		for _, name := range image.FindAllString(text, -1) {
+			named++
+			if name != probe.Image && name != probe.Toolbox {
+				t.Errorf("%s names %s; this release has %s and %s", page, name, probe.Image, probe.Toolbox)
+			}
+		}
 	}
+	if named == 0 {
+		t.Error("no page names the image")
+	}
+}
+
+// links are where a page leads to, but for other sites.
+func links(text string) []string {
+	var out []string
+	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(link[1], "://") {
+			out = append(out, link[1])
+		}
+	}
+	return out
+}
+
+// anchors are the headings of a page as links name them.
+func anchors(text string) []string {
+	var out []string
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		out = append(out, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return out
+}
+
+// TestReadmesSayTheSame wants the Chinese README to have the commands, flags, exit codes,
+// examples and links of the English one, in its order.
+func TestReadmesSayTheSame(t *testing.T) {
+	t.Parallel()
+	english, chinese := read(t, "../../README.md"), read(t, "../../README.zh-CN.md")
+	for what, is := range map[string]func(string) []string{
+		"links": func(text string) []string {
+			return slices.DeleteFunc(links(text), func(link string) bool { return strings.HasPrefix(link, "README") })
+		},
+		"code": func(text string) []string {
+			return regexp.MustCompile("(?s)`([^`]+)`").FindAllString(withoutBlocks(text), -1)
+		},
+		"exit codes": func(text string) []string { return regexp.MustCompile(`(?m)^\| [0-9]+ \|`).FindAllString(text, -1) },
+		"blocks": func(text string) []string {
+			var out []string
+			for _, block := range regexp.MustCompile("(?sm)^```.*?^```").FindAllString(text, -1) {
+				out = append(out, regexp.MustCompile(` +# .*`).ReplaceAllString(block, "")) // comments are translated
+			}
+			return out
+		},
+		"headings": func(text string) []string { return regexp.MustCompile(`(?m)^#+ `).FindAllString(text, -1) },
+	} {
+		a, b := is(english), is(chinese)
+		if !slices.Equal(a, b) {
+			t.Errorf("%s: the English README has\n%q\nthe Chinese one\n%q", what, a, b)
+		}
+		if len(a) == 0 {
+			t.Errorf("no %s were found", what)
+		}
+	}
+}
+
+func withoutBlocks(text string) string {
+	return regexp.MustCompile("(?sm)^```.*?^```").ReplaceAllString(text, "")
 }
 
 // TestExitCodes holds the README's table to the codes there are.

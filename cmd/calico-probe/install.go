@@ -7,16 +7,22 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 const installExample = `  # what every way needs, for a group of people
   calico-probe install --print --group on-call | kubectl apply -f -
 
   # only what reads, and probes in pods; Calico was installed by its operator
-  calico-probe install --print --ways pod --calico-namespace calico-system --user jane`
+  calico-probe install --print --ways pod --calico-namespace calico-system --user jane
+
+  # 'serve' too, which takes alerts; its tokens are in a secret of yours
+  kubectl -n calico-probe create secret generic calico-probe-serve --from-file=token
+  calico-probe install --print --serve | kubectl apply -f -`
 
 func (a *app) install() *cobra.Command {
-	var printed bool
+	var printed, serve bool
+	var image string
 	var ways, users, groups, accounts []string
 	o := install.Options{}
 	cmd := &cobra.Command{
@@ -30,6 +36,9 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 				return badUsage("this program grants no rights, it prints them: use install --print | kubectl apply -f -")
 			}
 			var err error
+			if serve {
+				ways = append(ways, install.ServeUses()...)
+			}
 			if o.Uses, err = install.Named(ways...); err != nil {
 				return usageError{err}
 			}
@@ -45,7 +54,15 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 					o.Subjects = append(o.Subjects, s)
 				}
 			}
-			b, err := install.YAML(install.Objects(o))
+			objects := install.Objects(o)
+			if serve {
+				more, err := install.ServeObjects(o, image)
+				if err != nil {
+					return err
+				}
+				objects = append(objects, more...)
+			}
+			b, err := install.YAML(objects)
 			if err != nil {
 				return err
 			}
@@ -55,12 +72,14 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 	}
 	f := cmd.Flags()
 	f.BoolVar(&printed, "print", false, "print the manifests, which is all this does")
-	f.StringSliceVar(&ways, "ways", install.Names(), "what is to work: "+strings.Join(install.Names(), ", ")+"; api always is")
+	f.StringSliceVar(&ways, "ways", install.People(), "what is to work: "+strings.Join(install.Names(), ", ")+"; api always is")
 	f.StringVarP(&o.Namespace, "namespace", "n", install.Namespace, "the probe's namespace")
 	f.StringVar(&o.CalicoNamespace, "calico-namespace", install.CalicoNamespace, "where calico-node runs; the operator has it in calico-system")
 	f.StringSliceVar(&users, "user", nil, "grant it to these users")
 	f.StringSliceVar(&groups, "group", nil, "grant it to these groups")
 	f.StringSliceVar(&accounts, "service-account", nil, "grant it to these service accounts, NAMESPACE:NAME")
+	f.BoolVar(&serve, "serve", false, "also what 'calico-probe serve' takes: its account, Deployment, Service and volume")
+	f.StringVar(&image, "client-image", probe.ClientImage, "the client's image, for --serve")
 	completions(cmd, map[string]completer{"ways": several(install.Names)})
 	return cmd
 }

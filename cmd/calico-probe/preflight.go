@@ -107,7 +107,7 @@ func (p *preflight) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.version(client); err != nil {
+	if err := p.version(ctx, client); err != nil {
 		return err
 	}
 	snap, unread := p.snapshot(ctx, client)
@@ -174,14 +174,14 @@ func answerOf(way, check string, r probe.Result) probe.Event {
 // stable: ephemeral containers are the youngest.
 const oldest = 25
 
-func (p *preflight) version(client *cluster.Client) error {
-	major, minor, text, err := client.Version()
+func (p *preflight) version(ctx context.Context, client *cluster.Client) error {
+	v, err := client.Version(ctx)
 	if err != nil {
 		return err
 	}
-	r := probe.Found(probe.OK, "the API server is %s", text)
-	if n, err := strconv.Atoi(minor); err == nil && major == "1" && n < oldest {
-		r = probe.Found(probe.Warn, "the API server is %s: before 1.%d the way ephemeral does not work everywhere", text, oldest)
+	r := probe.Found(probe.OK, "the API server is %s", v.GitVersion)
+	if n, err := strconv.Atoi(strings.TrimRight(v.Minor, "+")); err == nil && v.Major == "1" && n < oldest {
+		r = probe.Found(probe.Warn, "the API server is %s: before 1.%d the way ephemeral does not work everywhere", v.GitVersion, oldest)
 	}
 	p.add("", askVersion, r)
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/docs/schema"
 )
@@ -128,6 +129,25 @@ func TestSchemasRefuse(t *testing.T) {
 			if err := validate(s, text); (err == nil) != (change[0] == "") || change[0] != "" && text == good {
 				t.Errorf("%s with %q for %q: %v", name, change[1], change[0], err)
 			}
+		}
+	}
+}
+
+// TestRunbooksFitTheSchema has the built-in runbooks read by an editor's eyes.
+func TestRunbooksFitTheSchema(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../runbook/builtin/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	s := compiled(t, "runbook")
+	for _, file := range files {
+		b, err := yaml.YAMLToJSONStrict([]byte(read(t, file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(s, string(b)); err != nil {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }

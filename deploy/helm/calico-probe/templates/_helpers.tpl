@@ -15,3 +15,15 @@ app.kubernetes.io/part-of: calico-probe
   {{- end }}
 {{- end }}
 {{- end }}
+
+{{- define "calico-probe.serve" -}}
+name: calico-probe-serve
+namespace: {{ .Values.namespace.name }}
+labels:
+  {{- include "calico-probe.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "calico-probe.selects" -}}
+app.kubernetes.io/component: serve
+app.kubernetes.io/part-of: calico-probe
+{{- end }}

@@ -1,0 +1,108 @@
+package install
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// serveName is what everything is called that belongs to 'serve' in the cluster; the
+// secret with its tokens, under the key token, is made by whoever installs it.
+const serveName = "calico-probe-serve"
+
+// ServeUses are what 'serve' does: with probes in pods of its own it needs no right in
+// calico-node's namespace but to read.
+func ServeUses() []string { return []string{"pod", "serve"} }
+
+const (
+	servePort  = 8080
+	serveStore = "/var/lib/calico-probe"
+	serveToken = "/etc/calico-probe"
+	serveUser  = 65532 // the image's
+	// A job that may be going on when it is told to stop has 30 seconds, and its probes ten
+	// to be removed.
+	serveGrace = 60
+)
+
+// ServeObjects are what 'serve' takes beside the roles: who it is, what it may, and its
+// Deployment, which answers at its Service. image is the client's.
+func ServeObjects(o Options, image string) ([]runtime.Object, error) {
+	uses, err := Named(ServeUses()...)
+	if err != nil {
+		return nil, err
+	}
+	meta := metav1.ObjectMeta{Name: serveName, Namespace: o.Namespace, Labels: labels()}
+	me := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: serveName}
+	out := []runtime.Object{&corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: meta}}
+	for _, object := range Objects(Options{Uses: uses, Namespace: o.Namespace, CalicoNamespace: o.CalicoNamespace, Subjects: []rbacv1.Subject{me}}) {
+		switch b := object.(type) { // beside those of people, which have the roles' names
+		case *rbacv1.ClusterRoleBinding:
+			b.Name = serveName + b.Name[len("calico-probe"):]
+			out = append(out, b)
+		case *rbacv1.RoleBinding:
+			b.Name = serveName + b.Name[len("calico-probe"):]
+			out = append(out, b)
+		}
+	}
+	selects := map[string]string{"app.kubernetes.io/component": "serve", "app.kubernetes.io/part-of": "calico-probe"}
+	return append(out,
+		&corev1.PersistentVolumeClaim{TypeMeta: core("PersistentVolumeClaim"), ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}},
+		&appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(1)), // its folder has one writer
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			Selector: &metav1.LabelSelector{MatchLabels: selects},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o.Namespace, image)},
+		}},
+		&corev1.Service{TypeMeta: core("Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
+			Selector: selects, Ports: []corev1.ServicePort{{Name: "http", Port: servePort, TargetPort: intstr.FromString("http")}},
+		}},
+		// Nothing but its own port; probes are in the node's network, where this does not hold.
+		&networkingv1.NetworkPolicy{TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: selects}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("http"))}}}},
+		}},
+	), nil
+}
+
+func servePod(namespace, image string) corev1.PodSpec {
+	answers := func(path string) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
+	}
+	return corev1.PodSpec{
+		ServiceAccountName:            serveName,
+		TerminationGracePeriodSeconds: new(int64(serveGrace)),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: new(int64(serveUser)), RunAsGroup: new(int64(serveUser)), FSGroup: new(int64(serveUser)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "serve", Image: image,
+			Args:  []string{"serve", "--namespace", namespace, "--via", "pod", "--store", serveStore, "--token-file", serveToken + "/token", "--log-format", "json"},
+			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: servePort}},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+			},
+			LivenessProbe: answers("/healthz"), ReadinessProbe: answers("/readyz"),
+			VolumeMounts: []corev1.VolumeMount{{Name: "store", MountPath: serveStore}, {Name: "token", MountPath: serveToken, ReadOnly: true}},
+		}},
+		Volumes: []corev1.Volume{
+			{Name: "store", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}}},
+			{Name: "token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: serveName}}},
+		},
+	}
+}
+
+func core(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: kind} }
