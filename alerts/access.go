@@ -155,13 +155,13 @@ func (a *access) current() (*tls.Config, error) {
 
 // stamp differs when the files do.
 func (a *access) stamp() string {
-	out := ""
+	var out strings.Builder
 	for _, name := range []string{a.Cert, a.Key, a.ClientCA} {
 		if info, err := os.Stat(name); err == nil {
-			out += fmt.Sprintf("%s %d;", info.ModTime().Format(time.RFC3339Nano), info.Size())
+			fmt.Fprintf(&out, "%s %d;", info.ModTime().Format(time.RFC3339Nano), info.Size())
 		}
 	}
-	return out
+	return out.String()
 }
 
 func (a *access) load() (*tls.Config, error) {

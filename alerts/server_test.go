@@ -53,7 +53,7 @@ func (l *lab) cluster() Cluster {
 			}
 			return "", l.asking
 		},
-		PodNode: func(_ context.Context, _, pod string) (string, error) { return "", l.asking },
+		PodNode: func(context.Context, string, string) (string, error) { return "", l.asking },
 		Look: func(ctx context.Context, job Job, _ string) (Report, error) {
 			l.mu.Lock()
 			l.looked = append(l.looked, job.Node)
@@ -350,7 +350,7 @@ func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	first := nodesOf(3)
 	held := make(chan struct{})
-	first.look = func(ctx context.Context, job Job) (Report, error) {
+	first.look = func(_ context.Context, job Job) (Report, error) {
 		if job.Node == "node-0" {
 			return Report{Verdict: Fault, Says: "seen before", JSON: []byte(`{"seen": "before"}`), Markdown: []byte("seen before")}, nil
 		}

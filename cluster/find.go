@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -17,8 +18,12 @@ func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
+	return named(list.Items), nil
+}
+
+func named(nodes []corev1.Node) map[string]string {
 	out := map[string]string{}
-	for _, n := range list.Items {
+	for _, n := range nodes {
 		for _, a := range n.Status.Addresses {
 			if other, ok := out[a.Address]; ok && other != n.Name {
 				out[a.Address] = ""
@@ -27,10 +32,10 @@ func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
 			out[a.Address] = n.Name
 		}
 	}
-	for _, n := range list.Items { // whatever another one has for its host name
+	for _, n := range nodes { // whatever another one has for its host name
 		out[n.Name] = n.Name
 	}
-	return out, nil
+	return out
 }
 
 // PodNode is the node a pod is on; "" = there is no such pod, or it is on none.

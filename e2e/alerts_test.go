@@ -25,6 +25,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,15 +35,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
-	"k8s.io/kubectl/pkg/describe"
+	"sigs.k8s.io/yaml"
 
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -112,8 +112,8 @@ func receiver(t testing.TB, to string) string {
 	}
 	config := strings.ReplaceAll("\n"+block[1], "\n   ", "\n")
 	for was, is := range map[string]string{
-		"http://calico-probe.calico-probe.svc:8080":          to,
-		"/etc/alertmanager/secrets/calico-probe-token/token": written(t, "token", alertsToken),
+		"http://calico-probe-serve.calico-probe.svc:8080":    to,
+		"/etc/alertmanager/secrets/calico-probe-serve/token": written(t, "token", alertsToken),
 		"group_wait: 10s":    "group_wait: 1s",
 		"group_interval: 1m": "group_interval: 5s",
 	} {
@@ -251,58 +251,89 @@ spec:
     profile: standard
   - match: ['alertname="Burst"']
     profile: quick
+  - match: ['alertname="CalicoBGPPeerDown"']
+    runbook: ours
+  - match: ['alertname="CalicoNodeNotReady"']
+    runbook: node-trouble
 `
 
-// deployed is serve as a Deployment on node-a, from the client's image.
+// withRoutes are the flags of a process that has them, and a token.
+func withRoutes(t testing.TB) []string {
+	t.Helper()
+	return []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", routeEverything), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook))}
+}
+
+// ourRunbook leaves out how busy this machine is, which a node shares with other tests.
+const ourRunbook = `apiVersion: calico-probe.io/v1alpha1
+kind: Runbook
+metadata:
+  name: ours
+spec:
+  title: sessions are down
+  steps:
+  - run: {profile: standard, skip: [node-load]}
+  - name: done
+    ask:
+      question: is it done?
+      default: not yet
+  - when: causes.size() > 0
+    conclude:
+      verdict: fault
+      says: ${causes[0].says}
+`
+
+// deployed is serve as 'calico-probe install' sets it up, with the rights it has there. The
+// sandbox has no volumes to claim and no registry, and the routes are the tests' own.
 func deployed(t testing.TB) serving {
 	t.Helper()
 	ctx := t.Context()
 	mustSandbox(t, "load", file(".cache/client-here.tar"))
 	k := kube(t)
-	const name = "calico-probe-serve"
-	meta := metav1.ObjectMeta{Name: name, Namespace: name}
-	labels := map[string]string{"app": name}
+	const name, namespace = "calico-probe-serve", install.Namespace
+	var deployment appsv1.Deployment
+	printed := call(t, "install", "--print", "--serve").stdout
 	t.Cleanup(func() {
-		ctx := context.Background()
-		_ = k.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
-		_ = k.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})
+		cmd := exec.Command(file(".cache/bin/kubectl"), "delete", "--ignore-not-found", "--timeout=2m", "-f", "-")
+		cmd.Stdin = strings.NewReader(printed)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("removing serve: %v: %s", err, out)
+		}
 	})
-	yes, no, user, one := true, false, int64(65532), int32(1)
-	_, err1 := k.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	_, err2 := k.CoreV1().ServiceAccounts(name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	// Which rights do is another test's.
-	_, err3 := k.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: name}},
+	for doc := range strings.SplitSeq(printed, "---\n") {
+		switch {
+		case strings.Contains(doc, "\nkind: Deployment\n"):
+			if err := yaml.UnmarshalStrict([]byte(doc), &deployment); err != nil {
+				t.Fatal(err)
+			}
+		case !strings.Contains(doc, "\nkind: PersistentVolumeClaim\n"):
+			kubectl(t, doc, "apply", "--server-side", "-f", "-")
+		}
+	}
+	_, err := k.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook},
 	}, metav1.CreateOptions{})
-	_, err4 := k.CoreV1().Secrets(name).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"token": alertsToken, "routes.yaml": routeEverything}}, metav1.CreateOptions{})
-	_, err5 := k.AppsV1().Deployments(name).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			ServiceAccountName: name, NodeName: "node-a",
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, FSGroup: &user},
-			Containers: []corev1.Container{{
-				Name: "serve", Image: probe.ClientImage, ImagePullPolicy: corev1.PullNever,
-				Args: []string{"serve", "--token-file", "/etc/calico-probe/token", "--config", "/etc/calico-probe/routes.yaml", "--store", "/var/lib/calico-probe"},
-				SecurityContext: &corev1.SecurityContext{
-					ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-				},
-				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1},
-				LivenessProbe:  &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}}},
-				VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: "/etc/calico-probe"}, {Name: "store", MountPath: "/var/lib/calico-probe"}},
-			}},
-			Volumes: []corev1.Volume{
-				{Name: "config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}},
-				{Name: "store", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			},
-		}},
-	}}, metav1.CreateOptions{})
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &deployment.Spec.Template.Spec
+	if len(spec.Containers) != 1 || len(spec.Volumes) != 2 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
+		t.Fatalf("the Deployment is not as this test knows it: %+v", spec)
+	}
+	spec.NodeName = "node-a"
+	spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "runbooks", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: name, Items: []corev1.KeyToPath{{Key: "ours.yaml", Path: "ours.yaml"}},
+	}}})
+	c := &spec.Containers[0]
+	c.ImagePullPolicy = corev1.PullNever
+	c.Args = append(c.Args, "--config", "/etc/calico-probe/routes.yaml", "--runbooks", "/etc/runbooks")
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "runbooks", MountPath: "/etc/runbooks"})
+	if _, err := k.AppsV1().Deployments(namespace).Create(ctx, &deployment, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var pod string
 	eventually(t, 2*time.Minute, func() string {
-		pods, err := k.CoreV1().Pods(name).List(ctx, metav1.ListOptions{})
+		pods, err := k.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -319,11 +350,11 @@ func deployed(t testing.TB) serving {
 	})
 	t.Cleanup(func() {
 		if t.Failed() {
-			b, err := k.CoreV1().Pods(name).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(context.Background())
+			b, err := k.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(context.Background())
 			t.Logf("serve said: %v\n%s", err, b)
 		}
 	})
-	return forwarded(t, name, pod, 8080)
+	return forwarded(t, namespace, pod, 8080)
 }
 
 // forwarded reaches a pod's port as 'kubectl port-forward' does.
@@ -365,20 +396,8 @@ func forwarded(t testing.TB, namespace, pod string, port int) serving {
 // events are those 'kubectl describe node' shows of ours.
 func events(t testing.TB, node string) string {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, ok := describe.DescriberFor(schema.GroupKind{Group: corev1.GroupName, Kind: "Node"}, config)
-	if !ok {
-		t.Fatal("kubectl describes no nodes")
-	}
-	text, err := d.Describe("", node, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := ""
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(kubectl(t, "", "describe", "node", node)) {
 		if strings.Contains(line, "CalicoProbe") {
 			out += line
 		}
@@ -421,19 +440,35 @@ func TestAlerts(t *testing.T) {
 		return ""
 	})
 	shown := events(t, "node-b")
-	t.Log(shown)
 	jobs := s.jobs(t)
-	if len(jobs) != 1 || !strings.Contains(shown, "Warning") || !strings.Contains(shown, "fault: bird-dead") || !strings.Contains(shown, "/reports/"+jobs[0]) {
-		t.Fatalf("jobs %v, and the node shows %s", jobs, shown)
-	}
 	var d document
-	if _, text := s.get(t, "/reports/"+jobs[0]+".json", alertsToken); json.Unmarshal([]byte(text), &d) != nil || d.Verdict != "fault" || d.first().ID != "bird-dead" {
+	_, text := s.get(t, "/reports/"+jobs[0]+".json", alertsToken)
+	if json.Unmarshal([]byte(text), &d) != nil || d.Verdict != "fault" || !slices.ContainsFunc(d.Causes, func(c probe.Cause) bool { return c.ID == "bird-dead" }) {
 		t.Errorf("the report: %s", text)
+	}
+	t.Logf("a report of %d bytes, and %s", len(text), shown)
+	if len(jobs) != 1 || !strings.Contains(shown, "Warning") || !strings.Contains(shown, "fault: "+d.first().ID) || !strings.Contains(shown, "/reports/"+jobs[0]) {
+		t.Fatalf("jobs %v, and the node shows %s", jobs, shown)
 	}
 	for _, path := range []string{"/reports/" + jobs[0], "/reports/" + jobs[0] + ".md", "/"} {
 		if code, text := s.get(t, path, alertsToken); code != http.StatusOK || !strings.Contains(text, "bird-dead") {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
+	}
+
+	am.fire(t, "CalicoBGPPeerDown", "instance="+address(t, "node-b")+":9091") // which has a runbook
+	eventually(t, 3*time.Minute, func() string {
+		if m := s.metrics(t); m[`runs_total{runbook="ours",verdict="fault"}`] != 1 {
+			return fmt.Sprint("the runbook has not ended in a fault: ", m)
+		}
+		return ""
+	})
+	book := s.jobs(t)[0]
+	if _, text := s.get(t, "/reports/"+book, alertsToken); !strings.Contains(text, "bird-dead") || !strings.Contains(text, "runbook `ours`") {
+		t.Errorf("the runbook's report: %s", text)
+	}
+	if shown := events(t, "node-b"); !strings.Contains(shown, "fault: bird-dead") || !strings.Contains(shown, "/reports/"+book) {
+		t.Errorf("no event of the runbook: %s", shown)
 	}
 
 	am.fire(t, "BGPDown", "node=node-b", "severity=critical") // once more the same
@@ -447,7 +482,7 @@ func TestAlerts(t *testing.T) {
 		}
 		return ""
 	})
-	if m := s.metrics(t); m[`alerts_total{outcome="queued"}`] != 1 || m[`runs_total{runbook="run-standard",verdict="fault"}`] != 1 || len(s.jobs(t)) != 1 {
+	if m := s.metrics(t); m[`alerts_total{outcome="queued"}`] != 2 || m[`runs_total{runbook="run-standard",verdict="fault"}`] != 1 || len(s.jobs(t)) != 2 {
 		t.Errorf("fired twice: %v", m)
 	}
 	if _, page := s.get(t, "/", alertsToken); !strings.Contains(page, "10.99.99.99") || !strings.Contains(page, "no route matches it") {
@@ -459,14 +494,30 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// address is a node's own.
+func address(t testing.TB, node string) string {
+	t.Helper()
+	n, err := kube(t).CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	t.Fatal(node, " has no InternalIP")
+	return ""
+}
+
 // TestAlertsKilled kills serve while it looks at a node: after its start the job is done,
 // and the alert, which Alertmanager goes on sending, starts no other.
 func TestAlertsKilled(t *testing.T) {
 	port, dir := freePort(t), t.TempDir()
-	args := []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", routeEverything), "--store", dir}
+	args := append(withRoutes(t), "--store", dir)
 	s, kill := serve(t, port, args...)
 	am := startAlertmanager(t, receiver(t, s.url))
-	am.fire(t, "BGPDown", "node=node-a")
+	am.fire(t, "CalicoNodeNotReady", "node=node-a")
 	eventually(t, time.Minute, func() string {
 		if m := s.metrics(t); m["jobs_running"] != 1 {
 			return fmt.Sprint("nothing runs: ", m)
@@ -484,9 +535,9 @@ func TestAlertsKilled(t *testing.T) {
 	})
 	attempts := map[string]string{}
 	for _, j := range stored(t, dir) {
-		attempts[j.Node] = fmt.Sprint(j.State, " ", j.Attempts, " ", j.Verdict)
+		attempts[j.Node] = fmt.Sprint(j.State, " ", j.Attempts)
 	}
-	if len(s.jobs(t)) != 2 || attempts["node-a"] != "done 2 healthy" || attempts["node-b"] != "done 1 healthy" {
+	if len(s.jobs(t)) != 2 || attempts["node-a"] != "done 2" || attempts["node-b"] != "done 1" {
 		t.Errorf("after a kill there is %v", attempts)
 	}
 }
@@ -555,6 +606,65 @@ func (c *counting) before(t testing.TB, s serving) string {
 	return "http://" + l.Addr().String()
 }
 
+// TestNodeEvents writes events as serve does: what is like what was said before is counted,
+// and a node that gets too many is left alone.
+func TestNodeEvents(t *testing.T) {
+	ctx := t.Context()
+	k := kube(t)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "paper", Labels: map[string]string{"kubernetes.io/os": "none"}}}
+	if _, err := k.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(context.Background(), n.Name, metav1.DeleteOptions{}) })
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writing, err := injector.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	teller := injector.NewTeller(writing)
+	tell := func(note string) bool {
+		t.Helper()
+		told, err := teller.Tell(ctx, "paper", true, "CalicoProbeFault", note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return told
+	}
+	list := func() []corev1.Event {
+		t.Helper()
+		list, err := k.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,involvedObject.uid=paper"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	long := strings.Repeat("é", 1000)
+	for range 3 {
+		tell(long)
+	}
+	if got := list(); len(got) != 1 || got[0].Count != 3 || len(got[0].Message) > 1024 || !strings.HasSuffix(got[0].Message, "é...") {
+		t.Fatalf("said three times: %+v", got)
+	}
+	if err := k.CoreV1().Events("default").Delete(ctx, list()[0].Name, metav1.DeleteOptions{}); err != nil { // as the API does after an hour
+		t.Fatal(err)
+	}
+	if !tell(long) || len(list()) != 1 {
+		t.Errorf("said once more after it was forgotten: %v", list())
+	}
+	told := 0
+	for i := range 40 {
+		if tell(fmt.Sprint("another ", i)) {
+			told++
+		}
+	}
+	if got := list(); told >= 40 || told < 10 || len(got) > 15 {
+		t.Errorf("%d of 40 notes were written, as %d events", told, len(got))
+	}
+}
+
 // TestAlertsBurst fires 1,000 alerts about 40 nodes at once: the work stays within its
 // limits, and every alert is in a report once Alertmanager has sent again what was refused.
 func TestAlertsBurst(t *testing.T) {
@@ -569,8 +679,7 @@ func TestAlertsBurst(t *testing.T) {
 		t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(context.Background(), n.Name, metav1.DeleteOptions{}) })
 	}
 	dir := t.TempDir()
-	s, _ := serve(t, freePort(t), "--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", routeEverything), "--store", dir,
-		"--via", "api", "--workers", "3", "--queue", "10", "--max-runs-per-hour", "1000")
+	s, _ := serve(t, freePort(t), append(withRoutes(t), "--store", dir, "--via", "api", "--workers", "3", "--queue", "10", "--max-runs-per-hour", "1000")...)
 	counted := &counting{requests: map[int]int{}}
 	am := startAlertmanager(t, receiver(t, counted.before(t, s)))
 	var list []map[string]any
@@ -604,7 +713,9 @@ func TestAlertsBurst(t *testing.T) {
 	m := s.metrics(t)
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
-	t.Logf("%d alerts in %v requests by status: %v; at most %v queued, %v running", counted.alerts, counted.requests, m, mostQueued, mostRunning)
+	_, text := s.get(t, "/metrics", alertsToken)
+	t.Logf("%d alerts in %v requests by status: %v; at most %v queued, %v running; %s", counted.alerts, counted.requests, m, mostQueued, mostRunning,
+		regexp.MustCompile(`process_resident_memory_bytes \d\S*`).FindString(text))
 	if mostQueued > 10 || mostRunning > 3 || mostRunning < 1 {
 		t.Errorf("at most %v were queued and %v running", mostQueued, mostRunning)
 	}
@@ -668,7 +779,7 @@ func TestAlertsCertificates(t *testing.T) {
 	_, theirCert, theirKey := signed(t)
 	port, dir := freePort(t), t.TempDir()
 	background(t, file("bin/calico-probe"), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--store", dir, "--via", "api",
-		"--config", written(t, "routes.yaml", routeEverything), "--client-ca", ca, "--tls-cert", cert, "--tls-key", key)
+		"--config", written(t, "routes.yaml", routeEverything), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook)), "--client-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	with := func(cert, key string) alertmanager {
 		config := receiver(t, fmt.Sprintf("https://127.0.0.1:%d", port))
 		at := strings.Index(config, "    authorization:")

@@ -4,9 +4,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/runbook"
 )
@@ -59,4 +62,48 @@ func TestRunbookSeesItHealed(t *testing.T) {
 	if waited.Held == nil || !*waited.Held || waited.Tries < 2 || waited.At.Before(healed) {
 		t.Errorf("its wait: %+v, healed at %v", waited, healed)
 	}
+}
+
+// TestRunbookRepairs lets a built-in runbook do the one repair it has: it shows the dry
+// run first, does nothing before its name is typed, and sees the node well afterwards.
+func TestRunbookRepairs(t *testing.T) {
+	const node = "node-b"
+	calicoReady(t, node)
+	before := calicoNode(t, node)
+	signalAll(t, node, "bird", "STOP") // its service manager takes it for one that lives
+	t.Cleanup(func() { signalAll(t, node, "bird", "CONT"); nodeReady(t, node) })
+	s := newScreen(t, "PATH="+file(".cache/bin")+":"+os.Getenv("PATH"))
+	s.client("runbook run bgp-not-established --node " + node + " --allow-actions restart-calico-node")
+	s.wants("to do it, type restart-calico-node:")
+	if shown := s.shows(); !strings.Contains(shown, "(server dry run)") {
+		t.Errorf("no dry run is shown:\n%s", shown)
+	}
+	if now := calicoNode(t, node); now != before {
+		t.Errorf("%s was deleted before anybody confirmed it, %s is there", before, now)
+	}
+	s.enter("restart-calico-node")
+	s.wants("is the fix done?")
+	s.enter("done")
+	eventually(t, 5*time.Minute, func() string {
+		if shown := s.shows(); !strings.Contains(shown, node+" is well again") {
+			return "it is not called well:\n" + shown
+		}
+		return ""
+	})
+	s.left(0)
+	if now := calicoNode(t, node); now == before {
+		t.Errorf("%s was not deleted", before)
+	}
+}
+
+// calicoNode is the name of calico-node's pod on a node.
+func calicoNode(t testing.TB, node string) string {
+	t.Helper()
+	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{
+		LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node,
+	})
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatalf("no calico-node on %s: %v", node, err)
+	}
+	return pods.Items[0].Name
 }

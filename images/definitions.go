@@ -33,6 +33,7 @@ func definitions() []definition {
 			// The client, which carries the probe, for a cluster that runs it; it has who signs
 			// certificates of the world, for runbooks that tell somebody there.
 			name: "client", platforms: []string{"linux/amd64", "linux/arm64"}, user: "65532:65532", entrypoint: []string{"/calico-probe"},
+			env: []string{"USER=calico-probe"}, // who is written on what it creates; there is no passwd
 			files: []file{
 				{from: "build/linux-{arch}/calico-probe", to: "/calico-probe"},
 				{from: "/etc/ssl/certs/ca-certificates.crt", to: "/etc/ssl/certs/ca-certificates.crt"},

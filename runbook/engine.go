@@ -135,26 +135,28 @@ func (e *Engine) Do(ctx context.Context) (*Record, error) {
 	switch {
 	case errors.As(err, &ended):
 	case ctx.Err() != nil:
-		why := "interrupted"
+		why, exit := "interrupted", exitInterrupted
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-			why = cause.Error()
+			why, exit = cause.Error(), report.ExitIncomplete
 		}
-		ended = stop{Outcome{Verdict: wordIncomplete, Says: "it was stopped before its end: " + why}, true}
+		ended = stop{Outcome{Verdict: wordIncomplete, Exit: exit, Says: "it was stopped before its end: " + why}, true}
 	case err != nil:
 		return w.record, err
 	default:
 		ended = stop{Outcome: w.atEnd()}
 	}
-	ended.Exit, ended.Ended = exitOf(ended.Verdict), time.Now().UTC()
+	ended.Exit, ended.Ended = cmp.Or(ended.Exit, exitOf(ended.Verdict)), time.Now().UTC()
 	if !ended.resumable && !e.past {
-		w.wrote(e.Journal.outcome())
+		w.wrote(e.Journal.outcome(ended.Outcome))
 	}
-	if e.Journal.Ended {
-		ended.Ended = e.Journal.over
+	if w.record.Outcome = &ended.Outcome; e.past && e.Journal.Ended {
+		w.record.Outcome = &e.Journal.came
 	}
-	w.record.Outcome = &ended.Outcome
 	return w.record, nil
 }
+
+// exitInterrupted is the exit code of a program that Ctrl-C has ended.
+const exitInterrupted = 130
 
 // exitOf is the exit code of a verdict.
 func exitOf(verdict string) int {
@@ -369,6 +371,12 @@ func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
 	return out, nil
 }
 
+// noNodes is what a runbook comes to that cannot be told which nodes to ask, which may be
+// better later.
+func noNodes(at string, s *Step, err error) error {
+	return stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s: which nodes to ask is not known: %s", called(at, s), brief(err.Error()))}, true}
+}
+
 // askOne asks one node. That it cannot be asked is an answer, unless it is a mistake
 // about the node of the runbook.
 func (w *walk) askOne(ctx context.Context, node string, r Run) (Asked, error) {
@@ -403,7 +411,7 @@ func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
 		if ctx.Err() != nil || errors.As(err, new(Mistake)) {
 			return err
 		}
-		return w.cannotGoOn(fmt.Sprintf("%s: which nodes to ask is not known: %s", called(e.Step, s), brief(err.Error())))
+		return noNodes(e.Step, s, err)
 	}
 	e.At, e.Asked = at, make([]Asked, len(nodes))
 	times := make([]time.Time, len(nodes))
@@ -520,7 +528,7 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 		if ctx.Err() != nil || errors.As(err, new(Mistake)) {
 			return out, err
 		}
-		return out, w.cannotGoOn(fmt.Sprintf("%s: which nodes to ask is not known: %s", called(at, s), brief(err.Error())))
+		return out, noNodes(at, s, err)
 	}
 	for {
 		all := make([]Asked, len(nodes))

@@ -75,8 +75,7 @@ type world struct {
 	run     func(ctx context.Context, node string, r runbook.Run) (report.Run, error)
 	ask     func(q runbook.Question) (string, error)
 	confirm func(p runbook.Proposal) (bool, error)
-	shown   []runbook.Entry
-	said    []string
+	nodes   error
 }
 
 func (w *world) count(what string) {
@@ -98,7 +97,7 @@ func (w *world) functions() runbook.World {
 			}
 			return w.run(ctx, node, r)
 		},
-		Nodes: func(context.Context, runbook.Nodes, string) ([]string, error) { return []string{"b", "c"}, nil },
+		Nodes: func(context.Context, runbook.Nodes, string) ([]string, error) { return []string{"b", "c"}, w.nodes },
 		Ask: func(_ context.Context, q runbook.Question) (string, error) {
 			w.count("ask " + q.Step)
 			if w.ask == nil {
@@ -113,9 +112,9 @@ func (w *world) functions() runbook.World {
 			}
 			return w.confirm(p)
 		},
-		Show:     func(e runbook.Entry) error { w.shown = append(w.shown, e); return nil },
+		Show:     func(runbook.Entry) error { return nil },
 		Progress: func(string) {},
-		Say:      func(text string) { w.said = append(w.said, text) },
+		Say:      func(string) {},
 	}
 }
 
@@ -346,7 +345,7 @@ func TestWait(t *testing.T) {
 		}
 		return answer(node, healthy), nil
 	}
-	r := does(t, "  - run: {checks: [bgp-session]}\n  - name: w\n    wait: {until: status(\"bgp-session\") == \"ok\", within: 1m, every: 1ms}\n  - note: '${verdict} ${steps.w.verdict}'\n", w)
+	r := does(t, "  - run: {checks: [bgp-session]}\n  - name: w\n    wait: {until: status(\"bgp-session\") == \"ok\" && steps.w.verdict == \"healthy\", within: 1m, every: 1ms}\n  - note: '${verdict} ${steps.w.verdict}'\n", w)
 	if e := step(t, r, "w"); !*e.Held || e.Tries != 3 || r.Steps[2].Text != "healthy healthy" {
 		t.Errorf("%+v, then %q", e, r.Steps[2].Text)
 	}
@@ -460,25 +459,41 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestStopped wants a runbook whose time is over to say so, and to be one that can go on.
+// TestStopped wants a runbook that something outside has stopped to say what, and to be
+// one that can go on.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	rb := loaded(t, "  - run: {}\n  - wait: {until: cause(\"swap-on\"), within: 1h, every: 1h}\n")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	w := &world{}
-	w.run = func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
-		if w.did["run a"] == 2 {
-			cancel(errors.New("--timeout 1m is over"))
-		}
-		return answer(node, healthy), nil
-	}
-	j := runbook.NewJournal(begun(rb))
-	r, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantOutcome(t, r, "incomplete", 5, "--timeout 1m is over")
-	if j.Ended {
-		t.Error("it cannot go on")
+	for name, c := range map[string]struct {
+		cause, nodes error
+		steps, says  string
+		exit         int
+	}{
+		"time over":   {errors.New("--timeout 1m is over"), nil, "", "--timeout 1m is over", 5},
+		"interrupted": {context.Canceled, nil, "", "interrupted", 130},
+		"no nodes":    {nil, errors.New("the API is away"), "  - run: {on: {others: 2}}\n", "step 2: which nodes to ask is not known: the API is away", 5},
+		"nor to wait": {nil, errors.New("the API is away"), "  - wait: {until: \"true\", within: 1m, run: {on: {others: 2}}}\n", "the API is away", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rb := loaded(t, "  - run: {}\n"+c.steps+"  - wait: {until: cause(\"swap-on\"), within: 1h, every: 1h}\n")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			w := &world{nodes: c.nodes}
+			w.run = func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
+				if w.did["run a"] == 2 {
+					cancel(c.cause)
+				}
+				return answer(node, healthy), nil
+			}
+			j := runbook.NewJournal(begun(rb))
+			r, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantOutcome(t, r, "incomplete", c.exit, c.says)
+			if j.Ended {
+				t.Error("it cannot go on")
+			}
+		})
 	}
 }

@@ -75,7 +75,7 @@ type Journal struct {
 	err   error
 	began map[string]bool
 	done  map[string]line
-	over  time.Time // when it ended
+	came  Outcome // where it has ended
 }
 
 // NewJournal begins a journal in memory.
@@ -168,7 +168,7 @@ func (j *Journal) take(l line) {
 	case lineEnd:
 		j.done[l.Key] = l
 	case lineOutcome:
-		j.Ended, j.over = true, l.At
+		j.Ended = json.Unmarshal(l.Out, &j.came) == nil
 	}
 }
 
@@ -210,7 +210,13 @@ func (j *Journal) end(key, step string, out any) (time.Time, error) {
 }
 
 // outcome notes that the runbook has come to its end.
-func (j *Journal) outcome() error { return j.add(line{Type: lineOutcome}) }
+func (j *Journal) outcome(o Outcome) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return j.add(line{Type: lineOutcome, Out: b})
+}
 
 // ended gives what an effect came to that has ended.
 func (j *Journal) ended(key string, out any) (at time.Time, ok bool, err error) {
@@ -303,7 +309,13 @@ func (j *Journal) certainly(key, step string) error {
 
 // JournalName is what a journal of this moment is called, the latest last.
 func JournalName(runbook, node string, at time.Time) string {
-	return fmt.Sprintf("%s-%s-%s.ndjson", at.UTC().Format(journalTime), runbook, node)
+	plain := strings.Map(func(r rune) rune { // whatever is typed as a node is no path
+		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", r) {
+			return r
+		}
+		return '_'
+	}, node)
+	return fmt.Sprintf("%s-%s-%s.ndjson", at.UTC().Format(journalTime), runbook, plain)
 }
 
 const journalTime = "20060102T150405.000Z"

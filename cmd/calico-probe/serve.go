@@ -232,7 +232,13 @@ const (
 // stands behind the cause, which may be cut.
 func toldOf(job alerts.Job) (reason, note string) {
 	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
-	says := probe.Cut(cmp.Or(job.Says, "nothing is wrong"), 700)
+	says := probe.Cut(job.Says, 700)
+	switch {
+	case says == "" && job.Verdict == alerts.Healthy:
+		says = "nothing is wrong"
+	case says == "":
+		says = "see the report"
+	}
 	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: /reports/%s of calico-probe serve)", job.Verdict, says, probe.Cut(oneLine(job.Alerts[0].Name), 100), job.ID)
 }
 

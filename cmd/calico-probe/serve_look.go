@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,19 +103,26 @@ func (o *serveOptions) journalOf(job alerts.Job, folder string) (*runbook.Runboo
 	return rb, j, err
 }
 
-// cameTo is what a runbook came to, in a line: what it concludes, and the first cause it
-// saw where that does not stand there.
+// cameTo is what a runbook came to, in a line: what it concludes, with the cause it saw
+// last of the node where it is a fault.
 func cameTo(r *runbook.Record) string {
 	says := oneLine(r.Outcome.Says)
-	for i := len(r.Steps) - 1; i >= 0; i-- {
-		for _, asked := range r.Steps[i].Asked {
-			if asked.Node != r.Node {
-				continue
+	if r.Outcome.Verdict != alerts.Fault {
+		return says
+	}
+	for _, step := range slices.Backward(r.Steps) {
+		for _, asked := range step.Asked {
+			switch {
+			case asked.Node != r.Node:
+			case len(asked.Causes) == 0:
+				return says
+			case says == "":
+				return oneLine(asked.Causes[0].ID + ": " + asked.Causes[0].Says)
+			case !strings.Contains(says, asked.Causes[0].ID):
+				return asked.Causes[0].ID + ": " + says
+			default:
+				return says
 			}
-			if len(asked.Causes) > 0 && r.Outcome.Verdict == alerts.Fault && !strings.Contains(says, asked.Causes[0].ID) {
-				return strings.TrimSpace(fmt.Sprintf("%s: %s", asked.Causes[0].ID, says))
-			}
-			return says
 		}
 	}
 	return says

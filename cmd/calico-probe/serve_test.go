@@ -102,8 +102,10 @@ func TestServeTells(t *testing.T) {
 			t.Errorf("%s: %s, %d bytes: %s", verdict, got, len(note), note)
 		}
 	}
-	if _, note := toldOf(alerts.Job{Verdict: alerts.Healthy, Alerts: []alerts.Alert{{}}}); !strings.Contains(note, "nothing is wrong") {
-		t.Error(note)
+	for verdict, says := range map[string]string{alerts.Healthy: "healthy: nothing is wrong", alerts.Warnings: "warnings: see the report", alerts.Fault: "fault: see the report"} {
+		if _, note := toldOf(alerts.Job{Verdict: verdict, Alerts: []alerts.Alert{{}}}); !strings.HasPrefix(note, says) {
+			t.Error(note)
+		}
 	}
 }
 
@@ -113,7 +115,7 @@ func TestServeCameTo(t *testing.T) {
 		a := runbook.Asked{Node: node}
 		if cause != "" {
 			a.Causes = make([]runbook.Cause, 1)
-			a.Causes[0].ID = cause
+			a.Causes[0].ID, a.Causes[0].Says = cause, "what it says"
 		}
 		return runbook.Entry{Asked: []runbook.Asked{a}}
 	}
@@ -126,6 +128,8 @@ func TestServeCameTo(t *testing.T) {
 		{alerts.Fault, "bird-dead it is", []runbook.Entry{asked("a", "bird-dead")}, "bird-dead it is"},
 		{alerts.Healthy, "it is well", []runbook.Entry{asked("a", "felix-down"), asked("a", "")}, "it is well"},
 		{alerts.Incomplete, "not known", nil, "not known"},
+		{alerts.Fault, "", []runbook.Entry{asked("a", "bird-dead")}, "bird-dead: what it says"},
+		{alerts.Fault, "", []runbook.Entry{asked("a", "")}, ""},
 	} {
 		r := &runbook.Record{Node: "a", Steps: c.steps, Outcome: &runbook.Outcome{Verdict: c.verdict, Says: c.says}}
 		if got := cameTo(r); got != c.want {

@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestNamed wants no node for what two of them have, and a name to be its own node's.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	node := func(name string, addresses ...string) corev1.Node {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		for _, a := range addresses {
+			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Address: a})
+		}
+		return n
+	}
+	got := named([]corev1.Node{
+		node("a", "10.0.0.1", "a", "localhost", "fd00::1"), node("b", "10.0.0.2", "localhost", "a"), node("c", "localhost"),
+	})
+	want := map[string]string{"a": "a", "b": "b", "c": "c", "10.0.0.1": "a", "10.0.0.2": "b", "fd00::1": "a", "localhost": ""}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
