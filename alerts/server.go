@@ -129,6 +129,16 @@ func (s *Server) add(j Job) {
 	}
 }
 
+// jobOf is the job that a firing has had; nil = none, or one without a verdict so long ago
+// that the alert, which lasts, is worth another. mu is held.
+func (s *Server) jobOf(a Alert, now time.Time) *Job {
+	j := s.jobs[s.seen[a.key()]]
+	if j != nil && a.firing && j.State == Done && j.Verdict == Incomplete && now.Sub(j.Ended) >= s.limits.Cooldown {
+		return nil
+	}
+	return j
+}
+
 func keyOf(node string, p Procedure) string { return node + "\x00" + p.String() }
 
 // newID is of time, so that jobs sort, and chance, so that nobody guesses it.
@@ -191,7 +201,7 @@ func (s *Server) place(ctx context.Context, list []Alert) []placed {
 	for _, a := range list {
 		p := placed{Alert: a}
 		s.mu.Lock()
-		_, known := s.seen[a.key()]
+		known := s.jobOf(a, time.Now()) != nil
 		s.mu.Unlock()
 		switch {
 		case a.odd != "":
@@ -228,7 +238,7 @@ func (s *Server) decide(all []placed, now time.Time) *taken {
 	for _, a := range all {
 		job := seen[a.key()]
 		if job == nil {
-			job = t.version(s.jobs[s.seen[a.key()]])
+			job = t.version(s.jobOf(a.Alert, now))
 		}
 		if job == nil && a.node != "" {
 			key := keyOf(a.node, a.procedure)
@@ -361,7 +371,7 @@ func (s *Server) accept(t *taken) error {
 			s.jobs[id].Alerts, s.jobs[id].More = j.Alerts, j.More
 		}
 		for _, a := range j.Alerts {
-			s.seen[a.key()] = id
+			s.seen[a.key()] = max(s.seen[a.key()], id) // the latest
 		}
 	}
 	s.unmapped = t.unmapped

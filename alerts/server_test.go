@@ -313,6 +313,37 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// TestAgain sends an alert again about which nothing could be told: it is worth another
+// job, after a while, until there is a verdict.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	dir, access := t.TempDir(), tokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := nodesOf(1)
+		verdict := Incomplete
+		l.look = func(context.Context, Job) (Report, error) { return Report{Verdict: verdict}, nil }
+		s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		began(t, s)
+		both := body(t, firing("node-0", "a"), firing("node-0", "b"))
+		for i, want := range []int{1, 1, 2, 2, 2, 2} {
+			if i == 2 {
+				verdict = Healthy
+			}
+			if code := post(t, s, both); code != http.StatusOK {
+				t.Errorf("answered %d", code)
+			}
+			synctest.Wait()
+			if l.times() != want {
+				t.Errorf("sent for the %d. time: looked %d times, want %d", i+1, l.times(), want)
+			}
+			time.Sleep(usual.Cooldown/2 + time.Second)
+		}
+	})
+}
+
 // TestRate has more jobs than may be begun within an hour: they wait, and are done.
 func TestRate(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ func written(t testing.TB, name, text string) string {
 }
 
 // background runs a program until the test ends, and returns what ends it at once.
-func background(t testing.TB, name string, args ...string) (*exec.Cmd, func()) {
+func background(t testing.TB, name string, args ...string) func() {
 	t.Helper()
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
 	if err != nil {
@@ -94,7 +94,7 @@ func background(t testing.TB, name string, args ...string) (*exec.Cmd, func()) {
 		}
 		said.Close()
 	})
-	return cmd, kill
+	return kill
 }
 
 // receiver is the configuration of Alertmanager that docs/alerts.md shows, for another
@@ -237,7 +237,7 @@ func (s serving) ready(t testing.TB) {
 // serve runs it as a process of the test.
 func serve(t testing.TB, port int, args ...string) (serving, func()) {
 	t.Helper()
-	_, kill := background(t, file("bin/calico-probe"), append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port)}, args...)...)
+	kill := background(t, file("bin/calico-probe"), append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port)}, args...)...)
 	s := serving{fmt.Sprintf("http://127.0.0.1:%d", port), &http.Client{Timeout: 30 * time.Second}}
 	s.ready(t)
 	return s, kill
@@ -377,7 +377,7 @@ func forwarded(t testing.TB, namespace, pod string, port int) serving {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- f.ForwardPorts() }()
-	t.Cleanup(func() { close(stop); <-ended })
+	t.Cleanup(func() { close(stop); _ = <-ended })
 	select {
 	case <-ready:
 	case err := <-ended:
@@ -450,8 +450,8 @@ func TestAlerts(t *testing.T) {
 	if len(jobs) != 1 || !strings.Contains(shown, "Warning") || !strings.Contains(shown, "fault: "+d.first().ID) || !strings.Contains(shown, "/reports/"+jobs[0]) {
 		t.Fatalf("jobs %v, and the node shows %s", jobs, shown)
 	}
-	for _, path := range []string{"/reports/" + jobs[0], "/reports/" + jobs[0] + ".md", "/"} {
-		if code, text := s.get(t, path, alertsToken); code != http.StatusOK || !strings.Contains(text, "bird-dead") {
+	for path, want := range map[string]string{"/reports/" + jobs[0]: "bird-dead", "/reports/" + jobs[0] + ".md": "bird-dead", "/": d.first().ID} {
+		if code, text := s.get(t, path, alertsToken); code != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
@@ -488,10 +488,13 @@ func TestAlerts(t *testing.T) {
 	if _, page := s.get(t, "/", alertsToken); !strings.Contains(page, "10.99.99.99") || !strings.Contains(page, "no route matches it") {
 		t.Errorf("the page does not say what nothing was done about:\n%s", page)
 	}
-	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
-	if err != nil || len(pods.Items) != 0 {
-		t.Errorf("probe pods are left: %v %v", pods.Items, err)
-	}
+	eventually(t, time.Minute, func() string { // those that were deleted take a moment to end
+		pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+		if err != nil || len(pods.Items) != 0 {
+			return fmt.Sprintf("%d probe pods are left: %v", len(pods.Items), err)
+		}
+		return ""
+	})
 }
 
 // address is a node's own.
@@ -782,11 +785,11 @@ func TestAlertsCertificates(t *testing.T) {
 		"--config", written(t, "routes.yaml", routeEverything), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook)), "--client-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	with := func(cert, key string) alertmanager {
 		config := receiver(t, fmt.Sprintf("https://127.0.0.1:%d", port))
-		at := strings.Index(config, "    authorization:")
-		if at < 0 {
+		before, _, ok := strings.Cut(config, "    authorization:")
+		if !ok {
 			t.Fatalf("no authorization in\n%s", config)
 		}
-		return startAlertmanager(t, config[:at]+fmt.Sprintf("    tls_config: {ca_file: %s, cert_file: %s, key_file: %s}\n", ca, cert, key))
+		return startAlertmanager(t, before+fmt.Sprintf("    tls_config: {ca_file: %s, cert_file: %s, key_file: %s}\n", ca, cert, key))
 	}
 	ours, theirs := with(cert, key), with(theirCert, theirKey)
 	theirs.fire(t, "BGPDown", "node=node-b")

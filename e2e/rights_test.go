@@ -210,8 +210,8 @@ func (l lesser) isTold(t *testing.T) {
 		want = "no right to " + l.right.Verb + " pod"
 	}
 	var a answer
-	switch {
-	case l.use == "clean":
+	switch l.use {
+	case "clean":
 		leave(t, l.user)
 		a = call(t, "clean", as[0], as[1])
 		if a.exit != 1 {

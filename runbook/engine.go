@@ -278,7 +278,7 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	default:
 		return w.choose(ctx, e, s)
 	}
-	if err != nil && !errors.As(err, new(stop)) {
+	if err != nil && e.Held == nil { // it has not come to its end; what was stopped for says why
 		return err
 	}
 	return errors.Join(w.show(e), err)

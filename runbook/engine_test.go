@@ -314,7 +314,7 @@ func TestCheck(t *testing.T) {
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	typed := []string{"perhaps", "", "N"}
-	w := &world{ask: func(q runbook.Question) (string, error) {
+	w := &world{ask: func(runbook.Question) (string, error) {
 		next := typed[0]
 		typed = typed[1:]
 		return next, nil
@@ -419,11 +419,6 @@ func TestNotify(t *testing.T) {
 		t.Error("what is secret of a webhook stands in the journal or the record")
 	}
 	wantOutcome(t, r, "healthy", 0, "")
-}
-
-func stepOf(t *testing.T, r *runbook.Record, name string) runbook.Entry {
-	t.Helper()
-	return step(t, r, name)
 }
 
 // TestAction does nothing that was not allowed, shown and confirmed.

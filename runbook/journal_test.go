@@ -2,15 +2,19 @@ package runbook_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
 )
 
@@ -161,23 +165,40 @@ func counts(t *testing.T, file string, w *world) map[string]int {
 	for word := range strings.FieldsSeq(string(text)) {
 		out[word]++
 	}
-	for what, n := range w.did {
-		out[what] = n
-	}
+	maps.Copy(out, w.did)
 	return out
 }
 
 // TestCutIsTold wants a journal that ends early to tell as much as it has, and to do nothing.
 func TestCutIsTold(t *testing.T) {
 	t.Parallel()
-	rb := loaded(t, "  - name: look\n    run: {}\n  - name: q\n    ask: {question: really}\n")
+	for name, last := range map[string]string{
+		"an ask": "ask: {question: really}", "a wait": "wait: {until: \"false\", within: 1h, every: 1h}", "a run": "run: {on: {others: 1}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cutIsTold(t, "  - name: look\n    run: {}\n  - name: q\n    "+last+"\n")
+		})
+	}
+}
+
+func cutIsTold(t *testing.T, steps string) {
+	rb := loaded(t, steps)
 	name := filepath.Join(t.TempDir(), "j")
 	j, err := runbook.CreateJournal(name, begun(rb))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{}
-	if _, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(t.Context()); err != nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := &world{nodes: errors.New("the API is away")}
+	w.run = func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
+		if w.did["run a"] > 1 {
+			cancel()
+		}
+		return answer(node, healthy), nil
+	}
+	if _, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := runbook.OpenJournal(name, true); !errors.Is(err, runbook.ErrInUse) {
@@ -194,8 +215,16 @@ func TestCutIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantOutcome(t, r, "incomplete", 5, "ends here, at q")
-	if len(r.Steps) != 2 || len(r.Steps[0].Asked) != 1 {
+	if len(r.Steps) != 1 || len(r.Steps[0].Asked) != 1 {
 		t.Errorf("it tells %+v", r.Steps)
+	}
+	for _, e := range r.Steps {
+		if err := runbook.WriteEntry(io.Discard, e); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := runbook.WriteMarkdown(io.Discard, r); err != nil {
+		t.Error(err)
 	}
 	info, err := os.Stat(name)
 	if err != nil || info.Mode().Perm() != 0o600 {

@@ -134,13 +134,14 @@ func (d Deed) write(para func(int, string), head string) {
 	}
 }
 
+// plainWord are the characters that mean only themselves to a shell.
+const plainWord = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+%"
+
 // Quoted is a command as one would type it.
 func Quoted(words []string) string {
 	var out []string
 	for _, w := range words {
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+%", r))
-		}) {
+		if w == "" || strings.Trim(w, plainWord) != "" {
 			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 		out = append(out, w)

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// typedBook runs the program in this process.
+func typedBook(t *testing.T, args ...string) (exit int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	exit = Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, append([]string{"runbook"}, args...))
+	return exit, out.String(), errs.String()
+}
+
+// TestRunbookUsage wants one line and exit code 2 for what cannot be meant.
+func TestRunbookUsage(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.yaml")
+	if err := os.WriteFile(broken, []byte("apiVersion: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"did you mean node-not-ready":           {"run", "node-not-redy", "--node", "a"},
+		"no such file":                          {"run", "./nowhere.yaml", "--node", "a"},
+		"no node is named":                      {"run", "node-not-ready"},
+		"name one runbook":                      {"run"},
+		"takes no parameter \"x\": it has none": {"run", "node-not-ready", "--node", "a", "--param", "x=1"},
+		"--param takes NAME=VALUE":              {"run", "node-not-ready", "--node", "a", "--param", "x"},
+		"no ask of the name \"fixd\" (did you":  {"run", "node-not-ready", "--node", "a", "--answer", "fixd=done"},
+		"\"maybe\" is no answer to fixed":       {"run", "node-not-ready", "--node", "a", "--answer", "fixed=maybe"},
+		"no action of the name \"all\"":         {"run", "node-not-ready", "--node", "a", "--allow-actions", "all"},
+		"leave out \"node-not-ready\"":          {"run", "node-not-ready", "--resume", "x"},
+		"leave out --node":                      {"run", "--resume", "x", "--node", "a"},
+		"opening the journal":                   {"run", "--resume", filepath.Join(dir, "nothing")},
+		"is no journal of a runbook":            {"record", broken},
+		"unknown way \"pigeon\"":                {"run", "node-not-ready", "--node", "a", "--via", "pigeon"},
+		"unknown output format \"table\"":       {"run", "node-not-ready", "--node", "a", "-o", "table"},
+		"--timeout and --run-timeout must be":   {"run", "node-not-ready", "--node", "a", "--run-timeout", "0s"},
+		"apiVersion is to be":                   {"run", broken, "--node", "a"},
+		"reading runbooks":                      {"list", "--runbooks", filepath.Join(dir, "nothing")},
+		"unknown command \"rnu\"":               {"rnu"},
+		"lint takes the files":                  {"lint"},
+	} {
+		exit, stdout, stderr := typedBook(t, args...)
+		if exit != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d, %q, want a line with %q", args, exit, stdout+stderr, want)
+		}
+	}
+}
+
+// TestRunbookList wants the built-in ones, those of a folder, and what is wrong with one.
+func TestRunbookList(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, own, _ := typedBook(t, "show", "node-not-ready")
+	for name, text := range map[string]string{"mine.yaml": own, "broken.yml": "apiVersion: x\n", "notes.txt": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exit, list, _ := typedBook(t, "list", "--runbooks", dir)
+	for _, want := range []string{"pods-no-network ", "built in", "mine.yaml, instead of builtin/node-not-ready.yaml", "broken ", "see 'runbook lint'"} {
+		if exit != 0 || !strings.Contains(list, want) {
+			t.Errorf("list lacks %q:\n%s", want, list)
+		}
+	}
+	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "mine.yaml")); exit != 0 || out+errs != "" {
+		t.Errorf("lint of a good one: %d %s%s", exit, out, errs)
+	}
+	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "broken.yml"), filepath.Join(dir, "mine.yaml")); exit != 2 || !strings.HasPrefix(out, filepath.Join(dir, "broken.yml")+":1: ") || errs != "" {
+		t.Errorf("lint of a broken one: %d %s%s", exit, out, errs)
+	}
+}
+
+// TestRunbookKnown wants the built-in runbooks to be good by what this program knows.
+func TestRunbookKnown(t *testing.T) {
+	t.Parallel()
+	items, err := library(nil)
+	if err != nil || len(items) == 0 {
+		t.Fatal(err)
+	}
+	for _, it := range items {
+		if it.Err != nil {
+			t.Error(it.Err)
+		}
+	}
+	if len(knownToRunbooks().Causes) == 0 {
+		t.Error("no cause is known")
+	}
+}
