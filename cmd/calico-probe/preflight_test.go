@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/calico-probe/calico-probe/docs/schema"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -132,24 +131,32 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// TestAdvised wants commands that are advised to have the name of the plugin, and nothing
-// else changed: not parallel, for what a program is called is one for all of it.
+// TestAdvised wants commands that help and messages advise to have the name of the plugin,
+// and data to be the same by both names: not parallel, for what a program is called is one
+// for all of it.
 func TestAdvised(t *testing.T) {
+	said := func(args ...string) string {
+		var out, errs bytes.Buffer
+		Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, args)
+		return out.String() + errs.String()
+	}
+	data := []string{"schema", "event"}
+	plain := said(data...)
 	asPlugin = true
 	defer func() { asPlugin = false }()
-	var out bytes.Buffer
-	if _, err := (renamed{&out}).Write([]byte("use 'calico-probe clean', container calico-probe-1\n  calico-probe run\n")); err != nil {
-		t.Fatal(err)
+	if got, want := advised("use 'calico-probe clean', container calico-probe-1\n  calico-probe run\n"), "use 'kubectl calico-probe clean', container calico-probe-1\n  kubectl calico-probe run\n"; got != want {
+		t.Errorf("got %q", got)
 	}
-	if want := "use 'kubectl calico-probe clean', container calico-probe-1\n  kubectl calico-probe run\n"; out.String() != want {
-		t.Errorf("got %q", out.String())
-	}
-	for _, name := range schema.Names() {
-		if _, got, _ := call(t, "schema", name); got != read(t, "../../docs/schema/"+name+".schema.json") {
-			t.Errorf("a plugin prints another schema %s", name)
+	for want, args := range map[string][]string{
+		"  kubectl calico-probe run --node worker-3\n": {"run", "--help"},
+		"  kubectl calico-probe [command]\n":           nil,
+		"'kubectl calico-probe checks' lists them":     {"run", "--node", "n", "--checks", "nothing"},
+	} {
+		if got := said(args...); !strings.Contains(got, want) || strings.Contains(got, "\n  calico-probe ") {
+			t.Errorf("%v: no %q in %s", args, want, got)
 		}
 	}
-	if _, help, _ := call(t, "run", "--help"); !strings.Contains(help, "  kubectl calico-probe run --node") || strings.Contains(help, "  calico-probe run") {
-		t.Errorf("help is %s", help)
+	if got := said(data...); got != plain {
+		t.Errorf("by the plugin's name data is %.300s", got)
 	}
 }
