@@ -143,7 +143,7 @@ func TestLimits(t *testing.T) {
 	// The API answers, and the way onto the node does not. Where the API does not either is
 	// another test's (TestNoFileTellsOfAnEarlierRun), which is exit code 1.
 	silent := filepath.Join(t.TempDir(), "ssh-config")
-	if err := os.WriteFile(silent, []byte("Host *\n\tProxyCommand while read line; do :; done\n"), 0o600); err != nil {
+	if err := os.WriteFile(silent, []byte("Host *\n\tProxyCommand sh -c 'while read line; do :; done'\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	a := call(t, "run", "--node", "node-a", "--via", "ssh", "--ssh-config", silent, "--start-timeout", "5m", "--timeout", "10s", "-o", "json="+file)
