@@ -134,17 +134,18 @@ lint: ## vet on every system, and golangci-lint
 
 .PHONY: release-files release-check
 # What a release's archives have beside the programs.
-release-files: carried image
+release-files: carried image client
 	@[ -z "$(TAG)" ] || [ "$(TAG)" = v$(RELEASE) ] || { echo "the tag is $(TAG), and probe/version.go has $(RELEASE)" >&2; exit 1; }
 	@rm -rf $(CACHE)/release && mkdir -p $(CACHE)/release/completions
 	@go build -trimpath -o $(CACHE)/release/calico-probe ./cmd/calico-probe
 	@for s in bash zsh fish powershell; do $(CACHE)/release/calico-probe completion $$s >$(CACHE)/release/completions/calico-probe.$$s || exit 1; done
 	@$(CACHE)/release/calico-probe man $(CACHE)/release/man
-	@rm $(CACHE)/release/calico-probe && ln -s calico-probe $(CACHE)/release/kubectl-calico_probe
+	@rm $(CACHE)/release/calico-probe
 
 release-check: ## the release's configuration, and all of it but publishing and SBOMs, into dist/ (ten minutes)
 	$(RELEASER) check
 	$(RELEASER) release --snapshot --clean --skip=sbom,publish
+	DIST=$(CURDIR)/dist go test -count=1 -tags release ./install -run '^TestArchives$$'
 
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down
