@@ -80,10 +80,11 @@ demo: build image sandbox ## a cluster on this machine, and one run on it
 unit: ## fast tests: no root, under a minute
 	go test ./...
 
-# kubectl and helm, for tests on machines that have none.
+# kubectl and helm, for tests on machines that have none: without cgo, so that most of it was
+# compiled for the client.
 .PHONY: clients
 clients:
-	@go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl helm.sh/helm/v4/cmd/helm
+	@CGO_ENABLED=0 go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl helm.sh/helm/v4/cmd/helm
 
 test: build image toolbox-here client-here sandbox clients ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
@@ -127,7 +128,7 @@ docs: ## write what is generated: references, schemas (a test says when they are
 
 lint: ## vet on every system, and golangci-lint
 	gofmt -l . | (! grep .)
-	go vet -tags e2e ./...
+	go vet -tags e2e,release ./...
 	GOOS=darwin go vet ./cmd/calico-probe
 	GOOS=windows go vet ./cmd/calico-probe
 	$(foreach m,. images sandbox e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
