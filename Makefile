@@ -148,6 +148,12 @@ release-check: ## the release's configuration, and all of it but publishing and 
 	$(RELEASER) release --snapshot --clean --skip=sbom,publish
 	DIST=$(CURDIR)/dist go test -count=1 -tags release ./install -run '^TestArchives$$'
 
+.PHONY: release-images
+release-images: image client toolbox ## push a release's images, for every architecture (with skopeo, logged in)
+	skopeo copy --all oci-archive:$(CACHE)/probe.tar docker://$(IMAGE)
+	skopeo copy --all oci-archive:$(CACHE)/client.tar docker://$(CLIENT)
+	skopeo copy --all oci-archive:$(CACHE)/toolbox.tar docker://$(TOOLBOX)
+
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down
 	-@$(SANDBOX) down --name $(E2E_CLUSTER)
