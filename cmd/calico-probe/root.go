@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/go-logr/logr"
@@ -104,9 +106,6 @@ on it, tests the node directly from there and reports what was seen.`,
 	}
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
-	if asPlugin {
-		root.SetOut(renamed{a.Out})
-	}
 	root.SetErr(a.ErrOut)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
@@ -116,6 +115,14 @@ on it, tests the node directly from there and reports what was seen.`,
 		root.AddCommand(verb)
 	}
 	root.InitDefaultCompletionCmd()
+	if help := root.HelpFunc(); asPlugin {
+		root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+			var text bytes.Buffer
+			cmd.SetOut(&text)
+			help(cmd, args)
+			_, _ = io.WriteString(a.Out, advised(text.String()))
+		})
+	}
 	return root
 }
 

@@ -39,24 +39,14 @@ func say(w io.Writer, format string, args ...any) {
 // asPlugin tells that kubectl runs this program, by the name under which it is on the PATH.
 var asPlugin = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
 
-// advised gives the commands that a text advises the name they have for whoever reads
-// it: a plugin may be on the PATH under kubectl's name for it alone.
+// advised gives the commands that help or a message advises the name they have for whoever
+// reads it: a plugin may be on the PATH under kubectl's name for it alone. What is data,
+// reports and all, is the same under both names.
 func advised(text string) string {
 	if !asPlugin {
 		return text
 	}
 	return strings.NewReplacer("'calico-probe ", "'kubectl calico-probe ", "$ calico-probe ", "$ kubectl calico-probe ", "  calico-probe ", "  kubectl calico-probe ").Replace(text)
-}
-
-// renamed is a writer of a plugin's help, which cobra writes at once. What is data is never
-// changed: it is the same under every name.
-type renamed struct{ io.Writer }
-
-func (r renamed) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(r.Writer, advised(string(text))); err != nil {
-		return 0, err
-	}
-	return len(text), nil
 }
 
 // rawTerminal tells that the terminal is in raw mode, in which a new line is no new line.
