@@ -79,7 +79,8 @@ type Server struct {
 	begun    []time.Time       // when jobs were, within the last hour
 	unmapped []Unmapped        // the latest last
 	stopping bool
-	held     time.Time // until when the store is not tried again
+	lost     map[[2]string]time.Time // pods that were on no node, and when
+	held     time.Time               // until when the store is not tried again
 }
 
 // New opens the store. What was queued or running when the program ended is queued again.
@@ -87,7 +88,7 @@ func New(dir string, routes Routes, limits Limits, access Access, cluster Cluste
 	s := &Server{
 		cluster: cluster, routes: routes, limits: limits, log: log,
 		wake: make(chan struct{}, 1), taking: make(chan struct{}, 4),
-		jobs: map[string]*Job{}, latest: map[string]string{}, seen: map[string]string{},
+		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]string{},
 	}
 	var err error
 	if s.access, err = openAccess(access, log); err != nil {
@@ -118,6 +119,9 @@ func New(dir string, routes Routes, limits Limits, access Access, cluster Cluste
 	s.metrics = newMetrics(s)
 	return s, nil
 }
+
+// Close leaves the store to others. Nothing may be done with the server after it.
+func (s *Server) Close() error { return s.store.close() }
 
 // add makes a job known. mu is held, or nobody else there yet.
 func (s *Server) add(j Job) {
@@ -172,46 +176,70 @@ func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	return took.counts, err
 }
 
+// asksAtOnce is how many questions of a notification wait for the cluster at once.
+const asksAtOnce = 16
+
 // place asks the cluster about the alerts that are new.
 func (s *Server) place(ctx context.Context, list []Alert) []placed {
+	out := make([]placed, len(list))
 	asked := s.cluster
-	nodes, pods := map[string]string{}, map[[2]string]string{} // of this notification
-	asked.Node = func(ctx context.Context, name string) (string, error) {
-		if node, ok := nodes[name]; ok {
-			return node, nil
-		}
-		node, err := s.cluster.Node(ctx, name)
-		if err == nil {
-			nodes[name] = node
-		}
-		return node, err
-	}
-	asked.PodNode = func(ctx context.Context, namespace, pod string) (string, error) {
-		at := [2]string{namespace, pod}
-		if node, ok := pods[at]; ok {
-			return node, nil
-		}
-		node, err := s.cluster.PodNode(ctx, namespace, pod)
-		if err == nil {
-			pods[at] = node
-		}
-		return node, err
-	}
-	var out []placed
-	for _, a := range list {
-		p := placed{Alert: a}
+	asked.PodNode = s.podNode
+	var all sync.WaitGroup
+	turns := make(chan struct{}, asksAtOnce)
+	for i, a := range list {
+		out[i].Alert = a
 		s.mu.Lock()
 		known := s.jobOf(a, time.Now()) != nil
 		s.mu.Unlock()
 		switch {
 		case a.odd != "":
-			p.err = unmapped(a.odd)
+			out[i].err = unmapped(a.odd)
 		case a.firing && !known:
-			p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				p := &out[i]
+				p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+			})
 		}
-		out = append(out, p)
 	}
+	all.Wait()
 	return out
+}
+
+// How long a pod that was on no node is not asked for again, and of how many that is
+// known: a notification that took too long is sent again with all of them, and would
+// else never be done with.
+const (
+	lostFor = 5 * time.Minute
+	maxLost = 20_000
+)
+
+// podNode asks for the node of a pod.
+func (s *Server) podNode(ctx context.Context, namespace, pod string) (string, error) {
+	at := [2]string{namespace, pod}
+	s.mu.Lock()
+	when, known := s.lost[at]
+	s.mu.Unlock()
+	if known && time.Since(when) < lostFor {
+		return "", nil
+	}
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("reading pod %s/%s: %w", namespace, pod, err)
+	}
+	node, err := s.cluster.PodNode(ctx, namespace, pod)
+	if err != nil || node != "" {
+		return node, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost) >= maxLost {
+		maps.DeleteFunc(s.lost, func(_ [2]string, when time.Time) bool { return time.Since(when) >= lostFor })
+	}
+	if len(s.lost) < maxLost {
+		s.lost[at] = time.Now()
+	}
+	return "", nil
 }
 
 // taken is what is made of a notification.

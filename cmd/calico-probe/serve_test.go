@@ -259,5 +259,18 @@ func TestServeNodeNames(t *testing.T) {
 		failing = errors.New("no answer")
 		time.Sleep(namesFor + time.Millisecond)
 		of("a", "", 4)
+		of("b", "", 4)
+		n.read = func(context.Context) (map[string]string, error) {
+			time.Sleep(2 * time.Minute)
+			return nil, failing
+		}
+		time.Sleep(missingFor + time.Millisecond)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := n.of(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
+			t.Errorf("an API that is silent: %v after %v", err, time.Since(began))
+		}
+		time.Sleep(time.Minute)
 	})
 }
