@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -36,6 +37,7 @@ const (
 	maxAttempts = 3 // a job in which the program died as often would be its end for ever
 	retryStore  = 10 * time.Second
 	tellLimit   = 10 * time.Second
+	beatEvery   = 10 * time.Second
 	// cleanUp is how long a job that was told to stop may take to remove what it made.
 	cleanUp = 20 * time.Second
 )
@@ -71,6 +73,10 @@ type Server struct {
 	// turn is held by whoever changes what is below and in the store, so that both agree;
 	// mu by whoever looks at it or changes it, never while something is written.
 	turn     sync.Mutex
+	beat     atomic.Int64 // when jobs were last seen to, in seconds
+	checking sync.Mutex   // held by whoever tries the store
+	checked  time.Time    // when that was
+	broken   error        // what came of it
 	mu       sync.Mutex
 	jobs     map[string]*Job   // by ID
 	order    []string          // of jobs, the oldest first
@@ -117,6 +123,7 @@ func New(dir string, routes Routes, limits Limits, access Access, cluster Cluste
 	}
 	slices.SortFunc(s.begun, time.Time.Compare)
 	s.metrics = newMetrics(s)
+	s.beat.Store(time.Now().Unix())
 	return s, nil
 }
 
@@ -167,7 +174,7 @@ func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	all := s.place(ctx, n.alerts)
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	took := s.decide(all, time.Now())
+	took := s.decide(all, n.beyond, time.Now())
 	err := s.accept(took)
 	for outcome, count := range took.counts {
 		s.metrics.alerts.WithLabelValues(outcome).Add(float64(count))
@@ -252,11 +259,13 @@ type taken struct {
 	refused  error           // why some are to be sent again
 }
 
-// decide changes nothing. turn is held.
-func (s *Server) decide(all []placed, now time.Time) *taken {
+// decide changes nothing. beyond is how many alerts there were that were not read. turn
+// is held.
+func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}, unmapped: slices.Clone(s.unmapped)}
+	t.counts[outcomeUnmapped] = beyond
 	waiting := s.waiting()
 	latest, seen := map[string]*Job{}, map[string]*Job{} // of this notification
 	refuse := func(why error) {
@@ -492,18 +501,19 @@ func (s *Server) Run(ctx context.Context) {
 		s.turn.Lock()
 		job, again := s.begin(time.Now())
 		s.turn.Unlock()
+		s.beat.Store(time.Now().Unix())
 		if job != nil {
 			all.Go(func() { s.do(working, *job) })
 			continue
 		}
-		var timer <-chan time.Time
+		pause := beatEvery
 		if !again.IsZero() {
-			timer = time.After(time.Until(again))
+			pause = min(pause, time.Until(again))
 		}
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
-		case <-timer:
+		case <-time.After(pause):
 		}
 	}
 	s.mu.Lock()

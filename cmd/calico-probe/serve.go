@@ -74,6 +74,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	folders(cmd, &o.dirs)
 	f.BoolVar(&o.checkConfig, "check-config", false, "only tell whether --config is right")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the bearer tokens that are accepted, one a line; read anew when it changes")
+	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens that read reports and metrics, and start nothing")
 	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; beside --token-file both are asked for")
 	f.StringVar(&o.access.Cert, "tls-cert", "", "certificate to serve with; read anew when it changes")
 	f.StringVar(&o.access.Key, "tls-key", "", "its key")
