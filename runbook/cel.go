@@ -37,7 +37,7 @@ var variables = []struct {
 	{Word{"results", "list of results", "what the last run on the node of the runbook gave, and the checks of the runbook's own since; also what other nodes said about it, under their names"}, cel.ListType(resultType)},
 	{Word{"causes", "list of causes", "what that run named, the likeliest first"}, cel.ListType(causeType)},
 	{Word{"verdict", "string", `healthy, warnings, incomplete or fault; "" before the first run`}, cel.StringType},
-	{Word{"steps", "map of what steps saw", `of an earlier run, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes) and .verdicts (of each node by its name); empty before`}, cel.MapType(cel.StringType, seenType)},
+	{Word{"steps", "map of what steps saw", `of an earlier run, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes), .verdicts (of each node by its name) and .lacks (why there is no whole answer); empty before`}, cel.MapType(cel.StringType, seenType)},
 }
 
 var (
@@ -81,7 +81,7 @@ const lastSeen = "@seen"
 var language = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		ext.NativeTypes(reflect.TypeFor[Seen](), ext.ParseStructTag("json")),
-		ext.Strings(),
+		ext.Strings(), ext.Lists(),
 		cel.Variable(lastSeen, seenType),
 	}
 	for _, v := range variables {

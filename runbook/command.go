@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -61,11 +62,14 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 
 // capped keeps the beginning of what is written.
 type capped struct {
+	mu  sync.Mutex // stdout and stderr are copied by a goroutine each
 	b   bytes.Buffer
 	cut bool
 }
 
 func (c *capped) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	room := longestOutput - c.b.Len()
 	c.cut = c.cut || len(p) > room
 	c.b.Write(p[:min(len(p), room)])
@@ -73,6 +77,8 @@ func (c *capped) Write(p []byte) (int, error) {
 }
 
 func (c *capped) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	text := strings.ToValidUTF8(c.b.String(), "?")
 	if c.cut {
 		text += "\n(the rest is left out)"

@@ -326,8 +326,8 @@ func (w *walk) choose(ctx context.Context, e Entry, s *Step) error {
 }
 
 func (w *walk) conclude(ctx context.Context, e Entry, c *Conclude) error {
-	out := Outcome{Verdict: c.Verdict, Says: w.sight().say(ctx, c.Says), Next: w.sight().say(ctx, c.Next)}
-	if out.Verdict == wordHealthy && !w.answered {
+	out := Outcome{Verdict: cmp.Or(c.Verdict, w.sight().last.Verdict, wordIncomplete), Says: w.sight().say(ctx, c.Says), Next: w.sight().say(ctx, c.Next)}
+	if exitOf(out.Verdict) == report.ExitHealthy && !w.answered {
 		out.Verdict, out.Says = wordIncomplete, "no node gave an answer, so that this is not known: "+out.Says
 	}
 	e.Text = out.Says
@@ -408,7 +408,7 @@ func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
 	// Which nodes those are must not change under a resume.
 	nodes, at, err := effect(w, e.Step+"@", s.Name, func() ([]string, error) { return w.nodes(ctx, s.Run) })
 	if err != nil {
-		if ctx.Err() != nil || errors.As(err, new(Mistake)) {
+		if ctx.Err() != nil || errors.As(err, new(Mistake)) || errors.As(err, new(stop)) {
 			return err
 		}
 		return noNodes(e.Step, s, err)
@@ -443,7 +443,7 @@ func (w *walk) saw(name string, r *Run, all []Asked) {
 		if a.Node == w.node {
 			here := *r
 			here.On = nil
-			w.last, w.lastRun = []Asked{a}, &here
+			w.last, w.lastRun, w.own = []Asked{a}, &here, nil
 		}
 		w.answered = w.answered || slices.ContainsFunc(a.Results, func(r Result) bool {
 			return r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered && r.Status != string(probe.Skip) && r.Status != string(probe.Unknown)
@@ -521,8 +521,8 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	began := time.Now()
-	last, lastRun, steps, answered := w.last, w.lastRun, w.steps, w.answered
-	defer func() { w.last, w.lastRun, w.steps, w.answered = last, lastRun, steps, answered }()
+	last, lastRun, own, steps, answered := w.last, w.lastRun, w.own, w.steps, w.answered
+	defer func() { w.last, w.lastRun, w.own, w.steps, w.answered = last, lastRun, own, steps, answered }()
 	nodes, err := w.nodes(limited, r)
 	if err != nil {
 		if ctx.Err() != nil || errors.As(err, new(Mistake)) {

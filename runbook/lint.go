@@ -13,6 +13,7 @@ import (
 
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
+	"github.com/prometheus/alertmanager/pkg/labels"
 )
 
 // Known is what the program has that a runbook may name.
@@ -28,7 +29,7 @@ var (
 	kebab     = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 	paramName = regexp.MustCompile(`^[a-z][a-z0-9]*([-_][a-z0-9]+)*$`)
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	verdicts  = []string{wordHealthy, wordFault, wordIncomplete} // a runbook can conclude
+	verdicts  = []string{wordHealthy, wordWarnings, wordFault, wordIncomplete} // a runbook can conclude
 )
 
 // linter holds a runbook to what can be known before it runs.
@@ -85,8 +86,12 @@ func (l *linter) lint(rb *Runbook) {
 	l.isKebab("metadata.name", rb.Metadata.Name)
 	l.want("spec.title", rb.Spec.Title)
 	for i, a := range rb.Spec.Alerts {
-		if at := fmt.Sprintf("spec.alerts[%d]", i); a == "" || slices.Contains(rb.Spec.Alerts[:i], a) {
-			l.find(at, "the alert %q has no name, or stands twice", a)
+		at := fmt.Sprintf("spec.alerts[%d]", i)
+		if slices.Contains(rb.Spec.Alerts[:i], a) {
+			l.find(at, "the alert %q stands twice", a)
+		}
+		if _, _, err := Alert(a); err != nil {
+			l.find(at, "%v", err)
 		}
 	}
 	var params []string
@@ -109,6 +114,22 @@ func (l *linter) lint(rb *Runbook) {
 		}
 	})
 	l.steps("spec.steps", rb.Spec.Steps, &scope{map[string]bool{}, map[string]bool{}, false})
+}
+
+// Alert takes apart what a runbook names of alerts: a name, and matchers of other labels as
+// Alertmanager writes them, as NAME{pod=~"calico-node-.+"}.
+func Alert(text string) (name string, matchers []*labels.Matcher, err error) {
+	name, rest, some := strings.Cut(text, "{")
+	if name = strings.TrimSpace(name); name == "" {
+		return "", nil, fmt.Errorf("the alert %q has no name", text)
+	}
+	if !some {
+		return name, nil, nil
+	}
+	if matchers, err = labels.ParseMatchers("{" + rest); err != nil {
+		return "", nil, fmt.Errorf(`%s: %w: write NAME{LABEL="VALUE"}`, text, err)
+	}
+	return name, matchers, nil
 }
 
 // each calls f with every step, wherever it stands.
@@ -199,7 +220,10 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 		l.action(at, s, in)
 	case s.Conclude != nil:
 		c := s.Conclude
-		if !slices.Contains(verdicts, c.Verdict) {
+		switch {
+		case c.Verdict == "" && !in.ran:
+			l.find(at+".conclude", "without a verdict it concludes that of the last run, and nothing was run before: give it one of %s", strings.Join(verdicts, ", "))
+		case c.Verdict != "" && !slices.Contains(verdicts, c.Verdict):
 			l.find(at+".conclude.verdict", "a runbook concludes %s, not %q", strings.Join(verdicts, ", "), c.Verdict)
 		}
 		l.want(at+".conclude.says", c.Says)
