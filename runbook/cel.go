@@ -2,6 +2,7 @@ package runbook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -62,6 +63,9 @@ var functions = []struct {
 	{Word{"asked", "bool", `asked("CHECK"): it has an answer, which skip and unknown are not`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.asked(id)) }},
 }
 
+// asJSON makes a text part of a JSON document.
+var asJSON = Word{"json", "string", `json(TEXT): it in quotes, as JSON writes it: for the body of a webhook`}
+
 // Words are the variables and functions expressions can use, and the fields of results
 // and causes.
 func Words() (vars, funcs []Word, results, causes []string) {
@@ -71,6 +75,7 @@ func Words() (vars, funcs []Word, results, causes []string) {
 	for _, f := range functions {
 		funcs = append(funcs, f.Word)
 	}
+	funcs = append(funcs, asJSON)
 	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), slices.Concat(fieldsOf(reflect.TypeFor[Cause]()), fieldsOf(reflect.TypeFor[probe.Cause]()))
 }
 
@@ -84,6 +89,13 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Strings(), ext.Lists(),
 		cel.Variable(lastSeen, seenType),
 	}
+	options = append(options, cel.Function(asJSON.Name, cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(func(v ref.Val) ref.Val {
+		b, err := json.Marshal(probe.Plain(string(v.(types.String))))
+		if err != nil {
+			return types.NewErr("%v", err)
+		}
+		return types.String(b)
+	}))))
 	for _, v := range variables {
 		options = append(options, cel.Variable(v.Name, v.kind))
 	}

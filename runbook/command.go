@@ -36,7 +36,7 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, io.MultiWriter(&out, &all), &all
 	cmd.Env = append(os.Environ(), "CALICO_PROBE_NODE="+w.node)
 	for name, value := range w.record.Params {
-		cmd.Env = append(cmd.Env, "CALICO_PROBE_PARAM_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+value)
+		cmd.Env = append(cmd.Env, inEnvironment(name)+"="+value)
 	}
 	cmd.WaitDelay = 2 * time.Second // what it started may keep its pipes
 	alone(cmd)
@@ -58,6 +58,11 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 		r.failed = "could not be started: " + err.Error()
 	}
 	return r, nil
+}
+
+// inEnvironment is what a parameter is called in the environment of commands.
+func inEnvironment(param string) string {
+	return "CALICO_PROBE_PARAM_" + strings.ToUpper(strings.ReplaceAll(param, "-", "_"))
 }
 
 // capped keeps the beginning of what is written.
@@ -94,6 +99,9 @@ func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 		word, err := w.sight().text(ctx, text)
 		if err != nil {
 			return nil, err
+		}
+		if strings.HasPrefix(text, "${") && strings.HasPrefix(word, "-") {
+			return nil, fmt.Errorf("the value of %s begins with a dash, and would be read as an option", brief(text))
 		}
 		out = append(out, word)
 	}

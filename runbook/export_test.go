@@ -3,6 +3,7 @@ package runbook
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Taken is the branch each of these takes, "" = none.
@@ -35,3 +36,5 @@ func Taken(branches []Branch, nights []Asked) ([]string, error) {
 	}
 	return out, nil
 }
+
+func init() { leastEvery = time.Millisecond } // of a world without nodes
