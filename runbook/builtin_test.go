@@ -500,7 +500,7 @@ func TestActionsKubectl(t *testing.T) {
 			Runbook: b, Actions: []string{"restart-calico-node"}, Commands: true,
 			Journal: runbook.NewJournal(runbook.Begun{Runbook: b.Metadata.Name, Node: ill.Node, Params: map[string]string{}}),
 			World: runbook.World{
-				Kubectl: []string{"--kubeconfig=/nowhere", "--context=far"}, NoKubectl: not,
+				Kubeconfig: "/nowhere", NoKubectl: not,
 				Run:      func(context.Context, string, runbook.Run) (report.Run, error) { return ill, nil },
 				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
@@ -521,7 +521,7 @@ func TestActionsKubectl(t *testing.T) {
 		return nil
 	}
 	d := deed("")
-	if got := strings.Join(d.Command, " "); !strings.HasPrefix(got, "kubectl --kubeconfig=/nowhere --context=far delete --namespace=kube-system pod/calico-node-") {
+	if got := strings.Join(d.Command, " "); !strings.HasPrefix(got, "kubectl delete --namespace=kube-system pod/calico-node-") {
 		t.Errorf("its command: %s", got)
 	}
 	if d.NotRun == "" { // there is no such cluster, and nobody to confirm it

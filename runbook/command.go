@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +26,8 @@ type ran struct {
 }
 
 // start runs a program of this machine to its end, or to its limit, with all it started.
-// It sees the node and the parameters in its environment.
+// It sees the node and the parameters in its environment, and the cluster the runbook is
+// about, not the one of the current context.
 func (w *walk) start(ctx context.Context, limit time.Duration, words []string, stdin io.Reader) (ran, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -37,6 +37,9 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	cmd.Env = append(os.Environ(), "CALICO_PROBE_NODE="+w.node)
 	for name, value := range w.record.Params {
 		cmd.Env = append(cmd.Env, inEnvironment(name)+"="+value)
+	}
+	if w.World.Kubeconfig != "" {
+		cmd.Env = append(cmd.Env, "KUBECONFIG="+w.World.Kubeconfig)
 	}
 	cmd.WaitDelay = 2 * time.Second // what it started may keep its pipes
 	alone(cmd)
@@ -91,8 +94,7 @@ func (c *capped) String() string {
 	return text
 }
 
-// words puts the values into the words of a command. A kubectl asks the cluster the
-// runbook is about, not the one of its current context.
+// words puts the values into the words of a command.
 func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 	var out []string
 	for _, text := range texts {
@@ -105,11 +107,8 @@ func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 		}
 		out = append(out, word)
 	}
-	if base := filepath.Base(out[0]); base != "kubectl" && base != "kubectl.exe" {
-		return out, nil
-	}
-	if w.World.NoKubectl != "" {
+	if isProgram(filepath.ToSlash(out[0]), "kubectl", "kubectl.exe") && w.World.NoKubectl != "" {
 		return nil, errors.New(w.World.NoKubectl)
 	}
-	return slices.Insert(out, 1, w.World.Kubectl...), nil
+	return out, nil
 }

@@ -44,10 +44,9 @@ type World struct {
 	Progress, Say func(text string)
 	Who           string // runs this
 	Nobody        bool   // there is no person to confirm anything
-	// Kubectl leads to the cluster of the runbook: flags that every command kubectl is
-	// given. NoKubectl is why it cannot be led there, "" where it can.
-	Kubectl   []string
-	NoKubectl string
+	// Kubeconfig is a file that leads every command to the cluster of the runbook; "" where
+	// they find it themselves. NoKubectl is why kubectl cannot be led there, "" where it can.
+	Kubeconfig, NoKubectl string
 }
 
 // ErrNobody says that there is no person to ask.
