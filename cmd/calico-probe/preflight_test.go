@@ -100,7 +100,10 @@ func TestInstallPrintsOnly(t *testing.T) {
 		"install --print --ways api --user jane":       {report.ExitHealthy, "name: jane"},
 		"install --print --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
 		"install --print --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
+		"install --print -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},
+		"install --print --calico-namespace a/b":       {report.ExitUsage, `"a/b" is no name of a namespace`},
 		"preflight --via local":                        {report.ExitUsage, `unknown way "local"`},
+		"preflight --ssh -x":                           {report.ExitUsage, "is no destination"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, strings.Fields(args))
@@ -158,5 +161,24 @@ func TestAdvised(t *testing.T) {
 	}
 	if got := said(data...); got != plain {
 		t.Errorf("by the plugin's name data is %.300s", got)
+	}
+}
+
+// TestEnterable wants the first container that one may go into, and where there is none the
+// right that lacks, in the namespace it lacks in.
+func TestEnterable(t *testing.T) {
+	t.Parallel()
+	doors := []string{"calico-system/calico-node-x/calico-node", "kube-system/kube-proxy-y/kube-proxy"}
+	for want, c := range map[string]struct {
+		may    []bool
+		status probe.Status
+	}{
+		"container calico-system/calico-node-x/calico-node is": {[]bool{true, true}, probe.OK},
+		"container kube-system/kube-proxy-y/kube-proxy is":     {[]bool{false, true}, probe.OK},
+		"create pods/exec in namespace calico-system or kube-system: ask for what 'calico-probe install --print --ways exec --calico-namespace calico-system'": {[]bool{false, false}, probe.Fail},
+	} {
+		if r := enterable(doors, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {
+			t.Errorf("%v: %s %s", c.may, r.Status, r.Saw)
+		}
 	}
 }
