@@ -74,7 +74,8 @@ API cannot be reached.`,
 			if p.sink, err = out.sink(); err != nil {
 				return err
 			}
-			return out.close(p.look(ctx))
+			out.until(ctx)
+			return out.close(p.settled(out, p.look(ctx)))
 		},
 	}
 	f := cmd.Flags()
@@ -434,11 +435,11 @@ func (p *preflight) conclude(ways []string) error {
 	v := p.tally.Verdict(false)
 	switch {
 	case v.Counts[probe.Fail] > 0:
-		v.Word, v.Exit = "not ready", report.ExitFault
+		v.Word, v.Exit = report.WordNotReady, report.ExitFault
 	case v.Counts[probe.Unknown] > 0:
 		v.Word, v.Exit = "incomplete", report.ExitIncomplete
 	default:
-		v.Word, v.Exit = "ready", report.ExitHealthy
+		v.Word, v.Exit = report.WordReady, report.ExitHealthy
 	}
 	if err := p.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: p.node}); err != nil {
 		return err

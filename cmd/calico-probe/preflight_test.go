@@ -35,7 +35,15 @@ func TestPreflightVerdict(t *testing.T) {
 		"named, and not known":          {named: []string{wayPod}, found: map[string]probe.Status{wayPod: probe.Unknown}, exit: report.ExitIncomplete},
 		"named, with less":              {named: []string{wayPod}, found: map[string]probe.Status{wayPod: probe.Warn}, exit: report.ExitHealthy},
 	} {
+		var whole, stream bytes.Buffer
 		kept := &recorder{}
+		for format, w := range map[string]*bytes.Buffer{"json": &whole, "ndjson": &stream} {
+			sink, err := report.New(format, w, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept.others = append(kept.others, sink)
+		}
 		p := &preflight{runOptions: &runOptions{node: "node-a", sink: kept, tally: report.NewTally()}, ways: c.named}
 		ways := c.named
 		if ways == nil {
@@ -50,6 +58,14 @@ func TestPreflightVerdict(t *testing.T) {
 		}
 		if got != c.exit {
 			t.Errorf("%s: exit %d, want %d", name, got, c.exit)
+		}
+		if err := validate(compiled(t, "report"), whole.String()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for line := range strings.Lines(stream.String()) {
+			if err := validate(compiled(t, "event"), line); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

@@ -58,11 +58,8 @@ func oneLine(text string) string {
 	return probe.Plain(strings.Join(strings.Fields(text), " "))
 }
 
-// isTerminal tells whether a reader or a writer is a terminal, or leads to one.
+// isTerminal tells whether a reader or a writer is a terminal.
 func isTerminal(w any) bool {
-	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
-		w = u.Unwrap()
-	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
