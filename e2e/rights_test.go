@@ -208,14 +208,14 @@ func (l lesser) isTold(t *testing.T) {
 		want = "no right to " + l.right.Verb + " pod"
 	}
 	var a answer
-	switch {
-	case l.use == "clean":
+	switch l.use {
+	case "clean":
 		leave(t, l.user)
 		a = call(t, "clean", as[0], as[1])
 		if a.exit != 1 {
 			t.Errorf("clean: exit %d, want 1", a.exit)
 		}
-	case l.use == "serve": // which TestAlerts runs
+	case "serve": // which TestAlerts runs
 		config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 		if err != nil {
 			t.Fatal(err)
