@@ -377,7 +377,7 @@ func forwarded(t testing.TB, namespace, pod string, port int) serving {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- f.ForwardPorts() }()
-	t.Cleanup(func() { close(stop); _ = <-ended })
+	t.Cleanup(func() { close(stop); <-ended })
 	select {
 	case <-ready:
 	case err := <-ended:
