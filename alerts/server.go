@@ -83,6 +83,7 @@ type Server struct {
 	order    []string          // of jobs, the oldest first
 	latest   map[string]string // by node and procedure: the last job
 	seen     map[string]heard  // by the key of an alert
+	keep     int               // reports
 	appended int               // lines of the file of firings that may be too many
 	begun    []start           // within the last hour
 	owed     map[string]bool   // jobs that are not on the disk as they are here, or not gone from it
@@ -101,7 +102,7 @@ type start struct {
 // New opens the store. What was queued or running when the program ended is queued again.
 func New(dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger) (*Server, error) {
 	s := &Server{
-		cluster: cluster, routes: routes, limits: limits, log: log,
+		cluster: cluster, keep: maxJobs, routes: routes, limits: limits, log: log,
 		wake: make(chan struct{}, 1), taking: make(chan struct{}, 4),
 		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]heard{}, owed: map[string]bool{},
 	}
@@ -335,8 +336,9 @@ type taken struct {
 func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}, unmapped: slices.Clone(s.unmapped)}
+	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}}
 	t.counts[outcomeUnmapped] = beyond
+	none := newNoted(s.unmapped)
 	waiting, waits := s.waiting(), map[Procedure]int{}
 	for _, j := range s.jobs {
 		if j.State == Queued {
@@ -367,7 +369,7 @@ func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 		switch {
 		case isUnmapped:
 			t.counts[outcomeUnmapped]++
-			t.unmapped = note(t.unmapped, a.Alert, string(why), now)
+			none.add(a.Alert, string(why), now)
 		case !a.firing:
 			t.counts[outcomeResolved]++
 			if job != nil && resolve(job, a.Alert) {
@@ -407,6 +409,7 @@ func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 			t.order = append(t.order, job.ID)
 		}
 	}
+	t.unmapped = none.latest()
 	return t
 }
 
@@ -444,15 +447,35 @@ func resolve(j *Job, a Alert) bool {
 	return true
 }
 
-func note(list []Unmapped, a Alert, why string, now time.Time) []Unmapped {
-	u := Unmapped{Alert: a, Reason: why}
-	if i := slices.IndexFunc(list, func(u Unmapped) bool { return u.Alert.key() == a.key() && u.Reason == why }); i >= 0 {
-		u = list[i]
-		list = slices.Delete(list, i, i+1)
+// noted are the alerts about which nothing is done as a notification makes them.
+type noted struct {
+	list []Unmapped
+	at   map[string]int // by alert and reason: the place in the list
+}
+
+func newNoted(list []Unmapped) *noted {
+	n := &noted{list: slices.Clone(list), at: map[string]int{}}
+	for i, u := range list {
+		n.at[u.Alert.key()+u.Reason] = i
+	}
+	return n
+}
+
+func (n *noted) add(a Alert, why string, now time.Time) {
+	u, key := Unmapped{Alert: a, Reason: why}, a.key()+why
+	if i, known := n.at[key]; known {
+		u = n.list[i]
+		n.list[i].Times = 0 // it has moved
 	}
 	u.Times++
 	u.Last = now
-	list = append(list, u)
+	n.at[key] = len(n.list)
+	n.list = append(n.list, u)
+}
+
+// latest are those to keep.
+func (n *noted) latest() []Unmapped {
+	list := slices.DeleteFunc(n.list, func(u Unmapped) bool { return u.Times == 0 })
 	return list[max(0, len(list)-maxUnmapped):]
 }
 
@@ -865,7 +888,7 @@ func (s *Server) prune(now time.Time) {
 	var old []string
 	anew := false // an alert is to count for new
 	for i, id := range s.order {
-		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > maxJobs || now.Sub(j.Ended) > maxAge) {
+		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > s.keep || now.Sub(j.Ended) > maxAge) {
 			old = append(old, id)
 		}
 	}

@@ -637,6 +637,45 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// TestOwed has the store go while a job runs: what came of it is written once it is back.
+func TestOwed(t *testing.T) {
+	t.Parallel()
+	dir, access := t.TempDir(), tokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := nodesOf(1)
+		l.look = func(context.Context, Job) (Report, error) {
+			return Report{Verdict: Fault, Says: "it is"}, os.Rename(dir, dir+".away")
+		}
+		s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		began(t, s)
+		post(t, s, body(t, firing("node-0", "a")))
+		synctest.Wait()
+		if err := os.Rename(dir+".away", dir); err != nil {
+			t.Fatal(err)
+		}
+		state := func() string {
+			t.Helper()
+			jobs, err := s.store.jobs(func(err error) { t.Error(err) })
+			if err != nil || len(jobs) != 1 {
+				t.Fatalf("in the store: %v %v", jobs, err)
+			}
+			return jobs[0].State
+		}
+		if got := state(); got != Running {
+			t.Errorf("without a store a job was written as %s", got)
+		}
+		time.Sleep(2 * retryStore)
+		synctest.Wait()
+		if got := state(); got != Done || len(s.owed) > 0 {
+			t.Errorf("with its store back it is %s there", got)
+		}
+	})
+}
+
 // TestUnasked has the cluster not answer: what cannot be mapped now is sent again.
 func TestUnasked(t *testing.T) {
 	t.Parallel()
@@ -660,7 +699,7 @@ func TestMany(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
 	synctest.Test(t, func(t *testing.T) {
-		const nodes = maxJobs + 20
+		const nodes, kept = 30, 20
 		l := nodesOf(nodes)
 		limits := usual
 		limits.Queue = 2 * nodes
@@ -678,6 +717,7 @@ func TestMany(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			s.keep = kept
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() { s.Run(ctx); close(ended) }()
@@ -690,7 +730,7 @@ func TestMany(t *testing.T) {
 			cancel()
 			<-ended
 			reopened(t, s)
-			if l.times() != nodes || len(s.order) > maxJobs {
+			if l.times() != nodes || len(s.order) > kept {
 				t.Errorf("looked %d times at %d nodes; %d jobs are kept", l.times(), nodes, len(s.order))
 			}
 		}
