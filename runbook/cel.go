@@ -2,6 +2,7 @@ package runbook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -37,7 +38,7 @@ var variables = []struct {
 	{Word{"results", "list of results", "what the last run on the node of the runbook gave, and the checks of the runbook's own since; also what other nodes said about it, under their names"}, cel.ListType(resultType)},
 	{Word{"causes", "list of causes", "what that run named, the likeliest first"}, cel.ListType(causeType)},
 	{Word{"verdict", "string", `healthy, warnings, incomplete or fault; "" before the first run`}, cel.StringType},
-	{Word{"steps", "map of what steps saw", `of an earlier run, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes) and .verdicts (of each node by its name); empty before`}, cel.MapType(cel.StringType, seenType)},
+	{Word{"steps", "map of what steps saw", `of an earlier run, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes), .verdicts (of each node by its name) and .lacks (why there is no whole answer); empty before`}, cel.MapType(cel.StringType, seenType)},
 }
 
 var (
@@ -62,6 +63,9 @@ var functions = []struct {
 	{Word{"asked", "bool", `asked("CHECK"): it has an answer, which skip and unknown are not`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.asked(id)) }},
 }
 
+// asJSON makes a text part of a JSON document.
+var asJSON = Word{"json", "string", `json(TEXT): it in quotes, as JSON writes it: for the body of a webhook`}
+
 // Words are the variables and functions expressions can use, and the fields of results
 // and causes.
 func Words() (vars, funcs []Word, results, causes []string) {
@@ -71,6 +75,7 @@ func Words() (vars, funcs []Word, results, causes []string) {
 	for _, f := range functions {
 		funcs = append(funcs, f.Word)
 	}
+	funcs = append(funcs, asJSON)
 	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), slices.Concat(fieldsOf(reflect.TypeFor[Cause]()), fieldsOf(reflect.TypeFor[probe.Cause]()))
 }
 
@@ -81,9 +86,16 @@ const lastSeen = "@seen"
 var language = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		ext.NativeTypes(reflect.TypeFor[Seen](), ext.ParseStructTag("json")),
-		ext.Strings(),
+		ext.Strings(), ext.Lists(),
 		cel.Variable(lastSeen, seenType),
 	}
+	options = append(options, cel.Function(asJSON.Name, cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(func(v ref.Val) ref.Val {
+		b, err := json.Marshal(probe.Plain(string(v.(types.String))))
+		if err != nil {
+			return types.NewErr("%v", err)
+		}
+		return types.String(b)
+	}))))
 	for _, v := range variables {
 		options = append(options, cel.Variable(v.Name, v.kind))
 	}

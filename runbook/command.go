@@ -9,8 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -26,7 +26,8 @@ type ran struct {
 }
 
 // start runs a program of this machine to its end, or to its limit, with all it started.
-// It sees the node and the parameters in its environment.
+// It sees the node and the parameters in its environment, and the cluster the runbook is
+// about, not the one of the current context.
 func (w *walk) start(ctx context.Context, limit time.Duration, words []string, stdin io.Reader) (ran, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -35,7 +36,10 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, io.MultiWriter(&out, &all), &all
 	cmd.Env = append(os.Environ(), "CALICO_PROBE_NODE="+w.node)
 	for name, value := range w.record.Params {
-		cmd.Env = append(cmd.Env, "CALICO_PROBE_PARAM_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+value)
+		cmd.Env = append(cmd.Env, inEnvironment(name)+"="+value)
+	}
+	if w.World.Kubeconfig != "" {
+		cmd.Env = append(cmd.Env, "KUBECONFIG="+w.World.Kubeconfig)
 	}
 	cmd.WaitDelay = 2 * time.Second // what it started may keep its pipes
 	alone(cmd)
@@ -59,13 +63,21 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	return r, nil
 }
 
+// inEnvironment is what a parameter is called in the environment of commands.
+func inEnvironment(param string) string {
+	return "CALICO_PROBE_PARAM_" + strings.ToUpper(strings.ReplaceAll(param, "-", "_"))
+}
+
 // capped keeps the beginning of what is written.
 type capped struct {
+	mu  sync.Mutex // stdout and stderr are copied by a goroutine each
 	b   bytes.Buffer
 	cut bool
 }
 
 func (c *capped) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	room := longestOutput - c.b.Len()
 	c.cut = c.cut || len(p) > room
 	c.b.Write(p[:min(len(p), room)])
@@ -73,6 +85,8 @@ func (c *capped) Write(p []byte) (int, error) {
 }
 
 func (c *capped) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	text := strings.ToValidUTF8(c.b.String(), "?")
 	if c.cut {
 		text += "\n(the rest is left out)"
@@ -80,8 +94,7 @@ func (c *capped) String() string {
 	return text
 }
 
-// words puts the values into the words of a command. A kubectl asks the cluster the
-// runbook is about, not the one of its current context.
+// words puts the values into the words of a command.
 func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 	var out []string
 	for _, text := range texts {
@@ -89,13 +102,13 @@ func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		if strings.HasPrefix(text, "${") && strings.HasPrefix(word, "-") {
+			return nil, fmt.Errorf("the value of %s begins with a dash, and would be read as an option", brief(text))
+		}
 		out = append(out, word)
 	}
-	if base := filepath.Base(out[0]); base != "kubectl" && base != "kubectl.exe" {
-		return out, nil
-	}
-	if w.World.NoKubectl != "" {
+	if isProgram(filepath.ToSlash(out[0]), "kubectl", "kubectl.exe") && w.World.NoKubectl != "" {
 		return nil, errors.New(w.World.NoKubectl)
 	}
-	return slices.Insert(out, 1, w.World.Kubectl...), nil
+	return out, nil
 }

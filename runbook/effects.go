@@ -217,6 +217,9 @@ func (w *walk) post(ctx context.Context, h *Webhook) (Told, error) {
 func (w *walk) body(ctx context.Context, h *Webhook) ([]byte, error) {
 	if h.Body != "" {
 		text, err := w.sight().text(ctx, h.Body)
+		if err == nil && strings.HasPrefix(strings.TrimSpace(h.Body), "{") && !json.Valid([]byte(text)) {
+			err = errors.New("its body is no JSON with the values in it: write ${json(VALUE)} for a text")
+		}
 		return []byte(text), err
 	}
 	return json.Marshal(w.record)
@@ -294,11 +297,13 @@ func (w *walk) propose(ctx context.Context, at string, s *Step) (Deed, error) {
 		return out, nil
 	}
 	out.Command = command
-	switch {
+	switch { // before anything is started
 	case !slices.Contains(w.Actions, s.Name):
 		out.NotRun = "it was not allowed; --allow-actions " + s.Name + " does"
 	case !w.Commands:
 		out.NotRun = "commands are not allowed here"
+	case w.World.Nobody:
+		out.NotRun = fmt.Sprintf("nobody can confirm it: %v", ErrNobody)
 	case w.Journal.Err() != nil:
 		out.NotRun = "the journal cannot be written, and without it nobody would know that it was done"
 	}
@@ -318,7 +323,7 @@ func (w *walk) propose(ctx context.Context, at string, s *Step) (Deed, error) {
 		out.NotRun = "its dry run failed: " + cmp.Or(dry.failed, fmt.Sprintf("exit code %d", dry.exit))
 		return out, nil
 	}
-	yes, err := w.World.Confirm(ctx, Proposal{Step: s.Name, Says: out.Says, Touches: out.Touches, Command: command, DryRun: out.DryRun, Again: again})
+	yes, err := w.World.Confirm(ctx, Proposal{Step: s.Name, Says: out.Says, Touches: out.Touches, Command: command, DryRun: out.DryRun, Again: again, Seen: w.old()})
 	switch {
 	case errors.Is(err, ErrNobody):
 		out.NotRun = fmt.Sprintf("nobody confirmed it: %v", err)

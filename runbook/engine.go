@@ -21,8 +21,10 @@ const (
 	checkLimit    = 10 * time.Second // of a check's command
 	notifyLimit   = 30 * time.Second // of a notify's command
 	dryRunLimit   = time.Minute
-	actionLimit   = 5 * time.Minute // a drain takes minutes
-	parallelNodes = 4               // each run holds a pod and a connection to the API
+	actionLimit   = 5 * time.Minute  // a drain takes minutes
+	parallelNodes = 4                // each run holds a pod and a connection to the API
+	maxNodes      = 50               // of one run: some minutes, and a record that can be sent
+	oldNews       = 10 * time.Minute // what was seen before that is said to be old
 )
 
 // World is how a runbook reaches what is outside of it. Every function honours its
@@ -41,10 +43,10 @@ type World struct {
 	// Progress is for a person who waits; Say is for whoever reads, once.
 	Progress, Say func(text string)
 	Who           string // runs this
-	// Kubectl leads to the cluster of the runbook: flags that every command kubectl is
-	// given. NoKubectl is why it cannot be led there, "" where it can.
-	Kubectl   []string
-	NoKubectl string
+	Nobody        bool   // there is no person to confirm anything
+	// Kubeconfig is a file that leads every command to the cluster of the runbook; "" where
+	// they find it themselves. NoKubectl is why kubectl cannot be led there, "" where it can.
+	Kubeconfig, NoKubectl string
 }
 
 // ErrNobody says that there is no person to ask.
@@ -71,6 +73,7 @@ type Proposal struct {
 	Command             []string
 	DryRun              string // what it showed
 	Again               bool   // it began before, and may have been done
+	Seen                string // when what it goes by was seen, where that is not just now
 }
 
 // Engine runs one runbook once.
@@ -96,8 +99,9 @@ type walk struct {
 	*Engine
 	record    *Record
 	node      string
-	last      []Asked  // of the node of the runbook; none or one
-	lastRun   *Run     // what was asked of it
+	last      []Asked // of the node of the runbook; none or one
+	lastRun   *Run    // what was asked of it
+	lastAt    time.Time
 	own       []Result // of the runbook's own checks
 	answers   map[string]string
 	steps     map[string]Seen
@@ -119,7 +123,7 @@ func (s stop) Error() string { return s.Says }
 func (e *Engine) Do(ctx context.Context) (*Record, error) {
 	b := e.Journal.Begun
 	w := &walk{Engine: e, node: b.Node, answers: map[string]string{}, steps: map[string]Seen{}, record: &Record{
-		V: RecordVersion, Kind: "RunbookRecord", Version: b.Version, Runbook: b.Runbook, Title: e.Runbook.Spec.Title, Digest: b.Digest,
+		V: RecordVersion, Kind: KindRecord, Version: b.Version, Runbook: b.Runbook, Title: e.Runbook.Spec.Title, Digest: b.Digest,
 		Node: b.Node, Params: b.Params, By: b.By, Began: b.At, Steps: []Entry{},
 	}}
 	e.Runbook.each(func(s *Step) {
@@ -146,6 +150,9 @@ func (e *Engine) Do(ctx context.Context) (*Record, error) {
 		ended = stop{Outcome: w.atEnd()}
 	}
 	ended.Exit, ended.Ended = cmp.Or(ended.Exit, exitOf(ended.Verdict)), time.Now().UTC()
+	if old := w.old(); old != "" && !e.past {
+		ended.Says = strings.TrimPrefix(ended.Says+"; "+old, "; ")
+	}
 	if !ended.resumable && !e.past {
 		w.wrote(e.Journal.outcome(ended.Outcome))
 	}
@@ -188,6 +195,15 @@ func (w *walk) cannotGoOn(says string) error {
 	return stop{Outcome: Outcome{Verdict: verdict, Says: says}}
 }
 
+// old says when the node was last asked, where that is not just now: a runbook that is
+// resumed goes by what the journal has.
+func (w *walk) old() string {
+	if w.lastAt.IsZero() || time.Since(w.lastAt) < oldNews {
+		return ""
+	}
+	return fmt.Sprintf("what was seen is of %s, %v ago", w.lastAt.Format("2006-01-02 15:04 UTC"), time.Since(w.lastAt).Round(time.Minute))
+}
+
 // sight is what expressions read now.
 func (w *walk) sight() sight {
 	return sight{node: w.node, params: w.record.Params, answers: w.answers, steps: w.steps, last: seen(w.last...).with(w.node, w.own)}
@@ -200,8 +216,8 @@ func (w *walk) wrote(err error) {
 	}
 }
 
-// effect is what must not happen again when a runbook is resumed: what it came to before
-// is taken from the journal.
+// effect is what is not done again when a runbook is resumed and it had ended: what it came
+// to is taken from the journal. One that was cut is done anew.
 func effect[T any](w *walk, key, step string, do func() (T, error)) (out T, at time.Time, err error) {
 	at, ok, err := w.Journal.ended(key, &out)
 	if ok {
@@ -326,8 +342,8 @@ func (w *walk) choose(ctx context.Context, e Entry, s *Step) error {
 }
 
 func (w *walk) conclude(ctx context.Context, e Entry, c *Conclude) error {
-	out := Outcome{Verdict: c.Verdict, Says: w.sight().say(ctx, c.Says), Next: w.sight().say(ctx, c.Next)}
-	if out.Verdict == wordHealthy && !w.answered {
+	out := Outcome{Verdict: cmp.Or(c.Verdict, w.sight().last.Verdict, wordIncomplete), Says: w.sight().say(ctx, c.Says), Next: w.sight().say(ctx, c.Next)}
+	if exitOf(out.Verdict) == report.ExitHealthy && !w.answered {
 		out.Verdict, out.Says = wordIncomplete, "no node gave an answer, so that this is not known: "+out.Says
 	}
 	e.Text = out.Says
@@ -356,7 +372,11 @@ func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
 	case r.On == nil:
 		return []string{w.node}, nil
 	case len(r.On.Names) == 0:
-		return w.World.Nodes(ctx, *r.On, w.node)
+		out, err := w.World.Nodes(ctx, *r.On, w.node)
+		if len(out) > maxNodes {
+			return nil, fmt.Errorf("%d nodes are picked, and a run asks %d at most: narrow the selector", len(out), maxNodes)
+		}
+		return out, err
 	}
 	var out []string
 	for _, text := range r.On.Names {
@@ -408,7 +428,7 @@ func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
 	// Which nodes those are must not change under a resume.
 	nodes, at, err := effect(w, e.Step+"@", s.Name, func() ([]string, error) { return w.nodes(ctx, s.Run) })
 	if err != nil {
-		if ctx.Err() != nil || errors.As(err, new(Mistake)) {
+		if ctx.Err() != nil || errors.As(err, new(Mistake)) || errors.As(err, new(stop)) {
 			return err
 		}
 		return noNodes(e.Step, s, err)
@@ -430,12 +450,12 @@ func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
 	if s.Run.On != nil && len(nodes) < max(1, s.Run.On.Others) {
 		e.Text = fmt.Sprintf("%d nodes were to be asked, and there were %d", max(1, s.Run.On.Others), len(nodes))
 	}
-	w.saw(s.Name, s.Run, e.Asked)
+	w.saw(s.Name, s.Run, e.Asked, e.At)
 	return nil
 }
 
 // saw makes what was asked what expressions read.
-func (w *walk) saw(name string, r *Run, all []Asked) {
+func (w *walk) saw(name string, r *Run, all []Asked, at time.Time) {
 	if name != "" {
 		w.steps[name] = seen(all...)
 	}
@@ -443,7 +463,7 @@ func (w *walk) saw(name string, r *Run, all []Asked) {
 		if a.Node == w.node {
 			here := *r
 			here.On = nil
-			w.last, w.lastRun = []Asked{a}, &here
+			w.last, w.lastRun, w.own, w.lastAt = []Asked{a}, &here, nil, at.UTC()
 		}
 		w.answered = w.answered || slices.ContainsFunc(a.Results, func(r Result) bool {
 			return r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered && r.Status != string(probe.Skip) && r.Status != string(probe.Unknown)
@@ -472,7 +492,7 @@ func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
 		return err
 	}
 	if len(out.Asked) > 0 {
-		w.saw(s.Name, r, out.Asked)
+		w.saw(s.Name, r, out.Asked, at)
 	}
 	e.At, e.That, e.Held, e.Tries, e.Asked = at, brief(s.Wait.Until), &out.Held, out.Tries, out.Asked
 	if out.Held {
@@ -521,8 +541,8 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	began := time.Now()
-	last, lastRun, steps, answered := w.last, w.lastRun, w.steps, w.answered
-	defer func() { w.last, w.lastRun, w.steps, w.answered = last, lastRun, steps, answered }()
+	last, lastRun, own, steps, answered := w.last, w.lastRun, w.own, w.steps, w.answered
+	defer func() { w.last, w.lastRun, w.own, w.steps, w.answered = last, lastRun, own, steps, answered }()
 	nodes, err := w.nodes(limited, r)
 	if err != nil {
 		if ctx.Err() != nil || errors.As(err, new(Mistake)) {
@@ -548,7 +568,7 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 		}
 		out.Tries++
 		out.Asked, out.Why = all, ""
-		w.saw("", r, all)
+		w.saw("", r, all, time.Now())
 		if s.Name != "" {
 			w.steps = maps.Clone(steps)
 			w.steps[s.Name] = seen(all...)

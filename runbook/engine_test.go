@@ -137,6 +137,7 @@ func does(t *testing.T, steps string, w *world, change ...func(*runbook.Engine))
 	if err != nil {
 		t.Fatal(err)
 	}
+	fits(t, r)
 	return r
 }
 
@@ -290,7 +291,7 @@ func TestCheck(t *testing.T) {
 		"much":           {`command: [sh, -c, "yes | head -c 1000000"]`, "ok", "y", false},
 		"not allowed":    {`command: [touch, /nowhere/at/all]`, "unknown", "commands are not allowed here", true},
 		"by expression":  {`that: cause("swap-on"), saw: "it has ${results.size()}"`, "fail", "it has 2", false},
-		"no expression":  {`that: 'causes[0].cause == "x"', saw: y`, "unknown", "index", false},
+		"no expression":  {`that: 'causes[0].cause == "swap-on"', saw: y`, "unknown", "index", false},
 		"with arguments": {`command: [echo, "${node}; rm -rf /", $$HOME]`, "ok", "a; rm -rf / $$HOME", false},
 	} {
 		t.Run(name, func(t *testing.T) {

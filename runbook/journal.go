@@ -112,6 +112,7 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
+	free := !goOn || report.Lock(f) // before it is read: whoever has it may still write
 	j, whole, err := readJournal(f)
 	switch {
 	case err != nil:
@@ -119,24 +120,24 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 		return j, f.Close()
 	case j.Ended:
 		err = ErrEnded
+	case !free:
+		err = ErrInUse
 	case j.Begun.Version != probe.Release:
 		err = fmt.Errorf("was begun by calico-probe %s, and this is %s: go on with that one, or begin anew", j.Begun.Version, probe.Release)
-	case !report.Lock(f):
-		err = ErrInUse
+	case !whole: // its last line was cut
+		_, err = f.WriteString("\n")
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s %w", name, err), f.Close())
 	}
 	j.file = f
-	if !whole {
-		_, err = f.WriteString("\n") // its last line was cut
-	}
-	return j, err
+	return j, nil
 }
 
 // readJournal reads what is whole of a journal; whole tells whether its last line is.
 func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
-	in := bufio.NewReader(io.LimitReader(r, longestJournal))
+	limited := &io.LimitedReader{R: r, N: longestJournal}
+	in := bufio.NewReader(limited)
 	first, err := in.ReadBytes('\n')
 	var b Begun
 	if err != nil || json.Unmarshal(first, &b) != nil || b.Kind != journalKind {
@@ -151,6 +152,9 @@ func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
 		var l line
 		if json.Unmarshal(text, &l) == nil {
 			j.take(l)
+		}
+		if errors.Is(err, io.EOF) && limited.N <= 0 { // what comes after would be done again
+			return nil, false, fmt.Errorf("has more than %d MB, which no journal has", longestJournal>>20)
 		}
 		if errors.Is(err, io.EOF) {
 			return j, len(text) == 0, nil
@@ -271,8 +275,8 @@ func (j *Journal) write(v any) error {
 }
 
 // Prune removes the journals of a folder that nobody needs any more: those older than the
-// age, and the oldest ones above the number to keep. Errors are nobody's concern: it is
-// tried again the next time.
+// age, and the oldest ones above the number to keep, but none that is in use. Errors are
+// nobody's concern: it is tried again the next time.
 func Prune(dir string, age time.Duration, keep int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -291,8 +295,19 @@ func Prune(dir string, age time.Duration, keep int) {
 	slices.SortFunc(all, func(a, b journal) int { return b.at.Compare(a.at) })
 	for i, j := range all {
 		if i >= keep || time.Since(j.at) > age {
-			_ = os.Remove(j.name)
+			removeUnused(j.name)
 		}
+	}
+}
+
+func removeUnused(name string) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if report.Lock(f) {
+		_ = os.Remove(name)
 	}
 }
 

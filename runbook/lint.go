@@ -10,9 +10,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
+	"github.com/prometheus/alertmanager/pkg/labels"
 )
 
 // Known is what the program has that a runbook may name.
@@ -28,8 +31,11 @@ var (
 	kebab     = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 	paramName = regexp.MustCompile(`^[a-z][a-z0-9]*([-_][a-z0-9]+)*$`)
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	verdicts  = []string{wordHealthy, wordFault, wordIncomplete} // a runbook can conclude
+	verdicts  = []string{wordHealthy, wordWarnings, wordFault, wordIncomplete} // a runbook can conclude
 )
+
+// leastEvery is the shortest pause between two attempts of a wait.
+var leastEvery = 5 * time.Second
 
 // linter holds a runbook to what can be known before it runs.
 type linter struct {
@@ -85,8 +91,12 @@ func (l *linter) lint(rb *Runbook) {
 	l.isKebab("metadata.name", rb.Metadata.Name)
 	l.want("spec.title", rb.Spec.Title)
 	for i, a := range rb.Spec.Alerts {
-		if at := fmt.Sprintf("spec.alerts[%d]", i); a == "" || slices.Contains(rb.Spec.Alerts[:i], a) {
-			l.find(at, "the alert %q has no name, or stands twice", a)
+		at := fmt.Sprintf("spec.alerts[%d]", i)
+		if slices.Contains(rb.Spec.Alerts[:i], a) {
+			l.find(at, "the alert %q stands twice", a)
+		}
+		if _, _, err := Alert(a); err != nil {
+			l.find(at, "%v", err)
 		}
 	}
 	var params []string
@@ -97,6 +107,8 @@ func (l *linter) lint(rb *Runbook) {
 			l.find(at+".name", "%q is no name of a parameter: lower-case letters, digits, - and _", p.Name)
 		case slices.Contains(params, p.Name):
 			l.find(at+".name", "the parameter %s stands twice", p.Name)
+		case slices.ContainsFunc(params, func(other string) bool { return inEnvironment(other) == inEnvironment(p.Name) }):
+			l.find(at+".name", "the parameter %s is %s to commands, as another one is", p.Name, inEnvironment(p.Name))
 		}
 		params = append(params, p.Name)
 	}
@@ -109,6 +121,22 @@ func (l *linter) lint(rb *Runbook) {
 		}
 	})
 	l.steps("spec.steps", rb.Spec.Steps, &scope{map[string]bool{}, map[string]bool{}, false})
+}
+
+// Alert takes apart what a runbook names of alerts: a name, and matchers of other labels as
+// Alertmanager writes them, as NAME{pod=~"calico-node-.+"}.
+func Alert(text string) (name string, matchers []*labels.Matcher, err error) {
+	name, rest, some := strings.Cut(text, "{")
+	if name = strings.TrimSpace(name); name == "" {
+		return "", nil, fmt.Errorf("the alert %q has no name", text)
+	}
+	if !some {
+		return name, nil, nil
+	}
+	if matchers, err = labels.ParseMatchers("{" + rest); err != nil {
+		return "", nil, fmt.Errorf(`%s: %w: write NAME{LABEL="VALUE"}`, text, err)
+	}
+	return name, matchers, nil
 }
 
 // each calls f with every step, wherever it stands.
@@ -199,7 +227,10 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 		l.action(at, s, in)
 	case s.Conclude != nil:
 		c := s.Conclude
-		if !slices.Contains(verdicts, c.Verdict) {
+		switch {
+		case c.Verdict == "" && !in.ran:
+			l.find(at+".conclude", "without a verdict it concludes that of the last run, and nothing was run before: give it one of %s", strings.Join(verdicts, ", "))
+		case c.Verdict != "" && !slices.Contains(verdicts, c.Verdict):
 			l.find(at+".conclude.verdict", "a runbook concludes %s, not %q", strings.Join(verdicts, ", "), c.Verdict)
 		}
 		l.want(at+".conclude.says", c.Says)
@@ -323,6 +354,9 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 	if w.Within <= 0 {
 		l.find(at, "a wait needs a limit: within, as 5m")
 	}
+	if w.Every != 0 && time.Duration(w.Every) < leastEvery {
+		l.find(at+".every", "every is %v at least: each attempt may place a probe on a node", leastEvery)
+	}
 	if w.Every > w.Within {
 		l.find(at+".every", "every is longer than within")
 	}
@@ -353,6 +387,9 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 	}
 	if w.URL != "" && !strings.Contains(w.URL, "${") && !isHTTP(w.URL) {
 		l.find(at+".url", "is no URL of http or https")
+	}
+	if w.AuthFrom != "" && strings.HasPrefix(w.URL, "http://") {
+		l.find(at+".authFrom", "a secret is not sent over http: use https")
 	}
 	for f, name := range map[string]string{"urlFrom": w.URLFrom, "authFrom": w.AuthFrom} {
 		if name != "" && !envName.MatchString(name) {
@@ -387,6 +424,11 @@ func (l *linter) action(at string, s *Step, in *scope) {
 	}
 	l.command(at+".dryRun", a.DryRun, in)
 	l.command(at+".command", a.Command, in)
+	if len(a.DryRun) > 0 && isProgram(a.DryRun[0], "kubectl") && !slices.ContainsFunc(a.DryRun, func(w string) bool {
+		return slices.Contains([]string{"--dry-run=server", "--dry-run=client", "diff", "get", "describe"}, w)
+	}) {
+		l.find(at+".dryRun", "a dry run changes nothing: give kubectl --dry-run=server")
+	}
 }
 
 // command lints the words of a command. What a node said must be no part of a script.
@@ -396,15 +438,34 @@ func (l *linter) command(at string, words []string, in *scope) {
 		if w == "" && i == 0 {
 			l.find(here, "the command has no name")
 		}
-		if i > 1 && strings.Contains(w, "${") && strings.HasPrefix(words[i-1], "-") && strings.HasSuffix(words[i-1], "c") && isShell(words[0]) && l.holdsValues(w) {
+		switch {
+		case !l.holdsValues(w):
+		case i > 1 && strings.HasPrefix(words[i-1], "-") && strings.HasSuffix(words[i-1], "c") && slices.ContainsFunc(words[:i-1], isShell):
 			l.find(here, "a value in a script can be a command: pass it as an argument, and write \"$1\" in the script")
+		case i > sshHost(words):
+			l.find(here, "ssh makes a script of its words for a shell of the other host, and a value in it can be a command")
 		}
 		l.text(here, w, in)
 	}
 }
 
-func isShell(name string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh"}, path.Base(name))
+func isShell(name string) bool { return isProgram(name, "sh", "bash", "dash", "ash", "zsh", "ksh") }
+
+func isProgram(word string, names ...string) bool { return slices.Contains(names, path.Base(word)) }
+
+// sshHost is where an ssh among the words of a command has its host: what comes after is
+// put together there. Without one it is beyond the last word.
+func sshHost(words []string) int {
+	at := slices.IndexFunc(words, func(w string) bool { return isProgram(w, "ssh") })
+	if at < 0 {
+		return len(words)
+	}
+	for at++; at < len(words) && strings.HasPrefix(words[at], "-"); at++ {
+		if len(words[at]) == 2 && strings.Contains("BbcDEeFIiJLlmOopPQRSWw", words[at][1:]) { // its value is the next word
+			at++
+		}
+	}
+	return at
 }
 
 // holdsValues tells whether values are put into a text.
@@ -483,6 +544,10 @@ func (l *linter) expression(at, text string, below int, in *scope) *compiled {
 // call lints what a function or an index is given, where that stands in the expression.
 func (l *linter) call(line int, c ast.CallExpr, in *scope) {
 	args := c.Args()
+	if len(args) == 2 && slices.Contains([]string{operators.Equals, operators.NotEquals, operators.In}, c.FunctionName()) {
+		l.compared(line, args[0], args[1])
+		l.compared(line, args[1], args[0])
+	}
 	if len(args) == 0 || args[len(args)-1].Kind() != ast.LiteralKind {
 		return
 	}
@@ -492,13 +557,45 @@ func (l *linter) call(line int, c ast.CallExpr, in *scope) {
 	case c.FunctionName() == "_[_]" && args[0].Kind() == ast.IdentKind:
 		l.name(line, args[0].AsIdent(), id, in)
 	case c.FunctionName() == "cause" || c.FunctionName() == "suspected":
-		if !slices.Contains(l.known.Causes, id) {
-			l.findAt(line, "unknown cause %q%s; 'calico-probe causes' lists them", id, Nearest(id, l.known.Causes))
-		}
+		l.isCause(line, id)
 	case c.FunctionName() == "status" || c.FunctionName() == "asked":
-		if all := slices.Concat(l.known.Checks, l.own); !slices.Contains(all, id) {
-			l.findAt(line, "unknown check %q%s; 'calico-probe checks' lists them", id, Nearest(id, all))
+		l.isCheck(line, id)
+	}
+}
+
+// compared lints the literals that the field cause or check of something is compared with.
+func (l *linter) compared(line int, field, with ast.Expr) {
+	if field.Kind() != ast.SelectKind {
+		return
+	}
+	literals := []ast.Expr{with}
+	if with.Kind() == ast.ListKind {
+		literals = with.AsList().Elements()
+	}
+	for _, e := range literals {
+		if e.Kind() != ast.LiteralKind {
+			continue
 		}
+		id, ok := e.AsLiteral().Value().(string)
+		switch {
+		case !ok:
+		case field.AsSelect().FieldName() == "cause":
+			l.isCause(line, id)
+		case field.AsSelect().FieldName() == "check":
+			l.isCheck(line, id)
+		}
+	}
+}
+
+func (l *linter) isCause(line int, id string) {
+	if !slices.Contains(l.known.Causes, id) {
+		l.findAt(line, "unknown cause %q%s; 'calico-probe causes' lists them", id, Nearest(id, l.known.Causes))
+	}
+}
+
+func (l *linter) isCheck(line int, id string) {
+	if all := slices.Concat(l.known.Checks, l.own); !slices.Contains(all, id) {
+		l.findAt(line, "unknown check %q%s; 'calico-probe checks' lists them", id, Nearest(id, all))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/report"
 )
 
-// shownBad is how many bad answers stand in Markdown, of a run and of a cause; the rest is
+// shownBad is how many bad answers stand in texts, of a run and of a cause; the rest is
 // in the record's JSON.
 const shownBad = 6
 

@@ -150,8 +150,8 @@ type Branch struct {
 
 // Conclude ends the runbook.
 type Conclude struct {
-	Verdict string `json:"verdict"` // healthy, fault or incomplete
-	Says    string `json:"says"`    // what it came to, for the ticket
+	Verdict string `json:"verdict,omitempty"` // healthy, warnings, fault or incomplete; "" = that of the last run
+	Says    string `json:"says"`              // what it came to, for the ticket
 	Next    string `json:"next,omitempty"`
 }
 

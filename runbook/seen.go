@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -88,6 +89,7 @@ type Seen struct {
 	Causes   []Cause           `json:"causes"`
 	Verdict  string            `json:"verdict"`  // the worst where several nodes were asked, "" where none was
 	Verdicts map[string]string `json:"verdicts"` // of each node
+	Lacks    string            `json:"lacks"`    // why there is no whole answer, "" where there is
 }
 
 // seen puts together what several nodes were asked.
@@ -98,6 +100,9 @@ func seen(all ...Asked) Seen {
 		s.Causes = append(s.Causes, a.Causes...)
 		s.Verdicts[a.Node] = a.Verdict
 		s.Verdict = worse(s.Verdict, a.Verdict)
+		if a.Unasked != "" {
+			s.Lacks = strings.TrimPrefix(s.Lacks+"; "+a.Unasked, "; ")
+		}
 	}
 	return s
 }

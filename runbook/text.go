@@ -83,17 +83,19 @@ func writeAsked(para func(int, string), head string, a Asked) {
 	}
 	for _, c := range a.Causes {
 		para(4, fmt.Sprintf("%s (%s): %s", c.ID, c.Confidence, c.Says))
+		for _, clue := range c.For[:min(len(c.For), shownBad)] {
+			para(6, fmt.Sprintf("%s %s: %s", clue.Status, strings.TrimSpace(clue.Check+" "+clue.Target), clue.Saw))
+		}
 	}
 	if len(a.Causes) > 0 {
 		return
 	}
-	const most = 6 // the rest is in the record
 	bad := a.bad()
-	for _, r := range bad[:min(len(bad), most)] {
+	for _, r := range bad[:min(len(bad), shownBad)] {
 		para(4, fmt.Sprintf("%s %s: %s", r.Status, strings.TrimSpace(r.Check+" "+r.Target), r.Saw))
 	}
-	if len(bad) > most {
-		para(4, fmt.Sprintf("and %d more that are not good", len(bad)-most))
+	if n := len(bad) - shownBad; n > 0 {
+		para(4, fmt.Sprintf("and %d more that are not good", n))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ type runbookOptions struct {
 	runTimeout      time.Duration
 
 	lines chan lineRead // what is typed, once something was asked
+	clock stopwatch     // of the whole runbook
 }
 
 const runbookExample = `  # what the alert KubeNodeNotReady asks for, by hand
@@ -63,8 +65,10 @@ a client was lost, and 'runbook record FILE' tells later what happened. Without 
 it is put into the user's folder for state; those older than 30 days, and all but the
 latest 100, are removed there.
 
-Nothing is ever changed on a node or in the cluster unless --allow-actions names the step
-that does; it is shown as a dry run first, and asks for the step's name on the terminal.
+An action of a runbook, which may change something, is only shown unless --allow-actions
+names its step; then its dry run is shown first, and its name has to be typed on the
+terminal. The commands of checks, of notifies and of dry runs are started unasked, as you:
+read a runbook that is not yours before you run it.
 
 Exits with what the runbook concludes: 0 healthy, 3 a fault, 5 incomplete. A runbook
 without a conclusion ends as its last run did; one that an assert or a wait has stopped
@@ -124,11 +128,11 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	params, answers, err := o.given(it.Runbook)
+	params, answers, err := o.given(it.Runbook, nil)
 	if err != nil {
 		return err
 	}
-	server, err := o.ready()
+	server, err := o.ready(name)
 	if err != nil {
 		return err
 	}
@@ -140,7 +144,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	return o.walk(cmd.Context(), cmd.Flags(), it.Runbook, j, answers)
+	return o.walk(cmd.Context(), it.Runbook, j, answers)
 }
 
 // goOn goes on where a journal ends.
@@ -172,11 +176,11 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 		}
 	}
 	o.node = j.Begun.Node
-	_, answers, err := o.given(rb)
+	_, answers, err := o.given(rb, j.Begun.Params)
 	if err != nil {
 		return err
 	}
-	server, err := o.ready()
+	server, err := o.ready(o.resume)
 	switch {
 	case err != nil:
 		return err
@@ -186,7 +190,7 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	if err := j.Resume(whoami()); err != nil {
 		return err
 	}
-	return o.walk(cmd.Context(), cmd.Flags(), rb, j, answers)
+	return o.walk(cmd.Context(), rb, j, answers)
 }
 
 // keptOut are flags that a journal does not keep: what is secret, and what is of one call.
@@ -213,35 +217,26 @@ func flagsToKeep(cmd *cobra.Command) map[string][]string {
 	return out
 }
 
-// kubectl is how a runbook's own kubectl gets to the cluster that was chosen here: by
-// the same flags, or why that cannot be, which is a secret that commands would show.
-func (o *runbookOptions) kubectl(typed *pflag.FlagSet) (flags []string, not string) {
-	its := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
-	o.flags.AddFlags(its)
-	typed.VisitAll(func(f *pflag.Flag) {
-		list, several := f.Value.(pflag.SliceValue)
-		switch {
-		case !f.Changed || its.Lookup(f.Name) == nil || f.Name == "cache-dir":
-		case slices.Contains(keptOut, f.Name):
-			not = fmt.Sprintf("kubectl would need --%s, which commands show: put it into a kubeconfig", f.Name)
-		case several:
-			for _, value := range list.GetSlice() {
-				flags = append(flags, "--"+f.Name+"="+value)
-			}
-		default:
-			flags = append(flags, "--"+f.Name+"="+f.Value.String())
-		}
-	})
-	return flags, not
-}
-
-// setAgain sets a flag as it was, unless it was typed now.
+// setAgain sets a flag as it was, unless it was typed now; answers and actions that are
+// typed come to those there were.
 func setAgain(cmd *cobra.Command, name string, values []string) error {
 	f := cmd.Flags().Lookup(name)
 	switch {
 	case f == nil:
 		return errors.New("there is no such flag")
-	case f.Changed || slices.Contains(keptOut, name):
+	case slices.Contains(keptOut, name):
+		return nil
+	case f.Changed && slices.Contains([]string{"answer", "allow-actions"}, name):
+		list := f.Value.(pflag.SliceValue)
+		typed := list.GetSlice()
+		of := func(text string) string { step, _, _ := strings.Cut(text, "="); return step }
+		for _, v := range values {
+			if !slices.ContainsFunc(typed, func(t string) bool { return of(t) == of(v) }) {
+				typed = append(typed, v)
+			}
+		}
+		return list.Replace(typed)
+	case f.Changed:
 		return nil
 	}
 	f.Changed = true
@@ -254,23 +249,17 @@ func setAgain(cmd *cobra.Command, name string, values []string) error {
 	return f.Value.Set(values[0])
 }
 
-// given reads what was given to the runbook, and holds it to what that takes.
-func (o *runbookOptions) given(rb *runbook.Runbook) (params, answers map[string]string, err error) {
+// given reads what was given to the runbook, beside the parameters it had before, and
+// holds it to what that takes.
+func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (params, answers map[string]string, err error) {
 	if params, err = pairs("param", "NAME=VALUE", o.params); err != nil {
 		return nil, nil, err
 	}
+	maps.Copy(params, had)
 	if answers, err = pairs("answer", "STEP=TEXT", o.answers); err != nil {
 		return nil, nil, err
 	}
-	if o.resume != "" { // its parameters are in the journal
-		_, err = rb.Given(nil, answers, o.actions)
-		if params = nil; err != nil && strings.Contains(err.Error(), "--param") {
-			err = nil
-		}
-	} else {
-		params, err = rb.Given(params, answers, o.actions)
-	}
-	if err != nil {
+	if params, err = rb.Given(params, answers, o.actions); err != nil {
 		return nil, nil, badUsage("%w", err)
 	}
 	return params, answers, nil
@@ -288,9 +277,10 @@ func pairs(flag, form string, typed []string) (map[string]string, error) {
 	return out, nil
 }
 
-// ready holds the flags to each other, and tells which API will be asked, "" for none.
-func (o *runbookOptions) ready() (server string, err error) {
-	if err := o.out.open(o.Out); err != nil {
+// ready holds the flags to each other and to the file that is read, and tells which API
+// will be asked, "" for none.
+func (o *runbookOptions) ready(read string) (server string, err error) {
+	if err := o.out.open(o.Out, o.inputs(read)...); err != nil {
 		return "", err
 	}
 	if o.timeout < time.Second || o.runTimeout < time.Second {
@@ -346,34 +336,42 @@ func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error
 }
 
 // walk does the runbook and says what it came to.
-func (o *runbookOptions) walk(ctx context.Context, flags *pflag.FlagSet, rb *runbook.Runbook, j *runbook.Journal, answers map[string]string) error {
+func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbook.Journal, answers map[string]string) error {
 	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
 	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()})
 	if j.Name() != "" {
 		say(o.ErrOut, "if this terminal is lost: %s", again)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o.clock = stopwatch{left: o.timeout, over: func() { cancel(overError(o.timeout)) }}
+	o.clock.run()
+	defer o.clock.stop()
 	e := &runbook.Engine{
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
 			Run: o.runOn, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
-			Show:     func(e runbook.Entry) error { return o.each(func(to *output) error { return wrote(to, e) }) },
+			Show:     func(e runbook.Entry) error { return o.out.each(func(to *output) error { return wrote(to, e) }) },
 			Progress: func(text string) { o.progress("%s", text) },
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
-			Who:      whoami(),
+			Who:      whoami(), Nobody: !o.atTerminal(),
 		},
 	}
-	e.World.Kubectl, e.World.NoKubectl = o.kubectl(flags)
+	if rb.Starts() {
+		leads, not := o.kubeconfig()
+		e.World.Kubeconfig, e.World.NoKubectl = leads, not
+		if leads != "" {
+			defer func() { _ = os.Remove(leads) }() // it lies in a folder of the user's own
+		}
+	}
 	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Began: j.Begun.At}
-	if err := o.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
+	o.out.until(ctx)
+	if err := o.out.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
 		return o.out.close(err)
 	}
 	r, err := e.Do(ctx)
-	if r.Outcome != nil {
-		if err := finished(&o.out, r); err != nil {
-			return o.out.close(err)
-		}
+	if unheard := finished(&o.out, r); err == nil {
+		err = unheard
 	}
 	if !j.Ended && j.Name() != "" {
 		say(o.ErrOut, "to go on: %s", again)
@@ -387,25 +385,6 @@ func (o *runbookOptions) walk(ctx context.Context, flags *pflag.FlagSet, rb *run
 		err = exit(r.Outcome.Exit)
 	}
 	return o.out.close(err)
-}
-
-// each writes to every output that still takes something.
-func (o *runbookOptions) each(write func(*output) error) error {
-	heard := false
-	for _, to := range o.out.to {
-		if to.err != nil {
-			continue
-		}
-		if err := write(to); err != nil {
-			to.fail(err)
-			continue
-		}
-		heard = true
-	}
-	if !heard {
-		return errUnheard
-	}
-	return nil
 }
 
 // runOn asks a node.
@@ -451,6 +430,26 @@ func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides str
 	return out, nil
 }
 
+// stopwatch calls over when what is left has gone by while it ran. The time of a person
+// who thinks about a question, or mends what was asked for, is not the runbook's.
+type stopwatch struct {
+	left  time.Duration
+	over  func()
+	timer *time.Timer
+	since time.Time
+}
+
+func (s *stopwatch) run() {
+	s.since = time.Now()
+	s.timer = time.AfterFunc(s.left, s.over)
+}
+
+func (s *stopwatch) stop() {
+	if s.timer.Stop() {
+		s.left = max(0, s.left-time.Since(s.since))
+	}
+}
+
 // lineRead is a line of the terminal.
 type lineRead struct {
 	text string
@@ -460,9 +459,19 @@ type lineRead struct {
 // atTerminal tells whether there is a person to ask.
 func (o *runbookOptions) atTerminal() bool { return isTerminal(o.In) && isTerminal(o.ErrOut) }
 
-// readLine reads a line that a person types, until the context ends. A line typed later
-// is the answer to the next question.
+// readLine reads a line that a person types, until the context ends. What was typed before
+// it was asked for is no answer.
 func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {
+	o.clock.stop()
+	defer o.clock.run()
+	dropTyped(o.In)
+	select {
+	case l, more := <-o.lines:
+		if l.err != nil || !more {
+			return "", runbook.ErrNobody
+		}
+	default:
+	}
 	fmt.Fprint(o.ErrOut, prompt)
 	if o.lines == nil {
 		o.lines = make(chan lineRead)
@@ -472,14 +481,15 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 				text, err := in.ReadString('\n')
 				o.lines <- lineRead{text, err}
 				if err != nil {
+					close(o.lines)
 					return
 				}
 			}
 		}()
 	}
 	select {
-	case l := <-o.lines:
-		if l.err != nil { // Ctrl-D, or the terminal has gone
+	case l, more := <-o.lines:
+		if l.err != nil || !more { // Ctrl-D, or the terminal has gone
 			fmt.Fprintln(o.ErrOut)
 			return "", runbook.ErrNobody
 		}
@@ -520,6 +530,9 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", oneLine(p.Says), oneLine(p.Touches), oneLine(runbook.Quoted(p.Command)))
 	for line := range strings.Lines(p.DryRun) {
 		fmt.Fprintf(w, "    %s\n", oneLine(line))
+	}
+	if p.Seen != "" {
+		fmt.Fprintf(w, "  CAUTION: %s: look again first, with a new run\n", oneLine(p.Seen))
 	}
 	if p.Again {
 		fmt.Fprintln(w, "  CAUTION: it began before and was cut: it may have been done already")

@@ -1,38 +1,108 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestRunbooksKubectl wants a runbook's kubectl led to the cluster that was chosen by
-// flags, also when they come from a journal, and not at all where that takes a secret.
-func TestRunbooksKubectl(t *testing.T) {
+const twoClusters = `apiVersion: v1
+kind: Config
+current-context: near
+clusters:
+- {name: near, cluster: {server: "https://near:6443"}}
+- {name: far, cluster: {server: "https://far:6443", certificate-authority: ca.pem, proxy-url: "http://proxy:3128"}}
+users:
+- {name: me, user: {token: hush}}
+- {name: you, user: {token: other}}
+contexts:
+- {name: near, context: {cluster: near, user: you}}
+- {name: far, context: {cluster: far, user: me}}
+`
+
+// TestRunbooksKubeconfig wants a runbook's commands led to the cluster that was chosen by
+// flags, as whoever was chosen, by a file that only its owner can read; and to none where
+// none was chosen.
+func TestRunbooksKubeconfig(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		typed []string
-		want  []string
-		not   string
-	}{
-		"nothing":   {},
-		"a context": {[]string{"--context", "far", "--kubeconfig=/k", "--peers", "3", "--cache-dir", "/c"}, []string{"--context=far", "--kubeconfig=/k"}, ""},
-		"somebody":  {[]string{"--as=me", "--as-group", "a", "--as-group", "b,c"}, []string{"--as=me", "--as-group=a", "--as-group=b,c"}, ""},
-		"a token":   {[]string{"--context=far", "--token", "hush"}, []string{"--context=far"}, "--token"},
-	} {
-		o := &runbookOptions{runOptions: &runOptions{app: &app{flags: genericclioptions.NewConfigFlags(true)}}}
-		typed := pflag.NewFlagSet("run", pflag.ContinueOnError)
-		typed.Int("peers", 2, "")
-		o.flags.AddFlags(typed)
-		if err := typed.Parse(c.typed); err != nil {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config")
+	for name, text := range map[string]string{file: twoClusters, filepath.Join(dir, "ca.pem"): ""} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, not := o.kubectl(typed)
-		if !slices.Equal(got, c.want) || !strings.Contains(not, c.not) || (not == "") != (c.not == "") || strings.Contains(not+strings.Join(got, ""), "hush") {
-			t.Errorf("%s: %q, %q", name, got, not)
+	}
+	flags := genericclioptions.NewConfigFlags(true)
+	*flags.KubeConfig, *flags.Context, *flags.Impersonate = file, "far", "ann"
+	o := &runbookOptions{runOptions: &runOptions{app: &app{flags: flags}}}
+	name, not := o.kubeconfig()
+	if not != "" {
+		t.Fatal(not)
+	}
+	defer os.Remove(name)
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil || strings.Contains(string(text), "near") || strings.Contains(string(text), "other") {
+		t.Errorf("%v, it has more than is needed:\n%s", err, text)
+	}
+	want, err := o.restConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := clientcmd.BuildConfigFromFlags("", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Host != want.Host || got.BearerToken != "hush" || got.CAFile != filepath.Join(dir, "ca.pem") || got.Impersonate.UserName != "ann" || got.Proxy == nil {
+		t.Errorf("it leads to %v, and was to lead to %v", got, want)
+	}
+	o.via = wayLocal
+	if name, not := o.kubeconfig(); name != "" || !strings.Contains(not, "--via local") {
+		t.Errorf("by --via local: %q, %q", name, not)
+	}
+}
+
+// TestSetAgain wants answers and actions that are typed at a resume to come to those of the
+// journal, and any other flag to be as it is typed.
+func TestSetAgain(t *testing.T) {
+	t.Parallel()
+	cmd := &cobra.Command{}
+	answers := cmd.Flags().StringArray("answer", nil, "")
+	actions := cmd.Flags().StringSlice("allow-actions", nil, "")
+	peers := cmd.Flags().String("peers", "2", "")
+	if err := cmd.ParseFlags([]string{"--answer", "b=2", "--answer", "c=3", "--allow-actions=x", "--peers=0"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range map[string][]string{"answer": {"a=1", "b=1"}, "allow-actions": {"x", "y"}, "peers": {"5"}} {
+		if err := setAgain(cmd, name, values); err != nil {
+			t.Fatal(err)
 		}
 	}
+	if !slices.Equal(*answers, []string{"b=2", "c=3", "a=1"}) || !slices.Equal(*actions, []string{"x", "y"}) || *peers != "0" {
+		t.Errorf("%q, %q, %q", *answers, *actions, *peers)
+	}
+}
+
+// TestStopwatch wants the time of a person not counted.
+func TestStopwatch(t *testing.T) {
+	t.Parallel()
+	over := make(chan bool, 1)
+	s := stopwatch{left: 50 * time.Millisecond, over: func() { over <- true }}
+	s.run()
+	s.stop()
+	time.Sleep(100 * time.Millisecond)
+	if len(over) != 0 {
+		t.Error("it went on while it was stopped")
+	}
+	s.run()
+	<-over
 }

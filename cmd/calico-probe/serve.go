@@ -38,7 +38,7 @@ type serveOptions struct {
 	limits      alerts.Limits
 }
 
-const serveExample = `  # in a cluster: what 'calico-probe install' sets up
+const serveExample = `  # in a cluster: what 'calico-probe install --print --serve' sets up runs about this
   calico-probe serve --token-file /etc/calico-probe/token --store /var/lib/calico-probe
 
   # is the file of routes right?

@@ -116,14 +116,14 @@ func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, run *runOpt
 		if err != nil {
 			return alerts.Report{}, err
 		}
-		return recorded(r)
+		return reported(r)
 	}
 	e := &runbook.Engine{Runbook: rb, Journal: j, World: o.world(log, run, job)}
 	r, err := e.Do(ctx)
 	if err != nil {
 		return alerts.Report{}, err
 	}
-	return recorded(r)
+	return reported(r)
 }
 
 // world is what a runbook may do for an alert.
@@ -144,8 +144,8 @@ func (o *serveOptions) world(log *slog.Logger, run *runOptions, job alerts.Job) 
 	}
 }
 
-// recorded is the report of a runbook that has come to its end.
-func recorded(r *runbook.Record) (alerts.Report, error) {
+// reported is the report of a runbook that has come to its end.
+func reported(r *runbook.Record) (alerts.Report, error) {
 	var text bytes.Buffer
 	if err := runbook.WriteMarkdown(&text, r); err != nil {
 		return alerts.Report{}, err

@@ -1,0 +1,15 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// dropTyped forgets what was typed on a terminal and not read yet.
+func dropTyped(in any) {
+	const reading = 1 // FREAD of <sys/fcntl.h>
+	if f, ok := in.(*os.File); ok {
+		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCFLUSH, reading) // no terminal: nothing is typed there
+	}
+}

@@ -1,0 +1,14 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// dropTyped forgets what was typed on a terminal and not read yet.
+func dropTyped(in any) {
+	if f, ok := in.(*os.File); ok {
+		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // no terminal: nothing is typed there
+	}
+}
