@@ -70,7 +70,7 @@ type Job struct {
 	Procedure Procedure `json:"procedure"`
 	State     string    `json:"state"`
 	Alerts    []Alert   `json:"alerts"`             // the first maxAlerts that it is for
-	More      int       `json:"more,omitempty"`     // how often others were sent
+	More      int       `json:"more,omitempty"`     // how many others
 	Attempts  int       `json:"attempts,omitempty"` // how often it was begun
 	Queued    time.Time `json:"queued"`
 	Started   time.Time `json:"started,omitzero"` // the last time

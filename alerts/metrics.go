@@ -73,7 +73,7 @@ func newMetrics(s *Server) *metrics {
 		gauge("jobs_running", "Jobs that run.", func() float64 { return float64(s.inState(Running)) }),
 		gauge("jobs_running_limit", "Jobs that may run at once (--workers).", func() float64 { return float64(s.limits.Workers) }),
 		gauge("rate_limited", "1 while jobs wait since as many as allowed were begun within the hour (--max-runs-per-hour).", func() float64 {
-			if s.inState(Queued) > 0 && !s.limited(time.Now()).IsZero() {
+			if !s.heldUp(time.Now()).IsZero() {
 				return 1
 			}
 			return 0
@@ -85,6 +85,8 @@ func newMetrics(s *Server) *metrics {
 
 func (m *metrics) ran(j Job) {
 	m.runs.WithLabelValues(j.Procedure.String(), j.Verdict).Inc()
-	m.duration.WithLabelValues(j.Procedure.String()).Observe(j.Ended.Sub(j.Started).Seconds())
 	m.last.WithLabelValues(j.Verdict).Set(float64(j.Ended.Unix()))
+	if j.Attempts <= maxAttempts { // else it was given up, and not done
+		m.duration.WithLabelValues(j.Procedure.String()).Observe(j.Ended.Sub(j.Started).Seconds())
+	}
 }

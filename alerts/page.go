@@ -70,9 +70,7 @@ func (s *Server) overview(w http.ResponseWriter, _ *http.Request) {
 	}{Limits: s.limits}
 	s.mu.Lock()
 	data.Queued, data.Running = s.inState(Queued), s.inState(Running)
-	if data.Queued > 0 {
-		data.Limited = s.limited(time.Now())
-	}
+	data.Limited = s.heldUp(time.Now())
 	for _, id := range slices.Backward(s.order) {
 		if len(data.Jobs) == overviewed {
 			break

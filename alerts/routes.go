@@ -94,8 +94,9 @@ func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 
 // Answer says which runbook answers an alert.
 type Answer struct {
-	Alert   string // NAME, NAME{MATCHERS} or {MATCHERS}, with matchers as in Alertmanager
-	Runbook string
+	Alert    string // its name
+	Matchers []*labels.Matcher
+	Runbook  string
 }
 
 // RoutesFor are the routes where there is no file: what the runbooks themselves say they
@@ -103,23 +104,9 @@ type Answer struct {
 func RoutesFor(answers []Answer) (Routes, error) {
 	r := Routes{APIVersion: APIVersion, Kind: Kind}
 	for _, a := range answers {
-		name, rest, more := strings.Cut(a.Alert, "{")
-		route := Route{Runbook: a.Runbook}
-		if name != "" {
-			route.Match = append(route.Match, fmt.Sprintf("%s=%q", labelAlertname, name))
-		}
-		if more {
-			inner, closed := strings.CutSuffix(rest, "}")
-			matchers, err := labels.ParseMatchers(inner)
-			if !closed {
-				err = errors.New("it does not end in }")
-			}
-			if err != nil {
-				return Routes{}, fmt.Errorf("the alert %s of the runbook %s: %w", probe.Plain(a.Alert), a.Runbook, err)
-			}
-			for _, m := range matchers {
-				route.Match = append(route.Match, m.String())
-			}
+		route := Route{Match: []string{fmt.Sprintf("%s=%q", labelAlertname, a.Alert)}, Runbook: a.Runbook}
+		for _, m := range a.Matchers {
+			route.Match = append(route.Match, m.String())
 		}
 		if err := route.complete(); err != nil {
 			return Routes{}, fmt.Errorf("the alert %s of the runbook %s: %w", probe.Plain(a.Alert), a.Runbook, err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -81,20 +82,29 @@ type Server struct {
 	jobs     map[string]*Job   // by ID
 	order    []string          // of jobs, the oldest first
 	latest   map[string]string // by node and procedure: the last job
-	seen     map[string]string // by firing: its job
-	begun    []time.Time       // when jobs were, within the last hour
+	seen     map[string]heard  // by the key of an alert
+	keep     int               // reports
+	appended int               // lines of the file of firings that may be too many
+	begun    []start           // within the last hour
+	owed     map[string]bool   // jobs that are not on the disk as they are here, or not gone from it
 	unmapped []Unmapped        // the latest last
 	stopping bool
 	lost     map[[2]string]time.Time // pods that were on no node, and when
 	held     time.Time               // until when the store is not tried again
 }
 
+// start is that a job was begun.
+type start struct {
+	at        time.Time
+	procedure Procedure
+}
+
 // New opens the store. What was queued or running when the program ended is queued again.
 func New(dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger) (*Server, error) {
 	s := &Server{
-		cluster: cluster, routes: routes, limits: limits, log: log,
+		cluster: cluster, keep: maxJobs, routes: routes, limits: limits, log: log,
 		wake: make(chan struct{}, 1), taking: make(chan struct{}, 4),
-		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]string{},
+		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]heard{}, owed: map[string]bool{},
 	}
 	var err error
 	if s.access, err = openAccess(access, log); err != nil {
@@ -111,19 +121,46 @@ func New(dir string, routes Routes, limits Limits, access Access, cluster Cluste
 	if err != nil {
 		return nil, err
 	}
+	now := time.Now()
+	past := func(t time.Time) time.Time { // the clock may have been ahead
+		if t.After(now) {
+			return now
+		}
+		return t
+	}
 	for _, j := range jobs {
 		if j.State == Running {
 			j.State = Queued
 			log.Info("a job is done again: the program ended in it", "job", j.ID, "node", j.Node, "attempt", j.Attempts)
 		}
+		j.Started, j.Ended = past(j.Started), past(j.Ended)
 		s.add(j)
-		if age := time.Since(j.Started); !j.Started.IsZero() && age < time.Hour {
-			s.begun = append(s.begun, j.Started)
+		if !j.Started.IsZero() && now.Sub(j.Started) < time.Hour {
+			s.begun = append(s.begun, start{j.Started, j.Procedure})
 		}
 	}
-	slices.SortFunc(s.begun, time.Time.Compare)
+	slices.SortFunc(s.begun, func(a, b start) int { return a.at.Compare(b.at) })
+	known, err := s.store.firings()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range known {
+		f.Last = past(f.Last)
+		s.seen[f.Key] = f
+	}
+	if err := s.compact(now); err != nil {
+		return nil, err
+	}
+	if err := s.store.tidy(func(id string) bool { return s.jobs[id] != nil && s.jobs[id].State != Done }); err != nil {
+		return nil, err
+	}
 	s.metrics = newMetrics(s)
-	s.beat.Store(time.Now().Unix())
+	for _, id := range s.order {
+		if j := s.jobs[id]; j.State == Done {
+			s.metrics.last.WithLabelValues(j.Verdict).Set(float64(j.Ended.Unix()))
+		}
+	}
+	s.beat.Store(now.Unix())
 	return s, nil
 }
 
@@ -136,18 +173,52 @@ func (s *Server) add(j Job) {
 	s.order = append(s.order, j.ID)
 	s.latest[keyOf(j.Node, j.Procedure)] = j.ID
 	for _, a := range j.Alerts {
-		s.seen[a.key()] = j.ID
+		s.seen[a.key()] = heard{a.key(), j.ID, j.Queued}
 	}
 }
 
-// jobOf is the job that a firing has had; nil = none, or one without a verdict so long ago
-// that the alert, which lasts, is worth another. mu is held.
-func (s *Server) jobOf(a Alert, now time.Time) *Job {
-	j := s.jobs[s.seen[a.key()]]
-	if j != nil && a.firing && j.State == Done && j.Verdict == Incomplete && now.Sub(j.Ended) >= s.limits.Cooldown {
-		return nil
+// How long it is known that an alert which lasts has had a job, since it was heard of
+// last, and of how many that is: Alertmanager sends it again every few hours
+// (repeat_interval), and reports are forgotten sooner where there are many.
+const (
+	firingFor   = 7 * 24 * time.Hour
+	heardAgain  = 12 * time.Hour // until it is written once more that it was
+	maxFirings  = 50_000
+	moreFirings = 10_000 // lines in the file than that, until it is written anew
+)
+
+// compact forgets the firings that were not heard of for long, or are too many, and writes
+// the others. turn is held, or nobody else there yet.
+func (s *Server) compact(now time.Time) error {
+	s.mu.Lock()
+	list := slices.SortedFunc(maps.Values(s.seen), func(a, b heard) int { return a.Last.Compare(b.Last) })
+	s.mu.Unlock()
+	list = list[max(0, len(list)-maxFirings):]
+	i, _ := slices.BinarySearchFunc(list, now.Add(-firingFor), func(f heard, t time.Time) int { return f.Last.Compare(t) })
+	list = list[i:]
+	if err := s.store.rewriteFirings(list); err != nil {
+		return err
 	}
-	return j
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.seen)
+	for _, f := range list {
+		s.seen[f.Key] = f
+	}
+	s.appended = 0
+	return nil
+}
+
+// jobOf is the job that a firing has had, and whether it has had one, which may have been
+// forgotten. One without a verdict so long ago that the alert, which lasts, is worth
+// another does not count. mu is held.
+func (s *Server) jobOf(a Alert, now time.Time) (*Job, bool) {
+	f, had := s.seen[a.key()]
+	j := s.jobs[f.Job]
+	if j != nil && a.firing && j.State == Done && j.Verdict == Incomplete && now.Sub(j.Ended) >= s.limits.Cooldown {
+		return nil, false
+	}
+	return j, had
 }
 
 func keyOf(node string, p Procedure) string { return node + "\x00" + p.String() }
@@ -196,7 +267,7 @@ func (s *Server) place(ctx context.Context, list []Alert) []placed {
 	for i, a := range list {
 		out[i].Alert = a
 		s.mu.Lock()
-		known := s.jobOf(a, time.Now()) != nil
+		_, known := s.jobOf(a, time.Now())
 		s.mu.Unlock()
 		switch {
 		case a.odd != "":
@@ -256,6 +327,7 @@ type taken struct {
 	changed  map[string]*Job // jobs as they become
 	order    []string        // of those that are new
 	unmapped []Unmapped      // as they become
+	firings  []heard         // that are new, or heard of again
 	refused  error           // why some are to be sent again
 }
 
@@ -264,20 +336,27 @@ type taken struct {
 func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}, unmapped: slices.Clone(s.unmapped)}
+	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}}
 	t.counts[outcomeUnmapped] = beyond
-	waiting := s.waiting()
+	none := newNoted(s.unmapped)
+	waiting, waits := s.waiting(), map[Procedure]int{}
+	for _, j := range s.jobs {
+		if j.State == Queued {
+			waits[j.Procedure]++
+		}
+	}
 	latest, seen := map[string]*Job{}, map[string]*Job{} // of this notification
 	refuse := func(why error) {
 		t.counts[outcomeRejected]++
 		t.refused = why
 	}
 	for _, a := range all {
-		job := seen[a.key()]
+		job, had := seen[a.key()], false
 		if job == nil {
-			job = t.version(s.jobOf(a.Alert, now))
+			job, had = s.jobOf(a.Alert, now)
+			job = t.version(job)
 		}
-		if job == nil && a.node != "" {
+		if job == nil && !had && a.node != "" {
 			key := keyOf(a.node, a.procedure)
 			if job = latest[key]; job == nil {
 				job = t.version(s.jobs[s.latest[key]])
@@ -290,18 +369,24 @@ func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 		switch {
 		case isUnmapped:
 			t.counts[outcomeUnmapped]++
-			t.unmapped = note(t.unmapped, a.Alert, string(why), now)
+			none.add(a.Alert, string(why), now)
 		case !a.firing:
 			t.counts[outcomeResolved]++
 			if job != nil && resolve(job, a.Alert) {
 				t.changed[job.ID] = job
 			}
+		case had:
+			t.counts[outcomeSame]++
+			if f := s.seen[a.key()]; now.Sub(f.Last) >= heardAgain {
+				t.firings = append(t.firings, heard{f.Key, f.Job, now})
+			}
+		case seen[a.key()] != nil: // twice in one notification
+			t.counts[outcomeSame]++
 		case job != nil:
 			t.counts[outcomeSame]++
-			if join(job, a.Alert) {
-				t.changed[job.ID] = job
-			}
-			seen[a.key()] = job
+			join(job, a.Alert)
+			t.changed[job.ID], seen[a.key()] = job, job
+			t.firings = append(t.firings, heard{a.key(), job.ID, now})
 		case a.err != nil:
 			refuse(a.err)
 		case a.node == "": // it was known when it was placed, and its job has been forgotten since
@@ -310,15 +395,21 @@ func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 			refuse(errStopping)
 		case waiting >= s.limits.Queue:
 			refuse(fmt.Errorf("the queue is full: %d jobs wait", waiting))
+		case waits[a.procedure] >= share(s.limits.Queue):
+			refuse(fmt.Errorf("the queue is full for %s: %d jobs wait", a.procedure, waits[a.procedure]))
 		default:
 			t.counts[outcomeQueued]++
 			waiting++
+			waits[a.procedure]++
+			t.firings = append(t.firings, heard{a.key(), "", now})
 			job = &Job{ID: newID(now), Node: a.node, Procedure: a.procedure, State: Queued, Queued: now}
+			t.firings[len(t.firings)-1].Job = job.ID
 			join(job, a.Alert)
 			t.made[job.ID], latest[keyOf(a.node, a.procedure)], seen[a.key()] = job, job, job
 			t.order = append(t.order, job.ID)
 		}
 	}
+	t.unmapped = none.latest()
 	return t
 }
 
@@ -335,20 +426,16 @@ func (t *taken) version(j *Job) *Job {
 	return &c
 }
 
-// join adds an alert to a job, unless it is there.
-func join(j *Job, a Alert) bool {
-	if slices.ContainsFunc(j.Alerts, func(b Alert) bool { return b.key() == a.key() }) {
-		return false
-	}
+// join adds an alert to a job that it is new to.
+func join(j *Job, a Alert) {
 	if len(j.Alerts) >= maxAlerts {
 		j.More++
-		return true
+		return
 	}
 	if len(j.Alerts) >= maxLabelled {
 		a.Labels = nil
 	}
 	j.Alerts = append(j.Alerts, a)
-	return true
 }
 
 func resolve(j *Job, a Alert) bool {
@@ -360,15 +447,35 @@ func resolve(j *Job, a Alert) bool {
 	return true
 }
 
-func note(list []Unmapped, a Alert, why string, now time.Time) []Unmapped {
-	u := Unmapped{Alert: a, Reason: why}
-	if i := slices.IndexFunc(list, func(u Unmapped) bool { return u.Alert.key() == a.key() && u.Reason == why }); i >= 0 {
-		u = list[i]
-		list = slices.Delete(list, i, i+1)
+// noted are the alerts about which nothing is done as a notification makes them.
+type noted struct {
+	list []Unmapped
+	at   map[string]int // by alert and reason: the place in the list
+}
+
+func newNoted(list []Unmapped) *noted {
+	n := &noted{list: slices.Clone(list), at: map[string]int{}}
+	for i, u := range list {
+		n.at[u.Alert.key()+u.Reason] = i
+	}
+	return n
+}
+
+func (n *noted) add(a Alert, why string, now time.Time) {
+	u, key := Unmapped{Alert: a, Reason: why}, a.key()+why
+	if i, known := n.at[key]; known {
+		u = n.list[i]
+		n.list[i].Times = 0 // it has moved
 	}
 	u.Times++
 	u.Last = now
-	list = append(list, u)
+	n.at[key] = len(n.list)
+	n.list = append(n.list, u)
+}
+
+// latest are those to keep.
+func (n *noted) latest() []Unmapped {
+	list := slices.DeleteFunc(n.list, func(u Unmapped) bool { return u.Times == 0 })
 	return list[max(0, len(list)-maxUnmapped):]
 }
 
@@ -387,10 +494,18 @@ func (s *Server) accept(t *taken) error {
 	if err == nil && t.counts[outcomeUnmapped] > 0 {
 		err = s.store.writeUnmapped(t.unmapped)
 	}
+	if err == nil { // the last: what is refused is not to be known after a start
+		if err = s.store.addFirings(t.firings); err != nil {
+			s.appended = moreFirings // written anew as soon as that goes again
+		}
+	}
 	if err != nil {
 		s.storeFailed(err)
 		for id := range t.made { // or the next start would find them
-			err = errors.Join(err, s.store.forget(id))
+			if gone := s.store.forget(id); gone != nil {
+				err = errors.Join(err, gone)
+				s.owe(id)
+			}
 		}
 		all := 0
 		for _, n := range t.counts {
@@ -407,12 +522,19 @@ func (s *Server) accept(t *taken) error {
 		if t.made[id] == nil {
 			s.jobs[id].Alerts, s.jobs[id].More = j.Alerts, j.More
 		}
-		for _, a := range j.Alerts {
-			s.seen[a.key()] = max(s.seen[a.key()], id) // the latest
-		}
+	}
+	for _, f := range t.firings {
+		s.seen[f.Key] = f
 	}
 	s.unmapped = t.unmapped
+	s.appended += len(t.firings)
+	tooMany := s.appended > moreFirings
 	s.mu.Unlock()
+	if tooMany {
+		if err := s.compact(time.Now()); err != nil {
+			s.storeFailed(err)
+		}
+	}
 	for _, id := range t.order {
 		j := t.made[id]
 		s.log.Info("queued", "job", id, "node", j.Node, "procedure", j.Procedure.String(), "alert", probe.Plain(j.Alerts[0].Name))
@@ -428,10 +550,45 @@ func (s *Server) accept(t *taken) error {
 // storeFailed keeps what cannot be written from being tried at once again.
 func (s *Server) storeFailed(err error) {
 	s.metrics.storeErrors.Inc()
-	s.log.Error("the store cannot be written: alerts are refused, and nothing is begun", "error", err.Error())
+	s.log.Error("the store cannot be written: what cannot be kept is refused, and nothing is begun until it is tried again", "in", retryStore.String(), "error", err.Error())
 	s.mu.Lock()
 	s.held = time.Now().Add(retryStore)
 	s.mu.Unlock()
+}
+
+// owe notes a job that is on the disk otherwise than here.
+func (s *Server) owe(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owed[id] = true
+}
+
+// settle writes what could not be written, unless that failed a moment ago. turn is held.
+func (s *Server) settle(now time.Time) {
+	s.mu.Lock()
+	var list []string
+	if !now.Before(s.held) {
+		list = slices.Sorted(maps.Keys(s.owed))
+	}
+	s.mu.Unlock()
+	for _, id := range list {
+		s.mu.Lock()
+		job := s.jobs[id]
+		var err error
+		s.mu.Unlock()
+		if job == nil {
+			err = s.store.forget(id)
+		} else {
+			err = s.store.writeJobs(*job)
+		}
+		if err != nil {
+			s.storeFailed(err)
+			return
+		}
+		s.mu.Lock()
+		delete(s.owed, id)
+		s.mu.Unlock()
+	}
 }
 
 func (s *Server) rouse() {
@@ -454,41 +611,86 @@ func (s *Server) inState(state string) int {
 	return n
 }
 
-// limited is until when no job may be begun since as many as allowed were within the
-// hour; zero = one may. mu is held.
-func (s *Server) limited(now time.Time) time.Time {
-	for len(s.begun) > 0 && now.Sub(s.begun[0]) >= time.Hour {
+// share is how much of a limit one procedure may take: the rest is left to others, so that
+// pods that crash all over do not keep a node that is not ready waiting.
+func share(limit int) int { return limit - limit/4 }
+
+// limited is until when no job of a procedure may be begun since as many as allowed were
+// within the hour; zero = one may. mu is held.
+func (s *Server) limited(p Procedure, now time.Time) time.Time {
+	for len(s.begun) > 0 && now.Sub(s.begun[0].at) >= time.Hour {
 		s.begun = s.begun[1:]
 	}
-	if len(s.begun) < s.limits.RunsPerHour {
-		return time.Time{}
+	var of []start
+	for _, b := range s.begun {
+		if b.procedure == p {
+			of = append(of, b)
+		}
 	}
-	return s.begun[len(s.begun)-s.limits.RunsPerHour].Add(time.Hour)
+	var until time.Time
+	if n := s.limits.RunsPerHour; len(s.begun) >= n {
+		until = s.begun[len(s.begun)-n].at.Add(time.Hour)
+	}
+	if n := share(s.limits.RunsPerHour); len(of) >= n {
+		if later := of[len(of)-n].at.Add(time.Hour); later.After(until) {
+			until = later
+		}
+	}
+	return until
 }
 
-// next is the job to begin now; else when to look again, zero = when roused. mu is held.
+// held is until when no job that waits may be begun, zero = none waits for that. mu is held.
+func (s *Server) heldUp(now time.Time) (until time.Time) {
+	for _, j := range s.jobs {
+		if j.State != Queued {
+			continue
+		}
+		u := s.limited(j.Procedure, now)
+		if u.IsZero() {
+			return u
+		}
+		if until.IsZero() || u.Before(until) {
+			until = u
+		}
+	}
+	return until
+}
+
+// next is the job to begin now; else when to look again, zero = when roused. It is of the
+// procedure that was begun least within the hour, and the oldest of that. One in which the
+// program ended is alone: who knows which of those that ran it was. mu is held.
 func (s *Server) next(now time.Time) (*Job, time.Time) {
-	busy := map[string]bool{}
+	busy, alone := map[string]bool{}, false
 	for _, j := range s.jobs {
 		if j.State == Running {
 			busy[j.Node] = true
+			alone = alone || j.Attempts > 1
 		}
 	}
-	if len(busy) >= s.limits.Workers || s.waiting() == 0 {
+	if alone || len(busy) >= s.limits.Workers || s.waiting() == 0 {
 		return nil, time.Time{}
 	}
 	if now.Before(s.held) {
 		return nil, s.held
 	}
-	if until := s.limited(now); !until.IsZero() {
+	if until := s.heldUp(now); !until.IsZero() {
 		return nil, until
 	}
+	begun := map[Procedure]int{}
+	for _, b := range s.begun {
+		begun[b.procedure]++
+	}
+	var next *Job
 	for _, id := range s.order {
-		if j := s.jobs[id]; j.State == Queued && !busy[j.Node] {
-			return j, time.Time{}
+		j := s.jobs[id]
+		if j.State != Queued || busy[j.Node] || j.Attempts > 0 && len(busy) > 0 || !s.limited(j.Procedure, now).IsZero() {
+			continue
+		}
+		if next == nil || begun[j.Procedure] < begun[next.Procedure] {
+			next = j
 		}
 	}
-	return nil, time.Time{}
+	return next, time.Time{}
 }
 
 // Run has jobs done until ctx ends. Those that run may then go on for the grace, are
@@ -499,6 +701,7 @@ func (s *Server) Run(ctx context.Context) {
 	defer stop(nil)
 	for ctx.Err() == nil {
 		s.turn.Lock()
+		s.settle(time.Now())
 		job, again := s.begin(time.Now())
 		s.turn.Unlock()
 		s.beat.Store(time.Now().Unix())
@@ -548,25 +751,16 @@ func (s *Server) begin(now time.Time) (*Job, time.Time) {
 	s.mu.Unlock()
 	job.State, job.Started = Running, now
 	job.Attempts++
-	if job.Attempts > maxAttempts {
-		job.State, job.Ended, job.Verdict = Done, now, Incomplete
-		job.Says = fmt.Sprintf("given up: the program ended %d times while it was done", maxAttempts)
-	}
 	if err := s.store.writeJobs(job); err != nil {
 		s.storeFailed(err)
 		return nil, now.Add(retryStore)
 	}
 	s.mu.Lock()
 	*next = job
-	if job.State == Running {
-		s.begun = append(s.begun, now)
+	if job.Attempts <= maxAttempts {
+		s.begun = append(s.begun, start{now, job.Procedure})
 	}
 	s.mu.Unlock()
-	if job.State == Done {
-		s.metrics.ran(job)
-		s.log.Error("a job is given up", "job", job.ID, "node", job.Node, "says", job.Says)
-		return nil, now // there may be another
-	}
 	return &job, time.Time{}
 }
 
@@ -585,6 +779,7 @@ func (s *Server) do(ctx context.Context, job Job) {
 		report = Report{Verdict: Incomplete, Says: says, JSON: fmt.Appendf(nil, "{\"error\": %q}\n", says), Markdown: []byte("Could not be carried out: " + says + "\n")}
 	}
 	job.Verdict, job.Says, job.Ended = report.Verdict, probe.Cut(probe.Plain(report.Says), 1000), time.Now()
+	report.bound()
 	s.turn.Lock()
 	err = s.store.writeReport(job.ID, report)
 	s.turn.Unlock()
@@ -605,14 +800,23 @@ func (s *Server) do(ctx context.Context, job Job) {
 }
 
 // look carries out the procedure within the limit of a job.
-func (s *Server) look(ctx context.Context, job Job) (Report, error) {
+func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
+	if job.Attempts > maxAttempts {
+		return Report{}, fmt.Errorf("given up: the program ended %d times while it was done", maxAttempts)
+	}
+	defer func() {
+		if p := recover(); p != nil { // one job is no reason to lose the others
+			s.log.Error("a job met a fault of this program", "job", job.ID, "fault", fmt.Sprint(p), "stack", string(debug.Stack()))
+			report, err = Report{}, fmt.Errorf("a fault of this program: %v", p)
+		}
+	}()
 	folder, err := s.store.work(job.ID)
 	if err != nil {
 		return Report{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limits.Job, fmt.Errorf("it was not done within %v", s.limits.Job))
 	defer cancel()
-	report, err := s.cluster.Look(ctx, job, folder)
+	report, err = s.cluster.Look(ctx, job, folder)
 	switch {
 	case err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		return Report{}, context.Cause(ctx)
@@ -622,6 +826,21 @@ func (s *Server) look(ctx context.Context, job Job) (Report, error) {
 		return Report{}, fmt.Errorf("its verdict is %q, which is none", report.Verdict)
 	}
 	return report, nil
+}
+
+// How much of a report is kept: a node that talks without end is not to fill the store.
+const (
+	maxJSON     = 8 << 20
+	maxMarkdown = 2 << 20
+)
+
+func (r *Report) bound() {
+	if len(r.JSON) > maxJSON {
+		r.JSON = fmt.Appendf(nil, "{\"error\": \"the report has %d MiB, more than is kept\"}\n", len(r.JSON)>>20)
+	}
+	if len(r.Markdown) > maxMarkdown {
+		r.Markdown = []byte(probe.Cut(string(r.Markdown), maxMarkdown) + "\n\nThe rest is not kept.\n")
+	}
 }
 
 // tell returns why the node was not told, "" = it was.
@@ -653,6 +872,7 @@ func (s *Server) change(id string, how func(*Job)) {
 	how(&job)
 	if err := s.store.writeJobs(job); err != nil {
 		s.storeFailed(err)
+		s.owe(id)
 	}
 	s.mu.Lock()
 	*s.jobs[id] = job
@@ -666,8 +886,9 @@ func (s *Server) prune(now time.Time) {
 	defer s.turn.Unlock()
 	s.mu.Lock()
 	var old []string
+	anew := false // an alert is to count for new
 	for i, id := range s.order {
-		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > maxJobs || now.Sub(j.Ended) > maxAge) {
+		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > s.keep || now.Sub(j.Ended) > maxAge) {
 			old = append(old, id)
 		}
 	}
@@ -684,11 +905,16 @@ func (s *Server) prune(now time.Time) {
 		if key := keyOf(j.Node, j.Procedure); s.latest[key] == id {
 			delete(s.latest, key)
 		}
-		for _, a := range j.Alerts {
-			if s.seen[a.key()] == id {
-				delete(s.seen, a.key())
-			}
+		delete(s.owed, id)
+		if j.Verdict == Incomplete { // its alerts are worth another one
+			anew = true
+			maps.DeleteFunc(s.seen, func(_ string, f heard) bool { return f.Job == id })
 		}
 		s.mu.Unlock()
+	}
+	if anew {
+		if err := s.compact(now); err != nil {
+			s.storeFailed(err)
+		}
 	}
 }

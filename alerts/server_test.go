@@ -315,7 +315,7 @@ func TestOnce(t *testing.T) {
 		back.StartsAt = since.Add(3 * time.Hour)
 		step("comes back later", 3, back)
 		wantCounts(t, s, map[string]int{outcomeQueued: 3, outcomeSame: 4, outcomeResolved: 1})
-		job := s.jobs[s.seen[Alert{Fingerprint: "a", StartsAt: since}.key()]]
+		job := s.jobs[s.seen[Alert{Fingerprint: "a", StartsAt: since}.key()].Job]
 		if len(job.Alerts) != 3 || job.Alerts[0].Resolved.IsZero() || job.Verdict != Fault {
 			t.Errorf("the report says %+v", job)
 		}
@@ -432,7 +432,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("what is sent again is answered %d and looked at %d times", code, second.times())
 	}
 
-	deadly := Job{ID: newID(time.Now()), Node: "node-1", Procedure: Procedure{Profile: "quick"}, State: Running, Attempts: maxAttempts}
+	deadly := Job{ID: newID(time.Now()), Node: "node-1", Procedure: Procedure{Profile: "quick"}, State: Running, Attempts: maxAttempts, Alerts: []Alert{{Name: "x"}}}
 	if err := s.store.writeJobs(deadly); err != nil {
 		t.Fatal(err)
 	}
@@ -442,6 +442,12 @@ func TestKilled(t *testing.T) {
 	began(t, s)
 	for s.busy() {
 		time.Sleep(time.Millisecond)
+	}
+	if left, err := os.ReadDir(filepath.Join(copied, folderWork)); err != nil || len(left) > 0 {
+		t.Errorf("of jobs that are done there is left %v (%v)", left, err)
+	}
+	if got := ask(s, http.MethodGet, "/reports/"+deadly.ID+".md", token, nil).Body.String(); len(third.told) != 1 || !strings.Contains(got, "given up") {
+		t.Errorf("told %v, the report of what was given up is %q", third.told, got)
 	}
 	if third.times() > 0 || s.jobs[deadly.ID].Verdict != Incomplete || !strings.Contains(s.jobs[deadly.ID].Says, "given up") {
 		t.Errorf("looked %d times: %+v", third.times(), s.jobs[deadly.ID])
@@ -631,6 +637,45 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// TestOwed has the store go while a job runs: what came of it is written once it is back.
+func TestOwed(t *testing.T) {
+	t.Parallel()
+	dir, access := t.TempDir(), tokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := nodesOf(1)
+		l.look = func(context.Context, Job) (Report, error) {
+			return Report{Verdict: Fault, Says: "it is"}, os.Rename(dir, dir+".away")
+		}
+		s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		began(t, s)
+		post(t, s, body(t, firing("node-0", "a")))
+		synctest.Wait()
+		if err := os.Rename(dir+".away", dir); err != nil {
+			t.Fatal(err)
+		}
+		state := func() string {
+			t.Helper()
+			jobs, err := s.store.jobs(func(err error) { t.Error(err) })
+			if err != nil || len(jobs) != 1 {
+				t.Fatalf("in the store: %v %v", jobs, err)
+			}
+			return jobs[0].State
+		}
+		if got := state(); got != Running {
+			t.Errorf("without a store a job was written as %s", got)
+		}
+		time.Sleep(2 * retryStore)
+		synctest.Wait()
+		if got := state(); got != Done || len(s.owed) > 0 {
+			t.Errorf("with its store back it is %s there", got)
+		}
+	})
+}
+
 // TestUnasked has the cluster not answer: what cannot be mapped now is sent again.
 func TestUnasked(t *testing.T) {
 	t.Parallel()
@@ -648,6 +693,168 @@ func TestUnasked(t *testing.T) {
 	wantCounts(t, s, map[string]int{outcomeQueued: 1, outcomeRejected: 1, outcomeSame: 1, outcomeUnmapped: 1})
 }
 
+// TestMany fires for more nodes than there are reports kept, and more alerts of one node
+// than its report names: sent again, also after a start, none is looked at again.
+func TestMany(t *testing.T) {
+	t.Parallel()
+	dir, access := t.TempDir(), tokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		const nodes, kept = 30, 20
+		l := nodesOf(nodes)
+		limits := usual
+		limits.Queue = 2 * nodes
+		limits.RunsPerHour = 4 * nodes
+		var list []sent
+		for i := range nodes {
+			list = append(list, firing(l.nodes[i], l.nodes[i]))
+		}
+		for i := range 2 * maxAlerts {
+			list = append(list, firing("node-1", fmt.Sprint(i)))
+		}
+		b := body(t, list...)
+		for range 2 {
+			s, err := New(dir, anyAlert(t), limits, access, l.cluster(), quiet())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.keep = kept
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { s.Run(ctx); close(ended) }()
+			for range 3 {
+				if code := post(t, s, b); code != http.StatusOK {
+					t.Errorf("answered %d", code)
+				}
+				time.Sleep(limits.Cooldown + time.Minute)
+			}
+			cancel()
+			<-ended
+			reopened(t, s)
+			if l.times() != nodes || len(s.order) > kept {
+				t.Errorf("looked %d times at %d nodes; %d jobs are kept", l.times(), nodes, len(s.order))
+			}
+		}
+	})
+}
+
+// TestPanic has one job meet a fault of this program.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	l := nodesOf(2)
+	l.look = func(_ context.Context, job Job) (Report, error) {
+		if job.Node == "node-0" {
+			panic("of nil")
+		}
+		return Report{Verdict: Healthy}, nil
+	}
+	s := opened(t, t.TempDir(), usual, l)
+	began(t, s)
+	post(t, s, body(t, firing("node-0", "a"), firing("node-1", "b")))
+	for l.times() < 2 || s.busy() {
+		time.Sleep(time.Millisecond)
+	}
+	for _, j := range s.jobs {
+		if want := map[string]string{"node-0": Incomplete, "node-1": Healthy}[j.Node]; j.Verdict != want || (j.Node == "node-0") != strings.Contains(j.Says, "a fault of this program: of nil") {
+			t.Errorf("%s: %s %s, want %s", j.Node, j.Verdict, j.Says, want)
+		}
+	}
+}
+
+// TestAhead opens a store that was written while the clock was a day ahead.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	limits := usual
+	limits.RunsPerHour = 1
+	s := opened(t, dir, limits, nodesOf(1))
+	day := time.Now().Add(24 * time.Hour)
+	j := Job{ID: newID(day), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: Done, Verdict: Fault, Queued: day, Started: day, Ended: day, Alerts: []Alert{{Name: "x"}}}
+	if err := s.store.writeJobs(j); err != nil {
+		t.Fatal(err)
+	}
+	reopened(t, s)
+	s = opened(t, dir, limits, nodesOf(1))
+	now := time.Now()
+	if until := s.limited(j.Procedure, now); until.After(now.Add(time.Hour)) || s.jobs[j.ID].Ended.After(now) {
+		t.Errorf("no job is begun until %v; the last ended at %v", until, s.jobs[j.ID].Ended)
+	}
+}
+
+// TestUnsound leaves alone in the store what is no job.
+func TestUnsound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := opened(t, dir, usual, nodesOf(1))
+	good := Job{ID: newID(time.Now()), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: Queued, Alerts: []Alert{{Name: "x"}}}
+	for i, spoil := range []func(*Job){
+		func(*Job) {}, func(j *Job) { j.Alerts = nil }, func(j *Job) { j.State = "other" }, func(j *Job) { j.Node = "" }, func(j *Job) { j.State = Done }, func(j *Job) { j.Procedure = Procedure{} },
+	} {
+		j := good
+		j.ID += fmt.Sprint("-", i)
+		spoil(&j)
+		if err := s.store.writeJobs(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reopened(t, s)
+	if s = opened(t, dir, usual, nodesOf(1)); len(s.jobs) != 1 || s.jobs[good.ID+"-0"] == nil {
+		t.Errorf("taken for jobs: %v", s.jobs)
+	}
+}
+
+// TestShare has one procedure come with all it has: another one gets its part of the queue
+// and of the hour, and does not wait behind it.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	dir, access := t.TempDir(), tokens(t)
+	routes, err := ParseRoutes([]byte("apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {routes: [{match: ['about=\"node\"'], profile: deep}, {match: ['alertname=~\".+\"'], profile: quick}]}\n"), nil, []string{"quick", "deep"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := nodesOf(30)
+		l.look = func(context.Context, Job) (Report, error) {
+			time.Sleep(time.Minute / 2)
+			return Report{Verdict: Healthy}, nil
+		}
+		limits := usual
+		limits.Workers, limits.Queue, limits.RunsPerHour = 1, 12, 8
+		s, err := New(dir, routes, limits, access, l.cluster(), quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		began(t, s)
+		crashing := func(from, to, code int) {
+			t.Helper()
+			var list []sent
+			for _, node := range l.nodes[from:to] {
+				list = append(list, firing(node, node))
+			}
+			if got := post(t, s, body(t, list...)); got != code {
+				t.Errorf("answered %d, want %d", got, code)
+			}
+			synctest.Wait()
+		}
+		crashing(0, 9, http.StatusOK)
+		crashing(9, 20, http.StatusServiceUnavailable)
+		time.Sleep(59 * time.Minute)
+		if l.times() != share(limits.RunsPerHour) {
+			t.Errorf("one procedure had %d runs of %d", l.times(), limits.RunsPerHour)
+		}
+		crashing(20, 29, http.StatusServiceUnavailable)
+		a := firing("node-29", "x")
+		a.Labels["about"] = "node"
+		if code := post(t, s, body(t, a)); code != http.StatusOK {
+			t.Errorf("another one is answered %d", code)
+		}
+		synctest.Wait()
+		if last := l.looked[len(l.looked)-1]; last != "node-29" {
+			t.Errorf("looked at %s before", last)
+		}
+	})
+}
+
 // TestPrune keeps so many reports, and what is not done whatever its age.
 func TestPrune(t *testing.T) {
 	t.Parallel()
@@ -655,7 +862,7 @@ func TestPrune(t *testing.T) {
 	s := opened(t, dir, usual, nodesOf(0))
 	now := time.Now()
 	for i := range maxJobs + 3 {
-		j := Job{ID: newID(now.Add(time.Duration(i) * time.Second)), Node: fmt.Sprint(i), State: Done, Ended: now, Alerts: []Alert{{Fingerprint: fmt.Sprint(i)}}}
+		j := Job{ID: newID(now.Add(time.Duration(i) * time.Second)), Node: fmt.Sprint(i), Procedure: Procedure{Profile: "quick"}, State: Done, Verdict: Fault, Queued: now, Ended: now, Alerts: []Alert{{Fingerprint: fmt.Sprint(i)}}}
 		switch i {
 		case 0:
 			j.State = Queued
@@ -673,7 +880,7 @@ func TestPrune(t *testing.T) {
 	for _, id := range s.order {
 		left = append(left, s.jobs[id].Node)
 	}
-	if len(left) != maxJobs || left[0] != "0" || left[1] != "3" || slices.Contains(left, fmt.Sprint(maxJobs)) || len(s.seen) != len(left) || len(s.latest) != len(left) {
+	if len(left) != maxJobs || left[0] != "0" || left[1] != "3" || slices.Contains(left, fmt.Sprint(maxJobs)) || len(s.seen) != maxJobs+3 || len(s.latest) != len(left) {
 		t.Errorf("%d are left: %v", len(left), left)
 	}
 	reports, err := os.ReadDir(filepath.Join(dir, folderReports))

@@ -1,12 +1,14 @@
 package alerts
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +29,7 @@ const (
 	folderWork    = "work"
 	fileLock      = "lock"
 	fileUnmapped  = "unmapped.json"
+	fileFirings   = "firings.ndjson"
 	partial       = ".partial-" // how a file begins while it is written
 )
 
@@ -154,11 +157,89 @@ func (s *store) jobs(odd func(error)) ([]Job, error) {
 			return nil, fmt.Errorf("store: %w", err)
 		}
 		var j Job
-		if err := json.Unmarshal(b, &j); err != nil || j.ID != id {
+		if err := json.Unmarshal(b, &j); err != nil || j.ID != id || !j.sound() {
 			odd(fmt.Errorf("store: %s is no job and left alone", e.Name()))
 			continue
 		}
 		out = append(out, j)
+	}
+	return out, nil
+}
+
+// sound tells whether what was read is a job: whoever does one relies on it.
+func (j Job) sound() bool {
+	state := slices.Contains([]string{Queued, Running, Done}, j.State)
+	return state && j.Node != "" && j.Procedure != Procedure{} && len(j.Alerts) > 0 && (j.State != Done || slices.Contains(Verdicts(), j.Verdict))
+}
+
+// tidy removes what is left of jobs that need no folder any more.
+func (s *store) tidy(needed func(id string) bool) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, folderWork))
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, e := range entries {
+		if !needed(e.Name()) {
+			if err := s.doneWith(e.Name()); err != nil {
+				return fmt.Errorf("store: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// heard is that an alert has had a job, which may be forgotten by now.
+type heard struct {
+	Key  string    `json:"key"` // of the alert
+	Job  string    `json:"job"`
+	Last time.Time `json:"last"` // when it was heard of
+}
+
+// addFirings has them on the disk when it returns, behind those that are there.
+func (s *store) addFirings(list []heard) error {
+	if len(list) == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, fileFirings), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	_, err = f.Write(append([]byte("\n"), lines(list)...)) // behind a line that was cut
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+func lines(list []heard) []byte {
+	var out bytes.Buffer
+	for _, f := range list {
+		b, _ := json.Marshal(f) // never fails: texts and a time
+		out.Write(append(b, '\n'))
+	}
+	return out.Bytes()
+}
+
+// rewriteFirings has just these.
+func (s *store) rewriteFirings(list []heard) error {
+	if err := s.write(fileFirings, lines(list)); err != nil {
+		return err
+	}
+	return s.sync(".")
+}
+
+// firings are those that were written, the latest last; what was cut is left out.
+func (s *store) firings() ([]heard, error) {
+	b, err := os.ReadFile(filepath.Join(s.dir, fileFirings))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	var out []heard
+	for line := range bytes.Lines(b) {
+		var f heard
+		if json.Unmarshal(line, &f) == nil && f.Key != "" {
+			out = append(out, f)
+		}
 	}
 	return out, nil
 }
@@ -195,6 +276,9 @@ func (s *store) doneWith(id string) error { return os.RemoveAll(filepath.Join(s.
 
 // forget removes a job: its report first, so that none is left that nobody knows of.
 func (s *store) forget(id string) error {
+	if err := s.doneWith(id); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
 	for _, name := range []string{folderReports + "/" + id + ".json", folderReports + "/" + id + ".md", folderJobs + "/" + id + ".json"} {
 		if err := os.Remove(filepath.Join(s.dir, filepath.FromSlash(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("store: %w", err)

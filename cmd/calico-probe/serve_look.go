@@ -85,15 +85,20 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 	by := map[string]string{} // one's own, by what they answer
 	for _, name := range slices.Sorted(maps.Keys(books)) {
 		for _, match := range books[name].Alerts {
+			alert, matchers, err := runbook.Alert(match)
+			if err != nil {
+				return alerts.Routes{}, badUsage("the runbook %s: %w", name, err)
+			}
+			answer := alerts.Answer{Alert: alert, Matchers: matchers, Runbook: name}
 			if books[name].BuiltIn {
-				builtIn = append(builtIn, alerts.Answer{Alert: match, Runbook: name})
+				builtIn = append(builtIn, answer)
 				continue
 			}
 			if by[match] != "" {
 				return alerts.Routes{}, badUsage("the runbooks %s and %s both answer the alert %s: say which with --config", by[match], name, oneLine(match))
 			}
 			by[match] = name
-			own = append(own, alerts.Answer{Alert: match, Runbook: name})
+			own = append(own, answer)
 		}
 	}
 	routes, err := alerts.RoutesFor(append(own, builtIn...))
@@ -116,14 +121,14 @@ func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, run *runOpt
 		if err != nil {
 			return alerts.Report{}, err
 		}
-		return reportOf(r)
+		return reported(r)
 	}
 	e := &runbook.Engine{Runbook: rb, Journal: j, World: o.world(log, run, job)}
 	r, err := e.Do(ctx)
 	if err != nil {
 		return alerts.Report{}, err
 	}
-	return reportOf(r)
+	return reported(r)
 }
 
 // world is what a runbook may do for an alert.
@@ -144,8 +149,8 @@ func (o *serveOptions) world(log *slog.Logger, run *runOptions, job alerts.Job) 
 	}
 }
 
-// reportOf is the report of a runbook that has come to its end.
-func reportOf(r *runbook.Record) (alerts.Report, error) {
+// reported is the report of a runbook that has come to its end.
+func reported(r *runbook.Record) (alerts.Report, error) {
 	var text bytes.Buffer
 	if err := runbook.WriteMarkdown(&text, r); err != nil {
 		return alerts.Report{}, err
