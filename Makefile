@@ -80,10 +80,11 @@ demo: build image sandbox ## a cluster on this machine, and one run on it
 unit: ## fast tests: no root, under a minute
 	go test ./...
 
-# kubectl and helm, for tests on machines that have none.
+# kubectl and helm, for tests on machines that have none: without cgo, so that most of it was
+# compiled for the client.
 .PHONY: clients
 clients:
-	@go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl helm.sh/helm/v4/cmd/helm
+	@CGO_ENABLED=0 go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl helm.sh/helm/v4/cmd/helm
 
 test: build image toolbox-here client-here sandbox clients ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
@@ -127,24 +128,31 @@ docs: ## write what is generated: references, schemas (a test says when they are
 
 lint: ## vet on every system, and golangci-lint
 	gofmt -l . | (! grep .)
-	go vet -tags e2e ./...
+	go vet -tags e2e,release ./...
 	GOOS=darwin go vet ./cmd/calico-probe
 	GOOS=windows go vet ./cmd/calico-probe
 	$(foreach m,. images sandbox e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
 
 .PHONY: release-files release-check
 # What a release's archives have beside the programs.
-release-files: carried image
+release-files: carried image client
 	@[ -z "$(TAG)" ] || [ "$(TAG)" = v$(RELEASE) ] || { echo "the tag is $(TAG), and probe/version.go has $(RELEASE)" >&2; exit 1; }
 	@rm -rf $(CACHE)/release && mkdir -p $(CACHE)/release/completions
 	@go build -trimpath -o $(CACHE)/release/calico-probe ./cmd/calico-probe
 	@for s in bash zsh fish powershell; do $(CACHE)/release/calico-probe completion $$s >$(CACHE)/release/completions/calico-probe.$$s || exit 1; done
 	@$(CACHE)/release/calico-probe man $(CACHE)/release/man
-	@rm $(CACHE)/release/calico-probe && ln -s calico-probe $(CACHE)/release/kubectl-calico_probe
+	@rm $(CACHE)/release/calico-probe
 
 release-check: ## the release's configuration, and all of it but publishing and SBOMs, into dist/ (ten minutes)
 	$(RELEASER) check
 	$(RELEASER) release --snapshot --clean --skip=sbom,publish
+	DIST=$(CURDIR)/dist go test -count=1 -tags release ./install -run '^TestArchives$$'
+
+.PHONY: release-images
+release-images: image client toolbox ## push a release's images, for every architecture (with skopeo, logged in)
+	skopeo copy --all oci-archive:$(CACHE)/probe.tar docker://$(IMAGE)
+	skopeo copy --all oci-archive:$(CACHE)/client.tar docker://$(CLIENT)
+	skopeo copy --all oci-archive:$(CACHE)/toolbox.tar docker://$(TOOLBOX)
 
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down

@@ -20,8 +20,10 @@ import (
 // all of it. The files may change at any time.
 type Access struct {
 	TokenFile string // one token a line; "" = none is asked for
-	ClientCA  string // whose certificates are accepted, PEM; "" = none is asked for
-	Cert, Key string // of the server, PEM; "" = no TLS
+	// ReadTokenFile has tokens that let read, and not post; "" = there are none.
+	ReadTokenFile string
+	ClientCA      string // whose certificates are accepted, PEM; "" = none is asked for
+	Cert, Key     string // of the server, PEM; "" = no TLS
 }
 
 // shortestToken keeps out what can be guessed.
@@ -30,10 +32,11 @@ const shortestToken = 16
 // access is Access with the files as they are now.
 type access struct {
 	Access
-	log  *slog.Logger
-	mu   sync.Mutex
-	tls  *tls.Config // as of
-	asOf string      // what the files were then
+	log     *slog.Logger
+	reading sync.Mutex // of tokens and CAs
+	mu      sync.Mutex
+	tls     *tls.Config // as of
+	asOf    string      // what the files were then
 }
 
 // openAccess refuses what would let everybody in, and files that cannot be used.
@@ -42,18 +45,23 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 	switch {
 	case from.TokenFile == "" && from.ClientCA == "":
 		return nil, errors.New("nobody is kept from starting runs: name a file of tokens, or a CA of client certificates")
+	case from.ReadTokenFile != "" && from.TokenFile == "":
+		return nil, errors.New("tokens that only let read take others that let post: name a file of these too")
 	case (from.Cert == "") != (from.Key == ""):
 		return nil, errors.New("a certificate and its key belong together: name both, or none")
 	case from.ClientCA != "" && from.Cert == "":
 		return nil, errors.New("client certificates take TLS: name a certificate and its key too")
 	}
-	if from.TokenFile != "" {
-		tokens, err := a.tokens()
+	for _, name := range []string{from.TokenFile, from.ReadTokenFile} {
+		if name == "" {
+			continue
+		}
+		tokens, err := a.tokens(name)
 		if err != nil {
 			return nil, err
 		}
 		if len(tokens) == 0 {
-			return nil, fmt.Errorf("%s has no token", from.TokenFile)
+			return nil, fmt.Errorf("%s has no token", name)
 		}
 	}
 	if from.Cert != "" {
@@ -68,8 +76,10 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 
 // tokens reads them anew each time: it is a small file, and what was taken out of it is
 // not to be accepted a second longer.
-func (a *access) tokens() ([][]byte, error) {
-	b, err := os.ReadFile(a.TokenFile)
+func (a *access) tokens(name string) ([][]byte, error) {
+	a.reading.Lock() // many requests at once take one file number
+	defer a.reading.Unlock()
+	b, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the tokens: %w", err)
 	}
@@ -80,11 +90,26 @@ func (a *access) tokens() ([][]byte, error) {
 			continue
 		}
 		if len(line) < shortestToken {
-			return nil, fmt.Errorf("%s has a token of %d letters: %d are the fewest", a.TokenFile, len(line), shortestToken)
+			return nil, fmt.Errorf("%s has a token of %d letters: %d are the fewest", name, len(line), shortestToken)
 		}
 		out = append(out, line)
 	}
 	return out, nil
+}
+
+// clients is the CA of clients, read anew each time as tokens are.
+func (a *access) clients() (*x509.CertPool, error) {
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	b, err := os.ReadFile(a.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("reading the CA of clients: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("reading the CA of clients: %s has no certificate", a.ClientCA)
+	}
+	return pool, nil
 }
 
 // errCredentials is all that somebody without is told.
@@ -92,9 +117,11 @@ var errCredentials = errors.New("credentials are wanted")
 
 // admits returns errCredentials where the request has not what is asked for; another
 // error where that cannot be told.
-func (a *access) admits(r *http.Request) error {
-	if a.ClientCA != "" && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
-		return errCredentials
+func (a *access) admits(r *http.Request, now time.Time) error {
+	if a.ClientCA != "" {
+		if err := a.signed(r.TLS, now); err != nil {
+			return err
+		}
 	}
 	if a.TokenFile == "" {
 		return nil
@@ -105,17 +132,45 @@ func (a *access) admits(r *http.Request) error {
 	} else if _, password, ok := r.BasicAuth(); ok { // of a browser, whatever the user's name
 		given = password
 	}
-	tokens, err := a.tokens()
-	if err != nil {
-		return err
+	files := []string{a.TokenFile}
+	if a.ReadTokenFile != "" && r.Method != http.MethodPost {
+		files = append(files, a.ReadTokenFile)
 	}
 	// Sums are of one length, and every token is compared: how long it takes tells nothing.
 	sum, same := sha256.Sum256([]byte(given)), 0
-	for _, token := range tokens {
-		other := sha256.Sum256(token)
-		same |= subtle.ConstantTimeCompare(sum[:], other[:])
+	for _, name := range files {
+		tokens, err := a.tokens(name)
+		if err != nil {
+			return err
+		}
+		for _, token := range tokens {
+			other := sha256.Sum256(token)
+			same |= subtle.ConstantTimeCompare(sum[:], other[:])
+		}
 	}
 	if same != 1 {
+		return errCredentials
+	}
+	return nil
+}
+
+// signed wants a certificate of the CA as it is now: a connection may be older than that.
+func (a *access) signed(by *tls.ConnectionState, now time.Time) error {
+	pool, err := a.clients()
+	if err != nil {
+		return err
+	}
+	if by == nil || len(by.PeerCertificates) == 0 {
+		return errCredentials
+	}
+	between := x509.NewCertPool()
+	for _, c := range by.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	_, err = by.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
 		return errCredentials
 	}
 	return nil
@@ -145,7 +200,7 @@ func (a *access) current() (*tls.Config, error) {
 	case err != nil && a.tls == nil:
 		return nil, err
 	case err != nil:
-		a.log.Error("the certificates on disk cannot be used: those read before go on", "error", err.Error())
+		a.log.Error("the certificates on disk cannot be used: the server goes on with its own as it was", "error", err.Error())
 	default:
 		a.tls = read
 	}
@@ -171,16 +226,11 @@ func (a *access) load() (*tls.Config, error) {
 	}
 	out := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
 	if a.ClientCA != "" {
-		b, err := os.ReadFile(a.ClientCA)
-		if err != nil {
-			return nil, fmt.Errorf("reading the CA of clients: %w", err)
+		if out.ClientCAs, err = a.clients(); err != nil {
+			return nil, err
 		}
-		out.ClientCAs = x509.NewCertPool()
-		if !out.ClientCAs.AppendCertsFromPEM(b) {
-			return nil, fmt.Errorf("reading the CA of clients: %s has no certificate", a.ClientCA)
-		}
-		// A kubelet that asks whether this lives has none.
-		out.ClientAuth = tls.VerifyClientCertIfGiven
+		// Each request is held to the CA; and a kubelet that asks whether this lives has none.
+		out.ClientAuth = tls.RequestClientCert
 	}
 	return out, nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -21,21 +22,35 @@ import (
 // PathAlerts is where Alertmanager posts.
 const PathAlerts = "/v1/alerts"
 
-// How long one request may take. To ask the cluster about the pods of a large
-// notification takes the most of it.
+// How long one request may take: to wait for its turn, to be read, and to ask the cluster
+// about its pods, which takes the most of it.
 const (
 	headerLimit  = 5 * time.Second
-	readLimit    = 30 * time.Second
-	requestLimit = 60 * time.Second
+	turnLimit    = 10 * time.Second
+	readLimit    = 15 * time.Second
+	placeLimit   = 25 * time.Second
+	requestLimit = headerLimit + turnLimit + readLimit + placeLimit + 5*time.Second
 	idleLimit    = 2 * time.Minute
 	maxHeader    = 16 << 10
 )
 
+// maxConnections is how many are served at once: each takes a file number, as what is
+// looked at does.
+const maxConnections = 256
+
+// What tells whether this lives and can take alerts.
+const (
+	checkEvery = 5 * time.Second // the store: anybody may ask
+	silent     = 2 * time.Minute // without a beat: something holds all up
+	overdue    = 5 * time.Minute // that a job which should have ended goes on
+)
+
 // Serve answers on the listener and has jobs done until ctx ends and they have, too.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	l = netutil.LimitListener(l, maxConnections)
 	server := &http.Server{
 		Handler: s.Handler(), TLSConfig: s.access.config(),
-		ReadHeaderTimeout: headerLimit, ReadTimeout: readLimit, WriteTimeout: requestLimit, IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerLimit, ReadTimeout: headerLimit + turnLimit, WriteTimeout: requestLimit, IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // of handshakes: anybody can make as many as they like
 	}
 	failed := make(chan error, 1)
@@ -71,7 +86,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // Handler answers requests. Only whether it lives and is ready is told to everybody.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /healthz", s.healthy)
 	mux.HandleFunc("GET /readyz", s.ready)
 	guarded := http.NewServeMux()
 	guarded.HandleFunc("POST "+PathAlerts, s.post)
@@ -92,7 +107,7 @@ func (s *Server) Handler() http.Handler {
 // guard lets nobody pass without credentials.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := s.access.admits(r)
+		err := s.access.admits(r, time.Now())
 		switch {
 		case errors.Is(err, errCredentials):
 			s.metrics.unauthorized.Inc()
@@ -114,15 +129,39 @@ func refuse(w http.ResponseWriter, code int, why error) {
 	http.Error(w, probe.Plain(probe.Cut(why.Error(), 500)), code)
 }
 
+// healthy tells whether jobs are seen to: where they are not, a start helps.
+func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
+	if since := time.Since(time.Unix(s.beat.Load(), 0)); since > silent {
+		http.Error(w, fmt.Sprintf("nothing has moved for %v", since.Round(time.Second)), http.StatusServiceUnavailable)
+		return
+	}
+	s.mu.Lock()
+	late := 0
+	for _, j := range s.jobs {
+		if j.State == Running && time.Since(j.Started) > s.limits.Job+overdue {
+			late++
+		}
+	}
+	s.mu.Unlock()
+	if late > 0 {
+		http.Error(w, fmt.Sprintf("jobs that should have ended go on: %d", late), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
-	stopping := s.stopping
+	no := s.stopping || time.Now().Before(s.held)
 	s.mu.Unlock()
-	err := s.store.check()
-	if stopping {
-		err = errStopping
+	if s.checking.TryLock() { // who asks while another one tries the store has to do with what it was
+		if time.Since(s.checked) >= checkEvery {
+			s.broken, s.checked = s.store.check(), time.Now()
+		}
+		no = no || s.broken != nil
+		s.checking.Unlock()
 	}
-	if err != nil {
+	if no {
 		// Everybody may ask, and is not told which file it is.
 		http.Error(w, "not ready: the store cannot be written, or the program stops", http.StatusServiceUnavailable)
 		return
@@ -148,22 +187,25 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusUnsupportedMediaType, errors.New("the content type is not "+contentTypeJSON))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestLimit-readLimit)
-	defer cancel()
 	select { // each may take some MB
 	case s.taking <- struct{}{}:
 		defer func() { <-s.taking }()
-	case <-ctx.Done():
+	case <-time.After(turnLimit):
 		answer(http.StatusServiceUnavailable, errors.New("too many notifications at once"))
 		return
+	case <-r.Context().Done():
+		answer(http.StatusServiceUnavailable, errors.New("the sender has gone"))
+		return
 	}
+	// From now on: it may have waited long. What is no connection has no deadline.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		answer(http.StatusRequestEntityTooLarge, fmt.Errorf("the notification has more than %d MiB: group alerts by more labels (group_by)", maxBody>>20))
 		return
 	}
-	if err != nil {
-		answer(http.StatusBadRequest, errors.New("the notification did not arrive whole"))
+	if err != nil { // a line that stalls is no fault of the notification
+		answer(http.StatusServiceUnavailable, errors.New("the notification did not arrive whole"))
 		return
 	}
 	n, err := parse(b)
@@ -174,6 +216,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	if n.truncated > 0 {
 		s.log.Warn("Alertmanager left alerts out of a notification: take max_alerts out of its receiver", "alerts", n.truncated)
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), placeLimit)
+	defer cancel()
 	if _, err := s.take(ctx, n); err != nil {
 		answer(http.StatusServiceUnavailable, err)
 		return

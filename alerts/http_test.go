@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -19,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -77,7 +80,7 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.SetBasicAuth("anybody", token)
-	if err := s.access.admits(r); err != nil {
+	if err := s.access.admits(r, time.Now()); err != nil {
 		t.Errorf("a browser with the token: %v", err)
 	}
 }
@@ -191,6 +194,7 @@ func TestCertificates(t *testing.T) {
 	})
 	roots := x509.NewCertPool()
 	roots.AddCert(ours.cert)
+	keep, kept := false, (*http.Client)(nil)
 	get := func(path string, from *authority) (int, int64, error) {
 		t.Helper()
 		config := &tls.Config{RootCAs: roots}
@@ -202,7 +206,14 @@ func TestCertificates(t *testing.T) {
 			}
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: !keep}, Timeout: 10 * time.Second}
+		if keep && kept == nil {
+			kept = client
+			t.Cleanup(client.CloseIdleConnections)
+		}
+		if keep {
+			client = kept
+		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+listener.Addr().String()+path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -212,6 +223,7 @@ func TestCertificates(t *testing.T) {
 			return 0, 0, err
 		}
 		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body) // or the connection is not used again
 		return resp.StatusCode, resp.TLS.PeerCertificates[0].SerialNumber.Int64(), nil
 	}
 	check := func(what, path string, from *authority, code int, serial int64) {
@@ -224,7 +236,8 @@ func TestCertificates(t *testing.T) {
 	check("ours", "/", &ours, http.StatusOK, 2)
 	check("none", "/", nil, http.StatusUnauthorized, 2)
 	check("none, whether it lives", "/healthz", nil, http.StatusOK, 2)
-	check("of somebody else", "/healthz", &theirs, 0, 0)
+	check("of somebody else", "/", &theirs, http.StatusUnauthorized, 2)
+	check("of somebody else, whether it lives", "/healthz", &theirs, http.StatusOK, 2)
 	cert, key = ours.sign(t, 3)
 	put("cert", cert)
 	check("a certificate without its key yet", "/", &ours, http.StatusOK, 2)
@@ -232,6 +245,13 @@ func TestCertificates(t *testing.T) {
 	put("ca", bytes.Join([][]byte{ours.pem, theirs.pem}, nil))
 	check("after it changed", "/", &ours, http.StatusOK, 3)
 	check("another CA beside ours", "/", &theirs, http.StatusOK, 3)
+	keep = true
+	check("on a connection that stays", "/", &theirs, http.StatusOK, 3)
+	put("ca", ours.pem)
+	check("on it, the CA taken away", "/", &theirs, http.StatusUnauthorized, 3)
+	put("ca", nil)
+	keep = false
+	check("no CA any more", "/", &ours, http.StatusServiceUnavailable, 3)
 }
 
 // TestRefused wants bad input refused in a line, and nothing of it done.
@@ -239,7 +259,6 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(1)
 	s := opened(t, t.TempDir(), usual, l)
-	many := make([]sent, maxNotified+1)
 	for name, c := range map[string]struct {
 		body []byte
 		code int
@@ -248,11 +267,11 @@ func TestRefused(t *testing.T) {
 		"nothing":      {nil, 400, "is no notification of Alertmanager"},
 		"half":         {body(t, firing("node-0", "a"))[:40], 400, "is no notification of Alertmanager"},
 		"a list":       {[]byte("[]"), 400, "is no notification of Alertmanager"},
-		"other times":  {[]byte(`{"version":"4","alerts":[{"startsAt":"yesterday"}]}`), 400, "is no notification of Alertmanager"},
+		"no list":      {[]byte(`{"version":"4","alerts":{}}`), 400, "is no notification of Alertmanager"},
+		"more behind":  {append(body(t, firing("node-0", "a")), "{}"...), 400, "there is more behind it"},
 		"old":          {[]byte(`{"version":"3","alerts":[{}]}`), 400, `is of version "3"`},
 		"no alerts":    {[]byte(`{"version":"4","alerts":[]}`), 400, "has no alerts"},
-		"too many":     {body(t, many...), 400, "5001 alerts"},
-		"too large":    {[]byte(`{"version":"4","receiver":"` + strings.Repeat("x", maxBody) + `"}`), 413, "more than 4 MiB"},
+		"too large":    {[]byte(`{"version":"4","receiver":"` + strings.Repeat("x", maxBody) + `"}`), 413, "more than 8 MiB"},
 		"on two lines": {[]byte(`{"version":"\n\u001b[31m"}`), 400, `\n\x1b`},
 	} {
 		w := ask(s, http.MethodPost, PathAlerts, token, c.body)
@@ -281,6 +300,108 @@ func TestRefused(t *testing.T) {
 	if len(s.jobs) > 0 {
 		t.Errorf("done: %v", s.jobs)
 	}
+}
+
+// TestLarge takes of a notification what can be taken, and holds down what it costs.
+func TestLarge(t *testing.T) {
+	l := nodesOf(1)
+	s := opened(t, t.TempDir(), usual, l)
+	var list []sent
+	for i := range maxNotified + 7 {
+		list = append(list, firing("node-0", fmt.Sprint(i)))
+	}
+	if code := post(t, s, body(t, list...)); code != http.StatusOK {
+		t.Errorf("answered %d", code)
+	}
+	wantCounts(t, s, map[string]int{outcomeQueued: 1, outcomeSame: maxNotified - 1, outcomeUnmapped: 7})
+	odd := []byte(`{"alerts":[{"startsAt":"yesterday"},7,{"x":"` + strings.Repeat("x", maxAlertBytes) + `"}],"version":"4"}`)
+	if code := post(t, s, odd); code != http.StatusOK {
+		t.Errorf("answered %d", code)
+	}
+	wantCounts(t, s, map[string]int{outcomeQueued: 1, outcomeSame: maxNotified - 1, outcomeUnmapped: 10})
+	empty := []byte(`{"version":"4","alerts":[` + strings.Repeat("{},", maxBody/3-20) + `{}]}`)
+	took := testing.Benchmark(func(b *testing.B) {
+		for range b.N {
+			if n, err := parse(empty); err != nil || len(n.alerts) != maxNotified+1 {
+				b.Errorf("%d alerts: %v", len(n.alerts), err)
+			}
+		}
+	})
+	if got := took.AllocedBytesPerOp(); got > 64<<20 {
+		t.Errorf("%d MiB of nothing take %d MiB", len(empty)>>20, got>>20)
+	}
+}
+
+// TestStalled has a notification stop in its middle: it is to be sent again.
+func TestStalled(t *testing.T) {
+	t.Parallel()
+	s := opened(t, t.TempDir(), usual, nodesOf(1))
+	r := httptest.NewRequest(http.MethodPost, PathAlerts, iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(body(t, firing("node-0", "a"))))))
+	r.Header.Set("Content-Type", contentTypeJSON)
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable || len(s.jobs) > 0 {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+}
+
+// TestReading has tokens that let read, and not post.
+func TestReading(t *testing.T) {
+	t.Parallel()
+	const reading = "only to read with"
+	access := tokens(t)
+	access.ReadTokenFile = filepath.Join(t.TempDir(), "reading")
+	if err := os.WriteFile(access.ReadTokenFile, []byte(reading), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(t.TempDir(), anyAlert(t), usual, access, nodesOf(1).cluster(), quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	b := body(t, firing("node-0", "a"))
+	for _, with := range []string{reading, token} {
+		got, posted := ask(s, http.MethodGet, "/metrics", with, nil).Code, ask(s, http.MethodPost, PathAlerts, with, b).Code
+		if got != http.StatusOK || (posted == http.StatusOK) != (with == token) {
+			t.Errorf("with %q: reading is answered %d, posting %d", with, got, posted)
+		}
+	}
+}
+
+// TestHealth wants a program that does nothing any more to be started again.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	dir, access := t.TempDir(), tokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := nodesOf(1)
+		held := make(chan struct{})
+		l.look = func(context.Context, Job) (Report, error) { <-held; return Report{}, nil }
+		s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		check := func(what string, want int) {
+			t.Helper()
+			if code := ask(s, http.MethodGet, "/healthz", "", nil).Code; code != want {
+				t.Errorf("%s: %d, want %d", what, code, want)
+			}
+		}
+		time.Sleep(silent + 2*time.Second)
+		check("nobody sees to jobs", http.StatusServiceUnavailable)
+		began(t, s)
+		time.Sleep(time.Hour)
+		check("with nothing to do", http.StatusOK)
+		post(t, s, body(t, firing("node-0", "a")))
+		time.Sleep(usual.Job)
+		check("a job at its limit", http.StatusOK)
+		time.Sleep(overdue + time.Second)
+		check("a job that does not end", http.StatusServiceUnavailable)
+		close(held)
+		synctest.Wait()
+		check("it has ended", http.StatusOK)
+	})
 }
 
 // TestHostile shows what an alert and a node say without a browser taking it for more.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -93,14 +92,37 @@ func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 	return r, nil
 }
 
-// RoutesFor are the routes where there is no file: what alerts the runbooks themselves say
-// they answer, by the alert's name.
-func RoutesFor(runbooks map[string]string) (Routes, error) {
+// Answer says which runbook answers an alert.
+type Answer struct {
+	Alert   string // NAME, NAME{MATCHERS} or {MATCHERS}, with matchers as in Alertmanager
+	Runbook string
+}
+
+// RoutesFor are the routes where there is no file: what the runbooks themselves say they
+// answer, the first that matches first.
+func RoutesFor(answers []Answer) (Routes, error) {
 	r := Routes{APIVersion: APIVersion, Kind: Kind}
-	for _, alert := range slices.Sorted(maps.Keys(runbooks)) {
-		route := Route{Match: []string{fmt.Sprintf("%s=%q", labelAlertname, alert)}, Runbook: runbooks[alert]}
+	for _, a := range answers {
+		name, rest, more := strings.Cut(a.Alert, "{")
+		route := Route{Runbook: a.Runbook}
+		if name != "" {
+			route.Match = append(route.Match, fmt.Sprintf("%s=%q", labelAlertname, name))
+		}
+		if more {
+			inner, closed := strings.CutSuffix(rest, "}")
+			matchers, err := labels.ParseMatchers(inner)
+			if !closed {
+				err = errors.New("it does not end in }")
+			}
+			if err != nil {
+				return Routes{}, fmt.Errorf("the alert %s of the runbook %s: %w", probe.Plain(a.Alert), a.Runbook, err)
+			}
+			for _, m := range matchers {
+				route.Match = append(route.Match, m.String())
+			}
+		}
 		if err := route.complete(); err != nil {
-			return Routes{}, err
+			return Routes{}, fmt.Errorf("the alert %s of the runbook %s: %w", probe.Plain(a.Alert), a.Runbook, err)
 		}
 		r.Spec.Routes = append(r.Spec.Routes, route)
 	}

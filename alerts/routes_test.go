@@ -57,7 +57,11 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := RoutesFor(map[string]string{`odd"name`: "r"})
+	built, err := RoutesFor([]Answer{
+		{`odd"name`, "r"},
+		{`KubePodCrashLooping{namespace=~"kube-system|calico-system",pod=~"calico-node-.*"}`, "crashloop"},
+		{"KubePodCrashLooping", "later"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +93,9 @@ spec:
 		"no label":              {routes, kube(), "first", "", "none of the labels"},
 		"no route":              {routes, map[string]string{"alertname": "Watchdog"}, "", "", "no route matches"},
 		"the cluster is silent": {routes, kube("node", "broken"), "first", "", "no answer"},
+		"a pod of Calico":       {built, map[string]string{"alertname": "KubePodCrashLooping", "namespace": "kube-system", "pod": "calico-node-x7", "node": "worker-1"}, "crashloop", "worker-1", ""},
+		"a pod of a tenant":     {built, map[string]string{"alertname": "KubePodCrashLooping", "namespace": "shop", "pod": "calico-node-x7", "node": "worker-1"}, "later", "worker-1", ""},
+		"a name in another":     {built, map[string]string{"alertname": "KubePodCrashLoopingToo", "node": "worker-1"}, "", "", "no route matches"},
 		"a runbook's own":       {built, map[string]string{"alertname": `odd"name`, "node": "worker-1"}, "r", "worker-1", ""},
 	} {
 		what, node, err := c1.routes.target(t.Context(), c, c1.labels)
@@ -156,4 +163,14 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAnswers refuses what a runbook says it answers and nobody can match.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for _, alert := range []string{"", "A{", "{}", "A{x=~\"(\"}", "A{x}", "A{x=\"1\"} B"} {
+		if _, err := RoutesFor([]Answer{{alert, "r"}}); err == nil || !strings.Contains(err.Error(), "the runbook r") {
+			t.Errorf("%s: %v", alert, err)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -36,6 +37,7 @@ const (
 	maxAttempts = 3 // a job in which the program died as often would be its end for ever
 	retryStore  = 10 * time.Second
 	tellLimit   = 10 * time.Second
+	beatEvery   = 10 * time.Second
 	// cleanUp is how long a job that was told to stop may take to remove what it made.
 	cleanUp = 20 * time.Second
 )
@@ -71,6 +73,10 @@ type Server struct {
 	// turn is held by whoever changes what is below and in the store, so that both agree;
 	// mu by whoever looks at it or changes it, never while something is written.
 	turn     sync.Mutex
+	beat     atomic.Int64 // when jobs were last seen to, in seconds
+	checking sync.Mutex   // held by whoever tries the store
+	checked  time.Time    // when that was
+	broken   error        // what came of it
 	mu       sync.Mutex
 	jobs     map[string]*Job   // by ID
 	order    []string          // of jobs, the oldest first
@@ -79,7 +85,8 @@ type Server struct {
 	begun    []time.Time       // when jobs were, within the last hour
 	unmapped []Unmapped        // the latest last
 	stopping bool
-	held     time.Time // until when the store is not tried again
+	lost     map[[2]string]time.Time // pods that were on no node, and when
+	held     time.Time               // until when the store is not tried again
 }
 
 // New opens the store. What was queued or running when the program ended is queued again.
@@ -87,7 +94,7 @@ func New(dir string, routes Routes, limits Limits, access Access, cluster Cluste
 	s := &Server{
 		cluster: cluster, routes: routes, limits: limits, log: log,
 		wake: make(chan struct{}, 1), taking: make(chan struct{}, 4),
-		jobs: map[string]*Job{}, latest: map[string]string{}, seen: map[string]string{},
+		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]string{},
 	}
 	var err error
 	if s.access, err = openAccess(access, log); err != nil {
@@ -116,8 +123,12 @@ func New(dir string, routes Routes, limits Limits, access Access, cluster Cluste
 	}
 	slices.SortFunc(s.begun, time.Time.Compare)
 	s.metrics = newMetrics(s)
+	s.beat.Store(time.Now().Unix())
 	return s, nil
 }
+
+// Close leaves the store to others. Nothing may be done with the server after it.
+func (s *Server) Close() error { return s.store.close() }
 
 // add makes a job known. mu is held, or nobody else there yet.
 func (s *Server) add(j Job) {
@@ -163,7 +174,7 @@ func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	all := s.place(ctx, n.alerts)
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	took := s.decide(all, time.Now())
+	took := s.decide(all, n.beyond, time.Now())
 	err := s.accept(took)
 	for outcome, count := range took.counts {
 		s.metrics.alerts.WithLabelValues(outcome).Add(float64(count))
@@ -172,46 +183,70 @@ func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	return took.counts, err
 }
 
+// asksAtOnce is how many questions of a notification wait for the cluster at once.
+const asksAtOnce = 16
+
 // place asks the cluster about the alerts that are new.
 func (s *Server) place(ctx context.Context, list []Alert) []placed {
+	out := make([]placed, len(list))
 	asked := s.cluster
-	nodes, pods := map[string]string{}, map[[2]string]string{} // of this notification
-	asked.Node = func(ctx context.Context, name string) (string, error) {
-		if node, ok := nodes[name]; ok {
-			return node, nil
-		}
-		node, err := s.cluster.Node(ctx, name)
-		if err == nil {
-			nodes[name] = node
-		}
-		return node, err
-	}
-	asked.PodNode = func(ctx context.Context, namespace, pod string) (string, error) {
-		at := [2]string{namespace, pod}
-		if node, ok := pods[at]; ok {
-			return node, nil
-		}
-		node, err := s.cluster.PodNode(ctx, namespace, pod)
-		if err == nil {
-			pods[at] = node
-		}
-		return node, err
-	}
-	var out []placed
-	for _, a := range list {
-		p := placed{Alert: a}
+	asked.PodNode = s.podNode
+	var all sync.WaitGroup
+	turns := make(chan struct{}, asksAtOnce)
+	for i, a := range list {
+		out[i].Alert = a
 		s.mu.Lock()
 		known := s.jobOf(a, time.Now()) != nil
 		s.mu.Unlock()
 		switch {
 		case a.odd != "":
-			p.err = unmapped(a.odd)
+			out[i].err = unmapped(a.odd)
 		case a.firing && !known:
-			p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				p := &out[i]
+				p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+			})
 		}
-		out = append(out, p)
 	}
+	all.Wait()
 	return out
+}
+
+// How long a pod that was on no node is not asked for again, and of how many that is
+// known: a notification that took too long is sent again with all of them, and would
+// else never be done with.
+const (
+	lostFor = 5 * time.Minute
+	maxLost = 20_000
+)
+
+// podNode asks for the node of a pod.
+func (s *Server) podNode(ctx context.Context, namespace, pod string) (string, error) {
+	at := [2]string{namespace, pod}
+	s.mu.Lock()
+	when, known := s.lost[at]
+	s.mu.Unlock()
+	if known && time.Since(when) < lostFor {
+		return "", nil
+	}
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("reading pod %s/%s: %w", namespace, pod, err)
+	}
+	node, err := s.cluster.PodNode(ctx, namespace, pod)
+	if err != nil || node != "" {
+		return node, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost) >= maxLost {
+		maps.DeleteFunc(s.lost, func(_ [2]string, when time.Time) bool { return time.Since(when) >= lostFor })
+	}
+	if len(s.lost) < maxLost {
+		s.lost[at] = time.Now()
+	}
+	return "", nil
 }
 
 // taken is what is made of a notification.
@@ -224,11 +259,13 @@ type taken struct {
 	refused  error           // why some are to be sent again
 }
 
-// decide changes nothing. turn is held.
-func (s *Server) decide(all []placed, now time.Time) *taken {
+// decide changes nothing. beyond is how many alerts there were that were not read. turn
+// is held.
+func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}, unmapped: slices.Clone(s.unmapped)}
+	t.counts[outcomeUnmapped] = beyond
 	waiting := s.waiting()
 	latest, seen := map[string]*Job{}, map[string]*Job{} // of this notification
 	refuse := func(why error) {
@@ -464,18 +501,19 @@ func (s *Server) Run(ctx context.Context) {
 		s.turn.Lock()
 		job, again := s.begin(time.Now())
 		s.turn.Unlock()
+		s.beat.Store(time.Now().Unix())
 		if job != nil {
 			all.Go(func() { s.do(working, *job) })
 			continue
 		}
-		var timer <-chan time.Time
+		pause := beatEvery
 		if !again.IsZero() {
-			timer = time.After(time.Until(again))
+			pause = min(pause, time.Until(again))
 		}
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
-		case <-timer:
+		case <-time.After(pause):
 		}
 	}
 	s.mu.Lock()

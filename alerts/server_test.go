@@ -117,7 +117,16 @@ func opened(t testing.TB, dir string, limits Limits, l *lab) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.Close() }) // some have closed it before
 	return s
+}
+
+// reopened leaves the store of a server to the next one.
+func reopened(t testing.TB, s *Server) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // began has a server work until the test ends.
@@ -428,6 +437,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	third := nodesOf(3)
+	reopened(t, s)
 	s = opened(t, copied, limits, third)
 	began(t, s)
 	for s.busy() {
@@ -555,6 +565,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("with its store back an alert is answered %d", code)
 	}
 	wantCounts(t, s, map[string]int{outcomeRejected: 2, outcomeQueued: 1, outcomeUnmapped: 1})
+	reopened(t, s)
 	s = opened(t, dir, usual, l)
 	if len(s.jobs) != 1 || len(s.unmapped) != 1 || s.unmapped[0].Alert.Labels["node"] != "node-9" {
 		t.Errorf("after a start there is %v %v", s.jobs, s.unmapped)
@@ -564,6 +575,60 @@ func TestStore(t *testing.T) {
 			t.Errorf("%s: %v %v, want %v", name, info.Mode(), err, mode)
 		}
 	}
+}
+
+// TestTwo wants a folder to have one server.
+func TestTwo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := opened(t, dir, usual, nodesOf(0))
+	if _, err := New(dir, anyAlert(t), usual, tokens(t), nodesOf(0).cluster(), quiet()); err == nil || !strings.Contains(err.Error(), "another calico-probe serve works in "+dir) {
+		t.Errorf("a second one: %v", err)
+	}
+	reopened(t, s)
+	opened(t, dir, usual, nodesOf(0))
+}
+
+// TestLost posts many alerts about pods that are gone, before a good one, to a cluster
+// that is too slow for all of them at once: sent again, it gets to the last.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	dir, access := t.TempDir(), tokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := nodesOf(1)
+		c := l.cluster()
+		asked := 0
+		c.PodNode = func(ctx context.Context, _, _ string) (string, error) {
+			l.mu.Lock()
+			asked++
+			l.mu.Unlock()
+			select {
+			case <-time.After(time.Second):
+				return "", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}
+		s, err := New(dir, anyAlert(t), usual, access, c, quiet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var list []sent
+		for i := range 1000 {
+			a := firing("", fmt.Sprint(i))
+			a.Labels = map[string]string{"alertname": "PodDown", "namespace": "shop", "pod": fmt.Sprint("pod-", i)}
+			list = append(list, a)
+		}
+		b := body(t, append(list, firing("node-0", "good"))...)
+		times := 1
+		for ; times < 10 && post(t, s, b) != http.StatusOK; times++ {
+			time.Sleep(10 * time.Second)
+		}
+		if times < 2 || times > 4 || len(s.jobs) != 1 || asked > 1000+times*asksAtOnce {
+			t.Errorf("taken when it was sent for the %d. time, after %d questions, with %d jobs", times, asked, len(s.jobs))
+		}
+	})
 }
 
 // TestUnasked has the cluster not answer: what cannot be mapped now is sent again.
@@ -601,6 +666,7 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	reopened(t, s)
 	s = opened(t, dir, usual, nodesOf(0))
 	s.prune(now)
 	var left []string

@@ -9,24 +9,46 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // store keeps jobs and reports in a folder: jobs/ID.json, reports/ID.json and ID.md, and
 // work/ID while a job is not done. A file is whole or not there. Methods may not be
 // called at the same time, but for read.
-type store struct{ dir string }
+type store struct {
+	dir  string
+	lock *os.File // nobody else has the folder while it is open
+}
 
 const (
 	folderJobs    = "jobs"
 	folderReports = "reports"
 	folderWork    = "work"
+	fileLock      = "lock"
 	fileUnmapped  = "unmapped.json"
 	partial       = ".partial-" // how a file begins while it is written
 )
 
-// openStore takes a folder, which it makes where there is none.
-func openStore(dir string) (*store, error) {
-	s := &store{dir}
+// openStore takes a folder, which it makes where there is none, for this process alone:
+// two would do each other's jobs.
+func openStore(dir string) (_ *store, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, fileLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
+	if !report.Lock(lock) {
+		return nil, fmt.Errorf("store: another calico-probe serve works in %s: each takes a folder of its own", dir)
+	}
+	s := &store{dir, lock}
 	for _, sub := range []string{folderJobs, folderReports, folderWork} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("store: %w", err)
@@ -44,6 +66,14 @@ func openStore(dir string) (*store, error) {
 		}
 	}
 	return s, s.check()
+}
+
+// close leaves the folder to others.
+func (s *store) close() error {
+	if err := s.lock.Close(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
 }
 
 // check tells whether something can be written.

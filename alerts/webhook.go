@@ -1,11 +1,13 @@
 package alerts
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -16,10 +18,11 @@ import (
 // What one notification may have. Alertmanager sends no notification again that it was
 // told is bad (4xx), so these are far from what it sends of itself.
 const (
-	maxBody         = 4 << 20
-	maxNotified     = 5000 // alerts
-	maxLabels       = 64   // of one alert
-	maxLabelBytes   = 4096 // names and values of one alert together
+	maxBody         = 8 << 20
+	maxNotified     = 5000     // alerts
+	maxAlertBytes   = 64 << 10 // of one, with the annotations, which are not read
+	maxLabels       = 64       // of one alert
+	maxLabelBytes   = 4096     // names and values of one alert together
 	maxFingerprint  = 64
 	webhookVersion  = "4" // since Alertmanager 0.6
 	statusFiring    = "firing"
@@ -28,67 +31,137 @@ const (
 	contentTypeJSON = "application/json"
 )
 
-// notification is what Alertmanager posts, as far as it matters here; each release may
-// add to it.
-type notification struct {
-	Version   string `json:"version"`
-	Receiver  string `json:"receiver"`
-	Truncated int64  `json:"truncatedAlerts"` // left out of it, by max_alerts of the receiver
-	Alerts    []struct {
-		Status      string            `json:"status"`
-		Labels      map[string]string `json:"labels"`
-		StartsAt    time.Time         `json:"startsAt"`
-		EndsAt      time.Time         `json:"endsAt"`
-		Fingerprint string            `json:"fingerprint"`
-	} `json:"alerts"`
+// notified is an alert as Alertmanager posts it, as far as it matters here; each release
+// may add to it.
+type notified struct {
+	Status      string            `json:"status"`
+	Labels      map[string]string `json:"labels"`
+	StartsAt    time.Time         `json:"startsAt"`
+	EndsAt      time.Time         `json:"endsAt"`
+	Fingerprint string            `json:"fingerprint"`
 }
 
 // notice is a notification that was understood.
 type notice struct {
 	alerts    []Alert
-	truncated int64
+	beyond    int   // how many more it had than are taken, but for one, which stands for them
+	truncated int64 // left out of it, by max_alerts of the receiver
 }
 
 // parse reads a notification. An alert in it that is odd is no reason to refuse the
 // others: it says so itself.
 func parse(b []byte) (notice, error) {
-	var n notification
-	if err := json.Unmarshal(b, &n); err != nil {
-		return notice{}, fmt.Errorf("is no notification of Alertmanager: %w", err)
-	}
+	n, version, err := decode(json.NewDecoder(bytes.NewReader(b)))
 	switch {
-	case n.Version != webhookVersion:
-		return notice{}, fmt.Errorf("is of version %q: this reads version %s of Alertmanager's webhook", n.Version, webhookVersion)
-	case len(n.Alerts) == 0:
+	case err != nil:
+		return notice{}, fmt.Errorf("is no notification of Alertmanager: %w", err)
+	case version != webhookVersion:
+		return notice{}, fmt.Errorf("is of version %q: this reads version %s of Alertmanager's webhook", version, webhookVersion)
+	case len(n.alerts) == 0:
 		return notice{}, errors.New("has no alerts")
-	case len(n.Alerts) > maxNotified:
-		return notice{}, fmt.Errorf("has %d alerts, %d are the most: group them by more labels (group_by)", len(n.Alerts), maxNotified)
 	}
-	out := notice{truncated: max(0, n.Truncated)}
-	for _, a := range n.Alerts {
-		one := Alert{Fingerprint: a.Fingerprint, StartsAt: a.StartsAt, Name: a.Labels[labelAlertname], Labels: a.Labels, firing: a.Status == statusFiring}
-		switch {
-		case a.Status != statusFiring && a.Status != statusResolved:
-			one.odd = fmt.Sprintf("its status is %.40q, neither firing nor resolved", a.Status)
-		case len(a.Labels) == 0:
-			one.odd = "it has no labels"
-		case a.StartsAt.IsZero():
-			one.odd = "it does not say since when"
+	return n, nil
+}
+
+// decode takes one alert after another: a body of a few bytes for each would else take a
+// hundred times its size.
+func decode(dec *json.Decoder) (n notice, version string, err error) {
+	if err := opens(dec, '{'); err != nil {
+		return notice{}, "", err
+	}
+	var skipped json.RawMessage
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return notice{}, "", fmt.Errorf("reading JSON: %w", err)
+		}
+		switch key {
+		case "version":
+			err = dec.Decode(&version)
+		case "truncatedAlerts":
+			err = dec.Decode(&n.truncated)
+		case "alerts":
+			err = n.take(dec)
 		default:
-			one.odd = oddLabels(a.Labels)
+			err = dec.Decode(&skipped)
 		}
-		if one.odd != "" { // which are not to be kept, then
-			one.Name, one.Labels = probe.Cut(one.Name, 200), nil
+		if err != nil {
+			return notice{}, "", fmt.Errorf("reading %s: %w", key, err)
 		}
-		if a.Status == statusResolved {
-			one.Resolved = a.EndsAt
-		}
-		if one.Fingerprint == "" || len(one.Fingerprint) > maxFingerprint {
-			one.Fingerprint = fingerprint(a.Labels)
-		}
-		out.alerts = append(out.alerts, one)
 	}
-	return out, nil
+	if _, err := dec.Token(); err != nil { // its end
+		return notice{}, "", fmt.Errorf("reading JSON: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return notice{}, "", errors.New("there is more behind it")
+	}
+	n.truncated = max(0, n.truncated)
+	return n, version, nil
+}
+
+func opens(dec *json.Decoder, what json.Delim) error {
+	got, err := dec.Token()
+	if err != nil {
+		return fmt.Errorf("reading JSON: %w", err)
+	}
+	if got != what {
+		return fmt.Errorf("%v stands where %v is wanted", got, what)
+	}
+	return nil
+}
+
+// take decodes the list of alerts.
+func (n *notice) take(dec *json.Decoder) error {
+	if err := opens(dec, '['); err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	for dec.More() {
+		if err := dec.Decode(&raw); err != nil {
+			return fmt.Errorf("alert %d: %w", len(n.alerts)+1, err)
+		}
+		switch {
+		case len(n.alerts) < maxNotified:
+			n.alerts = append(n.alerts, alertOf(raw))
+		case len(n.alerts) == maxNotified:
+			n.alerts = append(n.alerts, Alert{odd: fmt.Sprintf("it stands behind the first %d alerts of a notification: group by more labels (group_by)", maxNotified)})
+		default:
+			n.beyond++
+		}
+	}
+	_, err := dec.Token()
+	return err
+}
+
+func alertOf(raw json.RawMessage) Alert {
+	var a notified
+	if len(raw) > maxAlertBytes {
+		return Alert{odd: fmt.Sprintf("it has %d KiB, %d are the most", len(raw)>>10, maxAlertBytes>>10)}
+	}
+	err := json.Unmarshal(raw, &a)
+	one := Alert{Fingerprint: a.Fingerprint, StartsAt: a.StartsAt, Name: a.Labels[labelAlertname], Labels: a.Labels, firing: a.Status == statusFiring}
+	switch {
+	case err != nil:
+		one.odd = "it cannot be read: " + probe.Cut(err.Error(), 200)
+	case a.Status != statusFiring && a.Status != statusResolved:
+		one.odd = fmt.Sprintf("its status is %.40q, neither firing nor resolved", a.Status)
+	case len(a.Labels) == 0:
+		one.odd = "it has no labels"
+	case a.StartsAt.IsZero():
+		one.odd = "it does not say since when"
+	default:
+		one.odd = oddLabels(a.Labels)
+	}
+	if one.odd != "" { // which are not to be kept, then
+		one.Name, one.Labels = probe.Cut(one.Name, 200), nil
+	}
+	if a.Status == statusResolved {
+		one.Resolved = a.EndsAt
+	}
+	if one.Fingerprint == "" || len(one.Fingerprint) > maxFingerprint {
+		one.Fingerprint = fingerprint(a.Labels)
+	}
+	return one
 }
 
 func oddLabels(labels map[string]string) string {

@@ -42,12 +42,15 @@ func named(nodes []corev1.Node) map[string]string {
 func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	p, err := c.kube.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{ResourceVersion: "0"})
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("reading pod %s/%s: %w", namespace, pod, err)
+	// What a lagging cache does not know, of a pod that has just been made, is asked of etcd.
+	for _, version := range []string{"0", ""} {
+		p, err := c.kube.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{ResourceVersion: version})
+		switch {
+		case err != nil && !apierrors.IsNotFound(err):
+			return "", fmt.Errorf("reading pod %s/%s: %w", namespace, pod, err)
+		case err == nil && p.Spec.NodeName != "":
+			return p.Spec.NodeName, nil
+		}
 	}
-	return p.Spec.NodeName, nil
+	return "", nil
 }

@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -129,6 +131,18 @@ func TestRefusedByPolicy(t *testing.T) {
 	if _, err := k.CoreV1().ResourceQuotas("e2e-full").Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, time.Minute, func() string { // before, a namespace refuses every pod for other reasons
+		for _, ns := range []string{"e2e-restricted", "e2e-full"} {
+			if _, err := k.CoreV1().ServiceAccounts(ns).Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+				return err.Error()
+			}
+		}
+		quota, err := k.CoreV1().ResourceQuotas("e2e-full").Get(t.Context(), "none", metav1.GetOptions{})
+		if err != nil || len(quota.Status.Hard) == 0 {
+			return fmt.Sprint("the quota is not in force yet: ", err)
+		}
+		return ""
+	})
 	d, a := report(t, "run", "--node", "node-a", "-n", "e2e-restricted", "--via", "pod")
 	if a.exit != 5 {
 		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)

@@ -163,23 +163,27 @@ func TestManifestsAgree(t *testing.T) {
 			t.Errorf("%s has %d objects, %v prints %d: %s", name, len(have), args, len(want), a.stderr)
 		}
 	}
-	all := strings.Join(install.Names(), ",")
-	same("kustomize", kubectl(t, "", "kustomize", file("deploy/kustomize/base")), "--ways", all)
-	same("kustomize for serve", kubectl(t, "", "kustomize", file("deploy/kustomize/serve")), "--ways", all, "--serve")
+	same("kustomize", kubectl(t, "", "kustomize", file("deploy/kustomize/base")))
+	same("kustomize for serve", kubectl(t, "", "kustomize", file("deploy/kustomize/serve")), "--serve")
 	template := func(args ...string) string {
 		return ran(t, append([]string{helm, "template", "x", chart, "--namespace", "default"}, args...)...)
 	}
-	same("helm", template(), "--ways", "api,pod,ephemeral,exec,clean")
+	same("helm", template())
+	same("helm in a namespace that is there", template("--set", "namespace.create=false"), "--create-namespace=false")
+	same("helm beside calico-node", template("--set", "namespace.name=kube-system"), "-n", "kube-system")
+	same("helm in a namespace like a number", template("--set-string", "namespace.name=1234"), "-n", "1234")
 	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "ways=[]"), "--ways", "api", "--serve")
 	same("helm for some", template("--set", "ways={neighbour},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
 		"--ways", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
-	other := template("--set", "serve.enabled=true,serve.tlsSecret=t,serve.clientCertificates=true,serve.tokenSecret=,serve.routes=x: y,serve.persistence.enabled=false")
-	for _, want := range []string{"--client-ca", "checksum/routes", "emptyDir: {}"} {
+	other := template("--set", "serve.enabled=true,serve.tlsSecret=t,serve.clientCertificates=true,serve.tokenSecret=,serve.routes=x: y,serve.persistence.enabled=false",
+		"--set-json", `serve.admit=[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"monitoring"}}}]`)
+	for _, want := range []string{"kubernetes.io/metadata.name: monitoring\n      ports:\n        - port: http", "--client-ca", "checksum/routes", "emptyDir: {}"} {
 		if !strings.Contains(other, want) {
 			t.Errorf("no %s in %s", want, other)
 		}
 	}
-	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="}} {
+	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="},
+		{"--set", "namespace.name=A_b"}, {"--set-json", `subjects=[{"kind":"User","name":"jane","namespace":"ops"}]`}, {"--set-json", `subjects=[{"kind":"ServiceAccount","name":"x"}]`}} {
 		if out, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "x", chart}, bad...)...).CombinedOutput(); err == nil {
 			t.Errorf("%v is taken: %s", bad, out)
 		}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -15,7 +16,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -46,9 +49,6 @@ func TestRights(t *testing.T) {
 	var less []lesser
 	var objects []runtime.Object
 	for _, use := range install.Uses() {
-		if use.Name == "serve" { // of which the events alone are its own: see below
-			continue
-		}
 		for i, right := range use.Rights {
 			l := lesser{fmt.Sprintf("less-%s-%d", use.Name, i), use.Name, right}
 			less = append(less, l)
@@ -97,7 +97,7 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("all of preflight", func(t *testing.T) {
 		before := state(t)
-		for _, way := range []string{"api", "pod", "ephemeral", "exec", "neighbour"} {
+		for _, way := range []string{"api", "pod", "ephemeral", "exec", "neighbour", "shell", "clean"} {
 			eventually(t, 20*time.Second, func() string { // the kubelet reports the image that was loaded
 				if a := call(t, append(as, "preflight", "--node", "node-b", "--via", way)...); a.exit != 0 || strings.Contains(a.stdout, "warn") {
 					return fmt.Sprintf("%s: exit %d: %s%s", way, a.exit, a.stdout, a.stderr)
@@ -121,10 +121,8 @@ func TestRights(t *testing.T) {
 		if a.exit != 0 || a.stderr != "" {
 			t.Errorf("exit %d, %v\n%s", a.exit, d, a.stderr)
 		}
-		for _, verb := range []string{"create", "patch"} {
-			if out := kubectl(t, "", "auth", "can-i", verb, "events", "-n", "default", "--as", account); out != "yes\n" {
-				t.Errorf("%s events: %s", verb, out)
-			}
+		if a := call(t, "preflight", "--node", "node-b", "--via", "api,pod,serve", "-n", install.Namespace, "--as", account); a.exit != 0 || strings.Contains(a.stdout, "warn") {
+			t.Errorf("preflight: exit %d: %s%s", a.exit, a.stdout, a.stderr)
 		}
 		for _, never := range []string{"secrets", "pods/exec"} {
 			cmd := exec.CommandContext(t.Context(), file(".cache/bin/kubectl"), "auth", "can-i", "create", never, "-A", "--as", account)
@@ -195,7 +193,7 @@ var unsaid = map[string]string{
 	"list networkpolicies.networking.k8s.io":       "nothing is refused",
 	"list networkpolicies.projectcalico.org":       "nothing is refused",
 	"list globalnetworkpolicies.projectcalico.org": "nothing is refused",
-	"list events":                                  "the probe starts",
+	"list events":                                  "the probe starts; but see below",
 	"get pods/attach":                              "the line is made by SPDY",
 	"get pods/exec":                                "the line is made by SPDY",
 	"get pods/log":                                 "no answer breaks off",
@@ -217,6 +215,20 @@ func (l lesser) isTold(t *testing.T) {
 		if a.exit != 1 {
 			t.Errorf("clean: exit %d, want 1", a.exit)
 		}
+	case l.use == "serve": // which TestAlerts runs
+		config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Impersonate.UserName = l.user
+		client, err := injector.NewClient(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = injector.NewTeller(client).Tell(t.Context(), "node-b", false, "CalicoProbeHealthy", "all is well")
+		if l.right.Verb == "create" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("an event that is refused: %v", err)
+		}
 	default:
 		way := l.use
 		args := append(as, "run", "--node", "node-b", "--peers", "0", "--skip", "node-load")
@@ -233,7 +245,13 @@ func (l lesser) isTold(t *testing.T) {
 			t.Errorf("exit %d, want the way to work: %s%s", a.exit, a.stdout, a.stderr)
 		}
 	}
-	if unsaid[l.right.String()] == "" && !strings.Contains(a.stdout+a.stderr, want) && !strings.Contains(a.stdout+a.stderr, strings.ReplaceAll(want, `"`, `\"`)) {
+	if l.use == "pod" && resource == "events" {
+		a = call(t, append(as, "run", "--node", "node-b", "--via", "pod", "--image", "none.invalid/none:1", "--start-timeout", "10s")...)
+		if a.exit != 5 || !strings.Contains(a.stderr, "no right to list events in namespace "+install.Namespace) {
+			t.Errorf("exit %d: %s%s", a.exit, a.stdout, a.stderr)
+		}
+	}
+	if l.use != "serve" && unsaid[l.right.String()] == "" && !strings.Contains(a.stdout+a.stderr, want) && !strings.Contains(a.stdout+a.stderr, strings.ReplaceAll(want, `"`, `\"`)) {
 		t.Errorf("nobody says that it %s: %.2000s\n%s", want, a.stdout, a.stderr)
 	}
 	for line := range strings.Lines(a.stderr) {

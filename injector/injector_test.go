@@ -146,6 +146,8 @@ func TestRefusals(t *testing.T) {
 		"psa":        {forbidden(`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`), ReasonAdmission},
 		"quota":      {forbidden("exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0"), ReasonQuota},
 		"range":      {forbidden("maximum memory usage per Container is 64Mi, but limits.memory is 512Mi"), ReasonQuota},
+		"new quota":  {forbidden("status unknown for quota: none, resources: pods"), ReasonQuota},
+		"no account": {forbidden(`error looking up service account x/default: serviceaccount "default" not found`), ReasonNamespace},
 		"ending":     {forbidden("unable to create new content in namespace x because it is being terminated"), ReasonNamespace},
 		"namespace":  {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), ReasonNamespace},
 		"webhook":    {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": admission webhook "policy" denied the request`)), ReasonAdmission},

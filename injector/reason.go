@@ -62,9 +62,11 @@ func refusedCreate(what string, err error) *PlacementError {
 	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(text, "exceeded quota"),
+		apierrors.IsForbidden(err) && strings.Contains(text, "status unknown for quota"), // one that was just made
 		apierrors.IsForbidden(err) && strings.Contains(text, "limits.") && strings.Contains(text, "maximum"):
 		pe.Reason, pe.Text = ReasonQuota, "the namespace's quota refuses the probe: "+text
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && strings.Contains(text, "being terminated"):
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && strings.Contains(text, "being terminated"),
+		apierrors.IsForbidden(err) && strings.Contains(text, "error looking up service account"): // the namespace is new, or kube-controller-manager is down
 		pe.Reason = ReasonNamespace
 	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
 		pe.Reason, pe.Text = ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)

@@ -29,15 +29,16 @@ func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	return err
 }
 
-// FirstDoor is the running container that the way exec would try first, "" where there
-// is none.
-func FirstDoor(pods []corev1.Pod) string {
+// Doors are the running containers that the way exec would try, in that order, as
+// NAMESPACE/POD/CONTAINER.
+func Doors(pods []corev1.Pod) []string {
+	var out []string
 	for _, d := range doorsOf(pods) {
-		if !d.tight() {
-			return d.String()
+		if !d.tight() && len(out) < mostDoors {
+			out = append(out, d.String())
 		}
 	}
-	return ""
+	return out
 }
 
 // HostKeyKnown asks the user's ssh, by its own configuration and without connecting to

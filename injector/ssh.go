@@ -139,7 +139,7 @@ func hostKeyKnown(ctx context.Context, o Options) error {
 	case config["port"] != "22":
 		host = "[" + host + "]:" + config["port"]
 	}
-	for _, file := range strings.Fields(config["userknownhostsfile"] + " " + config["globalknownhostsfile"]) {
+	for file := range strings.FieldsSeq(config["userknownhostsfile"] + " " + config["globalknownhostsfile"]) {
 		if rest, ok := strings.CutPrefix(file, "~/"); ok {
 			home, err := os.UserHomeDir()
 			if err != nil {

@@ -26,6 +26,7 @@ type placed struct {
 	container string
 	joined    bool      // the pod is somebody else's
 	unwatched bool      // there is no right to watch it
+	unread    bool      // there is no right to its events
 	began     time.Time // of the wait
 
 	job          string
@@ -130,6 +131,10 @@ func (p *placed) events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, b
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
 	})
 	if err != nil {
+		if apierrors.IsForbidden(err) && !p.unread {
+			p.unread = true
+			p.options.Note(fmt.Sprintf("no right to list events in namespace %s: why the probe does not start is known less well", pod.Namespace))
+		}
 		return nil, false
 	}
 	if p.joined { // that pod has a history of its own

@@ -2,6 +2,7 @@ package install
 
 import (
 	"fmt"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
@@ -9,7 +10,7 @@ import (
 
 // Generated are, for the client's image, the files below deploy/ that say what the manifests say, by their names.
 func Generated(image string) (map[string][]byte, error) {
-	uses, err := Named(Names()...)
+	uses, err := Named(People()...)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +23,9 @@ func Generated(image string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	serve, err := YAML(objects)
+	own := Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace, Existing: true,
+		Uses: slices.DeleteFunc(Uses(), func(u Use) bool { return slices.Contains(People(), u.Name) })}
+	serve, err := YAML(append(Objects(own), objects...)) // the role that base has not
 	if err != nil {
 		return nil, err
 	}

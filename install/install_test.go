@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
@@ -103,6 +104,22 @@ func TestNamed(t *testing.T) {
 	}
 	if _, err := Named("pods"); err == nil || !strings.Contains(err.Error(), "ephemeral") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestNamespaceIsMade wants no namespace relabelled, nor removed with the rest, that is not
+// the probe's alone.
+func TestNamespaceIsMade(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{Namespace: true, "ops": true, "default": false, "kube-system": false, "kube-public": false, "calico-system": false} {
+		o := Options{Namespace: name, CalicoNamespace: "calico-system"}
+		_, made := Objects(Options{Uses: Uses()[:1], Namespace: name, CalicoNamespace: "calico-system"})[0].(*corev1.Namespace)
+		if made != want || o.Makes() != want {
+			t.Errorf("%s: %v, want %v", name, made, want)
+		}
+	}
+	if (Options{Namespace: "ops", Existing: true}).Makes() {
+		t.Error("one that is there is made")
 	}
 }
 

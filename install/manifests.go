@@ -20,6 +20,7 @@ type Options struct {
 	Uses            []Use // as Named gives them
 	Namespace       string
 	CalicoNamespace string
+	Existing        bool             // the namespace is somebody's, who sees to what it admits
 	Subjects        []rbacv1.Subject // none = the roles alone, to be bound by whoever may
 }
 
@@ -36,7 +37,10 @@ const podSecurity = "v1.25"
 // Objects are the namespace, a role for each use in each scope it has rights in, and
 // their bindings.
 func Objects(o Options) []runtime.Object {
-	out := []runtime.Object{namespaceFor(o.Namespace)}
+	var out []runtime.Object
+	if o.Makes() {
+		out = append(out, namespaceFor(o.Namespace))
+	}
 	for _, u := range o.Uses {
 		for _, in := range scopes {
 			rules := rulesIn(u.Rights, in)
@@ -62,6 +66,12 @@ func Objects(o Options) []runtime.Object {
 		}
 	}
 	return out
+}
+
+// Makes tells whether the probe's namespace is among the objects. Kubernetes' own and
+// Calico's never are: they would be theirs to label, and go with what is taken away.
+func (o Options) Makes() bool {
+	return !o.Existing && o.Namespace != metav1.NamespaceDefault && !strings.HasPrefix(o.Namespace, "kube-") && o.Namespace != o.CalicoNamespace
 }
 
 // Where is the namespace of a scope, "" for the whole cluster.

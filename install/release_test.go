@@ -3,6 +3,7 @@ package install
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,10 +32,9 @@ type plugin struct {
 	}
 }
 
-// TestKrew holds .krew.yaml to krew's rules, as krew-release-bot would fill it in: krew's
-// own code is no module to be had. The archives are those that goreleaser makes.
-func TestKrew(t *testing.T) {
-	t.Parallel()
+// krewed is .krew.yaml as krew-release-bot would fill it in for v1.2.3.
+func krewed(t *testing.T) plugin {
+	t.Helper()
 	text := template.Must(template.New("").Funcs(template.FuncMap{"addURIAndSha": func(uri, tag string) (string, error) {
 		var b bytes.Buffer
 		t, err := template.New("").Parse(uri)
@@ -53,49 +53,88 @@ func TestKrew(t *testing.T) {
 	if err := d.Decode(&p); err != nil {
 		t.Fatalf("%v in\n%s", err, b.String())
 	}
+	return p
+}
+
+// archived are the names of the files that goreleaser puts at the top of the archives of
+// the client, by its configuration. krew's reader of archives (its downloader) takes files
+// and folders, and refuses the whole of one that has a link.
+func archived(t *testing.T) []string {
+	t.Helper()
+	var config struct {
+		Builds   []struct{ ID, Binary string }
+		Archives []struct {
+			ID, NameTemplate string
+			IDs              []string
+			Files            []struct {
+				Src, Dst string
+			}
+		}
+	}
+	text := strings.ReplaceAll(read(t, "../.goreleaser.yaml"), "name_template", "nametemplate")
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		t.Fatal(err)
+	}
+	var out, names []string
+	for _, a := range config.Archives {
+		names = append(names, a.NameTemplate)
+		if a.ID != "client" {
+			continue
+		}
+		for _, b := range config.Builds {
+			if slices.Contains(a.IDs, b.ID) {
+				out = append(out, b.Binary)
+			}
+		}
+		for _, f := range a.Files {
+			if f.Dst != "" {
+				continue
+			}
+			info, err := os.Lstat(filepath.Join("..", f.Src))
+			if err != nil || !info.Mode().IsRegular() {
+				t.Errorf("%s in the archives is not a file of this repository: %v", f.Src, err)
+			}
+			out = append(out, filepath.Base(f.Src))
+		}
+	}
+	if !slices.Equal(names, []string{"calico-probe_{{ .Os }}_{{ .Arch }}", "probe_{{ .Os }}_{{ .Arch }}"}) {
+		t.Errorf("goreleaser's archives are %q", names)
+	}
+	return out
+}
+
+// TestKrew holds .krew.yaml to krew's rules, for krew's own code is no module to be had, and
+// to what is in the archives.
+func TestKrew(t *testing.T) {
+	t.Parallel()
+	p, shipped := krewed(t), archived(t)
 	if p.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || p.Kind != "Plugin" || p.Metadata.Name != "calico-probe" {
 		t.Errorf("it is %s %s %s", p.APIVersion, p.Kind, p.Metadata.Name)
 	}
 	if s := p.Spec; s.Version != "v1.2.3" || s.Homepage == "" || s.Description == "" || len(s.ShortDescription) > 50 || strings.HasSuffix(s.ShortDescription, ".") {
 		t.Errorf("%+v", s)
 	}
-	var archived []string
-	var config struct {
-		Archives []struct {
-			NameTemplate string `yaml:"name_template"`
-		}
-	}
-	if err := yaml.Unmarshal([]byte(read(t, "../.goreleaser.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range config.Archives {
-		archived = append(archived, a.NameTemplate)
-	}
-	const name = "calico-probe_{{ .Os }}_{{ .Arch }}"
-	if !slices.Equal(archived, []string{name, name, "probe_{{ .Os }}_{{ .Arch }}"}) {
-		t.Errorf("goreleaser's archives are %q", archived)
-	}
 	var have []string
 	for _, at := range p.Spec.Platforms {
 		system, arch := at.Selector.MatchLabels["os"], at.Selector.MatchLabels["arch"]
 		have = append(have, system+"/"+arch)
-		bin, ext := "kubectl-calico_probe", ".tar.gz"
+		exe, ext := "", ".tar.gz"
 		if system == "windows" {
-			bin, ext = bin+".exe", ".zip"
+			exe, ext = ".exe", ".zip"
 		}
 		want := "https://github.com/calico-probe/calico-probe/releases/download/v1.2.3/calico-probe_" + system + "_" + arch + ext
-		if at.URI != want || len(at.Sha256) != 64 || at.Bin != bin {
+		if at.URI != want || len(at.Sha256) != 64 {
 			t.Errorf("%s %s: %+v", system, arch, at)
 		}
-		shipped := false
+		installed := map[string]bool{}
 		for _, f := range at.Files {
-			shipped = shipped || filepath.Join(f.To, filepath.Base(f.From)) == bin
-			if f.From == "" || strings.Contains(f.From, "..") {
-				t.Errorf("%s %s: %+v", system, arch, f)
+			if f.To != "." || !slices.Contains(shipped, strings.TrimSuffix(f.From, exe)) {
+				t.Errorf("%s %s: %s is not in the archive, which has %v", system, arch, f.From, shipped)
 			}
+			installed[f.From] = true
 		}
-		if !shipped {
-			t.Errorf("%s %s: its program is not among its files: %+v", system, arch, at.Files)
+		if !installed[at.Bin] || at.Bin != "calico-probe"+exe || !installed["LICENSE"] || installed["kubectl_complete-calico_probe"] != (exe == "") {
+			t.Errorf("%s %s: %s is started, and installed are %v", system, arch, at.Bin, at.Files)
 		}
 	}
 	slices.Sort(have)

@@ -130,7 +130,7 @@ type End struct {
 
 // Verdict is the client's conclusion over all streams of a run.
 type Verdict struct {
-	Word    string        `json:"verdict"` // healthy, warnings, incomplete or fault
+	Word    string        `json:"verdict"` // healthy, warnings, incomplete or fault; of preflight ready, incomplete or not ready
 	Exit    int           `json:"exit"`
 	Strict  bool          `json:"strict,omitempty"` // warnings were to have an exit code of their own
 	Counts  Counts        `json:"counts"`

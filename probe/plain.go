@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,6 +20,77 @@ func Plain(s string) string {
 		}
 		return '?'
 	}, s)
+}
+
+// Line is the same on one line.
+func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", " ") }
+
+func lines(all []string) []string {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i] = Line(out[i])
+	}
+	return out
+}
+
+// Cleaned is an event whose texts are fit for a terminal, each on one line, for whoever
+// decodes them too: jq -r prints what JSON had escaped. A client cleans what comes in once, here,
+// before anything is concluded from it. What a tool writes (out) stays as it is.
+func (ev Event) Cleaned() Event {
+	ev.Node, ev.Way, ev.For = Line(ev.Node), Line(ev.Way), Line(ev.For)
+	if ev.Type == EventLog {
+		ev.Text = Line(ev.Text)
+	}
+	if ev.Start != nil {
+		s := *ev.Start
+		s.Version, s.Run, s.Node, s.Way, s.Tool = Line(s.Version), Line(s.Run), Line(s.Node), Line(s.Way), Line(s.Tool)
+		s.Checks, s.Access, s.Tools = lines(s.Checks), lines(s.Access), lines(s.Tools)
+		ev.Start = &s
+	}
+	if ev.Result != nil {
+		r := ev.Result.cleaned()
+		ev.Result = &r
+	}
+	if ev.End != nil && ev.End.Outcome != nil {
+		end, r := *ev.End, ev.End.Outcome.cleaned()
+		end.Outcome, ev.End = &r, &end
+	}
+	return ev
+}
+
+func (r Result) cleaned() Result {
+	r.Check, r.Target, r.From, r.Saw, r.Lines = Line(r.Check), Line(r.Target), Line(r.From), Line(r.Saw), lines(r.Lines)
+	if r.Facts != nil {
+		facts := make(Facts, len(r.Facts))
+		for key, v := range r.Facts {
+			facts[Fact(Line(string(key)))] = cleanedValue(v)
+		}
+		r.Facts = facts
+	}
+	return r
+}
+
+// cleanedValue is a value of a fact, as it comes over the wire and as checks make it.
+func cleanedValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		return Line(v)
+	case []string:
+		return lines(v)
+	case []any:
+		out := slices.Clone(v)
+		for i := range out {
+			out[i] = cleanedValue(out[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			out[Line(key)] = cleanedValue(value)
+		}
+		return out
+	}
+	return v
 }
 
 // Cut shortens a text to so many bytes, dots at its end and no half letter before them.

@@ -34,6 +34,9 @@ const (
 	ChangeFact     = "fact"     // the same status, and a fact is another
 )
 
+// KindDiff tells a Difference from other JSON.
+const KindDiff = "Diff"
+
 // Difference is what two runs do not have alike.
 type Difference struct {
 	V       int      `json:"v"`
@@ -69,7 +72,7 @@ func (d Difference) has(kind string) bool {
 // together; what is left of a check, those about the same kind of target, the worst
 // standing for all: pods get new names, and of two nodes each has the other for a peer.
 func Diff(nameA string, a Run, nameB string, b Run) Difference {
-	d := Difference{V: probe.Version, Kind: "Diff", A: side(nameA, a), B: side(nameB, b), Changes: []Change{}}
+	d := Difference{V: probe.Version, Kind: KindDiff, A: side(nameA, a), B: side(nameB, b), Changes: []Change{}}
 	left, right := answersIn(a), answersIn(b)
 	nodes := namesIn(a, b)
 	for _, pass := range []struct {
@@ -282,7 +285,7 @@ func DiffFormats() []Format {
 func WriteDiff(w io.Writer, format string, d Difference) error {
 	switch format {
 	case "json":
-		return indented(w, d)
+		return WriteJSON(w, "  ", d)
 	case "yaml":
 		return asYAML(w, d)
 	}

@@ -26,6 +26,11 @@ func whole(as func(io.Writer, Document) error) func(io.Writer, Options) (Sink, e
 	return func(w io.Writer, _ Options) (Sink, error) { return &document{w: w, as: as}, nil }
 }
 
+// Collect returns a sink that appends each run to all.
+func Collect(all *[]Document) Sink {
+	return &document{as: func(_ io.Writer, d Document) error { *all = append(*all, d); return nil }}
+}
+
 // KindReport tells a Document from other JSON.
 const KindReport = "Report"
 

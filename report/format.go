@@ -16,6 +16,8 @@ type Format struct {
 	Expr  string
 	Lives bool // it is written as answers come; others are, whole, with the verdict
 	Many  bool // several reports of it can stand below one another
+	// Joined writes several reports as one document, nil where there is no such thing.
+	Joined func(w io.Writer, all []Document) error
 	// Sink makes what writes it; nil in a list of a verb that writes it by itself.
 	Sink func(w io.Writer, o Options) (Sink, error)
 }
@@ -36,7 +38,7 @@ func Formats() []Format {
 		{Name: "json", For: "the whole report as one document", Sink: whole(writeJSON)},
 		{Name: "yaml", For: "the same", Sink: whole(writeYAML)},
 		{Name: "ndjson", For: "every event as it comes, one a line; what is best saved", Lives: true, Sink: newStream},
-		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit)},
+		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit), Joined: writeJUnits},
 		{Name: "jsonpath", For: "fields of the report, as kubectl has it", Expr: "'{.verdict}'", Sink: newJSONPath},
 		{Name: "go-template", For: "likewise", Expr: "'{{.verdict}}'", Sink: newTemplate},
 	}

@@ -9,13 +9,14 @@ import (
 	"unicode/utf16"
 )
 
-func writeJSON(w io.Writer, d Document) error { return indented(w, d) }
+func writeJSON(w io.Writer, d Document) error { return WriteJSON(w, "  ", d) }
 
-// indented writes a value as JSON that people can read too.
-func indented(w io.Writer, v any) error {
+// WriteJSON writes a value as JSON that people can read too and no text in it can steer a
+// terminal with. Without indent it is one line.
+func WriteJSON(w io.Writer, indent string, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return err

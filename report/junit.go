@@ -15,13 +15,13 @@ import (
 // plugin) names, in the order it wants; GitLab, GitHub's actions and Go's readers take that.
 type (
 	junitSuites struct {
-		XMLName  xml.Name   `xml:"testsuites"`
-		Name     string     `xml:"name,attr"`
-		Tests    int        `xml:"tests,attr"`
-		Failures int        `xml:"failures,attr"`
-		Errors   int        `xml:"errors,attr"`
-		Time     string     `xml:"time,attr"`
-		Suite    junitSuite `xml:"testsuite"`
+		XMLName  xml.Name     `xml:"testsuites"`
+		Name     string       `xml:"name,attr"`
+		Tests    int          `xml:"tests,attr"`
+		Failures int          `xml:"failures,attr"`
+		Errors   int          `xml:"errors,attr"`
+		Time     string       `xml:"time,attr"`
+		Suites   []junitSuite `xml:"testsuite"`
 	}
 	junitSuite struct {
 		Name       string          `xml:"name,attr"`
@@ -63,10 +63,30 @@ type (
 // answer never came, or only neighbours saw the fault.
 const caseVerdict = "verdict"
 
-// writeJUnit writes a suite for the node with a case for each check and target. fail is a
-// failure, unknown an error, skip skipped; a warning passes, and says so, unless warnings
-// were to fail the run. What peers answered about themselves is no case.
-func writeJUnit(w io.Writer, d Document) error {
+func writeJUnit(w io.Writer, d Document) error { return writeJUnits(w, []Document{d}) }
+
+// writeJUnits writes a suite for each node.
+func writeJUnits(w io.Writer, all []Document) error {
+	out := junitSuites{Name: "calico-probe"}
+	var took time.Duration
+	for _, d := range all {
+		s := d.junitSuite()
+		out.Suites = append(out.Suites, s)
+		out.Tests, out.Failures, out.Errors, took = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors, took+d.Elapsed
+	}
+	out.Time = seconds(took)
+	b, err := xml.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, xml.Header+string(b)+"\n")
+	return err
+}
+
+// junitSuite is a suite with a case for each check and target. fail is a failure, unknown
+// an error, skip skipped; a warning passes, and says so, unless warnings were to fail the
+// run. What peers answered about themselves is no case.
+func (d Document) junitSuite() junitSuite {
 	suite := junitSuite{
 		Name: printable(d.Node), Hostname: printable(d.Node), Time: seconds(d.Elapsed),
 		Cases: d.junitCases(), Out: junitOut{d.words()},
@@ -107,14 +127,7 @@ func writeJUnit(w io.Writer, d Document) error {
 		suite.Cases = append(suite.Cases, c)
 		count()
 	}
-	b, err := xml.MarshalIndent(junitSuites{
-		Name: "calico-probe", Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Time: suite.Time, Suite: suite,
-	}, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, xml.Header+string(b)+"\n")
-	return err
+	return suite
 }
 
 // junitCases are the answers about the node, one case a name. Where several answers have

@@ -37,8 +37,19 @@ type Saved struct {
 	Deeds []Deed // nil = it is no transcript
 }
 
-// Load reads what was saved with -o ndjson, -o json or --transcript; which, it sees.
-func Load(r io.Reader) (Saved, error) { return load(r, longestRun) }
+// Load reads what was saved with -o ndjson, -o json or --transcript; which, it sees. Its
+// texts are cleaned: somebody else may have made the file.
+func Load(r io.Reader) (Saved, error) {
+	saved, err := load(r, longestRun)
+	for i := range saved.Runs {
+		run := &saved.Runs[i]
+		run.Node, run.Version = probe.Line(run.Node), probe.Line(run.Version)
+		for j, ev := range run.Events {
+			run.Events[j] = ev.Cleaned()
+		}
+	}
+	return saved, err
+}
 
 func load(r io.Reader, longest int64) (Saved, error) {
 	in := bufio.NewReaderSize(r, probe.MaxLine)

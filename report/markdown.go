@@ -27,13 +27,13 @@ func writeMarkdown(w io.Writer, d Document) error {
 			named[r.Status] = append(named[r.Status], r.Check)
 		}
 	}
-	fmt.Fprintf(&b, "**%s** on node %s: %s\n", d.Word, code(d.Node), counted(d.Counts))
+	fmt.Fprintf(&b, "**%s** on node %s: %s\n", d.Word, Code(d.Node), counted(d.Counts))
 	for i, c := range d.Causes {
 		if i == shownCauses {
 			fmt.Fprintf(&b, "\n%d more causes are in the JSON report.\n", len(d.Causes)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, code(strings.TrimSpace(c.ID+" "+c.About)), code(string(c.Confidence)))
+		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, Code(strings.TrimSpace(c.ID+" "+c.About)), Code(string(c.Confidence)))
 		fence(&b, "text", causeLines(c, foldAt))
 		if commands := c.Fix.Commands(); len(commands) > 0 {
 			fmt.Fprint(&b, "\nThe fix, which calico-probe never runs:\n\n")
@@ -81,7 +81,7 @@ func (d Document) badTable(b *strings.Builder) {
 	var more []string
 	for _, kind := range slices.Sorted(maps.Keys(shown)) {
 		if n := shown[kind] - rows; n > 0 {
-			more = append(more, code(fmt.Sprintf("%d %s", n, kind)))
+			more = append(more, Code(fmt.Sprintf("%d %s", n, kind)))
 		}
 	}
 	if len(more) > 0 {
@@ -91,7 +91,7 @@ func (d Document) badTable(b *strings.Builder) {
 
 // provenance says how the node was asked, when and by what.
 func (d Document) provenance() string {
-	text := "calico-probe " + code(d.Version) + ", run " + code(d.Run)
+	text := "calico-probe " + Code(d.Version) + ", run " + Code(d.Run)
 	if ways := d.asked(); len(ways) > 0 {
 		text += ", by way of " + codes(ways)
 	}
@@ -101,22 +101,22 @@ func (d Document) provenance() string {
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
 }
 
-// code puts foreign text between backticks. One in it would end the span: it becomes a
+// Code puts foreign text between backticks. One in it would end the span: it becomes a
 // straight quote, which reads alike.
-func code(text string) string {
+func Code(text string) string {
 	return "`" + cmp.Or(strings.TrimSpace(strings.ReplaceAll(printable(text), "`", "'")), " ") + "`"
 }
 
 func codes(texts []string) string {
 	var out []string
 	for _, text := range texts {
-		out = append(out, code(text))
+		out = append(out, Code(text))
 	}
 	return strings.Join(out, ", ")
 }
 
 // cell is code in a table, where a bar ends the cell even between backticks.
-func cell(text string) string { return strings.ReplaceAll(code(text), "|", `\|`) }
+func cell(text string) string { return strings.ReplaceAll(Code(text), "|", `\|`) }
 
 // fence writes lines as a block of code, which none of them can end.
 func fence(b *strings.Builder, language string, lines []string) {
@@ -145,4 +145,16 @@ func wrapped(text string, width int) []string {
 		line = strings.TrimSpace(line + " " + word)
 	}
 	return append(out, line)
+}
+
+// Fence is a text as a block of code of Markdown, which none of its lines can end; long
+// ones are broken at spaces.
+func Fence(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, wrapped(line, foldAt)...)
+	}
+	var b strings.Builder
+	fence(&b, "text", lines)
+	return b.String()
 }

@@ -92,8 +92,16 @@ const (
 	wordFault      = "fault"
 )
 
-// Verdicts lists what a run can come to, best first.
-func Verdicts() []string { return []string{wordHealthy, wordWarnings, wordIncomplete, wordFault} }
+// What preflight can come to beside incomplete.
+const (
+	WordReady    = "ready"
+	WordNotReady = "not ready"
+)
+
+// Verdicts lists what a run can come to, best first, and what preflight can.
+func Verdicts() []string {
+	return []string{wordHealthy, wordWarnings, wordIncomplete, wordFault, WordReady, WordNotReady}
+}
 
 // Verdict concludes: a fault, seen or proven by what neighbours saw, outweighs what is
 // missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.

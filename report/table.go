@@ -234,7 +234,7 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 
 // printable keeps what a node sent from steering the terminal.
 func printable(s string) string {
-	return strings.NewReplacer("\t", " ", "\n", " ").Replace(probe.Plain(s))
+	return strings.ReplaceAll(probe.Line(s), "\t", " ")
 }
 
 func (t *table) paint(s probe.Status, text string) string {

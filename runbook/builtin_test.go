@@ -280,6 +280,7 @@ func played(t *testing.T, b *runbook.Runbook, answers map[string]string, nights 
 	if err != nil {
 		t.Fatal(err)
 	}
+	fits(t, record)
 	for _, s := range record.Steps {
 		if s.Name == "cause" && s.Choice != nil {
 			branch = s.Choice.Branch

@@ -137,6 +137,7 @@ func does(t *testing.T, steps string, w *world, change ...func(*runbook.Engine))
 	if err != nil {
 		t.Fatal(err)
 	}
+	fits(t, r)
 	return r
 }
 

@@ -9,6 +9,9 @@ import (
 // RecordVersion is that of the record and the journal.
 const RecordVersion = 1
 
+// KindRecord tells a Record from other JSON.
+const KindRecord = "RunbookRecord"
+
 // Record is what was run, seen, decided and done, as -o json and webhooks have it.
 type Record struct {
 	V       int               `json:"v"`

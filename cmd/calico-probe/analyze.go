@@ -54,9 +54,10 @@ wrong usage, exit code 2.`,
 			case typed:
 				return a.listTyped(args, node)
 			}
-			if err := out.open(a.Out); err != nil {
+			if err := out.open(a.Out, a.inputs(args...)...); err != nil {
 				return err
 			}
+			out.until(cmd.Context())
 			return out.close(a.analyzeFiles(args, node, out))
 		},
 	}

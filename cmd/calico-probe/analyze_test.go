@@ -116,8 +116,8 @@ func TestFolderIsNoRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{folder: "", file: file + " ", "-": "- ", filepath.Join(folder, "worker-3"): "", file + ":worker-3": file + " worker-3", "-:a": "- a", folder + ":a": ""} {
-		if file, node, ok := savedAs(name); ok != (want != "") || ok && file+" "+node != want {
-			t.Errorf("%s: %s %s %v", name, file, node, ok)
+		if s := savedAs(name); (s.file != "") != (want != "") || want != "" && s.file+" "+s.node != want {
+			t.Errorf("%s: %+v", name, s)
 		}
 	}
 }

@@ -50,10 +50,12 @@ was cut, could not ask everything, or does not answer what A does. Else with 0.`
 			if o.via == wayLocal || o.via == wayNeighbour {
 				return badUsage("--via %s cannot ask two nodes side by side: save a run of each, and compare the files", o.via)
 			}
-			if err := out.open(a.Out); err != nil {
+			sides := []side{savedAs(args[0]), savedAs(args[1])}
+			if err := out.open(a.Out, a.inputs(sides[0].file, sides[1].file)...); err != nil {
 				return err
 			}
-			return out.close(o.compare(cmd.Context(), out, args[0], args[1]))
+			out.until(cmd.Context())
+			return out.close(o.compare(cmd.Context(), out, sides))
 		},
 	}
 	o.asking(cmd)
@@ -64,33 +66,38 @@ was cut, could not ask everything, or does not answer what A does. Else with 0.`
 }
 
 // compare has both runs, shows what differs, and says by its error whether B is worse.
-func (o *runOptions) compare(ctx context.Context, out *outputs, names ...string) error {
+func (o *runOptions) compare(ctx context.Context, out *outputs, sides []side) error {
 	var runs [2]report.Run
 	var errs [2]error
+	for i, s := range sides {
+		if s.file != "" {
+			runs[i], errs[i] = o.loadOne(s)
+		}
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	out.begin()
 	var all sync.WaitGroup
-	for i, name := range names {
-		if _, _, saved := savedAs(name); saved {
-			runs[i], errs[i] = o.loadOne(name)
-		} else {
-			all.Go(func() { runs[i], errs[i] = o.of(name).record(ctx) })
+	for i, s := range sides {
+		if s.file == "" {
+			all.Go(func() { runs[i], errs[i] = o.of(s.typed).record(ctx) })
 		}
 	}
 	all.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	d := report.Diff(names[0], runs[0], names[1], runs[1])
-	for _, to := range out.to {
-		if err := report.WriteDiff(to, to.Name, d); err != nil {
-			to.fail(err)
-		}
+	d := report.Diff(sides[0].typed, runs[0], sides[1].typed, runs[1])
+	if err := out.each(func(to *output) error { return report.WriteDiff(to, to.Name, d) }); err != nil {
+		return err
 	}
 	return worseOf(d)
 }
 
 // loadOne reads a saved run, or one node of the transcript of a session.
-func (a *app) loadOne(name string) (report.Run, error) {
-	file, node, _ := savedAs(name)
+func (a *app) loadOne(s side) (report.Run, error) {
+	file, node := s.file, s.node
 	saved, err := a.load(file)
 	if err != nil {
 		return report.Run{}, err
@@ -126,17 +133,23 @@ func worseOf(d report.Difference) error {
 	return nil
 }
 
+// side is one of what is compared: a saved run, or where file is "" the node typed.
+type side struct{ typed, file, node string }
+
 // savedAs tells whether an argument means a saved run rather than a node, and which: a
 // pipe is one too, a folder that happens to have a node's name is not.
-func savedAs(name string) (file, node string, ok bool) {
+func savedAs(name string) side {
 	isFile := func(name string) bool {
 		info, err := os.Stat(name)
 		return name == "-" || err == nil && !info.IsDir()
 	}
 	if i := strings.LastIndexByte(name, ':'); i > 0 && !isFile(name) && isFile(name[:i]) {
-		return name[:i], name[i+1:], true
+		return side{name, name[:i], name[i+1:]}
 	}
-	return name, "", isFile(name)
+	if isFile(name) {
+		return side{typed: name, file: name}
+	}
+	return side{typed: name}
 }
 
 // of are the same options for one node. Each is what the other is compared with: no

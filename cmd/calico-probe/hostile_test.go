@@ -3,12 +3,18 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/shell"
 )
 
@@ -113,4 +119,68 @@ func TestCommandsDoNotWaitForTab(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	<-ended // and not for its own time to be over
+}
+
+// TestNothingForeignIsDecoded has a run saved by somebody whose every text steers a terminal
+// or begins a line: nobody who decodes what is written of it has that, as 'jq -r' does.
+func TestNothingForeignIsDecoded(t *testing.T) {
+	t.Parallel()
+	const said = "x\x1b[2J\u202e\nfail forged: all burns"
+	bad := probe.Found(probe.Fail, said).On(said).Because(said).With(said, said).With("list", []any{said, map[string]any{said: said}}).With("texts", []string{said})
+	bad.Check, bad.From = "bgp-session", said
+	saved := saveRun(t, said[:1]+"\u009b", true, bad)
+	steers := func(r rune) bool { return !unicode.IsGraphic(r) }
+	var look func(format string, v any)
+	look = func(format string, v any) {
+		switch v := v.(type) {
+		case string:
+			if strings.ContainsFunc(v, steers) {
+				t.Errorf("%s has %q", format, v)
+			}
+		case []any:
+			for _, e := range v {
+				look(format, e)
+			}
+		case map[string]any:
+			for key, e := range v {
+				look(format, key)
+				look(format, e)
+			}
+		}
+	}
+	for _, format := range []string{"json", "ndjson", "yaml"} {
+		exit, out, errs := call(t, "analyze", saved, "-o", format)
+		if exit != 3 || !strings.Contains(out, "forged") {
+			t.Fatalf("%s: exit %d %s%s", format, exit, out, errs)
+		}
+		texts := []string{out}
+		if format == "ndjson" {
+			texts = slices.Collect(strings.Lines(out))
+		}
+		for _, text := range texts {
+			var tree any
+			if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
+				t.Fatal(err)
+			}
+			look(format, tree)
+		}
+	}
+	for _, output := range []string{
+		`go-template={{range .results}}{{.status}} {{.check}}: {{.saw}} {{.target}} {{.from}} {{.facts}} {{range .lines}}{{.}}{{end}}{{"\n"}}{{end}}`, `jsonpath={range .results[*]}{.saw} {.target} {.lines[*]}{"\n"}{end}`,
+	} {
+		if _, out, _ := call(t, "analyze", saved, "-o", output); strings.Count(out, "\n") != 1 || strings.Contains(out, "\nfail") || !strings.Contains(out, "forged") {
+			t.Errorf("%s: %q", output, out)
+		}
+	}
+	// Live, it is the same before anything is concluded of it.
+	o := &runOptions{node: "node-a", tally: report.NewTally(), seen: diagnose.Findings{Node: "node-a"}, sink: sinkFunc(func(ev probe.Event) error {
+		look("live", ev.Result.Saw)
+		look("live", ev.Result.Facts[probe.Fact("list")])
+		return nil
+	})}
+	if err := errors.Join(o.emit("pod", probe.Event{Type: probe.EventResult, Result: &bad}), o.emitOf("node-b", "pod", probe.Event{Type: probe.EventResult, Result: &bad})); err != nil {
+		t.Error(err)
+	}
+	look("live", o.seen.All[0].Saw)
+	look("live", o.seen.All[1].Target)
 }

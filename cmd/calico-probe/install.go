@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
@@ -17,11 +19,16 @@ const installExample = `  # what every way needs, for a group of people
   calico-probe install --print --ways pod --calico-namespace calico-system --user jane
 
   # 'serve' too, which takes alerts; its tokens are in a secret of yours
-  kubectl -n calico-probe create secret generic calico-probe-serve --from-file=token
-  calico-probe install --print --serve | kubectl apply -f -`
+  calico-probe install --print --serve | kubectl apply -f -
+  kubectl -n calico-probe create secret generic calico-probe-serve --from-file=token`
+
+// installNote is for whoever applies it, or takes it away again.
+const installNote = `# Namespace %s is made, or given the labels that admit privileged pods; 'kubectl delete -f' of
+# this deletes it with all that is in it. --create-namespace=false leaves it out.
+`
 
 func (a *app) install() *cobra.Command {
-	var printed, serve bool
+	var printed, serve, create bool
 	var image string
 	var ways, users, groups, accounts []string
 	o := install.Options{}
@@ -35,6 +42,12 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 			if !printed {
 				return badUsage("this program grants no rights, it prints them: use install --print | kubectl apply -f -")
 			}
+			for _, name := range []string{o.Namespace, o.CalicoNamespace} {
+				if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
+					return badUsage("%q is no name of a namespace: %s", name, bad[0])
+				}
+			}
+			o.Existing = !create
 			var err error
 			if serve {
 				ways = append(ways, install.ServeUses()...)
@@ -66,6 +79,9 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 			if err != nil {
 				return err
 			}
+			if o.Makes() {
+				b = append(fmt.Appendf(nil, installNote, o.Namespace), b...)
+			}
 			_, err = a.Out.Write(b)
 			return err
 		},
@@ -74,6 +90,7 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 	f.BoolVar(&printed, "print", false, "print the manifests, which is all this does")
 	f.StringSliceVar(&ways, "ways", install.People(), "what is to work: "+strings.Join(install.Names(), ", ")+"; api always is")
 	f.StringVarP(&o.Namespace, "namespace", "n", install.Namespace, "the probe's namespace")
+	f.BoolVar(&create, "create-namespace", true, "make that namespace, and have it admit privileged pods; never default, kube-* or calico-node's")
 	f.StringVar(&o.CalicoNamespace, "calico-namespace", install.CalicoNamespace, "where calico-node runs; the operator has it in calico-system")
 	f.StringSliceVar(&users, "user", nil, "grant it to these users")
 	f.StringSliceVar(&groups, "group", nil, "grant it to these groups")

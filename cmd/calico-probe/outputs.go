@@ -3,15 +3,16 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,32 +25,39 @@ import (
 // another is named. A verb uses it so:
 //
 //	var out outputs
-//	out.flag(cmd, report.Formats())         // -o, its help and its completion
-//	if err := out.open(a.Out); err != nil { // wrong usage, before anything is asked
+//	out.flag(cmd, report.Formats())                // -o, its help and its completion
+//	if err := out.open(a.Out, ...); err != nil {   // wrong usage, before anything is asked
 //		return err
 //	}
-//	sink, err := out.sink()                 // of one run: what takes its events
+//	sink, err := out.sink()                        // of one run: what takes its events
 //	...
-//	return out.close(err)                   // puts files in place; err is what the verb came to
+//	return out.close(err)                          // closes the files; err is what the verb came to
 //
-// A verb that has formats of its own lists them without a Sink, and writes to each of
-// out.to as its Name says; one Write with everything makes a document.
+// A verb that has formats of its own lists them without a Sink, and writes to each as its
+// Name says; one Write with everything makes a document.
+//
+// A file tells of what was asked now and of nothing before: it is emptied when that begins.
+// It is written where it lies, and so keeps its mode, its owner and its links.
 type outputs struct {
 	formats []report.Format
 	typed   []string
 	to      []*output
+	ctx     context.Context // who does not read what is written holds nothing up when it is done
+	begun   bool
 }
 
-// output is one place something is written to. What is written to a file of a format that
-// does not live reaches it when all is closed, whole or not at all.
+// output is one place something is written to.
 type output struct {
 	report.Format
 	colour bool
 	expr   string
 	file   string // "" = stdout
+	made   bool   // by us: there was none
 	w      io.Writer
-	ready  *bytes.Buffer // of a document for a file, nil = nothing was written
-	err    error         // the first
+	over   func() <-chan struct{}
+	takes  report.Sink       // the events of a run
+	docs   []report.Document // of a format that joins them
+	err    error             // the first
 }
 
 // flag adds -o to a verb. The first of the formats is what stdout gets by default.
@@ -75,33 +83,39 @@ func (o *outputs) flag(cmd *cobra.Command, formats []report.Format) {
 	}
 }
 
-// open says what cannot be done before anything is asked, and creates or empties the files
-// that are written as answers come.
-func (o *outputs) open(stdout io.Writer) error {
+// open says what cannot be done before anything is asked. What is read, or written by
+// another output, is not written; of what a file holds nothing is lost yet.
+func (o *outputs) open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 	if err := o.parse(stdout); err != nil {
 		return err
 	}
-	var living []*os.File
-	for _, out := range o.to {
+	o.ctx, o.begun = context.Background(), false
+	defer func() {
+		if err != nil {
+			o.shut()
+		}
+	}()
+	for i, out := range o.to {
+		out.over = func() <-chan struct{} { return o.ctx.Done() }
 		if out.Sink != nil { // an expression that cannot be read is found by making it
 			if _, err := out.Sink(io.Discard, report.Options{Expr: out.expr}); err != nil {
 				return usageError{err}
 			}
 		}
-		if out.file == "" {
+		if out.file != "" {
+			if err := out.openFile(); err != nil {
+				return badUsage("-o %s=%s cannot be written: %w", out.Name, out.file, err)
+			}
+		}
+		info := infoOf(out.w)
+		if info == nil {
 			continue
 		}
-		f, err := out.openFile()
-		if err != nil {
-			return badUsage("-o %s=%s cannot be written: %w", out.Name, out.file, err)
+		if slices.ContainsFunc(inputs, func(in fs.FileInfo) bool { return os.SameFile(in, info) }) {
+			return badUsage("%s is what is read, and -o %s would write to it: name another file", cmp.Or(out.file, "stdout"), out.Name)
 		}
-		if f != nil {
-			out.w, living = f, append(living, f)
-		}
-	}
-	for _, f := range living {
-		if err := emptied(f); err != nil {
-			return badUsage("-o: %w", err)
+		if j := slices.IndexFunc(o.to[:i], func(other *output) bool { o := infoOf(other.w); return o != nil && os.SameFile(o, info) }); j >= 0 {
+			return badUsage("-o %s and -o %s would both be written to %s: name one file for each", o.to[j].Name, out.Name, cmp.Or(out.file, o.to[j].file))
 		}
 	}
 	return nil
@@ -111,7 +125,6 @@ func (o *outputs) open(stdout io.Writer) error {
 func (o *outputs) parse(stdout io.Writer) error {
 	o.to = nil
 	var onStdout *output
-	files := map[string]bool{}
 	for _, typed := range o.typed {
 		name, rest, more := strings.Cut(typed, "=")
 		f, err := report.Find(o.formats, name)
@@ -127,10 +140,7 @@ func (o *outputs) parse(stdout io.Writer) error {
 		case more && (rest == "" || rest == "-"):
 			return badUsage("-o %s names no file: -o %s writes to stdout, -o %s=FILE to a file", typed, name, name)
 		case more:
-			if out.file = filepath.Clean(rest); files[out.file] {
-				return badUsage("two formats for the file %s: name one file for each", rest)
-			}
-			files[out.file] = true
+			out.file = rest
 		}
 		if out.file == "" {
 			if onStdout != nil {
@@ -148,108 +158,194 @@ func (o *outputs) parse(stdout io.Writer) error {
 	return nil
 }
 
-// openFile tries whether a file can be written. It comes back open when it is written as
-// answers come, and when it is none that something could be put in the place of: a device,
-// or a pipe, which has to have a reader already.
-func (out *output) openFile() (*os.File, error) {
+// openFile opens a file, and changes nothing of one that is there. A pipe has to have a
+// reader already.
+func (out *output) openFile() error {
+	how := os.O_WRONLY
 	info, err := os.Stat(out.file)
 	switch {
-	case err == nil && info.IsDir():
-		return nil, errors.New("it is a folder: name a file in it")
-	case err == nil && !info.Mode().IsRegular():
-		return os.OpenFile(out.file, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	case out.Lives:
-		return os.OpenFile(out.file, os.O_WRONLY|os.O_CREATE, 0o666)
-	case err == nil: // it may be a link, which stays one
-		if out.file, err = filepath.EvalSymlinks(out.file); err != nil {
-			return nil, err
-		}
+	case errors.Is(err, fs.ErrNotExist):
+		_, err = os.Lstat(out.file) // a link that leads nowhere yet stays
+		out.made = err != nil
+		how |= os.O_CREATE
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("it is a folder: name a file in it")
+	case !info.Mode().IsRegular():
+		how |= syscall.O_NONBLOCK
 	}
-	f, err := out.beside()
+	f, err := os.OpenFile(out.file, how, 0o666)
 	if err != nil {
-		return nil, err
-	}
-	return nil, errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-// beside creates the file that will take the place of the one named. Its mode is that of
-// a file a shell redirects to.
-func (out *output) beside() (*os.File, error) {
-	name := filepath.Join(filepath.Dir(out.file), "."+filepath.Base(out.file)+"."+newRunID())
-	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-}
-
-// emptied takes away what an earlier run left in a file.
-func emptied(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+		out.made = false
 		return err
 	}
-	return f.Truncate(0)
+	out.w = f
+	return nil
+}
+
+// infoOf tells files and pipes from one another, by whatever names; nil of what takes
+// anything from anybody, as terminals and /dev/null do.
+func infoOf(x any) fs.FileInfo {
+	f, ok := x.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&fs.ModeCharDevice != 0 {
+		return nil
+	}
+	return info
+}
+
+// inputs are the files that a verb reads, - for stdin. Of one that cannot be read the verb
+// tells.
+func (a *app) inputs(names ...string) []fs.FileInfo {
+	var out []fs.FileInfo
+	for _, name := range names {
+		info, err := os.Stat(name)
+		switch {
+		case name == "-":
+			info = infoOf(a.In)
+		case err != nil:
+			info = nil
+		}
+		if info != nil {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// until has nothing wait longer for who does not read an output than slack after ctx
+// has ended.
+func (o *outputs) until(ctx context.Context) { o.ctx = ctx }
+
+// slack is for a reader that is only slow, and for what is written after a limit.
+const slack = 2 * time.Second
+
+// begin takes away what an earlier run left in the files.
+func (o *outputs) begin() {
+	if o.begun {
+		return
+	}
+	o.begun = true
+	for _, out := range o.to {
+		if f, ok := out.w.(*os.File); ok && out.file != "" {
+			info, err := f.Stat()
+			if err == nil && info.Mode().IsRegular() {
+				err = f.Truncate(0)
+			}
+			if err != nil {
+				out.fail(err)
+			}
+		}
+	}
 }
 
 // Write takes what a format makes of a run. After an error this output is silent, and the
 // others go on.
 func (out *output) Write(b []byte) (int, error) {
-	if out.w == nil {
-		if out.ready == nil {
-			out.ready = &bytes.Buffer{}
-		}
-		return out.ready.Write(b)
+	if out.err != nil {
+		return 0, out.err
 	}
-	n, err := out.w.Write(b)
+	wrote := make(chan error, 1)
+	text := bytes.Clone(b) // which may be written when nobody waits any more
+	go func() {
+		_, err := out.w.Write(text)
+		wrote <- err
+	}()
+	var err error
+	select {
+	case err = <-wrote:
+	case <-out.over():
+		select {
+		case err = <-wrote:
+		case <-time.After(slack):
+			err = errors.New("nobody reads it")
+		}
+	}
 	if err != nil {
 		out.fail(err)
+		return 0, out.err
 	}
-	return n, err
+	return len(b), nil
 }
 
 func (out *output) fail(err error) {
-	where := cmp.Or(out.file, "stdout")
+	if pe, ok := errors.AsType[*fs.PathError](err); ok { // the name is said already
+		err = pe.Err
+	}
 	if out.err == nil {
-		out.err = fmt.Errorf("-o %s to %s: %w", out.Name, where, err)
+		out.err = fmt.Errorf("-o %s to %s: %w", out.Name, cmp.Or(out.file, "stdout"), err)
 	}
 }
 
 // errUnheard ends a run whose every output is broken; close says how they broke.
 var errUnheard = errors.New("nothing takes the report any more")
 
-// sink gives what takes the events of one run for all outputs. Its error is that nobody
-// hears any more.
+// each writes to every output that still takes something. Its error is that none does.
+func (o *outputs) each(write func(*output) error) error {
+	o.begin()
+	heard := false
+	for _, out := range o.to {
+		if out.err == nil {
+			if err := write(out); err != nil {
+				out.fail(err)
+			}
+		}
+		heard = heard || out.err == nil
+	}
+	if !heard {
+		return errUnheard
+	}
+	return nil
+}
+
+// sink begins, and gives what takes the events of one run for all outputs. Its error is that
+// nobody hears any more.
 func (o *outputs) sink() (report.Sink, error) {
-	sinks := make([]report.Sink, len(o.to))
-	for i, out := range o.to {
+	for _, out := range o.to {
+		if out.Joined != nil {
+			out.takes = report.Collect(&out.docs)
+			continue
+		}
 		var err error
-		if sinks[i], err = out.Sink(out, report.Options{Colour: out.colour, Expr: out.expr}); err != nil {
+		if out.takes, err = out.Sink(out, report.Options{Colour: out.colour, Expr: out.expr}); err != nil {
 			return nil, usageError{err}
 		}
 	}
+	o.begin()
 	return sinkFunc(func(ev probe.Event) error {
-		heard := false
-		for i, out := range o.to {
-			if out.err != nil {
-				continue
-			}
-			if err := sinks[i].Event(ev); err != nil {
-				out.fail(err)
-			}
-			heard = heard || out.err == nil
-		}
-		if !heard {
-			return errUnheard
-		}
-		return nil
+		return o.each(func(out *output) error { return out.takes.Event(ev) })
 	}), nil
 }
 
-// close puts the files in place and returns what the verb came to: an output that was lost
-// makes it exit code 1, whatever was found, for whoever reads only the file.
+// inFiles takes more of the same run, for the files alone.
+func (o *outputs) inFiles() report.Sink {
+	return sinkFunc(func(ev probe.Event) error {
+		return o.each(func(out *output) error {
+			if out.file == "" {
+				return nil
+			}
+			return out.takes.Event(ev)
+		})
+	})
+}
+
+// close closes the files and returns what the verb came to: an output that was lost makes
+// it exit code 1, whatever was found, for whoever reads only the file.
 func (o *outputs) close(came error) error {
+	for _, out := range o.to {
+		if len(out.docs) > 0 && out.err == nil {
+			if err := out.Joined(out, out.docs); err != nil {
+				out.fail(err)
+			}
+		}
+	}
+	o.shut()
 	var lost []string
 	for _, out := range o.to {
-		out.put()
 		if out.err != nil {
 			lost = append(lost, out.err.Error())
 		}
@@ -264,27 +360,21 @@ func (o *outputs) close(came error) error {
 	}
 }
 
-// put closes a file, or puts a document in its place.
-func (out *output) put() {
-	if f, ok := out.w.(*os.File); ok && out.file != "" {
+// shut closes the files. One that was made here for something that never began goes again.
+func (o *outputs) shut() {
+	for _, out := range o.to {
+		f, ok := out.w.(*os.File)
+		if !ok || out.file == "" {
+			continue
+		}
 		if err := f.Close(); err != nil {
 			out.fail(err)
 		}
-	}
-	if out.ready == nil || out.err != nil {
-		return
-	}
-	f, err := out.beside()
-	if err != nil {
-		out.fail(err)
-		return
-	}
-	_, err = f.Write(out.ready.Bytes())
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), out.file)
-	}
-	if err != nil {
-		out.fail(errors.Join(err, os.Remove(f.Name())))
+		if out.made && !o.begun {
+			if err := os.Remove(out.file); err != nil {
+				out.fail(err)
+			}
+		}
 	}
 }
 
@@ -292,7 +382,7 @@ func (out *output) put() {
 // format that is the form of one.
 func (o *outputs) severalReports() (report.Format, bool) {
 	for _, out := range o.to {
-		if !out.Many {
+		if !out.Many && out.Joined == nil {
 			return out.Format, false
 		}
 	}
@@ -302,7 +392,7 @@ func (o *outputs) severalReports() (report.Format, bool) {
 // between parts a report from the next one, where people read them.
 func (o *outputs) between() {
 	for _, out := range o.to {
-		if out.Name != "name" {
+		if out.Name != "name" && out.Joined == nil {
 			_, _ = out.Write([]byte("\n")) // its error is kept
 		}
 	}

@@ -2,8 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,7 +16,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/joshdk/go-junit"
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -90,14 +97,14 @@ func TestOutputsRefused(t *testing.T) {
 		{"-o table -o json", "both go to stdout"},
 		{"-o json -o json=" + folder + "/a -o yaml", "both go to stdout"},
 		{"-o json=", "names no file"}, {"-o json=-", "names no file"},
-		{"-o json=" + folder + "/a -o yaml=" + folder + "/./a", "two formats for the file"},
+		{"-o json=" + folder + "/a -o yaml=" + folder + "/./a", "would both be written to"},
 		{"-o jsonpath", "takes an expression: -o jsonpath='{.verdict}'"}, {"-o go-template=", "takes an expression"},
 		{"-o jsonpath=a.txt", "> FILE"}, {"-o jsonpath={.x", "unclosed"},
 		{"-o ndjson=" + kept + " -o json=" + folder, "it is a folder"},
 		{"-o ndjson=" + kept + " -o json=" + folder + "/none/x", "cannot be written"},
 		{"-o ndjson=" + folder + "/none/x", "cannot be written"},
 	} {
-		for _, verb := range []string{"run --via local --node x --checks node-clock", "analyze " + kept} {
+		for _, verb := range []string{"run --via local --node x --checks node-clock", "analyze -"} {
 			exit, out, errs := call(t, strings.Fields(verb+" "+c.args)...)
 			if exit != 2 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.says) {
 				t.Errorf("%s %s: exit %d\n%s%s", verb, c.args, exit, out, errs)
@@ -159,13 +166,201 @@ func TestALostOutputLosesNoOther(t *testing.T) {
 	if err := o.close(err); err == nil || err.Error() != "-o table to stdout: no space left on device" {
 		t.Error(err)
 	}
-	// A run that came to nothing leaves the document of the one before, and no half of its own.
-	o, sink = opened(&out, "json="+file)
-	if err := sink.Event(probe.Event{Type: probe.EventLog, Text: "x"}); err != nil {
+}
+
+// TestNoFileTellsOfAnEarlierRun has a run come to nothing where the files of a good one lie.
+func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes the connection, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	refusing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusing.Close()
+	for _, c := range []struct{ args, says string }{
+		{"run --node node-a --server http://" + deaf.Addr().String() + " --timeout 1s", "no answer in time"},
+		{"run --node node-a --server http://" + refusing.Addr().String(), "connection refused"},
+		{"preflight --node node-a --server http://" + refusing.Addr().String(), "connection refused"},
+	} {
+		folder := t.TempDir()
+		args := strings.Fields(c.args)
+		for _, f := range report.Formats() {
+			if f.Expr != "" {
+				continue
+			}
+			file := filepath.Join(folder, f.Name)
+			if err := os.WriteFile(file, []byte("an older run's: healthy"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, "-o", f.Name+"="+file)
+		}
+		exit, out, errs := call(t, args...)
+		if exit != 1 || out != "" || !strings.Contains(errs, c.says) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d\n%s%s", c.args, exit, out, errs)
+		}
+		for _, f := range report.Formats() {
+			if f.Expr != "" {
+				continue
+			}
+			want := c.says
+			if f.Name == "name" {
+				want = "check/probe-answered\n"
+			}
+			if got := read(t, filepath.Join(folder, f.Name)); !strings.Contains(strings.Join(strings.Fields(got), " "), strings.TrimSpace(want)) || strings.Contains(got, "healthy") {
+				t.Errorf("%s as %s: %s", c.args, f.Name, got)
+			}
+		}
+		if exit, out, _ := call(t, "analyze", filepath.Join(folder, "json"), "-o", "jsonpath={.verdict}"); exit != 5 || out != "incomplete" {
+			t.Errorf("%s: exit %d, %s", c.args, exit, out)
+		}
+		suites, err := junit.IngestFile(filepath.Join(folder, "junit"))
+		if err != nil || len(suites) != 1 || suites[0].Totals.Error != 1 || suites[0].Totals.Passed > 0 {
+			t.Errorf("%s: %v, %+v", c.args, err, suites)
+		}
+	}
+	if exit, _, errs := call(t, "diff", "node-a", "node-b", "--server", "http://"+refusing.Addr().String(), "-o", "json="+filepath.Join(t.TempDir(), "d")); exit != 1 {
+		t.Errorf("diff: exit %d %s", exit, errs)
+	}
+}
+
+// TestWhatIsReadIsNotWritten wants nobody to lose the record of an incident to -o.
+func TestWhatIsReadIsNotWritten(t *testing.T) {
+	t.Parallel()
+	night := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.Fail, Saw: "an hour late"})
+	other, kept := saveRun(t, "node-b", true), read(t, night)
+	folder := t.TempDir()
+	symbolic, hard := filepath.Join(folder, "symbolic"), filepath.Join(folder, "hard")
+	if err := errors.Join(os.Symlink(night, symbolic), os.Link(night, hard)); err != nil {
+		t.Skip(err) // on Windows it takes a privilege
+	}
+	for _, args := range [][]string{
+		{"analyze", night, "-o", "ndjson=" + night}, {"analyze", other, night, "-o", "markdown=" + symbolic}, {"analyze", symbolic, "-o", "json=" + hard},
+		{"diff", night, other, "-o", "json=" + hard}, {"diff", other, night + ":node-a", "-o", "yaml=" + night}, {"runbook", "record", night, "-o", "ndjson=" + night},
+		{"runbook", "run", night + ".yaml", "--node", "node-a", "-o", "markdown=" + night + ".yaml"},
+	} {
+		if args[1] == "run" {
+			if err := os.WriteFile(args[2], []byte(aRunbook), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		exit, out, errs := call(t, args...)
+		if exit != 2 || out != "" || !strings.Contains(errs, "is what is read") {
+			t.Errorf("%v: exit %d %s%s", args, exit, out, errs)
+		}
+	}
+	if read(t, night) != kept || read(t, night+".yaml") != aRunbook {
+		t.Error("it is gone")
+	}
+	// Nor is one file written twice, by whatever names.
+	one := filepath.Join(folder, "one")
+	if exit, _, errs := call(t, "analyze", night, "-o", "json="+one, "-o", "yaml="+one); exit != 2 || !strings.Contains(errs, "would both be written to") {
+		t.Errorf("exit %d %s", exit, errs)
+	}
+	if err := errors.Join(os.WriteFile(one, []byte("kept"), 0o600), os.Link(one, one+"2")); err != nil {
+		t.Fatal(err)
+	}
+	if exit, _, errs := call(t, "analyze", night, "-o", "ndjson="+one, "-o", "junit="+one+"2"); exit != 2 || !strings.Contains(errs, "would both be written to") || read(t, one) != "kept" {
+		t.Errorf("exit %d %s", exit, errs)
+	}
+	// What was not read wrongly leaves no file behind.
+	if exit, _, _ := call(t, "analyze", one, "-o", "json="+one+"3"); exit != 2 {
+		t.Errorf("exit %d", exit)
+	}
+	if _, err := os.Stat(one + "3"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if err := o.close(errors.New("stopped")); err == nil || err.Error() != "stopped" || !strings.Contains(read(t, file), `"fault"`) {
+}
+
+const aRunbook = `apiVersion: calico-probe.io/v1alpha1
+kind: Runbook
+metadata: {name: of-a-test}
+spec: {title: a test, steps: [{note: x}]}
+`
+
+// TestABrokenScreenLosesNoRecord of a runbook in a file.
+func TestABrokenScreenLosesNoRecord(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, name) }
+	if err := os.WriteFile(in("own.yaml"), []byte(aRunbook), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, args := range [][]string{
+		{"runbook", "run", in("own.yaml"), "--node", "node-a", "--server", "http://127.0.0.1:9", "--journal", in("journal")}, {"runbook", "record", in("journal")},
+	} {
+		file := in(fmt.Sprintf("record%d.md", i))
+		var errs strings.Builder
+		exit := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: fullDisk{}, ErrOut: &errs}, append(args, "-o", "markdown="+file))
+		if exit != 1 || !strings.Contains(read(t, file), "runbook `of-a-test`") || strings.Count(errs.String(), "no space left") != 1 {
+			t.Errorf("%v: exit %d %s%s", args, exit, errs.String(), read(t, file))
+		}
+	}
+}
+
+// TestAFileStaysWhatItIs wants its mode and its other names to be kept.
+func TestAFileStaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	night := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.OK, Saw: "right"})
+	file := filepath.Join(t.TempDir(), "report.json")
+	if err := errors.Join(os.WriteFile(file, []byte(strings.Repeat("old", 1e5)), 0o600), os.Link(file, file+".link")); err != nil {
+		t.Skip(err)
+	}
+	if exit, _, errs := call(t, "analyze", night, "-o", "json="+file); exit != 0 {
+		t.Fatal(errs)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" || read(t, file) != read(t, file+".link") || !json.Valid([]byte(read(t, file))) {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// stuck is a reader that has stopped, as a pager does.
+type stuck chan struct{}
+
+func (s stuck) Write([]byte) (int, error) { <-s; return 0, io.ErrClosedPipe }
+
+// TestWhoDoesNotReadHoldsNothingUp beyond the end of the run.
+func TestWhoDoesNotReadHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	never := make(stuck)
+	defer close(never)
+	file := filepath.Join(t.TempDir(), "report.json")
+	o := &outputs{}
+	o.flag(&cobra.Command{}, report.Formats())
+	o.typed = []string{"json=" + file}
+	if err := o.open(never); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	o.until(ctx)
+	sink, err := o.sink()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	err = sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: "fault", Exit: 3}})
+	if err = errors.Join(err, o.close(exit(3))); err == nil || err.Error() != "-o table to stdout: nobody reads it" || !strings.Contains(read(t, file), `"fault"`) {
 		t.Error(err)
+	}
+}
+
+// TestSeveralNodesInOneJUnit file, which is made for that.
+func TestSeveralNodesInOneJUnit(t *testing.T) {
+	t.Parallel()
+	bad := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.Fail, Saw: "an hour late"})
+	good := saveRun(t, "node-b", true, probe.Result{Check: "node-clock", Status: probe.OK, Saw: "right"})
+	file := filepath.Join(t.TempDir(), "all.xml")
+	exit, out, errs := call(t, "analyze", bad, good, "-o", "junit="+file)
+	suites, err := junit.IngestFile(file)
+	if exit != 3 || err != nil || len(suites) != 2 || suites[0].Name != "node-a" || suites[0].Totals.Failed != 1 || suites[1].Name != "node-b" || suites[1].Totals.Passed != 1 || !strings.Contains(out, "node-b") {
+		t.Errorf("exit %d, %v, %+v\n%s", exit, err, suites, errs)
+	}
+	if !strings.Contains(read(t, file), `<testsuites name="calico-probe" tests="2" failures="1" errors="0"`) {
+		t.Error(read(t, file))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,13 @@ const (
 	askSSH       = "ssh"
 )
 
+// What is granted like a way and is none.
+const (
+	useShell = "shell"
+	useClean = "clean"
+	useServe = "serve"
+)
+
 // preflight asks whether the ways would be let through, without taking one.
 type preflight struct {
 	*runOptions
@@ -66,12 +74,13 @@ API cannot be reached.`,
 			if p.sink, err = out.sink(); err != nil {
 				return err
 			}
-			return out.close(p.look(ctx))
+			out.until(ctx)
+			return out.close(p.settled(out, p.look(ctx)))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.node, "node", "", "the node to go to (default: the first that is ready)")
-	f.StringSliceVar(&p.ways, "via", nil, "ways that have to work: "+strings.Join(preflightWays(), ", "))
+	f.StringSliceVar(&p.ways, "via", nil, "what has to work: "+strings.Join(preflightWays(), ", "))
 	out.flag(cmd, report.Formats())
 	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&p.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
@@ -84,10 +93,8 @@ API cannot be reached.`,
 	return cmd
 }
 
-// preflightWays are the ways that ask an API or a node: all but local.
-func preflightWays() []string {
-	return slices.DeleteFunc(wayNames(), func(w string) bool { return w == wayLocal })
-}
+// preflightWays are what rights can be granted for.
+func preflightWays() []string { return install.Names() }
 
 func (p *preflight) look(ctx context.Context) error {
 	for _, way := range p.ways {
@@ -95,10 +102,16 @@ func (p *preflight) look(ctx context.Context) error {
 			return badUsage("unknown way %q: --via takes %s", way, strings.Join(preflightWays(), ", "))
 		}
 	}
+	named := p.node
+	p.via, p.profile, p.timeout, p.node = "auto", string(probe.Standard), 2*time.Minute, cmp.Or(named, "any")
+	if err := p.complete(); err != nil {
+		return err
+	}
 	config, err := p.restConfig()
 	if err != nil {
 		return err
 	}
+	p.node = named
 	client, err := cluster.NewClient(config)
 	if err != nil {
 		return err
@@ -114,13 +127,7 @@ func (p *preflight) look(ctx context.Context) error {
 	if errors.As(unread, new(*cluster.UnknownNodeError)) {
 		return usageError{unread}
 	}
-	p.via, p.profile, p.timeout = "auto", string(probe.Standard), 2*time.Minute
-	if p.node == "" {
-		p.node = "any" // nothing could be read of one, and none is asked about
-	}
-	if err := p.complete(); err != nil {
-		return err
-	}
+	p.node = cmp.Or(p.node, "any") // nothing could be read of one, and none is asked about
 	ways := p.ways
 	if len(ways) == 0 {
 		ways = []string{wayAPI, wayPod, wayEphemeral, wayExec, waySSH}
@@ -269,6 +276,9 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *cluster.Client, snap *cluster.Snapshot, way string) []probe.Event {
 	var out []probe.Event
 	add := func(check string, r probe.Result) { out = append(out, answerOf(way, check, r)) }
+	if way == useClean || way == useServe { // of which rights are all that can be told
+		return nil
+	}
 	o := p.placement(way, snap, attempt{})
 	node := snap.Node
 	switch way {
@@ -280,7 +290,7 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 		}
 		node, o.Node = near[0], near[0].Name
 		fallthrough
-	case wayPod:
+	case wayPod, useShell:
 		add(askAdmission, rehearsed(writer.RehearsePod(ctx, o), "a pod in namespace "+o.Namespace+" is admitted"))
 		add(askImage, imageOn(node, o.Image))
 	case wayEphemeral:
@@ -296,20 +306,50 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	case wayExec:
 		add(askCarried, carries(o.Carried, o.Arch))
 		running, err := client.Running(ctx, snap.Node.Name)
-		door := injector.FirstDoor(running)
+		doors := injector.Doors(running)
 		switch {
 		case err != nil:
 			add(askDoor, probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.node, explainError(err)))
-		case door == "":
+		case len(doors) == 0:
 			add(askDoor, probe.Found(probe.Fail, "no running container on node %s is in the node's network and takes a probe", p.node))
 		default:
-			add(askDoor, probe.Found(probe.OK, "container %s is there to go into", door))
+			var asks []authorizationv1.ResourceAttributes
+			for _, d := range doors {
+				asks = append(asks, authorizationv1.ResourceAttributes{Namespace: namespaceOf(d), Verb: "create", Resource: "pods", Subresource: "exec"})
+			}
+			may, err := client.May(ctx, asks)
+			if err != nil {
+				add(askDoor, probe.Found(probe.Unknown, "%s", explainError(err)))
+				return out
+			}
+			add(askDoor, enterable(doors, may))
 		}
 	case waySSH:
 		add(askCarried, carries(o.Carried, o.Arch))
 		add(askSSH, reachable(ctx, o))
 	}
 	return out
+}
+
+func namespaceOf(door string) string {
+	namespace, _, _ := strings.Cut(door, "/")
+	return namespace
+}
+
+// enterable says which of the containers, as NAMESPACE/POD/CONTAINER, the way exec would go
+// into: the first that one may. They are in other namespaces than calico-node's too, where
+// that does not run.
+func enterable(doors []string, may []bool) probe.Result {
+	if i := slices.Index(may, true); i >= 0 {
+		return probe.Found(probe.OK, "container %s is there to go into", doors[i])
+	}
+	var lack []string
+	for _, d := range doors {
+		if namespace := namespaceOf(d); !slices.Contains(lack, namespace) {
+			lack = append(lack, namespace)
+		}
+	}
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe install --print --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), lack[0])
 }
 
 // rehearsed is what the API server said to a dry run.
@@ -395,11 +435,11 @@ func (p *preflight) conclude(ways []string) error {
 	v := p.tally.Verdict(false)
 	switch {
 	case v.Counts[probe.Fail] > 0:
-		v.Word, v.Exit = "not ready", report.ExitFault
+		v.Word, v.Exit = report.WordNotReady, report.ExitFault
 	case v.Counts[probe.Unknown] > 0:
 		v.Word, v.Exit = "incomplete", report.ExitIncomplete
 	default:
-		v.Word, v.Exit = "ready", report.ExitHealthy
+		v.Word, v.Exit = report.WordReady, report.ExitHealthy
 	}
 	if err := p.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: p.node}); err != nil {
 		return err

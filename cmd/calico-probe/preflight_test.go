@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +35,15 @@ func TestPreflightVerdict(t *testing.T) {
 		"named, and not known":          {named: []string{wayPod}, found: map[string]probe.Status{wayPod: probe.Unknown}, exit: report.ExitIncomplete},
 		"named, with less":              {named: []string{wayPod}, found: map[string]probe.Status{wayPod: probe.Warn}, exit: report.ExitHealthy},
 	} {
+		var whole, stream bytes.Buffer
 		kept := &recorder{}
+		for format, w := range map[string]*bytes.Buffer{"json": &whole, "ndjson": &stream} {
+			sink, err := report.New(format, w, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept.others = append(kept.others, sink)
+		}
 		p := &preflight{runOptions: &runOptions{node: "node-a", sink: kept, tally: report.NewTally()}, ways: c.named}
 		ways := c.named
 		if ways == nil {
@@ -51,6 +58,14 @@ func TestPreflightVerdict(t *testing.T) {
 		}
 		if got != c.exit {
 			t.Errorf("%s: exit %d, want %d", name, got, c.exit)
+		}
+		if err := validate(compiled(t, "report"), whole.String()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for line := range strings.Lines(stream.String()) {
+			if err := validate(compiled(t, "event"), line); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }
@@ -85,7 +100,10 @@ func TestInstallPrintsOnly(t *testing.T) {
 		"install --print --ways api --user jane":       {report.ExitHealthy, "name: jane"},
 		"install --print --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
 		"install --print --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
+		"install --print -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},
+		"install --print --calico-namespace a/b":       {report.ExitUsage, `"a/b" is no name of a namespace`},
 		"preflight --via local":                        {report.ExitUsage, `unknown way "local"`},
+		"preflight --ssh -x":                           {report.ExitUsage, "is no destination"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, strings.Fields(args))
@@ -116,19 +134,51 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// TestAdvised wants commands that are advised to have the name of the plugin, and nothing
-// else changed: not parallel, for what a program is called is one for all of it.
+// TestAdvised wants commands that help and messages advise to have the name of the plugin,
+// and data to be the same by both names: not parallel, for what a program is called is one
+// for all of it.
 func TestAdvised(t *testing.T) {
+	said := func(args ...string) string {
+		var out, errs bytes.Buffer
+		Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, args)
+		return out.String() + errs.String()
+	}
+	data := []string{"schema", "event"}
+	plain := said(data...)
 	asPlugin = true
 	defer func() { asPlugin = false }()
-	var out bytes.Buffer
-	if _, err := (renamed{&out}).Write([]byte("use 'calico-probe clean', container calico-probe-1\n  calico-probe run\n")); err != nil {
-		t.Fatal(err)
+	if got, want := advised("use 'calico-probe clean', container calico-probe-1\n  calico-probe run\n"), "use 'kubectl calico-probe clean', container calico-probe-1\n  kubectl calico-probe run\n"; got != want {
+		t.Errorf("got %q", got)
 	}
-	if want := "use 'kubectl calico-probe clean', container calico-probe-1\n  kubectl calico-probe run\n"; out.String() != want {
-		t.Errorf("got %q", out.String())
+	for want, args := range map[string][]string{
+		"  kubectl calico-probe run --node worker-3\n": {"run", "--help"},
+		"  kubectl calico-probe [command]\n":           nil,
+		"'kubectl calico-probe checks' lists them":     {"run", "--node", "n", "--checks", "nothing"},
+	} {
+		if got := said(args...); !strings.Contains(got, want) || strings.Contains(got, "\n  calico-probe ") {
+			t.Errorf("%v: no %q in %s", args, want, got)
+		}
 	}
-	if isTerminal(renamed{os.Stdin}) != isTerminal(os.Stdin) {
-		t.Error("a plugin's terminal is none")
+	if got := said(data...); got != plain {
+		t.Errorf("by the plugin's name data is %.300s", got)
+	}
+}
+
+// TestEnterable wants the first container that one may go into, and where there is none the
+// right that lacks, in the namespace it lacks in.
+func TestEnterable(t *testing.T) {
+	t.Parallel()
+	doors := []string{"calico-system/calico-node-x/calico-node", "kube-system/kube-proxy-y/kube-proxy"}
+	for want, c := range map[string]struct {
+		may    []bool
+		status probe.Status
+	}{
+		"container calico-system/calico-node-x/calico-node is": {[]bool{true, true}, probe.OK},
+		"container kube-system/kube-proxy-y/kube-proxy is":     {[]bool{false, true}, probe.OK},
+		"create pods/exec in namespace calico-system or kube-system: ask for what 'calico-probe install --print --ways exec --calico-namespace calico-system'": {[]bool{false, false}, probe.Fail},
+	} {
+		if r := enterable(doors, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {
+			t.Errorf("%v: %s %s", c.may, r.Status, r.Saw)
+		}
 	}
 }

@@ -114,7 +114,7 @@ func writeCauseReference(w io.Writer) error {
 # Causes
 
 What a run can name, as `+"`calico-probe explain CAUSE`"+` explains it. Names in braces are put in
-by a run. Nothing of a fix is ever run by calico-probe.
+by a run, and are not to be pasted as they stand here. Nothing of a fix is ever run by calico-probe.
 
 | cause | fault |
 |---|---|
@@ -125,7 +125,7 @@ by a run. Nothing of a fix is ever run by calico-probe.
 	for _, r := range diagnose.Rules() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\nFix: %s\n", r.ID, prose(r.Title), prose(r.Doc), prose(r.Fix.Says))
 		if commands := r.Fix.Commands(); len(commands) > 0 {
-			fmt.Fprintf(&b, "\n```sh\n%s\n```\n", strings.Join(commands, "\n"))
+			fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.Join(commands, "\n"))
 		}
 		fmt.Fprintf(&b, "\nTouches: %s\n", prose(r.Fix.Radius))
 		if len(r.Explains) > 0 {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestDocsReference(t *testing.T) {
 			}
 		}
 		for _, link := range regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(text, -1) {
-			if !strings.Contains(text, "# "+strings.ReplaceAll(link[1], "-", " ")+"\n") && !strings.Contains(text, "# "+link[1]+"\n") && !strings.Contains(text, "# calico-probe"+strings.ReplaceAll(strings.TrimPrefix(link[1], "calico-probe"), "-", " ")+"\n") {
+			if !slices.Contains(anchors(text), link[1]) {
 				t.Errorf("%s: nothing is at %s", name, link[0])
 			}
 		}

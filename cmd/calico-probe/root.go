@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/go-logr/logr"
@@ -52,9 +54,6 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut, taken)
 	defer stop()
 	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
-	if asPlugin && (len(args) == 0 || args[0] != "shell") { // a session's own hints are what is typed at its prompt
-		a.Out = renamed{a.Out}
-	}
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -116,6 +115,14 @@ on it, tests the node directly from there and reports what was seen.`,
 		root.AddCommand(verb)
 	}
 	root.InitDefaultCompletionCmd()
+	if help := root.HelpFunc(); asPlugin {
+		root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+			var text bytes.Buffer
+			cmd.SetOut(&text)
+			help(cmd, args)
+			_, _ = io.WriteString(a.Out, advised(text.String()))
+		})
+	}
 	return root
 }
 

@@ -98,11 +98,14 @@ sees, and names the causes with their proof and their fix, which is never run.
 			if err := out.open(a.Out); err != nil {
 				return err
 			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, overError(o.timeout))
+			defer cancel()
+			out.until(ctx)
 			var err error
 			if o.sink, err = out.sink(); err != nil {
 				return err
 			}
-			return out.close(o.do(cmd.Context()))
+			return out.close(o.settled(out, o.do(ctx)))
 		},
 	}
 	f := cmd.Flags()
@@ -276,6 +279,29 @@ func (o *runOptions) do(ctx context.Context) error {
 	return err
 }
 
+// settled has the files of a run that came to no verdict say so: what was there before is
+// gone, and whoever reads only the file would take an empty one for good news, or an
+// older one for this run's. It returns what the run came to.
+func (o *runOptions) settled(out *outputs, came error) error {
+	if came == nil || errors.As(came, new(exit)) || errors.Is(came, errUnheard) {
+		return came
+	}
+	o.sink = out.inFiles()
+	if o.tally == nil { // it did not begin
+		o.tally, o.seen = report.NewTally(), diagnose.Findings{Node: o.node}
+	}
+	why := explainError(came)
+	if errors.Is(came, context.Canceled) {
+		why = "it was stopped"
+	}
+	r := probe.Found(probe.Unknown, "the run did not come to its end: %s", why)
+	r.Check = probe.CheckAnswered
+	if o.emit("", probe.Event{Type: probe.EventResult, Result: &r}) == nil {
+		_ = o.conclude() // its exit code is not that of the run, and a file that breaks says so
+	}
+	return came
+}
+
 // overError says that the run's own time is over.
 type overError time.Duration
 
@@ -430,8 +456,9 @@ func (o *runOptions) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 	return failed
 }
 
-// emit stamps an event with where it came from, counts it and shows it.
+// emit cleans an event, stamps it with where it came from, counts it and shows it.
 func (o *runOptions) emit(way string, ev probe.Event) error {
+	ev = ev.Cleaned()
 	ev.Node, ev.Way = o.node, way
 	o.tally.Add(ev)
 	o.seen.Add(ev)
@@ -441,6 +468,7 @@ func (o *runOptions) emit(way string, ev probe.Event) error {
 // emitOf passes on what another node answered, which the causes may rest on and the
 // verdict about this node does not count.
 func (o *runOptions) emitOf(node, way string, ev probe.Event) error {
+	ev = ev.Cleaned()
 	ev.Node, ev.Way = node, way
 	o.seen.Add(ev)
 	return o.sink.Event(ev)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -141,10 +140,7 @@ func (a *app) runbookList() *cobra.Command {
 				}
 				return w.Flush()
 			case "json":
-				enc := json.NewEncoder(a.Out)
-				enc.SetIndent("", "  ")
-				enc.SetEscapeHTML(false)
-				return enc.Encode(items)
+				return report.WriteJSON(a.Out, "  ", items)
 			}
 			return badUsage("unknown output format %q: use table or json", output)
 		},
@@ -226,40 +222,47 @@ func (a *app) runbookRecord() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := out.open(a.Out); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.open(a.Out, a.inputs(args...)...); err != nil {
 				return err
 			}
-			j, err := runbook.OpenJournal(args[0], false)
-			if err != nil {
-				return badUsage("%w", err)
-			}
-			rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
-			if err != nil {
-				return badUsage("%s was written with another version: %w", args[0], err)
-			}
-			r, err := runbook.Replay(rb, j)
-			if err != nil {
-				return badUsage("%s: %w", args[0], err)
-			}
-			for _, to := range out.to {
-				if to.Name == "markdown" || to.Name == "json" {
-					continue
-				}
-				if err := begunWith(to, r); err != nil {
-					return out.close(err)
-				}
-				for _, e := range r.Steps {
-					if err := wrote(to, e); err != nil {
-						return out.close(err)
-					}
-				}
-			}
-			return out.close(finished(out, r))
+			out.until(cmd.Context())
+			return out.close(recorded(out, args[0]))
 		},
 	}
 	out.flag(cmd, recordFormats())
 	return cmd
+}
+
+// recorded writes what a journal holds.
+func recorded(out *outputs, journal string) error {
+	j, err := runbook.OpenJournal(journal, false)
+	if err != nil {
+		return badUsage("%w", err)
+	}
+	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
+	if err != nil {
+		return badUsage("%s was written with another version: %w", journal, err)
+	}
+	r, err := runbook.Replay(rb, j)
+	if err != nil {
+		return badUsage("%s: %w", journal, err)
+	}
+	err = out.each(func(to *output) error {
+		if err := begunWith(to, r); err != nil {
+			return err
+		}
+		for _, e := range r.Steps {
+			if err := wrote(to, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return finished(out, r)
 }
 
 // recordFormats are the forms in which a record can be had.
@@ -286,34 +289,25 @@ func wrote(to *output, e runbook.Entry) error {
 	case "text":
 		return runbook.WriteEntry(to, e)
 	case "ndjson":
-		return jsonTo(to, "", e)
+		return report.WriteJSON(to, "", e)
 	}
 	return nil
 }
 
+// finished writes the end of a record; of one that has none, what is a document as far as
+// it goes.
 func finished(out *outputs, r *runbook.Record) error {
-	for _, to := range out.to {
-		var err error
-		switch to.Name {
-		case "text":
-			err = runbook.WriteOutcome(to, *r.Outcome)
-		case "markdown":
-			err = runbook.WriteMarkdown(to, r)
-		case "json":
-			err = jsonTo(to, "  ", r)
-		case "ndjson":
-			err = jsonTo(to, "", r.Outcome)
+	return out.each(func(to *output) error {
+		switch {
+		case to.Name == "markdown":
+			return runbook.WriteMarkdown(to, r)
+		case to.Name == "json":
+			return report.WriteJSON(to, "  ", r)
+		case r.Outcome == nil:
+			return nil
+		case to.Name == "ndjson":
+			return report.WriteJSON(to, "", r.Outcome)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func jsonTo(to *output, indent string, v any) error {
-	enc := json.NewEncoder(to)
-	enc.SetIndent("", indent)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+		return runbook.WriteOutcome(to, *r.Outcome)
+	})
 }

@@ -132,7 +132,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	server, err := o.ready()
+	server, err := o.ready(name)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := o.ready()
+	server, err := o.ready(o.resume)
 	switch {
 	case err != nil:
 		return err
@@ -277,9 +277,10 @@ func pairs(flag, form string, typed []string) (map[string]string, error) {
 	return out, nil
 }
 
-// ready holds the flags to each other, and tells which API will be asked, "" for none.
-func (o *runbookOptions) ready() (server string, err error) {
-	if err := o.out.open(o.Out); err != nil {
+// ready holds the flags to each other and to the file that is read, and tells which API
+// will be asked, "" for none.
+func (o *runbookOptions) ready(read string) (server string, err error) {
+	if err := o.out.open(o.Out, o.inputs(read)...); err != nil {
 		return "", err
 	}
 	if o.timeout < time.Second || o.runTimeout < time.Second {
@@ -350,7 +351,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
 			Run: o.runOn, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
-			Show:     func(e runbook.Entry) error { return o.each(func(to *output) error { return wrote(to, e) }) },
+			Show:     func(e runbook.Entry) error { return o.out.each(func(to *output) error { return wrote(to, e) }) },
 			Progress: func(text string) { o.progress("%s", text) },
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
 			Who:      whoami(), Nobody: !o.atTerminal(),
@@ -364,14 +365,13 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		}
 	}
 	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Began: j.Begun.At}
-	if err := o.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
+	o.out.until(ctx)
+	if err := o.out.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
 		return o.out.close(err)
 	}
 	r, err := e.Do(ctx)
-	if r.Outcome != nil {
-		if err := finished(&o.out, r); err != nil {
-			return o.out.close(err)
-		}
+	if unheard := finished(&o.out, r); err == nil {
+		err = unheard
 	}
 	if !j.Ended && j.Name() != "" {
 		say(o.ErrOut, "to go on: %s", again)
@@ -385,25 +385,6 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		err = exit(r.Outcome.Exit)
 	}
 	return o.out.close(err)
-}
-
-// each writes to every output that still takes something.
-func (o *runbookOptions) each(write func(*output) error) error {
-	heard := false
-	for _, to := range o.out.to {
-		if to.err != nil {
-			continue
-		}
-		if err := write(to); err != nil {
-			to.fail(err)
-			continue
-		}
-		heard = true
-	}
-	if !heard {
-		return errUnheard
-	}
-	return nil
 }
 
 // runOn asks a node.

@@ -39,26 +39,14 @@ func say(w io.Writer, format string, args ...any) {
 // asPlugin tells that kubectl runs this program, by the name under which it is on the PATH.
 var asPlugin = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
 
-// advised gives the commands that a text advises the name they have for whoever reads
-// it: a plugin may be on the PATH under kubectl's name for it alone.
+// advised gives the commands that help or a message advises the name they have for whoever
+// reads it: a plugin may be on the PATH under kubectl's name for it alone. What is data,
+// reports and all, is the same under both names.
 func advised(text string) string {
 	if !asPlugin {
 		return text
 	}
 	return strings.NewReplacer("'calico-probe ", "'kubectl calico-probe ", "$ calico-probe ", "$ kubectl calico-probe ", "  calico-probe ", "  kubectl calico-probe ").Replace(text)
-}
-
-// renamed is a writer of what a plugin says. It is given whole lines.
-type renamed struct{ io.Writer }
-
-// Unwrap is where it is said.
-func (r renamed) Unwrap() io.Writer { return r.Writer }
-
-func (r renamed) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(r.Writer, advised(string(text))); err != nil {
-		return 0, err
-	}
-	return len(text), nil
 }
 
 // rawTerminal tells that the terminal is in raw mode, in which a new line is no new line.
@@ -70,11 +58,8 @@ func oneLine(text string) string {
 	return probe.Plain(strings.Join(strings.Fields(text), " "))
 }
 
-// isTerminal tells whether a reader or a writer is a terminal, or leads to one.
+// isTerminal tells whether a reader or a writer is a terminal.
 func isTerminal(w any) bool {
-	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
-		w = u.Unwrap()
-	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -80,8 +80,12 @@ func nights(t *testing.T) []night {
 // TestNightsFitTheSchemas has each recorded night written as a report and as a stream.
 func TestNightsFitTheSchemas(t *testing.T) {
 	t.Parallel()
-	report, event := compiled(t, "report"), compiled(t, "event")
-	for _, n := range nights(t) {
+	report, event, diff := compiled(t, "report"), compiled(t, "event"), compiled(t, "diff")
+	all := nights(t)
+	for i, n := range all {
+		if _, out, errs := call(t, "diff", n.file, all[(i+1)%len(all)].file, "-o", "json"); validate(diff, out) != nil {
+			t.Errorf("%s: %v %s", n.name, validate(diff, out), errs)
+		}
 		stream := n.file + ".ndjson"
 		exit, out, errs := call(t, "analyze", n.file, "-o", "json", "-o", "ndjson="+stream)
 		if exit == 1 || exit == 2 {
@@ -109,7 +113,7 @@ func TestSchemasRefuse(t *testing.T) {
 	_, report, _ := call(t, "analyze", n.file, "-o", "json")
 	for name, c := range map[string][][2]string{ // of a good document: what is taken away or replaced, by what
 		"report": {{}, {`"status": "`, `"status": "f`}, {`"node": `, `"nod": `}, {`"kind": "Report"`, `"kind": "Other"`}, {`"confidence": "`, `"confidence": "very `}, {`"verdict": "`, `"verdict": "not `}, {`"exit": `, `"exit": 1`}, {`"results": [`, `"others": [`}},
-		"event":  {{}, {`"status":"`, `"status":"f`}, {`"type":"result"`, `"type":"odd"`}, {`"result":`, `"other":`}, {`"seq":`, `"at":`}, {`"check":`, `"cheque":`}},
+		"event":  {{}, {`"status":"`, `"status":"f`}, {`"result":`, `"other":`}, {`"seq":`, `"at":`}, {`"check":`, `"cheque":`}},
 		"runbook": {
 			{}, {`"note":"x"`, `"note":"x","ask":{"question":"y"}`}, {`"note":"x"`, `"when":"true"`}, {`"note"`, `"nota"`}, {"v1alpha1", "v9"}, {`"Runbook"`, `"Runboox"`},
 			{`"name":"x"`, `"nam":"x"`}, {`"note":"x"`, `"wait":{"until":"true","within":"soon"}`},
@@ -129,6 +133,17 @@ func TestSchemasRefuse(t *testing.T) {
 			if err := validate(s, text); (err == nil) != (change[0] == "") || change[0] != "" && text == good {
 				t.Errorf("%s with %q for %q: %v", name, change[1], change[0], err)
 			}
+		}
+	}
+}
+
+// TestSchemasTakeWhatIsNewer wants who validates to be able to read a later version's files.
+func TestSchemasTakeWhatIsNewer(t *testing.T) {
+	t.Parallel()
+	_, whole, _ := call(t, "analyze", nights(t)[0].file, "-o", "json")
+	for name, text := range map[string]string{"event": `{"seq":0,"type":"of later","later":{"a":1}}`, "report": strings.Replace(whole, `"kind"`, `"later": [1], "kind"`, 1)} {
+		if err := validate(compiled(t, name), text); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -162,7 +177,7 @@ func TestSchemaPrints(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"schema"}, {"schema", "x"}, {"schema", "event", "report"}} {
-		if exit, _, errs := call(t, args...); exit != 2 || !strings.Contains(errs, "event, report, runbook") {
+		if exit, _, errs := call(t, args...); exit != 2 || !strings.Contains(errs, "event, report, diff, record, runbook") {
 			t.Errorf("%v: exit %d %s", args, exit, errs)
 		}
 	}

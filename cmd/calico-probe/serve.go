@@ -33,12 +33,12 @@ type serveOptions struct {
 	checkConfig bool
 	logFormat   string
 	dirs        []string // of runbooks
-	books       map[string]*runbook.Runbook
+	books       map[string]runbook.Item
 	access      alerts.Access
 	limits      alerts.Limits
 }
 
-const serveExample = `  # in a cluster: what 'calico-probe install' sets up
+const serveExample = `  # in a cluster: what 'calico-probe install --print --serve' sets up runs about this
   calico-probe serve --token-file /etc/calico-probe/token --store /var/lib/calico-probe
 
   # is the file of routes right?
@@ -74,10 +74,12 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	folders(cmd, &o.dirs)
 	f.BoolVar(&o.checkConfig, "check-config", false, "only tell whether --config is right")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the bearer tokens that are accepted, one a line; read anew when it changes")
+	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens that read reports and metrics, and start nothing")
 	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; beside --token-file both are asked for")
 	f.StringVar(&o.access.Cert, "tls-cert", "", "certificate to serve with; read anew when it changes")
 	f.StringVar(&o.access.Key, "tls-key", "", "its key")
-	f.IntVar(&o.limits.Workers, "workers", 2, "how many jobs run at once; one node has one at most")
+	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong with one, also by a job for another; 0 = none")
+	f.IntVar(&o.limits.Workers, "workers", 2, "how many jobs run at once; a node has one at most, beside questions to it as a peer")
 	f.IntVar(&o.limits.Queue, "queue", 100, "how many jobs may wait; when that is full Alertmanager is told to send again")
 	f.IntVar(&o.limits.RunsPerHour, "max-runs-per-hour", 30, "how many jobs are begun within any hour; others wait")
 	f.DurationVar(&o.limits.Cooldown, "cooldown", 15*time.Minute, "how long after a job an alert for the same node and runbook starts no other")
@@ -119,23 +121,16 @@ func (o *serveOptions) check() error {
 // routes are those of the file, or where there is none those the runbooks make that say
 // which alerts they answer.
 func (o *serveOptions) routes() (alerts.Routes, error) {
+	log := o.logger()
 	var err error
 	o.books, err = startable(o.dirs, func(name, why string) {
-		say(o.ErrOut, "no alert can start the runbook %s: %s", name, why)
+		log.Warn("no alert can start a runbook", "runbook", name, "why", why)
 	})
 	if err != nil {
 		return alerts.Routes{}, err
 	}
 	if o.config == "" {
-		by := map[string]string{}
-		for _, name := range slices.Sorted(maps.Keys(o.books)) {
-			for _, alert := range o.books[name].Spec.Alerts {
-				if by[alert] == "" {
-					by[alert] = name
-				}
-			}
-		}
-		return alerts.RoutesFor(by)
+		return routesOf(o.books)
 	}
 	b, err := os.ReadFile(o.config)
 	if err != nil {
@@ -148,12 +143,16 @@ func (o *serveOptions) routes() (alerts.Routes, error) {
 	return routes, nil
 }
 
+func (o *serveOptions) logger() *slog.Logger {
+	if o.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(o.ErrOut, nil))
+	}
+	return slog.New(slog.NewTextHandler(o.ErrOut, nil))
+}
+
 // takeAlerts serves until the context ends.
 func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) error {
-	log := slog.New(slog.NewTextHandler(o.ErrOut, nil))
-	if o.logFormat == "json" {
-		log = slog.New(slog.NewJSONHandler(o.ErrOut, nil))
-	}
+	log := o.logger()
 	config, err := o.restConfig()
 	if err != nil {
 		return err
@@ -181,6 +180,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
+	defer func() { _ = server.Close() }() // the folder, which ends with the process too
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/alerts"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
 )
@@ -23,47 +25,127 @@ import (
 const servant = "calico-probe serve"
 
 // startable are the runbooks that an alert can start, by name: those that are right and
-// take nothing that an alert does not give. Others are told to odd.
-func startable(dirs []string, odd func(name, why string)) (map[string]*runbook.Runbook, error) {
+// take nothing that an alert does not give. The others are told to odd. One of the
+// folders that is wrong, or wants to answer alerts and cannot, is an error: its alerts
+// would lead nowhere, or to what it replaces.
+func startable(dirs []string, odd func(name, why string)) (map[string]runbook.Item, error) {
 	items, err := library(dirs)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]*runbook.Runbook{}
+	out := map[string]runbook.Item{}
 	for _, it := range items {
 		err := it.Err
 		if err == nil {
 			_, err = it.Runbook.Given(nil, nil, nil)
 		}
-		if err != nil {
-			odd(it.Name, oneLine(err.Error()))
-			continue
+		if err == nil {
+			err = unattended(it.Runbook.Spec.Steps)
 		}
-		out[it.Name] = it.Runbook
+		switch {
+		case err == nil:
+			out[it.Name] = it
+		case !it.BuiltIn && (it.Err != nil || len(it.Alerts) > 0):
+			return nil, badUsage("no alert can start the runbook %s: %w", it.Name, err)
+		default:
+			odd(it.Name, oneLine(err.Error()))
+		}
 	}
 	return out, nil
+}
+
+// unattended says what of the steps cannot be done where there is nobody to ask, and no
+// node but by way of the cluster.
+func unattended(steps []runbook.Step) error {
+	for _, s := range steps {
+		runs := []*runbook.Run{s.Run}
+		if s.Wait != nil {
+			runs = append(runs, s.Wait.Run)
+		}
+		for _, r := range runs {
+			if r != nil && (r.Via == waySSH || r.Via == wayLocal) {
+				return fmt.Errorf("it asks by way of %s, which is nothing for a pod", r.Via)
+			}
+		}
+		if s.Ask != nil && s.Ask.Default == nil {
+			return fmt.Errorf("its question %s has no default, and there is nobody to ask", s.Name)
+		}
+		for _, b := range s.Choose {
+			if err := unattended(b.Steps); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// routesOf are the routes that the runbooks say themselves, one's own before the built-in.
+func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
+	var own, builtIn []alerts.Answer
+	by := map[string]string{} // one's own, by what they answer
+	for _, name := range slices.Sorted(maps.Keys(books)) {
+		for _, match := range books[name].Alerts {
+			if books[name].BuiltIn {
+				builtIn = append(builtIn, alerts.Answer{Alert: match, Runbook: name})
+				continue
+			}
+			if by[match] != "" {
+				return alerts.Routes{}, badUsage("the runbooks %s and %s both answer the alert %s: say which with --config", by[match], name, oneLine(match))
+			}
+			by[match] = name
+			own = append(own, alerts.Answer{Alert: match, Runbook: name})
+		}
+	}
+	routes, err := alerts.RoutesFor(append(own, builtIn...))
+	if err != nil {
+		return alerts.Routes{}, badUsage("%w", err)
+	}
+	return routes, nil
 }
 
 // follow runs a runbook for an alert, or goes on with it where the program was killed.
 // There is nobody to ask, no command is started and nothing is changed.
 func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, run *runOptions, job alerts.Job, folder string) (alerts.Report, error) {
-	rb, j, err := o.journalOf(job, folder)
+	rb, j, err := o.journalOf(log, job, folder)
 	if err != nil {
 		return alerts.Report{}, err
 	}
 	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
-	by := &runbookOptions{runOptions: run, runTimeout: o.timeout}
-	e := &runbook.Engine{Runbook: rb, Journal: j, World: runbook.World{
-		Run: by.runOn, Nodes: by.nodes,
-		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
-		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
-		Show:     func(runbook.Entry) error { return nil },
-		Progress: func(string) {}, Say: func(text string) { log.Info(oneLine(text), "job", job.ID) }, Who: servant,
-	}}
+	if j.Ended {                     // the program was killed before its report was there
+		r, err := runbook.Replay(rb, j)
+		if err != nil {
+			return alerts.Report{}, err
+		}
+		return recorded(r)
+	}
+	e := &runbook.Engine{Runbook: rb, Journal: j, World: o.world(log, run, job)}
 	r, err := e.Do(ctx)
 	if err != nil {
 		return alerts.Report{}, err
 	}
+	return recorded(r)
+}
+
+// world is what a runbook may do for an alert.
+func (o *serveOptions) world(log *slog.Logger, run *runOptions, job alerts.Job) runbook.World {
+	by := &runbookOptions{runOptions: run, runTimeout: o.timeout}
+	return runbook.World{
+		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
+			if o.via != "auto" { // whoever set this up holds it back by that
+				r.Via = ""
+			}
+			return by.runOn(ctx, node, r)
+		},
+		Nodes:    by.nodes,
+		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
+		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
+		Show:     func(runbook.Entry) error { return nil },
+		Progress: func(string) {}, Say: func(text string) { log.Info(oneLine(text), "job", job.ID) }, Who: servant,
+	}
+}
+
+// recorded is the report of a runbook that has come to its end.
+func recorded(r *runbook.Record) (alerts.Report, error) {
 	var text bytes.Buffer
 	if err := runbook.WriteMarkdown(&text, r); err != nil {
 		return alerts.Report{}, err
@@ -75,21 +157,40 @@ func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, run *runOpt
 	return alerts.Report{Verdict: r.Outcome.Verdict, Says: cameTo(r), JSON: append(whole, '\n'), Markdown: text.Bytes()}, nil
 }
 
-// journalOf opens the journal of a job, or begins one. One that cannot be gone on with,
-// since another version has written it, is begun anew.
-func (o *serveOptions) journalOf(job alerts.Job, folder string) (*runbook.Runbook, *runbook.Journal, error) {
+// journalOf opens the journal of a job, or begins one. One that another version has
+// written is begun anew, and so is what is no journal: the program was killed in its
+// first line. Where it has ended it is only read.
+func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job, folder string) (*runbook.Runbook, *runbook.Journal, error) {
 	name := filepath.Join(folder, "journal")
-	if j, err := runbook.OpenJournal(name, true); err == nil {
-		rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
-		if err == nil {
-			return rb, j, j.Resume(servant)
+	j, err := runbook.OpenJournal(name, false)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return o.beginJournal(job, name)
+	case errors.Is(err, runbook.ErrNoJournal), err == nil && j.Begun.Version != probe.Release:
+		if err := os.Remove(name); err != nil {
+			return nil, nil, fmt.Errorf("beginning the journal anew: %w", err)
 		}
-		_ = j.Close() // nothing was written to it
+		return o.beginJournal(job, name)
+	case err == nil && !j.Ended:
+		j, err = runbook.OpenJournal(name, true)
 	}
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("beginning the journal anew: %w", err)
+	if err != nil {
+		return nil, nil, err
 	}
-	rb := o.books[job.Procedure.Runbook]
+	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
+	if err != nil {
+		return nil, nil, errors.Join(err, j.Close())
+	}
+	if !j.Ended {
+		if err := j.Resume(servant); err != nil { // the runbook goes on all the same, as where that happens later
+			log.Warn(oneLine(err.Error()), "job", job.ID)
+		}
+	}
+	return rb, j, nil
+}
+
+func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbook, *runbook.Journal, error) {
+	rb := o.books[job.Procedure.Runbook].Runbook
 	if rb == nil { // of a job from before the runbooks were changed
 		return nil, nil, fmt.Errorf("there is no runbook %s any more", job.Procedure.Runbook)
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,29 +66,121 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestServeRunbooks wants an alert to be able to start what is built in.
+// TestServeRunbooks wants an alert to be able to start what is built in, one's own to
+// come first, and what an alert cannot start refused where it wants to answer one.
 func TestServeRunbooks(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	const text = "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: %s}\nspec:\n  title: ours\n%s  steps: [{note: nothing}]\n"
-	for name, params := range map[string]string{"given": "", "wants": "  params: [{name: peer}]\n", "broken": "  nothing: 1\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), fmt.Appendf(nil, text, name, params), 0o600); err != nil {
-			t.Fatal(err)
+	const text = "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: %s}\nspec:\n  title: ours\n%s\n"
+	const note, answers = "  steps: [{note: nothing}]\n", "  alerts: [KubeNodeNotReady]\n"
+	for name, c := range map[string]struct {
+		books map[string]string
+		odd   string // the one that is told of
+		first string // of the routes for KubeNodeNotReady
+		want  string // the error
+	}{
+		"none":                     {nil, "", "node-not-ready", ""},
+		"ours":                     {map[string]string{"zz-ours": answers + note}, "", "zz-ours", ""},
+		"wants a parameter":        {map[string]string{"ours": "  params: [{name: peer}]\n" + note}, "ours", "node-not-ready", ""},
+		"wants one and answers":    {map[string]string{"ours": answers + "  params: [{name: peer}]\n" + note}, "", "", "no alert can start the runbook ours: "},
+		"broken":                   {map[string]string{"node-not-ready": "  nothing: 1\n"}, "", "", "no alert can start the runbook node-not-ready: "},
+		"two of ours":              {map[string]string{"a": answers + note, "b": answers + note}, "", "", "the runbooks a and b both answer the alert KubeNodeNotReady"},
+		"by ssh":                   {map[string]string{"ours": answers + "  steps: [{run: {via: ssh}}]\n"}, "", "", "it asks by way of ssh, which is nothing for a pod"},
+		"of this machine, later":   {map[string]string{"ours": answers + "  steps: [{run: {}}, {choose: [{name: x, when: 'true', steps: [{wait: {until: 'true', within: 1m, run: {via: local}}}]}]}]\n"}, "", "", "it asks by way of local"},
+		"a question and no answer": {map[string]string{"ours": answers + "  steps: [{name: q, ask: {question: 'is it?'}}]\n"}, "", "", "its question q has no default"},
+	} {
+		dir := t.TempDir()
+		for book, spec := range c.books {
+			if err := os.WriteFile(filepath.Join(dir, book+".yaml"), fmt.Appendf(nil, text, book, spec), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var odd []string
+		books, err := startable([]string{dir}, func(name, _ string) { odd = append(odd, name) })
+		var routes alerts.Routes
+		if err == nil {
+			routes, err = routesOf(books)
+		}
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(usageError)) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+			continue
+		}
+		if err != nil || strings.Join(odd, " ") != c.odd {
+			t.Errorf("%s: %v; no alert can start %v", name, err, odd)
+		}
+		i := slices.IndexFunc(routes.Spec.Routes, func(r alerts.Route) bool { return r.Match[0] == `alertname="KubeNodeNotReady"` })
+		if i < 0 || routes.Spec.Routes[i].Runbook != c.first {
+			t.Errorf("%s: KubeNodeNotReady leads to route %d of %+v", name, i, routes.Spec.Routes)
 		}
 	}
-	odd := map[string]string{}
-	books, err := startable([]string{dir}, func(name, why string) { odd[name] = why })
+}
+
+// TestServeVia has a runbook ask by a way of its own: how serve was told to ask is stronger.
+func TestServeVia(t *testing.T) {
+	t.Parallel()
+	for via, asked := range map[string]string{"mine": `unknown way "mine"`, "auto": `unknown way "theirs"`} {
+		o := &serveOptions{runOptions: &runOptions{app: &app{}, via: via, failOn: "fail", ssh: sshNone, timeout: time.Minute}}
+		_, err := o.world(slog.New(slog.DiscardHandler), o.runOptions, alerts.Job{}).Run(t.Context(), "n", runbook.Run{Via: "theirs"})
+		if err == nil || !strings.Contains(err.Error(), asked) {
+			t.Errorf("with --via %s: %v", via, err)
+		}
+	}
+}
+
+// TestServeJournal goes on with what a program left that was killed.
+func TestServeJournal(t *testing.T) {
+	t.Parallel()
+	rb, err := runbook.Load("ours", []byte("apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: ours}\nspec:\n  title: ours\n  steps: [{note: nothing}, {conclude: {verdict: fault, says: it was seen}}]\n"), knownToRunbooks())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if books["given"] == nil || books["wants"] != nil || len(odd) != 2 || !strings.Contains(odd["wants"], "peer") || !strings.Contains(odd["broken"], "nothing") {
-		t.Errorf("startable are %d, and not %v", len(books), odd)
-	}
-	for name := range odd {
-		if name != "wants" && name != "broken" {
-			t.Errorf("no alert can start %s", name)
+	o := &serveOptions{runOptions: &runOptions{app: &app{}, via: "api"}, books: map[string]runbook.Item{"ours": {Runbook: rb}}}
+	log, job := slog.New(slog.DiscardHandler), alerts.Job{ID: "1", Node: "n", Procedure: alerts.Procedure{Runbook: "ours"}}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "journal")
+	follow := func(what string, want string) {
+		t.Helper()
+		got, err := o.follow(t.Context(), log, o.runOptions, job, dir)
+		if said := fmt.Sprint(err, got.Says); !strings.Contains(said, want) || (err == nil) != (want == "it was seen") {
+			t.Errorf("%s: %s", what, said)
 		}
 	}
+	follow("at first", "it was seen")
+	ended, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.books = nil // which only one that begins has to have
+	follow("ended", "it was seen")
+	if again, err := os.ReadFile(name); err != nil || !bytes.Equal(again, ended) {
+		t.Errorf("what had ended was done again: %s (%v)", again, err)
+	}
+	put := func(b []byte) {
+		t.Helper()
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := append(bytes.SplitN(ended, []byte("\n"), 2)[0], '\n')
+	put(first)
+	follow("cut behind its first line", "it was seen")
+	put(first)
+	held, err := runbook.OpenJournal(name, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow("held by another process", runbook.ErrInUse.Error())
+	if b, err := os.ReadFile(name); err != nil || !bytes.Equal(b, first) {
+		t.Errorf("the journal of another process is now %q (%v)", b, err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	put(bytes.Replace(first, []byte(`"version":"`), []byte(`"version":"other `), 1))
+	follow("of another version, its runbook gone", "there is no runbook ours any more")
+	put([]byte("{"))
+	follow("cut in its first line, its runbook gone", "there is no runbook ours any more")
 }
 
 // TestServeTells wants a note that fits into an event, with the report's place in it.
@@ -165,5 +259,18 @@ func TestServeNodeNames(t *testing.T) {
 		failing = errors.New("no answer")
 		time.Sleep(namesFor + time.Millisecond)
 		of("a", "", 4)
+		of("b", "", 4)
+		n.read = func(context.Context) (map[string]string, error) {
+			time.Sleep(2 * time.Minute)
+			return nil, failing
+		}
+		time.Sleep(missingFor + time.Millisecond)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := n.of(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
+			t.Errorf("an API that is silent: %v after %v", err, time.Since(began))
+		}
+		time.Sleep(time.Minute)
 	})
 }

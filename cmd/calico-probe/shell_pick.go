@@ -126,9 +126,6 @@ func cut(line string, width int) string {
 
 // widthOf is that of the terminal that w leads to, 0 = none.
 func widthOf(w io.Writer) int {
-	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
-		w = u.Unwrap()
-	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return 0

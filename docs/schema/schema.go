@@ -14,8 +14,9 @@ var files embed.FS
 const suffix = ".schema.json"
 
 // Names lists what there is a schema of: event is a line of -o ndjson and of a session's
-// transcript, report is -o json, runbook is a runbook's file.
-func Names() []string { return []string{"event", "report", "runbook"} }
+// transcript, report, diff and record are -o json of a run, a diff and a runbook, runbook
+// is a runbook's file.
+func Names() []string { return []string{"event", "report", "diff", "record", "runbook"} }
 
 // Of returns a schema, as its file in docs/schema has it.
 func Of(name string) ([]byte, error) {

@@ -57,6 +57,10 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		of, title = probe.Event{}, "A line of 'calico-probe run -o ndjson' and of a session's transcript"
 	case "report":
 		of, title = report.Document{}, "What 'calico-probe run -o json' writes"
+	case "diff":
+		of, title = report.Difference{}, "What 'calico-probe diff -o json' writes"
+	case "record":
+		of, title = runbook.Record{}, "What 'calico-probe runbook run -o json' writes, and posts to webhooks"
 	case "runbook":
 		of, title = runbook.Runbook{}, "A runbook"
 		version = runbook.APIVersion[strings.LastIndexByte(runbook.APIVersion, '/')+1:]
@@ -81,6 +85,8 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 	}
 	switch name {
 	case "event":
+		s.Description += " " + grows
+		property(t, s, "type").Description = "what the line says: one of these, or one that is newer; readers skip types they do not know"
 		carries(s, map[string][]probe.EventType{
 			"start": {probe.EventStart, probe.EventAsked, probe.EventSession}, "result": {probe.EventResult},
 			"end": {probe.EventEnd}, "cause": {probe.EventCause}, "verdict": {probe.EventVerdict},
@@ -89,12 +95,22 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		nullable(t, def("Start"), "checks")
 		nullable(t, def("Cause"), "for")
 	case "report":
+		s.Description += " " + grows
 		property(t, s, "kind").Const = report.KindReport
 		verdict(t, s)
 		nullable(t, def("Cause"), "for")
 		s.Required = append(s.Required, "verdict", "exit", "counts", "elapsed_ns") // of the embedded pointer, which is never nil
 		slices.Sort(s.Required)
 		s.Required = slices.Compact(s.Required)
+	case "diff":
+		s.Description += " " + grows
+		property(t, s, "kind").Const = report.KindDiff
+	case "record":
+		s.Description += " " + grows
+		property(t, s, "kind").Const = runbook.KindRecord
+		nullable(t, def("Result"), "lines")
+		nullable(t, def("Result"), "facts")
+		nullable(t, def("Cause"), "for")
 	case "runbook":
 		property(t, s, "apiVersion").Const = runbook.APIVersion
 		property(t, s, "kind").Const = runbook.Kind
@@ -111,6 +127,9 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 	}
 	return s
 }
+
+// grows is what readers may rely on.
+const grows = "Fields and types of events may be added: readers skip those they do not know. The values of status, verdict, exit and confidence are closed lists as long as v is the same."
 
 // verdict lists what a run can come to.
 func verdict(t *testing.T, s *jsonschema.Schema) {
@@ -129,7 +148,11 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[probe.Status]():
 		return listed(probe.Statuses(), "how a check was answered: "+strings.Join(texts(probe.Statuses()), ", "))
 	case reflect.TypeFor[probe.EventType]():
-		return listed(probe.EventTypes(), "what the line says; readers skip types they do not know")
+		s := &jsonschema.Schema{Type: "string"} // and no closed list: there will be others
+		for _, v := range probe.EventTypes() {
+			s.Examples = append(s.Examples, string(v))
+		}
+		return s
 	case reflect.TypeFor[probe.Confidence]():
 		return listed(probe.Confidences(), "")
 	case reflect.TypeFor[probe.Counts]():

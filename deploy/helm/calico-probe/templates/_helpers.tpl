@@ -9,7 +9,7 @@ app.kubernetes.io/part-of: calico-probe
 - kind: {{ .kind }}
   name: {{ .name | quote }}
   {{- if eq .kind "ServiceAccount" }}
-  namespace: {{ required (printf "service account %s has no namespace" .name) .namespace }}
+  namespace: {{ .namespace | quote }}
   {{- else }}
   apiGroup: rbac.authorization.k8s.io
   {{- end }}
@@ -18,7 +18,7 @@ app.kubernetes.io/part-of: calico-probe
 
 {{- define "calico-probe.serve" -}}
 name: calico-probe-serve
-namespace: {{ .Values.namespace.name }}
+namespace: {{ .Values.namespace.name | quote }}
 labels:
   {{- include "calico-probe.labels" . | nindent 2 }}
 {{- end }}

@@ -1,0 +1,115 @@
+//go:build release
+
+package install
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestArchives installs each archive of a release that was made in $DIST as krew does, and
+// runs that of this machine by the name that kubectl looks for.
+func TestArchives(t *testing.T) {
+	for _, at := range krewed(t).Spec.Platforms {
+		system := at.Selector.MatchLabels["os"] + "/" + at.Selector.MatchLabels["arch"]
+		t.Run(system, func(t *testing.T) {
+			from, store, bin := t.TempDir(), t.TempDir(), t.TempDir()
+			unpack(t, filepath.Join(os.Getenv("DIST"), path.Base(at.URI)), from)
+			for _, f := range at.Files {
+				if err := os.Rename(filepath.Join(from, f.From), filepath.Join(store, f.To, f.From)); err != nil {
+					t.Error(err)
+				}
+			}
+			info, err := os.Stat(filepath.Join(store, at.Bin))
+			if err != nil || !strings.HasPrefix(system, "windows/") && info.Mode().Perm()&0o111 == 0 {
+				t.Fatalf("%s: %v, %v", at.Bin, info, err)
+			}
+			if system != runtime.GOOS+"/"+runtime.GOARCH {
+				return
+			}
+			link := filepath.Join(bin, "kubectl-calico_probe")
+			if err := os.Symlink(filepath.Join(store, at.Bin), link); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", bin)
+			for _, program := range [][]string{{link, "run", "--help"}, {filepath.Join(store, "kubectl_complete-calico_probe"), "prefl"}} {
+				out, err := exec.CommandContext(t.Context(), program[0], program[1:]...).CombinedOutput()
+				if err != nil || !strings.Contains(string(out), "kubectl calico-probe run --node") && !strings.Contains(string(out), "preflight\t") {
+					t.Errorf("%v: %v\n%s", program, err, out)
+				}
+			}
+		})
+	}
+}
+
+// unpack takes files and folders, and nothing else, as krew does.
+func unpack(t *testing.T, name, to string) {
+	t.Helper()
+	write := func(name string, dir bool, mode os.FileMode, r io.Reader) {
+		t.Helper()
+		name = filepath.Join(to, name)
+		if dir {
+			if err := os.MkdirAll(name, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !mode.IsRegular() {
+			t.Fatalf("krew is unable to handle %s: %v", name, mode)
+		}
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, mode.Perm())
+		if err == nil {
+			_, err = io.Copy(f, r)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.HasSuffix(name, ".zip") {
+		z, err := zip.OpenReader(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer z.Close()
+		for _, f := range z.File {
+			r, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(f.Name, f.FileInfo().IsDir(), f.Mode(), r)
+		}
+		return
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(h.Name, h.FileInfo().IsDir(), h.FileInfo().Mode(), r)
+	}
+}
