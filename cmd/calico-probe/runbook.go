@@ -227,15 +227,15 @@ func (a *app) runbookRecord() *cobra.Command {
 				return err
 			}
 			out.until(cmd.Context())
-			return out.close(recorded(out, args[0]))
+			return out.close(replayed(out, args[0]))
 		},
 	}
 	out.flag(cmd, recordFormats())
 	return cmd
 }
 
-// recorded writes what a journal holds.
-func recorded(out *outputs, journal string) error {
+// replayed writes what a journal holds.
+func replayed(out *outputs, journal string) error {
 	j, err := runbook.OpenJournal(journal, false)
 	if err != nil {
 		return badUsage("%w", err)
