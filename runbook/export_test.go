@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -68,4 +70,7 @@ func ReadJournal(text []byte) (j *Journal, ended int, err error) {
 	return j, len(j.done), nil
 }
 
-func init() { leastEvery = time.Millisecond } // of a world without nodes
+func TestMain(m *testing.M) {
+	leastEvery = time.Millisecond // of a world without nodes
+	os.Exit(m.Run())
+}
