@@ -33,7 +33,12 @@ func TestRunbookSeesItHealed(t *testing.T) {
 			break
 		}
 	}
-	time.Sleep(5 * time.Second) // the wait asks, and is not content
+	eventually(t, 2*time.Minute, func() string {
+		if said := errs.String(); !strings.Contains(said, "attempt 1, not yet") {
+			return "the wait has not asked yet:\n" + said
+		}
+		return ""
+	})
 	healed := time.Now()
 	mustSandbox(t, "fault", "heal")
 	var last map[string]any

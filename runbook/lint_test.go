@@ -63,29 +63,3 @@ func TestWordsAsWritten(t *testing.T) {
 		t.Errorf("got %q, %+v", got, rb.Spec.Steps[1].Run)
 	}
 }
-
-// FuzzLoad wants any text to load or to have findings on lines it has, and what loads to
-// load again.
-func FuzzLoad(f *testing.F) {
-	f.Add([]byte(written(every)))
-	archive, err := txtar.ParseFile("testdata/lint.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range archive.Files {
-		f.Add(file.Data)
-	}
-	k := known()
-	f.Fuzz(func(t *testing.T, text []byte) {
-		rb, err := runbook.Load("x", text, k)
-		findings, ok := errors.AsType[runbook.LintError](err)
-		if (err == nil) != (rb != nil) || err != nil && (!ok || len(findings) == 0) {
-			t.Fatalf("%v, %v", rb, err)
-		}
-		for _, finding := range findings {
-			if finding.Line < 1 || finding.Line > strings.Count(string(text), "\n")+2 || strings.Contains(finding.What, "\n") {
-				t.Errorf("%s", finding)
-			}
-		}
-	})
-}

@@ -55,7 +55,7 @@ const (
 func asked(node string, run report.Run, err error) Asked {
 	out := Asked{Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{}}
 	for _, c := range run.Causes {
-		out.Causes = append(out.Causes, Cause{node, c, slices.Concat([]string{}, c.Fix.Commands())})
+		out.Causes = append(out.Causes, Cause{node, c, append([]string{}, c.Fix.Commands()...)})
 	}
 	for _, ev := range run.Events {
 		if ev.Way != "" && ev.Node == node && !slices.Contains(out.Ways, ev.Way) {
@@ -68,7 +68,7 @@ func asked(node string, run report.Run, err error) Asked {
 			}
 			out.Results = append(out.Results, Result{
 				Node: cmp.Or(ev.Node, node), Check: r.Check, Target: r.Target, From: r.From, Way: ev.Way, Status: string(r.Status), Saw: r.Saw,
-				Facts: facts, Lines: slices.Concat([]string{}, r.Lines),
+				Facts: facts, Lines: append([]string{}, r.Lines...),
 			})
 		}
 	}

@@ -400,7 +400,7 @@ func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) 
 	return run, err
 }
 
-// nodes are those that a selector picks, or so many others that are ready.
+// nodes are those that a selector picks, or so many that are ready, but for one.
 func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides string) ([]string, error) {
 	config, err := o.restConfig()
 	if err != nil {
@@ -415,7 +415,7 @@ func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides str
 		if err != nil {
 			return nil, errors.New(explainError(err))
 		}
-		return names, nil
+		return slices.DeleteFunc(names, func(n string) bool { return n == besides }), nil
 	}
 	all, _, err := client.Standings(ctx)
 	if err != nil {
