@@ -20,6 +20,11 @@ type rung struct {
 // ladder is the way the user named, or all of them.
 func (o *runOptions) ladder() ([]rung, error) {
 	if o.via == wayLocal {
+		if unsure, err := o.isHere(); err != nil {
+			return nil, err
+		} else if unsure != "" {
+			o.note("%s: make sure that this machine is %s: %s", wayLocal, o.node, unsure)
+		}
 		runner := &probe.Runner{Suite: checks.All(), Tools: tools.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
 		return []rung{{name: wayLocal, open: injector.Local(runner)}}, nil
 	}

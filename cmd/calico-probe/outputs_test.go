@@ -104,7 +104,7 @@ func TestOutputsRefused(t *testing.T) {
 		{"-o ndjson=" + kept + " -o json=" + folder + "/none/x", "cannot be written"},
 		{"-o ndjson=" + folder + "/none/x", "cannot be written"},
 	} {
-		for _, verb := range []string{"run --via local --node x --checks node-clock", "analyze -"} {
+		for _, verb := range []string{"run --via local --checks node-clock", "analyze -"} {
 			exit, out, errs := call(t, strings.Fields(verb+" "+c.args)...)
 			if exit != 2 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.says) {
 				t.Errorf("%s %s: exit %d\n%s%s", verb, c.args, exit, out, errs)

@@ -292,7 +292,8 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	}
 	o.node = one.node // by --via local it is this host
 	if o.via == wayLocal {
-		return "", nil
+		_, err := one.isHere()
+		return "", err
 	}
 	config, err := o.restConfig()
 	if err != nil {
