@@ -174,7 +174,7 @@ func sortExec(d door, failed *lineError) *PlacementError {
 	switch {
 	case errors.Is(failed.err, errStill):
 		return waited(ReasonSilent, "going into container %s: %v: the API server's line to the kubelet, the kubelet or the container runtime hangs", d, failed.err)
-	case strings.Contains(text, " is forbidden"):
+	case forbidden(text):
 		return refuse(ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):
 		return refuse(ReasonAttach, "the API server does not reach the kubelet's port 10250 on %s: %s", d.pod.Spec.NodeName, text)

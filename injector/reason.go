@@ -80,6 +80,14 @@ func refusedCreate(what string, err error) *PlacementError {
 	return pe
 }
 
+// forbidden tells whether the API refused for lack of rights; a line that is not opened
+// says so in its text alone.
+func forbidden(text string) bool {
+	return strings.Contains(text, " is forbidden") || strings.Contains(text, "forbidden: User ")
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
 // refusedHere tells whether the API server works and does not take this request: none
 // of what is wrong with it (5xx), with its load or with our credentials.
 func refusedHere(err error) bool {

@@ -230,6 +230,25 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestNoRightToAttach wants a missing right told from a port that is not reached.
+func TestNoRightToAttach(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Reason{
+		`unable to upgrade connection: pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`: ReasonRBAC,
+		`pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`:                               ReasonRBAC,
+		"unable to upgrade connection: error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                   ReasonAttach,
+	} {
+		s := &Session{}
+		s.talk(t.Context(), func(context.Context, io.Reader, io.Writer) error {
+			return fmt.Errorf("attached to the probe: %w", errors.New(text))
+		}, nil)
+		_, err := s.Send(t.Context(), plan)
+		if pe, ok := errors.AsType[*PlacementError](err); !ok || pe.Reason != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestStopped(t *testing.T) {
 	s, err := Local(&probe.Runner{Host: &probe.Host{}})(t.Context(), Options{})
 	if err != nil {
