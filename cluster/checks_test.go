@@ -221,6 +221,8 @@ func TestCalicoBudget(t *testing.T) {
 		"killed much later": {time.Hour, 137, "Error", probe.Info, "60m"},
 		"ended when asked":  {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
 		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "lived 62s"},
+		"killed, and past":  {62 * time.Second, 0, "Completed", probe.Warn, "killed 3m ago (exit code 0) after 62s, about what the liveness probe allows (70s); the run since is ready"},
+		"past, not ready":   {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Calico = calico(3)
@@ -230,6 +232,10 @@ func TestCalicoBudget(t *testing.T) {
 		if name == "killed, and ready" { // that was forty days ago
 			running.State.Running.StartedAt = ago(40 * 24 * time.Hour)
 			ended = 40*24*time.Hour + time.Second
+		}
+		if strings.Contains(name, "past") {
+			running.State.Running.StartedAt, running.Ready = ago(3*time.Minute), name == "killed, and past"
+			ended = 3*time.Minute + time.Second
 		}
 		if c.lived > 0 {
 			running.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{

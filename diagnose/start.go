@@ -152,8 +152,12 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 			weight = strong
 		}
 		c.For = append(clues(weight, load), clues(hint, short)...)
-		c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so it is killed again and again",
-			num(load, checks.FactLoad), num(load, checks.FactCPUs), seconds(budgetOf(f)))
+		killed := "it was killed for that"
+		if num(short, cluster.FactRestarts) > 1 {
+			killed = "it is killed again and again"
+		}
+		c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so %s",
+			num(load, checks.FactLoad), num(load, checks.FactCPUs), seconds(budgetOf(f)), killed)
 		e, ok := estimateOf(f)
 		if ok && e.way() > e.budget { // the distance alone is too much
 			c.Against = append(c.Against, Clue{Finding: e.Finding, Weight: strong})
