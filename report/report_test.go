@@ -227,3 +227,38 @@ func TestAFullDiskIsSaid(t *testing.T) {
 type broken struct{ err error }
 
 func (b broken) Write([]byte) (int, error) { return 0, b.err }
+
+// TestMissingIndex wants nothing of a node that has no cause, and that no error.
+func TestMissingIndex(t *testing.T) {
+	t.Parallel()
+	for _, expr := range []string{"{.causes[0].cause}", "{.nowhere[3]}", "{.nowhere}"} {
+		var out strings.Builder
+		sink, err := newJSONPath(&out, Options{Expr: expr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{}}); err != nil || out.String() != "" {
+			t.Errorf("%s: %q, %v", expr, out.String(), err)
+		}
+	}
+}
+
+// TestEachWayHasARow wants no way that failed behind "and 1 unknown".
+func TestEachWayHasARow(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	sink, err := newTable(false)(&out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []string{"pod", "ephemeral", "exec", "ssh"} {
+		r := probe.Found(probe.Unknown, "no answer by %s", way).On(way)
+		r.Check = probe.CheckPlaced
+		if err := sink.Event(probe.Event{Type: probe.EventResult, Result: &r, Node: "n", Way: way}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "no answer by "+way) {
+			t.Errorf("%s has no row", way)
+		}
+	}
+}

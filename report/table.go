@@ -102,6 +102,9 @@ func (t *table) room(r probe.Result) bool {
 	if t.alike == nil {
 		t.alike = map[string]int{}
 	}
+	if r.Check == probe.CheckPlaced { // of each way there is one, and the last may be what the reader can mend
+		return true
+	}
 	kind := fmt.Sprintf("%s %s", r.Status, r.Check)
 	t.alike[kind]++
 	return t.alike[kind] <= rows

@@ -27,7 +27,15 @@ func newJSONPath(w io.Writer, o Options) (Sink, error) {
 	if err := path.Parse(o.Expr); err != nil {
 		return nil, fmt.Errorf("-o jsonpath=%s: %w", o.Expr, err)
 	}
-	return whole(expanded("jsonpath", path.Execute))(w, o)
+	return whole(expanded("jsonpath", func(w io.Writer, tree any) error {
+		err := path.Execute(w, tree)
+		// As a missing key, the first cause of a node that has none is nothing; of this the
+		// library has only the text.
+		if err != nil && strings.Contains(err.Error(), "array index out of bounds") {
+			return nil
+		}
+		return err
+	}))(w, o)
 }
 
 func newTemplate(w io.Writer, o Options) (Sink, error) {
