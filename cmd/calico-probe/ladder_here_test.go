@@ -75,3 +75,11 @@ func TestLocalOfAnotherMachine(t *testing.T) {
 		t.Errorf("code %d: %s", code, errs)
 	}
 }
+
+func TestDurationWithoutUnit(t *testing.T) {
+	t.Parallel()
+	code, _, errs := call(t, "run", "--node", "x", "--timeout", "60")
+	if code != report.ExitUsage || !strings.Contains(errs, "write 60s") {
+		t.Errorf("code %d: %s", code, errs)
+	}
+}

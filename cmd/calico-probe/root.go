@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -108,6 +109,9 @@ on it, tests the node directly from there and reports what was seen.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.ErrOut)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), "missing unit in duration") {
+			return badUsage("%w: write 60s, or 2m; see '%s --help'", err, cmd.CommandPath())
+		}
 		return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
