@@ -3,10 +3,13 @@ package diagnose
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // TestArgs sees that no command of a recorded night is put together from nothing: a
@@ -42,6 +45,34 @@ func TestArgs(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestKnownNames wants the name a finding has in what is said or to be typed.
+func TestKnownNames(t *testing.T) {
+	t.Parallel()
+	for file, wants := range map[string]string{
+		"000-upgrade-ipam-locked":  "sudo kill 36630",
+		"peer-bird-dead-both-ends": ", only ",
+	} {
+		b, err := os.ReadFile(filepath.Join("testdata", file+".txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text string
+		for _, section := range txtar.Parse(b).Files {
+			if section.Name != "stream" {
+				continue
+			}
+			f := read(t, section.Data)
+			f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == checks.BirdSocket.ID }) // which says it better
+			for _, c := range Explain(f, Rules()).Causes {
+				text += c.Says + "\n" + strings.Join(c.Fix.Manifest, "\n") + "\n"
+			}
+		}
+		if !strings.Contains(text, wants) {
+			t.Errorf("%s has no %q:\n%s", file, wants, text)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
@@ -71,6 +72,15 @@ func (s session) elsewhere() bool {
 			return err == nil && (listener.Addr().String() == peer || listener.Addr().IsUnspecified() && listener.Addr().Is6() == (familyOf(s.Finding) == 6))
 		})
 	})
+}
+
+// instead says where the peer listens, where that is no address this node could reach.
+func (s session) instead() string {
+	at := listOf(s.listens[0], checks.FactListening)
+	if len(at) == 0 {
+		return nodeOf(s.Finding) + ": " + s.listens[0].Saw
+	}
+	return fmt.Sprintf("nothing on %s for %s, only %s", nodeOf(s.Finding), s.Facts.Str(checks.FactPeer), strings.Join(at, ", "))
 }
 
 // askPeer is the fix at a peer that is no node, such as a switch.
@@ -215,7 +225,7 @@ var PeerBirdDead = &Rule{
 			switch {
 			case len(dead) == 0 && s.elsewhere():
 				c.For = append(c.For, clues(0, s.listens)...)
-				c.Says += fmt.Sprintf(" (%s: %s)", nodeOf(s.Finding), s.listens[0].Saw)
+				c.Says += " (" + s.instead() + ")"
 			case len(dead) > 0:
 				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, checks.BirdSocket.ID, dead[0].Saw)
 			}

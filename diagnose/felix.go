@@ -245,8 +245,13 @@ var FelixStuck = &Rule{
 	Doc: `The kernel takes connections for a process that is stopped, starved of CPU or deadlocked; the kubelet sees "context deadline exceeded". An answer comes within a millisecond otherwise.
 Told from a dead Felix, which refuses; from a loopback that is cut off by the other daemons on it, which answer.`,
 	Fix: probe.Fix{
-		Says:     "Start calico-node on this node anew; look at the node's load and calico-node's CPU limit first.",
-		Manifest: []string{restartCalico}, Radius: restartRadius,
+		Says: "Keep what Felix logged last and look at the node's load and calico-node's CPU limit; then start calico-node on this node anew.",
+		Manifest: []string{
+			"kubectl logs -n {namespace} {pod} -c calico-node --tail 100  # a new pod takes it away",
+			"ssh {node} top -b -n1 -o %CPU | head -20",
+			restartCalico,
+		},
+		Radius: restartRadius,
 	},
 	RuledOut: []string{checks.NodeLoad.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID}, Explains: []string{"start-outlasts-budget"},
 	Match: func(f Findings) []Case {

@@ -58,12 +58,21 @@ var UpgradeLocked = &Rule{
 Told from the other reasons by the lock itself, which the kernel shows with its holder.`,
 	Fix: probe.Fix{
 		Says:     "Look at who holds the lock, and end that.",
-		Manifest: []string{"ssh {node} sudo fuser -v /var/lib/cni/networks/k8s-pod-network/lock", "ssh {node} ps -o pid,ppid,stat,etime,args -p PID  # then end it if it hangs: sudo kill PID"},
+		Manifest: []string{"ssh {node} sudo fuser -v /var/lib/cni/networks/k8s-pod-network/lock", "ssh {node} ps -o pid,ppid,stat,etime,args -p {holder}  # then end it if it hangs: sudo kill {holder}"},
 		Radius:   "the process that holds the lock; upgrade-ipam goes on by itself",
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
-		return upgradeCase(f, keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMLocked)))
+		held := keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMLocked))
+		holder := "PID"
+		if pid := num(held, checks.FactHolder); pid > 0 {
+			holder = fmt.Sprintf("%.0f", pid)
+		}
+		cases := upgradeCase(f, held)
+		for i := range cases {
+			cases[i].Args = map[string]string{"holder": holder}
+		}
+		return cases
 	},
 }
 

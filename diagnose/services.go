@@ -44,7 +44,7 @@ func brokenPath(f Findings) (broken, answering []Finding) {
 var kubeProxyFix = probe.Fix{
 	Says:     "Start kube-proxy on this node anew: it writes all its rules.",
 	Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"},
-	Radius:   "this node only; its rules stay while it starts, and open connections go on",
+	Radius:   "this node only; what is left of its rules stays while it starts, and open connections go on",
 }
 
 // KubeProxyRulesLost is a flush behind kube-proxy's back.
