@@ -23,15 +23,12 @@ func TestRunbookSeesItHealed(t *testing.T) {
 	var errs heard
 	cmd, out := started(t, &errs, "runbook", "run", "pods-no-network", "--node", node, "-o", "ndjson", "--answer", "fixed=done")
 	lines := json.NewDecoder(out)
-	var seen []string
-	for {
+	for fixed := false; !fixed; {
 		var e runbook.Entry
 		if err := lines.Decode(&e); err != nil {
 			t.Fatalf("it ended before it was told that the fix is done: %v\n%s", err, errs.String())
 		}
-		if seen = append(seen, e.Name); e.Name == "fixed" {
-			break
-		}
+		fixed = e.Name == "fixed"
 	}
 	eventually(t, 2*time.Minute, func() string {
 		if said := errs.String(); !strings.Contains(said, "attempt 1, not yet") {
