@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +31,26 @@ func TestRunbookSeesItHealed(t *testing.T) {
 		}
 		fixed = e.Name == "fixed"
 	}
+	probes := func() (names []string) {
+		pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pods.Items {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	before, attempt := probes(), "" // the first attempt of the wait has a pod of its own
 	eventually(t, 2*time.Minute, func() string {
-		if said := errs.String(); !strings.Contains(said, "attempt 1, not yet") {
-			return "the wait has not asked yet:\n" + said
+		now := probes()
+		for _, name := range now {
+			if !slices.Contains(before, name) {
+				attempt = name
+			}
+		}
+		if attempt == "" || slices.Contains(now, attempt) {
+			return "the wait has not asked yet:\n" + errs.String()
 		}
 		return ""
 	})
