@@ -221,14 +221,19 @@ func firstOf(run report.Run) string {
 		}
 		return says
 	}
-	var bad []string
+	var bad, odd []string
 	for _, ev := range run.Events {
 		if r := ev.Result; r != nil && ev.Node == run.Node && (r.Status == probe.Fail || r.Status == probe.Unknown) && !slices.Contains(bad, r.Check) {
 			bad = append(bad, r.Check)
+		} else if r != nil && ev.Node == run.Node && r.Status == probe.Warn && !slices.Contains(odd, r.Check) {
+			odd = append(odd, r.Check)
 		}
 	}
 	if len(bad) > 0 {
 		return "no cause is known; not well: " + strings.Join(bad, ", ")
+	}
+	if len(odd) > 0 {
+		return "nothing is wrong; it warns of: " + strings.Join(odd, ", ")
 	}
 	return ""
 }

@@ -293,6 +293,10 @@ func TestServeFirstOf(t *testing.T) {
 	if got := firstOf(report.Run{Causes: []probe.Cause{c}}); got != "bird-dead IPv4: nobody listens; fix: Restart it." {
 		t.Error(got)
 	}
+	warns := report.Run{Node: "a", Events: []probe.Event{{Node: "a", Result: &probe.Result{Check: "node-swap", Status: probe.Warn}}}}
+	if got := firstOf(warns); got != "nothing is wrong; it warns of: node-swap" {
+		t.Error(got)
+	}
 	c.Says, c.Fix.Says = strings.Repeat("a", 2000), strings.Repeat("b", 2000)
 	if got := firstOf(report.Run{Causes: []probe.Cause{c}}); len(got) > 600 || !strings.Contains(got, "; fix: b") {
 		t.Errorf("%d bytes: %s", len(got), got)
