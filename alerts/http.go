@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -111,6 +112,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		switch {
 		case errors.Is(err, errCredentials):
 			s.metrics.unauthorized.Inc()
+			s.refused.count(s.log, r.RemoteAddr, time.Now())
 			if s.access.TokenFile != "" {
 				w.Header().Add("WWW-Authenticate", `Bearer realm="calico-probe"`)
 				w.Header().Add("WWW-Authenticate", `Basic realm="calico-probe: any name, the token as password", charset="UTF-8"`)
@@ -123,6 +125,29 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// refusedEvery is how often refused credentials are written down: anybody can send as many
+// as they like.
+const refusedEvery = time.Minute
+
+// refusals are what is written down of credentials that were refused.
+type refusals struct {
+	mu     sync.Mutex
+	since  int       // the last line
+	logged time.Time // the last line
+}
+
+// count writes a line for the first, and later one for all since the last line.
+func (f *refusals) count(log *slog.Logger, from string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.since++
+	if now.Sub(f.logged) < refusedEvery {
+		return
+	}
+	log.Warn("credentials were refused", "requests", f.since, "last", from)
+	f.since, f.logged = 0, now
 }
 
 func refuse(w http.ResponseWriter, code int, why error) {

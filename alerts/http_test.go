@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -26,6 +27,22 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
+
+// TestRefusedAreLogged wants one line a minute, with how many they were and who was the last.
+func TestRefusedAreLogged(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	log, start := slog.New(slog.NewTextHandler(&text, nil)), time.Now()
+	var f refusals
+	for i := range 14 {
+		f.count(log, fmt.Sprintf("10.0.0.%d:1", i), start.Add(time.Duration(i)*time.Second))
+	}
+	f.count(log, "10.0.0.99:1", start.Add(refusedEvery))
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], "requests=1 last=10.0.0.0:1") || !strings.Contains(lines[1], "requests=14 last=10.0.0.99:1") {
+		t.Errorf("%q", lines)
+	}
+}
 
 // TestCredentials wants them for everything but whether it lives.
 func TestCredentials(t *testing.T) {

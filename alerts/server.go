@@ -69,6 +69,7 @@ type Server struct {
 	metrics *metrics
 	access  *access
 	wake    chan struct{} // has one when something may be begun
+	refused refusals
 	taking  chan struct{} // one for each notification that is read
 
 	// turn is held by whoever changes what is below and in the store, so that both agree;

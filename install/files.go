@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generated are, for the client's image, the files below deploy/ that say what the manifests say, by their names.
-func Generated(image string) (map[string][]byte, error) {
+// Generated are, for the images of a release, the files below deploy/ that say what the manifests say, by their names.
+func Generated(s Serve) (map[string][]byte, error) {
 	uses, err := Named(People()...)
 	if err != nil {
 		return nil, err
@@ -19,7 +19,7 @@ func Generated(image string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := ServeObjects(o, image)
+	objects, err := ServeObjects(o, s)
 	if err != nil {
 		return nil, err
 	}

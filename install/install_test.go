@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write what is generated instead of comp
 // rights; 'make docs' writes them.
 func TestDocsAndManifests(t *testing.T) {
 	t.Parallel()
-	files, err := Generated(probe.ClientImage)
+	files, err := Generated(Serve{Image: probe.ClientImage, ProbeImage: probe.Image})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +60,39 @@ func read(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestServeStore wants the images where they are used, and the volume as it was asked for:
+// of a class, or none at all.
+func TestServeStore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		serve     Serve
+		want, not []string
+	}{
+		{Serve{Image: "x/client", ProbeImage: "x/probe"}, []string{"image: x/client", "- --image\n        - x/probe\n", "kind: PersistentVolumeClaim", "claimName: " + serveName}, []string{"storageClassName", "emptyDir"}},
+		{Serve{StorageClass: "fast"}, []string{"storageClassName: fast", "claimName: " + serveName}, []string{"emptyDir"}},
+		{Serve{NoVolume: true}, []string{"emptyDir: {}"}, []string{"PersistentVolumeClaim", "claimName"}},
+	} {
+		objects, err := ServeObjects(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, c.serve)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := YAML(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range c.want {
+			if !strings.Contains(string(b), text) {
+				t.Errorf("%+v lacks %q:\n%s", c.serve, text, b)
+			}
+		}
+		for _, text := range c.not {
+			if strings.Contains(string(b), text) {
+				t.Errorf("%+v has %q", c.serve, text)
+			}
+		}
+	}
 }
 
 // TestLeastRights wants nothing granted by a wildcard, nothing twice in one use, no right

@@ -28,9 +28,17 @@ const (
 	serveGrace = 60
 )
 
+// Serve says what 'serve' runs from and where it keeps its folder.
+type Serve struct {
+	Image        string // the client's
+	ProbeImage   string // of the probes it puts on nodes
+	StorageClass string // of its volume; "" = the cluster's default
+	NoVolume     bool   // its folder goes with its pod
+}
+
 // ServeObjects are what 'serve' takes beside the roles: who it is, what it may, and its
-// Deployment, which answers at its Service. image is the client's.
-func ServeObjects(o Options, image string) ([]runtime.Object, error) {
+// Deployment, which answers at its Service.
+func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	uses, err := Named(ServeUses()...)
 	if err != nil {
 		return nil, err
@@ -49,16 +57,22 @@ func ServeObjects(o Options, image string) ([]runtime.Object, error) {
 		}
 	}
 	selects := map[string]string{"app.kubernetes.io/component": "serve", "app.kubernetes.io/part-of": "calico-probe"}
-	return append(out,
-		&corev1.PersistentVolumeClaim{TypeMeta: core("PersistentVolumeClaim"), ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{
+	if !s.NoVolume {
+		claim := corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-		}},
+		}
+		if s.StorageClass != "" {
+			claim.StorageClassName = &s.StorageClass
+		}
+		out = append(out, &corev1.PersistentVolumeClaim{TypeMeta: core("PersistentVolumeClaim"), ObjectMeta: meta, Spec: claim})
+	}
+	return append(out,
 		&appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), // its folder has one writer
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Selector: &metav1.LabelSelector{MatchLabels: selects},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o.Namespace, image)},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o.Namespace, s)},
 		}},
 		&corev1.Service{TypeMeta: core("Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
 			Selector: selects, Ports: []corev1.ServicePort{{Name: "http", Port: servePort, TargetPort: intstr.FromString("http")}},
@@ -66,7 +80,11 @@ func ServeObjects(o Options, image string) ([]runtime.Object, error) {
 	), nil
 }
 
-func servePod(namespace, image string) corev1.PodSpec {
+func servePod(namespace string, s Serve) corev1.PodSpec {
+	store := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}}
+	if s.NoVolume {
+		store = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	}
 	answers := func(path string) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
 	}
@@ -78,8 +96,8 @@ func servePod(namespace, image string) corev1.PodSpec {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
-			Name: "serve", Image: image,
-			Args:  []string{"serve", "--namespace", namespace, "--via", "pod", "--store", serveStore, "--token-file", serveToken + "/token", "--log-format", "json"},
+			Name: "serve", Image: s.Image,
+			Args:  []string{"serve", "--namespace", namespace, "--via", "pod", "--image", s.ProbeImage, "--store", serveStore, "--token-file", serveToken + "/token", "--log-format", "json"},
 			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: servePort}},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
@@ -93,7 +111,7 @@ func servePod(namespace, image string) corev1.PodSpec {
 			VolumeMounts: []corev1.VolumeMount{{Name: "store", MountPath: serveStore}, {Name: "token", MountPath: serveToken, ReadOnly: true}},
 		}},
 		Volumes: []corev1.Volume{
-			{Name: "store", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}}},
+			{Name: "store", VolumeSource: store},
 			{Name: "token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: serveName}}},
 		},
 	}

@@ -53,7 +53,7 @@ func (a *app) cleanUp(ctx context.Context, all bool) error {
 		text := l.String()
 		switch {
 		case l.Fixed:
-			text = fmt.Sprintf("cannot be removed but with its pod (kubectl -n %s delete pod %s); a probe ends by itself within %v of its start: ", l.Namespace, l.Pod, probe.Silence) + text
+			text = fmt.Sprintf("harmless, left alone: its process ends within %v of its client, and its entry goes when its pod is next replaced: ", probe.Silence) + text
 		case l.InUse && !all:
 			text = "in use, left alone (--all removes it): " + text
 		default:

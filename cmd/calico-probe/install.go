@@ -29,7 +29,7 @@ const installNote = `# Namespace %s is made, or given the labels that admit priv
 
 func (a *app) install() *cobra.Command {
 	var printed, serve, create bool
-	var image string
+	var from install.Serve
 	var ways, users, groups, accounts []string
 	o := install.Options{}
 	cmd := &cobra.Command{
@@ -46,6 +46,9 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 				if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
 					return badUsage("%q is no name of a namespace: %s", name, bad[0])
 				}
+			}
+			if from.NoVolume && from.StorageClass != "" {
+				return badUsage("--no-volume takes no --storage-class")
 			}
 			o.Existing = !create
 			var err error
@@ -69,7 +72,7 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 			}
 			objects := install.Objects(o)
 			if serve {
-				more, err := install.ServeObjects(o, image)
+				more, err := install.ServeObjects(o, from)
 				if err != nil {
 					return err
 				}
@@ -96,7 +99,10 @@ namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace +
 	f.StringSliceVar(&groups, "group", nil, "grant it to these groups")
 	f.StringSliceVar(&accounts, "service-account", nil, "grant it to these service accounts, NAMESPACE:NAME")
 	f.BoolVar(&serve, "serve", false, "also what 'calico-probe serve' takes: its account, Deployment, Service and volume")
-	f.StringVar(&image, "client-image", probe.ClientImage, "the client's image, for --serve")
+	f.StringVar(&from.Image, "client-image", probe.ClientImage, "the client's image, for --serve")
+	f.StringVar(&from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "the image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&from.StorageClass, "storage-class", "", "the class of the volume for --serve (default: the cluster's own default)")
+	f.BoolVar(&from.NoVolume, "no-volume", false, "for --serve take no volume: reports, and alerts that wait, go with its pod")
 	completions(cmd, map[string]completer{"ways": several(install.Names)})
 	return cmd
 }

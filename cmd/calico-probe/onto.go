@@ -92,12 +92,13 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 			before = append(before, tried{way: step.name, reason: injector.Reason(lost.Result.Facts.Str(probe.FactReason))})
 			continue
 		}
-		o.progress("%s: %v", step.name, err)
 		namespace := ""
 		if step.name == wayPod {
 			namespace = o.namespace(snap)
 		}
-		said = append(said, unplaced(step.name, namespace, err))
+		ev := unplaced(step.name, namespace, err)
+		o.progress("%s: %s", step.name, ev.Result.Saw)
+		said = append(said, ev)
 		before = append(before, refusalOf(step.name, err, time.Since(began), a))
 	}
 	return o.notOnto(said)

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/install"
 )
 
 func TestDestination(t *testing.T) {
@@ -21,5 +25,19 @@ func TestDestination(t *testing.T) {
 	}
 	if got := (&runOptions{ssh: "admin@{ip}"}).destination(&corev1.Node{}); got != "" {
 		t.Errorf("without an address: %s", got)
+	}
+}
+
+// TestForbiddenPod wants whoever may not create pods beside calico-node told of the
+// namespace where 'install' grants it, and nobody else.
+func TestForbiddenPod(t *testing.T) {
+	t.Parallel()
+	for namespace, want := range map[string]bool{"kube-system": true, install.Namespace: false, "": false} {
+		for _, reason := range []injector.Reason{injector.ReasonRBAC, injector.ReasonQuota} {
+			saw := unplaced(wayPod, namespace, &injector.PlacementError{Reason: reason, Text: "no right to create a pod"}).Result.Saw
+			if got := strings.Contains(saw, besides); got != (want && reason == injector.ReasonRBAC) {
+				t.Errorf("%q, %s: %s", namespace, reason, saw)
+			}
+		}
 	}
 }

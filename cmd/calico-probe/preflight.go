@@ -217,9 +217,19 @@ func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cl
 		if way == waySSH {
 			continue
 		}
-		r, err := held(ctx, client, way, own, func(s install.Scope) string { return s.Where(p.namespace(snap), calico) })
+		namespace := p.namespace(snap)
+		in := func(namespace string) (probe.Result, error) {
+			return held(ctx, client, way, own, func(s install.Scope) string { return s.Where(namespace, calico) })
+		}
+		r, err := in(namespace)
 		if err != nil {
 			r = probe.Found(probe.Unknown, "%s", explainError(err))
+		}
+		if r.Status == probe.Fail && namespace != install.Namespace {
+			if there, err := in(install.Namespace); err == nil && there.Status != probe.Fail {
+				r.Saw, _, _ = strings.Cut(r.Saw, ": ask for ")
+				r.Saw += "; in namespace " + install.Namespace + " you have it: add " + besides
+			}
 		}
 		p.add(way, askRights, r)
 	}

@@ -2,15 +2,22 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -82,6 +89,35 @@ func TestImageOn(t *testing.T) {
 	} {
 		if !strings.Contains(r.Saw, want) || (r.Status == probe.OK) != (want == "is on node") {
 			t.Errorf("%s: %s %s", want, r.Status, r.Saw)
+		}
+	}
+}
+
+// TestRightsElsewhere wants whoever has the way pod only where 'install' grants it told
+// to name that namespace, instead of to ask for what they have.
+func TestRightsElsewhere(t *testing.T) {
+	t.Parallel()
+	for allowed, want := range map[string]string{install.Namespace: "you have it: add -n calico-probe", "nowhere": "ask for what 'calico-probe install --print --ways pod' prints"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var review authorizationv1.SelfSubjectAccessReview
+			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+				t.Error(err)
+			}
+			review.Status.Allowed = review.Spec.ResourceAttributes.Namespace == allowed
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(review)
+		}))
+		defer server.Close()
+		client, err := cluster.NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &preflight{runOptions: &runOptions{app: &app{flags: genericclioptions.NewConfigFlags(false)}, node: "node-a"}}
+		if err := p.rights(t.Context(), client, nil, []string{wayPod}); err != nil {
+			t.Fatal(err)
+		}
+		if r := p.found[0].Result; r.Status != probe.Fail || !strings.HasSuffix(r.Saw, want) {
+			t.Errorf("allowed in %s: %s %s", allowed, r.Status, r.Saw)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type serveOptions struct {
 	config      string
 	checkConfig bool
 	logFormat   string
+	external    string   // where people reach this
 	dirs        []string // of runbooks
 	books       map[string]runbook.Item
 	access      alerts.Access
@@ -70,6 +72,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", ":8080", "address to listen on")
 	f.StringVar(&o.store, "store", "", "folder for jobs and reports; what is queued outlives the program there")
+	f.StringVar(&o.external, "external-url", "", "where people reach this, http(s)://HOST[/PATH]; events on nodes then say where the report is")
 	f.StringVar(&o.config, "config", "", "file of routes, from alerts to runbooks (default: those runbooks say themselves which alerts they answer)")
 	folders(cmd, &o.dirs)
 	f.BoolVar(&o.checkConfig, "check-config", false, "only tell whether --config is right")
@@ -102,6 +105,8 @@ func (o *serveOptions) check() error {
 		return badUsage("--cooldown and --grace must not be negative")
 	case o.limits.Job < 10*time.Second:
 		return badUsage("--job-timeout must be 10s or more")
+	case o.external != "" && !reachedAt(o.external):
+		return badUsage("--external-url takes http(s)://HOST[/PATH] of at most %d letters", longestURL)
 	case o.logFormat != "text" && o.logFormat != "json":
 		return badUsage("--log-format takes text or json")
 	case o.checkConfig:
@@ -173,7 +178,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 			return o.look(ctx, log, job, folder)
 		},
 		Tell: func(ctx context.Context, job alerts.Job) (bool, error) {
-			reason, note := toldOf(job)
+			reason, note := toldOf(job, o.external)
 			return teller.Tell(ctx, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
 		},
 	}, log)
@@ -207,16 +212,28 @@ func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Jo
 func firstOf(run report.Run) string {
 	if len(run.Causes) > 0 {
 		c := run.Causes[0]
-		return oneLine(strings.TrimSpace(c.ID+" "+c.About) + ": " + c.Says)
+		says, fix := probe.Cut(oneLine(strings.TrimSpace(c.ID+" "+c.About)+": "+c.Says), 400), oneLine(c.Fix.Says)
+		if first, _, more := strings.Cut(fix, ". "); more {
+			fix = first + "."
+		}
+		if fix != "" {
+			says += "; fix: " + probe.Cut(fix, 190)
+		}
+		return says
 	}
-	var bad []string
+	var bad, odd []string
 	for _, ev := range run.Events {
 		if r := ev.Result; r != nil && ev.Node == run.Node && (r.Status == probe.Fail || r.Status == probe.Unknown) && !slices.Contains(bad, r.Check) {
 			bad = append(bad, r.Check)
+		} else if r != nil && ev.Node == run.Node && r.Status == probe.Warn && !slices.Contains(odd, r.Check) {
+			odd = append(odd, r.Check)
 		}
 	}
 	if len(bad) > 0 {
 		return "no cause is known; not well: " + strings.Join(bad, ", ")
+	}
+	if len(odd) > 0 {
+		return "nothing is wrong; it warns of: " + strings.Join(odd, ", ")
 	}
 	return ""
 }
@@ -228,18 +245,31 @@ const (
 	reasonIncomplete = "CalicoProbeIncomplete"
 )
 
+// longestURL leaves room for the rest of an event, which has 1 KiB.
+const longestURL = 200
+
+// reachedAt tells whether a report's path can be put behind it.
+func reachedAt(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && len(text) <= longestURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
 // toldOf is what a node is told of a job: the reason, and what it came to. The report
-// stands behind the cause, which may be cut.
-func toldOf(job alerts.Job) (reason, note string) {
+// stands behind the cause, which may be cut; external is where it is reached, if that is known.
+func toldOf(job alerts.Job, external string) (reason, note string) {
 	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
-	says := probe.Cut(job.Says, 700)
+	says := probe.Cut(job.Says, 600)
 	switch {
 	case says == "" && job.Verdict == alerts.Healthy:
 		says = "nothing is wrong"
 	case says == "":
 		says = "see the report"
 	}
-	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: /reports/%s of calico-probe serve)", job.Verdict, says, probe.Cut(oneLine(job.Alerts[0].Name), 100), job.ID)
+	at := "/reports/" + job.ID + " of calico-probe serve"
+	if external != "" {
+		at = strings.TrimSuffix(external, "/") + "/reports/" + job.ID
+	}
+	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: %s)", job.Verdict, says, probe.Cut(oneLine(job.Alerts[0].Name), 100), at)
 }
 
 // logged writes what a run says to the log.

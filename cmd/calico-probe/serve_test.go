@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/alerts"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
 )
@@ -191,13 +192,22 @@ func TestServeTells(t *testing.T) {
 		alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete, alerts.Healthy: reasonHealthy, alerts.Warnings: reasonHealthy,
 	} {
 		job.Verdict = verdict
-		got, note := toldOf(job)
+		got, note := toldOf(job, "")
 		if got != reason || len(note) > 1024 || !strings.HasPrefix(note, verdict+": ") || !strings.Contains(note, "/reports/20261121-1") || strings.ContainsAny(note, "\n\u202e\ufffd") {
 			t.Errorf("%s: %s, %d bytes: %s", verdict, got, len(note), note)
 		}
 	}
+	long := "https://" + strings.Repeat("a", longestURL-len("https:///")) + "/"
+	if _, note := toldOf(job, long); !reachedAt(long) || len(note) > 1024 || !strings.HasSuffix(note, "report: "+long+"reports/20261121-1)") {
+		t.Errorf("%d bytes: %s", len(note), note)
+	}
+	for _, bad := range []string{"probe.example.com", "ftp://a", "https://", "https://me:pw@a", "https://a?x=y", long + "a"} {
+		if reachedAt(bad) {
+			t.Errorf("%s is taken", bad)
+		}
+	}
 	for verdict, says := range map[string]string{alerts.Healthy: "healthy: nothing is wrong", alerts.Warnings: "warnings: see the report", alerts.Fault: "fault: see the report"} {
-		if _, note := toldOf(alerts.Job{Verdict: verdict, Alerts: []alerts.Alert{{}}}); !strings.HasPrefix(note, says) {
+		if _, note := toldOf(alerts.Job{Verdict: verdict, Alerts: []alerts.Alert{{}}}, ""); !strings.HasPrefix(note, says) {
 			t.Error(note)
 		}
 	}
@@ -273,4 +283,22 @@ func TestServeNodeNames(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	})
+}
+
+// TestServeFirstOf wants the cause with the first sentence of its fix, and room for both.
+func TestServeFirstOf(t *testing.T) {
+	t.Parallel()
+	c := probe.Cause{ID: "bird-dead", About: "IPv4", Says: "nobody listens"}
+	c.Fix.Says = "Restart it. Then look again."
+	if got := firstOf(report.Run{Causes: []probe.Cause{c}}); got != "bird-dead IPv4: nobody listens; fix: Restart it." {
+		t.Error(got)
+	}
+	warns := report.Run{Node: "a", Events: []probe.Event{{Node: "a", Result: &probe.Result{Check: "node-swap", Status: probe.Warn}}}}
+	if got := firstOf(warns); got != "nothing is wrong; it warns of: node-swap" {
+		t.Error(got)
+	}
+	c.Says, c.Fix.Says = strings.Repeat("a", 2000), strings.Repeat("b", 2000)
+	if got := firstOf(report.Run{Causes: []probe.Cause{c}}); len(got) > 600 || !strings.Contains(got, "; fix: b") {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
 }

@@ -1,0 +1,76 @@
+package injector
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestAudited wants every field of the pod that decides what it may do in the table of
+// docs/security.md, and nothing there that the pod has not.
+func TestAudited(t *testing.T) {
+	o := options
+	o.Needed = []string{"NET_RAW", "NET_ADMIN", "SYS_PTRACE", "SYS_ADMIN"}
+	b, err := json.Marshal(podFor(o, nil).Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec any
+	if err := json.Unmarshal(b, &spec); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "<!-- pod -->\n")
+	table, _, ends := strings.Cut(rest, "<!-- /pod -->")
+	if !ends {
+		t.Fatal("docs/security.md has no table of the pod")
+	}
+	// What it is called, what it runs, and where and how long.
+	named := []string{"nodeName", "activeDeadlineSeconds", "containers.name", "containers.image", "containers.args", "containers.volumeMounts.name", "volumes.name"}
+	all := leaves("", spec)
+	rows := 0
+	for path, value := range all {
+		if slices.Contains(named, path) {
+			continue
+		}
+		rows++
+		if row := fmt.Sprintf("| `%s` | `%s` |", path, value); !strings.Contains(table, row) {
+			t.Errorf("docs/security.md does not say %s", row)
+		}
+	}
+	if got := strings.Count(table, "\n| `"); got != rows {
+		t.Errorf("docs/security.md says %d fields, the pod has %d", got, rows)
+	}
+}
+
+// leaves are the fields of v with their values, by their paths; of lists of objects,
+// which have one each, without a number.
+func leaves(path string, v any) map[string]string {
+	out := map[string]string{}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, x := range v {
+			for p, value := range leaves(strings.TrimPrefix(path+"."+name, "."), x) {
+				out[p] = value
+			}
+		}
+	case []any:
+		if _, deep := v[0].(map[string]any); deep {
+			return leaves(path, v[0])
+		}
+		var items []string
+		for _, x := range v {
+			items = append(items, fmt.Sprint(x))
+		}
+		out[path] = strings.Join(items, ", ")
+	default:
+		out[path] = fmt.Sprint(v)
+	}
+	return out
+}
