@@ -107,6 +107,7 @@ type walk struct {
 	steps     map[string]Seen
 	answered  bool   // somebody gave a good or bad answer
 	cut       *Entry // a run or a wait that was stopped
+	later     bool   // somebody answered that it is to stay open
 	unwritten sync.Once
 }
 
@@ -151,6 +152,7 @@ func (e *Engine) Do(ctx context.Context) (*Record, error) {
 		ended = stop{Outcome: w.atEnd()}
 	}
 	ended.Exit, ended.Ended = cmp.Or(ended.Exit, exitOf(ended.Verdict)), time.Now().UTC()
+	ended.resumable = ended.resumable || w.later
 	if old := w.old(); old != "" && !e.past {
 		ended.Says = strings.TrimPrefix(ended.Says+"; "+old, "; ")
 	}
@@ -621,11 +623,16 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 
 func (w *walk) ask(ctx context.Context, e *Entry, s *Step) error {
 	e.Text = w.sight().say(ctx, s.Ask.Question)
+	var before Answer
+	if _, done, err := w.Journal.ended(e.Step, &before); done && err == nil && !w.past && before.Text == s.Ask.Later && before.Text != "" {
+		w.Journal.forget(e.Step)
+	}
 	out, at, err := effect(w, e.Step, s.Name, func() (Answer, error) { return w.answer(ctx, s, e.Text) })
 	if err != nil {
 		return err
 	}
 	e.At, e.Answer = at, &out
+	w.later = w.later || out.Text == s.Ask.Later && out.Text != ""
 	w.answers[s.Name] = out.Text
 	return nil
 }

@@ -258,12 +258,18 @@ func (j *Journal) ended(key string, out any) (at time.Time, ok bool, err error) 
 	return l.At, true, nil
 }
 
-// open tells whether an effect began of which nothing more is known.
-func (j *Journal) open(key string) bool {
+// forget has an effect done again that had ended.
+func (j *Journal) forget(key string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_, done := j.done[key]
-	return j.began[key] && !done
+	delete(j.done, key)
+}
+
+// hasBegun tells whether an effect began before.
+func (j *Journal) hasBegun(key string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.began[key]
 }
 
 func (j *Journal) add(l line) error {

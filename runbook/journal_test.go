@@ -340,3 +340,47 @@ func TestCut(t *testing.T) {
 		})
 	}
 }
+
+// TestNotRunIsOfferedAgain goes on with an action that was not allowed, and then is; what
+// was run is not offered again.
+func TestNotRunIsOfferedAgain(t *testing.T) {
+	t.Parallel()
+	rb := loaded(t, "  - name: mend\n    action: {says: mends, touches: it, dryRun: [echo], command: [echo, did]}\n  - name: q\n    ask: {question: really}\n")
+	j := runbook.NewJournal(begun(rb))
+	w := &world{confirm: func(p runbook.Proposal) (bool, error) { return true, nil }}
+	var r *runbook.Record
+	for i, actions := range [][]string{nil, nil, {"mend"}, {"mend"}} {
+		var err error
+		if r, err = (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Actions: actions, Commands: true}).Do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d := step(t, r, "mend").Deed; (d.NotRun == "") != (i > 1) {
+			t.Errorf("with %v it is %+v", actions, d)
+		}
+	}
+	if w.did["confirm mend"] != 1 {
+		t.Errorf("it was offered %d times", w.did["confirm mend"])
+	}
+}
+
+// TestLater leaves a runbook open by an answer: it ends as it concludes, and asks again
+// when it is gone on with.
+func TestLater(t *testing.T) {
+	t.Parallel()
+	rb := loaded(t, "  - run: {}\n  - name: fixed\n    ask: {question: done, options: [done, not-yet], default: not-yet, later: not-yet}\n  - conclude: {verdict: fault, says: \"${answers.fixed}\"}\n")
+	j := runbook.NewJournal(begun(rb))
+	for i, answer := range []string{"no", "n", "done"} {
+		w := &world{ask: func(runbook.Question) (string, error) { return answer, nil }}
+		r, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantOutcome(t, r, "fault", 3, []string{"not-yet", "not-yet", "done"}[i])
+		if w.did["ask fixed"] != 1 || j.Ended != (answer == "done") {
+			t.Errorf("%q: asked %v, ended: %t", answer, w.did, j.Ended)
+		}
+		if again, err := runbook.Replay(rb, j); err != nil || timeless(t, again) != timeless(t, r) {
+			t.Errorf("the journal tells another story: %v", err)
+		}
+	}
+}

@@ -342,6 +342,9 @@ func (l *linter) ask(at string, s *Step, in *scope) {
 	if d := s.Ask.Default; d != nil && len(s.Ask.Options) > 0 && !slices.Contains(s.Ask.Options, *d) {
 		l.find(at+".ask.default", "the default %q is none of the options", *d)
 	}
+	if later := s.Ask.Later; later != "" && !slices.Contains(s.Ask.Options, later) {
+		l.find(at+".ask.later", "%q is none of the options", later)
+	}
 	for i, o := range s.Ask.Options {
 		if o == "" || slices.Contains(s.Ask.Options[:i], o) {
 			l.find(fmt.Sprintf("%s.ask.options[%d]", at, i), "the option %q is empty, or stands twice", o)
