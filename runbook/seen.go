@@ -55,7 +55,7 @@ const (
 func asked(node string, run report.Run, err error) Asked {
 	out := Asked{Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{}}
 	for _, c := range run.Causes {
-		out.Causes = append(out.Causes, Cause{node, c, append([]string{}, c.Fix.Commands()...)})
+		out.Causes = append(out.Causes, Cause{node, c, harmless(c.Fix.Commands())})
 	}
 	for _, ev := range run.Events {
 		if ev.Way != "" && ev.Node == node && !slices.Contains(out.Ways, ev.Way) {
@@ -79,6 +79,19 @@ func asked(node string, run report.Run, err error) Asked {
 		out.Unasked = cmp.Or(run.Lacks, "the run ended without a verdict")
 	default:
 		out.Verdict = run.Verdict.Word
+	}
+	return out
+}
+
+// harmless makes a comment of the command that must not be copied with the others: it takes
+// away a node whose machine may live. Its condition stands in the comment beside it.
+func harmless(commands []string) []string {
+	out := []string{}
+	for _, c := range commands {
+		if strings.HasPrefix(c, "kubectl delete node ") {
+			c = "# " + c
+		}
+		out = append(out, c)
 	}
 	return out
 }
