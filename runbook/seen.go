@@ -57,6 +57,7 @@ func asked(node string, run report.Run, err error) Asked {
 	for _, c := range run.Causes {
 		out.Causes = append(out.Causes, Cause{node, c, harmless(c.Fix.Commands())})
 	}
+	slices.SortStableFunc(out.Causes, func(a, b Cause) int { return cmp.Compare(a.rank(), b.rank()) })
 	for _, ev := range run.Events {
 		if ev.Way != "" && ev.Node == node && !slices.Contains(out.Ways, ev.Way) {
 			out.Ways = append(out.Ways, ev.Way)
@@ -81,6 +82,18 @@ func asked(node string, run report.Run, err error) Asked {
 		out.Verdict = run.Verdict.Word
 	}
 	return out
+}
+
+// rank puts load behind every other cause that is more than suspected: a busy node has
+// other faults too, and most of them say more about the symptom.
+func (c Cause) rank() int {
+	switch {
+	case c.Confidence == probe.Low:
+		return 2
+	case c.ID == "node-overloaded":
+		return 1
+	}
+	return 0
 }
 
 // harmless makes a comment of the command that must not be copied with the others: it takes
