@@ -377,7 +377,12 @@ func forwarded(t testing.TB, namespace, pod string, port int) serving {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- f.ForwardPorts() }()
-	t.Cleanup(func() { close(stop); <-ended })
+	t.Cleanup(func() {
+		close(stop)
+		if err := <-ended; err != nil {
+			t.Logf("forwarding a port ended: %v", err)
+		}
+	})
 	select {
 	case <-ready:
 	case err := <-ended:

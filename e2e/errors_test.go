@@ -45,7 +45,7 @@ func TestOneClearLine(t *testing.T) {
 		{"an API nobody asks", "run --via local --context x", 2, "leave out --context"},
 		{"unknown profile", "run --node node-a --profile full", 2, "quick, standard, deep"},
 		{"profile and checks", "run --node node-a --profile deep --checks bgp", 2, "leave out --profile"},
-		{"unknown format", "run --node node-a -o xml", 2, "table, wide, json, ndjson"},
+		{"unknown format", "run --node node-a -o xml", 2, "use one of table, wide, markdown, "},
 		{"unknown level", "run --node node-a --fail-on never", 2, "fail or warn"},
 		{"no node", "run", 2, "--node NODE"},
 		{"node as argument", "run node-a", 2, "--node node-a"},

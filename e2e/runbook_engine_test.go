@@ -78,7 +78,7 @@ func TestRunbookEngine(t *testing.T) {
   - name: own
     check: {id: own-check, asks: does it run once, command: [sh, -c, 'echo "$CALICO_PROBE_NODE" >>"$1"', sh, `+asked+`]}
   - name: there
-    wait: {until: steps.there.verdicts.size() == 1, within: 2m, every: 1s, run: {checks: [node-ready], via: api, on: {selector: runbook-e2e}}}
+    wait: {until: steps.there.verdicts.size() == 1, within: 2m, every: 5s, run: {checks: [node-ready], via: api, on: {selector: runbook-e2e}}}
   - name: go
     ask: {question: "go on with ${node}", options: [yes, no]}
   - conclude: {verdict: healthy, says: "${steps.both.verdicts.nowhere}, ${answers.go}"}
@@ -94,7 +94,7 @@ func TestRunbookEngine(t *testing.T) {
 		}
 		return ""
 	})
-	time.Sleep(2 * time.Second) // an attempt or two
+	time.Sleep(6 * time.Second) // an attempt or two
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

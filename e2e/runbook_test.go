@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,19 +24,33 @@ func TestRunbookSeesItHealed(t *testing.T) {
 	var errs heard
 	cmd, out := started(t, &errs, "runbook", "run", "pods-no-network", "--node", node, "-o", "ndjson", "--answer", "fixed=done")
 	lines := json.NewDecoder(out)
-	var seen []string
-	for {
+	for fixed := false; !fixed; {
 		var e runbook.Entry
 		if err := lines.Decode(&e); err != nil {
 			t.Fatalf("it ended before it was told that the fix is done: %v\n%s", err, errs.String())
 		}
-		if seen = append(seen, e.Name); e.Name == "fixed" {
-			break
-		}
+		fixed = e.Name == "fixed"
 	}
+	probes := func() (names []string) {
+		pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pods.Items {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	before, attempt := probes(), "" // the first attempt of the wait has a pod of its own
 	eventually(t, 2*time.Minute, func() string {
-		if said := errs.String(); !strings.Contains(said, "attempt 1, not yet") {
-			return "the wait has not asked yet:\n" + said
+		now := probes()
+		for _, name := range now {
+			if !slices.Contains(before, name) {
+				attempt = name
+			}
+		}
+		if attempt == "" || slices.Contains(now, attempt) {
+			return "the wait has not asked yet:\n" + errs.String()
 		}
 		return ""
 	})
