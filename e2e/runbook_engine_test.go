@@ -183,6 +183,8 @@ func TestRunbookAction(t *testing.T) {
 	p.wants("it would make a-file")
 	p.wants("to do it, type mend:")
 	p.enter("yes")
+	p.wants("is not its name")
+	p.enter("no")
 	p.wants("it was not confirmed")
 	if made("me") || made("ann") {
 		t.Error("it was done without being confirmed")

@@ -36,7 +36,7 @@ var variables = []struct {
 	{Word{"params", "map of strings", `what was given with --param, or the default: params.NAME, params["a-name"]`}, cel.MapType(cel.StringType, cel.StringType)},
 	{Word{"answers", "map of strings", `what was answered to the ask of a step, "" before: answers.STEP, answers["a-step"]`}, cel.MapType(cel.StringType, cel.StringType)},
 	{Word{"results", "list of results", "what the last run on the node of the runbook gave, and the checks of the runbook's own since; also what other nodes said about it, under their names"}, cel.ListType(resultType)},
-	{Word{"causes", "list of causes", "what that run named, the likeliest first"}, cel.ListType(causeType)},
+	{Word{"causes", "list of causes", "what that run named, the likeliest first; load behind whatever else is more than suspected"}, cel.ListType(causeType)},
 	{Word{"verdict", "string", `healthy, warnings, incomplete or fault; "" before the first run`}, cel.StringType},
 	{Word{"steps", "map of what steps saw", `of an earlier run, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes), .verdicts (of each node by its name) and .lacks (why there is no whole answer); empty before`}, cel.MapType(cel.StringType, seenType)},
 }

@@ -264,7 +264,8 @@ func send(ctx context.Context, client *http.Client, where, auth string, body []b
 func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	var out Deed
 	at, done, err := w.Journal.ended(e.Step, &out)
-	if !done {
+	// One that was not run is offered again to who goes on and allows it.
+	if !done || err == nil && out.NotRun != "" && !w.past && slices.Contains(w.Actions, s.Name) {
 		if w.past {
 			return goesOn(s.Name)
 		}
@@ -288,7 +289,7 @@ func (w *walk) propose(ctx context.Context, at string, s *Step) (Deed, error) {
 	if err == nil {
 		command, err = w.words(ctx, a.Command)
 	}
-	again := w.Journal.open(at)
+	again := w.Journal.hasBegun(at)
 	switch {
 	case ctx.Err() != nil:
 		return out, context.Cause(ctx)

@@ -105,7 +105,9 @@ type walk struct {
 	own       []Result // of the runbook's own checks
 	answers   map[string]string
 	steps     map[string]Seen
-	answered  bool // somebody gave a good or bad answer
+	answered  bool   // somebody gave a good or bad answer
+	cut       *Entry // a run or a wait that was stopped
+	later     bool   // somebody answered that it is to stay open
 	unwritten sync.Once
 }
 
@@ -150,14 +152,22 @@ func (e *Engine) Do(ctx context.Context) (*Record, error) {
 		ended = stop{Outcome: w.atEnd()}
 	}
 	ended.Exit, ended.Ended = cmp.Or(ended.Exit, exitOf(ended.Verdict)), time.Now().UTC()
+	ended.resumable = ended.resumable || w.later
 	if old := w.old(); old != "" && !e.past {
 		ended.Says = strings.TrimPrefix(ended.Says+"; "+old, "; ")
 	}
-	if !ended.resumable && !e.past {
+	switch {
+	case e.past:
+	case ended.resumable:
+		w.wrote(e.Journal.left(left{Entry: w.cut, Outcome: ended.Outcome}))
+	default:
 		w.wrote(e.Journal.outcome(ended.Outcome))
 	}
-	if w.record.Outcome = &ended.Outcome; e.past && e.Journal.Ended {
+	switch w.record.Outcome = &ended.Outcome; {
+	case e.past && e.Journal.Ended:
 		w.record.Outcome = &e.Journal.came
+	case e.past && e.Journal.cut != nil:
+		w.record.Outcome = &e.Journal.cut.Outcome
 	}
 	return w.record, nil
 }
@@ -294,10 +304,26 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	default:
 		return w.choose(ctx, e, s)
 	}
-	if err != nil && e.Held == nil { // it has not come to its end; what was stopped for says why
+	if err != nil && ctx.Err() != nil && !w.past && (s.Run != nil || s.Wait != nil) {
+		e.cut()
+		w.cut = &e
+	} else if err != nil && w.past && w.Journal.cut != nil && w.Journal.cut.Entry != nil && w.Journal.cut.Entry.Step == at {
+		e = *w.Journal.cut.Entry
+	} else if err != nil && e.Held == nil { // it has not come to its end; what was stopped for says why
 		return err
 	}
 	return errors.Join(w.show(e), err)
+}
+
+// cut makes an entry that of a run or a wait that was stopped: what came of it is no answer.
+func (e *Entry) cut() {
+	const again = "stopped before its end: it is asked again where this is gone on with"
+	if e.Kind == "run" {
+		e.Asked, e.Text = nil, again
+		return
+	}
+	held := false
+	e.Held, e.Text = &held, again+"; "+lastWords(waited{Asked: e.Asked})
 }
 
 // show keeps an entry and passes it on.
@@ -402,7 +428,7 @@ func noNodes(at string, s *Step, err error) error {
 func (w *walk) askOne(ctx context.Context, node string, r Run) (Asked, error) {
 	w.World.Progress("asking " + node)
 	run, err := w.World.Run(ctx, node, r)
-	if err != nil && (ctx.Err() != nil || node == w.node && errors.As(err, new(Mistake))) {
+	if ctx.Err() != nil || err != nil && node == w.node && errors.As(err, new(Mistake)) { // a run that was cut may end without an error
 		return Asked{}, cmp.Or(context.Cause(ctx), err)
 	}
 	return asked(node, run, err), nil
@@ -487,7 +513,11 @@ func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
 	if r == nil {
 		return w.cannotGoOn(called(e.Step, s) + ": nothing was asked of the node before, so that there is nothing to ask again")
 	}
-	out, at, err := effect(w, e.Step, s.Name, func() (waited, error) { return w.until(ctx, e.Step, s, r) })
+	out, at, err := effect(w, e.Step, s.Name, func() (waited, error) {
+		out, err := w.until(ctx, e.Step, s, r)
+		e.That, e.Tries, e.Asked = brief(s.Wait.Until), out.Tries, out.Asked // of one that was stopped
+		return out, err
+	})
 	if err != nil {
 		return err
 	}
@@ -593,11 +623,16 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 
 func (w *walk) ask(ctx context.Context, e *Entry, s *Step) error {
 	e.Text = w.sight().say(ctx, s.Ask.Question)
+	var before Answer
+	if _, done, err := w.Journal.ended(e.Step, &before); done && err == nil && !w.past && before.Text == s.Ask.Later && before.Text != "" {
+		w.Journal.forget(e.Step)
+	}
 	out, at, err := effect(w, e.Step, s.Name, func() (Answer, error) { return w.answer(ctx, s, e.Text) })
 	if err != nil {
 		return err
 	}
 	e.At, e.Answer = at, &out
+	w.later = w.later || out.Text == s.Ask.Later && out.Text != ""
 	w.answers[s.Name] = out.Text
 	return nil
 }

@@ -493,3 +493,19 @@ func TestStopped(t *testing.T) {
 		})
 	}
 }
+
+// TestLoadComesLast wants a busy node to hide no other cause, unless that is only suspected.
+func TestLoadComesLast(t *testing.T) {
+	t.Parallel()
+	load, low := swap, swap
+	load.ID, low.ID, low.Confidence = "node-overloaded", "swap-returns", probe.Low
+	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
+		medium := swap
+		medium.Confidence = probe.Medium
+		return answer(node, map[string]probe.Status{"node-swap": probe.Fail}, load, medium, low), nil
+	}}
+	r := does(t, "  - run: {}\n  - note: ${causes.map(c, c.cause).join(\" \")}\n", w)
+	if got := r.Steps[1].Text; got != "swap-on node-overloaded swap-returns" {
+		t.Errorf("the causes are %s", got)
+	}
+}

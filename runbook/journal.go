@@ -36,7 +36,7 @@ type Begun struct {
 
 // line is any other line of a journal: an effect that began, or that ended with Out.
 type line struct {
-	Type string          `json:"type"` // begin, end, resume or outcome
+	Type string          `json:"type"` // begin, end, resume, outcome or left
 	At   time.Time       `json:"at"`
 	Key  string          `json:"key,omitempty"` // of the effect
 	Step string          `json:"step,omitempty"`
@@ -50,6 +50,7 @@ const (
 	lineEnd     = "end"
 	lineResume  = "resume"
 	lineOutcome = "outcome"
+	lineLeft    = "left"
 )
 
 const journalKind = "RunbookJournal"
@@ -76,6 +77,13 @@ type Journal struct {
 	began map[string]bool
 	done  map[string]line
 	came  Outcome // where it has ended
+	cut   *left   // where it was left last, and nobody has gone on since
+}
+
+// left is how a runbook was left that can be gone on with.
+type left struct {
+	Entry   *Entry  `json:"entry,omitempty"` // the run or wait that was stopped, with what it saw last
+	Outcome Outcome `json:"outcome"`
 }
 
 // NewJournal begins a journal in memory.
@@ -166,7 +174,12 @@ func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
 }
 
 func (j *Journal) take(l line) {
+	j.cut = nil
 	switch l.Type {
+	case lineLeft:
+		if cut := new(left); json.Unmarshal(l.Out, cut) == nil {
+			j.cut = cut
+		}
 	case lineBegin:
 		j.began[l.Key] = true
 	case lineEnd:
@@ -222,6 +235,15 @@ func (j *Journal) outcome(o Outcome) error {
 	return j.add(line{Type: lineOutcome, Out: b})
 }
 
+// left notes that the runbook was left before its end.
+func (j *Journal) left(l left) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return j.add(line{Type: lineLeft, Out: b})
+}
+
 // ended gives what an effect came to that has ended.
 func (j *Journal) ended(key string, out any) (at time.Time, ok bool, err error) {
 	j.mu.Lock()
@@ -236,12 +258,18 @@ func (j *Journal) ended(key string, out any) (at time.Time, ok bool, err error) 
 	return l.At, true, nil
 }
 
-// open tells whether an effect began of which nothing more is known.
-func (j *Journal) open(key string) bool {
+// forget has an effect done again that had ended.
+func (j *Journal) forget(key string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_, done := j.done[key]
-	return j.began[key] && !done
+	delete(j.done, key)
+}
+
+// hasBegun tells whether an effect began before.
+func (j *Journal) hasBegun(key string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.began[key]
 }
 
 func (j *Journal) add(l line) error {

@@ -16,6 +16,8 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"github.com/prometheus/alertmanager/pkg/labels"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Known is what the program has that a runbook may name.
@@ -342,6 +344,9 @@ func (l *linter) ask(at string, s *Step, in *scope) {
 	if d := s.Ask.Default; d != nil && len(s.Ask.Options) > 0 && !slices.Contains(s.Ask.Options, *d) {
 		l.find(at+".ask.default", "the default %q is none of the options", *d)
 	}
+	if later := s.Ask.Later; later != "" && !slices.Contains(s.Ask.Options, later) {
+		l.find(at+".ask.later", "%q is none of the options", later)
+	}
 	for i, o := range s.Ask.Options {
 		if o == "" || slices.Contains(s.Ask.Options[:i], o) {
 			l.find(fmt.Sprintf("%s.ask.options[%d]", at, i), "the option %q is empty, or stands twice", o)
@@ -563,10 +568,52 @@ func (l *linter) call(line int, c ast.CallExpr, in *scope) {
 	}
 }
 
-// compared lints the literals that the field cause or check of something is compared with.
+// words are those that an expression can be, "" among them where it can be empty; nil = any.
+func (l *linter) words(e ast.Expr) []string {
+	what, answer := "", ""
+	switch e.Kind() {
+	case ast.IdentKind:
+		what = e.AsIdent()
+	case ast.SelectKind:
+		of := e.AsSelect().Operand()
+		switch {
+		case of.Kind() == ast.IdentKind && of.AsIdent() == "answers":
+			answer = e.AsSelect().FieldName()
+		case of.Kind() == ast.SelectKind && of.AsSelect().FieldName() == "facts": // a check's own words
+		default:
+			what = e.AsSelect().FieldName()
+		}
+	case ast.CallKind:
+		if c := e.AsCall(); c.FunctionName() == "status" {
+			what = "status"
+		}
+	}
+	switch what {
+	case "verdict":
+		return append([]string{""}, verdicts...)
+	case "confidence":
+		return []string{string(probe.High), string(probe.Medium), string(probe.Low)}
+	case "status":
+		out := []string{""}
+		for _, s := range probe.Statuses() {
+			out = append(out, string(s))
+		}
+		return out
+	}
+	var out []string
+	l.rb.each(func(s *Step) {
+		if s.Ask != nil && s.Name == answer && answer != "" && len(s.Ask.Options) > 0 {
+			out = append([]string{""}, s.Ask.Options...)
+		}
+	})
+	return out
+}
+
+// compared lints the literals that something is compared with which has known words.
 func (l *linter) compared(line int, field, with ast.Expr) {
-	if field.Kind() != ast.SelectKind {
-		return
+	words, name := l.words(field), ""
+	if field.Kind() == ast.SelectKind {
+		name = field.AsSelect().FieldName()
 	}
 	literals := []ast.Expr{with}
 	if with.Kind() == ast.ListKind {
@@ -579,9 +626,11 @@ func (l *linter) compared(line int, field, with ast.Expr) {
 		id, ok := e.AsLiteral().Value().(string)
 		switch {
 		case !ok:
-		case field.AsSelect().FieldName() == "cause":
+		case words != nil && !slices.Contains(words, id):
+			l.findAt(line, "it is never %q%s: it can be %s", id, Nearest(id, words), strings.TrimPrefix(strings.Join(words, ", "), ", "))
+		case name == "cause":
 			l.isCause(line, id)
-		case field.AsSelect().FieldName() == "check":
+		case name == "check":
 			l.isCheck(line, id)
 		}
 	}

@@ -55,6 +55,24 @@ func TestLintFindsEverything(t *testing.T) {
 	}
 }
 
+// TestLintWords wants no word accepted that can never be there.
+func TestLintWords(t *testing.T) {
+	t.Parallel()
+	const ask = "  - name: q\n    ask: {question: a, options: [yes, no]}\n  - name: look\n    run: {}\n"
+	for when, bad := range map[string]bool{
+		`status("bgp-session") == "failed"`: true, `status("bgp-session") in ["fail", ""]`: false,
+		`answers.q == "y"`: true, `"yes" == answers.q`: false, `answers.q != ""`: false,
+		`verdict == "ok"`: true, `steps.look.verdict in ["healthy", "fine"]`: true, `verdict == "healthy"`: false,
+		`causes.exists(c, c.confidence == "sure")`: true, `causes.exists(c, c.confidence == "high")`: false,
+		`results.exists(r, r.status == "bad")`: true, `results.exists(r, r.facts.status == "own")`: false,
+	} {
+		_, err := runbook.Load("x", []byte(written(ask+"  - when: '"+when+"'\n    note: x\n")), known())
+		if (err != nil) != bad || bad && !strings.Contains(err.Error(), "it is never") {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+}
+
 // TestWordsAsWritten keeps what YAML's older version made booleans of.
 func TestWordsAsWritten(t *testing.T) {
 	t.Parallel()

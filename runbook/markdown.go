@@ -57,11 +57,7 @@ func (e Entry) markdown(b *strings.Builder) {
 		at = e.At.UTC().Format(", 15:04:05")
 	}
 	fmt.Fprintf(b, "- %s %s (%s%s)", e.Step, report.Code(orKind(e)), e.Kind, at)
-	block := func(text string) {
-		for line := range strings.Lines(report.Fence(text)) {
-			b.WriteString("  " + line)
-		}
-	}
+	block := func(text string) { blocks(b, text) }
 	switch {
 	case e.LeftOut != "":
 		fmt.Fprintf(b, ": left out, since this does not hold: %s\n", report.Code(e.LeftOut))
@@ -109,6 +105,41 @@ func (e Entry) markdown(b *strings.Builder) {
 	}
 }
 
+// blocks writes a text as blocks of code. Its commands, which are indented by four, have
+// one of their own, and none is broken: half a command does something else.
+func blocks(b *strings.Builder, text string) {
+	var prose, commands strings.Builder
+	flush := func() {
+		if strings.TrimSpace(prose.String()) != "" {
+			for line := range strings.Lines(report.Fence(prose.String())) {
+				b.WriteString("  " + line)
+			}
+		}
+		if commands.Len() > 0 {
+			mark := "```"
+			for strings.Contains(commands.String(), mark) {
+				mark += "`"
+			}
+			b.WriteString("  " + mark + "sh\n" + commands.String() + "  " + mark + "\n")
+		}
+		prose.Reset()
+		commands.Reset()
+	}
+	for line := range strings.Lines(text) {
+		command, is := strings.CutPrefix(line, "    ")
+		switch {
+		case is && strings.TrimSpace(command) != "":
+			commands.WriteString("  " + probe.Plain(strings.TrimRight(command, " \r\n")) + "\n")
+		case commands.Len() > 0:
+			flush()
+			fallthrough
+		default:
+			prose.WriteString(line)
+		}
+	}
+	flush()
+}
+
 func orKind(e Entry) string {
 	if e.Name == "" {
 		return e.Kind
@@ -118,12 +149,15 @@ func orKind(e Entry) string {
 
 func (a Asked) markdown(b *strings.Builder) {
 	by := "not asked"
-	for i, way := range a.Ways {
+	for i, way := range a.answering() {
 		if by += ", " + report.Code(way); i == 0 {
 			by = "by way of " + report.Code(way)
 		}
 	}
 	fmt.Fprintf(b, "  - **%s** on node %s, %s\n", a.Verdict, report.Code(a.Node), by)
+	for _, r := range a.silent() {
+		fmt.Fprintf(b, "    - %s did not work: %s\n", report.Code(r.Target), report.Code(r.Saw))
+	}
 	if a.Unasked != "" {
 		fmt.Fprintf(b, "    - %s\n", report.Code(a.Unasked))
 	}

@@ -119,3 +119,38 @@ func TestRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandsStayWhole wants commands of a note in a block of their own in Markdown, none
+// broken, and none to copy that takes a node away.
+func TestCommandsStayWhole(t *testing.T) {
+	t.Parallel()
+	long := "kubectl get nodes -o custom-columns='" + strings.Repeat("NAME:.metadata.name,", 12) + "' and more words"
+	gone := swap
+	gone.Fix.Manifest = []string{long, "kubectl delete node a   # only when the machine is gone for good"}
+	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
+		run := answer(node, map[string]probe.Status{"node-swap": probe.Fail}, gone)
+		run.Add(probe.Event{Type: probe.EventResult, Node: node, Way: "ssh", Result: &probe.Result{Check: probe.CheckPlaced, Target: "ssh", Status: probe.Unknown, Saw: "no answer within 10s"}})
+		return run, nil
+	}}
+	r := does(t, "  - name: look\n    run: {}\n  - name: left\n    when: verdict == \"healthy\"\n    note: x\n  - name: fix\n    note: |\n      do this:\n          ${causes[0].commands.join(\"\\n    \")}\n      it touches much\n", w)
+	var markdown, text bytes.Buffer
+	if err := runbook.WriteMarkdown(&markdown, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range r.Steps {
+		if err := runbook.WriteEntry(&text, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "  ```sh\n  " + long + "\n  # kubectl delete node a   # only when the machine is gone for good\n  ```\n"; !strings.Contains(markdown.String(), want) {
+		t.Errorf("the ticket has no %q:\n%s", want, markdown.String())
+	}
+	for _, want := range []string{"look: a was asked by pod: fault\n", "    ssh did not work: no answer within 10s\n", "\nleft: left out\n", "    " + long + "\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the screen has no %q:\n%s", want, text.String())
+		}
+	}
+	if !strings.Contains(markdown.String(), "`verdict == \"healthy\"`") {
+		t.Error("the ticket does not tell why a step was left out")
+	}
+}

@@ -101,6 +101,7 @@ type Ask struct {
 	Question string   `json:"question"`
 	Options  []string `json:"options,omitempty"` // nil = any text
 	Default  *string  `json:"default,omitempty"` // where nobody can be asked; nil = the runbook stops there, incomplete
+	Later    string   `json:"later,omitempty"`   // the option after which the runbook stays open: gone on with, it asks again
 }
 
 // Assert stops the runbook where something does not hold.

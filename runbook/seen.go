@@ -55,8 +55,9 @@ const (
 func asked(node string, run report.Run, err error) Asked {
 	out := Asked{Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{}}
 	for _, c := range run.Causes {
-		out.Causes = append(out.Causes, Cause{node, c, append([]string{}, c.Fix.Commands()...)})
+		out.Causes = append(out.Causes, Cause{node, c, harmless(c.Fix.Commands())})
 	}
+	slices.SortStableFunc(out.Causes, func(a, b Cause) int { return cmp.Compare(a.rank(), b.rank()) })
 	for _, ev := range run.Events {
 		if ev.Way != "" && ev.Node == node && !slices.Contains(out.Ways, ev.Way) {
 			out.Ways = append(out.Ways, ev.Way)
@@ -79,6 +80,31 @@ func asked(node string, run report.Run, err error) Asked {
 		out.Unasked = cmp.Or(run.Lacks, "the run ended without a verdict")
 	default:
 		out.Verdict = run.Verdict.Word
+	}
+	return out
+}
+
+// rank puts load behind every other cause that is more than suspected: a busy node has
+// other faults too, and most of them say more about the symptom.
+func (c Cause) rank() int {
+	switch {
+	case c.Confidence == probe.Low:
+		return 2
+	case c.ID == "node-overloaded":
+		return 1
+	}
+	return 0
+}
+
+// harmless makes a comment of the command that must not be copied with the others: it takes
+// away a node whose machine may live. Its condition stands in the comment beside it.
+func harmless(commands []string) []string {
+	out := []string{}
+	for _, c := range commands {
+		if strings.HasPrefix(c, "kubectl delete node ") {
+			c = "# " + c
+		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package runbook
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,7 +23,9 @@ func WriteEntry(w io.Writer, e Entry) error {
 	}
 	switch {
 	case e.LeftOut != "":
-		para(0, head+": left out, since this does not hold: "+e.LeftOut)
+		if e.Name != "" { // its condition is in the record
+			para(0, head+": left out")
+		}
 	case e.Kind == "run":
 		for _, a := range e.Asked {
 			writeAsked(para, head, a)
@@ -72,12 +75,43 @@ func WriteEntry(w io.Writer, e Entry) error {
 	return err
 }
 
+// WriteItem tells a person of a runbook there is.
+func WriteItem(w io.Writer, it Item) error {
+	from, title := it.File, it.Title
+	switch {
+	case it.BuiltIn:
+		from = "built in"
+	case it.Replaces != "":
+		from += ", instead of " + it.Replaces
+	}
+	if it.Err != nil {
+		title = "cannot be run: see 'runbook lint'"
+	}
+	text := plainly(it.Name) + "  (" + plainly(from) + ")\n" + wrap(plainly(title), 4)
+	var alerts []string
+	for _, alert := range it.Alerts { // the labels they must have are in the runbook
+		name, labels, _ := strings.Cut(alert, "{")
+		if labels != "" {
+			name += "{...}"
+		}
+		alerts = append(alerts, name)
+	}
+	if len(alerts) > 0 {
+		text += wrap("alerts: "+plainly(strings.Join(alerts, ", ")), 4)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
 func writeAsked(para func(int, string), head string, a Asked) {
 	by := ""
-	if len(a.Ways) > 0 {
-		by = " by " + strings.Join(a.Ways, ", ")
+	if len(a.answering()) > 0 {
+		by = " by " + strings.Join(a.answering(), ", ")
 	}
 	para(0, fmt.Sprintf("%s: %s was asked%s: %s", head, a.Node, by, a.Verdict))
+	for _, r := range a.silent() {
+		para(4, fmt.Sprintf("%s did not work: %s", r.Target, r.Saw))
+	}
 	if a.Unasked != "" {
 		para(4, a.Unasked)
 	}
@@ -99,12 +133,31 @@ func writeAsked(para func(int, string), head string, a Asked) {
 	}
 }
 
-// bad are the answers of the node that are not good, the worst first.
+// silent tells of the ways that did not get onto the node.
+func (a Asked) silent() []Result {
+	var out []Result
+	for _, r := range a.Results {
+		if r.Node == a.Node && r.Check == probe.CheckPlaced && r.Status == string(probe.Unknown) && r.Target != "" {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// answering are the other ways.
+func (a Asked) answering() []string {
+	silent := a.silent()
+	return slices.DeleteFunc(slices.Clone(a.Ways), func(way string) bool {
+		return slices.ContainsFunc(silent, func(r Result) bool { return r.Target == way })
+	})
+}
+
+// bad are the answers of the node that are not good, the worst first; silent ways stand apart.
 func (a Asked) bad() []Result {
 	var out []Result
 	for _, s := range []probe.Status{probe.Fail, probe.Unknown, probe.Warn} {
 		for _, r := range a.Results {
-			if r.Node == a.Node && r.Status == string(s) {
+			if r.Node == a.Node && r.Status == string(s) && !(r.Check == probe.CheckPlaced && s == probe.Unknown && r.Target != "") {
 				out = append(out, r)
 			}
 		}

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/kubectl/pkg/cmd/util"
@@ -122,23 +124,12 @@ func (a *app) runbookList() *cobra.Command {
 			}
 			switch output {
 			case "table":
-				w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "NAME\tTITLE\tALERTS\tFROM")
 				for _, it := range items {
-					from := it.File
-					switch {
-					case it.BuiltIn:
-						from = "built in"
-					case it.Replaces != "":
-						from += ", instead of " + it.Replaces
+					if err := runbook.WriteItem(a.Out, it); err != nil {
+						return err
 					}
-					title := it.Title
-					if it.Err != nil {
-						title = "cannot be run: see 'runbook lint'"
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", oneLine(it.Name), oneLine(title), oneLine(strings.Join(it.Alerts, ",")), oneLine(from))
 				}
-				return w.Flush()
+				return nil
 			case "json":
 				return report.WriteJSON(a.Out, "  ", items)
 			}
@@ -177,7 +168,7 @@ func oneRunbook(_ *cobra.Command, args []string) error {
 
 func (a *app) runbookLint() *cobra.Command {
 	return &cobra.Command{
-		Use: "lint FILE...", Short: "Say what is wrong with runbooks before they are needed",
+		Use: "lint FILE|FOLDER...", Short: "Say what is wrong with runbooks before they are needed",
 		Long: `Reads runbooks without running them and prints what is wrong with each, a line each:
 FILE:LINE: WHAT. It finds unknown fields, steps that do several things or are never
 reached, expressions that cannot be evaluated, and names of checks, causes, steps and
@@ -193,7 +184,11 @@ parameters that do not exist. Exits with 2 when something is wrong.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			wrong := false
-			for _, name := range args {
+			files, err := filesToLint(args)
+			if err != nil {
+				return err
+			}
+			for _, name := range files {
 				it := runbook.ReadFile(name, knownToRunbooks())
 				findings, ok := errors.AsType[runbook.LintError](it.Err)
 				if it.Err != nil && !ok {
@@ -201,6 +196,9 @@ parameters that do not exist. Exits with 2 when something is wrong.`,
 				}
 				for _, f := range findings {
 					fmt.Fprintln(a.Out, oneLine(f.String()))
+				}
+				if len(findings) == 0 {
+					say(a.ErrOut, "%s: nothing is wrong", name)
 				}
 				wrong = wrong || len(findings) > 0
 			}
@@ -210,6 +208,31 @@ parameters that do not exist. Exits with 2 when something is wrong.`,
 			return nil
 		},
 	}
+}
+
+// filesToLint are the files that are named, and the runbooks in the folders that are.
+func filesToLint(args []string) ([]string, error) {
+	var out []string
+	for _, name := range args {
+		if info, err := os.Stat(name); err != nil || !info.IsDir() { // reading it tells what is wrong
+			out = append(out, name)
+			continue
+		}
+		n := len(out)
+		for _, form := range []string{"*.yaml", "*.yml"} {
+			found, err := fs.Glob(os.DirFS(name), form)
+			if err != nil {
+				return nil, badUsage("reading runbooks of %s: %w", name, err)
+			}
+			for _, f := range found {
+				out = append(out, filepath.Join(name, f))
+			}
+		}
+		if len(out) == n {
+			return nil, badUsage("%s has no runbook (*.yaml)", name)
+		}
+	}
+	return out, nil
 }
 
 func (a *app) runbookRecord() *cobra.Command {

@@ -538,6 +538,10 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	if p.Again {
 		fmt.Fprintln(w, "  CAUTION: it began before and was cut: it may have been done already")
 	}
-	text, err := o.readLine(ctx, fmt.Sprintf("to do it, type %s: ", p.Step))
+	prompt := fmt.Sprintf("to do it, type %s: ", p.Step)
+	text, err := o.readLine(ctx, prompt)
+	if err == nil && text != p.Step && text != "" && !strings.HasPrefix("no", strings.ToLower(text)) { // mistyped, or "yes"
+		text, err = o.readLine(ctx, fmt.Sprintf("%q is not its name, and Enter leaves it; %s", text, prompt))
+	}
 	return text == p.Step, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,11 +72,17 @@ func TestRunbookList(t *testing.T) {
 			t.Errorf("list lacks %q:\n%s", want, list)
 		}
 	}
-	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "mine.yaml")); exit != 0 || out+errs != "" {
+	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "mine.yaml")); exit != 0 || out != "" || !strings.Contains(errs, "nothing is wrong") {
 		t.Errorf("lint of a good one: %d %s%s", exit, out, errs)
 	}
-	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "broken.yml"), filepath.Join(dir, "mine.yaml")); exit != 2 || !strings.HasPrefix(out, filepath.Join(dir, "broken.yml")+":1: ") || errs != "" {
+	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "broken.yml"), filepath.Join(dir, "mine.yaml")); exit != 2 || !strings.HasPrefix(out, filepath.Join(dir, "broken.yml")+":1: ") || !strings.Contains(errs, "mine.yaml: nothing is wrong") {
 		t.Errorf("lint of a broken one: %d %s%s", exit, out, errs)
+	}
+	if exit, out, errs := typedBook(t, "lint", dir); exit != 2 || !strings.Contains(out, "broken.yml:1: ") || !strings.Contains(errs, "mine.yaml: nothing is wrong") {
+		t.Errorf("lint of a folder: %d %s%s", exit, out, errs)
+	}
+	if _, list, _ := typedBook(t, "list"); slices.ContainsFunc(strings.Split(list, "\n"), func(line string) bool { return len(line) > 80 }) {
+		t.Errorf("list is wider than a terminal:\n%s", list)
 	}
 }
 
