@@ -3,6 +3,7 @@ package injector
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -56,9 +57,7 @@ func leaves(path string, v any) map[string]string {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, x := range v {
-			for p, value := range leaves(strings.TrimPrefix(path+"."+name, "."), x) {
-				out[p] = value
-			}
+			maps.Copy(out, leaves(strings.TrimPrefix(path+"."+name, "."), x))
 		}
 	case []any:
 		if _, deep := v[0].(map[string]any); deep {

@@ -347,7 +347,7 @@ func TestNotRunIsOfferedAgain(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - name: mend\n    action: {says: mends, touches: it, dryRun: [echo], command: [echo, did]}\n  - name: q\n    ask: {question: really}\n")
 	j := runbook.NewJournal(begun(rb))
-	w := &world{confirm: func(p runbook.Proposal) (bool, error) { return true, nil }}
+	w := &world{confirm: func(runbook.Proposal) (bool, error) { return true, nil }}
 	var r *runbook.Record
 	for i, actions := range [][]string{nil, nil, {"mend"}, {"mend"}} {
 		var err error
