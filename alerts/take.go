@@ -1,0 +1,330 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// placed is an alert with what is to be done about it.
+type placed struct {
+	Alert
+	procedure Procedure
+	node      string
+	err       error // nil, unmapped, or why the cluster could not be asked
+}
+
+// take decides about every alert of a notification. What it accepts is on the disk when it
+// returns. An error says that some were not accepted, and have to be sent again; those
+// that were are then known.
+func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
+	all := s.place(ctx, n.alerts)
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	took := s.decide(all, n.beyond, time.Now())
+	err := s.accept(took)
+	for outcome, count := range took.counts {
+		s.metrics.alerts.WithLabelValues(outcome).Add(float64(count))
+	}
+	s.metrics.truncated.Add(float64(n.truncated))
+	return took.counts, err
+}
+
+// asksAtOnce is how many questions of a notification wait for the cluster at once.
+const asksAtOnce = 16
+
+// place asks the cluster about the alerts that are new.
+func (s *Server) place(ctx context.Context, list []Alert) []placed {
+	out := make([]placed, len(list))
+	asked := s.cluster
+	asked.PodNode = s.podNode
+	var all sync.WaitGroup
+	turns := make(chan struct{}, asksAtOnce)
+	for i, a := range list {
+		out[i].Alert = a
+		s.mu.Lock()
+		_, known := s.jobOf(a, time.Now())
+		s.mu.Unlock()
+		switch {
+		case a.odd != "":
+			out[i].err = unmapped(a.odd)
+		case a.firing && !known:
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				p := &out[i]
+				p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+			})
+		}
+	}
+	all.Wait()
+	return out
+}
+
+// How long a pod that was on no node is not asked for again, and of how many that is
+// known: a notification that took too long is sent again with all of them, and would
+// else never be done with.
+const (
+	lostFor = 5 * time.Minute
+	maxLost = 20_000
+)
+
+// podNode asks for the node of a pod.
+func (s *Server) podNode(ctx context.Context, namespace, pod string) (string, error) {
+	at := [2]string{namespace, pod}
+	s.mu.Lock()
+	when, known := s.lost[at]
+	s.mu.Unlock()
+	if known && time.Since(when) < lostFor {
+		return "", nil
+	}
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("reading pod %s/%s: %w", namespace, pod, err)
+	}
+	node, err := s.cluster.PodNode(ctx, namespace, pod)
+	if err != nil || node != "" {
+		return node, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost) >= maxLost {
+		maps.DeleteFunc(s.lost, func(_ [2]string, when time.Time) bool { return time.Since(when) >= lostFor })
+	}
+	if len(s.lost) < maxLost {
+		s.lost[at] = time.Now()
+	}
+	return "", nil
+}
+
+// taken is what is made of a notification.
+type taken struct {
+	counts   map[string]int
+	made     map[string]*Job // jobs that are new, by ID
+	changed  map[string]*Job // jobs as they become
+	order    []string        // of those that are new
+	unmapped []Unmapped      // as they become
+	firings  []heard         // that are new, or heard of again
+	refused  error           // why some are to be sent again
+}
+
+// decide changes nothing. beyond is how many alerts there were that were not read. turn
+// is held.
+func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}}
+	t.counts[outcomeUnmapped] = beyond
+	none := newNoted(s.unmapped)
+	waiting, waits := s.waiting(), map[Procedure]int{}
+	for _, j := range s.jobs {
+		if j.State == Queued {
+			waits[j.Procedure]++
+		}
+	}
+	latest, seen := map[string]*Job{}, map[string]*Job{} // of this notification
+	refuse := func(why error) {
+		t.counts[outcomeRejected]++
+		t.refused = why
+	}
+	for _, a := range all {
+		job, had := seen[a.key()], false
+		if job == nil {
+			job, had = s.jobOf(a.Alert, now)
+			job = t.version(job)
+		}
+		if job == nil && !had && a.node != "" {
+			key := keyOf(a.node, a.procedure)
+			if job = latest[key]; job == nil {
+				job = t.version(s.jobs[s.latest[key]])
+			}
+			if job != nil && job.State == Done && now.Sub(job.Ended) >= s.limits.Cooldown {
+				job = nil
+			}
+		}
+		why, isUnmapped := errors.AsType[unmapped](a.err)
+		switch {
+		case isUnmapped:
+			t.counts[outcomeUnmapped]++
+			none.add(a.Alert, string(why), now)
+		case !a.firing:
+			t.counts[outcomeResolved]++
+			if job != nil && resolve(job, a.Alert) {
+				t.changed[job.ID] = job
+			}
+		case had:
+			t.counts[outcomeSame]++
+			if f := s.seen[a.key()]; now.Sub(f.Last) >= heardAgain {
+				t.firings = append(t.firings, heard{f.Key, f.Job, now})
+			}
+		case seen[a.key()] != nil: // twice in one notification
+			t.counts[outcomeSame]++
+		case job != nil:
+			t.counts[outcomeSame]++
+			join(job, a.Alert)
+			t.changed[job.ID], seen[a.key()] = job, job
+			t.firings = append(t.firings, heard{a.key(), job.ID, now})
+		case a.err != nil:
+			refuse(a.err)
+		case a.node == "": // it was known when it was placed, and its job has been forgotten since
+			refuse(errors.New("an alert was forgotten meanwhile"))
+		case s.stopping:
+			refuse(errStopping)
+		case waiting >= s.limits.Queue:
+			refuse(fmt.Errorf("the queue is full: %d jobs wait", waiting))
+		case waits[a.procedure] >= share(s.limits.Queue):
+			refuse(fmt.Errorf("the queue is full for %s: %d jobs wait", a.procedure, waits[a.procedure]))
+		default:
+			t.counts[outcomeQueued]++
+			waiting++
+			waits[a.procedure]++
+			t.firings = append(t.firings, heard{a.key(), "", now})
+			job = &Job{ID: newID(now), Node: a.node, Procedure: a.procedure, State: Queued, Queued: now}
+			t.firings[len(t.firings)-1].Job = job.ID
+			join(job, a.Alert)
+			t.made[job.ID], latest[keyOf(a.node, a.procedure)], seen[a.key()] = job, job, job
+			t.order = append(t.order, job.ID)
+		}
+	}
+	t.unmapped = none.latest()
+	return t
+}
+
+// version is a job as this notification has it: a copy, the same for all its alerts.
+func (t *taken) version(j *Job) *Job {
+	if j == nil {
+		return nil
+	}
+	if c := t.changed[j.ID]; c != nil {
+		return c
+	}
+	c := *j
+	c.Alerts = slices.Clone(j.Alerts)
+	return &c
+}
+
+// join adds an alert to a job that it is new to.
+func join(j *Job, a Alert) {
+	if len(j.Alerts) >= maxAlerts {
+		j.More++
+		return
+	}
+	if len(j.Alerts) >= maxLabelled {
+		a.Labels = nil
+	}
+	j.Alerts = append(j.Alerts, a)
+}
+
+func resolve(j *Job, a Alert) bool {
+	i := slices.IndexFunc(j.Alerts, func(b Alert) bool { return b.key() == a.key() })
+	if i < 0 || !j.Alerts[i].Resolved.IsZero() {
+		return false
+	}
+	j.Alerts[i].Resolved = a.Resolved
+	return true
+}
+
+// noted are the alerts about which nothing is done as a notification makes them.
+type noted struct {
+	list []Unmapped
+	at   map[string]int // by alert and reason: the place in the list
+}
+
+func newNoted(list []Unmapped) *noted {
+	n := &noted{list: slices.Clone(list), at: map[string]int{}}
+	for i, u := range list {
+		n.at[u.Alert.key()+u.Reason] = i
+	}
+	return n
+}
+
+func (n *noted) add(a Alert, why string, now time.Time) {
+	u, key := Unmapped{Alert: a, Reason: why}, a.key()+why
+	if i, known := n.at[key]; known {
+		u = n.list[i]
+		n.list[i].Times = 0 // it has moved
+	}
+	u.Times++
+	u.Last = now
+	n.at[key] = len(n.list)
+	n.list = append(n.list, u)
+}
+
+// latest are those to keep.
+func (n *noted) latest() []Unmapped {
+	list := slices.DeleteFunc(n.list, func(u Unmapped) bool { return u.Times == 0 })
+	return list[max(0, len(list)-maxUnmapped):]
+}
+
+// accept writes what was decided, and makes it so once it is written. turn is held.
+func (s *Server) accept(t *taken) error {
+	var jobs []Job
+	for _, id := range t.order {
+		jobs = append(jobs, *t.made[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.changed)) {
+		if t.made[id] == nil {
+			jobs = append(jobs, *t.changed[id])
+		}
+	}
+	err := s.store.writeJobs(jobs...)
+	if err == nil && t.counts[outcomeUnmapped] > 0 {
+		err = s.store.writeUnmapped(t.unmapped)
+	}
+	if err == nil { // the last: what is refused is not to be known after a start
+		if err = s.store.addFirings(t.firings); err != nil {
+			s.appended = moreFirings // written anew as soon as that goes again
+		}
+	}
+	if err != nil {
+		s.storeFailed(err)
+		for id := range t.made { // or the next start would find them
+			if gone := s.store.forget(id); gone != nil {
+				err = errors.Join(err, gone)
+				s.owe(id)
+			}
+		}
+		all := 0
+		for _, n := range t.counts {
+			all += n
+		}
+		t.counts = map[string]int{outcomeRejected: all}
+		return err
+	}
+	s.mu.Lock()
+	for _, id := range t.order {
+		s.add(*t.made[id])
+	}
+	for id, j := range t.changed {
+		if t.made[id] == nil {
+			s.jobs[id].Alerts, s.jobs[id].More = j.Alerts, j.More
+		}
+	}
+	for _, f := range t.firings {
+		s.seen[f.Key] = f
+	}
+	s.unmapped = t.unmapped
+	s.appended += len(t.firings)
+	tooMany := s.appended > moreFirings
+	s.mu.Unlock()
+	if tooMany {
+		if err := s.compact(time.Now()); err != nil {
+			s.storeFailed(err)
+		}
+	}
+	for _, id := range t.order {
+		j := t.made[id]
+		s.log.Info("queued", "job", id, "node", j.Node, "procedure", j.Procedure.String(), "alert", probe.Plain(j.Alerts[0].Name))
+	}
+	if n := t.counts[outcomeUnmapped]; n > 0 {
+		last := t.unmapped[len(t.unmapped)-1]
+		s.log.Warn("nothing is done about alerts: the page lists them", "alerts", n, "last", probe.Plain(probe.Cut(last.Alert.Name, 200)), "why", probe.Plain(last.Reason))
+	}
+	s.rouse()
+	return t.refused
+}

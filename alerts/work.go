@@ -1,0 +1,335 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// waiting is how many jobs do; mu is held.
+func (s *Server) waiting() int { return s.inState(Queued) }
+
+func (s *Server) inState(state string) int {
+	n := 0
+	for _, j := range s.jobs {
+		if j.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+// share is how much of a limit one procedure may take: the rest is left to others, so that
+// pods that crash all over do not keep a node that is not ready waiting.
+func share(limit int) int { return limit - limit/4 }
+
+// limited is until when no job of a procedure may be begun since as many as allowed were
+// within the hour; zero = one may. mu is held.
+func (s *Server) limited(p Procedure, now time.Time) time.Time {
+	for len(s.begun) > 0 && now.Sub(s.begun[0].at) >= time.Hour {
+		s.begun = s.begun[1:]
+	}
+	var of []start
+	for _, b := range s.begun {
+		if b.procedure == p {
+			of = append(of, b)
+		}
+	}
+	var until time.Time
+	if n := s.limits.RunsPerHour; len(s.begun) >= n {
+		until = s.begun[len(s.begun)-n].at.Add(time.Hour)
+	}
+	if n := share(s.limits.RunsPerHour); len(of) >= n {
+		if later := of[len(of)-n].at.Add(time.Hour); later.After(until) {
+			until = later
+		}
+	}
+	return until
+}
+
+// held is until when no job that waits may be begun, zero = none waits for that. mu is held.
+func (s *Server) heldUp(now time.Time) (until time.Time) {
+	for _, j := range s.jobs {
+		if j.State != Queued {
+			continue
+		}
+		u := s.limited(j.Procedure, now)
+		if u.IsZero() {
+			return u
+		}
+		if until.IsZero() || u.Before(until) {
+			until = u
+		}
+	}
+	return until
+}
+
+// next is the job to begin now; else when to look again, zero = when roused. It is of the
+// procedure that was begun least within the hour, and the oldest of that. One in which the
+// program ended is alone: who knows which of those that ran it was. mu is held.
+func (s *Server) next(now time.Time) (*Job, time.Time) {
+	busy, alone := map[string]bool{}, false
+	for _, j := range s.jobs {
+		if j.State == Running {
+			busy[j.Node] = true
+			alone = alone || j.Attempts > 1
+		}
+	}
+	if alone || len(busy) >= s.limits.Workers || s.waiting() == 0 {
+		return nil, time.Time{}
+	}
+	if now.Before(s.held) {
+		return nil, s.held
+	}
+	if until := s.heldUp(now); !until.IsZero() {
+		return nil, until
+	}
+	begun := map[Procedure]int{}
+	for _, b := range s.begun {
+		begun[b.procedure]++
+	}
+	var next *Job
+	for _, id := range s.order {
+		j := s.jobs[id]
+		if j.State != Queued || busy[j.Node] || j.Attempts > 0 && len(busy) > 0 || !s.limited(j.Procedure, now).IsZero() {
+			continue
+		}
+		if next == nil || begun[j.Procedure] < begun[next.Procedure] {
+			next = j
+		}
+	}
+	return next, time.Time{}
+}
+
+// Run has jobs done until ctx ends. Those that run may then go on for the grace, are
+// stopped after that, and queued for the next start. It returns once all have ended.
+func (s *Server) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	for ctx.Err() == nil {
+		s.turn.Lock()
+		s.settle(time.Now())
+		job, again := s.begin(time.Now())
+		s.turn.Unlock()
+		s.beat.Store(time.Now().Unix())
+		if job != nil {
+			all.Go(func() { s.do(working, *job) })
+			continue
+		}
+		pause := beatEvery
+		if !again.IsZero() {
+			pause = min(pause, time.Until(again))
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-time.After(pause):
+		}
+	}
+	s.mu.Lock()
+	s.stopping = true
+	running := s.inState(Running)
+	s.mu.Unlock()
+	s.log.Info("stopping: no alert is taken any more", "running", running, "grace", s.limits.Grace.String())
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return
+	case <-time.After(s.limits.Grace):
+	}
+	stop(errStopping)
+	select {
+	case <-ended:
+	case <-time.After(cleanUp): // queued on the disk they are: as running
+		s.log.Error("jobs do not end: what they made ends by itself")
+	}
+}
+
+// begin notes that the next job runs, and returns it. turn is held.
+func (s *Server) begin(now time.Time) (*Job, time.Time) {
+	s.mu.Lock()
+	next, again := s.next(now)
+	if next == nil {
+		s.mu.Unlock()
+		return nil, again
+	}
+	job := *next
+	s.mu.Unlock()
+	job.State, job.Started = Running, now
+	job.Attempts++
+	if err := s.store.writeJobs(job); err != nil {
+		s.storeFailed(err)
+		return nil, now.Add(retryStore)
+	}
+	s.mu.Lock()
+	*next = job
+	if job.Attempts <= maxAttempts {
+		s.begun = append(s.begun, start{now, job.Procedure})
+	}
+	s.mu.Unlock()
+	return &job, time.Time{}
+}
+
+// do carries out a job that was begun.
+func (s *Server) do(ctx context.Context, job Job) {
+	log := s.log.With("job", job.ID, "node", job.Node, "procedure", job.Procedure.String())
+	log.Info("begun", "attempt", job.Attempts)
+	report, err := s.look(ctx, job)
+	if errors.Is(context.Cause(ctx), errStopping) && (err != nil || report.Verdict == Incomplete) {
+		s.change(job.ID, func(j *Job) { j.State, j.Attempts = Queued, j.Attempts-1 })
+		log.Info("stopped, and queued again")
+		return
+	}
+	if err != nil {
+		says := probe.Plain(err.Error())
+		report = Report{Verdict: Incomplete, Says: says, JSON: fmt.Appendf(nil, "{\"error\": %q}\n", says), Markdown: []byte("Could not be carried out: " + says + "\n")}
+	}
+	job.Verdict, job.Says, job.Ended = report.Verdict, probe.Cut(probe.Plain(report.Says), 1000), time.Now()
+	report.bound()
+	s.turn.Lock()
+	err = s.store.writeReport(job.ID, report)
+	s.turn.Unlock()
+	if err != nil {
+		s.storeFailed(err)
+		job.Says += " (the report could not be stored)"
+	}
+	job.Untold = s.tell(ctx, job)
+	s.metrics.ran(job)
+	s.change(job.ID, func(j *Job) {
+		j.State, j.Verdict, j.Says, j.Ended, j.Untold = Done, job.Verdict, job.Says, job.Ended, job.Untold
+	})
+	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", job.Ended.Sub(job.Started).Round(time.Millisecond).String(), "untold", job.Untold)
+	if err := s.store.doneWith(job.ID); err != nil {
+		log.Error(err.Error())
+	}
+	s.prune(time.Now())
+}
+
+// look carries out the procedure within the limit of a job.
+func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
+	if job.Attempts > maxAttempts {
+		return Report{}, fmt.Errorf("given up: the program ended %d times while it was done", maxAttempts)
+	}
+	defer func() {
+		if p := recover(); p != nil { // one job is no reason to lose the others
+			s.log.Error("a job met a fault of this program", "job", job.ID, "fault", fmt.Sprint(p), "stack", string(debug.Stack()))
+			report, err = Report{}, fmt.Errorf("a fault of this program: %v", p)
+		}
+	}()
+	folder, err := s.store.work(job.ID)
+	if err != nil {
+		return Report{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limits.Job, fmt.Errorf("it was not done within %v", s.limits.Job))
+	defer cancel()
+	report, err = s.cluster.Look(ctx, job, folder)
+	switch {
+	case err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+		return Report{}, context.Cause(ctx)
+	case err != nil:
+		return Report{}, err
+	case !slices.Contains(Verdicts(), report.Verdict):
+		return Report{}, fmt.Errorf("its verdict is %q, which is none", report.Verdict)
+	}
+	return report, nil
+}
+
+// How much of a report is kept: a node that talks without end is not to fill the store.
+const (
+	maxJSON     = 8 << 20
+	maxMarkdown = 2 << 20
+)
+
+func (r *Report) bound() {
+	if len(r.JSON) > maxJSON {
+		r.JSON = fmt.Appendf(nil, "{\"error\": \"the report has %d MiB, more than is kept\"}\n", len(r.JSON)>>20)
+	}
+	if len(r.Markdown) > maxMarkdown {
+		r.Markdown = []byte(probe.Cut(string(r.Markdown), maxMarkdown) + "\n\nThe rest is not kept.\n")
+	}
+}
+
+// tell returns why the node was not told, "" = it was.
+func (s *Server) tell(ctx context.Context, job Job) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
+	defer cancel()
+	told, err := s.cluster.Tell(ctx, job)
+	switch {
+	case err != nil:
+		s.metrics.told.WithLabelValues(toldFailed).Inc()
+		s.log.Error("the node cannot be told", "job", job.ID, "node", job.Node, "error", probe.Plain(err.Error()))
+		return probe.Cut(probe.Plain(err.Error()), 300)
+	case !told:
+		s.metrics.told.WithLabelValues(toldSuppressed).Inc()
+		return "it was told often enough of late"
+	}
+	s.metrics.told.WithLabelValues(toldWritten).Inc()
+	return ""
+}
+
+// change changes a job here and in the store. Where that cannot be written, the next
+// start does it again.
+func (s *Server) change(id string, how func(*Job)) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	job := *s.jobs[id]
+	s.mu.Unlock()
+	how(&job)
+	if err := s.store.writeJobs(job); err != nil {
+		s.storeFailed(err)
+		s.owe(id)
+	}
+	s.mu.Lock()
+	*s.jobs[id] = job
+	s.mu.Unlock()
+	s.rouse()
+}
+
+// prune forgets what is done and old, or too much.
+func (s *Server) prune(now time.Time) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	var old []string
+	anew := false // an alert is to count for new
+	for i, id := range s.order {
+		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > s.keep || now.Sub(j.Ended) > maxAge) {
+			old = append(old, id)
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range old {
+		if err := s.store.forget(id); err != nil {
+			s.storeFailed(err)
+			return
+		}
+		s.mu.Lock()
+		j := s.jobs[id]
+		delete(s.jobs, id)
+		s.order = slices.DeleteFunc(s.order, func(other string) bool { return other == id })
+		if key := keyOf(j.Node, j.Procedure); s.latest[key] == id {
+			delete(s.latest, key)
+		}
+		delete(s.owed, id)
+		if j.Verdict == Incomplete { // its alerts are worth another one
+			anew = true
+			maps.DeleteFunc(s.seen, func(_ string, f heard) bool { return f.Job == id })
+		}
+		s.mu.Unlock()
+	}
+	if anew {
+		if err := s.compact(now); err != nil {
+			s.storeFailed(err)
+		}
+	}
+}
