@@ -84,7 +84,7 @@ func (w *walk) checkCommand(ctx context.Context, c *Check) (Result, error) {
 	}
 	var lines []string
 	for line := range strings.Lines(cmp.Or(strings.TrimSpace(ran.out), strings.TrimSpace(ran.all))) {
-		lines = append(lines, clip(plainly(line)))
+		lines = append(lines, probe.Cut(plainly(line), maxSaw))
 	}
 	if len(lines) == 0 {
 		lines = []string{fmt.Sprintf("exit code %d, and no word", ran.exit)}
@@ -103,14 +103,6 @@ func (w *walk) checkCommand(ctx context.Context, c *Check) (Result, error) {
 	r.Lines = append(r.Lines, lines[1:min(len(lines), maxLines+1)]...)
 	r.Facts["exit"] = ran.exit
 	return r, nil
-}
-
-// clip shortens a line to what a result may say.
-func clip(line string) string {
-	if len(line) <= maxSaw {
-		return line
-	}
-	return strings.ToValidUTF8(line[:maxSaw], "") + "…"
 }
 
 func (w *walk) notify(ctx context.Context, e *Entry, s *Step) error {
@@ -150,7 +142,7 @@ func (w *walk) tell(ctx context.Context, command []string) (Told, error) {
 		return out, err
 	}
 	if ran.exit != 0 {
-		out.Failed = clip(plainly(cmp.Or(ran.failed, strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ran.exit, plainly(ran.all)), ": "))))
+		out.Failed = probe.Cut(plainly(cmp.Or(ran.failed, strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ran.exit, plainly(ran.all)), ": "))), maxSaw)
 	}
 	return out, nil
 }
