@@ -144,11 +144,7 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) in
 
 // runningOn lists the pods that run on a node, for the way that goes into one.
 func (o *runOptions) runningOn(ctx context.Context, node string) ([]corev1.Pod, error) {
-	config, err := o.restConfig()
-	if err != nil {
-		return nil, err
-	}
-	client, err := cluster.NewClient(config)
+	client, err := o.cluster()
 	if err != nil {
 		return nil, err
 	}

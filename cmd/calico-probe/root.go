@@ -48,6 +48,15 @@ func (a *app) restConfig() (*rest.Config, error) {
 	return a.flags.ToRESTConfig()
 }
 
+// cluster is the reading half of the API.
+func (a *app) cluster() (*cluster.Client, error) {
+	config, err := a.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	return cluster.NewClient(config)
+}
+
 // Run is the whole program: arguments in, exit code out.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	klog.SetLogger(logr.Discard()) // client-go's own chatter; what matters of it comes back as errors

@@ -322,11 +322,7 @@ func (o *runOptions) read(ctx context.Context) (*cluster.Client, *cluster.Snapsh
 	if o.via == wayLocal {
 		return nil, nil, nil
 	}
-	config, err := o.restConfig()
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := cluster.NewClient(config)
+	client, err := o.cluster()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/kubectl/pkg/cmd/util"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -403,11 +402,7 @@ func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) 
 
 // nodes are those that a selector picks, or so many that are ready, but for one.
 func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides string) ([]string, error) {
-	config, err := o.restConfig()
-	if err != nil {
-		return nil, err
-	}
-	client, err := cluster.NewClient(config)
+	client, err := o.cluster()
 	if err != nil {
 		return nil, err
 	}

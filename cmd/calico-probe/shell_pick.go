@@ -23,11 +23,7 @@ const offered = 20
 
 // pick has the user choose a node, "" = none.
 func (c *conversation) pick(ctx context.Context, e *shell.Editor) (string, error) {
-	config, err := c.restConfig()
-	if err != nil {
-		return "", err
-	}
-	client, err := cluster.NewClient(config)
+	client, err := c.cluster()
 	if err != nil {
 		return "", err
 	}
