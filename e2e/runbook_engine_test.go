@@ -177,7 +177,7 @@ func TestRunbookAction(t *testing.T) {
 	p.wants("--allow-actions")
 	p.wants("healthy (exit code 0)")
 
-	p.enter("clear; " + run + "--allow-actions mend")
+	p.anew(run + "--allow-actions mend")
 	p.wants("who is it")
 	p.enter("ann")
 	p.wants("it would make a-file")
@@ -190,7 +190,7 @@ func TestRunbookAction(t *testing.T) {
 		t.Error("it was done without being confirmed")
 	}
 
-	p.enter("clear; " + run + "--allow-actions mend")
+	p.anew(run + "--allow-actions mend")
 	p.wants("who is it")
 	p.enter("bob")
 	p.wants("to do it, type mend:")
@@ -199,7 +199,7 @@ func TestRunbookAction(t *testing.T) {
 	if made("bob") {
 		t.Error("it was done although it was interrupted")
 	}
-	p.enter("clear; " + run + "--allow-actions mend")
+	p.anew(run + "--allow-actions mend")
 	p.wants("who is it")
 	p.enter("eve")
 	p.wants("to do it, type mend:")

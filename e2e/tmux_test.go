@@ -65,6 +65,21 @@ func (s *screen) press(keys ...string) {
 // enter types a line.
 func (s *screen) enter(line string) { s.t.Helper(); s.types(line); s.press("Enter") }
 
+// anew types a line on a screen that shows nothing of what was before: what is waited for
+// next is the line's own. The bash has its prompt back before that.
+func (s *screen) anew(line string) {
+	s.t.Helper()
+	s.wantsLast("$")
+	s.enter("clear")
+	eventually(s.t, 60*time.Second, func() string {
+		if shown := s.shows(); strings.TrimSpace(shown) != "$" {
+			return "it is not cleared:\n" + shown
+		}
+		return ""
+	})
+	s.enter(line)
+}
+
 // shows is what is to be seen, without empty lines at its end, and lines that are longer
 // than the screen is wide in one.
 func (s *screen) shows() string {
@@ -115,7 +130,7 @@ func (s *screen) begin(command string) {
 	if err := os.WriteFile(s.file("command"), []byte(script), 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	s.enter(fmt.Sprintf("clear; cd %s; stty -a >before; ./command; echo left=$?; stty -a >after", s.dir))
+	s.anew(fmt.Sprintf("cd %s; stty -a >before; ./command; echo left=$?; stty -a >after", s.dir))
 }
 
 // client runs calico-probe.
