@@ -94,6 +94,9 @@ func (d Document) junitSuite() junitSuite {
 			{"version", d.Version}, {"run", d.Run}, {"way", strings.Join(d.asked(), " ")}, {"verdict", d.Word},
 		},
 	}
+	if c := d.Cluster; c != nil {
+		suite.Properties = append(suite.Properties, junitProperty{"context", c.Context}, junitProperty{"server", c.Server})
+	}
 	for i, c := range d.Causes {
 		suite.Properties = append(suite.Properties, junitProperty{fmt.Sprintf("cause.%d", i+1), strings.TrimSpace(c.ID + " " + c.About)})
 	}

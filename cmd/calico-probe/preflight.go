@@ -437,6 +437,9 @@ func (p *preflight) conclude(ways []string) error {
 			}
 		}
 	}
+	if err := p.begun(); err != nil {
+		return err
+	}
 	for _, ev := range p.found {
 		if err := p.emit(ev.Way, ev); err != nil {
 			return err
