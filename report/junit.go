@@ -193,8 +193,13 @@ func (d Document) why(r Located) []string {
 			continue
 		}
 		out = append(out, fmt.Sprintf("cause %s (confidence: %s): %s", strings.TrimSpace(c.ID+" "+c.About), c.Confidence, c.Says), "fix: "+c.Fix.Says)
-		for _, command := range c.Fix.Commands() {
-			out = append(out, "  "+command)
+		for _, block := range c.Fix.Blocks() {
+			if block.If != "" {
+				out = append(out, "only if "+block.If+":")
+			}
+			for _, command := range block.Commands {
+				out = append(out, "  "+command)
+			}
 		}
 	}
 	return out

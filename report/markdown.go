@@ -35,9 +35,13 @@ func writeMarkdown(w io.Writer, d Document) error {
 		}
 		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, Code(strings.TrimSpace(c.ID+" "+c.About)), Code(string(c.Confidence)))
 		fence(&b, "text", causeLines(c, foldAt))
-		if commands := c.Fix.Commands(); len(commands) > 0 {
-			fmt.Fprint(&b, "\nThe fix, which calico-probe never runs:\n\n")
-			fence(&b, "sh", commands)
+		for _, block := range c.Fix.Blocks() {
+			head := "The fix, which calico-probe never runs:"
+			if block.If != "" {
+				head = "Only if " + Code(block.If) + ":"
+			}
+			fmt.Fprintf(&b, "\n%s\n\n", head)
+			fence(&b, "sh", block.Commands)
 		}
 	}
 	if len(d.Unexplained) > 0 {
