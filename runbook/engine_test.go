@@ -435,7 +435,7 @@ func TestAction(t *testing.T) {
 		"nobody":      {[]string{"mend"}, nil, "true", "nobody confirmed it"},
 		"no":          {[]string{"mend"}, func(runbook.Proposal) (bool, error) { return false, nil }, "true", "not confirmed"},
 		"bad dry run": {[]string{"mend"}, func(runbook.Proposal) (bool, error) { return true, nil }, "exit 7", "its dry run failed: exit code 7"},
-		"yes":         {[]string{"mend"}, func(p runbook.Proposal) (bool, error) { return p.DryRun == "would\n" && !p.Again, nil }, "echo would", ""},
+		"yes":         {[]string{"mend"}, func(p runbook.Proposal) (bool, error) { return p.DryRun == "would\n" && p.Before == "", nil }, "echo would", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -428,6 +428,18 @@ func (l *linter) action(at string, s *Step, in *scope) {
 		l.find(at, "an action needs a command")
 	}
 	l.command(at+".dryRun", a.DryRun, in)
+	for i, keep := range a.Keep {
+		here := fmt.Sprintf("%s.keep[%d]", at, i)
+		if len(keep) == 0 {
+			l.find(here, "the command has no name")
+		}
+		l.command(here, keep, in)
+		if len(keep) > 0 && isProgram(keep[0], "kubectl") && !slices.ContainsFunc(keep, func(w string) bool {
+			return slices.Contains([]string{"logs", "get", "describe", "top"}, w)
+		}) {
+			l.find(here, "what is kept is only read: kubectl logs, get, describe or top")
+		}
+	}
 	l.command(at+".command", a.Command, in)
 	if len(a.DryRun) > 0 && isProgram(a.DryRun[0], "kubectl") && !slices.ContainsFunc(a.DryRun, func(w string) bool {
 		return slices.Contains([]string{"--dry-run=server", "--dry-run=client", "diff", "get", "describe"}, w)

@@ -139,7 +139,10 @@ type Action struct {
 	Says    string   `json:"says"`    // what it does
 	Touches string   `json:"touches"` // what it disturbs, and for how long
 	DryRun  []string `json:"dryRun"`  // a command that shows what it would do
-	Command []string `json:"command"`
+	// Keep are commands that show what is gone afterwards, as a log: started after the dry
+	// run, shown with it, and their last lines kept in the record.
+	Keep    [][]string `json:"keep,omitempty"`
+	Command []string   `json:"command"`
 }
 
 // Branch is one way to go on.
