@@ -182,13 +182,13 @@ func exitOf(verdict string) int {
 	return report.ExitIncomplete
 }
 
-// atEnd is what a runbook comes to that concludes nothing.
+// atEnd is what a runbook comes to that concludes nothing: what was seen last.
 func (w *walk) atEnd() Outcome {
-	v := w.sight().last.Verdict
-	if v == "" {
+	last := w.sight().last
+	if last.Verdict == "" {
 		return Outcome{Verdict: wordIncomplete, Says: "nothing was asked of the node, and nothing concluded"}
 	}
-	return Outcome{Verdict: v}
+	return Outcome{Verdict: last.Verdict, Says: "no step concluded anything; " + last.why()}
 }
 
 // cannotGoOn is what a runbook comes to that something stops: a fault where the last run
