@@ -135,6 +135,9 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.hasNode(cmd.Context()); err != nil { // a journal of it could never be gone on with
+		return err
+	}
 	begun := runbook.Begun{
 		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File, Source: it.Runbook.Source(), Node: o.node,
 		Params: params, Flags: flagsToKeep(cmd), Server: server, By: whoami(), At: time.Now().UTC(),
@@ -299,6 +302,18 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 		return "", err
 	}
 	return config.Host, nil
+}
+
+// hasNode wants the cluster to have the node, and whoever asks the right to know.
+func (o *runbookOptions) hasNode(ctx context.Context) error {
+	if o.via == wayLocal {
+		return nil
+	}
+	client, err := o.cluster()
+	if err != nil {
+		return err
+	}
+	return notSuchNode(client.HasNode(ctx, o.node))
 }
 
 // once is one run of the runbook, as if it had been typed.
