@@ -15,6 +15,9 @@ import (
 	"github.com/calico-probe/calico-probe/report"
 )
 
+// Limit is that of a whole runbook, where whoever runs it sets no other.
+const Limit = 30 * time.Minute
+
 // Limits of what has none of its own.
 const (
 	defaultEvery  = 15 * time.Second // between the attempts of a wait

@@ -24,7 +24,8 @@ type Runbook struct {
 	Metadata   Metadata `json:"metadata"`
 	Spec       Spec     `json:"spec"`
 
-	source string
+	source   string
+	warnings []Finding
 }
 
 // Metadata names a runbook.

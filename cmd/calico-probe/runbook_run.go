@@ -100,7 +100,7 @@ with 3 where the last run saw a fault, else with 5.`,
 	f.StringVar(&o.resume, "resume", "", "go on with the runbook of this journal: node, parameters and flags are as they were")
 	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes each run asks too when something is wrong; 0 = none")
 	o.reaching(cmd)
-	f.Lookup("timeout").DefValue, o.timeout = "30m0s", 30*time.Minute
+	f.Lookup("timeout").DefValue, o.timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
 	a.flags.AddFlags(f)
