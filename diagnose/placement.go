@@ -64,8 +64,8 @@ var ProbeRights = &Rule{
 	Fix: probe.Fix{
 		Says: "Have the rights given, or have somebody run it who has them.",
 		Manifest: []string{
-			"calico-probe preflight --node {node} -n {tried}  # names what is missing",
-			"calico-probe install --print --ways pod --user YOU | kubectl apply -f -  # by somebody who may grant it; then run with -n calico-probe",
+			"calico-probe preflight --node {node}  # names what is missing",
+			"calico-probe install --print --ways pod --user YOU | kubectl apply -f -  # by somebody who may grant it; then run again without -n",
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",

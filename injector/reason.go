@@ -44,6 +44,13 @@ type PlacementError struct {
 func (e *PlacementError) Error() string { return e.Text }
 func (e *PlacementError) Unwrap() error { return e.Err }
 
+// And is the same with more to its text.
+func (e *PlacementError) And(more string) *PlacementError {
+	longer := *e
+	longer.Text += "; " + more
+	return &longer
+}
+
 func refuse(r Reason, format string, args ...any) *PlacementError {
 	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
 }

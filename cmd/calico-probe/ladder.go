@@ -37,7 +37,7 @@ func (o *runOptions) ladder() ([]rung, error) {
 		return nil, err
 	}
 	all := []rung{
-		{name: wayPod, open: injector.Pod(client)},
+		{name: wayPod, open: o.podOrElsewhere(injector.Pod(client))},
 		{name: wayEphemeral, open: injector.Ephemeral(client)},
 		{name: wayExec, open: injector.Exec(client)},
 	}

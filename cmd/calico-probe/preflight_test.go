@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -97,7 +98,7 @@ func TestImageOn(t *testing.T) {
 // to name that namespace, instead of to ask for what they have.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	for allowed, want := range map[string]string{install.Namespace: "you have it: add -n calico-probe", "nowhere": "ask for what 'calico-probe install --print --ways pod' prints"} {
+	for allowed, want := range map[string]string{install.Namespace: "you have it: name -n calico-probe", "nowhere": "ask for what 'calico-probe install --print --ways pod' prints"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var review authorizationv1.SelfSubjectAccessReview
 			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -112,7 +113,7 @@ func TestRightsElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &preflight{runOptions: &runOptions{app: &app{flags: genericclioptions.NewConfigFlags(false)}, node: "node-a"}}
+		p := &preflight{runOptions: &runOptions{app: &app{elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(false)}, node: "node-a"}}
 		if err := p.rights(t.Context(), client, nil, []string{wayPod}); err != nil {
 			t.Fatal(err)
 		}
