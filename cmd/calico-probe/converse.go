@@ -142,9 +142,13 @@ func (o *runOptions) notOnto(said []probe.Event) error {
 	for last > 0 && said[last].Result.Status == probe.Skip {
 		last--
 	}
+	unasked := "the one check on the node was not asked: 'calico-probe run --via local' on the node itself asks it"
+	if n := len(o.nodeChecks()); n != 1 {
+		unasked = fmt.Sprintf("the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", n)
+	}
 	for i, ev := range said {
 		if i == last {
-			ev.Result.Saw += fmt.Sprintf("; the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", len(o.nodeChecks()))
+			ev.Result.Saw += "; " + unasked
 		}
 		if err := o.emit(ev.Way, ev); err != nil {
 			return err

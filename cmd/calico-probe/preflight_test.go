@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -119,6 +122,21 @@ func TestRightsElsewhere(t *testing.T) {
 		}
 		if r := p.found[0].Result; r.Status != probe.Fail || !strings.HasSuffix(r.Saw, want) {
 			t.Errorf("allowed in %s: %s %s", allowed, r.Status, r.Saw)
+		}
+	}
+}
+
+// TestRightNamed wants a right that lacks named first, and what to do about it.
+func TestRightNamed(t *testing.T) {
+	t.Parallel()
+	nodes := schema.GroupResource{Resource: "nodes"}
+	for want, why := range map[string]string{
+		"no right to list nodes: listing nodes: ": `User "joe" cannot list resource "nodes" in API group "" at the cluster scope`,
+		"no right to do this: listing nodes: ":    "as somebody's own authoriser says",
+	} {
+		got := explainError(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) || !strings.Contains(got, "'calico-probe install --print' ") {
+			t.Error(got)
 		}
 	}
 }
