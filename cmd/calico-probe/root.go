@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -30,6 +31,7 @@ type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
 	interrupts *interrupts
+	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'install' has not
 }
 
 // restConfig is how to reach the cluster. Without any configuration client-go
@@ -82,7 +84,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	taken := &interrupts{}
 	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut, taken)
 	defer stop()
-	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
+	a := &app{IOStreams: streams, interrupts: taken, elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
