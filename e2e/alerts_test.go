@@ -614,8 +614,8 @@ func (c *counting) before(t testing.TB, s serving) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestNodeEvents writes events as serve does: what is like what was said before is counted,
-// and a node that gets too many is left alone.
+// TestNodeEvents writes events as serve does: what is said of a job once more, after a kill,
+// takes the place of what was said before, and a node that gets too many is left alone.
 func TestNodeEvents(t *testing.T) {
 	ctx := t.Context()
 	k := kube(t)
@@ -633,9 +633,9 @@ func TestNodeEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	teller := injector.NewTeller(writing)
-	tell := func(note string) bool {
+	tell := func(id, reason, note string) bool {
 		t.Helper()
-		told, err := teller.Tell(ctx, "paper", true, "CalicoProbeFault", note)
+		told, err := teller.Tell(ctx, id, "paper", reason == "CalicoProbeFault", reason, note)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -650,25 +650,20 @@ func TestNodeEvents(t *testing.T) {
 		return list.Items
 	}
 	long := strings.Repeat("é", 1000)
-	for range 3 {
-		tell(long)
-	}
-	if got := list(); len(got) != 1 || got[0].Count != 3 || len(got[0].Message) > 1024 || !strings.HasSuffix(got[0].Message, "é...") {
-		t.Fatalf("said three times: %+v", got)
-	}
-	if err := k.CoreV1().Events("default").Delete(ctx, list()[0].Name, metav1.DeleteOptions{}); err != nil { // as the API does after an hour
-		t.Fatal(err)
-	}
-	if !tell(long) || len(list()) != 1 {
-		t.Errorf("said once more after it was forgotten: %v", list())
+	tell("1", "CalicoProbeHealthy", "all is well")
+	before := list()
+	teller = injector.NewTeller(writing) // of the next start
+	tell("1", "CalicoProbeFault", long)
+	if got := list(); len(before) != 1 || len(got) != 1 || got[0].UID != before[0].UID || got[0].Type != corev1.EventTypeWarning || got[0].Reason != "CalicoProbeFault" || len(got[0].Message) > 1024 || !strings.HasSuffix(got[0].Message, "é...") {
+		t.Fatalf("said twice: %+v, then %+v", before, got)
 	}
 	told := 0
 	for i := range 40 {
-		if tell(fmt.Sprint("another ", i)) {
+		if tell(fmt.Sprint("another-", i), "CalicoProbeFault", "another") {
 			told++
 		}
 	}
-	if got := list(); told >= 40 || told < 10 || len(got) > 15 {
+	if got := list(); told >= 40 || told < 10 || len(got) != 1+told {
 		t.Errorf("%d of 40 notes were written, as %d events", told, len(got))
 	}
 }

@@ -179,7 +179,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 		},
 		Tell: func(ctx context.Context, job alerts.Job) (bool, error) {
 			reason, note := toldOf(job, o.external)
-			return teller.Tell(ctx, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
+			return teller.Tell(ctx, job.ID, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
 		},
 	}, log)
 	if err != nil {
