@@ -363,20 +363,27 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestReading has tokens that let read, and not post.
+// TestReading has tokens that let read, and not post, in a file that comes and goes.
 func TestReading(t *testing.T) {
 	t.Parallel()
 	const reading = "only to read with"
 	access := tokens(t)
 	access.ReadTokenFile = filepath.Join(t.TempDir(), "reading")
-	if err := os.WriteFile(access.ReadTokenFile, []byte(reading), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	s, err := New(t.TempDir(), anyAlert(t), usual, access, nodesOf(1).cluster(), quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	without := func() {
+		t.Helper()
+		if read, all := ask(s, http.MethodGet, "/", reading, nil).Code, ask(s, http.MethodGet, "/", token, nil).Code; read != http.StatusUnauthorized || all != http.StatusOK {
+			t.Errorf("without the file: %d for its token, %d for the other", read, all)
+		}
+	}
+	without()
+	if err := os.WriteFile(access.ReadTokenFile, []byte(reading), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	b := body(t, firing("node-0", "a"))
 	for _, with := range []string{reading, token} {
 		got, posted := ask(s, http.MethodGet, "/metrics", with, nil).Code, ask(s, http.MethodPost, PathAlerts, with, b).Code
@@ -384,6 +391,10 @@ func TestReading(t *testing.T) {
 			t.Errorf("with %q: reading is answered %d, posting %d", with, got, posted)
 		}
 	}
+	if err := os.Remove(access.ReadTokenFile); err != nil {
+		t.Fatal(err)
+	}
+	without()
 }
 
 // TestHealth wants a program that does nothing any more to be started again.

@@ -97,20 +97,26 @@ func background(t testing.TB, name string, args ...string) func() {
 	return kill
 }
 
+// shown is the YAML that a document has behind a mark.
+func shown(t testing.TB, doc, mark string) string {
+	t.Helper()
+	b, err := os.ReadFile(file(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(b), "<!-- "+mark+" -->")
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(after)
+	if !ok || block == nil {
+		t.Fatalf("%s shows no %s", doc, mark)
+	}
+	return block[1]
+}
+
 // receiver is the configuration of Alertmanager that docs/alerts.md shows, for another
 // address and faster.
 func receiver(t testing.TB, to string) string {
 	t.Helper()
-	b, err := os.ReadFile(file("docs/alerts.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, ok := strings.Cut(string(b), "<!-- receiver -->")
-	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(after)
-	if !ok || block == nil {
-		t.Fatal("docs/alerts.md shows no receiver")
-	}
-	config := strings.ReplaceAll("\n"+block[1], "\n   ", "\n")
+	config := strings.ReplaceAll("\n"+shown(t, "docs/alerts.md", "receiver"), "\n   ", "\n")
 	for was, is := range map[string]string{
 		"http://calico-probe-serve.calico-probe.svc:8080":    to,
 		"/etc/alertmanager/secrets/calico-probe-serve/token": written(t, "token", alertsToken),
@@ -316,7 +322,7 @@ func deployed(t testing.TB) serving {
 		t.Fatal(err)
 	}
 	spec := &deployment.Spec.Template.Spec
-	if len(spec.Containers) != 1 || len(spec.Volumes) != 2 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
+	if len(spec.Containers) != 1 || len(spec.Volumes) != 3 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
 		t.Fatalf("the Deployment is not as this test knows it: %+v", spec)
 	}
 	spec.NodeName = "node-a"
