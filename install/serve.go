@@ -95,7 +95,8 @@ func servePod(namespace string, s Serve) corev1.PodSpec {
 		store = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	}
 	answers := func(path string) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
+		// A store on a slow volume, and a node at its limit, may take longer than a second.
+		return &corev1.Probe{TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
 	}
 	return corev1.PodSpec{
 		ServiceAccountName:            serveName,
