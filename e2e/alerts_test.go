@@ -46,8 +46,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// alertsToken is what Alertmanager and serve have in common.
-const alertsToken = "e2e-0123456789abcdef"
+// alertsToken is what Alertmanager and serve have in common; readingToken lets only read.
+const (
+	alertsToken  = "e2e-0123456789abcdef"
+	readingToken = "e2e-fedcba9876543210"
+)
 
 // freePort is one of this machine's that nobody has.
 func freePort(t testing.TB) int {
@@ -315,11 +318,12 @@ func deployed(t testing.TB) serving {
 			kubectl(t, doc, "apply", "--server-side", "-f", "-")
 		}
 	}
-	_, err := k.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	for name, data := range map[string]map[string]string{
+		name: {"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook}, name + "-read": {"token": readingToken},
+	} {
+		if _, err := k.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	spec := &deployment.Spec.Template.Spec
 	if len(spec.Containers) != 1 || len(spec.Volumes) != 3 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
@@ -433,11 +437,16 @@ func TestAlerts(t *testing.T) {
 	s := deployed(t)
 	am := startAlertmanager(t, receiver(t, s.url))
 
-	code, _, err := s.ask(http.MethodPost, "/v1/alerts", "", strings.NewReader(`{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"BGPDown","node":"node-a"},"startsAt":"2026-11-01T00:00:00Z"}]}`))
-	if err != nil || code != http.StatusUnauthorized {
-		t.Errorf("an alert without a token: %d %v", code, err)
+	for _, token := range []string{"", readingToken} {
+		code, _, err := s.ask(http.MethodPost, "/v1/alerts", token, strings.NewReader(`{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"BGPDown","node":"node-a"},"startsAt":"2026-11-01T00:00:00Z"}]}`))
+		if err != nil || code != http.StatusUnauthorized {
+			t.Errorf("an alert with the token %q: %d %v", token, code, err)
+		}
 	}
-	if m := s.metrics(t); received(m) != 0 || m["unauthorized_requests_total"] != 1 || len(s.jobs(t)) != 0 {
+	if code, text := s.get(t, "/", readingToken); code != http.StatusOK {
+		t.Errorf("the page, with the token to read: %d %s", code, text)
+	}
+	if m := s.metrics(t); received(m) != 0 || m["unauthorized_requests_total"] != 2 || len(s.jobs(t)) != 0 {
 		t.Errorf("after an alert without a token: %v", m)
 	}
 
