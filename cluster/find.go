@@ -39,6 +39,13 @@ func named(nodes []corev1.Node) map[string]string {
 	return out
 }
 
+// HasNode wants the cluster to have a node of that name (*UnknownNodeError).
+func (c *Client) HasNode(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	return c.readNodes(ctx, &Snapshot{}, name)
+}
+
 // PodNode is the node a pod is on; "" = there is no such pod, or it is on none.
 func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, error) {
 	for _, name := range []string{namespace, pod} { // which whoever made the alert may have made up

@@ -84,7 +84,7 @@ func explainError(err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("no right to do this: %v; see 'kubectl auth can-i --list'", err)
+		return fmt.Sprintf("no right to do this: %v; 'calico-probe preflight' says what else is missing, 'calico-probe install --print' prints the rights to ask for", err)
 	case errors.As(err, &unreachable):
 		host := unreachable.URL
 		if u, bad := url.Parse(unreachable.URL); bad == nil {
