@@ -86,6 +86,23 @@ func TestRunbookEngine(t *testing.T) {
 	if a := call(t, "runbook", "lint", file); a.exit != 0 || a.stdout != "" || !strings.HasSuffix(a.stderr, "nothing is wrong\n") {
 		t.Fatalf("lint: %+v", a)
 	}
+	for who, c := range map[string]struct {
+		exit  int
+		says  string
+		flags []string
+	}{
+		"no such node": {2, "nope", []string{"--node", "nope"}},
+		"no right":     {1, `cannot list resource "nodes"`, []string{"--node", "node-a", "--as", "joe"}},
+	} {
+		kept := filepath.Join(dir, "none")
+		a := call(t, append([]string{"runbook", "run", file, "--journal", kept}, c.flags...)...)
+		if _, err := os.Stat(kept); err == nil || a.exit != c.exit || !strings.Contains(a.stderr, c.says) || strings.Count(a.stderr, "\n") != 1 {
+			t.Errorf("%s: %+v, its journal: %v", who, a, err)
+		}
+		if who == "no right" && (!strings.Contains(a.stderr, "calico-probe preflight") || !strings.Contains(a.stderr, "install --print")) {
+			t.Errorf("it does not say what to do: %s", a.stderr)
+		}
+	}
 	var errs heard
 	cmd, _ := started(t, &errs, "runbook", "run", file, "--node", "node-a", "--journal", journal, "--peers", "0")
 	eventually(t, 60*time.Second, func() string {

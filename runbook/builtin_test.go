@@ -29,8 +29,18 @@ import (
 func known() runbook.Known {
 	suite := append(cluster.Checks(nil), checks.All()...)
 	k := runbook.Known{
-		Selects: func(patterns []string) error { _, err := probe.Select(suite, patterns, nil); return err },
-		Ways:    []string{"auto"},
+		Selects: func(checks, skip []string, profile string) ([]string, error) {
+			picked, err := probe.Select(suite, checks, skip)
+			if len(checks) == 0 {
+				picked = probe.Within(picked, probe.Profile(cmp.Or(profile, string(probe.Standard))))
+			}
+			var ids []string
+			for _, c := range picked {
+				ids = append(ids, c.ID)
+			}
+			return ids, err
+		},
+		Ways: []string{"auto"},
 	}
 	for _, c := range suite {
 		k.Checks = append(k.Checks, c.ID)
@@ -63,6 +73,9 @@ func builtin(t *testing.T) map[string]*runbook.Runbook {
 		b, err := runbook.Load(name, text, known())
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, odd := range b.Warnings() {
+			t.Error(odd)
 		}
 		if want := strings.TrimSuffix(filepath.Base(name), ".yaml"); b.Metadata.Name != want {
 			t.Errorf("%s calls itself %s", name, b.Metadata.Name)

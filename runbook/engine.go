@@ -15,13 +15,14 @@ import (
 	"github.com/calico-probe/calico-probe/report"
 )
 
+// Limit is that of a whole runbook, where whoever runs it sets no other.
+const Limit = 30 * time.Minute
+
 // Limits of what has none of its own.
 const (
 	defaultEvery  = 15 * time.Second // between the attempts of a wait
 	checkLimit    = 10 * time.Second // of a check's command
 	notifyLimit   = 30 * time.Second // of a notify's command
-	dryRunLimit   = time.Minute
-	actionLimit   = 5 * time.Minute  // a drain takes minutes
 	parallelNodes = 4                // each run holds a pod and a connection to the API
 	maxNodes      = 50               // of one run: some minutes, and a record that can be sent
 	oldNews       = 10 * time.Minute // what was seen before that is said to be old
@@ -69,11 +70,9 @@ type Question struct {
 
 // Proposal is an action a person is to confirm.
 type Proposal struct {
-	Step, Says, Touches string
-	Command             []string
-	DryRun              string // what it showed
-	Again               bool   // it began before, and may have been done
-	Seen                string // when what it goes by was seen, where that is not just now
+	Step string
+	Deed        // what is known of it so far
+	Seen string // when what it goes by was seen, where that is not just now
 }
 
 // Engine runs one runbook once.
@@ -186,13 +185,13 @@ func exitOf(verdict string) int {
 	return report.ExitIncomplete
 }
 
-// atEnd is what a runbook comes to that concludes nothing.
+// atEnd is what a runbook comes to that concludes nothing: what was seen last.
 func (w *walk) atEnd() Outcome {
-	v := w.sight().last.Verdict
-	if v == "" {
+	last := w.sight().last
+	if last.Verdict == "" {
 		return Outcome{Verdict: wordIncomplete, Says: "nothing was asked of the node, and nothing concluded"}
 	}
-	return Outcome{Verdict: v}
+	return Outcome{Verdict: last.Verdict, Says: "no step concluded anything; " + last.why()}
 }
 
 // cannotGoOn is what a runbook comes to that something stops: a fault where the last run
@@ -309,7 +308,7 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 		w.cut = &e
 	} else if err != nil && w.past && w.Journal.cut != nil && w.Journal.cut.Entry != nil && w.Journal.cut.Entry.Step == at {
 		e = *w.Journal.cut.Entry
-	} else if err != nil && e.Held == nil { // it has not come to its end; what was stopped for says why
+	} else if err != nil && e.Held == nil && e.Deed == nil { // it has not come to its end; what was stopped for says why
 		return err
 	}
 	return errors.Join(w.show(e), err)

@@ -24,12 +24,19 @@ const longestFile = 1 << 20
 
 // Finding is something wrong with a runbook.
 type Finding struct {
-	File string `json:"file"`
-	Line int    `json:"line"` // from 1
-	What string `json:"what"`
+	File    string
+	Line    int // from 1
+	What    string
+	Warning bool // it can be run all the same
 }
 
-func (f Finding) String() string { return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.What) }
+func (f Finding) String() string {
+	mark := ""
+	if f.Warning {
+		mark = "warning: "
+	}
+	return fmt.Sprintf("%s:%d: %s%s", f.File, f.Line, mark, f.What)
+}
 
 // LintError is what is wrong with a runbook, in the order of its lines; there is at least
 // one finding.
@@ -49,13 +56,17 @@ func Load(file string, text []byte, known Known) (*Runbook, error) {
 	if len(l.findings) == 0 {
 		l.lint(rb)
 	}
-	if len(l.findings) > 0 {
-		slices.SortStableFunc(l.findings, func(a, b Finding) int { return a.Line - b.Line })
-		return nil, LintError(slices.Compact(l.findings))
+	slices.SortStableFunc(l.findings, func(a, b Finding) int { return a.Line - b.Line })
+	found := slices.Compact(l.findings)
+	if wrong := slices.DeleteFunc(slices.Clone(found), func(f Finding) bool { return f.Warning }); len(wrong) > 0 {
+		return nil, LintError(wrong)
 	}
-	rb.source = string(text)
+	rb.source, rb.warnings = string(text), found
 	return rb, nil
 }
+
+// Warnings are what is odd about a runbook that can be run, in the order of its lines.
+func (rb *Runbook) Warnings() []Finding { return rb.warnings }
 
 // Digest tells files apart: the start of the SHA-256 of the text, hexadecimal.
 func (rb *Runbook) Digest() string {
@@ -128,7 +139,13 @@ func (l *linter) yamlError(err error) {
 		if strings.Contains(text, "',' or '}'") { // the usual mistake with ${...}
 			text += "; within { } a text with a comma, a ? or a ${...} needs quotes"
 		}
-		l.findings = append(l.findings, Finding{l.file, line, "is no YAML: " + text})
+		if strings.Contains(text, "mapping values are not allowed") {
+			text += "; a text with a colon and a space in it needs quotes"
+		}
+		if strings.Contains(text, "cannot start any token") {
+			text += "; a text that begins with it needs quotes"
+		}
+		l.findAt(line, "is no YAML: %s", text)
 	}
 }
 

@@ -193,11 +193,26 @@ func (d Deed) markdown(b *strings.Builder, block func(string)) {
 		b.WriteString("  - its dry run showed:\n\n")
 		block(d.DryRun)
 	}
-	if d.NotRun != "" {
-		fmt.Fprintf(b, "  - **not run**: %s\n", report.Code(d.NotRun))
-		return
+	for _, k := range d.Kept {
+		fmt.Fprintf(b, "  - kept from before it: %s", report.Code(Quoted(k.Command)))
+		if k.Failed != "" {
+			fmt.Fprintf(b, ": nothing: %s\n", report.Code(k.Failed))
+			continue
+		}
+		b.WriteString("\n\n")
+		block(strings.Join(k.Lines, "\n") + "\n")
 	}
-	fmt.Fprintf(b, "  - **run**, confirmed by %s: exit code %d\n", report.Code(d.By), d.Exit)
+	switch {
+	case d.NotRun != "":
+		fmt.Fprintf(b, "  - **not run**: %s\n", report.Code(d.NotRun))
+	case d.Unsure != "":
+		fmt.Fprintf(b, "  - confirmed by %s: **it is not known whether it was done**: %s\n", report.Code(d.By), report.Code(d.Unsure))
+	default:
+		fmt.Fprintf(b, "  - **run**, confirmed by %s: exit code %d\n", report.Code(d.By), d.Exit)
+	}
+	if d.Before != "" {
+		fmt.Fprintf(b, "  - **it is not known whether it was done before**: %s\n", report.Code(d.Before))
+	}
 	if strings.TrimSpace(d.Output) != "" {
 		b.WriteString("\n")
 		block(probe.Plain(d.Output))

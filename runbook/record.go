@@ -77,9 +77,19 @@ type Deed struct {
 	Command []string `json:"command"`
 	NotRun  string   `json:"not_run,omitempty"` // why, "" = it was
 	DryRun  string   `json:"dry_run,omitempty"` // what that showed
+	Kept    []Kept   `json:"kept,omitempty"`    // of what it destroys
 	By      string   `json:"by,omitempty"`      // who confirmed it
-	Exit    int      `json:"exit"`
+	Unsure  string   `json:"unsure,omitempty"`  // why it is not known whether it was done, "" = it is
+	Before  string   `json:"before,omitempty"`  // likewise of the try before this one
+	Exit    int      `json:"exit"`              // -1 = none
 	Output  string   `json:"output,omitempty"`
+}
+
+// Kept is what a command showed before an action.
+type Kept struct {
+	Command []string `json:"command"`
+	Lines   []string `json:"lines,omitempty"`  // the last ones of it
+	Failed  string   `json:"failed,omitempty"` // why there are none
 }
 
 // Outcome is what a runbook came to.

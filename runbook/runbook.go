@@ -24,7 +24,8 @@ type Runbook struct {
 	Metadata   Metadata `json:"metadata"`
 	Spec       Spec     `json:"spec"`
 
-	source string
+	source   string
+	warnings []Finding
 }
 
 // Metadata names a runbook.
@@ -139,7 +140,10 @@ type Action struct {
 	Says    string   `json:"says"`    // what it does
 	Touches string   `json:"touches"` // what it disturbs, and for how long
 	DryRun  []string `json:"dryRun"`  // a command that shows what it would do
-	Command []string `json:"command"`
+	// Keep are commands that show what is gone afterwards, as a log: started after the dry
+	// run, shown with it, and their last lines kept in the record.
+	Keep    [][]string `json:"keep,omitempty"`
+	Command []string   `json:"command"`
 }
 
 // Branch is one way to go on.

@@ -196,6 +196,37 @@ func (s Seen) cause(id string, sure ...probe.Confidence) bool {
 	})
 }
 
+// why is what makes the verdict what it is: the causes, or what is bad without one, and
+// what is not known.
+func (s Seen) why() string {
+	var parts []string
+	for _, c := range s.Causes {
+		parts = append(parts, fmt.Sprintf("%s (%s): %s", c.ID, c.Confidence, c.Says))
+	}
+	if len(s.Causes) == 0 {
+		parts = append(append(parts, "no cause was named"), s.those("failed", probe.Fail)...)
+	}
+	parts = append(parts, s.those("not known", probe.Unknown)...)
+	if s.Lacks != "" {
+		parts = append(parts, s.Lacks)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// those names the checks of the nodes asked that have such an answer; nothing where none has.
+func (s Seen) those(what string, status probe.Status) []string {
+	var names []string
+	for _, r := range s.Results {
+		if _, own := s.Verdicts[r.Node]; own && r.Status == string(status) {
+			names = append(names, strings.TrimSpace(r.Check+" "+r.Target))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{what + ": " + strings.Join(names, ", ")}
+}
+
 // through is a value as it comes back from the journal: a run that is resumed sees the
 // same numbers as one that was not.
 func through[T any](v T) (T, error) {

@@ -1,6 +1,7 @@
 package runbook
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -179,11 +180,20 @@ func (d Deed) write(para func(int, string), head string) {
 	para(0, fmt.Sprintf("%s: %s", head, d.Says))
 	para(4, "touches: "+d.Touches)
 	para(4, "command: "+Quoted(d.Command))
-	if d.NotRun != "" {
-		para(4, "NOT run: "+d.NotRun)
-		return
+	for _, k := range d.Kept {
+		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), cmp.Or(k.Failed, fmt.Sprintf("%d lines, which -o markdown and json show", len(k.Lines)))))
 	}
-	para(4, fmt.Sprintf("run, confirmed by %s: exit code %d", d.By, d.Exit))
+	switch {
+	case d.NotRun != "":
+		para(4, "NOT run: "+d.NotRun)
+	case d.Unsure != "":
+		para(4, fmt.Sprintf("confirmed by %s: IT IS NOT KNOWN whether it was done: %s", d.By, d.Unsure))
+	default:
+		para(4, fmt.Sprintf("run, confirmed by %s: exit code %d", d.By, d.Exit))
+	}
+	if d.Before != "" {
+		para(4, "IT IS NOT KNOWN whether it was done before: "+d.Before)
+	}
 	for line := range strings.Lines(d.Output) {
 		para(6, line)
 	}

@@ -95,7 +95,7 @@ sees, and names the causes with their proof and their fix, which is never run.
 			if err := o.complete(); err != nil {
 				return err
 			}
-			if _, err := o.isHere(); err != nil {
+			if err := o.isHere(); err != nil {
 				return err
 			}
 			if err := out.open(a.Out); err != nil {
@@ -220,11 +220,8 @@ func (o *runOptions) complete() error {
 	if !slices.Contains(probe.Profiles(), probe.Profile(o.profile)) {
 		return badUsage("unknown profile %q: --profile takes %s", o.profile, strings.Join(profileNames(), ", "))
 	}
-	if o.picked, err = probe.Select(suite(), o.want, o.skip); err != nil {
+	if o.picked, err = pick(o.want, o.skip, o.profile); err != nil {
 		return badUsage("%w; 'calico-probe checks' lists them", err)
-	}
-	if len(o.want) == 0 {
-		o.picked = probe.Within(o.picked, probe.Profile(o.profile))
 	}
 	if len(o.picked) == 0 {
 		return badUsage("--checks and --skip leave no check to run")
@@ -241,6 +238,15 @@ func (o *runOptions) complete() error {
 	}
 	o.id, o.tally, o.seen = newRunID(), report.NewTally(), diagnose.Findings{Node: o.node}
 	return nil
+}
+
+// pick is which checks --checks, --skip and --profile stand for.
+func pick(want, skip []string, profile string) ([]*probe.Check, error) {
+	picked, err := probe.Select(suite(), want, skip)
+	if len(want) == 0 {
+		picked = probe.Within(picked, probe.Profile(profile))
+	}
+	return picked, err
 }
 
 func profileNames() []string {

@@ -65,8 +65,8 @@ it is put into the user's folder for state; those older than 30 days, and all bu
 latest 100, are removed there.
 
 An action of a runbook, which may change something, is only shown unless --allow-actions
-names its step; then its dry run is shown first, and its name has to be typed on the
-terminal. The commands of checks, of notifies and of dry runs are started unasked, as you:
+names its step; then its dry run and what it destroys are shown first, and its name has to
+be typed on the terminal. The commands of checks, of notifies and of dry runs are started unasked, as you:
 read a runbook that is not yours before you run it.
 
 Exits with what the runbook concludes: 0 healthy, 3 a fault, 5 incomplete. A runbook
@@ -100,7 +100,7 @@ with 3 where the last run saw a fault, else with 5.`,
 	f.StringVar(&o.resume, "resume", "", "go on with the runbook of this journal: node, parameters and flags are as they were")
 	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes each run asks too when something is wrong; 0 = none")
 	o.reaching(cmd)
-	f.Lookup("timeout").DefValue, o.timeout = "30m0s", 30*time.Minute
+	f.Lookup("timeout").DefValue, o.timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
 	a.flags.AddFlags(f)
@@ -133,6 +133,9 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	}
 	server, err := o.ready(name)
 	if err != nil {
+		return err
+	}
+	if err := o.hasNode(cmd.Context()); err != nil { // a journal of it could never be gone on with
 		return err
 	}
 	at, err := o.where()
@@ -295,14 +298,25 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	}
 	o.node = one.node // by --via local it is this host
 	if o.via == wayLocal {
-		_, err := one.isHere()
-		return "", err
+		return "", one.isHere()
 	}
 	config, err := o.restConfig()
 	if err != nil {
 		return "", err
 	}
 	return config.Host, nil
+}
+
+// hasNode wants the cluster to have the node, and whoever asks the right to know.
+func (o *runbookOptions) hasNode(ctx context.Context) error {
+	if o.via == wayLocal {
+		return nil
+	}
+	client, err := o.cluster()
+	if err != nil {
+		return err
+	}
+	return notSuchNode(client.HasNode(ctx, o.node))
 }
 
 // once is one run of the runbook, as if it had been typed.
@@ -527,6 +541,15 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 		return false, runbook.ErrNobody
 	}
 	w := o.ErrOut
+	for _, k := range p.Kept {
+		fmt.Fprintf(w, "\nkept from before it: %s\n", oneLine(runbook.Quoted(k.Command)))
+		if k.Failed != "" {
+			fmt.Fprintf(w, "  NOT had: %s\n", oneLine(k.Failed))
+		}
+		for _, line := range k.Lines {
+			fmt.Fprintf(w, "  %s\n", oneLine(line))
+		}
+	}
 	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", oneLine(p.Says), oneLine(p.Touches), oneLine(runbook.Quoted(p.Command)))
 	for line := range strings.Lines(p.DryRun) {
 		fmt.Fprintf(w, "    %s\n", oneLine(line))
@@ -534,8 +557,8 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	if p.Seen != "" {
 		fmt.Fprintf(w, "  CAUTION: %s: look again first, with a new run\n", oneLine(p.Seen))
 	}
-	if p.Again {
-		fmt.Fprintln(w, "  CAUTION: it began before and was cut: it may have been done already")
+	if p.Before != "" {
+		fmt.Fprintf(w, "  CAUTION: it is not known whether it was done before: %s; look first\n", oneLine(p.Before))
 	}
 	prompt := fmt.Sprintf("to do it, type %s: ", p.Step)
 	text, err := o.readLine(ctx, prompt)
