@@ -286,7 +286,7 @@ func played(t *testing.T, b *runbook.Runbook, answers map[string]string, nights 
 			Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 			Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
 			Show:     func(runbook.Entry) error { return nil },
-			Progress: silent, Say: silent,
+			Progress: silent, Say: silent, Waits: silent,
 		},
 	}
 	record, err := e.Do(t.Context())
@@ -519,7 +519,7 @@ func TestActionsKubectl(t *testing.T) {
 				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
 				Show:     func(runbook.Entry) error { return nil },
-				Progress: silent, Say: silent,
+				Progress: silent, Say: silent, Waits: silent,
 			},
 		}
 		record, err := e.Do(t.Context())

@@ -43,8 +43,11 @@ type World struct {
 	Show func(Entry) error
 	// Progress is for a person who waits; Say is for whoever reads, once.
 	Progress, Say func(text string)
-	Who           string // runs this
-	Nobody        bool   // there is no person to confirm anything
+	// Waits tells of a wait: that it begins, and what came of each attempt, in place of what
+	// it told before; "" when it is over.
+	Waits  func(text string)
+	Who    string // runs this
+	Nobody bool   // there is no person to confirm anything
 	// Kubeconfig is a file that leads every command to the cluster of the runbook; "" where
 	// they find it themselves. NoKubectl is why kubectl cannot be led there, "" where it can.
 	Kubeconfig, NoKubectl string
@@ -570,6 +573,8 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	began := time.Now()
+	w.World.Waits(fmt.Sprintf("%s: asking until it holds, for %v at most", called(at, s), within))
+	defer w.World.Waits("")
 	last, lastRun, own, steps, answered := w.last, w.lastRun, w.own, w.steps, w.answered
 	defer func() { w.last, w.lastRun, w.own, w.steps, w.answered = last, lastRun, own, steps, answered }()
 	nodes, err := w.nodes(limited, r)
@@ -609,7 +614,7 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 			return out, nil
 		}
 		left := within - time.Since(began)
-		w.World.Progress(fmt.Sprintf("%s: attempt %d, not yet, %s left; %s", called(at, s), out.Tries, max(0, left).Round(time.Second), lastWords(out)))
+		w.World.Waits(fmt.Sprintf("%s: attempt %d, not yet, %s left; %s", called(at, s), out.Tries, max(0, left).Round(time.Second), lastWords(out)))
 		pause := time.NewTimer(cmp.Or(time.Duration(s.Wait.Every), defaultEvery))
 		select {
 		case <-pause.C:

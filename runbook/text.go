@@ -181,7 +181,7 @@ func (d Deed) write(para func(int, string), head string) {
 	para(4, "touches: "+d.Touches)
 	para(4, "command: "+Quoted(d.Command))
 	for _, k := range d.Kept {
-		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), cmp.Or(k.Failed, fmt.Sprintf("%d lines, which -o markdown and json show", len(k.Lines)))))
+		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), cmp.Or(k.Failed, fmt.Sprintf("lines: %d (-o markdown and json have them)", len(k.Lines)))))
 	}
 	switch {
 	case d.NotRun != "":

@@ -362,6 +362,8 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	o.clock = stopwatch{left: o.timeout, over: func() { cancel(overError(o.timeout)) }}
 	o.clock.run()
 	defer o.clock.stop()
+	person := &rewritten{to: o.ErrOut}
+	o.ErrOut = person
 	e := &runbook.Engine{
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
@@ -369,7 +371,12 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Show:     func(e runbook.Entry) error { return o.out.each(func(to *output) error { return wrote(to, e) }) },
 			Progress: func(text string) { o.progress("%s", text) },
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
-			Who:      whoami(), Nobody: !o.atTerminal(),
+			Waits: func(text string) { // its runs are told of by it alone
+				if o.quiet = text != ""; o.quiet {
+					person.line(text)
+				}
+			},
+			Who: whoami(), Nobody: !o.atTerminal(),
 		},
 	}
 	if rb.Starts() {
