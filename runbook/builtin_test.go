@@ -545,3 +545,18 @@ func TestActionsKubectl(t *testing.T) {
 		t.Errorf("without a way to the cluster: %+v", d)
 	}
 }
+
+// TestABusyNode wants load to hide nothing: whatever else was named decides, and both are told.
+func TestABusyNode(t *testing.T) {
+	t.Parallel()
+	named := func(id string) probe.Cause {
+		return probe.Cause{ID: id, Says: id + " it is", Confidence: probe.Medium, Fix: probe.Fix{Says: "mend " + id}}
+	}
+	tonight := answer("node-a", map[string]probe.Status{"bgp-session": probe.Fail}, named("node-overloaded"), named("peer-bird-dead"))
+	branch, r := played(t, builtin(t)["bgp-not-established"], nil, tonight)
+	said := r.Outcome.Says + r.Outcome.Next + step(t, r, "also").Text
+	if branch != "other-end" || !strings.Contains(step(t, r, "fix").Text, "mend peer-bird-dead") ||
+		!strings.Contains(said, "node-overloaded it is") || !strings.Contains(said, "mend node-overloaded") {
+		t.Errorf("branch %s: %+v", branch, r.Outcome)
+	}
+}
