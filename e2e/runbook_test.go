@@ -73,6 +73,9 @@ func TestRunbookSeesItHealed(t *testing.T) {
 		}
 	}
 	err := cmd.Wait()
+	if told := errs.String(); !strings.Contains(told, "well-again: attempt 1, not yet, ") || strings.Count(told, "\n") > waited.Tries+2 {
+		t.Errorf("of %d attempts it tells\n%s", waited.Tries, told)
+	}
 	if err != nil || last["verdict"] != "healthy" {
 		t.Errorf("%v, %v\n%s", err, last, errs.String())
 	}
@@ -106,11 +109,14 @@ func TestRunbookRepairs(t *testing.T) {
 	if now := calicoNode(t, node); now == before {
 		t.Errorf("%s was not deleted", before)
 	}
-	mustSandbox(t, "fault", "heal") // as the install-cni of Calico does; the sandbox's stand-in writes no file
 	s.enter("done")
+	s.wants("well-again: attempt 1, not yet")
+	mustSandbox(t, "fault", "heal") // as the install-cni of Calico does; the sandbox's stand-in writes no file
 	eventually(t, 5*time.Minute, func() string {
 		if shown := s.shows(); !strings.Contains(shown, node+" is well again") {
 			return "it is not called well:\n" + shown
+		} else if lines := strings.Count(shown, "well-again: a"); lines > 1 {
+			t.Fatalf("the wait has %d lines:\n%s", lines, shown)
 		}
 		return ""
 	})

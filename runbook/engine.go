@@ -303,12 +303,14 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	default:
 		return w.choose(ctx, e, s)
 	}
-	if err != nil && ctx.Err() != nil && !w.past && (s.Run != nil || s.Wait != nil) {
+	switch then := w.Journal.cut; {
+	case err == nil:
+	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as it was told when it was stopped
+		e = *then.Entry
+	case !w.past && ctx.Err() != nil && (s.Run != nil || s.Wait != nil):
 		e.cut()
 		w.cut = &e
-	} else if err != nil && w.past && w.Journal.cut != nil && w.Journal.cut.Entry != nil && w.Journal.cut.Entry.Step == at {
-		e = *w.Journal.cut.Entry
-	} else if err != nil && e.Held == nil && e.Deed == nil { // it has not come to its end; what was stopped for says why
+	case e.Held == nil && e.Deed == nil: // it has not come to its end; what was stopped for says why
 		return err
 	}
 	return errors.Join(w.show(e), err)
