@@ -300,6 +300,10 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 	}
 	fix.Says, fix.Radius = put(fix.Says), put(fix.Radius)
 	fix.Manifest, fix.Operator = each(fix.Manifest, put), each(fix.Operator, put)
+	fix.OnlyIf = slices.Clone(fix.OnlyIf)
+	for i, c := range fix.OnlyIf {
+		fix.OnlyIf[i] = probe.Conditional{If: put(c.If), Manifest: each(c.Manifest, put), Operator: each(c.Operator, put)}
+	}
 	cause.Says, cause.Fix = put(cause.Says), fix
 }
 

@@ -25,12 +25,17 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 	for _, line := range causeLines(c, 0) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
-	for _, command := range c.Fix.Commands() {
-		mark := "$ "
-		if strings.HasPrefix(command, "#") {
-			mark = ""
+	for _, block := range c.Fix.Blocks() {
+		if block.If != "" {
+			fmt.Fprintf(b, "  %-*s %s:\n", widthWord, "only if", printable(block.If))
 		}
-		fmt.Fprintf(b, "  %-*s %s\n", widthWord, "", printable(mark+command))
+		for _, command := range block.Commands {
+			mark := "$ "
+			if strings.HasPrefix(command, "#") {
+				mark = ""
+			}
+			fmt.Fprintf(b, "  %-*s %s\n", widthWord, "", printable(mark+command))
+		}
 	}
 }
 

@@ -140,6 +140,18 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 	return strings.Join(parts, ", ")
 }
 
+// Head is what a report is about, as far as that is known:
+// worker-3 of prod-eu (https://10.0.0.1:6443), 2026-11-21 21:23:57 UTC.
+func Head(node string, c *probe.Cluster, at time.Time) string {
+	if c != nil {
+		node += " of " + c.String()
+	}
+	if !at.IsZero() {
+		node += at.UTC().Format(", 2006-01-02 15:04:05 UTC")
+	}
+	return printable(node)
+}
+
 // ways lists the ways that appear in order, once each.
 func appendWay(ways []string, way string) []string {
 	if way == "" || slices.Contains(ways, way) {

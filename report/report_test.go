@@ -38,6 +38,9 @@ func fixed() []probe.Event {
 		return ev
 	}
 	return []probe.Event{
+		{Type: probe.EventRun, Node: "node-a", Start: &probe.Start{
+			V: 1, Version: "0.0.0", Run: "7f3a", Time: time.Unix(60, 0).UTC(), Cluster: &probe.Cluster{Context: "prod\x1b-eu", Server: "https://10.0.0.1:6443"},
+		}},
 		start("api"),
 		result("api", probe.Result{Check: "node-ready", Status: probe.OK, Saw: "Ready for 3m"}),
 		end("api"),

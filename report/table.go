@@ -22,6 +22,7 @@ type table struct {
 	wide     bool
 	session  bool // options are no hint at its prompt
 	head     bool
+	begun    string // what it is about, until that is shown
 	node     string // the one in question
 	ways     []string
 	causes   int
@@ -50,6 +51,10 @@ func (t *table) Event(ev probe.Event) error {
 	var b strings.Builder
 	t.node = cmp.Or(t.node, ev.Node)
 	switch ev.Type {
+	case probe.EventRun:
+		if !t.session { // which says so itself
+			t.begun = Head(ev.Node, ev.Start.Cluster, ev.Start.Time) + "\n"
+		}
 	case probe.EventStart:
 		if ev.Node == t.node {
 			t.ways = appendWay(t.ways, ev.Way)
@@ -79,10 +84,11 @@ func (t *table) Event(ev probe.Event) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	_, err := io.WriteString(t.w, b.String())
+	_, err := io.WriteString(t.w, t.begun+b.String())
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
+	t.begun = ""
 	return nil
 }
 

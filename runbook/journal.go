@@ -30,6 +30,7 @@ type Begun struct {
 	Params  map[string]string   `json:"params"`
 	Flags   map[string][]string `json:"flags,omitempty"`  // that were typed; none that is secret
 	Server  string              `json:"server,omitempty"` // the API it asks
+	Cluster *probe.Cluster      `json:"cluster,omitempty"`
 	By      string              `json:"by"`
 	At      time.Time           `json:"at"`
 }

@@ -20,12 +20,12 @@ const shownBad = 6
 func WriteMarkdown(w io.Writer, r *Record) error {
 	var b strings.Builder
 	if o := r.Outcome; o != nil {
-		fmt.Fprintf(&b, "**%s** (exit code %d): runbook %s on node %s\n", o.Verdict, o.Exit, report.Code(r.Runbook), report.Code(r.Node))
+		fmt.Fprintf(&b, "**%s** (exit code %d): runbook %s on node %s\n", o.Verdict, o.Exit, report.Code(r.Runbook), r.where())
 		if says := strings.TrimSpace(o.Says + "\n" + prefixed("next: ", o.Next)); says != "" {
 			b.WriteString("\n" + report.Fence(says))
 		}
 	} else {
-		fmt.Fprintf(&b, "runbook %s on node %s goes on\n", report.Code(r.Runbook), report.Code(r.Node))
+		fmt.Fprintf(&b, "runbook %s on node %s goes on\n", report.Code(r.Runbook), r.where())
 	}
 	b.WriteString("\n### What was asked, seen, decided and done\n\n")
 	for _, e := range r.Steps {
@@ -41,6 +41,14 @@ func WriteMarkdown(w io.Writer, r *Record) error {
 	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// where is the node, and of which cluster where that is known.
+func (r *Record) where() string {
+	if r.Cluster == nil {
+		return report.Code(r.Node)
+	}
+	return report.Code(r.Node) + " of " + report.Code(r.Cluster.String())
 }
 
 func prefixed(prefix, text string) string {

@@ -14,13 +14,15 @@ const KindRecord = "RunbookRecord"
 
 // Record is what was run, seen, decided and done, as -o json and webhooks have it.
 type Record struct {
-	V       int               `json:"v"`
-	Kind    string            `json:"kind"`    // RunbookRecord
-	Version string            `json:"version"` // of the program
-	Runbook string            `json:"runbook"`
-	Title   string            `json:"title"`
-	Digest  string            `json:"digest"` // of its file
-	Node    string            `json:"node"`
+	V       int    `json:"v"`
+	Kind    string `json:"kind"`    // RunbookRecord
+	Version string `json:"version"` // of the program
+	Runbook string `json:"runbook"`
+	Title   string `json:"title"`
+	Digest  string `json:"digest"` // of its file
+	Node    string `json:"node"`
+	// Cluster is the one that was asked; none by way of local, nor in what older versions kept.
+	Cluster *probe.Cluster    `json:"cluster,omitempty"`
 	Params  map[string]string `json:"params"`
 	By      string            `json:"by"` // who started it
 	Began   time.Time         `json:"began"`

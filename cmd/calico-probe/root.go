@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,24 @@ func (a *app) restConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("no cluster is configured: %s; set KUBECONFIG or use --kubeconfig", where)
 	}
 	return a.flags.ToRESTConfig()
+}
+
+// chosen is the cluster that the flags and the kubeconfig lead to. Of its address only what
+// is no secret: some have a token in the path.
+func (a *app) chosen() (*probe.Cluster, error) {
+	config, err := a.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := a.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, err
+	}
+	return &probe.Cluster{Context: cmp.Or(*a.flags.Context, raw.CurrentContext), Server: server.Scheme + "://" + server.Host}, nil
 }
 
 // cluster is the reading half of the API.

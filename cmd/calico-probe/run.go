@@ -318,10 +318,31 @@ type overError time.Duration
 func (e overError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
 
 func (o *runOptions) ask(ctx context.Context) error {
+	if err := o.begun(); err != nil {
+		return err
+	}
 	if err := o.gather(ctx); err != nil {
 		return err
 	}
 	return o.conclude()
+}
+
+// begun says which cluster is asked from now on.
+func (o *runOptions) begun() error {
+	at, err := o.where()
+	if err != nil {
+		return err
+	}
+	own := probe.Start{V: probe.Version, Version: probe.Release, Run: o.id, Time: time.Now().UTC(), Cluster: at}
+	return o.emit("", probe.Event{Type: probe.EventRun, Start: &own})
+}
+
+// where is the cluster that is asked, nil by the way that asks none.
+func (o *runOptions) where() (*probe.Cluster, error) {
+	if o.via == wayLocal {
+		return nil, nil
+	}
+	return o.chosen()
 }
 
 // read is what the API says of the node: nil by the way that asks none.

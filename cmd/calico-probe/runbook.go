@@ -319,7 +319,7 @@ func begunWith(to *output, r *runbook.Record) error {
 	if to.Name != "text" {
 		return nil
 	}
-	_, err := fmt.Fprintf(to, "%s: %s\n%s, %s\n\n", oneLine(r.Runbook), oneLine(r.Title), oneLine(r.Node), r.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
+	_, err := fmt.Fprintf(to, "%s: %s\n%s\n\n", oneLine(r.Runbook), oneLine(r.Title), report.Head(r.Node, r.Cluster, r.Began))
 	return err
 }
 

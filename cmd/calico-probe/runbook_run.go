@@ -135,12 +135,16 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	at, err := o.where()
+	if err != nil {
+		return err
+	}
 	if err := o.hasNode(cmd.Context()); err != nil { // a journal of it could never be gone on with
 		return err
 	}
 	begun := runbook.Begun{
 		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File, Source: it.Runbook.Source(), Node: o.node,
-		Params: params, Flags: flagsToKeep(cmd), Server: server, By: whoami(), At: time.Now().UTC(),
+		Params: params, Flags: flagsToKeep(cmd), Server: server, Cluster: at, By: whoami(), At: time.Now().UTC(),
 	}
 	j, err := o.createJournal(begun)
 	if err != nil {
@@ -386,7 +390,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			defer func() { _ = os.Remove(leads) }() // it lies in a folder of the user's own
 		}
 	}
-	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Began: j.Begun.At}
+	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Cluster: j.Begun.Cluster, Began: j.Begun.At}
 	o.out.until(ctx)
 	if err := o.out.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
 		return o.out.close(err)

@@ -38,6 +38,7 @@ type serveOptions struct {
 	books       map[string]runbook.Item
 	access      alerts.Access
 	limits      alerts.Limits
+	asks        *probe.Cluster
 }
 
 const serveExample = `  # in a cluster: what 'calico-probe install --print --serve' sets up runs about this
@@ -160,6 +161,9 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	log := o.logger()
 	config, err := o.restConfig()
 	if err != nil {
+		return err
+	}
+	if o.asks, err = o.where(); err != nil {
 		return err
 	}
 	reading, err := cluster.NewClient(config)

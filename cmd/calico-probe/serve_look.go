@@ -204,7 +204,7 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 		return nil, nil, err
 	}
 	j, err := runbook.CreateJournal(name, runbook.Begun{
-		Runbook: rb.Metadata.Name, Digest: rb.Digest(), File: rb.Metadata.Name, Source: rb.Source(), Node: job.Node, Params: params, By: servant, At: time.Now().UTC(),
+		Runbook: rb.Metadata.Name, Digest: rb.Digest(), File: rb.Metadata.Name, Source: rb.Source(), Node: job.Node, Cluster: o.asks, Params: params, By: servant, At: time.Now().UTC(),
 	})
 	return rb, j, err
 }
