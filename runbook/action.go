@@ -39,7 +39,7 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	// One that was not run is offered again to who goes on and allows it.
 	case !done, out.NotRun != "" && !w.past && slices.Contains(w.Actions, s.Name):
 		if out, err = w.propose(ctx, e.Step, s, cut); err != nil {
-			if out.Unsure != "" {
+			if e.Deed = cut; out.Unsure != "" {
 				e.Deed = &out
 			}
 			return err
