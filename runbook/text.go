@@ -1,7 +1,6 @@
 package runbook
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -181,7 +180,11 @@ func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
 	para(4, "touches: "+d.Touches)
 	b.WriteString("    command: " + plainly(Quoted(d.Command)) + "\n") // never broken: half a command does something else
 	for _, k := range d.Kept {
-		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), cmp.Or(k.Failed, fmt.Sprintf("lines: %d (-o markdown and json have them)", len(k.Lines)))))
+		had := fmt.Sprintf("lines: %d (-o markdown and json have them)", len(k.Lines))
+		if k.Failed != "" {
+			had = "nothing: " + k.Failed
+		}
+		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), had))
 	}
 	switch {
 	case d.NotRun != "":
