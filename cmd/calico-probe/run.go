@@ -47,6 +47,7 @@ type runOptions struct {
 	tally  *report.Tally
 	seen   diagnose.Findings
 	picked []*probe.Check
+	quiet  bool // what it does is told by others
 	keep   bool // of a session: the probe is to outlive a line that is cut
 	// forShell says that the probe is to start a shell.
 	forShell bool
@@ -514,7 +515,7 @@ func (o *runOptions) nodeChecks() []string {
 
 // progress is for a person who waits; nobody else needs it.
 func (o *runOptions) progress(format string, args ...any) {
-	if isTerminal(o.ErrOut) {
+	if isTerminal(o.ErrOut) && !o.quiet {
 		say(o.ErrOut, format, args...)
 	}
 }
