@@ -50,8 +50,8 @@ func (o *runOptions) ladder() ([]rung, error) {
 }
 
 // How long to wait for a probe to start unless the user says. A healthy node
-// takes a second; one whose kubelet has not been heard of for 40 s will hardly
-// start anything, and somebody is waiting.
+// takes a second; one whose kubelet has not been heard of for 40 s, or has not heard of
+// its runtime for 30 s, will hardly start anything, and somebody is waiting.
 const (
 	startUsual  = 40 * time.Second
 	startSilent = 10 * time.Second
@@ -91,7 +91,7 @@ type attempt struct {
 // attemptOf decides about one way from what came of those before it: what stood in
 // their way may stand in this one's too, and an ephemeral container that waits for
 // something can never be taken out of its pod again. silent: the kubelet's lease has
-// run out.
+// run out, or its runtime is down.
 func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
 	var a attempt
 	switch {

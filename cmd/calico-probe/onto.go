@@ -52,15 +52,16 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot, lives 
 	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
 		return o.converse(ctx, way, session, snap, took, said, last)
 	}
-	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap), lives, talk)
+	return o.climb(ctx, steps, snap, lives, talk)
 }
 
 // climb tries one way after the other. lives tells, when none worked, whether the node
 // gives any sign of life. talk has the conversation with a probe that runs; where
 // nothing is heard from it, that is returned, unless it is the last there is.
-func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, silent bool, lives func() bool,
+func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, lives func() bool,
 	talk func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error),
 ) error {
+	silent := snap != nil && (cluster.KubeletSilent(snap) || cluster.RuntimeDown(snap))
 	var before []tried
 	var said []probe.Event
 	for i := 0; ctx.Err() == nil; i++ {
