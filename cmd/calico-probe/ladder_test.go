@@ -73,16 +73,17 @@ func TestAttempts(t *testing.T) {
 		"first, silent":        {rung{name: wayPod}, true, true, attempt{start: startDoubted}},
 		"the only one, silent": {rung{name: wayPod}, false, true, attempt{start: startSilent}},
 		"once more, with time": {rung{name: wayPod, patient: true}, true, false, attempt{start: startUsual}},
+		"a longer knock":       {rung{name: wayExec, patient: true}, true, false, attempt{start: startSilent}},
 	} {
 		if got := attemptOf(c.step, c.others, nil, c.silent); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 	slow := &injector.PlacementError{Reason: injector.ReasonRuntime, Waited: true}
-	if got := refusalOf(wayPod, slow, 9*time.Second, attempt{start: startUsual, idle: idle}); !got.early || !got.waited {
+	if got := refusalOf(rung{name: wayPod}, slow, 9*time.Second, attempt{start: startUsual, idle: idle}); !got.early || !got.waited {
 		t.Errorf("%+v", got)
 	}
-	if got := refusalOf(wayPod, slow, 40*time.Second, attempt{start: startUsual, idle: idle}); got.early {
+	if got := refusalOf(rung{name: wayPod}, slow, 40*time.Second, attempt{start: startUsual, idle: idle}); got.early {
 		t.Errorf("%+v", got)
 	}
 }
@@ -126,6 +127,32 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 	if text := strings.Join(said, ", "); text != "ssh probe-answered info, pod probe-placed ok" {
 		t.Errorf("%s: %+v", text, got)
+	}
+}
+
+// TestOnceMore wants a node that is only slow given its time, and one that hangs not waited
+// for: what tells them apart is whether what runs there can be entered.
+func TestOnceMore(t *testing.T) {
+	t.Parallel()
+	pod := tried{way: wayPod, waited: true, early: true}
+	ladder := []rung{{name: wayPod}, {name: wayEphemeral}, {name: wayExec}, {name: waySSH}}
+	for name, c := range map[string]struct {
+		steps  []rung
+		before []tried
+		want   string
+	}{
+		"nothing tried":               {ladder, nil, ""},
+		"not early":                   {ladder, []tried{{way: wayPod, waited: true}}, ""},
+		"exec left out":               {ladder, []tried{pod, {way: waySSH}}, wayExec},
+		"exec hangs":                  {ladder, []tried{pod, {way: wayExec, waited: true}, {way: waySSH}}, wayExec},
+		"exec hangs for longer":       {ladder, []tried{pod, {way: wayExec, waited: true}, {way: waySSH}, {way: wayExec, waited: true, twice: true}}, ""},
+		"exec answers at last":        {ladder, []tried{pod, {way: wayExec, waited: true}, {way: waySSH}, {way: wayExec, twice: true}}, wayPod},
+		"exec answers that it cannot": {ladder, []tried{pod, {way: wayExec}, {way: waySSH}}, wayPod},
+		"no exec":                     {ladder[:1], []tried{pod}, wayPod},
+	} {
+		if step, worth := onceMore(c.steps, c.before); worth != (c.want != "") || worth && (step.name != c.want || !step.patient) {
+			t.Errorf("%s: %+v, %v", name, step, worth)
+		}
 	}
 }
 

@@ -66,12 +66,15 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 	var said []probe.Event
 	for i := 0; ctx.Err() == nil; i++ {
 		if i == len(steps) {
-			if len(before) == 0 || !before[0].early || !lives() {
+			again, worth := onceMore(steps, before)
+			if !worth || !lives() {
 				break
 			}
-			// Nothing else works: then a node that is only slow gets its time after all.
-			before[0].early, said = false, said[1:]
-			steps = append(steps, rung{name: steps[0].name, open: steps[0].open, patient: true})
+			if again.name == before[0].way {
+				before[0].early = false
+			}
+			said = slices.DeleteFunc(said, func(ev probe.Event) bool { return ev.Way == again.name })
+			steps = append(steps, again)
 		}
 		step := steps[i]
 		a := attemptOf(step, len(steps) > 1, before, silent)
@@ -104,7 +107,7 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 		ev := unplaced(step.name, namespace, err)
 		o.progress("%s: %s", step.name, ev.Result.Saw)
 		said = append(said, ev)
-		before = append(before, refusalOf(step.name, err, time.Since(began), a))
+		before = append(before, refusalOf(step, err, time.Since(began), a))
 	}
 	return o.notOnto(said)
 }
