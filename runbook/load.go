@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // longestFile bounds what is read as a runbook, in bytes.
@@ -241,38 +243,13 @@ func fieldOf(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// Nearest is a hint ", did you mean X?" for a mistyped name, or "".
+// Nearest is a hint " (did you mean X?)" for a mistyped name, or "".
 func Nearest(typed string, names []string) string {
-	best, least := "", max(2, len(typed)/3)+1
-	for _, name := range names {
-		if d := distance(typed, name); d < least {
-			best, least = name, d
-		}
-	}
-	if best == "" {
+	near := probe.Nearest(typed, names)
+	if near == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (did you mean %s?)", best)
-}
-
-// distance is how many letters have to be put in, taken out or changed (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
-			}
-			before, row[j+1] = row[j+1], min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Sprintf(" (did you mean %s?)", near)
 }
 
 func parseDuration(text string) (Duration, error) {

@@ -129,7 +129,7 @@ func explainID(out io.Writer, id string) error {
 	}
 	found, err := probe.Select(suite(), []string{id}, nil)
 	if err != nil {
-		return badUsage("%w; 'checks' and 'causes' list what there is", err)
+		return badUsage("unknown check or cause %q%s; 'checks' and 'causes' list what there is", id, probe.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
 	}
 	for i, d := range described(found) {
 		if i > 0 {

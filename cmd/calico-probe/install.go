@@ -41,8 +41,8 @@ func (a *app) install() *cobra.Command {
 		Use: "install --print", Short: "Print the manifests of the namespace and the rights each way takes", Args: noArguments, Example: installExample,
 		Long: `Prints a namespace that admits probes and, for each way, roles with the least rights it
 takes; with --user, --group or --service-account also their bindings. It changes
-nothing: whoever may grant rights reads it and applies it. Then name the
-namespace when you run: 'calico-probe run --node NODE -n ` + install.Namespace + "'",
+nothing: whoever may grant rights reads it and applies it. A run finds the namespace
+` + install.Namespace + " by itself; one of another name is named when you run, by -n too.",
 		RunE: func(*cobra.Command, []string) error {
 			if !printed {
 				return badUsage("this program grants no rights, it prints them: use install --print | kubectl apply -f -")

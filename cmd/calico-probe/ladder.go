@@ -6,8 +6,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
-	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 // rung is one step of the ladder.
@@ -20,13 +18,12 @@ type rung struct {
 // ladder is the way the user named, or all of them.
 func (o *runOptions) ladder() ([]rung, error) {
 	if o.via == wayLocal {
-		if unsure, err := o.isHere(); err != nil {
+		m, err := here("/")
+		if err != nil {
 			return nil, err
-		} else if unsure != "" {
-			o.note("%s: make sure that this machine is %s: %s", wayLocal, o.node, unsure)
 		}
-		runner := &probe.Runner{Suite: checks.All(), Tools: tools.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
-		return []rung{{name: wayLocal, open: injector.Local(runner)}}, nil
+		step, err := o.local(m)
+		return []rung{step}, err
 	}
 	config, err := o.restConfig()
 	if err != nil {
@@ -37,7 +34,7 @@ func (o *runOptions) ladder() ([]rung, error) {
 		return nil, err
 	}
 	all := []rung{
-		{name: wayPod, open: injector.Pod(client)},
+		{name: wayPod, open: o.podOrElsewhere(injector.Pod(client))},
 		{name: wayEphemeral, open: injector.Ephemeral(client)},
 		{name: wayExec, open: injector.Exec(client)},
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,7 +105,7 @@ func TestPatientInTheEnd(t *testing.T) {
 		}},
 	}
 	var got seenEvents
-	o := &runOptions{app: &app{IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, id: "7f3a09c1", sink: &got, tally: report.NewTally()}
+	o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, id: "7f3a09c1", sink: &got, tally: report.NewTally()}
 	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
 		return o.converse(t.Context(), way, session, nil, took, said, last)
 	}

@@ -3,13 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -152,15 +156,63 @@ func (o *runOptions) runningOn(ctx context.Context, node string) ([]corev1.Pod, 
 }
 
 // namespace is where the probe pod goes: where the user says, else beside
-// calico-node, whose namespace must admit privileged pods.
+// calico-node, whose namespace must admit privileged pods, unless it was seen not to.
 func (o *runOptions) namespace(snap *cluster.Snapshot) string {
-	if n := o.flags.Namespace; n != nil && *n != "" {
-		return *n
-	}
-	if snap != nil && snap.Calico != nil {
+	switch {
+	case o.namedNamespace():
+		return *o.flags.Namespace
+	case o.elsewhere.Load():
+		return install.Namespace
+	case snap != nil && snap.Calico != nil:
 		return snap.Calico.Namespace
 	}
-	return "kube-system"
+	return metav1.NamespaceSystem
+}
+
+func (o *runOptions) namedNamespace() bool {
+	return o.flags.Namespace != nil && *o.flags.Namespace != ""
+}
+
+// podOrElsewhere is the way of a pod that goes into the namespace of 'install' where the
+// user named none and the one beside calico-node refuses it: who has what 'install' prints
+// may make it there and nowhere else, and the next way takes more.
+func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
+	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+		session, err := open(ctx, opts)
+		refused := refusedByNamespace(err)
+		switch {
+		case refused == nil || opts.Namespace == install.Namespace:
+			return session, err
+		case o.namedNamespace():
+			if refused.Reason == injector.ReasonRBAC {
+				err = refused.And("where 'install --print' was applied, it is -n " + install.Namespace)
+			}
+			return nil, err
+		}
+		first := opts.Namespace
+		opts.Namespace = install.Namespace
+		session, err = open(ctx, opts)
+		if there := refusedByNamespace(err); there != nil {
+			why := there.Text
+			if there.Reason == injector.ReasonRBAC {
+				why = "no right there either"
+			}
+			return nil, refused.And("nor in namespace " + install.Namespace + ", which 'calico-probe install --print' prints: " + why)
+		}
+		if o.elsewhere.CompareAndSwap(false, true) {
+			o.note("%s: namespace %s does not take it (%s), so it goes into %s", wayPod, first, refused.Reason, install.Namespace)
+		}
+		return session, err
+	}
+}
+
+// refusedByNamespace is the refusal of a pod that another namespace might admit, else nil.
+func refusedByNamespace(err error) *injector.PlacementError {
+	pe, _ := errors.AsType[*injector.PlacementError](err)
+	if pe != nil && slices.Contains([]injector.Reason{injector.ReasonRBAC, injector.ReasonAdmission, injector.ReasonQuota, injector.ReasonNamespace}, pe.Reason) {
+		return pe
+	}
+	return nil
 }
 
 // note says what the user must know on any stream.

@@ -95,7 +95,7 @@ sees, and names the causes with their proof and their fix, which is never run.
 			if err := o.complete(); err != nil {
 				return err
 			}
-			if _, err := o.isHere(); err != nil {
+			if err := o.isHere(); err != nil {
 				return err
 			}
 			if err := out.open(a.Out); err != nil {

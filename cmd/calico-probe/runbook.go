@@ -21,12 +21,7 @@ import (
 func (a *app) runbook(factory util.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "runbook run|list|show|lint|record", Short: "Run a written procedure: what to ask, what to make of it, whom to tell",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return badUsage("unknown command %q; see '%s --help'", args[0], cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: aVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.runbookRun(factory), a.runbookList(), a.runbookShow(), a.runbookLint(), a.runbookRecord())
