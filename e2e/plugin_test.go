@@ -207,7 +207,7 @@ func TestManifestsAgree(t *testing.T) {
 		}
 	}
 	out := ran(t, helm, "install", "calico-probe", chart, "--namespace", "default", "--set", "namespace.name=e2e-helm,serve.enabled=true")
-	if !strings.Contains(out, "calico-probe preflight -n e2e-helm") {
+	if !strings.Contains(out, "calico-probe preflight -n e2e-helm") || !strings.Contains(out, "kubectl -n e2e-helm create secret generic calico-probe-serve --from") {
 		t.Errorf("helm install: %s", out)
 	}
 	ran(t, helm, "uninstall", "calico-probe", "--namespace", "default")

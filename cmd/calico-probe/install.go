@@ -27,6 +27,11 @@ const installNote = `# Namespace %s is made, or given the labels that admit priv
 # this deletes it with all that is in it. --create-namespace=false leaves it out.
 `
 
+// serveNote is what its pod waits for.
+const serveNote = `# 'serve' begins once there is a secret with its tokens:
+# kubectl -n %s create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
+`
+
 func (a *app) install() *cobra.Command {
 	var printed, serve, create bool
 	var from install.Serve
@@ -84,6 +89,9 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 			b, err := install.YAML(objects)
 			if err != nil {
 				return err
+			}
+			if serve {
+				b = append(fmt.Appendf(nil, serveNote, o.Namespace), b...)
 			}
 			if o.Makes() {
 				b = append(fmt.Appendf(nil, installNote, o.Namespace), b...)
