@@ -64,7 +64,7 @@ func (d Difference) Worse() bool { return d.has(ChangeWorse) }
 // Short tells whether the second run says too little to be called no worse: it does
 // not answer what the first does, was cut, or could not ask everything.
 func (d Difference) Short() bool {
-	return d.B.Lacks != "" || d.B.Verdict == wordIncomplete || d.has(ChangeVanished)
+	return d.B.Lacks != "" || d.B.Verdict == WordIncomplete || d.has(ChangeVanished)
 }
 
 func (d Difference) has(kind string) bool {

@@ -217,7 +217,7 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	}
 	text := t.indented(0, fmt.Sprintf("%s: %s on node %s (%s%s)", v.Word, summary(v.Counts, t.named), ev.Node, v.Elapsed.Round(100*time.Millisecond), by))
 	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
-	if v.Word == wordHealthy && slices.Equal(t.ways, []string{"api"}) {
+	if v.Word == WordHealthy && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "that is as far as the API knows: the node itself was not asked")
 	}
 }
@@ -271,11 +271,11 @@ func (t *table) paint(s probe.Status, text string) string {
 
 func verdictStatus(word string) probe.Status {
 	switch word {
-	case wordHealthy:
+	case WordHealthy:
 		return probe.OK
-	case wordWarnings:
+	case WordWarnings:
 		return probe.Warn
-	case wordFault:
+	case WordFault:
 		return probe.Fail
 	}
 	return probe.Unknown
