@@ -265,7 +265,7 @@ func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (para
 	if answers, err = pairs("answer", "STEP=TEXT", o.answers); err != nil {
 		return nil, nil, err
 	}
-	if params, err = rb.Given(params, answers, o.actions); err != nil {
+	if params, answers, err = rb.Given(params, answers, o.actions); err != nil {
 		return nil, nil, badUsage("%w", err)
 	}
 	return params, answers, nil
