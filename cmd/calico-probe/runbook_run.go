@@ -377,7 +377,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
 			Waits: func(text string) { // its runs are told of by it alone
 				if o.quiet = text != ""; o.quiet {
-					person.line(text)
+					person.say(text)
 				}
 			},
 			Who: whoami(), Nobody: !o.atTerminal(),
