@@ -251,9 +251,11 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 	over := ready && s.Now.Sub(now.StartedAt.Time) > recent
 	switch {
 	case !killed || !near || last.Reason == "OOMKilled" || over:
-	case ready && s.Now.Sub(now.StartedAt.Time) > late: // this one got past it: a dead BIRD or a load that is mended kills so too
+	// This one got past it: its own probe says so, or it is older than that. A dead BIRD or a
+	// load that is mended kills so too.
+	case ready && (spec.ReadinessProbe != nil || s.Now.Sub(now.StartedAt.Time) > late):
 		r.Status = probe.Warn
-		r.Saw = fmt.Sprintf("it was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the run since is ready, and past that",
+		r.Saw = fmt.Sprintf("it was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the run since is ready",
 			span(s.Now.Sub(last.FinishedAt.Time)), last.ExitCode, span(lived), which, span(budget))
 	default:
 		r.Status = probe.Fail

@@ -223,6 +223,7 @@ func TestCalicoBudget(t *testing.T) {
 		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "lived 62s"},
 		"killed, and past":  {62 * time.Second, 0, "Completed", probe.Warn, "killed 3m ago (exit code 0) after 62s, about what the liveness probe allows (70s); the run since is ready"},
 		"past, not ready":   {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
+		"ready once more":   {62 * time.Second, 137, "Error", probe.Warn, "killed 31s ago (exit code 137) after 62s"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Calico = calico(3)
@@ -232,6 +233,9 @@ func TestCalicoBudget(t *testing.T) {
 		if name == "killed, and ready" { // that was forty days ago
 			running.State.Running.StartedAt = ago(40 * 24 * time.Hour)
 			ended = 40*24*time.Hour + time.Second
+		}
+		if name == "ready once more" { // it is asked whether it is
+			s.Calico.Spec.Containers[0].ReadinessProbe = &corev1.Probe{}
 		}
 		if strings.Contains(name, "past") {
 			running.State.Running.StartedAt, running.Ready = ago(3*time.Minute), name == "killed, and past"

@@ -66,11 +66,11 @@ var ProbeRights = &Rule{
 	Fix: probe.Fix{
 		Says: "Have the rights given, or have somebody run it who has them.",
 		Manifest: []string{
-			"calico-probe preflight --node {node} -n {tried}  # names what is missing",
+			"calico-probe preflight --node {node}  # names what is missing",
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "you may grant it to whoever is to run it, with -n calico-probe then", Manifest: []string{"calico-probe install --print --ways pod --user YOU | kubectl apply -f -"}},
+			{If: "you may grant it to whoever is to run it then again, without -n", Manifest: []string{"calico-probe install --print --ways pod --user YOU | kubectl apply -f -"}},
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},

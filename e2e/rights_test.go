@@ -88,6 +88,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("exit %d: %s%s", a.exit, a.stdout, a.stderr)
 		}
 	})
+	t.Run("without -n", func(t *testing.T) { withoutNamespace(t, as[:2:2]) })
 	t.Run("all of clean", func(t *testing.T) {
 		leave(t, "left-whole")
 		a := call(t, "clean", as[0], as[1])
@@ -142,6 +143,48 @@ func TestRights(t *testing.T) {
 		}
 	})
 	nothingLeft(t)
+}
+
+// withoutNamespace wants whoever may make pods only where 'install' grants it to need no
+// more words for that, and no other way taken that they may take too.
+func withoutNamespace(t *testing.T, as []string) {
+	const there = "pod: namespace kube-system does not take it (%s), so it goes into calico-probe\n"
+	before := state(t)
+	said := func(what, why string, a answer) {
+		t.Helper()
+		if want := "calico-probe: " + fmt.Sprintf(there, why); a.exit != 0 || a.stderr != want {
+			t.Errorf("%s: exit %d, %q\n%s", what, a.exit, a.stderr, a.stdout)
+		}
+	}
+	d, a := report(t, append(as, "run", "--node", "node-b", "--skip", "node-load")...)
+	said("run", "rbac", a)
+	d.want(t, "probe-placed", probe.OK, "pod: ", "pod calico-probe/calico-probe-node-b-")
+	d, a = report(t, append(as, "run", "--node", "node-b", "--checks", "neighbour-reach,encap-proof,node-swap")...)
+	if len(d.there().of("neighbour-reach")) == 0 || strings.Count(a.stderr, "\n") != 1 || strings.Contains(a.stdout, "forbidden") {
+		t.Errorf("three probes: exit %d, %q\n%s", a.exit, a.stderr, a.stdout)
+	}
+	a = shellFed(t, "sh -c 'echo is here'\n", append(as, "--node", "node-b")...)
+	if a.exit != 0 || !strings.Contains(a.stdout, "is here") || strings.Contains(a.stdout+a.stderr, "forbidden") {
+		t.Errorf("shell: exit %d: %s%s", a.exit, a.stdout, a.stderr)
+	}
+	a = call(t, append(as, "runbook", "run", "node-trouble", "--node", "node-b", "-o", "json")...)
+	if !strings.Contains(a.stderr, fmt.Sprintf(there, "rbac")) || strings.Contains(a.stdout+a.stderr, "forbidden") {
+		t.Errorf("runbook: exit %d: %s%s", a.exit, a.stdout, a.stderr)
+	}
+	a = call(t, append(as, "preflight", "--node", "node-b", "--via", "pod,neighbour,shell,clean", "-o", "wide")...)
+	said("preflight", "rbac", a)
+	if strings.Contains(a.stdout, "warn") || !strings.Contains(a.stdout, "a pod in namespace calico-probe is admitted") {
+		t.Errorf("preflight: %s", a.stdout)
+	}
+	nothingLeft(t)
+	if after := state(t); after != before {
+		t.Errorf("something else was taken too: %s, before %s", after, before)
+	}
+	kubectl(t, "", "label", "namespace", "kube-system", "pod-security.kubernetes.io/enforce=baseline")
+	defer kubectl(t, "", "label", "namespace", "kube-system", "pod-security.kubernetes.io/enforce-")
+	d, a = report(t, "run", "--node", "node-b", "--skip", "node-load")
+	said("policy", "admission", a)
+	d.want(t, "probe-placed", probe.OK, "pod: ", "pod calico-probe/calico-probe-node-b-")
 }
 
 // lesser is somebody who lacks one right of a use.
@@ -225,8 +268,10 @@ func (l lesser) isTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = injector.NewTeller(client).Tell(t.Context(), "node-b", false, "CalicoProbeHealthy", "all is well")
-		if l.right.Verb == "create" && (err == nil || !strings.Contains(err.Error(), want)) {
+		for range 2 { // the first is created, the second takes its place
+			_, err = injector.NewTeller(client).Tell(t.Context(), "lacks-"+l.right.Verb, "node-b", false, "CalicoProbeHealthy", "all is well")
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("an event that is refused: %v", err)
 		}
 	default:

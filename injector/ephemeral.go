@@ -23,8 +23,7 @@ import (
 func Ephemeral(c *Client) Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if o.CalicoErr != nil {
-			return nil, &PlacementError{Reason: ReasonAPI, Err: o.CalicoErr,
-				Text: fmt.Sprintf("whether node %s has a calico-node pod to join is not known: %v", o.Node, o.CalicoErr)}
+			return nil, unread(fmt.Sprintf("whether node %s has a calico-node pod to join", o.Node), o.CalicoErr)
 		}
 		if o.Calico == nil {
 			return nil, refuse(ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)

@@ -23,7 +23,7 @@ func Exec(c *Client) Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		pods, err := o.Running(ctx)
 		if err != nil {
-			return nil, &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("which pods run on node %s is not known: %v", o.Node, err), Err: err}
+			return nil, unread("which pods run on node "+o.Node, err)
 		}
 		all := doorsOf(pods)
 		if len(all) == 0 {
@@ -59,7 +59,9 @@ func Exec(c *Client) Way {
 			reason = pe.Reason
 			passed = append(passed, fmt.Sprintf("%s (%s)", d, pe.Text))
 		}
-		return nil, refuse(reason, "no container in the node's network takes the probe: %s", strings.Join(passed, "; "))
+		none := refuse(reason, "no container in the node's network takes the probe: %s", strings.Join(passed, "; "))
+		none.Waited = silent > 0 && silent == len(all)
+		return nil, none
 	}
 }
 

@@ -128,6 +128,15 @@ func TestEphemeral(t *testing.T) {
 	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonAPI || !strings.Contains(pe.Text, "too slow") {
 		t.Errorf("nobody could look: %v", err)
 	}
+	noRight := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
+	o.CalicoErr = noRight
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonRBAC {
+		t.Errorf("nobody may look: %v", err)
+	}
+	o.Running = func(context.Context) ([]corev1.Pod, error) { return nil, fmt.Errorf("listing pods: %w", noRight) }
+	if _, err := Exec(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonRBAC {
+		t.Errorf("nobody may look for a container: %v", err)
+	}
 	o.CalicoErr = nil
 	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico {
 		t.Errorf("nothing to join: %v", err)

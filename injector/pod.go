@@ -195,9 +195,8 @@ func (p *placed) abandon(err error) error {
 	return err
 }
 
-// remove deletes what was created. A probe that has answered is given a moment to
-// end; any other is deleted at once, because on a dead kubelet nobody would ever
-// confirm a graceful end.
+// remove deletes what was created, the pod at once: its probe has ended, or on a dead
+// kubelet nobody would ever confirm a graceful end.
 func (p *placed) remove(answered bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
@@ -207,11 +206,7 @@ func (p *placed) remove(answered bool) error {
 		p.options.Note(fmt.Sprintf("container %s in pod %s/%s was not seen to end; if it is our probe it ends within %v, else 'kubectl -n %s delete pod %s' ends it",
 			p.container, p.namespace, p.pod, probe.Silence, p.namespace, p.pod))
 	case !p.joined && p.pod != "":
-		grace := int64(0)
-		if answered {
-			grace = 1
-		}
-		left = p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+		left = p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	}
 	unswept := p.stopJanitor(ctx)
 	switch {

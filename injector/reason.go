@@ -30,6 +30,7 @@ const (
 	ReasonShell     Reason = "shell"     // nothing there that takes a carried probe and runs it
 	ReasonLogin     Reason = "login"     // ssh is not let in, or does not know the node
 	ReasonReach     Reason = "reach"     // ssh does not reach the node from here
+	ReasonNoNode    Reason = "no-node"   // the machine that was asked for is no node
 )
 
 // PlacementError says why one way onto a node does not work. Text is one
@@ -43,6 +44,13 @@ type PlacementError struct {
 
 func (e *PlacementError) Error() string { return e.Text }
 func (e *PlacementError) Unwrap() error { return e.Err }
+
+// And is the same with more to its text.
+func (e *PlacementError) And(more string) *PlacementError {
+	longer := *e
+	longer.Text += "; " + more
+	return &longer
+}
 
 func refuse(r Reason, format string, args ...any) *PlacementError {
 	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
@@ -76,6 +84,15 @@ func refusedCreate(what string, err error) *PlacementError {
 		pe.Reason, pe.Text = ReasonAdmission, "the cluster's policy refuses the probe: "+text
 	case refusedHere(err):
 		pe.Reason = ReasonSupport
+	}
+	return pe
+}
+
+// unread is what the API did not tell that a way has to know.
+func unread(what string, err error) *PlacementError {
+	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, oneLine(err)), Err: err}
+	if apierrors.IsForbidden(err) {
+		pe.Reason = ReasonRBAC
 	}
 	return pe
 }

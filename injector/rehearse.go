@@ -8,15 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RehearsePod has the API server take the probe's pod and its clean-up job as if they
-// were created, policy and quota and all, and creates nothing. The error is the one that
-// the way would meet.
+// RehearsePod has the API server take the probe's pod as if it were created, policy and
+// quota and all, and creates nothing. The error is the one that the way would meet.
 func (c *Client) RehearsePod(ctx context.Context, o Options) error {
-	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	if _, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, nil), dry); err != nil {
+	_, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
 		return refusedCreate("a pod in namespace "+o.Namespace, err)
 	}
-	if _, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, janitorFor(o), dry); err != nil {
+	return nil
+}
+
+// RehearseJob does the same with the pod's clean-up job, without which the way works.
+func (c *Client) RehearseJob(ctx context.Context, o Options) error {
+	_, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, janitorFor(o), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
 		return refusedCreate("a clean-up job in namespace "+o.Namespace, err)
 	}
 	return nil

@@ -237,7 +237,8 @@ func (s *Session) failure() error {
 }
 
 // Close ends the probe and removes what was created, within ten seconds and three
-// farewells, also when the context the session was opened with has ended.
+// farewells, also when the context the session was opened with has ended. A probe that
+// has answered is seen to end first: then its pod goes at once.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
@@ -250,10 +251,18 @@ func (s *Session) Close() error {
 		case feed != nil:
 			feed.Close() // the end of its stdin ends the probe
 		}
-		s.closeErr = s.remove(ok)
 		late := time.AfterFunc(farewell, s.cancel)
-		for range s.events { // let the readers go
+		drained := make(chan struct{})
+		go func() { // lets the readers go
+			defer close(drained)
+			for range s.events {
+			}
+		}()
+		if ok {
+			<-drained
 		}
+		s.closeErr = s.remove(ok)
+		<-drained
 		late.Stop()
 		s.cancel()
 		gone := make(chan struct{})

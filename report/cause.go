@@ -22,7 +22,7 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s %s\n", t.paint(confidenceStatus(c.Confidence), fmt.Sprintf("CAUSE %d", t.causes)), printable(strings.TrimSpace(c.ID+" "+c.About)))
-	for _, line := range causeLines(c, 0) {
+	for _, line := range causeLines(c, max(t.width-2, 0)) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
 	for _, block := range c.Fix.Blocks() {

@@ -50,8 +50,8 @@ type Sink interface {
 }
 
 // InSession is a table for the prompt of a session, which hints at what can be typed there.
-func InSession(w io.Writer, colour bool) Sink {
-	return &table{w: w, colour: colour, session: true}
+func InSession(w io.Writer, o Options) Sink {
+	return &table{w: w, colour: o.Colour, width: o.Width, session: true}
 }
 
 // Tally counts a run's results and concludes the verdict.

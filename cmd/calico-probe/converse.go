@@ -10,7 +10,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -116,9 +115,6 @@ func answer(ctx context.Context, session *injector.Session, request probe.Reques
 	}
 }
 
-// besides names the namespace in which 'install' grants the way pod.
-const besides = "-n " + install.Namespace
-
 // unplaced is the result of a way that came to nothing; namespace is that of the pod
 // it was to make, if any.
 func unplaced(way, namespace string, err error) probe.Event {
@@ -128,9 +124,6 @@ func unplaced(way, namespace string, err error) probe.Event {
 	}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
-		if pe.Reason == injector.ReasonRBAC && namespace != "" && namespace != install.Namespace {
-			r.Saw += "; where 'install --print' was applied, add " + besides
-		}
 	}
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
 }
@@ -149,9 +142,13 @@ func (o *runOptions) notOnto(said []probe.Event) error {
 	for last > 0 && said[last].Result.Status == probe.Skip {
 		last--
 	}
+	unasked := "the one check on the node was not asked: 'calico-probe run --via local' on the node itself asks it"
+	if n := len(o.nodeChecks()); n != 1 {
+		unasked = fmt.Sprintf("the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", n)
+	}
 	for i, ev := range said {
 		if i == last {
-			ev.Result.Saw += fmt.Sprintf("; the %d checks on the node were not asked: 'calico-probe run --via local' on the node itself asks them", len(o.nodeChecks()))
+			ev.Result.Saw += "; " + unasked
 		}
 		if err := o.emit(ev.Way, ev); err != nil {
 			return err

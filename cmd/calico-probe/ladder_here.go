@@ -8,8 +8,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
 // machine is what the machine this program runs on says of its own name.
@@ -17,7 +23,20 @@ type machine struct {
 	hostname string
 	nodename string // as calico-node wrote it here; "" = there is none
 	unsure   string // why a name that is not here proves nothing; "" = it does
+	alien    bool   // nothing here is a node's
 	has      func(name string) bool
+}
+
+// signs are what a node has one or the other of, however Kubernetes came onto it and however
+// little of it runs: the kubelet's, kubeadm's, that of distributions which keep all they have
+// in one place, and Calico's. Of CNI itself podman and containerd make a folder too.
+func signs() []string {
+	return []string{
+		"/var/lib/kubelet", "/etc/kubernetes", "/var/lib/calico", // which a message names
+		"/usr/bin/kubelet", "/usr/local/bin/kubelet", "/etc/systemd/system/kubelet.service",
+		"/var/lib/rancher", "/var/lib/k0s", "/var/snap/microk8s",
+		"/run/calico", "/etc/cni/net.d/10-calico.conflist", "/etc/cni/net.d/calico-kubeconfig",
+	}
 }
 
 // here looks at this machine under root.
@@ -36,6 +55,10 @@ func here(root string) (machine, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.unsure = file + " cannot be read"
 	}
+	m.alien = !slices.ContainsFunc(signs(), func(sign string) bool {
+		_, err := os.Stat(filepath.Join(root, sign))
+		return !errors.Is(err, fs.ErrNotExist) // what may not be looked at may be there
+	})
 	return m, nil
 }
 
@@ -61,15 +84,39 @@ func (m machine) is(node string) (unsure string, err error) {
 }
 
 // isHere refuses the way local of a node that is not this machine.
-func (o *runOptions) isHere() (unsure string, err error) {
+func (o *runOptions) isHere() error {
 	if o.via != wayLocal {
-		return "", nil
+		return nil
 	}
 	m, err := here("/")
 	if err != nil {
-		return "", err
+		return err
 	}
-	return m.is(o.node)
+	_, err = m.is(o.node)
+	return err
+}
+
+// local is the way onto this machine. One that is no node has neither kubelet nor Calico, and
+// no fault for that: a run does not ask it, and in a session whoever types is told.
+func (o *runOptions) local(m machine) (rung, error) {
+	unsure, err := m.is(o.node)
+	if err != nil {
+		return rung{}, err
+	}
+	runner := &probe.Runner{Suite: checks.All(), Tools: tools.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
+	step := rung{name: wayLocal, open: injector.Local(runner)}
+	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)", m.hostname, strings.Join(signs()[:3], ", "))
+	switch {
+	case m.alien && o.keep:
+		o.note("%s: %s", wayLocal, alien)
+	case m.alien:
+		step.open = func(context.Context, injector.Options) (*injector.Session, error) {
+			return nil, &injector.PlacementError{Reason: injector.ReasonNoNode, Text: alien}
+		}
+	case unsure != "":
+		o.note("%s: make sure that this machine is %s: %s", wayLocal, o.node, unsure)
+	}
+	return step, nil
 }
 
 // lookupLimit is how long a name may take: on a node whose DNS is broken too, somebody waits.

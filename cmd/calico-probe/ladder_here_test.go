@@ -1,11 +1,22 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -45,7 +56,7 @@ func TestWhetherThisMachineIsTheNode(t *testing.T) {
 func TestHere(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if m, err := here(root); err != nil || m.nodename != "" || m.unsure != "" {
+	if m, err := here(root); err != nil || m.nodename != "" || m.unsure != "" || !m.alien {
 		t.Errorf("no node at all: %+v, %v", m, err)
 	}
 	write := func(name, text string) {
@@ -58,12 +69,72 @@ func TestHere(t *testing.T) {
 		}
 	}
 	write("var/lib/kubelet/config.yaml", "")
-	if m, err := here(root); err != nil || !strings.Contains(m.unsure, "kubelet") {
+	if m, err := here(root); err != nil || !strings.Contains(m.unsure, "kubelet") || m.alien {
 		t.Errorf("a kubelet, and no name: %+v, %v", m, err)
 	}
 	write("var/lib/calico/nodename", "worker-3\n")
 	if m, err := here(root); err != nil || m.nodename != "worker-3" || m.unsure != "" {
 		t.Errorf("a node: %+v, %v", m, err)
+	}
+}
+
+// TestSignsOfANode wants one of them, and what is left of a node whose kubelet or Calico is
+// not there yet, to be enough, and what a laptop with podman has not.
+func TestSignsOfANode(t *testing.T) {
+	t.Parallel()
+	for _, sign := range append(signs(), "/etc/cni/net.d/87-podman-bridge.conflist", "/var/lib/containerd") {
+		root := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(root, sign), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		m, err := here(root)
+		if want := !slices.Contains(signs(), sign); err != nil || m.alien != want {
+			t.Errorf("%s: %+v, %v", sign, m, err)
+		}
+	}
+}
+
+// TestLocalOnNoNode wants a machine that is no node not asked, and so nothing of it called
+// a fault; a session goes on, and says so.
+func TestLocalOnNoNode(t *testing.T) {
+	t.Parallel()
+	const says = "this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on laptop (no /var/lib/kubelet, /etc/kubernetes, /var/lib/calico and so on)"
+	for name, c := range map[string]struct {
+		alien, keep, refused, noted bool
+	}{
+		"a run on a laptop":     {alien: true, refused: true},
+		"a session on a laptop": {alien: true, keep: true, noted: true},
+		"a run on a node":       {},
+	} {
+		var errs bytes.Buffer
+		var got seenEvents
+		o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &errs}, flags: genericclioptions.NewConfigFlags(true)},
+			node: "laptop", via: wayLocal, keep: c.keep, sink: &got, tally: report.NewTally(), seen: diagnose.Findings{Node: "laptop"}}
+		step, err := o.local(machine{hostname: "laptop", alien: c.alien})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := false
+		talk := func(_ string, session *injector.Session, _ time.Duration, _ []probe.Event, _ bool) (*probe.Event, error) {
+			asked = true
+			return nil, session.Close()
+		}
+		if err := o.climb(t.Context(), []rung{step}, nil, func() bool { return false }, talk); err != nil {
+			t.Fatal(err)
+		}
+		if noted := strings.Contains(errs.String(), says); asked == c.refused || noted != c.noted {
+			t.Errorf("%s: asked %v, %s", name, asked, &errs)
+		}
+		if !c.refused {
+			continue
+		}
+		if len(got) != 1 || !strings.HasPrefix(got[0].Result.Saw, says+"; the ") {
+			t.Errorf("%s: %+v", name, got)
+		}
+		got = nil
+		if err := o.conclude(); !errors.Is(err, exit(report.ExitIncomplete)) || len(got) != 1 {
+			t.Errorf("%s: %v, %+v", name, err, got)
+		}
 	}
 }
 

@@ -3,13 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -48,25 +52,29 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot, lives 
 	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
 		return o.converse(ctx, way, session, snap, took, said, last)
 	}
-	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap), lives, talk)
+	return o.climb(ctx, steps, snap, lives, talk)
 }
 
 // climb tries one way after the other. lives tells, when none worked, whether the node
 // gives any sign of life. talk has the conversation with a probe that runs; where
 // nothing is heard from it, that is returned, unless it is the last there is.
-func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, silent bool, lives func() bool,
+func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, lives func() bool,
 	talk func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error),
 ) error {
+	silent := snap != nil && (cluster.KubeletSilent(snap) || cluster.RuntimeDown(snap))
 	var before []tried
 	var said []probe.Event
 	for i := 0; ctx.Err() == nil; i++ {
 		if i == len(steps) {
-			if len(before) == 0 || !before[0].early || !lives() {
+			again, worth := onceMore(steps, before)
+			if !worth || !lives() {
 				break
 			}
-			// Nothing else works: then a node that is only slow gets its time after all.
-			before[0].early, said = false, said[1:]
-			steps = append(steps, rung{name: steps[0].name, open: steps[0].open, patient: true})
+			if again.name == before[0].way {
+				before[0].early = false
+			}
+			said = slices.DeleteFunc(said, func(ev probe.Event) bool { return ev.Way == again.name })
+			steps = append(steps, again)
 		}
 		step := steps[i]
 		a := attemptOf(step, len(steps) > 1, before, silent)
@@ -99,7 +107,7 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 		ev := unplaced(step.name, namespace, err)
 		o.progress("%s: %s", step.name, ev.Result.Saw)
 		said = append(said, ev)
-		before = append(before, refusalOf(step.name, err, time.Since(began), a))
+		before = append(before, refusalOf(step, err, time.Since(began), a))
 	}
 	return o.notOnto(said)
 }
@@ -152,15 +160,63 @@ func (o *runOptions) runningOn(ctx context.Context, node string) ([]corev1.Pod, 
 }
 
 // namespace is where the probe pod goes: where the user says, else beside
-// calico-node, whose namespace must admit privileged pods.
+// calico-node, whose namespace must admit privileged pods, unless it was seen not to.
 func (o *runOptions) namespace(snap *cluster.Snapshot) string {
-	if n := o.flags.Namespace; n != nil && *n != "" {
-		return *n
-	}
-	if snap != nil && snap.Calico != nil {
+	switch {
+	case o.namedNamespace():
+		return *o.flags.Namespace
+	case o.elsewhere.Load():
+		return install.Namespace
+	case snap != nil && snap.Calico != nil:
 		return snap.Calico.Namespace
 	}
-	return "kube-system"
+	return metav1.NamespaceSystem
+}
+
+func (o *runOptions) namedNamespace() bool {
+	return o.flags.Namespace != nil && *o.flags.Namespace != ""
+}
+
+// podOrElsewhere is the way of a pod that goes into the namespace of 'install' where the
+// user named none and the one beside calico-node refuses it: who has what 'install' prints
+// may make it there and nowhere else, and the next way takes more.
+func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
+	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+		session, err := open(ctx, opts)
+		refused := refusedByNamespace(err)
+		switch {
+		case refused == nil || opts.Namespace == install.Namespace:
+			return session, err
+		case o.namedNamespace():
+			if refused.Reason == injector.ReasonRBAC {
+				err = refused.And("where 'install --print' was applied, it is -n " + install.Namespace)
+			}
+			return nil, err
+		}
+		first := opts.Namespace
+		opts.Namespace = install.Namespace
+		session, err = open(ctx, opts)
+		if there := refusedByNamespace(err); there != nil {
+			why := there.Text
+			if there.Reason == injector.ReasonRBAC {
+				why = "no right there either"
+			}
+			return nil, refused.And("nor in namespace " + install.Namespace + ", which 'calico-probe install --print' prints: " + why)
+		}
+		if o.elsewhere.CompareAndSwap(false, true) {
+			o.note("%s: namespace %s does not take it (%s), so it goes into %s", wayPod, first, refused.Reason, install.Namespace)
+		}
+		return session, err
+	}
+}
+
+// refusedByNamespace is the refusal of a pod that another namespace might admit, else nil.
+func refusedByNamespace(err error) *injector.PlacementError {
+	pe, _ := errors.AsType[*injector.PlacementError](err)
+	if pe != nil && slices.Contains([]injector.Reason{injector.ReasonRBAC, injector.ReasonAdmission, injector.ReasonQuota, injector.ReasonNamespace}, pe.Reason) {
+		return pe
+	}
+	return nil
 }
 
 // note says what the user must know on any stream.

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
@@ -28,16 +33,55 @@ func TestDestination(t *testing.T) {
 	}
 }
 
-// TestForbiddenPod wants whoever may not create pods beside calico-node told of the
-// namespace where 'install' grants it, and nobody else.
-func TestForbiddenPod(t *testing.T) {
+// TestPodElsewhere wants a pod that is refused beside calico-node to go where 'install'
+// grants it, which is said once, and only where nobody has named a namespace. The way is a
+// stand-in for the API server's answers.
+func TestPodElsewhere(t *testing.T) {
 	t.Parallel()
-	for namespace, want := range map[string]bool{"kube-system": true, install.Namespace: false, "": false} {
-		for _, reason := range []injector.Reason{injector.ReasonRBAC, injector.ReasonQuota} {
-			saw := unplaced(wayPod, namespace, &injector.PlacementError{Reason: reason, Text: "no right to create a pod"}).Result.Saw
-			if got := strings.Contains(saw, besides); got != (want && reason == injector.ReasonRBAC) {
-				t.Errorf("%q, %s: %s", namespace, reason, saw)
+	refused := func(r injector.Reason) error {
+		return &injector.PlacementError{Reason: r, Text: "refused by " + string(r)}
+	}
+	const both = install.Namespace + ", which 'calico-probe install --print' prints: "
+	for name, c := range map[string]struct {
+		named  string
+		beside error  // what kube-system says
+		there  error  // what the namespace of 'install' says
+		tried  string // for the first probe and the second
+		says   string
+	}{
+		"admitted":               {tried: "kube-system kube-system"},
+		"no right":               {beside: refused(injector.ReasonRBAC), tried: "kube-system calico-probe calico-probe"},
+		"policy":                 {beside: refused(injector.ReasonAdmission), tried: "kube-system calico-probe calico-probe"},
+		"quota":                  {beside: refused(injector.ReasonQuota), tried: "kube-system calico-probe calico-probe"},
+		"no right anywhere":      {beside: refused(injector.ReasonRBAC), there: refused(injector.ReasonRBAC), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by rbac; nor in namespace " + both + "no right there either"},
+		"nothing installed":      {beside: refused(injector.ReasonAdmission), there: refused(injector.ReasonNamespace), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by admission; nor in namespace " + both + "refused by namespace"},
+		"a dead kubelet":         {beside: refused(injector.ReasonKubelet), tried: "kube-system kube-system", says: "refused by kubelet"},
+		"a dead kubelet there":   {beside: refused(injector.ReasonRBAC), there: refused(injector.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
+		"named":                  {named: "kube-system", beside: refused(injector.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'install --print' was applied, it is -n calico-probe"},
+		"named, policy":          {named: "kube-system", beside: refused(injector.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
+		"named as it is printed": {named: install.Namespace, there: refused(injector.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
+	} {
+		var errs bytes.Buffer
+		o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &errs}, flags: &genericclioptions.ConfigFlags{Namespace: &c.named}}}
+		var tried []string
+		open := o.podOrElsewhere(func(_ context.Context, opts injector.Options) (*injector.Session, error) {
+			tried = append(tried, opts.Namespace)
+			if opts.Namespace == install.Namespace {
+				return nil, c.there
 			}
+			return nil, c.beside
+		})
+		said := ""
+		for range 2 {
+			if _, err := open(t.Context(), o.placement(wayPod, nil, attempt{})); err != nil {
+				said = err.Error()
+			}
+		}
+		if got := strings.Join(tried, " "); got != c.tried || said != c.says {
+			t.Errorf("%s: tried %s, %q", name, got, said)
+		}
+		if got, want := strings.Count(errs.String(), "so it goes into calico-probe\n"), strings.Count(c.tried, "calico-probe calico-probe"); c.named == "" && got != want {
+			t.Errorf("%s: %s", name, &errs)
 		}
 	}
 }

@@ -135,6 +135,9 @@ func (p *preflight) look(ctx context.Context) error {
 	if len(ways) == 0 {
 		ways = []string{wayAPI, wayPod, wayEphemeral, wayExec, waySSH}
 	}
+	if rehearsal := p.placement(wayPod, snap, attempt{}); slices.ContainsFunc(ways, makesPods) {
+		_, _ = p.rehearsing(writer)(ctx, rehearsal) // which settles the namespace as a run does; what else it says comes below
+	}
 	if err := p.rights(ctx, client, snap, ways); err != nil {
 		return err
 	}
@@ -153,6 +156,18 @@ func (p *preflight) look(ctx context.Context) error {
 	all.Wait()
 	p.found = append(p.found, slices.Concat(found...)...)
 	return p.conclude(ways)
+}
+
+// makesPods tells whether a use has its rights where probe pods go.
+func makesPods(way string) bool {
+	return slices.Contains([]string{wayPod, wayNeighbour, useShell, useClean}, way)
+}
+
+// rehearsing is the way of a pod as a run takes it, but that nothing is created.
+func (p *preflight) rehearsing(writer *injector.Client) injector.Way {
+	return p.podOrElsewhere(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+		return nil, writer.RehearsePod(ctx, o)
+	})
 }
 
 // snapshot is what the API says of the node that was named, or of the first that is ready.
@@ -231,7 +246,7 @@ func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cl
 		if r.Status == probe.Fail && namespace != install.Namespace {
 			if there, err := in(install.Namespace); err == nil && there.Status != probe.Fail {
 				r.Saw, _, _ = strings.Cut(r.Saw, ": ask for ")
-				r.Saw += "; in namespace " + install.Namespace + " you have it: add " + besides
+				r.Saw += "; in namespace " + install.Namespace + " you have it: name -n " + install.Namespace
 			}
 		}
 		p.add(way, askRights, r)
@@ -304,7 +319,14 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 		node, o.Node = near[0], near[0].Name
 		fallthrough
 	case wayPod, useShell:
-		add(askAdmission, rehearsed(writer.RehearsePod(ctx, o), "a pod in namespace "+o.Namespace+" is admitted"))
+		_, err := p.rehearsing(writer)(ctx, o)
+		r := rehearsed(err, "a pod in namespace "+o.Namespace+" is admitted")
+		if r.Status == probe.OK {
+			if err := writer.RehearseJob(ctx, o); err != nil {
+				r.Status, r.Saw = probe.Warn, r.Saw+", and its clean-up job is not: "+explainError(err)
+			}
+		}
+		add(askAdmission, r)
 		add(askImage, imageOn(node, o.Image))
 	case wayEphemeral:
 		if snap.Calico == nil {

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -97,7 +101,7 @@ func TestImageOn(t *testing.T) {
 // to name that namespace, instead of to ask for what they have.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	for allowed, want := range map[string]string{install.Namespace: "you have it: add -n calico-probe", "nowhere": "ask for what 'calico-probe install --print --ways pod' prints"} {
+	for allowed, want := range map[string]string{install.Namespace: "you have it: name -n calico-probe", "nowhere": "ask for what 'calico-probe install --print --ways pod' prints"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var review authorizationv1.SelfSubjectAccessReview
 			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -112,12 +116,27 @@ func TestRightsElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &preflight{runOptions: &runOptions{app: &app{flags: genericclioptions.NewConfigFlags(false)}, node: "node-a"}}
+		p := &preflight{runOptions: &runOptions{app: &app{elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(false)}, node: "node-a"}}
 		if err := p.rights(t.Context(), client, nil, []string{wayPod}); err != nil {
 			t.Fatal(err)
 		}
 		if r := p.found[0].Result; r.Status != probe.Fail || !strings.HasSuffix(r.Saw, want) {
 			t.Errorf("allowed in %s: %s %s", allowed, r.Status, r.Saw)
+		}
+	}
+}
+
+// TestRightNamed wants a right that lacks named first, and what to do about it.
+func TestRightNamed(t *testing.T) {
+	t.Parallel()
+	nodes := schema.GroupResource{Resource: "nodes"}
+	for want, why := range map[string]string{
+		"no right to list nodes: listing nodes: ": `User "joe" cannot list resource "nodes" in API group "" at the cluster scope`,
+		"no right to do this: listing nodes: ":    "as somebody's own authoriser says",
+	} {
+		got := explainError(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) || !strings.Contains(got, "'calico-probe install --print' ") {
+			t.Error(got)
 		}
 	}
 }

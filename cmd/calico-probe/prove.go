@@ -90,7 +90,7 @@ func (o *runOptions) onto(ctx context.Context, snap *cluster.Snapshot, peer *cor
 	opts.Run = newRunID()
 	opts.Namespace, opts.Start = o.namespace(snap), start
 	opts.Node, opts.Checks, opts.Needed = peer.Name, checkIDs(asked), probe.Capabilities(asked)
-	return injector.Pod(client)(ctx, opts)
+	return o.podOrElsewhere(injector.Pod(client))(ctx, opts)
 }
 
 // end is one of the two nodes and the probe on it.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,6 +32,7 @@ type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
 	interrupts *interrupts
+	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'install' has not
 }
 
 // restConfig is how to reach the cluster. Without any configuration client-go
@@ -83,7 +85,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	taken := &interrupts{}
 	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut, taken)
 	defer stop()
-	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
+	a := &app{IOStreams: streams, interrupts: taken, elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

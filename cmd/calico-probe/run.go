@@ -96,7 +96,7 @@ sees, and names the causes with their proof and their fix, which is never run.
 			if err := o.complete(); err != nil {
 				return err
 			}
-			if _, err := o.isHere(); err != nil {
+			if err := o.isHere(); err != nil {
 				return err
 			}
 			if err := out.open(a.Out); err != nil {
@@ -159,7 +159,7 @@ func (o *runOptions) placing(cmd *cobra.Command) {
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, or the node's lease has run out)")
+	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, the node's lease has run out or its runtime is down)")
 	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 

@@ -298,8 +298,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	}
 	o.node = one.node // by --via local it is this host
 	if o.via == wayLocal {
-		_, err := one.isHere()
-		return "", err
+		return "", one.isHere()
 	}
 	config, err := o.restConfig()
 	if err != nil {

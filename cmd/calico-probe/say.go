@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 
@@ -84,7 +85,7 @@ func explainError(err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("no right to do this: %v; 'calico-probe preflight' says what else is missing, 'calico-probe install --print' prints the rights to ask for", err)
+		return fmt.Sprintf("%s: %v; 'calico-probe preflight' says what else is missing, and 'calico-probe install --print' what to have granted", lacking(err), err)
 	case errors.As(err, &unreachable):
 		host := unreachable.URL
 		if u, bad := url.Parse(unreachable.URL); bad == nil {
@@ -99,6 +100,17 @@ func explainError(err error) string {
 		return "the API server did not answer in time: try again, or run calico-probe on the node itself with --via local"
 	}
 	return oneLine(err.Error())
+}
+
+// cannot is how the API server names a right that somebody lacks.
+var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"`)
+
+// lacking names the right for want of which the API server refuses.
+func lacking(err error) string {
+	if right := cannot.FindStringSubmatch(err.Error()); right != nil {
+		return "no right to " + right[1] + " " + right[2]
+	}
+	return "no right to do this"
 }
 
 // because names a network error in words.
