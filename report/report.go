@@ -152,7 +152,7 @@ func Head(node string, c *probe.Cluster, at time.Time) string {
 	return printable(node)
 }
 
-// ways lists the ways that appear in order, once each.
+// appendWay adds a way to those that appeared before, once each.
 func appendWay(ways []string, way string) []string {
 	if way == "" || slices.Contains(ways, way) {
 		return ways
