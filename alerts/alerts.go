@@ -7,6 +7,8 @@ package alerts
 import (
 	"context"
 	"time"
+
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // Cluster is what a Server needs of the cluster. All of it honours its context and may be
@@ -27,10 +29,10 @@ type Cluster struct {
 
 // The verdicts of a report.
 const (
-	Healthy    = "healthy"
-	Warnings   = "warnings"
-	Fault      = "fault"
-	Incomplete = "incomplete"
+	Healthy    = report.WordHealthy
+	Warnings   = report.WordWarnings
+	Fault      = report.WordFault
+	Incomplete = report.WordIncomplete
 )
 
 // Verdicts lists them.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
@@ -37,7 +38,7 @@ func TestArgs(t *testing.T) {
 				if c.Fix != nil {
 					fix = *c.Fix
 				}
-				for _, command := range append(append([]string{}, fix.Manifest...), fix.Operator...) {
+				for _, command := range commandsOf(fix) {
 					for key, value := range c.Args {
 						if (value == "" || value == "0") && strings.Contains(command, "{"+key+"}") {
 							t.Errorf("%s, %s: nothing for %s in %s", filepath.Base(name), rule.ID, key, command)
@@ -47,6 +48,15 @@ func TestArgs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// commandsOf are all commands of a fix, with the conditions of some.
+func commandsOf(fix probe.Fix) []string {
+	var out []string
+	for _, block := range fix.Blocks() {
+		out = append(append(out, block.If), block.Commands...)
+	}
+	return out
 }
 
 // TestKnownNames wants the name a finding has in what is said or to be typed.
@@ -68,7 +78,7 @@ func TestKnownNames(t *testing.T) {
 			f := read(t, section.Data)
 			f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == checks.BirdSocket.ID }) // which says it better
 			for _, c := range Explain(f, Rules()).Causes {
-				text += c.Says + "\n" + strings.Join(c.Fix.Manifest, "\n") + "\n"
+				text += c.Says + "\n" + strings.Join(commandsOf(c.Fix), "\n") + "\n"
 			}
 		}
 		if !strings.Contains(text, wants) {

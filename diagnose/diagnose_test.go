@@ -54,7 +54,7 @@ func TestRecorded(t *testing.T) {
 				t.Errorf("got:\n%swant:\n%s", got, want)
 			}
 			for _, c := range d.Causes {
-				for _, text := range append(append([]string{c.Says, c.Fix.Says, c.Fix.Radius}, c.Fix.Manifest...), c.Fix.Operator...) {
+				for _, text := range append([]string{c.Says, c.Fix.Says, c.Fix.Radius}, commandsOf(c.Fix)...) {
 					if gap.MatchString(text) {
 						t.Errorf("%s: not filled in: %s", c.ID, text)
 					}

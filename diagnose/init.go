@@ -60,7 +60,8 @@ var UpgradeLocked = &Rule{
 Told from the other reasons by the lock itself, which the kernel shows with its holder.`,
 	Fix: probe.Fix{
 		Says:     "Look at who holds the lock, and end that.",
-		Manifest: []string{"ssh {node} sudo fuser -v /var/lib/cni/networks/k8s-pod-network/lock", "ssh {node} ps -o pid,ppid,stat,etime,args -p {holder}  # then end it if it hangs: sudo kill {holder}"},
+		Manifest: []string{"ssh {node} sudo fuser -v /var/lib/cni/networks/k8s-pod-network/lock", "ssh {node} ps -o user,pid,ppid,stat,etime,args -p {holder}"},
+		OnlyIf:   []probe.Conditional{{If: "it hangs, or is nobody's", Manifest: []string{"ssh {node} sudo kill {holder}"}}},
 		Radius:   "the process that holds the lock; upgrade-ipam goes on by itself",
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},

@@ -64,7 +64,7 @@ func (d Difference) Worse() bool { return d.has(ChangeWorse) }
 // Short tells whether the second run says too little to be called no worse: it does
 // not answer what the first does, was cut, or could not ask everything.
 func (d Difference) Short() bool {
-	return d.B.Lacks != "" || d.B.Verdict == wordIncomplete || d.has(ChangeVanished)
+	return d.B.Lacks != "" || d.B.Verdict == WordIncomplete || d.has(ChangeVanished)
 }
 
 func (d Difference) has(kind string) bool {
@@ -294,19 +294,29 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 		return asYAML(w, d)
 	}
 	var b strings.Builder
-	for _, s := range []struct {
-		letter string
-		of     Side
-	}{{"A", d.A}, {"B", d.B}} {
-		text := cmp.Or(s.of.Verdict, "no verdict") + " on node " + Head(s.of.Node, s.of.Cluster, s.of.Time)
-		if s.of.Lacks != "" {
-			text += ", not whole: " + s.of.Lacks
-		}
-		if s.of.Name != s.of.Node {
-			text += " (" + s.of.Name + ")"
-		}
-		fmt.Fprintf(&b, "%s  %s\n", s.letter, printable(text))
+	d.A.head(&b, "A")
+	d.B.head(&b, "B")
+	d.rows(&b)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the difference: %w", err)
 	}
+	return nil
+}
+
+// head is what one of both runs came to.
+func (s Side) head(b *strings.Builder, letter string) {
+	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
+	if s.Lacks != "" {
+		text += ", not whole: " + s.Lacks
+	}
+	if s.Name != s.Node {
+		text += " (" + s.Name + ")"
+	}
+	fmt.Fprintf(b, "%s  %s\n", letter, printable(text))
+}
+
+// rows are the changes, and how many there are of each kind.
+func (d Difference) rows(b *strings.Builder) {
 	was := "was"
 	if d.A.Node != d.B.Node {
 		was = "on " + d.A.Node
@@ -324,22 +334,18 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 			if c.Kind == ChangeFact {
 				what = fmt.Sprintf("%s is %v, %s %v", c.Fact, c.To, was, c.From)
 			}
-			fmt.Fprintf(&b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget, printable(cmp.Or(c.Target, "-")), printable(what))
+			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget, printable(cmp.Or(c.Target, "-")), printable(what))
 			head = ""
 		case counts[c.Kind] == mostRows+1:
-			fmt.Fprintf(&b, "%-*s … more with -o json\n", widthStatus, c.Kind)
+			fmt.Fprintf(b, "%-*s … more with -o json\n", widthStatus, c.Kind)
 		}
 	}
 	for _, only := range []struct{ kind, says string }{{ChangeAppeared, "answered by B only, and good"}, {ChangeVanished, "good in A, and not answered by B"}} {
 		if checks := named[only.kind]; len(checks) > 0 {
 			slices.Sort(checks)
-			fmt.Fprintf(&b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))
+			fmt.Fprintf(b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers alike\n",
+	fmt.Fprintf(b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers alike\n",
 		counts[ChangeWorse], counts[ChangeBetter], counts[ChangeAppeared], counts[ChangeVanished], counts[ChangeFact], d.Same)
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("writing the difference: %w", err)
-	}
-	return nil
 }

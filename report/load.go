@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -175,53 +176,58 @@ func loadDocument(b []byte) (Run, error) {
 	if !d.Time.IsZero() {
 		run.Events = append(run.Events, begun(d.Node, probe.Start{V: probe.Version, Version: d.Version, Run: d.Run, Time: d.Time, Cluster: d.Cluster}))
 	}
-	node := func(of string) string {
-		if of == "" {
-			return d.Node
-		}
-		return of
+	// What the client says of its way is before and outside the answers that came by it.
+	of := func(s Segment, r Located) bool {
+		return r.Way == s.Way && r.Node == s.Node && r.Check != probe.CheckPlaced
 	}
-	last := make([]int, len(d.Ways)) // result of each way, -1 = none
-	for i, s := range d.Ways {
-		last[i] = -1
-		for at, r := range d.Results {
-			// What the client says of its way is before and outside the answers that came by it.
-			if r.Way == s.Way && r.Node == s.Node && r.Check != probe.CheckPlaced {
-				last[i] = at
+	begins, ends := map[int]Segment{}, map[int]Segment{} // by the number of a way's first and last result
+	for _, s := range d.Ways {
+		first := slices.IndexFunc(d.Results, func(r Located) bool { return of(s, r) })
+		last := first
+		for i, r := range d.Results {
+			if of(s, r) {
+				last = i
 			}
 		}
+		if first < 0 { // it answered nothing, and stands behind the others
+			continue
+		}
+		begins[first], ends[last] = s, s
 	}
-	begun := make([]bool, len(d.Ways))
-	begin := func(i int) {
-		s := d.Ways[i]
-		begun[i] = true
-		run.Events = append(run.Events, probe.Event{Type: probe.EventStart, Node: node(s.Node), Way: s.Way, Start: &probe.Start{
-			V: probe.Version, Version: s.Version, Run: d.Run, Node: node(s.Node), Way: s.Way, Time: s.Time, Access: s.Access,
-		}})
-	}
-	end := func(i int) {
-		if s := d.Ways[i]; s.Complete {
-			run.Events = append(run.Events, probe.Event{Type: probe.EventEnd, Node: node(s.Node), Way: s.Way, End: &probe.End{}})
+	for i, r := range d.Results {
+		if s, is := begins[i]; is {
+			run.Events = append(run.Events, d.start(s))
+		}
+		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: d.nodeOf(r.Node), Way: r.Way, Result: &r.Result})
+		if s, is := ends[i]; is {
+			run.Events = append(run.Events, d.end(s)...)
 		}
 	}
-	for at, r := range d.Results {
-		i := slices.IndexFunc(d.Ways, func(s Segment) bool { return s.Way == r.Way && s.Node == r.Node })
-		if i >= 0 && !begun[i] && r.Check != probe.CheckPlaced {
-			begin(i)
-		}
-		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: node(r.Node), Way: r.Way, Result: &r.Result})
-		if i >= 0 && last[i] == at {
-			end(i)
-		}
-	}
-	for i := range d.Ways {
-		if !begun[i] {
-			begin(i)
-			end(i)
+	for _, s := range d.Ways {
+		if !slices.ContainsFunc(d.Results, func(r Located) bool { return of(s, r) }) {
+			run.Events = append(append(run.Events, d.start(s)), d.end(s)...)
 		}
 	}
 	for _, text := range d.Log {
 		run.Events = append(run.Events, probe.Event{Type: probe.EventLog, Text: text, Node: d.Node})
 	}
 	return run, nil
+}
+
+// nodeOf is a node by its name in the document, which is "" for the one in question.
+func (d Document) nodeOf(name string) string { return cmp.Or(name, d.Node) }
+
+func (d Document) start(s Segment) probe.Event {
+	node := d.nodeOf(s.Node)
+	return probe.Event{Type: probe.EventStart, Node: node, Way: s.Way, Start: &probe.Start{
+		V: probe.Version, Version: s.Version, Run: d.Run, Node: node, Way: s.Way, Time: s.Time, Access: s.Access,
+	}}
+}
+
+// end is none for a way whose answer did not arrive whole.
+func (d Document) end(s Segment) []probe.Event {
+	if !s.Complete {
+		return nil
+	}
+	return []probe.Event{{Type: probe.EventEnd, Node: d.nodeOf(s.Node), Way: s.Way, End: &probe.End{}}}
 }

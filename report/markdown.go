@@ -52,13 +52,8 @@ func writeMarkdown(w io.Writer, d Document) error {
 		fmt.Fprint(&b, "\n")
 		fence(&b, "text", d.Contrast)
 	}
-	told := slices.Concat(named[probe.Fail], named[probe.Unknown], named[probe.Warn])
-	for _, s := range []probe.Status{probe.OK, probe.Info, probe.Skip} {
-		names := slices.DeleteFunc(slices.Clone(named[s]), func(id string) bool { return slices.Contains(told, id) })
-		told = append(told, names...)
-		if len(names) > 0 {
-			fmt.Fprintf(&b, "\n%s: %s\n", s, codes(names))
-		}
+	for s, names := range notBad(named) {
+		fmt.Fprintf(&b, "\n%s: %s\n", s, codes(names))
 	}
 	fmt.Fprintf(&b, "\n%s\n", d.provenance())
 	_, err := io.WriteString(w, b.String())

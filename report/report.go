@@ -86,10 +86,10 @@ func (t *Tally) Add(ev probe.Event) {
 
 // What a run can come to.
 const (
-	wordHealthy    = "healthy"
-	wordWarnings   = "warnings"
-	wordIncomplete = "incomplete" // it could not ask everything
-	wordFault      = "fault"
+	WordHealthy    = "healthy"
+	WordWarnings   = "warnings"
+	WordIncomplete = "incomplete" // it could not ask everything
+	WordFault      = "fault"
 )
 
 // What preflight can come to beside incomplete.
@@ -100,20 +100,20 @@ const (
 
 // Verdicts lists what a run can come to, best first, and what preflight can.
 func Verdicts() []string {
-	return []string{wordHealthy, wordWarnings, wordIncomplete, wordFault, WordReady, WordNotReady}
+	return []string{WordHealthy, WordWarnings, WordIncomplete, WordFault, WordReady, WordNotReady}
 }
 
 // Verdict concludes: a fault, seen or proven by what neighbours saw, outweighs what is
 // missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
-	v := probe.Verdict{Word: wordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began), Strict: failOnWarn}
+	v := probe.Verdict{Word: WordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began), Strict: failOnWarn}
 	switch {
 	case t.counts[probe.Fail] > 0, t.proven && (t.counts[probe.Unknown] > 0 || t.answered == 0):
-		v.Word, v.Exit = wordFault, ExitFault
+		v.Word, v.Exit = WordFault, ExitFault
 	case t.counts[probe.Unknown] > 0, t.open > 0, t.answered == 0:
-		v.Word, v.Exit = wordIncomplete, ExitIncomplete
+		v.Word, v.Exit = WordIncomplete, ExitIncomplete
 	case t.counts[probe.Warn] > 0:
-		v.Word = wordWarnings
+		v.Word = WordWarnings
 		if failOnWarn {
 			v.Exit = ExitWarnings
 		}
@@ -152,7 +152,7 @@ func Head(node string, c *probe.Cluster, at time.Time) string {
 	return printable(node)
 }
 
-// ways lists the ways that appear in order, once each.
+// appendWay adds a way to those that appeared before, once each.
 func appendWay(ways []string, way string) []string {
 	if way == "" || slices.Contains(ways, way) {
 		return ways

@@ -288,7 +288,7 @@ func TestFolded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			v := probe.Verdict{Word: wordFault, Counts: probe.Counts{probe.Fail: 2, probe.OK: 4}, Unexplained: slices.Repeat([]string{"node-disk"}, 12)}
+			v := probe.Verdict{Word: WordFault, Counts: probe.Counts{probe.Fail: 2, probe.OK: 4}, Unexplained: slices.Repeat([]string{"node-disk"}, 12)}
 			if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -143,8 +144,7 @@ func (t *table) note(r probe.Result) {
 	}
 }
 
-// rest names, once, the checks whose answers had no line. One that is shown as bad
-// elsewhere is not named as good.
+// rest names, once, the checks whose answers had no line.
 func (t *table) rest(b *strings.Builder) {
 	if t.wide || t.named == nil {
 		return
@@ -157,15 +157,25 @@ func (t *table) rest(b *strings.Builder) {
 	}
 	t.alike = nil
 	if len(more) > 0 {
-		fmt.Fprintf(b, "%-*s %s\n", widthStatus, "and", folded(more, widthStatus+1)+t.hint(", with -o wide", ": 'run CHECK' shows all of one"))
+		fmt.Fprintf(b, "%-*s %s\n", widthStatus, "and", t.folded(more, widthStatus+1)+t.hint(", with -o wide", ": 'run CHECK' shows all of one"))
 	}
-	told := slices.Concat(t.named[probe.Fail], t.named[probe.Warn], t.named[probe.Unknown])
-	for _, s := range []probe.Status{probe.OK, probe.Info, probe.Skip} {
-		names := slices.DeleteFunc(slices.Clone(t.named[s]), func(id string) bool { return slices.Contains(told, id) })
-		told = append(told, names...)
+	for s, names := range notBad(t.named) {
+		fmt.Fprintf(b, "%s %s\n", t.paint(s, fmt.Sprintf("%-*s", widthStatus, s)), t.folded(names, widthStatus+1))
 		t.named[s] = nil
-		if len(names) > 0 {
-			fmt.Fprintf(b, "%s %s\n", t.paint(s, fmt.Sprintf("%-*s", widthStatus, s)), folded(names, widthStatus+1))
+	}
+}
+
+// notBad are the checks with good answers by what those are, each once, out of all that
+// answered; one that is bad elsewhere is none of them.
+func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
+	return func(yield func(probe.Status, []string) bool) {
+		told := slices.Concat(named[probe.Fail], named[probe.Warn], named[probe.Unknown])
+		for _, s := range []probe.Status{probe.OK, probe.Info, probe.Skip} {
+			names := slices.DeleteFunc(slices.Clone(named[s]), func(id string) bool { return slices.Contains(told, id) })
+			told = append(told, names...)
+			if len(names) > 0 && !yield(s, names) {
+				return
+			}
 		}
 	}
 }
@@ -178,29 +188,13 @@ func (t *table) hint(option, prompt string) string {
 	return option
 }
 
-// folded breaks a list of names into lines of the narrowest terminal's width, the later
-// ones indented.
-func folded(names []string, indent int) string {
-	width := 79 - indent
-	var b strings.Builder
-	at := 0
-	for i, name := range names {
-		if i+1 < len(names) {
-			name += ","
-		}
-		switch {
-		case i == 0:
-		case at+1+len(name) > width:
-			fmt.Fprintf(&b, "\n%*s", indent, "")
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(name)
-		at += len(name)
-	}
-	return b.String()
+// narrowest is how wide a terminal is at least, in columns.
+const narrowest = 80
+
+// folded breaks a list of names into lines of the terminal's width, the later ones indented.
+func (t *table) folded(names []string, indent int) string {
+	lines := wrapped(strings.Join(names, ", "), cmp.Or(t.width, narrowest)-1-indent)
+	return strings.Join(lines, "\n"+strings.Repeat(" ", indent))
 }
 
 func (t *table) verdict(b *strings.Builder, ev probe.Event) {
@@ -223,7 +217,7 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	}
 	text := t.indented(0, fmt.Sprintf("%s: %s on node %s (%s%s)", v.Word, summary(v.Counts, t.named), ev.Node, v.Elapsed.Round(100*time.Millisecond), by))
 	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
-	if v.Word == "healthy" && slices.Equal(t.ways, []string{"api"}) {
+	if v.Word == WordHealthy && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "that is as far as the API knows: the node itself was not asked")
 	}
 }
@@ -277,11 +271,11 @@ func (t *table) paint(s probe.Status, text string) string {
 
 func verdictStatus(word string) probe.Status {
 	switch word {
-	case "healthy":
+	case WordHealthy:
 		return probe.OK
-	case "warnings":
+	case WordWarnings:
 		return probe.Warn
-	case "fault":
+	case WordFault:
 		return probe.Fail
 	}
 	return probe.Unknown

@@ -95,18 +95,18 @@ func item(file string, text []byte, err error, known Known) Item {
 	return it
 }
 
-// Given is what whoever starts a runbook gives it, held to what it takes. The error is
-// a Mistake.
-func (rb *Runbook) Given(params, answers map[string]string, actions []string) (map[string]string, error) {
-	out := map[string]string{}
+// Given is what whoever starts a runbook gives it, held to what it takes: parameters with
+// their defaults, answers in full. The error is a Mistake.
+func (rb *Runbook) Given(params, answers map[string]string, actions []string) (all, full map[string]string, err error) {
+	all, full = map[string]string{}, map[string]string{}
 	var names, asks, acts []string
 	var missing []string
 	for _, p := range rb.Spec.Params {
 		names = append(names, p.Name)
 		if v, ok := params[p.Name]; ok {
-			out[p.Name] = v
+			all[p.Name] = v
 		} else if p.Default != nil {
-			out[p.Name] = *p.Default
+			all[p.Name] = *p.Default
 		} else {
 			missing = append(missing, p.Name)
 		}
@@ -123,28 +123,28 @@ func (rb *Runbook) Given(params, answers map[string]string, actions []string) (m
 	mistake := func(format string, args ...any) error { return Mistake{fmt.Errorf(format, args...)} }
 	for name := range params {
 		if !slices.Contains(names, name) {
-			return nil, mistake("runbook %s takes no parameter %q%s", rb.Metadata.Name, name, orThere(name, names))
+			return nil, nil, mistake("runbook %s takes no parameter %q%s", rb.Metadata.Name, name, orThere(name, names))
 		}
 	}
 	if len(missing) > 0 {
-		return nil, mistake("runbook %s needs --param %s=VALUE", rb.Metadata.Name, strings.Join(missing, "=VALUE --param "))
+		return nil, nil, mistake("runbook %s needs --param %s=VALUE", rb.Metadata.Name, strings.Join(missing, "=VALUE --param "))
 	}
 	for name, text := range answers {
 		if !slices.Contains(asks, name) {
-			return nil, mistake("runbook %s has no ask of the name %q%s", rb.Metadata.Name, name, orThere(name, asks))
+			return nil, nil, mistake("runbook %s has no ask of the name %q%s", rb.Metadata.Name, name, orThere(name, asks))
 		}
 		answer, ok := option(options[name], text)
 		if !ok {
-			return nil, mistake("%q is no answer to %s: it takes %s", text, name, strings.Join(append([]string{"some text"}, options[name]...)[min(1, len(options[name])):], ", "))
+			return nil, nil, mistake("%q is no answer to %s: it takes %s", text, name, strings.Join(append([]string{"some text"}, options[name]...)[min(1, len(options[name])):], ", "))
 		}
-		answers[name] = answer
+		full[name] = answer
 	}
 	for _, name := range actions {
 		if !slices.Contains(acts, name) {
-			return nil, mistake("runbook %s has no action of the name %q%s", rb.Metadata.Name, name, orThere(name, acts))
+			return nil, nil, mistake("runbook %s has no action of the name %q%s", rb.Metadata.Name, name, orThere(name, acts))
 		}
 	}
-	return out, nil
+	return all, full, nil
 }
 
 // orThere hints at what there is.

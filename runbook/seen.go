@@ -43,12 +43,12 @@ type Asked struct {
 	Unasked string `json:"unasked,omitempty"`
 }
 
-// wordIncomplete is the verdict where something was not had.
+// The verdicts of what was asked; incomplete where something was not had.
 const (
-	wordHealthy    = "healthy"
-	wordWarnings   = "warnings"
-	wordIncomplete = "incomplete"
-	wordFault      = "fault"
+	wordHealthy    = report.WordHealthy
+	wordWarnings   = report.WordWarnings
+	wordIncomplete = report.WordIncomplete
+	wordFault      = report.WordFault
 )
 
 // asked takes from a run what a runbook needs. The error is why there is no whole answer.

@@ -67,60 +67,43 @@ wrong usage, exit code 2.`,
 	return cmd
 }
 
+// savedRun is a run and the file it is from.
+type savedRun struct {
+	report.Run
+	file string
+}
+
 func (a *app) analyzeFiles(names []string, node string, out *outputs) error {
+	all, err := a.loadRuns(names)
+	if err != nil {
+		return err
+	}
 	var runs []report.Run
-	var from []string // the file of each
-	for _, name := range names {
-		saved, err := a.load(name)
-		switch {
-		case err != nil:
-			return err
-		case len(saved.Runs) == 0:
-			return badUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), name)
-		}
-		for _, run := range saved.Runs {
-			runs, from = append(runs, run), append(from, name)
+	var shown []savedRun
+	for _, run := range all {
+		runs = append(runs, run.Run)
+		if node == "" || run.Node == node {
+			shown = append(shown, run)
 		}
 	}
-	shown := slices.DeleteFunc(slices.Clone(runs), func(run report.Run) bool { return node != "" && run.Node != node })
 	single, several := out.severalReports()
 	switch {
 	case len(shown) == 0:
 		return badUsage("nothing was saved of %s, only of %s", node, nodesOf(runs))
-	case len(shown) > 1 && !several && nodesOf(shown) == shown[0].Node:
+	case len(shown) == 1 || several:
+	case !slices.ContainsFunc(shown, func(run savedRun) bool { return run.Node != shown[0].Node }):
 		return badUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", single.Name, len(shown))
-	case len(shown) > 1 && !several:
-		return badUsage("-o %s is the form of one run, and this is %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(shown))
+	default:
+		return badUsage("-o %s is the form of one run, and this is %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(runs))
 	}
-	worst, first := report.ExitHealthy, true
-	for i, run := range runs {
-		if node != "" && run.Node != node {
-			continue
-		}
-		if !first {
+	worst := report.ExitHealthy
+	for i, run := range shown {
+		if i > 0 {
 			out.between()
 		}
-		first = false
-		sink, err := out.sink()
+		code, err := a.analyzeRun(run, runs, out)
 		if err != nil {
 			return err
-		}
-		c, err := replay(run, sink)
-		if err != nil {
-			return err
-		}
-		for j, other := range runs {
-			if i != j {
-				c.seen.All = append(c.seen.All, answersOf(other, run.Node)...)
-			}
-		}
-		err = c.conclude()
-		code, ok := errors.AsType[exit](err)
-		if err != nil && !ok {
-			return err
-		}
-		if was, is := briefly(run.Causes), briefly(c.causes); run.Verdict != nil && was != is {
-			say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", source(from[i]), run.Version, was, probe.Release, is)
 		}
 		worst = worse(worst, int(code))
 	}
@@ -128,6 +111,49 @@ func (a *app) analyzeFiles(names []string, node string, out *outputs) error {
 		return exit(worst)
 	}
 	return nil
+}
+
+// loadRuns are the runs of several files.
+func (a *app) loadRuns(names []string) ([]savedRun, error) {
+	var out []savedRun
+	for _, name := range names {
+		saved, err := a.load(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(saved.Runs) == 0:
+			return nil, badUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), name)
+		}
+		for _, run := range saved.Runs {
+			out = append(out, savedRun{run, name})
+		}
+	}
+	return out, nil
+}
+
+// analyzeRun shows one run, with the other nodes of all for its peers, and says where other
+// causes follow from it now than did then.
+func (a *app) analyzeRun(run savedRun, all []report.Run, out *outputs) (exit, error) {
+	sink, err := out.sink()
+	if err != nil {
+		return 0, err
+	}
+	c, err := replay(run.Run, sink)
+	if err != nil {
+		return 0, err
+	}
+	for _, other := range all {
+		c.seen.All = append(c.seen.All, answersOf(other, run.Node)...)
+	}
+	err = c.conclude()
+	code, ok := errors.AsType[exit](err)
+	if err != nil && !ok {
+		return 0, err
+	}
+	if was, is := briefly(run.Causes), briefly(c.causes); run.Verdict != nil && was != is {
+		say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", source(run.file), run.Version, was, probe.Release, is)
+	}
+	return code, nil
 }
 
 // nodesOf names the nodes of runs.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // wayChecks are the two questions the client itself answers on its way.
@@ -32,17 +32,20 @@ unknown: the stream broke and could not be read again from the container's log. 
 }
 
 func (a *app) checks() *cobra.Command {
+	return a.list("checks", "List every check", listChecks, func() any { return described(suite()) })
+}
+
+// list is a verb that lists something for people, or as JSON.
+func (a *app) list(use, short string, table func(io.Writer) error, whole func() any) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "checks", Short: "List every check", Args: noArguments,
+		Use: use, Short: short, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			switch output {
 			case "table":
-				return listChecks(a.Out)
+				return table(a.Out)
 			case "json":
-				enc := json.NewEncoder(a.Out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(described(suite()))
+				return report.WriteJSON(a.Out, "  ", whole())
 			}
 			return badUsage("unknown output format %q: use table or json", output)
 		},
@@ -145,35 +148,20 @@ func explainID(out io.Writer, id string) error {
 
 // causes lists what the rules can name.
 func (a *app) causes() *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use: "causes", Short: "List every cause that can be named", Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			switch output {
-			case "table":
-				return listCauses(a.Out)
-			case "json":
-				type row struct {
-					ID       string    `json:"id"`
-					Title    string    `json:"title"`
-					Doc      string    `json:"doc"`
-					Fix      probe.Fix `json:"fix"` // names in braces are put in by a run
-					Explains []string  `json:"explains,omitempty"`
-				}
-				var rows []row
-				for _, r := range diagnose.Rules() {
-					rows = append(rows, row{r.ID, r.Title, r.Doc, r.Fix, r.Explains})
-				}
-				enc := json.NewEncoder(a.Out)
-				enc.SetIndent("", "  ")
-				enc.SetEscapeHTML(false)
-				return enc.Encode(rows)
-			}
-			return badUsage("unknown output format %q: use table or json", output)
-		},
-	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
-	return cmd
+	return a.list("causes", "List every cause that can be named", listCauses, func() any {
+		type row struct {
+			ID       string    `json:"id"`
+			Title    string    `json:"title"`
+			Doc      string    `json:"doc"`
+			Fix      probe.Fix `json:"fix"` // names in braces are put in by a run
+			Explains []string  `json:"explains,omitempty"`
+		}
+		var rows []row
+		for _, r := range diagnose.Rules() {
+			rows = append(rows, row{r.ID, r.Title, r.Doc, r.Fix, r.Explains})
+		}
+		return rows
+	})
 }
 
 func listCauses(out io.Writer) error {

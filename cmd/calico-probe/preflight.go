@@ -472,7 +472,7 @@ func (p *preflight) conclude(ways []string) error {
 	case v.Counts[probe.Fail] > 0:
 		v.Word, v.Exit = report.WordNotReady, report.ExitFault
 	case v.Counts[probe.Unknown] > 0:
-		v.Word, v.Exit = "incomplete", report.ExitIncomplete
+		v.Word, v.Exit = report.WordIncomplete, report.ExitIncomplete
 	default:
 		v.Word, v.Exit = report.WordReady, report.ExitHealthy
 	}

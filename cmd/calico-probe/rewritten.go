@@ -5,28 +5,32 @@ import (
 	"io"
 	"os"
 	"sync"
+	"unicode/utf8"
 )
 
-// rewritten is what a person reads on, with a line that takes the place of the one before
+// rewritten is what a person reads on, with a text that takes the place of the one before
 // it, as long as nothing else was written in between. It ends in a new line, so that what
 // others write to the same terminal begins on one of its own.
 type rewritten struct {
 	to   io.Writer
 	mu   sync.Mutex
-	last bool // the line is the last that was written
+	rows int // of the text, where it is the last that was written
 }
+
+// mostRows keeps such a text from filling a small terminal.
+const mostRows = 3
 
 func (r *rewritten) Unwrap() io.Writer { return r.to }
 
 func (r *rewritten) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last = false
+	r.rows = 0
 	return r.to.Write(p)
 }
 
-// line says a text, on a terminal that can in the place of the line before.
-func (r *rewritten) line(text string) {
+// say says a text, on a terminal that can in the place of the one before.
+func (r *rewritten) say(text string) {
 	width := widthOf(r.to)
 	if width == 0 || os.Getenv("TERM") == "dumb" {
 		say(r, "%s", text)
@@ -34,9 +38,10 @@ func (r *rewritten) line(text string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last {
-		_, _ = fmt.Fprint(r.to, "\x1b[A\r\x1b[K")
+	if r.rows > 0 {
+		_, _ = fmt.Fprintf(r.to, "\x1b[%dA\r\x1b[J", r.rows)
 	}
-	_, _ = fmt.Fprintln(r.to, cut("calico-probe: "+oneLine(text), width-1)) // one that is broken cannot be gone back to
-	r.last = true
+	line := cut("calico-probe: "+oneLine(text), mostRows*width)
+	_, _ = fmt.Fprintln(r.to, line)
+	r.rows = (utf8.RuneCountInString(line) + width - 1) / width
 }

@@ -15,8 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -265,7 +267,7 @@ func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (para
 	if answers, err = pairs("answer", "STEP=TEXT", o.answers); err != nil {
 		return nil, nil, err
 	}
-	if params, err = rb.Given(params, answers, o.actions); err != nil {
+	if params, answers, err = rb.Given(params, answers, o.actions); err != nil {
 		return nil, nil, badUsage("%w", err)
 	}
 	return params, answers, nil
@@ -307,7 +309,8 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	return config.Host, nil
 }
 
-// hasNode wants the cluster to have the node, and whoever asks the right to know.
+// hasNode wants the cluster to have the node, and whoever asks the right to know. An API
+// that does not answer may do so later: the runbook says so, and can be gone on with.
 func (o *runbookOptions) hasNode(ctx context.Context) error {
 	if o.via == wayLocal {
 		return nil
@@ -316,7 +319,10 @@ func (o *runbookOptions) hasNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return notSuchNode(client.HasNode(ctx, o.node))
+	if err := client.HasNode(ctx, o.node); errors.As(err, new(*cluster.UnknownNodeError)) || apierrors.IsForbidden(err) {
+		return notSuchNode(err)
+	}
+	return nil
 }
 
 // once is one run of the runbook, as if it had been typed.
@@ -376,7 +382,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
 			Waits: func(text string) { // its runs are told of by it alone
 				if o.quiet = text != ""; o.quiet {
-					person.line(text)
+					person.say(text)
 				}
 			},
 			Who: whoami(), Nobody: !o.atTerminal(),

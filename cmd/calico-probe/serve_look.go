@@ -37,7 +37,7 @@ func startable(dirs []string, odd func(name, why string)) (map[string]runbook.It
 	for _, it := range items {
 		err := it.Err
 		if err == nil {
-			_, err = it.Runbook.Given(nil, nil, nil)
+			_, _, err = it.Runbook.Given(nil, nil, nil)
 		}
 		if err == nil {
 			err = unattended(it.Runbook.Spec.Steps)
@@ -199,7 +199,7 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 	if rb == nil { // of a job from before the runbooks were changed
 		return nil, nil, fmt.Errorf("there is no runbook %s any more", job.Procedure.Runbook)
 	}
-	params, err := rb.Given(nil, nil, nil)
+	params, _, err := rb.Given(nil, nil, nil)
 	if err != nil {
 		return nil, nil, err
 	}

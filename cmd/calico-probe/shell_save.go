@@ -41,7 +41,7 @@ func (c *conversation) mark(s *seat, ev probe.Event) {
 
 // cameTo puts an exit code into words, for whoever reads what was done.
 func (b badOnes) cameTo(code exit) string {
-	word := map[exit]string{report.ExitFault: "fault", report.ExitWarnings: "warnings", report.ExitIncomplete: "incomplete"}[code]
+	word := map[exit]string{report.ExitFault: report.WordFault, report.ExitWarnings: report.WordWarnings, report.ExitIncomplete: report.WordIncomplete}[code]
 	var parts []string
 	for _, s := range []probe.Status{probe.Fail, probe.Warn, probe.Unknown} {
 		if len(b[s]) > 0 {

@@ -63,7 +63,7 @@ func (c *conversation) why(_ context.Context, call *shell.Call) error {
 		return err
 	}
 	code, err := s.concluded(sinkFunc(func(ev probe.Event) error {
-		if ev.Verdict != nil && ev.Verdict.Word == "healthy" && missing {
+		if ev.Verdict != nil && ev.Verdict.Word == report.WordHealthy && missing {
 			v := *ev.Verdict
 			v.Word, v.Exit, ev.Verdict = "nothing bad so far", report.ExitIncomplete, &v
 		}

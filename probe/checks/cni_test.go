@@ -138,7 +138,7 @@ func TestIPAMFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := want(t, run(t, IPAMFiles, h), "", probe.Fail, "is held", "upgrade-ipam waits")
-	if n, _ := r.Facts.Num(FactHolder); int(n) != os.Getpid() || !strings.Contains(r.Saw, "by process") || r.Facts.Str(probe.FactReason) != IPAMLocked {
+	if n, _ := r.Facts.Num(FactHolder); int(n) != os.Getpid() || !strings.Contains(r.Saw, fmt.Sprintf("by process %d (checks.test, ", os.Getpid())) || !strings.Contains(r.Saw, " old)") || r.Facts.Str(probe.FactReason) != IPAMLocked {
 		t.Errorf("held by this process, %d: %s", os.Getpid(), r.Saw)
 	}
 }

@@ -80,15 +80,10 @@ func initProgram(args []string) string {
 }
 
 func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
-	stat, err := p.Stat()
+	stat, age, err := ageOf(p)
 	if err != nil {
 		return probe.Failed(fmt.Errorf("looking at process %d: %w", p.PID, err))
 	}
-	started, err := stat.StartTime()
-	if err != nil {
-		return probe.Failed(fmt.Errorf("looking at process %d: %w", p.PID, err))
-	}
-	age := time.Since(time.Unix(int64(started), 0)).Round(time.Second)
 	status := probe.Info
 	if age > initPatience {
 		status = probe.Fail
@@ -102,6 +97,16 @@ func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
 	open, leads := openFiles(h, p.PID)
 	return r.With(FactProgram, program).With(FactPID, p.PID).With(FactAge, int(age.Seconds())).With(FactProcess, stat.State).
 		With(FactWaits, waits).With(FactLeads, leads).Because(slices.Concat(open, stack(h, p.PID))...)
+}
+
+// ageOf is what the kernel says of a process, and for how long there has been one.
+func ageOf(p procfs.Proc) (procfs.ProcStat, time.Duration, error) {
+	stat, err := p.Stat()
+	if err != nil {
+		return stat, 0, err
+	}
+	started, err := stat.StartTime()
+	return stat, time.Since(time.Unix(int64(started), 0)).Round(time.Second), err
 }
 
 // openFiles lists what a process has open and, of that, where its connections lead,

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -127,14 +129,23 @@ func unmovable(p *probe.Pass) (reason, why string) {
 	return IPAMOutsidePool, fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
 }
 
-// byWhom names a process of the node.
+// byWhom names a process of the node, and says how old it is: a lock is held for
+// milliseconds, a backup runs for an hour.
 func byWhom(h *probe.Host, pid int) string {
 	if pid == 0 {
 		return ""
 	}
-	comm, err := readProc(h, fmt.Sprintf("%d/comm", pid))
+	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return fmt.Sprintf(" by process %d", pid)
 	}
-	return fmt.Sprintf(" by process %d (%s)", pid, strings.TrimSpace(comm))
+	p, err := proc.Proc(pid)
+	if err != nil { // it has ended since
+		return fmt.Sprintf(" by process %d", pid)
+	}
+	stat, age, err := ageOf(p)
+	if err != nil {
+		return fmt.Sprintf(" by process %d", pid)
+	}
+	return fmt.Sprintf(" by process %d (%s, %v old)", pid, stat.Comm, age)
 }
