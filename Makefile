@@ -17,6 +17,7 @@ CACHE   := $(CURDIR)/.cache
 SANDBOX := $(CURDIR)/bin/sandbox
 LINTER  := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 RELEASER := go run github.com/goreleaser/goreleaser/v2@v2.16.0
+SYFT    := 1.54.0
 # One binary for client and one for each kind of node.
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 
@@ -25,7 +26,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image client toolbox sandbox tools unit test suite sessions lab machine soak demo bench lint fuzz clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test suite automation sessions lab-a lab-n machine soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -88,26 +89,33 @@ clients:
 
 test: build image toolbox-here client-here sandbox clients ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
-	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
+	@$(MAKE) --no-print-directory -j5 -Otarget suite automation sessions lab-a lab-n
 	@$(MAKE) --no-print-directory machine
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
 	@$(MAKE) --no-print-directory fuzz
 
-# Three lanes of about the same length, each with a cluster of its own: most of their
-# time goes by waiting for leases, timers and packets.
-SESSIONS := ^Test(Sh|Terminal)
-ALONE    := ^Test(WarmCheck|MachineFaults|NodeLoad)$$
-suite: # on the cluster, but for the sessions and the faults
-	go test -tags e2e -count=1 -timeout 30m -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)' ./e2e
+# Five lanes of about the same length, each with a cluster of its own: most of their time
+# goes by waiting for leases, timers and packets. More than five clusters at once take more
+# of the kernel's inotify instances than there are (128).
+AUTOMATION := ^Test(Alerts|Runbook|Rights|Limits|Plugin|Completions|Recipes|Manifests|EveryFormat|NodeEvents)
+SESSIONS   := ^Test(Sh|Terminal)
+ALONE      := ^Test(Healthy|Soak|StreamFormats|WarmCheck|MachineFaults|NodeLoad)$$
+suite: # on the cluster, but for the others
+	go test -tags e2e -count=1 -timeout 30m -skip '^TestFaults$$|$(AUTOMATION)|$(SESSIONS)|$(ALONE)' ./e2e
 
-sessions: # the shell, on a cluster beside it; then the probe's parts on real daemons
+automation: # runbooks, alerts, what an installation may, and what programs read
+	E2E_CLUSTER=$(E2E_CLUSTER)-auto go test -tags e2e -count=1 -timeout 30m -run '$(AUTOMATION)' ./e2e
+
+sessions: # the shell; then the probe's parts on real daemons
 	E2E_CLUSTER=$(E2E_CLUSTER)-sh go test -tags e2e -count=1 -timeout 30m -run '$(SESSIONS)' ./e2e
 	go test -tags e2e -count=1 -timeout 20m ./probe/...
 
-lab: # every fault that only its own cluster feels, on another
-	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e
+lab-a: FAULTS := [a-f]
+lab-n: FAULTS := [^a-f]
+lab-a lab-n: # every fault that only its own cluster feels, half of them each
+	E2E_CLUSTER=$(E2E_CLUSTER)-$@ go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$/^$(FAULTS)' ./e2e
 
-machine: # what takes a machine to itself: what every cluster on it feels, and what is timed
+machine: # what takes a machine to itself: what every cluster on it feels, what is timed, and where its load counts
 	go test -tags e2e -count=1 -timeout 15m -run '$(ALONE)' ./e2e
 
 soak: build image sandbox ## a hundred runs on a healthy cluster, none above info
@@ -133,6 +141,7 @@ lint: ## vet on every system, and golangci-lint
 	GOOS=windows go vet ./cmd/calico-probe
 	$(foreach m,. images sandbox e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
 
+comma := ,
 .PHONY: release-files release-check
 # What a release's archives have beside the programs.
 release-files: carried image client
@@ -143,10 +152,14 @@ release-files: carried image client
 	@$(CACHE)/release/calico-probe man $(CACHE)/release/man
 	@rm $(CACHE)/release/calico-probe
 
-release-check: ## the release's configuration, and all of it but publishing and SBOMs, into dist/ (ten minutes)
+release-check: ## the release's configuration, and all of it but publishing, into dist/ (ten minutes); SBOMs after 'make syft'
 	$(RELEASER) check
-	$(RELEASER) release --snapshot --clean --skip=sbom,publish
-	DIST=$(CURDIR)/dist go test -count=1 -tags release ./install -run '^TestArchives$$'
+	PATH=$(CACHE)/bin:$$PATH $(RELEASER) release --snapshot --clean --skip=publish$(if $(wildcard $(CACHE)/bin/syft),,$(comma)sbom)
+	DIST=$(CURDIR)/dist go test -count=1 -tags release ./install -run '^Test(Archives|SBOMs)$$'
+
+.PHONY: syft
+syft: # what writes the SBOMs of a release; minutes to compile, once
+	GOBIN=$(CACHE)/bin CGO_ENABLED=0 go install -ldflags='-s -w -X main.version=$(SYFT)' github.com/anchore/syft/cmd/syft@v$(SYFT)
 
 .PHONY: release-images
 release-images: image client toolbox ## push a release's images, for every architecture (with skopeo, logged in)

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -20,7 +21,8 @@ import (
 // all of it. The files may change at any time.
 type Access struct {
 	TokenFile string // one token a line; "" = none is asked for
-	// ReadTokenFile has tokens that let read, and not post; "" = there are none.
+	// ReadTokenFile has tokens that let read, and not post; "" = there are none. The file may
+	// come and go: it is a secret that not everybody makes.
 	ReadTokenFile string
 	ClientCA      string // whose certificates are accepted, PEM; "" = none is asked for
 	Cert, Key     string // of the server, PEM; "" = no TLS
@@ -57,10 +59,12 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 			continue
 		}
 		tokens, err := a.tokens(name)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name == from.ReadTokenFile:
+			log.Info("there is no token that only reads, until there is this file", "file", name)
+		case err != nil:
 			return nil, err
-		}
-		if len(tokens) == 0 {
+		case len(tokens) == 0:
 			return nil, fmt.Errorf("%s has no token", name)
 		}
 	}
@@ -140,7 +144,7 @@ func (a *access) admits(r *http.Request, now time.Time) error {
 	sum, same := sha256.Sum256([]byte(given)), 0
 	for _, name := range files {
 		tokens, err := a.tokens(name)
-		if err != nil {
+		if err != nil && (name == a.TokenFile || !errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
 		for _, token := range tokens {

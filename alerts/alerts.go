@@ -20,7 +20,8 @@ type Cluster struct {
 	// what was left there when the program was killed is there the next time. An error
 	// says that it could not be carried out.
 	Look func(ctx context.Context, job Job, folder string) (Report, error)
-	// Tell says on the node what came of it; false = it was told often enough of late.
+	// Tell says on the node what came of it; false = it was told often enough of late. Of a
+	// job in which the program was killed it may be called once more.
 	Tell func(ctx context.Context, job Job) (bool, error)
 }
 

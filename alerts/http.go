@@ -112,14 +112,18 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		switch {
 		case errors.Is(err, errCredentials):
 			s.metrics.unauthorized.Inc()
-			s.refused.count(s.log, r.RemoteAddr, time.Now())
+			if n, due := s.refused.due(time.Now()); due {
+				s.log.Warn("credentials were refused", "requests", n, "last", r.RemoteAddr)
+			}
 			if s.access.TokenFile != "" {
 				w.Header().Add("WWW-Authenticate", `Bearer realm="calico-probe"`)
 				w.Header().Add("WWW-Authenticate", `Basic realm="calico-probe: any name, the token as password", charset="UTF-8"`)
 			}
 			refuse(w, http.StatusUnauthorized, err)
 		case err != nil:
-			s.log.Error("nobody can be let in", "error", err.Error())
+			if n, due := s.unchecked.due(time.Now()); due {
+				s.log.Error("nobody can be let in: credentials cannot be checked", "requests", n, "last", r.RemoteAddr, "error", err.Error())
+			}
 			refuse(w, http.StatusServiceUnavailable, errors.New("credentials cannot be checked now"))
 		default:
 			next.ServeHTTP(w, r)
@@ -127,27 +131,27 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// refusedEvery is how often refused credentials are written down: anybody can send as many
-// as they like.
+// refusedEvery is how often it is written down that nobody was let in: anybody can send as
+// many requests as they like.
 const refusedEvery = time.Minute
 
-// refusals are what is written down of credentials that were refused.
+// refusals counts them.
 type refusals struct {
 	mu     sync.Mutex
 	since  int       // the last line
 	logged time.Time // the last line
 }
 
-// count writes a line for the first, and later one for all since the last line.
-func (f *refusals) count(log *slog.Logger, from string, now time.Time) {
+// due counts one more, and is how many there were since the last line where the next is due.
+func (f *refusals) due(now time.Time) (requests int, due bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.since++
 	if now.Sub(f.logged) < refusedEvery {
-		return
+		return 0, false
 	}
-	log.Warn("credentials were refused", "requests", f.since, "last", from)
-	f.since, f.logged = 0, now
+	requests, f.since, f.logged = f.since, 0, now
+	return requests, true
 }
 
 func refuse(w http.ResponseWriter, code int, why error) {

@@ -31,17 +31,31 @@ import (
 // TestRefusedAreLogged wants one line a minute, with how many they were and who was the last.
 func TestRefusedAreLogged(t *testing.T) {
 	t.Parallel()
-	var text bytes.Buffer
-	log, start := slog.New(slog.NewTextHandler(&text, nil)), time.Now()
-	var f refusals
-	for i := range 14 {
-		f.count(log, fmt.Sprintf("10.0.0.%d:1", i), start.Add(time.Duration(i)*time.Second))
-	}
-	f.count(log, "10.0.0.99:1", start.Add(refusedEvery))
-	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "requests=1 last=10.0.0.0:1") || !strings.Contains(lines[1], "requests=14 last=10.0.0.99:1") {
-		t.Errorf("%q", lines)
-	}
+	dir, access := t.TempDir(), tokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		s, err := New(dir, anyAlert(t), usual, access, nodesOf(1).cluster(), slog.New(slog.NewTextHandler(&text, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, c := range []struct{ says, file string }{{"credentials were refused", token}, {"credentials cannot be checked", "short"}} {
+			if err := os.WriteFile(access.TokenFile, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			text.Reset()
+			for range 14 {
+				ask(s, http.MethodGet, "/", "another token than that", nil)
+				time.Sleep(time.Second)
+			}
+			time.Sleep(refusedEvery)
+			ask(s, http.MethodGet, "/", "", nil)
+			lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+			if len(lines) != 2 || !strings.Contains(lines[0], "requests=1 last=192.0.2.1:1234") || !strings.Contains(lines[1], "requests=14 last=192.0.2.1:1234") || !strings.Contains(lines[1], c.says) {
+				t.Errorf("%q", lines)
+			}
+		}
+	})
 }
 
 // TestCredentials wants them for everything but whether it lives.
@@ -363,20 +377,27 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestReading has tokens that let read, and not post.
+// TestReading has tokens that let read, and not post, in a file that comes and goes.
 func TestReading(t *testing.T) {
 	t.Parallel()
 	const reading = "only to read with"
 	access := tokens(t)
 	access.ReadTokenFile = filepath.Join(t.TempDir(), "reading")
-	if err := os.WriteFile(access.ReadTokenFile, []byte(reading), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	s, err := New(t.TempDir(), anyAlert(t), usual, access, nodesOf(1).cluster(), quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	without := func() {
+		t.Helper()
+		if read, all := ask(s, http.MethodGet, "/", reading, nil).Code, ask(s, http.MethodGet, "/", token, nil).Code; read != http.StatusUnauthorized || all != http.StatusOK {
+			t.Errorf("without the file: %d for its token, %d for the other", read, all)
+		}
+	}
+	without()
+	if err := os.WriteFile(access.ReadTokenFile, []byte(reading), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	b := body(t, firing("node-0", "a"))
 	for _, with := range []string{reading, token} {
 		got, posted := ask(s, http.MethodGet, "/metrics", with, nil).Code, ask(s, http.MethodPost, PathAlerts, with, b).Code
@@ -384,6 +405,10 @@ func TestReading(t *testing.T) {
 			t.Errorf("with %q: reading is answered %d, posting %d", with, got, posted)
 		}
 	}
+	if err := os.Remove(access.ReadTokenFile); err != nil {
+		t.Fatal(err)
+	}
+	without()
 }
 
 // TestHealth wants a program that does nothing any more to be started again.

@@ -64,8 +64,10 @@ type Server struct {
 	metrics *metrics
 	access  *access
 	wake    chan struct{} // has one when something may be begun
-	refused refusals
 	taking  chan struct{} // one for each notification that is read
+
+	refused   refusals // of who has no credentials
+	unchecked refusals // whatever they had
 
 	// turn is held by whoever changes what is below and in the store, so that both agree;
 	// mu by whoever looks at it or changes it, never while something is written.
@@ -96,19 +98,23 @@ type start struct {
 }
 
 // New opens the store. What was queued or running when the program ended is queued again.
-func New(dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger) (*Server, error) {
+func New(dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger) (_ *Server, err error) {
 	s := &Server{
 		cluster: cluster, keep: maxJobs, routes: routes, limits: limits, log: log,
 		wake: make(chan struct{}, 1), taking: make(chan struct{}, 4),
 		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]heard{}, owed: map[string]bool{},
 	}
-	var err error
 	if s.access, err = openAccess(access, log); err != nil {
 		return nil, err
 	}
 	if s.store, err = openStore(dir); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.store.close())
+		}
+	}()
 	odd := func(err error) { log.Error(err.Error()) }
 	if s.unmapped, err = s.store.unmapped(odd); err != nil {
 		return nil, err

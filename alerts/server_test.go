@@ -454,6 +454,40 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestKilledBehindTelling has the program killed once the node was told and before that is
+// written: what the next start tells is told of the same job, so that it stays one event.
+func TestKilledBehindTelling(t *testing.T) {
+	t.Parallel()
+	dir, copied := t.TempDir(), t.TempDir()
+	l := nodesOf(1)
+	cluster := l.cluster()
+	tell := cluster.Tell
+	cluster.Tell = func(ctx context.Context, job Job) (bool, error) {
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+			t.Error(err)
+		}
+		return tell(ctx, job)
+	}
+	s, err := New(dir, anyAlert(t), usual, tokens(t), cluster, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	began(t, s)
+	post(t, s, body(t, firing("node-0", "a")))
+	for s.busy() {
+		time.Sleep(time.Millisecond)
+	}
+	again := opened(t, copied, usual, l)
+	began(t, again)
+	for again.busy() {
+		time.Sleep(time.Millisecond)
+	}
+	if len(l.told) != 2 || l.told[0].ID != l.told[1].ID || len(again.jobs) != 1 || again.jobs[l.told[1].ID].State != Done {
+		t.Errorf("told %+v", l.told)
+	}
+}
+
 // TestStopped tells a program to stop while it works.
 func TestStopped(t *testing.T) {
 	t.Parallel()

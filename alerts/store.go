@@ -17,7 +17,7 @@ import (
 
 // store keeps jobs and reports in a folder: jobs/ID.json, reports/ID.json and ID.md, and
 // work/ID while a job is not done. A file is whole or not there. Methods may not be
-// called at the same time, but for read.
+// called at the same time, but for read, check, and what is of a job's own work/ID.
 type store struct {
 	dir  string
 	lock *os.File // nobody else has the folder while it is open

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -38,8 +39,20 @@ func named(nodes []corev1.Node) map[string]string {
 	return out
 }
 
+// HasNode wants the cluster to have a node of that name (*UnknownNodeError).
+func (c *Client) HasNode(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	return c.readNodes(ctx, &Snapshot{}, name)
+}
+
 // PodNode is the node a pod is on; "" = there is no such pod, or it is on none.
 func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, error) {
+	for _, name := range []string{namespace, pod} { // which whoever made the alert may have made up
+		if name == "" || len(path.IsValidPathSegmentName(name)) > 0 {
+			return "", nil
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	// What a lagging cache does not know, of a pod that has just been made, is asked of etcd.

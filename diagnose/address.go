@@ -234,7 +234,8 @@ var AddressGone = &Rule{
 	Doc: `The node was renumbered, or its interface lost its address, while calico-node ran or could not find another one. BIRD says "Address not available" (or "Cannot assign requested address"), for it binds to the registered address before it dials. Told from a wrong NIC by the address being on no interface.`,
 	Fix: probe.Fix{
 		Says:     "If the node's address was changed on purpose, let calico-node find it again; else give the interface its address back.",
-		Manifest: []string{"kubectl -n {namespace} delete pod {pod}"},
+		Manifest: []string{"ssh {node} ip -br addr"},
+		OnlyIf:   []probe.Conditional{{If: "the address was changed on purpose", Manifest: []string{"kubectl -n {namespace} delete pod {pod}"}}},
 		Radius:   "this node: its sessions drop until calico-node is up again; pods keep running",
 	},
 	Explains: append([]string{"address-second-nic", "address-bridge"}, afterAddress...),
@@ -266,8 +267,8 @@ var AddressTaken = &Rule{
 	Doc: `The API has the same address for two nodes. No node peers with its own address, so the two have no session, and all others reach one of them or the other. calico-node that meets it at its start ends with "is already using the IPv4 address". It comes of a bridge that is on both nodes, of a machine that was installed anew under another name while its old Node stayed, of cloned machines, and of annotations copied by hand.`,
 	Fix: probe.Fix{
 		Says:     "See which of the two has the address; delete the Node of a machine that is no more, or set how addresses are found ({method}).",
-		Manifest: append([]string{"kubectl get nodes {node} {other} -o wide"}, setMethod.Manifest...),
-		Operator: append([]string{"kubectl get nodes {node} {other} -o wide"}, setMethod.Operator...),
+		Manifest: []string{"kubectl get nodes {node} {other} -o wide"},
+		OnlyIf:   []probe.Conditional{{If: "both machines live", Manifest: setMethod.Manifest, Operator: setMethod.Operator}},
 		Radius:   setMethod.Radius,
 	},
 	Explains: append([]string{"address-second-nic", "address-bridge", "address-gone", "peer-address", "bgp-peers-missing"}, afterAddress...),

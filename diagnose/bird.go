@@ -160,8 +160,11 @@ var BirdProbe = &Rule{
 // dropBlocker is the fix where one of the peers is a Node whose kubelet is silent.
 var dropBlocker = &probe.Fix{
 	Says:     "Wait the time that is left; then take away what it waited for: bring {gone} back, or delete its Node if its machine is gone for good.",
-	Manifest: []string{"kubectl describe node {gone}", "kubectl delete node {gone}   # only when the machine is gone for good"},
-	Radius:   "waiting: nothing. Deleting the Node takes its pods out of the API and its peer out of every BIRD; the other sessions stay",
+	Manifest: []string{"kubectl describe node {gone}"},
+	OnlyIf: []probe.Conditional{
+		{If: "the machine of {gone} is gone for good", Manifest: []string{"kubectl delete node {gone}"}},
+	},
+	Radius: "waiting: nothing. Deleting the Node takes its pods out of the API and its peer out of every BIRD; the other sessions stay",
 }
 
 // BGPRestartHold is the trap of graceful restart.

@@ -62,8 +62,11 @@ Multus comes first by intent and is not meant here.`,
 	Fix: probe.Fix{
 		Says: "Put the other file aside if its plugin is no longer used, and make the pods anew that started meanwhile.",
 		Manifest: []string{
-			"ssh {node} sudo mv {file} /root/  # the runtime sees that by itself",
-			"kubectl get pods -A -o wide --field-selector spec.nodeName={node}  # those with addresses outside Calico's pools: delete them",
+			"ssh {node} ls -l /etc/cni/net.d",
+			"kubectl get pods -A -o wide --field-selector spec.nodeName={node}  # those with addresses outside Calico's pools have to be made anew",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "that other plugin is no longer used: the runtime sees the change by itself", Manifest: []string{"ssh {node} sudo mv {file} /root/"}},
 		},
 		Radius: "new pods of this node; those with a foreign address stay broken until they are made anew",
 	},
@@ -118,7 +121,9 @@ A file that is missing because calico-node has not started yet is no cause but w
 		Manifest: []string{
 			"ssh {node} cat /var/lib/calico/nodename; kubectl get node {node}",
 			"kubectl get pod -n {namespace} {pod} -o yaml | grep -A4 NODENAME  # has to come from spec.nodeName",
-			"kubectl delete pod -n {namespace} {pod}",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "NODENAME comes from spec.nodeName", Manifest: []string{"kubectl delete pod -n {namespace} {pod}"}},
 		},
 		Radius: "this node only: BGP sessions end and come back within seconds. Pods that were started under the wrong name have to be made anew",
 	},

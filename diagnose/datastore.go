@@ -37,7 +37,10 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 	Fix: probe.Fix{
 		Says: "See that no migration is at work, and switch it on.",
 		Manifest: []string{
-			`kubectl patch clusterinformations.crd.projectcalico.org default --type merge -p '{"spec":{"datastoreReady":true}}'  # calicoctl datastore migrate unlock`,
+			"kubectl get clusterinformations.crd.projectcalico.org default -o yaml --show-managed-fields  # who switched it off, and when",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "no migration is at work", Manifest: []string{`kubectl patch clusterinformations.crd.projectcalico.org default --type merge -p '{"spec":{"datastoreReady":true}}'`}},
 		},
 		Radius: "every node of the cluster: pods get networks again at once",
 	},
@@ -175,7 +178,9 @@ Told from an etcd out of reach by its answer.`,
 		Says: "Make a new certificate, put it into the secret, and let calico-node write it to the nodes.",
 		Manifest: []string{
 			"kubectl -n kube-system get secret calico-etcd-secrets -o jsonpath='{.data.etcd-cert}' | base64 -d | openssl x509 -noout -dates -issuer",
-			"kubectl -n kube-system rollout restart ds/{daemonset} deploy/calico-kube-controllers  # after the secret was renewed",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "the secret has been renewed", Manifest: []string{"kubectl -n kube-system rollout restart ds/{daemonset} deploy/calico-kube-controllers"}},
 		},
 		Radius: "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},

@@ -25,9 +25,17 @@ type candidate struct {
 	cause probe.Cause
 	score int
 	also  []Clue // the evidence of causes that follow from it
+	// covered are the indices of the bad results it explains.
+	covered []int
 }
 
-// Explain asks every rule.
+// surest sorts what is surer first.
+func surest(a, b candidate) int {
+	return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
+}
+
+// Explain asks every rule. Of two causes that are equally sure, the one that explains more
+// of what is bad is the likelier: a busy node may well be busy and lack a route.
 func Explain(f Findings, rules []*Rule) Diagnosis {
 	var all []candidate
 	for _, rule := range rules {
@@ -37,16 +45,19 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
-	})
+	slices.SortStableFunc(all, surest)
 	kept := inBothFamilies(explainedAway(f, all))
+	for i := range kept {
+		kept[i].covered = covers(f, kept[i])
+	}
+	slices.SortStableFunc(kept, func(a, b candidate) int {
+		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)))
+	})
 	var d Diagnosis
 	explained := map[int]bool{}
 	for i := range kept {
-		covered := covers(f, kept[i])
-		kept[i].cause.Explains = append(follows(f, kept[i], covered), kept[i].cause.Explains...)
-		for _, at := range covered {
+		kept[i].cause.Explains = append(follows(f, kept[i]), kept[i].cause.Explains...)
+		for _, at := range kept[i].covered {
 			explained[at] = true
 		}
 		d.Causes = append(d.Causes, kept[i].cause)
@@ -249,9 +260,9 @@ func covers(f Findings, c candidate) []int {
 }
 
 // follows counts what a cause explains besides its own evidence.
-func follows(f Findings, c candidate, covered []int) []probe.Follows {
+func follows(f Findings, c candidate) []probe.Follows {
 	var out []probe.Follows
-	for _, at := range covered {
+	for _, at := range c.covered {
 		r := f.All[at]
 		if slices.ContainsFunc(c.found.For, func(clue Clue) bool { return same(clue.Finding, r) }) {
 			continue
@@ -300,6 +311,10 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 	}
 	fix.Says, fix.Radius = put(fix.Says), put(fix.Radius)
 	fix.Manifest, fix.Operator = each(fix.Manifest, put), each(fix.Operator, put)
+	fix.OnlyIf = slices.Clone(fix.OnlyIf)
+	for i, c := range fix.OnlyIf {
+		fix.OnlyIf[i] = probe.Conditional{If: put(c.If), Manifest: each(c.Manifest, put), Operator: each(c.Operator, put)}
+	}
 	cause.Says, cause.Fix = put(cause.Says), fix
 }
 

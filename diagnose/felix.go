@@ -48,11 +48,10 @@ Told from a start that is too slow by the address, which is not this machine's l
 		Says: "Make localhost this machine again, in the node's /etc/hosts; until then a literal address does without the name.",
 		Manifest: []string{
 			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
-			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_HEALTHHOST=127.0.0.1",
 		},
-		Operator: []string{
-			"ssh {node} grep -n localhost /etc/hosts  # wanted: 127.0.0.1 localhost",
-			"kubectl -n calico-system delete pod {pod}  # once the file is right: the container has a copy of it",
+		OnlyIf: []probe.Conditional{
+			{If: "the file is right now: the container has a copy of it", Manifest: []string{restartCalico}},
+			{If: "it cannot be mended soon, and Calico was installed by a manifest", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_HEALTHHOST=127.0.0.1"}},
 		},
 		Radius: "the file: this node; the variable restarts calico-node on every node, one after the other",
 	},
@@ -79,7 +78,10 @@ Told from a start that is too slow and from a dead Felix by what listens: the po
 		Says: "Set both alike: take healthHost out of FelixConfiguration, or name the same address in FELIX_HEALTHHOST.",
 		Manifest: []string{
 			"kubectl get felixconfigurations.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,HOST:.spec.healthHost,PORT:.spec.healthPort",
-			`kubectl patch felixconfigurations.crd.projectcalico.org default --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'  # or node.{node}, whichever has it`,
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "the one called default has it", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'`}},
+			{If: "the one called node.{node} has it", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org node.{node} --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'`}},
 		},
 		Radius: "Felix restarts on the nodes for which that setting holds; running pods keep their policy meanwhile",
 	},
@@ -222,7 +224,9 @@ Told from a Felix that waits for the datastore by liveness, which is good there;
 		Manifest: []string{
 			"ssh {node} sudo grep -H . /proc/locks  # who holds /run/xtables.lock, by inode",
 			"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -iE 'lock|timed out|took'",
-			`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"dataplaneWatchdogTimeout":"5m"}}'`,
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "what holds it up cannot go soon: the limit, on every node", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"dataplaneWatchdogTimeout":"5m"}}'`}},
 		},
 		Radius: "the limit: Felix restarts on every node; running pods keep their policy meanwhile",
 	},
@@ -279,7 +283,8 @@ var FelixDown = &Rule{
 Told from a start that is still at work by startup-budget, from a port elsewhere by what listens, from one that is off by the setting.`,
 	Fix: probe.Fix{
 		Says:     "Its log says why it ends.",
-		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -E 'FATAL|PANIC|ERROR|Health endpoint failed'", restartCalico},
+		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -E 'FATAL|PANIC|ERROR|Health endpoint failed'"},
+		OnlyIf:   []probe.Conditional{{If: "its reason is gone, or the log has none", Manifest: []string{restartCalico}}},
 		Radius:   restartRadius,
 	},
 	RuledOut: []string{checks.NodeLoad.ID, checks.DatastoreLatency.ID},

@@ -92,9 +92,12 @@ var FirewallForwardDrop = &Rule{
 		Manifest: []string{
 			"ssh {node} sudo nft list chains | grep -B1 -A1 'hook forward'",
 			"ssh {node} 'sudo iptables-legacy -S FORWARD; sudo iptables-nft -S FORWARD'",
-			"ssh {node} sudo iptables-legacy -P FORWARD ACCEPT   # or iptables-nft, whichever drops; until the next start of what set it",
 		},
-		Radius: "the first two only read; the last is this node's, which forwards for everything again that no rule forbids",
+		OnlyIf: []probe.Conditional{
+			{If: "legacy drops; until the next start of what set it", Manifest: []string{"ssh {node} sudo iptables-legacy -P FORWARD ACCEPT"}},
+			{If: "nft drops; likewise", Manifest: []string{"ssh {node} sudo iptables-nft -P FORWARD ACCEPT"}},
+		},
+		Radius: "reading: nothing; accepting is this node's, which forwards for everything again that no rule forbids",
 	},
 	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {

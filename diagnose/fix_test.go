@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -74,5 +75,60 @@ func TestServerBehind(t *testing.T) {
 	broken, answering := brokenPath(f)
 	if len(broken) != 1 || len(answering) != 1 || broken[0].Target != "service 10.96.0.10:53 tcp" || answering[0].Target != "endpoint 10.244.0.5:53 tcp" {
 		t.Errorf("%v is dead and %v answers", broken, answering)
+	}
+}
+
+// What changes something, as far as fixes have it, and those of them that take away what
+// does not come back by itself.
+var (
+	changes = regexp.MustCompile(`kubectl .*\b(delete|patch|set|label|annotate|drain|edit|apply|rollout restart|adm policy)\b|sudo .*\b(systemctl (restart|stop|reboot|mask)|kill|pkill|mv|rm|sed -i|rmi|vacuum-size|swapoff|sysctl -w|set \S+ up|-[IP] [A-Z]+)\b`)
+	forGood = regexp.MustCompile(`delete (node|blockaffinit)|kill -KILL|\brmi\b|vacuum|\bmv\b|--force\b`)
+	// A condition behind a command is read when it has been copied.
+	condition = regexp.MustCompile(`#.*\b(if|only|once|where|or|instead|unless|after)\b`)
+)
+
+// wrongWith says what of a fix must not stand where it is copied with the rest.
+func wrongWith(fix probe.Fix) string {
+	for _, block := range [][]string{fix.Manifest, fix.Operator} {
+		for i, line := range block {
+			command, _, _ := strings.Cut(line, "#")
+			switch {
+			case strings.HasPrefix(line, "#") && i+1 < len(block):
+				return "a comment with a command below it: " + line
+			case forGood.MatchString(command):
+				return "what does not come back: " + line
+			case changes.MatchString(command) && condition.MatchString(line):
+				return "a condition that is read too late: " + line
+			}
+		}
+	}
+	return ""
+}
+
+// TestFixesToCopy wants no command among those of a fix, which people copy at once, that
+// is right under a condition alone, or takes away what does not come back.
+func TestFixesToCopy(t *testing.T) {
+	t.Parallel()
+	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker, "a dead peer": *bringBack, "the MTU": *remeasure}
+	for _, r := range Rules() {
+		all[r.ID] = r.Fix
+	}
+	for name, fix := range all {
+		if wrong := wrongWith(fix); wrong != "" {
+			t.Errorf("%s has %s", name, wrong)
+		}
+		for _, c := range fix.OnlyIf {
+			if c.If == "" || len(c.Manifest) == 0 {
+				t.Errorf("%s has an alternative without condition or commands: %+v", name, c)
+			}
+		}
+	}
+	for _, line := range []string{"kubectl delete node {node}", "kubectl -n x delete pod y  # once the reason is gone", "ssh {node} sudo kill -KILL PID"} {
+		if wrongWith(probe.Fix{Manifest: []string{"kubectl get nodes", line}}) == "" {
+			t.Errorf("%s is let through", line)
+		}
+	}
+	if wrongWith(probe.Fix{Manifest: []string{"# only where it is gone:", "kubectl get node"}}) == "" {
+		t.Error("a comment does not part two blocks, and is let through")
 	}
 }

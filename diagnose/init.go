@@ -24,14 +24,16 @@ var notStarted = Covers(cluster.CheckCalicoPod, cluster.CheckControllers, cluste
 // upgrading is how every one of the causes about upgrade-ipam begins.
 const upgrading = `upgrade-ipam is the first init container of a manifest install (the operator has none). It moves addresses that another network plugin (host-local: an earlier bridge, kubenet, Canal) left in /var/lib/cni/networks/k8s-pod-network into Calico's IPAM. Without that directory it ends in a second; with it, it tries again every second for ever, without an event: the pod stands in Init:0/3, new pods get no address, neither Felix nor BIRD is there, and calico-kube-controllers may restart, for the migration marks Calico's datastore as not ready for the whole cluster while it is at work. `
 
-// asideFiles is the way out of all of them, where nothing needs the files any more.
-func asideFiles(first ...string) []string {
-	return append(first,
-		"ssh {node} sudo ls -l /var/lib/cni/networks/k8s-pod-network  # each file is named after an address: none may belong to a pod that lives",
+// The way out of all of them, where nothing needs the files any more.
+const lookAtFiles = "ssh {node} sudo ls -l /var/lib/cni/networks/k8s-pod-network  # each file is named after an address"
+
+var asideFiles = []probe.Conditional{{
+	If: "none of the files is named after the address of a pod that lives",
+	Manifest: []string{
 		"ssh {node} sudo mv /var/lib/cni/networks/k8s-pod-network /var/lib/cni/k8s-pod-network.old",
 		`kubectl get clusterinformations.crd.projectcalico.org default -o jsonpath="{.spec.datastoreReady}"  # has to be true in the end`,
-	)
-}
+	},
+}}
 
 const asideRadius = "this node only; upgrade-ipam ends at its next try, a second later. Pods that still use an address of that directory have to be made anew. While datastoreReady is false no node of the cluster gives a pod an address"
 
@@ -42,8 +44,8 @@ var UpgradePodCIDR = &Rule{
 Told from a stale runtime by its living process; from an API out of reach by datastore-latency; from a held lock by ipam-files.`,
 	Fix: probe.Fix{
 		Says:     "Put the leftover files aside if nothing uses them; else give the node a podCIDR inside a pool.",
-		Manifest: asideFiles(`kubectl get node {node} -o jsonpath="{.spec.podCIDR}"; kubectl get ippools.crd.projectcalico.org -o wide`),
-		Radius:   asideRadius,
+		Manifest: []string{`kubectl get node {node} -o jsonpath="{.spec.podCIDR}"; kubectl get ippools.crd.projectcalico.org -o wide`, lookAtFiles}, OnlyIf: asideFiles,
+		Radius: asideRadius,
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
@@ -109,8 +111,8 @@ var UpgradeStuck = &Rule{
 	Doc: upgrading + `Known reasons are a podCIDR that is missing or in no pool, an API server out of reach, a held lock; each has a cause of its own and needs a look at the node, as does the case where no such process exists and the runtime's state is old (container-ghosts). Here none of them was seen: its log has the error of each try.`,
 	Fix: probe.Fix{
 		Says:     "Read its log; put the leftover files aside if nothing uses them.",
-		Manifest: asideFiles("kubectl logs -n {namespace} {pod} -c upgrade-ipam --tail 5"),
-		Radius:   asideRadius,
+		Manifest: []string{"kubectl logs -n {namespace} {pod} -c upgrade-ipam --tail 5", lookAtFiles}, OnlyIf: asideFiles,
+		Radius: asideRadius,
 	},
 	Wants: []string{checks.InitStall.ID, checks.IPAMFiles.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
@@ -220,7 +222,9 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 		Manifest: []string{
 			"kubectl logs -n {namespace} {pod} -c install-cni --tail 20",
 			"kubectl get pods -n kube-system -l k8s-app=kube-proxy --field-selector spec.nodeName={node}",
-			"kubectl delete pod -n {namespace} {pod}  # once the reason is gone: it starts at once instead of after the back-off",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "the reason is gone: it starts at once then, instead of after the back-off", Manifest: []string{"kubectl delete pod -n {namespace} {pod}"}},
 		},
 		Radius: "looking touches nothing; deleting calico-node's pod while it is in its init containers interrupts nothing",
 	},
@@ -292,12 +296,14 @@ var CalicoPodMissing = &Rule{
 		Manifest: []string{
 			"kubectl describe daemonset -n {namespace} {daemonset} | tail -20  # its selectors, and what was refused",
 			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
-			"kubectl label node {node} kubernetes.io/os=linux  # where that is what is missing",
 		},
 		Operator: []string{
 			"kubectl describe daemonset -n calico-system calico-node | tail -20; kubectl get tigerastatus",
 			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
-			"kubectl label node {node} kubernetes.io/os=linux  # where that is what is missing; selectors and tolerations of the DaemonSet belong into the Installation",
+			"# selectors and tolerations of the DaemonSet belong into the Installation",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "that label is what is missing", Manifest: []string{"kubectl label node {node} kubernetes.io/os=linux"}},
 		},
 		Radius: "this node: calico-node starts on it, which leaves its pods alone",
 	},

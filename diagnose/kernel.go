@@ -95,8 +95,11 @@ var RPFilterLoose = &Rule{
 Told from other reasons why Felix does not run by the version and the setting.`,
 	Fix: probe.Fix{
 		Says:     "Make the check strict, tell Felix not to mind, or take a newer Calico.",
-		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.conf.all.rp_filter=1", "kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_IGNORELOOSERPF=true  # instead: every node, one after the other"},
-		Radius:   "the setting: this node, at once; packets that come in by another way than answers leave are dropped then",
+		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.conf.all.rp_filter=1"},
+		OnlyIf: []probe.Conditional{
+			{If: "packets come in by another way than answers leave: instead, on every node", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_IGNORELOOSERPF=true"}},
+		},
+		Radius: "the setting: this node, at once; packets that come in by another way than answers leave are dropped then",
 	},
 	Explains: []string{"felix-down", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {

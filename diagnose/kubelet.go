@@ -34,9 +34,10 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		Manifest: []string{
 			"kubectl get csr | grep {node}  # one that is Pending: kubectl certificate approve NAME",
 			"ssh {node} sudo openssl x509 -noout -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem",
-			"# with kubeadm, on a control plane node, then copied to /etc/kubernetes/kubelet.conf of {node}:",
-			"kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf",
-			"ssh {node} sudo systemctl restart {kubelet}",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "no request is pending, and this is a control plane node of a cluster that kubeadm made; the file belongs to /etc/kubernetes/kubelet.conf of {node}", Manifest: []string{"kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf"}},
+			{If: "the new certificate, or that file, is on {node}", Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
 		},
 		Radius: "this node's kubelet; running pods stay{together}",
 	},
@@ -166,8 +167,9 @@ var NodeUnreachable = &Rule{
 		Says: "Look at the machine's console or its cloud's instance state, then at its link.",
 		Manifest: []string{
 			"kubectl describe node {node}  # its addresses, its provider's name for it",
-			"# if it is gone for good, so that its pods start elsewhere and its peers forget it:",
-			"kubectl delete node {node}",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "the machine is gone for good: its pods start elsewhere then, and its peers forget it", Manifest: []string{"kubectl delete node {node}"}},
 		},
 		Radius: "looking touches nothing; deleting the Node object deletes its pods from the API and starts them elsewhere: only when the machine is surely off, or two of each will run",
 	},

@@ -26,8 +26,10 @@ var DiskFull = &Rule{
 		Manifest: []string{
 			"ssh {node} df -h {path}; ssh {node} df -i {path}",
 			"ssh {node} sudo du -xh --max-depth 2 {path} | sort -h | tail -15",
-			"ssh {node} sudo crictl rmi --prune",
-			"ssh {node} sudo journalctl --vacuum-size 200M",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "images fill it", Manifest: []string{"ssh {node} sudo crictl rmi --prune"}},
+			{If: "the journal fills it", Manifest: []string{"ssh {node} sudo journalctl --vacuum-size 200M"}},
 		},
 		Radius: "images that are removed are pulled again when they are needed; old journal entries are gone. DiskPressure ends some minutes after there is room",
 	},
@@ -72,7 +74,7 @@ Told from a full disk by its mount options.`,
 			"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
 			"# then reboot into a file system check, or replace the disk",
 		},
-		Radius: "drain moves every pod of this node elsewhere, with a restart each; pods that hang on the dead disk may need --force",
+		Radius: "drain moves every pod of this node elsewhere, with a restart each, and what they have in emptyDir volumes is lost; pods that hang on the dead disk may need --force",
 	},
 	Explains: []string{"install-cni-fails", "kubelet-dead", "disk-full"},
 	Match: func(f Findings) []Case {
@@ -98,9 +100,11 @@ That something was once killed since boot is no sign by itself. A kill because o
 		Says: "See who takes it; drain the node if it cannot be spared at once.",
 		Manifest: []string{
 			"kubectl top pods -A --sort-by memory | head; ssh {node} ps -eo rss,pid,comm --sort -rss | head",
-			"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
 		},
-		Radius: "drain moves every pod of this node elsewhere, with a restart each",
+		OnlyIf: []probe.Conditional{
+			{If: "the memory cannot be had back at once", Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
+		},
+		Radius: "drain moves every pod of this node elsewhere, with a restart each, and what they have in emptyDir volumes is lost",
 	},
 	Match: func(f Findings) []Case {
 		short, pressure := shortOfMemory(f)

@@ -125,8 +125,11 @@ var TunnelFiltered = &Rule{
 	Doc: `The nodes ping each other, BGP is up and routes are right, and what Calico packs (IPIP is protocol 4, VXLAN is UDP 4789) is dropped in between: a security group without that protocol, a cloud that carries no IPIP (Azure), a hypervisor that takes UDP 4789 for its own. The deep profile proves it: one probe sends, another one sees nothing come in by any interface. Without that proof it is what is left when everything else is fine.`,
 	Fix: probe.Fix{
 		Says:     "Let the tunnel's packets through between the nodes (protocol 4 for IPIP, UDP 4789 for VXLAN), or use the other encapsulation or port.",
-		Manifest: []string{"calico-probe run --node {node} --profile deep", `kubectl patch felixconfigurations.crd.projectcalico.org default --type=merge -p '{"spec":{"vxlanPort":8472}}'   # only where the port is what is taken`},
-		Radius:   "the first: a second probe on another node; the second: every node's tunnel, which carries nothing until all nodes have the new port",
+		Manifest: []string{"calico-probe run --node {node} --profile deep"},
+		OnlyIf: []probe.Conditional{
+			{If: "something else takes UDP 4789 for its own", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type=merge -p '{"spec":{"vxlanPort":8472}}'`}},
+		},
+		Radius: "looking: a second probe on another node; another port: every node's tunnel, which carries nothing until all nodes have the new port",
 	},
 	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
 	Match: func(f Findings) []Case {
@@ -144,6 +147,19 @@ var TunnelFiltered = &Rule{
 	},
 }
 
+// setMTU and setMTUByOperator give pods another MTU.
+var (
+	setMTU = []string{
+		"kubectl -n {namespace} get configmap {config} -o jsonpath='{.data.veth_mtu}'",
+		`kubectl -n {namespace} patch configmap {config} --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
+		"kubectl -n {namespace} rollout restart daemonset/{daemonset}",
+	}
+	setMTUByOperator = []string{
+		"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.mtu}'",
+		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`,
+	}
+)
+
 // remeasure is the fix where nobody could say what fits.
 var remeasure = &probe.Fix{
 	Says: "What would fit is not known: have it measured, then set the MTU of pods to it and start pods anew.",
@@ -159,14 +175,9 @@ var MTUTooBig = &Rule{
 	ID: "mtu-too-big", Title: "pods send larger packets than fit through the tunnel or the interface",
 	Doc: `What the tunnel adds (20 bytes for IPIP, 50 for VXLAN, 60 for WireGuard) does not fit the interface any more: connections open, small answers come, and large ones hang. The MTU was set by hand, or the interface is one Felix does not look at (bond*, br*, vlan*), or pods are older than a change. Told from a small MTU in the network between the nodes by this node's own numbers.`,
 	Fix: probe.Fix{
-		Says: "Set the MTU of pods to what fits here, {mtu}, and start pods anew: a pod keeps what it was made with.",
-		Manifest: []string{
-			"kubectl -n {namespace} get configmap {config} -o jsonpath='{.data.veth_mtu}'",
-			`kubectl -n {namespace} patch configmap {config} --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
-			"kubectl -n {namespace} rollout restart daemonset/{daemonset}",
-		},
-		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.mtu}'", `kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`},
-		Radius:   "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
+		Says:     "Set the MTU of pods to what fits here, {mtu}, and start pods anew: a pod keeps what it was made with.",
+		Manifest: setMTU, Operator: setMTUByOperator,
+		Radius: "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID}, Explains: []string{"mtu-path-small"},
 	Match: func(f Findings) []Case {
@@ -191,13 +202,9 @@ var MTUPathSmall = &Rule{
 	ID: "mtu-path-small", Title: "the network between the nodes loses packets that are bigger than it takes",
 	Doc: `Pings and handshakes pass, and full packets vanish without a word: names resolve, connections open, and hang with the first large answer. On this node everything fits (cni-mtu), so it is the network between that takes less than the nodes' interfaces say, and the ICMP message that would tell is not sent or is dropped: a VPN, another overlay below, a cloud's interconnect. Told from a firewall, which loses small packets too.`,
 	Fix: probe.Fix{
-		Says: "Have the network carry what the interfaces promise; or set the MTU of pods to what came through from pod to pod, {mtu}, and start pods anew.",
-		Manifest: []string{
-			"kubectl -n {namespace} get configmap {config} -o jsonpath='{.data.veth_mtu}'",
-			`kubectl -n {namespace} patch configmap {config} --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
-			"kubectl -n {namespace} rollout restart daemonset/{daemonset}",
-		},
-		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.mtu}'", `kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`},
+		Says:     "Have the network carry what the interfaces promise; or set the MTU of pods to what came through from pod to pod, {mtu}, and start pods anew.",
+		Manifest: []string{"calico-probe run --node {node} --checks cni-mtu,pod-mtu -o wide"},
+		OnlyIf:   []probe.Conditional{{If: "the network cannot be made to carry it", Manifest: setMTU, Operator: setMTUByOperator}},
 		Radius:   "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
 	},
 	Wants: []string{checks.CNIMTU.ID}, RuledOut: []string{checks.CNIMTU.ID, checks.PodPing.ID, checks.BGPSession.ID},

@@ -57,8 +57,11 @@ func unanswered(f Findings, node string) []Finding {
 // bringBack is the fix of a node of which the API server has not heard either.
 var bringBack = &probe.Fix{
 	Says:     "Bring {other} back; or if its machine is gone for good delete its Node.",
-	Manifest: []string{"kubectl describe node {other}", "kubectl -n kube-node-lease get lease {other} -o jsonpath='{.spec.renewTime}'", "kubectl delete node {other}   # only when the machine is gone for good"},
-	Radius:   "the first two: nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
+	Manifest: []string{"kubectl describe node {other}", "kubectl -n kube-node-lease get lease {other} -o jsonpath='{.spec.renewTime}'"},
+	OnlyIf: []probe.Conditional{
+		{If: "the machine of {other} is gone for good", Manifest: []string{"kubectl delete node {other}"}},
+	},
+	Radius: "looking: nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
 }
 
 // PeerDown is another node that answers nothing.

@@ -37,8 +37,10 @@ var ProbePolicy = &Rule{
 		Says: "Use a namespace that admits privileged pods, or let one admit them.",
 		Manifest: []string{
 			"calico-probe run --node {node} -n NAMESPACE  # one that admits privileged pods, as that of calico-node does: {namespace}",
-			"kubectl label namespace {tried} pod-security.kubernetes.io/enforce=privileged  # PodSecurity",
-			"oc adm policy add-scc-to-user privileged -z default -n {tried}  # OpenShift",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "there is no such namespace, and it was PodSecurity that refused", Manifest: []string{"kubectl label namespace {tried} pod-security.kubernetes.io/enforce=privileged"}},
+			{If: "there is no such namespace, and this is OpenShift", Manifest: []string{"oc adm policy add-scc-to-user privileged -z default -n {tried}"}},
 		},
 		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
 	},
@@ -65,8 +67,10 @@ var ProbeRights = &Rule{
 		Says: "Have the rights given, or have somebody run it who has them.",
 		Manifest: []string{
 			"calico-probe preflight --node {node}  # names what is missing",
-			"calico-probe install --print --ways pod --user YOU | kubectl apply -f -  # by somebody who may grant it; then run again without -n",
 			"calico-probe run --via local  # on the node itself, without any right in the API",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "you may grant it to whoever is to run it then again, without -n", Manifest: []string{"calico-probe install --print --ways pod --user YOU | kubectl apply -f -"}},
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},

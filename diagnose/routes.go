@@ -27,8 +27,11 @@ func podsOf(node string) string {
 	return "kubectl get pods -A --field-selector spec.nodeName=" + node + " -o custom-columns='NAMESPACE:.metadata.namespace,POD:.metadata.name,IPS:.status.podIPs[*].ip'"
 }
 
-func dropAffinity(node string) string {
-	return fmt.Sprintf("kubectl delete blockaffinities.crd.projectcalico.org %s-{dashed}   # only where the first command shows it and no pod of %s has an address of {block}", node, node)
+func dropAffinity(node string) probe.Conditional {
+	return probe.Conditional{
+		If:       "the first command shows an affinity of " + node + ", and no pod of " + node + " has an address of {block}",
+		Manifest: []string{"kubectl delete blockaffinities.crd.projectcalico.org " + node + "-{dashed}"},
+	}
 }
 
 // ownersOf are the blocks that one of route-blocks' lists names, and whose they are.
@@ -79,8 +82,9 @@ var BlockOwnedTwice = &Rule{
 	Doc: `Two affinities name one block, so both nodes announce it and others send to the one or the other, or to both in turn: some connections work and others do not. It is left behind by a failed release, a restored backup of the datastore, or a node that was renamed.`,
 	Fix: probe.Fix{
 		Says:     "See which of {one} and {other} has pods with addresses of {block}, and delete the affinity of the other one.",
-		Manifest: append(slices.Clone(lookAtBlock), podsOf("{one}"), podsOf("{other}"), dropAffinity("{one}"), dropAffinity("{other}")),
-		Radius:   "all but the last two, of which one is right, only read; deleting an affinity ends the announcement of that block by that node, which is harmless only where no pod of it has such an address",
+		Manifest: append(slices.Clone(lookAtBlock), podsOf("{one}"), podsOf("{other}")),
+		OnlyIf:   []probe.Conditional{dropAffinity("{one}"), dropAffinity("{other}")},
+		Radius:   "looking: nothing; deleting an affinity ends the announcement of that block by that node, which is harmless only where no pod of it has such an address",
 	},
 	Explains: []string{"route-elsewhere", "route-swallowed"},
 	Match: func(f Findings) []Case {
@@ -96,8 +100,9 @@ var RouteSwallowed = &Rule{
 	Doc: `There is a blackhole route on this node for a block that belongs to another one. Every node has such routes for its own blocks, by BIRD (static1) or Felix; one for a foreign block is left over from when the block was this node's: an affinity that was not deleted, or an announcement this node did not take back. It wins over what BGP learns, so the session is up, all others reach those pods, and this node does not. Told from a missing route by the kernel's own answer.`,
 	Fix: probe.Fix{
 		Says:     "See whose the block is; delete an affinity of {node} that is left over, then start calico-node of {node} anew.",
-		Manifest: append(slices.Clone(lookAtBlock), podsOf("{node}"), dropAffinity("{node}"), "kubectl -n {namespace} delete pod {pod}"),
-		Radius:   "the first four only read; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
+		Manifest: append(slices.Clone(lookAtBlock), podsOf("{node}")),
+		OnlyIf:   []probe.Conditional{dropAffinity("{node}"), {If: "{node} has no affinity for it any more, and the route stays", Manifest: []string{restartCalico}}},
+		Radius:   "looking: nothing; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {

@@ -36,7 +36,7 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 		Says: "Keep what it waits in for the report, then restart containerd.",
 		Manifest: []string{
 			"ssh {node} ps -o pid,stat,wchan:32,etime -C containerd  # T: stopped ('kill -CONT'); D: waits for a disk",
-			"ssh {node} sudo pkill -USR1 -x containerd  # it writes where its threads are to its log",
+			"ssh {node} sudo pkill -USR1 -x containerd  # it writes to its log what its threads wait for",
 			"ssh {node} sudo systemctl restart {containerd}",
 		},
 		Radius: "this node only; containers go on running while containerd restarts, for their shims hold them; nothing starts or ends meanwhile{together}",
@@ -152,8 +152,11 @@ var DockerHangs = &Rule{
 	Doc: `Not even its ping, which dockerd answers without asking anybody: it is frozen, or dead with its socket left behind. Told from a dockerd that has lost its containerd by that ping.`,
 	Fix: probe.Fix{
 		Says:     "See what it waits for or why it ended, then restart it.",
-		Manifest: []string{"ssh {node} sudo journalctl -u docker -n 50 --no-pager", "ssh {node} sudo systemctl restart docker"},
-		Radius:   "this node only; without live-restore ('docker info' says so) a restart of docker stops all containers of the node: drain it first",
+		Manifest: []string{"ssh {node} sudo journalctl -u docker -n 50 --no-pager"},
+		OnlyIf: []probe.Conditional{
+			{If: "live-restore is set, or the node is drained: it stops all containers else", Manifest: []string{"ssh {node} sudo systemctl restart docker"}},
+		},
+		Radius: "this node only; without live-restore ('docker info' says so) a restart of docker stops all containers of the node: drain it first",
 	},
 	RuledOut: []string{checks.ContainerdHealth.ID}, Explains: append([]string{"runtime-hangs"}, stale...),
 	Match: func(f Findings) []Case {
@@ -175,8 +178,12 @@ var RuntimeHangs = &Rule{
 	Doc: `The socket on which the kubelet asks its runtime (CRI-O, cri-dockerd, dockershim) takes connections and answers nothing, or refuses them. Nothing starts or ends on the node; what runs goes on. containerd and docker have causes of their own, which say more.`,
 	Fix: probe.Fix{
 		Says:     "See what it says, then restart it.",
-		Manifest: []string{"ssh {node} sudo journalctl -u crio -u cri-docker -n 50 --no-pager", "ssh {node} sudo systemctl restart crio  # or cri-docker"},
-		Radius:   "this node only; containers go on running",
+		Manifest: []string{"ssh {node} sudo journalctl -u crio -u cri-docker -n 50 --no-pager"},
+		OnlyIf: []probe.Conditional{
+			{If: "it is CRI-O", Manifest: []string{"ssh {node} sudo systemctl restart crio"}},
+			{If: "it is cri-docker", Manifest: []string{"ssh {node} sudo systemctl restart cri-docker"}},
+		},
+		Radius: "this node only; containers go on running",
 	},
 	Explains: stale,
 	Match: func(f Findings) []Case {
@@ -202,8 +209,10 @@ Told from a frozen containerd by what of it still answers.`,
 		Says: "Look at what the shim waits for; continue it, or end it with its pod.",
 		Manifest: []string{
 			"ssh {node} sudo crictl pods | grep ID  # the ID named above: whose pod it is",
-			"ssh {node} sudo kill -CONT PID  # where its state is T",
-			"ssh {node} sudo kill -KILL PID  # where it does not recover: ends that pod's containers, which the kubelet starts again",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "the shim's state is T", Manifest: []string{"ssh {node} sudo kill -CONT PID"}},
+			{If: "it does not recover: this ends that pod's containers, which the kubelet starts again", Manifest: []string{"ssh {node} sudo kill -KILL PID"}},
 		},
 		Radius: "the one pod behind the shim; the rest of the node begins to move again at once",
 	},
@@ -283,7 +292,9 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		Says: "Ask the runtime on the node, then restart the part that does not answer.",
 		Manifest: []string{
 			"ssh {node} sudo timeout 5 crictl version; ssh {node} sudo timeout 5 docker info --format ok",
-			"ssh {node} sudo systemctl restart {runtime}  # behind docker containerd first",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "one of them does not answer; behind docker restart containerd first", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}},
 		},
 		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set{together}",
 	},

@@ -157,8 +157,11 @@ var DNSDown = &Rule{
 Told from broken services by the servers, which are asked directly, from a broken pod network by pod-tcp, and from a firewall that knows DNS as UDP alone by the TCP answers.`,
 	Fix: probe.Fix{
 		Says:     "See whether CoreDNS runs and what it says.",
-		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide", "kubectl -n kube-system logs -l k8s-app=kube-dns --tail=30", "kubectl -n kube-system rollout restart deploy/coredns"},
-		Radius:   "a restart of CoreDNS goes pod by pod; with one replica names do not resolve for some seconds, in the whole cluster",
+		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide", "kubectl -n kube-system logs -l k8s-app=kube-dns --tail=30"},
+		OnlyIf: []probe.Conditional{
+			{If: "it runs, and does not say what it lacks", Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}},
+		},
+		Radius: "a restart of CoreDNS goes pod by pod; with one replica names do not resolve for some seconds, in the whole cluster",
 	},
 	RuledOut: []string{checks.PodTCP.ID, checks.KubeProxyHealth.ID, checks.DatastoreLatency.ID},
 	Match: func(f Findings) []Case {

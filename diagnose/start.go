@@ -128,9 +128,9 @@ var StartUnderLoad = &Rule{
 	Doc: `calico-node's start is a chain of programs that compute and call the datastore; Felix opens its health port (9099) at the end of it. With tens of tasks waiting for each CPU all that takes tens of times as long, and the kubelet kills the container when its liveness probe has failed for the whole budget: CrashLoopBackOff, a log that ends at "Using node name", and 9099 refused. Peers see their BGP sessions with the node refused, which is a consequence.
 Told from a far datastore by what startup-budget reckons a start to be made of, and by the load of healthy peers; from a wrong address by ip-registered; from a health port elsewhere, switched off or behind a "localhost" that leads to another machine by felix-live, which says so.`,
 	Fix: probe.Fix{
-		Says:     "Take the load off the node, and give the start more time until then.",
-		Manifest: append([]string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"}, moreTime.Manifest...),
-		Operator: append([]string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"}, moreTime.Operator...),
+		Says:     "Take the load off the node; or else give the start more time.",
+		Manifest: []string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"},
+		OnlyIf:   []probe.Conditional{{If: "the load cannot go soon: this gives the start more time, on every node", Manifest: moreTime.Manifest, Operator: moreTime.Operator}},
 		Radius:   "cordoning keeps new pods off this node; " + moreTime.Radius,
 	},
 	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{cluster.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},

@@ -48,7 +48,7 @@ var SwapReturns = &Rule{
 	Fix: probe.Fix{
 		Says: "Take away what turns swap on at boot.",
 		Manifest: []string{
-			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab"  # where /etc/fstab is named`,
+			`ssh {node} "sudo sed -i.bak '/[[:space:]]swap[[:space:]]/ s/^[^#]/#&/' /etc/fstab"  # lines of swap alone; as it was it stays as fstab.bak`,
 			"ssh {node} systemctl list-unit-files --type swap  # then 'sudo systemctl mask NAME.swap'; a zram generator is turned off by removing its configuration",
 		},
 		Radius: "this node's next boot; nothing that runs is touched",

@@ -46,8 +46,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// alertsToken is what Alertmanager and serve have in common.
-const alertsToken = "e2e-0123456789abcdef"
+// alertsToken is what Alertmanager and serve have in common; readingToken lets only read.
+const (
+	alertsToken  = "e2e-0123456789abcdef"
+	readingToken = "e2e-fedcba9876543210"
+)
 
 // freePort is one of this machine's that nobody has.
 func freePort(t testing.TB) int {
@@ -97,20 +100,26 @@ func background(t testing.TB, name string, args ...string) func() {
 	return kill
 }
 
+// shown is the YAML that a document has behind a mark.
+func shown(t testing.TB, doc, mark string) string {
+	t.Helper()
+	b, err := os.ReadFile(file(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(b), "<!-- "+mark+" -->")
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(after)
+	if !ok || block == nil {
+		t.Fatalf("%s shows no %s", doc, mark)
+	}
+	return block[1]
+}
+
 // receiver is the configuration of Alertmanager that docs/alerts.md shows, for another
 // address and faster.
 func receiver(t testing.TB, to string) string {
 	t.Helper()
-	b, err := os.ReadFile(file("docs/alerts.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, ok := strings.Cut(string(b), "<!-- receiver -->")
-	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(after)
-	if !ok || block == nil {
-		t.Fatal("docs/alerts.md shows no receiver")
-	}
-	config := strings.ReplaceAll("\n"+block[1], "\n   ", "\n")
+	config := strings.ReplaceAll("\n"+shown(t, "docs/alerts.md", "receiver"), "\n   ", "\n")
 	for was, is := range map[string]string{
 		"http://calico-probe-serve.calico-probe.svc:8080":    to,
 		"/etc/alertmanager/secrets/calico-probe-serve/token": written(t, "token", alertsToken),
@@ -309,14 +318,15 @@ func deployed(t testing.TB) serving {
 			kubectl(t, doc, "apply", "--server-side", "-f", "-")
 		}
 	}
-	_, err := k.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	for name, data := range map[string]map[string]string{
+		name: {"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook}, name + "-read": {"token": readingToken},
+	} {
+		if _, err := k.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	spec := &deployment.Spec.Template.Spec
-	if len(spec.Containers) != 1 || len(spec.Volumes) != 2 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
+	if len(spec.Containers) != 1 || len(spec.Volumes) != 3 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
 		t.Fatalf("the Deployment is not as this test knows it: %+v", spec)
 	}
 	spec.NodeName = "node-a"
@@ -427,11 +437,16 @@ func TestAlerts(t *testing.T) {
 	s := deployed(t)
 	am := startAlertmanager(t, receiver(t, s.url))
 
-	code, _, err := s.ask(http.MethodPost, "/v1/alerts", "", strings.NewReader(`{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"BGPDown","node":"node-a"},"startsAt":"2026-11-01T00:00:00Z"}]}`))
-	if err != nil || code != http.StatusUnauthorized {
-		t.Errorf("an alert without a token: %d %v", code, err)
+	for _, token := range []string{"", readingToken} {
+		code, _, err := s.ask(http.MethodPost, "/v1/alerts", token, strings.NewReader(`{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"BGPDown","node":"node-a"},"startsAt":"2026-11-01T00:00:00Z"}]}`))
+		if err != nil || code != http.StatusUnauthorized {
+			t.Errorf("an alert with the token %q: %d %v", token, code, err)
+		}
 	}
-	if m := s.metrics(t); received(m) != 0 || m["unauthorized_requests_total"] != 1 || len(s.jobs(t)) != 0 {
+	if code, text := s.get(t, "/", readingToken); code != http.StatusOK {
+		t.Errorf("the page, with the token to read: %d %s", code, text)
+	}
+	if m := s.metrics(t); received(m) != 0 || m["unauthorized_requests_total"] != 2 || len(s.jobs(t)) != 0 {
 		t.Errorf("after an alert without a token: %v", m)
 	}
 
@@ -614,8 +629,8 @@ func (c *counting) before(t testing.TB, s serving) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestNodeEvents writes events as serve does: what is like what was said before is counted,
-// and a node that gets too many is left alone.
+// TestNodeEvents writes events as serve does: what is said of a job once more, after a kill,
+// takes the place of what was said before, and a node that gets too many is left alone.
 func TestNodeEvents(t *testing.T) {
 	ctx := t.Context()
 	k := kube(t)
@@ -633,9 +648,9 @@ func TestNodeEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	teller := injector.NewTeller(writing)
-	tell := func(note string) bool {
+	tell := func(id, reason, note string) bool {
 		t.Helper()
-		told, err := teller.Tell(ctx, "paper", true, "CalicoProbeFault", note)
+		told, err := teller.Tell(ctx, id, "paper", reason == "CalicoProbeFault", reason, note)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -650,25 +665,20 @@ func TestNodeEvents(t *testing.T) {
 		return list.Items
 	}
 	long := strings.Repeat("é", 1000)
-	for range 3 {
-		tell(long)
-	}
-	if got := list(); len(got) != 1 || got[0].Count != 3 || len(got[0].Message) > 1024 || !strings.HasSuffix(got[0].Message, "é...") {
-		t.Fatalf("said three times: %+v", got)
-	}
-	if err := k.CoreV1().Events("default").Delete(ctx, list()[0].Name, metav1.DeleteOptions{}); err != nil { // as the API does after an hour
-		t.Fatal(err)
-	}
-	if !tell(long) || len(list()) != 1 {
-		t.Errorf("said once more after it was forgotten: %v", list())
+	tell("1", "CalicoProbeHealthy", "all is well")
+	before := list()
+	teller = injector.NewTeller(writing) // of the next start
+	tell("1", "CalicoProbeFault", long)
+	if got := list(); len(before) != 1 || len(got) != 1 || got[0].UID != before[0].UID || got[0].Type != corev1.EventTypeWarning || got[0].Reason != "CalicoProbeFault" || len(got[0].Message) > 1024 || !strings.HasSuffix(got[0].Message, "é...") {
+		t.Fatalf("said twice: %+v, then %+v", before, got)
 	}
 	told := 0
 	for i := range 40 {
-		if tell(fmt.Sprint("another ", i)) {
+		if tell(fmt.Sprint("another-", i), "CalicoProbeFault", "another") {
 			told++
 		}
 	}
-	if got := list(); told >= 40 || told < 10 || len(got) > 15 {
+	if got := list(); told >= 40 || told < 10 || len(got) != 1+told {
 		t.Errorf("%d of 40 notes were written, as %d events", told, len(got))
 	}
 }

@@ -5,8 +5,8 @@ package e2e
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -337,18 +337,15 @@ named, it was started on the fault too, with nobody to ask, and took that branch
 func record(t *testing.T, fault, row string) {
 	t.Helper()
 	path := file("docs/faults.md")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	turn, err := os.OpenFile(file(".cache/faults.lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil { // two suites may write
+	defer turn.Close()
+	if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_EX); err != nil { // two suites may write
 		t.Fatal(err)
 	}
-	old, err := io.ReadAll(f)
+	old, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +362,8 @@ func record(t *testing.T, fault, row string) {
 			out += row + "\n"
 		}
 	}
-	if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
+	// Unit tests may read it meanwhile.
+	if err := errors.Join(os.WriteFile(path+".new", []byte(out), 0o644), os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
 	}
 }

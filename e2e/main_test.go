@@ -39,7 +39,7 @@ func TestMain(m *testing.M) { os.Exit(onCluster(m)) }
 // onCluster runs the tests on a cluster of their own.
 func onCluster(m *testing.M) int {
 	began := time.Now()
-	if out, err := sandbox("up", "--name", clusterName); err != nil {
+	if out, err := sandbox("up", "--name", clusterName, "--timeout", "150s"); err != nil {
 		fmt.Fprintf(os.Stderr, "no sandbox cluster: %v\n%s", err, out)
 		return 1
 	}

@@ -173,23 +173,41 @@ func TestManifestsAgree(t *testing.T) {
 	same("helm beside calico-node", template("--set", "namespace.name=kube-system"), "-n", "kube-system")
 	same("helm in a namespace like a number", template("--set-string", "namespace.name=1234"), "-n", "1234")
 	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "ways=[]"), "--ways", "api", "--serve")
+	same("helm for serve elsewhere", template("--set", "serve.enabled=true,serve.externalURL=https://probe.example.com/x,serve.persistence.storageClass=fast,namespace.name=ops", "--set-json", "ways=[]"),
+		"--ways", "api", "--serve", "-n", "ops", "--external-url", "https://probe.example.com/x", "--storage-class", "fast")
 	same("helm for some", template("--set", "ways={neighbour},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
 		"--ways", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
+	overlay := t.TempDir()
+	base, err := filepath.Rel(overlay, file("deploy/kustomize/serve")) // kustomize takes no absolute one
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bases = "calico-probe/deploy/kustomize/serve"
+	text := shown(t, "docs/install.md", "overlay")
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(strings.Replace(text, bases, base, 1)), 0o600); err != nil || !strings.Contains(text, bases) {
+		t.Fatal(err, text)
+	}
+	made := kubectl(t, "", "kustomize", overlay)
+	for _, want := range []string{"- --external-url=https://probe.example.com\n", "- --image=registry.example/probe:", "image: registry.example/calico-probe:"} {
+		if !strings.Contains(made, want) {
+			t.Errorf("no %s in %s", want, made)
+		}
+	}
 	other := template("--set", "serve.enabled=true,serve.tlsSecret=t,serve.clientCertificates=true,serve.tokenSecret=,serve.routes=x: y,serve.persistence.enabled=false",
 		"--set-json", `serve.admit=[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"monitoring"}}}]`)
-	for _, want := range []string{"kubernetes.io/metadata.name: monitoring\n      ports:\n        - port: http", "--client-ca", "checksum/routes", "emptyDir: {}"} {
+	for _, want := range []string{"kubernetes.io/metadata.name: monitoring\n      ports:\n        - port: http", "--client-ca", "checksum/routes", "emptyDir: {}", "- \"https://calico-probe-serve.calico-probe.svc:8080\"", "scheme: HTTPS"} {
 		if !strings.Contains(other, want) {
 			t.Errorf("no %s in %s", want, other)
 		}
 	}
-	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="},
+	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="}, {"--set", "serve.externalURL=probe.example.com"},
 		{"--set", "namespace.name=A_b"}, {"--set-json", `subjects=[{"kind":"User","name":"jane","namespace":"ops"}]`}, {"--set-json", `subjects=[{"kind":"ServiceAccount","name":"x"}]`}} {
 		if out, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "x", chart}, bad...)...).CombinedOutput(); err == nil {
 			t.Errorf("%v is taken: %s", bad, out)
 		}
 	}
 	out := ran(t, helm, "install", "calico-probe", chart, "--namespace", "default", "--set", "namespace.name=e2e-helm,serve.enabled=true")
-	if !strings.Contains(out, "calico-probe preflight -n e2e-helm") {
+	if !strings.Contains(out, "calico-probe preflight -n e2e-helm") || !strings.Contains(out, "kubectl -n e2e-helm create secret generic calico-probe-serve --from") {
 		t.Errorf("helm install: %s", out)
 	}
 	ran(t, helm, "uninstall", "calico-probe", "--namespace", "default")

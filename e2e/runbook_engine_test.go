@@ -86,6 +86,23 @@ func TestRunbookEngine(t *testing.T) {
 	if a := call(t, "runbook", "lint", file); a.exit != 0 || a.stdout != "" || !strings.HasSuffix(a.stderr, "nothing is wrong\n") {
 		t.Fatalf("lint: %+v", a)
 	}
+	for who, c := range map[string]struct {
+		exit  int
+		says  string
+		flags []string
+	}{
+		"no such node": {2, "nope", []string{"--node", "nope"}},
+		"no right":     {1, `cannot list resource "nodes"`, []string{"--node", "node-a", "--as", "joe"}},
+	} {
+		kept := filepath.Join(dir, "none")
+		a := call(t, append([]string{"runbook", "run", file, "--journal", kept}, c.flags...)...)
+		if _, err := os.Stat(kept); err == nil || a.exit != c.exit || !strings.Contains(a.stderr, c.says) || strings.Count(a.stderr, "\n") != 1 {
+			t.Errorf("%s: %+v, its journal: %v", who, a, err)
+		}
+		if who == "no right" && (!strings.Contains(a.stderr, "calico-probe preflight") || !strings.Contains(a.stderr, "install --print")) {
+			t.Errorf("it does not say what to do: %s", a.stderr)
+		}
+	}
 	var errs heard
 	cmd, _ := started(t, &errs, "runbook", "run", file, "--node", "node-a", "--journal", journal, "--peers", "0")
 	eventually(t, 60*time.Second, func() string {
@@ -207,5 +224,55 @@ func TestRunbookAction(t *testing.T) {
 	p.wants("confirmed by")
 	if !made("eve") {
 		t.Error("it was not done")
+	}
+}
+
+// TestRunbookKilledInAction has the client of an action killed by it, and wants nobody to say
+// that it was done, nor that it was not; whoever goes on is told, and it is not done again.
+func TestRunbookKilledInAction(t *testing.T) {
+	did := filepath.Join(t.TempDir(), "did")
+	book := bookOf(t, "mend", `  - name: look
+    run: {checks: [node-ready], via: api}
+  - name: mend
+    action:
+      says: writes a line
+      touches: nothing else
+      dryRun: [echo, it would write]
+      keep: [[kubectl, get, node, node-a, "-o=name"]]
+      command: [sh, -c, 'echo begun >>"$1"; kill -9 $PPID; sleep 1; echo ended >>"$1"', sh, "`+did+`"]
+`)
+	p := newScreen(t, "PATH="+file(".cache/bin")+":"+os.Getenv("PATH"))
+	journal := p.file("journal")
+	p.client("runbook run " + book + " --node node-a --allow-actions mend --journal " + journal)
+	p.wants("to do it, type mend:")
+	if shown := p.shows(); !strings.Contains(shown, "node/node-a") {
+		t.Errorf("what is kept is not shown:\n%s", shown)
+	}
+	p.enter("mend")
+	p.left(137)
+	eventually(t, 60*time.Second, func() string { // the client is dead, and what it began goes on
+		if b, err := os.ReadFile(did); err != nil || string(b) != "begun\nended\n" {
+			return fmt.Sprintf("%q %v", b, err)
+		}
+		return ""
+	})
+	const unsure = "IT IS NOT KNOWN whether it was done"
+	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	if a := call(t, "runbook", "record", journal); a.exit != 0 || !strings.Contains(words(a.stdout), unsure) || !strings.Contains(words(a.stdout), "kept from before it: kubectl get node") {
+		t.Errorf("its record: %+v", a)
+	}
+
+	p.client("runbook run --resume " + journal)
+	p.wants("to do it, type mend:")
+	if shown := words(p.shows()); !strings.Contains(shown, "CAUTION: it is not known whether it was done before: it began at") {
+		t.Errorf("who goes on is not told:\n%s", shown)
+	}
+	p.enter("no")
+	p.left(0)
+	if shown := words(p.shows()); !strings.Contains(shown, "NOT run: it was not confirmed") || !strings.Contains(shown, unsure+" before: it began at") {
+		t.Errorf("it says:\n%s", shown)
+	}
+	if b, err := os.ReadFile(did); err != nil || string(b) != "begun\nended\n" {
+		t.Errorf("it was done again: %q %v", b, err)
 	}
 }

@@ -405,8 +405,7 @@ func TestShLost(t *testing.T) {
 // shRuns tells whether a program of a shell still runs on a node.
 func shRuns(t testing.TB, node, arg string) bool {
 	t.Helper()
-	ps := mustSandbox(t, "exec", node, "--", "sh", "-c", "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null")
-	for line := range strings.Lines(ps) {
+	for line := range strings.Lines(processes(t, node)) {
 		if strings.HasPrefix(line, "sleep "+arg) {
 			return true
 		}

@@ -14,8 +14,7 @@ type definition struct {
 	links      map[string]string // path in the image -> what it points at
 }
 
-// file copies one file. A source that begins with / lies on the machine, another
-// in the cache; libs adds the shared libraries it is linked with.
+// file copies one file of the cache; libs adds the shared libraries it is linked with.
 type file struct {
 	from, to string
 	libs     bool
@@ -30,14 +29,11 @@ func definitions() []definition {
 			files: []file{{from: "build/linux-{arch}/probe", to: "/probe"}},
 		},
 		{
-			// The client, which carries the probe, for a cluster that runs it; it has who signs
-			// certificates of the world, for runbooks that tell somebody there.
+			// The client, which carries the probe and who signs certificates of the world, for a
+			// cluster that runs it.
 			name: "client", platforms: []string{"linux/amd64", "linux/arm64"}, user: "65532:65532", entrypoint: []string{"/calico-probe"},
 			env: []string{"USER=calico-probe"}, // who is written on what it creates; there is no passwd
-			files: []file{
-				{from: "build/linux-{arch}/calico-probe", to: "/calico-probe"},
-				{from: "/etc/ssl/certs/ca-certificates.crt", to: "/etc/ssl/certs/ca-certificates.crt"},
-			},
+			files: []file{{from: "build/linux-{arch}/calico-probe", to: "/calico-probe"}},
 		},
 		{
 			// A shell and tools for nodes that have none; its pod asks for root. The packages

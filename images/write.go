@@ -104,10 +104,7 @@ func sizeOf(img v1.Image) (int64, error) {
 func pack(d definition, cache, arch string) ([]byte, error) {
 	sources := map[string]string{} // path in the image -> file here
 	for _, f := range d.files {
-		from := strings.ReplaceAll(f.from, "{arch}", arch)
-		if !filepath.IsAbs(from) {
-			from = filepath.Join(cache, from)
-		}
+		from := filepath.Join(cache, strings.ReplaceAll(f.from, "{arch}", arch))
 		sources[f.to] = from
 		if f.libs {
 			if err := libraries(from, sources); err != nil {

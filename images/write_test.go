@@ -4,12 +4,157 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
+
+// TestReleased wants of the images of a release one for each platform under one name, each
+// with its own program and nothing else, and the same bytes from the same files. The
+// programs are stand-ins.
+func TestReleased(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]struct {
+		program string
+		env     []string
+	}{"probe": {"probe", nil}, "client": {"calico-probe", []string{"USER=calico-probe"}}} {
+		dir := t.TempDir()
+		for _, arch := range []string{"amd64", "arm64"} {
+			file := filepath.Join(dir, "build/linux-"+arch, want.program)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(name+" of "+arch), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var written [2][]byte
+		for i := range written {
+			out := filepath.Join(dir, fmt.Sprint(i, ".tar"))
+			if err := run([]string{"-ref", "registry.example/" + name + ":1.2.3", "-cache", dir, "-o", out, "-max", "2000", name}); err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			written[i] = b
+		}
+		if !bytes.Equal(written[0], written[1]) {
+			t.Errorf("%s: written twice it has other bytes", name)
+		}
+		if err := run([]string{"-ref", "x:1", "-cache", dir, "-o", filepath.Join(dir, "small.tar"), "-max", "100", name}); err == nil {
+			t.Errorf("%s: larger than is allowed, and written", name)
+		}
+		for _, m := range manifests(t, index(t, written[0], "registry.example/"+name+":1.2.3", "1.2.3")) {
+			platform, img := m.platform, m.image
+			config, err := img.ConfigFile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := config.Config; config.OS != "linux" || platform != "linux/"+config.Architecture || c.User != "65532:65532" ||
+				!slices.Equal(c.Entrypoint, []string{"/" + want.program}) || len(c.Cmd) > 0 || !slices.Equal(c.Env, want.env) || !config.Created.IsZero() {
+				t.Errorf("%s for %s: %+v", name, platform, config)
+			}
+			layers, err := img.Layers()
+			if err != nil || len(layers) != 1 {
+				t.Fatalf("%s for %s: %d layers, %v", name, platform, len(layers), err)
+			}
+			r, err := layers[0].Uncompressed()
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := tar.NewReader(r)
+			h, err := files.Next()
+			if err != nil || h.Name != want.program || h.Mode != 0o755 {
+				t.Fatalf("%s for %s: %+v, %v", name, platform, h, err)
+			}
+			if b, err := io.ReadAll(files); err != nil || string(b) != name+" of "+config.Architecture {
+				t.Errorf("%s for %s has the program %q, %v", name, platform, b, err)
+			}
+			if h, err := files.Next(); !errors.Is(err, io.EOF) {
+				t.Errorf("%s for %s: there is %v, %v", name, platform, h, err)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// index is the index in an archive, which has the given names and is whole.
+func index(t *testing.T, archive []byte, ref, tag string) v1.ImageIndex {
+	t.Helper()
+	dir := t.TempDir()
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		name := filepath.Join(dir, h.Name)
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := top.IndexManifest()
+	if err != nil || len(m.Manifests) != 1 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if got := m.Manifests[0].Annotations; got["io.containerd.image.name"] != ref || got["org.opencontainers.image.ref.name"] != tag {
+		t.Errorf("it is named %v", got)
+	}
+	inner, err := top.ImageIndex(m.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(inner); err != nil {
+		t.Error(err)
+	}
+	return inner
+}
+
+// manifest is an image of an index.
+type manifest struct {
+	platform string
+	image    v1.Image
+}
+
+// manifests wants one for each platform of a release.
+func manifests(t *testing.T, index v1.ImageIndex) []manifest {
+	t.Helper()
+	m, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []manifest
+	var platforms []string
+	for _, d := range m.Manifests {
+		img, err := index.Image(d.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, manifest{d.Platform.String(), img})
+		platforms = append(platforms, d.Platform.String())
+	}
+	if got := strings.Join(platforms, " "); got != "linux/amd64 linux/arm64" {
+		t.Errorf("it is for %s", got)
+	}
+	return out
+}
 
 // TestPlant wants a tree in an image as it lies here, but for what would lend one user
 // the rights of another.

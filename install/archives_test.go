@@ -6,12 +6,14 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -49,6 +51,44 @@ func TestArchives(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSBOMs wants what lies beside an archive in $DIST to name the modules that go.mod has
+// in that archive's program, as of their versions.
+func TestSBOMs(t *testing.T) {
+	of := regexp.MustCompile(`k8s\.io/apimachinery (v\S+)`).FindStringSubmatch(read(t, "../go.mod"))
+	if of == nil {
+		t.Fatal("go.mod has no k8s.io/apimachinery")
+	}
+	want := of[1]
+	names, err := filepath.Glob(filepath.Join(os.Getenv("DIST"), "*.sbom.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names) == 0 {
+		t.Skip("without syft there are none: 'make syft'")
+	}
+	for _, at := range krewed(t).Spec.Platforms {
+		var doc struct {
+			SPDXVersion, DataLicense, SPDXID, DocumentNamespace string
+			Packages                                            []struct{ Name, VersionInfo, SPDXID string }
+		}
+		b, err := os.ReadFile(filepath.Join(os.Getenv("DIST"), path.Base(at.URI)+".sbom.json"))
+		if err == nil {
+			err = json.Unmarshal(b, &doc)
+		}
+		if err != nil || doc.SPDXVersion != "SPDX-2.3" || doc.DataLicense != "CC0-1.0" || doc.SPDXID != "SPDXRef-DOCUMENT" || doc.DocumentNamespace == "" {
+			t.Errorf("%s: %+v, %v", at.URI, doc, err)
+			continue
+		}
+		versions := map[string]string{}
+		for _, p := range doc.Packages {
+			versions[p.Name] = p.VersionInfo
+		}
+		if versions["k8s.io/apimachinery"] != want || versions["stdlib"] == "" || len(versions) < 50 {
+			t.Errorf("%s has %d modules, k8s.io/apimachinery of %q, want %q", at.URI, len(versions), versions["k8s.io/apimachinery"], want)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -72,6 +73,8 @@ func TestServeStore(t *testing.T) {
 	}{
 		{Serve{Image: "x/client", ProbeImage: "x/probe"}, []string{"image: x/client", "- --image\n        - x/probe\n", "kind: PersistentVolumeClaim", "claimName: " + serveName}, []string{"storageClassName", "emptyDir"}},
 		{Serve{StorageClass: "fast"}, []string{"storageClassName: fast", "claimName: " + serveName}, []string{"emptyDir"}},
+		{Serve{}, []string{"- --external-url\n        - http://calico-probe-serve.calico-probe.svc:8080\n", "optional: true\n          secretName: calico-probe-serve-read"}, nil},
+		{Serve{ExternalURL: "https://x"}, []string{"- --external-url\n        - https://x\n"}, []string{"http://"}},
 		{Serve{NoVolume: true}, []string{"emptyDir: {}"}, []string{"PersistentVolumeClaim", "claimName"}},
 	} {
 		objects, err := ServeObjects(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, c.serve)
@@ -153,6 +156,37 @@ func TestNamespaceIsMade(t *testing.T) {
 	}
 	if (Options{Namespace: "ops", Existing: true}).Makes() {
 		t.Error("one that is there is made")
+	}
+}
+
+// TestBeside wants installations in two namespaces to have no object in common.
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	to, err := Subject(rbacv1.GroupKind, "on-call")
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]string{}
+	for _, namespace := range []string{Namespace, "ops"} {
+		o := Options{Uses: Uses(), Namespace: namespace, CalicoNamespace: CalicoNamespace, Subjects: []rbacv1.Subject{to}}
+		serve, err := ServeObjects(o, Serve{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range append(Objects(o), serve...) {
+			m, err := meta.Accessor(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := object.GetObjectKind().GroupVersionKind().Kind + " " + m.GetNamespace() + "/" + m.GetName()
+			if by[name] != "" {
+				t.Errorf("%s is of %s and of %s", name, by[name], namespace)
+			}
+			by[name] = namespace
+		}
+	}
+	if by["ClusterRole /calico-probe:api"] != Namespace || by["ClusterRoleBinding /calico-probe-serve:ops:api"] != "ops" {
+		t.Errorf("%v", by)
 	}
 }
 

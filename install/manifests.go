@@ -47,7 +47,7 @@ func Objects(o Options) []runtime.Object {
 			if len(rules) == 0 {
 				continue
 			}
-			meta := metav1.ObjectMeta{Name: "calico-probe:" + u.Name, Namespace: o.where(in), Labels: labels()}
+			meta := metav1.ObjectMeta{Name: o.role(u.Name), Namespace: o.where(in), Labels: labels()}
 			if in == Cluster {
 				out = append(out, &rbacv1.ClusterRole{TypeMeta: rbac("ClusterRole"), ObjectMeta: meta, Rules: rules})
 			} else {
@@ -88,6 +88,15 @@ func (s Scope) Where(namespace, calico string) string {
 }
 
 func (o Options) where(in Scope) string { return in.Where(o.Namespace, o.CalicoNamespace) }
+
+// role is the name of a use's roles. Some of them are the whole cluster's, or in namespaces
+// that all share: those of an installation elsewhere than is usual are told apart by where.
+func (o Options) role(use string) string {
+	if o.Namespace == Namespace {
+		return "calico-probe:" + use
+	}
+	return "calico-probe:" + o.Namespace + ":" + use
+}
 
 func rbac(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}

@@ -1,6 +1,9 @@
 package install
 
 import (
+	"cmp"
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -10,9 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// serveName is what everything is called that belongs to 'serve' in the cluster; the
-// secret with its tokens, under the key token, is made by whoever installs it.
-const serveName = "calico-probe-serve"
+// serveName is what everything is called that belongs to 'serve' in the cluster. Whoever
+// installs it makes the secret of that name, with tokens under the key token, and where
+// somebody is only to read another one: Prometheus need not have what starts probes.
+const (
+	serveName     = "calico-probe-serve"
+	serveReadName = serveName + "-read"
+)
 
 // ServeUses are what 'serve' does: with probes in pods of its own it needs no right in
 // calico-node's namespace but to read.
@@ -22,6 +29,7 @@ const (
 	servePort  = 8080
 	serveStore = "/var/lib/calico-probe"
 	serveToken = "/etc/calico-probe"
+	serveRead  = "/etc/calico-probe-read"
 	serveUser  = 65532 // the image's
 	// A job that may be going on when it is told to stop has 30 seconds, and its probes ten
 	// to be removed.
@@ -32,6 +40,7 @@ const (
 type Serve struct {
 	Image        string // the client's
 	ProbeImage   string // of the probes it puts on nodes
+	ExternalURL  string // where people reach it, http(s)://HOST[/PATH]; "" = its Service
 	StorageClass string // of its volume; "" = the cluster's default
 	NoVolume     bool   // its folder goes with its pod
 }
@@ -86,7 +95,8 @@ func servePod(namespace string, s Serve) corev1.PodSpec {
 		store = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	}
 	answers := func(path string) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
+		// A store on a slow volume, and a node at its limit, may take longer than a second.
+		return &corev1.Probe{TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
 	}
 	return corev1.PodSpec{
 		ServiceAccountName:            serveName,
@@ -97,7 +107,9 @@ func servePod(namespace string, s Serve) corev1.PodSpec {
 		},
 		Containers: []corev1.Container{{
 			Name: "serve", Image: s.Image,
-			Args:  []string{"serve", "--namespace", namespace, "--via", "pod", "--image", s.ProbeImage, "--store", serveStore, "--token-file", serveToken + "/token", "--log-format", "json"},
+			Args: []string{"serve", "--namespace", namespace, "--via", "pod", "--image", s.ProbeImage, "--store", serveStore,
+				"--external-url", cmp.Or(s.ExternalURL, fmt.Sprintf("http://%s.%s.svc:%d", serveName, namespace, servePort)),
+				"--token-file", serveToken + "/token", "--read-token-file", serveRead + "/token", "--log-format", "json"},
 			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: servePort}},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
@@ -108,11 +120,14 @@ func servePod(namespace string, s Serve) corev1.PodSpec {
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 			},
 			LivenessProbe: answers("/healthz"), ReadinessProbe: answers("/readyz"),
-			VolumeMounts: []corev1.VolumeMount{{Name: "store", MountPath: serveStore}, {Name: "token", MountPath: serveToken, ReadOnly: true}},
+			VolumeMounts: []corev1.VolumeMount{
+				{Name: "store", MountPath: serveStore}, {Name: "token", MountPath: serveToken, ReadOnly: true}, {Name: "read-token", MountPath: serveRead, ReadOnly: true},
+			},
 		}},
 		Volumes: []corev1.Volume{
 			{Name: "store", VolumeSource: store},
 			{Name: "token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: serveName}}},
+			{Name: "read-token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: serveReadName, Optional: new(true)}}},
 		},
 	}
 }

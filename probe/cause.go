@@ -53,16 +53,47 @@ type Fix struct {
 	Operator []string `json:"operator,omitempty"` // commands, where the Tigera operator manages Calico, if they differ
 	Install  string   `json:"install,omitempty"`  // which of both this cluster is: manifest, operator, "" when not known
 	Radius   string   `json:"radius"`             // what it touches, and for how long
+	// OnlyIf are commands that are right under a condition alone, or take something away for
+	// good. They are none of the above, which somebody copies at once.
+	OnlyIf []Conditional `json:"only_if,omitempty"`
 }
 
-// Commands are those for the install there is, both where that is not known.
-func (f Fix) Commands() []string {
-	switch {
-	case len(f.Operator) == 0 || f.Install == "manifest":
-		return f.Manifest
-	case f.Install == "operator":
-		return f.Operator
+// Conditional is what else can be done, once one has looked and knows that it is right.
+type Conditional struct {
+	If       string   `json:"if"` // what has to be so
+	Manifest []string `json:"manifest"`
+	Operator []string `json:"operator,omitempty"` // where the Tigera operator manages Calico, if they differ
+}
+
+// Block are commands that belong together, and are copied at once.
+type Block struct {
+	If       string // what has to be so, "" for the fix itself
+	Commands []string
+}
+
+// Blocks are the commands for the install there is, the fix first; where that is not known
+// those for either, each under its condition.
+func (f Fix) Blocks() []Block {
+	var out []Block
+	add := func(condition string, manifest, operator []string) {
+		if condition == "" && len(manifest) == 0 {
+			return
+		}
+		switch {
+		case len(operator) == 0 || f.Install == "manifest":
+			out = append(out, Block{condition, manifest})
+		case f.Install == "operator":
+			out = append(out, Block{condition, operator})
+		default:
+			if condition != "" {
+				condition += ", and "
+			}
+			out = append(out, Block{condition + "Calico was installed by a manifest", manifest}, Block{condition + "the Tigera operator manages Calico", operator})
+		}
 	}
-	out := append([]string{"# installed by a manifest:"}, f.Manifest...)
-	return append(append(out, "# managed by the operator:"), f.Operator...)
+	add("", f.Manifest, f.Operator)
+	for _, c := range f.OnlyIf {
+		add(c.If, c.Manifest, c.Operator)
+	}
+	return out
 }

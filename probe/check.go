@@ -166,6 +166,17 @@ func cyclic(c *Check, above []*Check) bool {
 	return slices.ContainsFunc(c.Needs, func(n *Check) bool { return cyclic(n, above) })
 }
 
+// Selectors are the words that checks of a suite can be chosen by: their IDs, then tags.
+func Selectors(suite []*Check) []string {
+	var out, tags []string
+	for _, c := range suite {
+		out = append(out, c.ID)
+		tags = append(tags, c.Tags...)
+	}
+	slices.Sort(tags)
+	return append(out, slices.Compact(tags)...)
+}
+
 // Select returns the checks of suite, in its order, that match one of the
 // wanted patterns (none = all) and none of the unwanted ones. A pattern is an
 // ID, how an ID begins ("node-"), a glob over IDs ("*-health") or a tag. A pattern that matches nothing is an
@@ -173,7 +184,7 @@ func cyclic(c *Check, above []*Check) bool {
 func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	for _, p := range slices.Concat(want, without) {
 		if !slices.ContainsFunc(suite, func(c *Check) bool { return c.matches(p) }) {
-			return nil, fmt.Errorf("unknown check %q%s", p, nearest(suite, p))
+			return nil, fmt.Errorf("unknown check %q%s", p, DidYouMean(p, Selectors(suite)))
 		}
 	}
 	var out []*Check
@@ -204,24 +215,4 @@ func (c *Check) matches(pattern string) bool {
 	}
 	ok, err := path.Match(pattern, c.ID)
 	return ok && err == nil
-}
-
-// nearest is a hint ", did you mean X?" for a mistyped ID, or "".
-func nearest(suite []*Check, typed string) string {
-	best, shared := "", 2
-	for _, c := range suite {
-		n := 0
-		for part := range strings.SplitSeq(typed, "-") {
-			if len(part) > 2 && strings.Contains(c.ID, part) {
-				n += len(part)
-			}
-		}
-		if n > shared {
-			best, shared = c.ID, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %s?", best)
 }

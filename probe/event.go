@@ -40,13 +40,15 @@ const (
 	EventAsked EventType = "asked"
 	// EventSession begins the transcript of a session; Start tells of the client.
 	EventSession EventType = "session"
+	// EventRun begins a run: Start tells of the client, of the cluster it asks, and when.
+	EventRun EventType = "run"
 )
 
 // EventTypes lists every type of an event.
 func EventTypes() []EventType {
 	return []EventType{
 		EventStart, EventResult, EventLog, EventBeat, EventEnd, EventOut, EventResume, EventContrast,
-		EventCause, EventVerdict, EventTyped, EventDone, EventAsked, EventSession,
+		EventCause, EventVerdict, EventTyped, EventDone, EventAsked, EventSession, EventRun,
 	}
 }
 
@@ -86,7 +88,10 @@ func (ev Event) OfProbe() (Event, bool) {
 	own := Event{Seq: ev.Seq, Type: ev.Type}
 	switch ev.Type {
 	case EventStart:
-		own.Start = ev.Start
+		if own.Start = ev.Start; own.Start != nil && own.Start.Cluster != nil {
+			s := *own.Start
+			s.Cluster, own.Start = nil, &s
+		}
 	case EventResult:
 		if id := ev.Result.Check; id == CheckPlaced || id == CheckAnswered {
 			return Event{}, false
@@ -117,6 +122,22 @@ type Start struct {
 	Tool    string    `json:"tool,omitempty"`   // of a call, which has no checks
 	Tools   []string  `json:"tools,omitempty"`  // what this probe has; of a plan without checks
 	ID      int64     `json:"id,omitempty"`     // of the request that is answered
+	// Cluster is the one that is asked, where a client says this of itself; none by way of local.
+	Cluster *Cluster `json:"cluster,omitempty"`
+}
+
+// Cluster is the one whose API a client asks.
+type Cluster struct {
+	Context string `json:"context,omitempty"` // of the kubeconfig; none within the cluster
+	Server  string `json:"server"`            // scheme, host and port: a path or credentials may be secret
+}
+
+// String is as people name it: prod-eu (https://10.0.0.1:6443).
+func (c Cluster) String() string {
+	if c.Context == "" {
+		return c.Server
+	}
+	return fmt.Sprintf("%s (%s)", c.Context, c.Server)
 }
 
 // End closes a plan or a call.
@@ -323,7 +344,7 @@ func (d *Decoder) noise(line string) {
 // valid tells an event that can be used from a line that merely is JSON.
 func (ev *Event) valid() bool {
 	switch ev.Type {
-	case EventStart, EventAsked, EventSession:
+	case EventStart, EventAsked, EventSession, EventRun:
 		return ev.Start != nil
 	case EventResult:
 		return ev.Result != nil && named(ev.Result.Check) && slices.Contains(Statuses(), ev.Result.Status)

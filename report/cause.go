@@ -22,15 +22,20 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s %s\n", t.paint(confidenceStatus(c.Confidence), fmt.Sprintf("CAUSE %d", t.causes)), printable(strings.TrimSpace(c.ID+" "+c.About)))
-	for _, line := range causeLines(c, 0) {
+	for _, line := range causeLines(c, max(t.width-2, 0)) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
-	for _, command := range c.Fix.Commands() {
-		mark := "$ "
-		if strings.HasPrefix(command, "#") {
-			mark = ""
+	for _, block := range c.Fix.Blocks() {
+		if block.If != "" {
+			fmt.Fprintf(b, "  %-*s %s:\n", widthWord, "only if", printable(block.If))
 		}
-		fmt.Fprintf(b, "  %-*s %s\n", widthWord, "", printable(mark+command))
+		for _, command := range block.Commands {
+			mark := "$ "
+			if strings.HasPrefix(command, "#") {
+				mark = ""
+			}
+			fmt.Fprintf(b, "  %-*s %s\n", widthWord, "", printable(mark+command))
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -49,10 +50,12 @@ type Difference struct {
 
 // Side is one of both runs.
 type Side struct {
-	Name    string `json:"name"` // the file, or the node
-	Node    string `json:"node"`
-	Verdict string `json:"verdict,omitempty"`
-	Lacks   string `json:"lacks,omitempty"` // what is missing of the run
+	Name    string         `json:"name"` // the file, or the node
+	Node    string         `json:"node"`
+	Cluster *probe.Cluster `json:"cluster,omitempty"`
+	Time    time.Time      `json:"time,omitzero"` // when it began, by the clock of the client
+	Verdict string         `json:"verdict,omitempty"`
+	Lacks   string         `json:"lacks,omitempty"` // what is missing of the run
 }
 
 // Worse tells whether the second run is worse somewhere.
@@ -106,7 +109,8 @@ func Diff(nameA string, a Run, nameB string, b Run) Difference {
 }
 
 func side(name string, r Run) Side {
-	s := Side{Name: name, Node: r.Node, Lacks: r.Lacks}
+	begun := r.begun()
+	s := Side{Name: name, Node: r.Node, Cluster: begun.Cluster, Time: begun.Time, Lacks: r.Lacks}
 	if r.Verdict != nil {
 		s.Verdict = r.Verdict.Word
 	}
@@ -294,7 +298,7 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 		letter string
 		of     Side
 	}{{"A", d.A}, {"B", d.B}} {
-		text := cmp.Or(s.of.Verdict, "no verdict") + " on node " + s.of.Node
+		text := cmp.Or(s.of.Verdict, "no verdict") + " on node " + Head(s.of.Node, s.of.Cluster, s.of.Time)
 		if s.of.Lacks != "" {
 			text += ", not whole: " + s.of.Lacks
 		}

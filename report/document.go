@@ -14,6 +14,7 @@ type document struct {
 	w       io.Writer
 	as      func(io.Writer, Document) error
 	run     string
+	begun   probe.Start // of the run, by the client
 	started []Segment
 	results []Located
 	causes  []probe.Cause
@@ -41,6 +42,9 @@ type Document struct {
 	Version string `json:"version"` // of the program that concluded
 	Run     string `json:"run"`     // what tells this run from others
 	Node    string `json:"node"`    // the one in question
+	// Cluster is the one that was asked; none by way of local, nor in what older versions saved.
+	Cluster *probe.Cluster `json:"cluster,omitempty"`
+	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	*probe.Verdict
 	Causes   []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
 	Ways     []Segment     `json:"ways"`
@@ -69,6 +73,8 @@ type Located struct {
 
 func (d *document) Event(ev probe.Event) error {
 	switch ev.Type {
+	case probe.EventRun:
+		d.begun = *ev.Start
 	case probe.EventStart:
 		d.run = ev.Start.Run
 		d.started = append(d.started, Segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time, Access: ev.Start.Access})
@@ -104,7 +110,7 @@ func (d *document) write(ev probe.Event) error {
 		}
 	}
 	err := d.as(d.w, Document{
-		V: probe.Version, Kind: KindReport, Version: probe.Release, Run: d.run, Node: ev.Node, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
+		V: probe.Version, Kind: KindReport, Version: probe.Release, Run: d.run, Node: ev.Node, Cluster: d.begun.Cluster, Time: d.begun.Time, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
 		Ways: append([]Segment{}, d.started...), Contrast: d.lines, Results: append([]Located{}, d.results...), Log: d.log,
 	})
 	if err != nil {
@@ -135,9 +141,13 @@ func (d Document) asked() []string {
 	return out
 }
 
-// began is when the first of them did, zero where that was not recorded.
+// began is when the run did, by older versions the first of them; zero where that was
+// not recorded.
 func (d Document) began() time.Time {
-	var first time.Time
+	first := d.Time
+	if !first.IsZero() {
+		return first
+	}
 	for _, s := range d.Ways {
 		if s.Node == "" && (first.IsZero() || s.Time.Before(first) && !s.Time.IsZero()) {
 			first = s.Time

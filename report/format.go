@@ -25,6 +25,7 @@ type Format struct {
 // Options are what a sink is told beside the events.
 type Options struct {
 	Colour bool   // for terminals
+	Width  int    // of the terminal, in columns; 0 = it is none
 	Expr   string // of a format that takes one
 }
 

@@ -94,6 +94,9 @@ func (d Document) junitSuite() junitSuite {
 			{"version", d.Version}, {"run", d.Run}, {"way", strings.Join(d.asked(), " ")}, {"verdict", d.Word},
 		},
 	}
+	if c := d.Cluster; c != nil {
+		suite.Properties = append(suite.Properties, junitProperty{"context", c.Context}, junitProperty{"server", c.Server})
+	}
 	for i, c := range d.Causes {
 		suite.Properties = append(suite.Properties, junitProperty{fmt.Sprintf("cause.%d", i+1), strings.TrimSpace(c.ID + " " + c.About)})
 	}
@@ -190,8 +193,13 @@ func (d Document) why(r Located) []string {
 			continue
 		}
 		out = append(out, fmt.Sprintf("cause %s (confidence: %s): %s", strings.TrimSpace(c.ID+" "+c.About), c.Confidence, c.Says), "fix: "+c.Fix.Says)
-		for _, command := range c.Fix.Commands() {
-			out = append(out, "  "+command)
+		for _, block := range c.Fix.Blocks() {
+			if block.If != "" {
+				out = append(out, "only if "+block.If+":")
+			}
+			for _, command := range block.Commands {
+				out = append(out, "  "+command)
+			}
 		}
 	}
 	return out

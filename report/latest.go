@@ -28,6 +28,7 @@ type Latest struct {
 	streams []*streamed
 	logs    []probe.Event
 	version string
+	asked   probe.Start // of the last round, by the client
 }
 
 // answer is a result and where it came from.
@@ -79,7 +80,7 @@ const mostLogs = 1000
 // begin is a new round.
 func (l *Latest) begin(ev probe.Event) {
 	l.round++
-	l.logs = nil
+	l.logs, l.asked = nil, *ev.Start
 	anew, around := ev.Start.Checks, ev.Way == probe.WayNeighbour
 	l.drop(func(a answer) bool {
 		return slices.Contains(anew, a.Result.Check) || around && a.Way == probe.WayNeighbour
@@ -183,6 +184,9 @@ const mostOwed = 5
 // Run is the latest answers as if all had been asked in one run, without a verdict.
 func (l *Latest) Run() Run {
 	run := Run{Node: l.Node, Version: l.version, Events: slices.Clone(l.logs)}
+	if s := l.asked; !s.Time.IsZero() {
+		run.Events = slices.Insert(run.Events, 0, begun(l.Node, probe.Start{V: s.V, Version: s.Version, Run: s.Run, Time: s.Time, Cluster: s.Cluster}))
+	}
 	unknown := false
 	for _, a := range l.kept {
 		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 // since then, by an answer that was whole

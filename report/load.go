@@ -146,6 +146,21 @@ func (run *Run) Add(ev probe.Event) {
 	}
 }
 
+// begun is the event that begins a run.
+func begun(node string, s probe.Start) probe.Event {
+	return probe.Event{Type: probe.EventRun, Node: node, Start: &s}
+}
+
+// begun tells which cluster was asked, and when; nothing of what older versions saved.
+func (run Run) begun() probe.Start {
+	for _, ev := range run.Events {
+		if ev.Type == probe.EventRun {
+			return *ev.Start
+		}
+	}
+	return probe.Start{}
+}
+
 // loadDocument turns a document back into the events it was made of, as far as order
 // within a way matters.
 func loadDocument(b []byte) (Run, error) {
@@ -157,6 +172,9 @@ func loadDocument(b []byte) (Run, error) {
 		return Run{}, ErrNoRun
 	}
 	run := Run{Node: d.Node, Version: d.Version, Causes: d.Causes, Verdict: d.Verdict}
+	if !d.Time.IsZero() {
+		run.Events = append(run.Events, begun(d.Node, probe.Start{V: probe.Version, Version: d.Version, Run: d.Run, Time: d.Time, Cluster: d.Cluster}))
+	}
 	node := func(of string) string {
 		if of == "" {
 			return d.Node

@@ -55,7 +55,7 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		// What ended must be called complete, and stand in its order. Texts are cleaned.
-		if want := strings.Replace(play(t, "json", false), `a\u001b[31m`, "a?[31m", 1); again.String() != want {
+		if want := strings.NewReplacer(`a\u001b[31m`, "a?[31m", `prod\u001b`, "prod?").Replace(play(t, "json", false)); again.String() != want {
 			t.Errorf("%s, as json:\n%s\nlive:\n%s", format, again.String(), want)
 		}
 	}

@@ -27,7 +27,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 			named[r.Status] = append(named[r.Status], r.Check)
 		}
 	}
-	fmt.Fprintf(&b, "**%s** on node %s: %s\n", d.Word, Code(d.Node), counted(d.Counts))
+	fmt.Fprintf(&b, "**%s** on node %s: %s\n", d.Word, Code(d.Node)+d.where(), counted(d.Counts))
 	for i, c := range d.Causes {
 		if i == shownCauses {
 			fmt.Fprintf(&b, "\n%d more causes are in the JSON report.\n", len(d.Causes)-i)
@@ -35,9 +35,13 @@ func writeMarkdown(w io.Writer, d Document) error {
 		}
 		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, Code(strings.TrimSpace(c.ID+" "+c.About)), Code(string(c.Confidence)))
 		fence(&b, "text", causeLines(c, foldAt))
-		if commands := c.Fix.Commands(); len(commands) > 0 {
-			fmt.Fprint(&b, "\nThe fix, which calico-probe never runs:\n\n")
-			fence(&b, "sh", commands)
+		for _, block := range c.Fix.Blocks() {
+			head := "The fix, which calico-probe never runs:"
+			if block.If != "" {
+				head = "Only if " + Code(block.If) + ":"
+			}
+			fmt.Fprintf(&b, "\n%s\n\n", head)
+			fence(&b, "sh", block.Commands)
 		}
 	}
 	if len(d.Unexplained) > 0 {
@@ -89,14 +93,23 @@ func (d Document) badTable(b *strings.Builder) {
 	}
 }
 
-// provenance says how the node was asked, when and by what.
+// where tells of which cluster the node is and when it was asked, as far as that is known.
+func (d Document) where() string {
+	text := ""
+	if d.Cluster != nil {
+		text = " of " + Code(d.Cluster.String())
+	}
+	if at := d.began(); !at.IsZero() {
+		text += ", " + at.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+// provenance says how the node was asked, and by what.
 func (d Document) provenance() string {
 	text := "calico-probe " + Code(d.Version) + ", run " + Code(d.Run)
 	if ways := d.asked(); len(ways) > 0 {
 		text += ", by way of " + codes(ways)
-	}
-	if at := d.began(); !at.IsZero() {
-		text += ", " + at.UTC().Format(time.RFC3339)
 	}
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
 }

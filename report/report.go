@@ -50,8 +50,8 @@ type Sink interface {
 }
 
 // InSession is a table for the prompt of a session, which hints at what can be typed there.
-func InSession(w io.Writer, colour bool) Sink {
-	return &table{w: w, colour: colour, session: true}
+func InSession(w io.Writer, o Options) Sink {
+	return &table{w: w, colour: o.Colour, width: o.Width, session: true}
 }
 
 // Tally counts a run's results and concludes the verdict.
@@ -138,6 +138,18 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 		return "nothing was asked"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Head is what a report is about, as far as that is known:
+// worker-3 of prod-eu (https://10.0.0.1:6443), 2026-11-21 21:23:57 UTC.
+func Head(node string, c *probe.Cluster, at time.Time) string {
+	if c != nil {
+		node += " of " + c.String()
+	}
+	if !at.IsZero() {
+		node += at.UTC().Format(", 2006-01-02 15:04:05 UTC")
+	}
+	return printable(node)
 }
 
 // ways lists the ways that appear in order, once each.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ func fixed() []probe.Event {
 		return ev
 	}
 	return []probe.Event{
+		{Type: probe.EventRun, Node: "node-a", Start: &probe.Start{
+			V: 1, Version: "0.0.0", Run: "7f3a", Time: time.Unix(60, 0).UTC(), Cluster: &probe.Cluster{Context: "prod\x1b-eu", Server: "https://10.0.0.1:6443"},
+		}},
 		start("api"),
 		result("api", probe.Result{Check: "node-ready", Status: probe.OK, Saw: "Ready for 3m"}),
 		end("api"),
@@ -259,6 +263,45 @@ func TestEachWayHasARow(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), "no answer by "+way) {
 			t.Errorf("%s has no row", way)
+		}
+	}
+}
+
+// TestFolded wants no line of a table longer than the terminal is wide, but commands, which
+// are copied, and names that cannot be broken; and every word that a pipe gets, in its order.
+func TestFolded(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"table", "wide"} {
+		f, err := Find(Formats(), format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := func(width int) string {
+			var out bytes.Buffer
+			sink, err := f.Sink(&out, Options{Width: width})
+			if err != nil {
+				t.Fatal(err)
+			}
+			long := probe.Result{Check: "route-can-reach", Target: "default/web 10.244.1.2", Status: probe.Fail, Saw: strings.Repeat("no answer came ", 12) + "in the end"}
+			for _, ev := range append(fixed(), probe.Event{Type: probe.EventResult, Node: "node-a", Way: "pod", Result: &long}) {
+				if err := sink.Event(ev); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := probe.Verdict{Word: wordFault, Counts: probe.Counts{probe.Fail: 2, probe.OK: 4}, Unexplained: slices.Repeat([]string{"node-disk"}, 12)}
+			if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
+				t.Fatal(err)
+			}
+			return out.String()
+		}
+		folded, whole := shown(80), shown(0)
+		for line := range strings.Lines(folded) {
+			if len(line) > 81 && !strings.Contains(line, "$ ") {
+				t.Errorf("%d columns: %s", len(line)-1, line)
+			}
+		}
+		if !slices.Equal(strings.Fields(folded), strings.Fields(whole)) {
+			t.Errorf("other words than without a width:\n%s", folded)
 		}
 	}
 }

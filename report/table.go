@@ -19,9 +19,11 @@ import (
 type table struct {
 	w        io.Writer
 	colour   bool
+	width    int // of the terminal, 0 = lines may have any length
 	wide     bool
 	session  bool // options are no hint at its prompt
 	head     bool
+	begun    string // what it is about, until that is shown
 	node     string // the one in question
 	ways     []string
 	causes   int
@@ -42,7 +44,7 @@ const (
 
 func newTable(wide bool) func(io.Writer, Options) (Sink, error) {
 	return func(w io.Writer, o Options) (Sink, error) {
-		return &table{w: w, colour: o.Colour, wide: wide}, nil
+		return &table{w: w, colour: o.Colour, width: o.Width, wide: wide}, nil
 	}
 }
 
@@ -50,6 +52,10 @@ func (t *table) Event(ev probe.Event) error {
 	var b strings.Builder
 	t.node = cmp.Or(t.node, ev.Node)
 	switch ev.Type {
+	case probe.EventRun:
+		if !t.session { // which says so itself
+			t.begun = Head(ev.Node, ev.Start.Cluster, ev.Start.Time) + "\n"
+		}
 	case probe.EventStart:
 		if ev.Node == t.node {
 			t.ways = appendWay(t.ways, ev.Way)
@@ -79,10 +85,11 @@ func (t *table) Event(ev probe.Event) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	_, err := io.WriteString(t.w, b.String())
+	_, err := io.WriteString(t.w, t.begun+b.String())
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
+	t.begun = ""
 	return nil
 }
 
@@ -94,7 +101,20 @@ func (t *table) contrast(b *strings.Builder, line string) {
 		fmt.Fprintf(b, "\n%s\n", printable(line))
 		return
 	}
-	fmt.Fprintf(b, "  %s\n", printable(line))
+	b.WriteString(t.indented(2, line))
+}
+
+// indented are the lines of a text below the margin, no longer than the terminal is wide.
+func (t *table) indented(by int, text string) string {
+	lines := []string{printable(text)}
+	if t.width > 0 {
+		lines = wrapped(lines[0], t.width-by)
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&b, "%*s%s\n", by, "", line)
+	}
+	return b.String()
 }
 
 // room tells whether there is a line for one more answer of its kind.
@@ -191,18 +211,18 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	switch {
 	case len(v.Unexplained) == 0:
 	case t.causes > 0:
-		fmt.Fprintf(b, "\nnot explained by this: %s\n", strings.Join(v.Unexplained, ", "))
+		fmt.Fprint(b, "\n", t.indented(0, "not explained by this: "+strings.Join(v.Unexplained, ", ")))
 	default:
 		id := v.Unexplained[0]
-		fmt.Fprintf(b, "\nno known cause fits %s: %s\n", strings.Join(v.Unexplained, ", "),
-			t.hint("'calico-probe explain "+id+"' says what usually breaks it, '-o wide' shows all that was seen", "'explain "+id+"' says what usually breaks it, 'run "+id+"' asks it again"))
+		fmt.Fprint(b, "\n", t.indented(0, "no known cause fits "+strings.Join(v.Unexplained, ", ")+": "+
+			t.hint("'calico-probe explain "+id+"' says what usually breaks it, '-o wide' shows all that was seen", "'explain "+id+"' says what usually breaks it, 'run "+id+"' asks it again")))
 	}
 	by := ""
 	if len(t.ways) > 0 { // else nobody answered
 		by = ", by way of " + strings.Join(t.ways, " and ")
 	}
-	fmt.Fprintf(b, "\n%s: %s on node %s (%s%s)\n", t.paint(verdictStatus(v.Word), v.Word), summary(v.Counts, t.named),
-		printable(ev.Node), v.Elapsed.Round(100*time.Millisecond), printable(by))
+	text := t.indented(0, fmt.Sprintf("%s: %s on node %s (%s%s)", v.Word, summary(v.Counts, t.named), ev.Node, v.Elapsed.Round(100*time.Millisecond), by))
+	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
 	if v.Word == "healthy" && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "that is as far as the API knows: the node itself was not asked")
 	}
@@ -221,8 +241,13 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 		fmt.Fprintf(b, "%-*s %-*s %-*s  %s\n", widthStatus, "STATUS", widthCheck, "CHECK", widthTarget, "TARGET", "SAW")
 	}
 	target := cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r)), "-")
-	fmt.Fprintf(b, "%s %-*s %-*s  %s\n", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)),
-		widthCheck, r.Check, widthTarget, printable(target), printable(r.Saw))
+	fmt.Fprintf(b, "%s ", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)))
+	line := fmt.Sprintf("%-*s %-*s  %s", widthCheck, r.Check, widthTarget, printable(target), printable(r.Saw))
+	if t.width > 0 && widthStatus+1+len(line) > t.width { // what was seen has lines of its own
+		fmt.Fprintf(b, "%-*s %s\n%s", widthCheck, r.Check, printable(target), t.indented(widthStatus+1, r.Saw))
+	} else {
+		fmt.Fprintln(b, line)
+	}
 	if r.Status == probe.OK || r.Status == probe.Info || !t.wide {
 		return
 	}

@@ -96,6 +96,23 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
+// TestTranscriptTellsWhere wants a node's answers to be of the cluster and the time it was
+// asked last.
+func TestTranscriptTellsWhere(t *testing.T) {
+	t.Parallel()
+	asked := func(context string, at int64) probe.Event {
+		return probe.Event{Type: probe.EventAsked, Node: "node-a", Start: &probe.Start{Time: time.Unix(at, 0).UTC(), Cluster: &probe.Cluster{Context: context, Server: "https://10.0.0.1"}}}
+	}
+	l := Latest{Node: "node-a"}
+	for _, ev := range []probe.Event{asked("lab", 0), asked("prod", 60)} {
+		l.Add(ev)
+	}
+	run := l.Run()
+	if at := run.begun(); at.Cluster == nil || Head("node-a", at.Cluster, at.Time) != "node-a of prod (https://10.0.0.1), 1970-01-01 00:01:00 UTC" {
+		t.Errorf("%+v", at)
+	}
+}
+
 // TestTranscriptGoesOn writes a second session into the file of one that was killed.
 func TestTranscriptGoesOn(t *testing.T) {
 	t.Parallel()

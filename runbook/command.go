@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // longestOutput is how much of what a command writes is kept, in bytes.
@@ -19,10 +21,19 @@ const longestOutput = 64 << 10
 
 // ran is what came of a command.
 type ran struct {
-	exit   int    // its code, -1 = none
-	out    string // stdout
-	all    string // stdout and stderr as they came
-	failed string // why it has no code
+	started bool
+	exit    int    // its code, -1 = none
+	out     string // stdout
+	all     string // stdout and stderr as they came
+	failed  string // why it has no code
+}
+
+// why is what became of one that failed.
+func (r ran) why() string {
+	if r.failed != "" {
+		return plainly(r.failed)
+	}
+	return probe.Cut(strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", r.exit, plainly(r.all)), ": "), maxSaw)
 }
 
 // start runs a program of this machine to its end, or to its limit, with all it started.
@@ -47,7 +58,7 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	if ctx.Err() != nil {
 		return ran{}, context.Cause(ctx)
 	}
-	r := ran{exit: -1, out: out.String(), all: all.String()}
+	r := ran{started: cmd.Process != nil, exit: -1, out: out.String(), all: all.String()}
 	switch {
 	case limited.Err() != nil:
 		r.failed = fmt.Sprintf("gave no answer within %v", limit)

@@ -67,8 +67,13 @@ func TestGuide(t *testing.T) {
 	walk(reflect.TypeFor[runbook.Runbook]())
 	for _, section := range regexp.MustCompile("(?s)   ```yaml\n(.*?)   ```").FindAllStringSubmatch(guide, -1) {
 		text := regexp.MustCompile(`(?m)^   `).ReplaceAllString(section[1], "")
-		if _, err := runbook.Load("docs/runbooks.md", []byte(text), known()); err != nil {
+		rb, err := runbook.Load("docs/runbooks.md", []byte(text), known())
+		if err != nil {
 			t.Error(err)
+			continue
+		}
+		for _, odd := range rb.Warnings() {
+			t.Error(odd)
 		}
 	}
 }

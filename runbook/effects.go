@@ -142,7 +142,7 @@ func (w *walk) tell(ctx context.Context, command []string) (Told, error) {
 		return out, err
 	}
 	if ran.exit != 0 {
-		out.Failed = probe.Cut(plainly(cmp.Or(ran.failed, strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ran.exit, plainly(ran.all)), ": "))), maxSaw)
+		out.Failed = ran.why()
 	}
 	return out, nil
 }
@@ -248,100 +248,4 @@ func send(ctx context.Context, client *http.Client, where, auth string, body []b
 		return fmt.Sprintf("answers with a redirect (%d), which is not followed", resp.StatusCode), false
 	}
 	return fmt.Sprintf("answers %d", resp.StatusCode), resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests
-}
-
-// action is the one thing that changes something: only where its step was allowed by
-// name, its dry run was shown, and a person said yes. One that began and of which nothing
-// more is known is never done again unasked.
-func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
-	var out Deed
-	at, done, err := w.Journal.ended(e.Step, &out)
-	// One that was not run is offered again to who goes on and allows it.
-	if !done || err == nil && out.NotRun != "" && !w.past && slices.Contains(w.Actions, s.Name) {
-		if w.past {
-			return goesOn(s.Name)
-		}
-		if out, err = w.propose(ctx, e.Step, s); err != nil {
-			return err
-		}
-		at, err = w.Journal.end(e.Step, s.Name, out)
-		w.wrote(err)
-	} else if err != nil {
-		return err
-	}
-	e.At, e.Deed = at, &out
-	return nil
-}
-
-func (w *walk) propose(ctx context.Context, at string, s *Step) (Deed, error) {
-	a := s.Action
-	out := Deed{Says: w.sight().say(ctx, a.Says), Touches: w.sight().say(ctx, a.Touches), Command: a.Command, Exit: -1}
-	dryRun, err := w.words(ctx, a.DryRun)
-	var command []string
-	if err == nil {
-		command, err = w.words(ctx, a.Command)
-	}
-	again := w.Journal.hasBegun(at)
-	switch {
-	case ctx.Err() != nil:
-		return out, context.Cause(ctx)
-	case err != nil:
-		out.NotRun = "its command is not known: " + plainly(err.Error())
-		return out, nil
-	}
-	out.Command = command
-	switch { // before anything is started
-	case !slices.Contains(w.Actions, s.Name):
-		out.NotRun = "it was not allowed; --allow-actions " + s.Name + " does"
-	case !w.Commands:
-		out.NotRun = "commands are not allowed here"
-	case w.World.Nobody:
-		out.NotRun = fmt.Sprintf("nobody can confirm it: %v", ErrNobody)
-	case w.Journal.Err() != nil:
-		out.NotRun = "the journal cannot be written, and without it nobody would know that it was done"
-	}
-	if out.NotRun != "" {
-		if again {
-			out.NotRun += "; it began before, and may have been done"
-		}
-		return out, nil
-	}
-	w.World.Progress("dry run of " + s.Name)
-	dry, err := w.start(ctx, dryRunLimit, dryRun, nil)
-	if err != nil {
-		return out, err
-	}
-	out.DryRun = probe.Plain(dry.all)
-	if dry.exit != 0 {
-		out.NotRun = "its dry run failed: " + cmp.Or(dry.failed, fmt.Sprintf("exit code %d", dry.exit))
-		return out, nil
-	}
-	yes, err := w.World.Confirm(ctx, Proposal{Step: s.Name, Says: out.Says, Touches: out.Touches, Command: command, DryRun: out.DryRun, Again: again, Seen: w.old()})
-	switch {
-	case errors.Is(err, ErrNobody):
-		out.NotRun = fmt.Sprintf("nobody confirmed it: %v", err)
-		return out, nil
-	case err != nil:
-		return out, err
-	case !yes:
-		out.NotRun = "it was not confirmed"
-		if again {
-			out.NotRun += "; it began before, and may have been done"
-		}
-		return out, nil
-	}
-	out.By = w.World.Who
-	if err := w.Journal.certainly(at, s.Name); err != nil {
-		out.NotRun = plainly(err.Error()) + ", and without it nobody would know that it was done"
-		return out, nil
-	}
-	did, err := w.start(ctx, actionLimit, command, nil)
-	if err != nil {
-		return out, err // it may have been done: only its beginning is known
-	}
-	out.Exit, out.Output = did.exit, probe.Plain(did.all)
-	if did.failed != "" {
-		out.Output += "\n(" + did.failed + ")"
-	}
-	return out, nil
 }

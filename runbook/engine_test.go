@@ -76,7 +76,10 @@ type world struct {
 	ask     func(q runbook.Question) (string, error)
 	confirm func(p runbook.Proposal) (bool, error)
 	nodes   error
+	waited  []string // what a wait told
 }
+
+func (w *world) waits(text string) { w.waited = append(w.waited, text) }
 
 func (w *world) count(what string) {
 	w.mu.Lock()
@@ -115,6 +118,7 @@ func (w *world) functions() runbook.World {
 		Show:     func(runbook.Entry) error { return nil },
 		Progress: func(string) {},
 		Say:      func(string) {},
+		Waits:    w.waits,
 	}
 }
 
@@ -164,7 +168,10 @@ func step(t *testing.T, r *runbook.Record, name string) runbook.Entry {
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	ill := func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
-		return answer(node, map[string]probe.Status{"node-swap": probe.Fail}, swap), nil
+		return answer(node, map[string]probe.Status{"node-swap": probe.Fail, "felix-live": probe.Unknown}, swap), nil
+	}
+	odd := func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
+		return answer(node, map[string]probe.Status{"node-swap": probe.Fail}), nil
 	}
 	blind := func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
 		return answer(node, map[string]probe.Status{"node-swap": probe.Unknown}), nil
@@ -177,9 +184,11 @@ func TestEnds(t *testing.T) {
 		says    string
 	}{
 		"concluded":                     {"  - run: {}\n  - conclude: {verdict: fault, says: \"it is ${results[0].check}\"}\n", nil, "fault", 3, "it is node-swap"},
-		"healthy by the last run":       {"  - run: {}\n", nil, "healthy", 0, ""},
-		"a fault by the last run":       {"  - run: {}\n", ill, "fault", 3, ""},
-		"incomplete by the last run":    {"  - run: {}\n", blind, "incomplete", 5, ""},
+		"healthy by the last run":       {"  - run: {}\n", nil, "healthy", 0, "no step concluded anything; no cause was named"},
+		"a fault by the last run":       {"  - run: {}\n", ill, "fault", 3, "swap-on (high): swap is on"},
+		"a fault at an empty branch":    {"  - run: {}\n  - choose: [{name: other}]\n", ill, "fault", 3, "swap-on (high): swap is on; not known: felix-live"},
+		"an unknown fault at the end":   {"  - run: {}\n", odd, "fault", 3, "no cause was named; failed: node-swap"},
+		"incomplete by the last run":    {"  - run: {}\n", blind, "incomplete", 5, "not known: node-swap"},
 		"nothing asked":                 {"  - note: hello\n", nil, "incomplete", 5, "nothing was asked"},
 		"healthy that nobody saw":       {"  - run: {}\n  - conclude: {verdict: healthy, says: all is well}\n", blind, "incomplete", 5, "no node gave an answer"},
 		"an assert on a fault":          {"  - run: {}\n  - assert: {that: verdict == \"healthy\", else: \"not ${node}\"}\n", ill, "fault", 3, "not a"},
@@ -351,6 +360,10 @@ func TestWait(t *testing.T) {
 		t.Errorf("%+v, then %q", e, r.Steps[2].Text)
 	}
 	wantOutcome(t, r, "healthy", 0, "")
+	if told := w.waited; len(told) != 4 || !strings.Contains(told[0], "for 1m0s at most") || !strings.HasPrefix(told[2], "w: attempt 2, not yet, ") ||
+		!strings.HasSuffix(told[2], "left; seen last: a: fault") || told[3] != "" {
+		t.Errorf("it told %q", told)
+	}
 }
 
 // TestNotify posts to a real listener.
@@ -435,7 +448,7 @@ func TestAction(t *testing.T) {
 		"nobody":      {[]string{"mend"}, nil, "true", "nobody confirmed it"},
 		"no":          {[]string{"mend"}, func(runbook.Proposal) (bool, error) { return false, nil }, "true", "not confirmed"},
 		"bad dry run": {[]string{"mend"}, func(runbook.Proposal) (bool, error) { return true, nil }, "exit 7", "its dry run failed: exit code 7"},
-		"yes":         {[]string{"mend"}, func(p runbook.Proposal) (bool, error) { return p.DryRun == "would\n" && !p.Again, nil }, "echo would", ""},
+		"yes":         {[]string{"mend"}, func(p runbook.Proposal) (bool, error) { return p.DryRun == "would\n" && p.Before == "", nil }, "echo would", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

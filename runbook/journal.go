@@ -30,6 +30,7 @@ type Begun struct {
 	Params  map[string]string   `json:"params"`
 	Flags   map[string][]string `json:"flags,omitempty"`  // that were typed; none that is secret
 	Server  string              `json:"server,omitempty"` // the API it asks
+	Cluster *probe.Cluster      `json:"cluster,omitempty"`
 	By      string              `json:"by"`
 	At      time.Time           `json:"at"`
 }
@@ -74,7 +75,7 @@ type Journal struct {
 	mu    sync.Mutex
 	file  *os.File
 	err   error
-	began map[string]bool
+	began map[string]line
 	done  map[string]line
 	came  Outcome // where it has ended
 	cut   *left   // where it was left last, and nobody has gone on since
@@ -89,7 +90,7 @@ type left struct {
 // NewJournal begins a journal in memory.
 func NewJournal(b Begun) *Journal {
 	b.V, b.Kind, b.Version = RecordVersion, journalKind, probe.Release
-	return &Journal{Begun: b, began: map[string]bool{}, done: map[string]line{}}
+	return &Journal{Begun: b, began: map[string]line{}, done: map[string]line{}}
 }
 
 // CreateJournal begins one in a new file that only its owner can read.
@@ -154,7 +155,7 @@ func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
 	if b.V > RecordVersion {
 		return nil, false, fmt.Errorf("was written by a newer calico-probe (%s)", b.Version)
 	}
-	j = &Journal{Begun: b, began: map[string]bool{}, done: map[string]line{}}
+	j = &Journal{Begun: b, began: map[string]line{}, done: map[string]line{}}
 	for {
 		text, err := in.ReadBytes('\n')
 		var l line
@@ -181,7 +182,7 @@ func (j *Journal) take(l line) {
 			j.cut = cut
 		}
 	case lineBegin:
-		j.began[l.Key] = true
+		j.began[l.Key] = l
 	case lineEnd:
 		j.done[l.Key] = l
 	case lineOutcome:
@@ -216,6 +217,22 @@ func (j *Journal) begin(key, step string) error {
 	return j.add(line{Type: lineBegin, Key: key, Step: step})
 }
 
+// certainly notes that an effect is about to happen, with what is known of it, and returns
+// when that is on the disk.
+func (j *Journal) certainly(key, step string, out any) error {
+	b, err := json.Marshal(out)
+	if err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	if err := j.add(line{Type: lineBegin, Key: key, Step: step, Out: b}); err != nil || j.file == nil {
+		return err
+	}
+	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return nil
+}
+
 // end notes what an effect came to, and gives the time that stands there.
 func (j *Journal) end(key, step string, out any) (time.Time, error) {
 	b, err := json.Marshal(out)
@@ -246,16 +263,7 @@ func (j *Journal) left(l left) error {
 
 // ended gives what an effect came to that has ended.
 func (j *Journal) ended(key string, out any) (at time.Time, ok bool, err error) {
-	j.mu.Lock()
-	l, ok := j.done[key]
-	j.mu.Unlock()
-	if !ok {
-		return time.Time{}, false, nil
-	}
-	if err := json.Unmarshal(l.Out, out); err != nil {
-		return l.At, true, fmt.Errorf("the journal does not fit its runbook at %s: %w", key, err)
-	}
-	return l.At, true, nil
+	return j.known(j.done, key, out)
 }
 
 // forget has an effect done again that had ended.
@@ -265,11 +273,22 @@ func (j *Journal) forget(key string) {
 	delete(j.done, key)
 }
 
-// hasBegun tells whether an effect began before.
-func (j *Journal) hasBegun(key string) bool {
+// begun gives what was known of an effect when it last began.
+func (j *Journal) begun(key string, out any) (at time.Time, ok bool, err error) {
+	return j.known(j.began, key, out)
+}
+
+func (j *Journal) known(lines map[string]line, key string, out any) (at time.Time, ok bool, err error) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.began[key]
+	l, ok := lines[key]
+	j.mu.Unlock()
+	if !ok {
+		return time.Time{}, false, nil
+	}
+	if err := json.Unmarshal(l.Out, out); err != nil {
+		return l.At, true, fmt.Errorf("the journal does not fit its runbook at %s: %w", key, err)
+	}
+	return l.At, true, nil
 }
 
 func (j *Journal) add(l line) error {
@@ -337,17 +356,6 @@ func removeUnused(name string) {
 	if report.Lock(f) {
 		_ = os.Remove(name)
 	}
-}
-
-// certainly notes that an effect is about to happen, and returns when that is on the disk.
-func (j *Journal) certainly(key, step string) error {
-	if err := j.begin(key, step); err != nil || j.file == nil {
-		return err
-	}
-	if err := j.file.Sync(); err != nil {
-		return fmt.Errorf("writing the journal: %w", err)
-	}
-	return nil
 }
 
 // JournalName is what a journal of this moment is called, the latest last.

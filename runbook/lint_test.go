@@ -73,6 +73,58 @@ func TestLintWords(t *testing.T) {
 	}
 }
 
+// TestLintWarns wants to be told of what stops a runbook on some nights, or is never answered,
+// and of nothing that is looked at first.
+func TestLintWarns(t *testing.T) {
+	t.Parallel()
+	const look = "  - name: look\n    run: {}\n"
+	const swap = "  - when: causes[0].cause == \"swap-on\"\n    note: x\n"
+	for name, c := range map[string]struct{ steps, want string }{
+		"no guard":            {look + swap, "x:10: warning: causes[0] may not be there"},
+		"in a text":           {look + "  - note: |\n      a\n      b ${causes[0].says}\n", "x:12: warning: causes[0]"},
+		"the second":          {look + "  - when: causes.size() > 0 && causes[1].says != \"\"\n    note: x\n", "put it behind causes.size() > 1"},
+		"of a step":           {look + "  - when: steps.look.causes[0].says != \"\"\n    note: x\n", "steps.look.causes[0] may not be there"},
+		"a guard of another":  {look + "  - when: results.size() > 0 && causes[0].says != \"\"\n    note: x\n", "causes[0]"},
+		"after another run":   {look + "  - assert: {that: causes.size() > 0, else: x}\n  - run: {}\n" + swap, "x:12: warning: causes[0]"},
+		"a guard that is or":  {look + "  - when: causes.size() > 0 || causes[0].says != \"\"\n    note: x\n", "causes[0]"},
+		"only on one way":     {look + "  - choose:\n    - {name: a, when: causes.size() > 0}\n    - {name: b, when: verdict == \"fault\"}\n" + swap, "x:13: warning: causes[0]"},
+		"guarded":             {look + "  - when: causes.size() > 0 && causes[0].cause == \"swap-on\"\n    note: \"${causes[0].says}\"\n", ""},
+		"the other way round": {look + "  - when: 0 < size(causes) && causes[0].cause == \"swap-on\"\n    note: x\n", ""},
+		"not none":            {look + "  - when: '!(causes.size() == 0) && causes[0].cause == \"swap-on\"'\n    note: x\n", ""},
+		"in a text, guarded":  {look + "  - note: '${causes.size() > 0 ? causes[0].says : \"none\"}'\n", ""},
+		"an assert before":    {look + "  - assert: {that: causes.size() > 0, else: x}\n" + swap, ""},
+		"the well end before": {look + "  - when: causes.size() == 0\n    conclude: {says: x}\n" + swap + "  - when: steps.look.causes[0].says != \"\"\n    note: x\n", ""},
+		"a branch before":     {look + "  - choose:\n    - name: a\n      when: causes.size() == 0\n      steps: [{conclude: {says: x}}]\n    - {name: b, when: \"causes[0].cause == 'swap-on'\"}\n" + swap, ""},
+		"a named cause":       {look + "  - when: cause(\"swap-on\") || suspected(\"bird-dead\")\n    note: \"${causes[0].says}\"\n", ""},
+		"some cause":          {look + "  - when: causes.exists(c, c.confidence == \"high\")\n    note: \"${causes[0].says}\"\n", ""},
+
+		"a check not asked":      {"  - run: {checks: [bgp-session]}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", "x:9: warning: node-swap has no answer here"},
+		"not by that step":       {look + "  - name: bgp\n    run: {checks: [bgp-session]}\n  - when: steps.bgp.asked(\"node-swap\")\n    note: x\n", "the step bgp does not ask it"},
+		"left out by skip":       {"  - run: {skip: [node-swap]}\n  - when: asked(\"node-swap\")\n    note: x\n", "node-swap has no answer"},
+		"results of no step":     {"  - run: {checks: [bgp-session]}\n  - note: \"${results.filter(r, r.check == 'node-swap').size()}\"\n", "node-swap has no answer"},
+		"nothing asked":          {"  - when: status(\"node-swap\") == \"\"\n    note: x\n", "node-swap has no answer"},
+		"asked by another step":  {look + "  - run: {checks: [bgp-session]}\n  - when: steps.look.asked(\"node-swap\") && results.exists(r, r.check == \"node-swap\")\n    note: x\n", ""},
+		"asked on one way":       {"  - run: {checks: [bgp-session]}\n  - when: verdict == \"fault\"\n    run: {}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", ""},
+		"by a tag":               {"  - run: {checks: [bgp]}\n  - when: status(\"bgp-session\") == \"fail\"\n    note: x\n", ""},
+		"one's own":              {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - when: status(\"own-check\") == \"fail\"\n    note: x\n", ""},
+		"one's own, before":      {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - run: {}\n  - when: status(\"own-check\") == \"fail\"\n    note: x\n", "own-check has no answer"},
+		"others do not count":    {look + "  - run: {checks: [bgp-session], on: {others: 1}}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", ""},
+		"a wait that asks again": {look + "  - wait: {until: status(\"node-swap\") == \"ok\" && status(\"bgp-session\") == \"ok\", within: 1m}\n", ""},
+		"a wait that asks less":  {look + "  - wait: {until: status(\"node-swap\") == \"ok\", within: 1m, run: {checks: [bgp-session]}}\n", "node-swap has no answer"},
+		"a wait without end":     {look + "  - wait: {until: verdict == \"healthy\", within: 10h}\n", "x:10: warning: it is longer than the 30m0s"},
+	} {
+		rb, err := runbook.Load("x", []byte(written(c.steps)), known())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := rb.Warnings()
+		if (c.want == "") != (len(got) == 0) || c.want != "" && !strings.Contains(got[0].String(), c.want) || len(got) > 1 {
+			t.Errorf("%s: %v, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestWordsAsWritten keeps what YAML's older version made booleans of.
 func TestWordsAsWritten(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // longestFile bounds what is read as a runbook, in bytes.
@@ -22,12 +24,19 @@ const longestFile = 1 << 20
 
 // Finding is something wrong with a runbook.
 type Finding struct {
-	File string `json:"file"`
-	Line int    `json:"line"` // from 1
-	What string `json:"what"`
+	File    string
+	Line    int // from 1
+	What    string
+	Warning bool // it can be run all the same
 }
 
-func (f Finding) String() string { return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.What) }
+func (f Finding) String() string {
+	mark := ""
+	if f.Warning {
+		mark = "warning: "
+	}
+	return fmt.Sprintf("%s:%d: %s%s", f.File, f.Line, mark, f.What)
+}
 
 // LintError is what is wrong with a runbook, in the order of its lines; there is at least
 // one finding.
@@ -47,13 +56,17 @@ func Load(file string, text []byte, known Known) (*Runbook, error) {
 	if len(l.findings) == 0 {
 		l.lint(rb)
 	}
-	if len(l.findings) > 0 {
-		slices.SortStableFunc(l.findings, func(a, b Finding) int { return a.Line - b.Line })
-		return nil, LintError(slices.Compact(l.findings))
+	slices.SortStableFunc(l.findings, func(a, b Finding) int { return a.Line - b.Line })
+	found := slices.Compact(l.findings)
+	if wrong := slices.DeleteFunc(slices.Clone(found), func(f Finding) bool { return f.Warning }); len(wrong) > 0 {
+		return nil, LintError(wrong)
 	}
-	rb.source = string(text)
+	rb.source, rb.warnings = string(text), found
 	return rb, nil
 }
+
+// Warnings are what is odd about a runbook that can be run, in the order of its lines.
+func (rb *Runbook) Warnings() []Finding { return rb.warnings }
 
 // Digest tells files apart: the start of the SHA-256 of the text, hexadecimal.
 func (rb *Runbook) Digest() string {
@@ -126,7 +139,13 @@ func (l *linter) yamlError(err error) {
 		if strings.Contains(text, "',' or '}'") { // the usual mistake with ${...}
 			text += "; within { } a text with a comma, a ? or a ${...} needs quotes"
 		}
-		l.findings = append(l.findings, Finding{l.file, line, "is no YAML: " + text})
+		if strings.Contains(text, "mapping values are not allowed") {
+			text += "; a text with a colon and a space in it needs quotes"
+		}
+		if strings.Contains(text, "cannot start any token") {
+			text += "; a text that begins with it needs quotes"
+		}
+		l.findAt(line, "is no YAML: %s", text)
 	}
 }
 
@@ -224,38 +243,13 @@ func fieldOf(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// Nearest is a hint ", did you mean X?" for a mistyped name, or "".
+// Nearest is a hint " (did you mean X?)" for a mistyped name, or "".
 func Nearest(typed string, names []string) string {
-	best, least := "", max(2, len(typed)/3)+1
-	for _, name := range names {
-		if d := distance(typed, name); d < least {
-			best, least = name, d
-		}
-	}
-	if best == "" {
+	near := probe.Nearest(typed, names)
+	if near == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (did you mean %s?)", best)
-}
-
-// distance is how many letters have to be put in, taken out or changed (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
-			}
-			before, row[j+1] = row[j+1], min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Sprintf(" (did you mean %s?)", near)
 }
 
 func parseDuration(text string) (Duration, error) {

@@ -20,12 +20,12 @@ const shownBad = 6
 func WriteMarkdown(w io.Writer, r *Record) error {
 	var b strings.Builder
 	if o := r.Outcome; o != nil {
-		fmt.Fprintf(&b, "**%s** (exit code %d): runbook %s on node %s\n", o.Verdict, o.Exit, report.Code(r.Runbook), report.Code(r.Node))
+		fmt.Fprintf(&b, "**%s** (exit code %d): runbook %s on node %s\n", o.Verdict, o.Exit, report.Code(r.Runbook), r.where())
 		if says := strings.TrimSpace(o.Says + "\n" + prefixed("next: ", o.Next)); says != "" {
 			b.WriteString("\n" + report.Fence(says))
 		}
 	} else {
-		fmt.Fprintf(&b, "runbook %s on node %s goes on\n", report.Code(r.Runbook), report.Code(r.Node))
+		fmt.Fprintf(&b, "runbook %s on node %s goes on\n", report.Code(r.Runbook), r.where())
 	}
 	b.WriteString("\n### What was asked, seen, decided and done\n\n")
 	for _, e := range r.Steps {
@@ -41,6 +41,14 @@ func WriteMarkdown(w io.Writer, r *Record) error {
 	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// where is the node, and of which cluster where that is known.
+func (r *Record) where() string {
+	if r.Cluster == nil {
+		return report.Code(r.Node)
+	}
+	return report.Code(r.Node) + " of " + report.Code(r.Cluster.String())
 }
 
 func prefixed(prefix, text string) string {
@@ -185,11 +193,26 @@ func (d Deed) markdown(b *strings.Builder, block func(string)) {
 		b.WriteString("  - its dry run showed:\n\n")
 		block(d.DryRun)
 	}
-	if d.NotRun != "" {
-		fmt.Fprintf(b, "  - **not run**: %s\n", report.Code(d.NotRun))
-		return
+	for _, k := range d.Kept {
+		fmt.Fprintf(b, "  - kept from before it: %s", report.Code(Quoted(k.Command)))
+		if k.Failed != "" {
+			fmt.Fprintf(b, ": nothing: %s\n", report.Code(k.Failed))
+			continue
+		}
+		b.WriteString("\n\n")
+		block(strings.Join(k.Lines, "\n") + "\n")
 	}
-	fmt.Fprintf(b, "  - **run**, confirmed by %s: exit code %d\n", report.Code(d.By), d.Exit)
+	switch {
+	case d.NotRun != "":
+		fmt.Fprintf(b, "  - **not run**: %s\n", report.Code(d.NotRun))
+	case d.Unsure != "":
+		fmt.Fprintf(b, "  - confirmed by %s: **it is not known whether it was done**: %s\n", report.Code(d.By), report.Code(d.Unsure))
+	default:
+		fmt.Fprintf(b, "  - **run**, confirmed by %s: exit code %d\n", report.Code(d.By), d.Exit)
+	}
+	if d.Before != "" {
+		fmt.Fprintf(b, "  - **it is not known whether it was done before**: %s\n", report.Code(d.Before))
+	}
 	if strings.TrimSpace(d.Output) != "" {
 		b.WriteString("\n")
 		block(probe.Plain(d.Output))

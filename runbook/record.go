@@ -14,13 +14,15 @@ const KindRecord = "RunbookRecord"
 
 // Record is what was run, seen, decided and done, as -o json and webhooks have it.
 type Record struct {
-	V       int               `json:"v"`
-	Kind    string            `json:"kind"`    // RunbookRecord
-	Version string            `json:"version"` // of the program
-	Runbook string            `json:"runbook"`
-	Title   string            `json:"title"`
-	Digest  string            `json:"digest"` // of its file
-	Node    string            `json:"node"`
+	V       int    `json:"v"`
+	Kind    string `json:"kind"`    // RunbookRecord
+	Version string `json:"version"` // of the program
+	Runbook string `json:"runbook"`
+	Title   string `json:"title"`
+	Digest  string `json:"digest"` // of its file
+	Node    string `json:"node"`
+	// Cluster is the one that was asked; none by way of local, nor in what older versions kept.
+	Cluster *probe.Cluster    `json:"cluster,omitempty"`
 	Params  map[string]string `json:"params"`
 	By      string            `json:"by"` // who started it
 	Began   time.Time         `json:"began"`
@@ -75,9 +77,19 @@ type Deed struct {
 	Command []string `json:"command"`
 	NotRun  string   `json:"not_run,omitempty"` // why, "" = it was
 	DryRun  string   `json:"dry_run,omitempty"` // what that showed
+	Kept    []Kept   `json:"kept,omitempty"`    // of what it destroys
 	By      string   `json:"by,omitempty"`      // who confirmed it
-	Exit    int      `json:"exit"`
+	Unsure  string   `json:"unsure,omitempty"`  // why it is not known whether it was done, "" = it is
+	Before  string   `json:"before,omitempty"`  // likewise of the try before this one
+	Exit    int      `json:"exit"`              // -1 = none
 	Output  string   `json:"output,omitempty"`
+}
+
+// Kept is what a command showed before an action.
+type Kept struct {
+	Command []string `json:"command"`
+	Lines   []string `json:"lines,omitempty"`  // the last ones of it
+	Failed  string   `json:"failed,omitempty"` // why there are none
 }
 
 // Outcome is what a runbook came to.

@@ -47,7 +47,7 @@ func told(t *testing.T) *runbook.Record {
   - name: tell
     notify: {command: [sh, -c, "exit 1"]}
   - name: mend
-    action: {says: mends, touches: "${answers.q}", dryRun: [printf, "`+"```"+`\\nwould\\n"], command: [printf, "did | it\\n"]}
+    action: {says: mends, touches: "${answers.q}", dryRun: [printf, "`+"```"+`\\nwould\\n"], keep: [[printf, "`+"```"+`\\n# owned \\033[2J@all\\n"], [sh, -c, "echo @all; exit 1"]], command: [printf, "did | it\\n"]}
   - {name: skipped, action: {says: mends, touches: it, dryRun: [echo], command: [echo, "a b", "c'd"]}}
   - assert: {that: cause("swap-on"), else: x}
   - name: wait
@@ -126,7 +126,8 @@ func TestCommandsStayWhole(t *testing.T) {
 	t.Parallel()
 	long := "kubectl get nodes -o custom-columns='" + strings.Repeat("NAME:.metadata.name,", 12) + "' and more words"
 	gone := swap
-	gone.Fix.Manifest = []string{long, "kubectl delete node a   # only when the machine is gone for good"}
+	gone.Fix.Manifest = []string{long}
+	gone.Fix.OnlyIf = []probe.Conditional{{If: "the machine is gone for good", Manifest: []string{"kubectl delete node a"}}}
 	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
 		run := answer(node, map[string]probe.Status{"node-swap": probe.Fail}, gone)
 		run.Add(probe.Event{Type: probe.EventResult, Node: node, Way: "ssh", Result: &probe.Result{Check: probe.CheckPlaced, Target: "ssh", Status: probe.Unknown, Saw: "no answer within 10s"}})
@@ -142,7 +143,7 @@ func TestCommandsStayWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := "  ```sh\n  " + long + "\n  # kubectl delete node a   # only when the machine is gone for good\n  ```\n"; !strings.Contains(markdown.String(), want) {
+	if want := "  ```sh\n  " + long + "\n  # only if the machine is gone for good:\n  #   kubectl delete node a\n  ```\n"; !strings.Contains(markdown.String(), want) {
 		t.Errorf("the ticket has no %q:\n%s", want, markdown.String())
 	}
 	for _, want := range []string{"look: a was asked by pod: fault\n", "    ssh did not work: no answer within 10s\n", "\nleft: left out\n", "    " + long + "\n"} {

@@ -28,7 +28,7 @@ type Result struct {
 type Cause struct {
 	Node string `json:"node"` // it is about
 	probe.Cause
-	Commands []string `json:"commands"` // of the fix, for the install there is
+	Commands []string `json:"commands"` // of the fix, for the install there is; as comments those under a condition
 }
 
 // Asked is one run on one node: what it answered, and what was made of it.
@@ -55,7 +55,7 @@ const (
 func asked(node string, run report.Run, err error) Asked {
 	out := Asked{Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{}}
 	for _, c := range run.Causes {
-		out.Causes = append(out.Causes, Cause{node, c, harmless(c.Fix.Commands())})
+		out.Causes = append(out.Causes, Cause{node, c, copyable(c.Fix)})
 	}
 	slices.SortStableFunc(out.Causes, func(a, b Cause) int { return cmp.Compare(a.rank(), b.rank()) })
 	for _, ev := range run.Events {
@@ -96,15 +96,19 @@ func (c Cause) rank() int {
 	return 0
 }
 
-// harmless makes a comment of the command that must not be copied with the others: it takes
-// away a node whose machine may live. Its condition stands in the comment beside it.
-func harmless(commands []string) []string {
+// copyable are the commands of a fix that may be copied at once; below them, as comments,
+// those that are right under a condition alone.
+func copyable(f probe.Fix) []string {
 	out := []string{}
-	for _, c := range commands {
-		if strings.HasPrefix(c, "kubectl delete node ") {
-			c = "# " + c
+	for _, block := range f.Blocks() {
+		if block.If == "" {
+			out = append(out, block.Commands...)
+			continue
 		}
-		out = append(out, c)
+		out = append(out, "# only if "+block.If+":")
+		for _, c := range block.Commands {
+			out = append(out, "#   "+c)
+		}
 	}
 	return out
 }
@@ -190,6 +194,37 @@ func (s Seen) cause(id string, sure ...probe.Confidence) bool {
 	return slices.ContainsFunc(s.Causes, func(c Cause) bool {
 		return c.ID == id && (len(sure) == 0 || slices.Contains(sure, c.Confidence))
 	})
+}
+
+// why is what makes the verdict what it is: the causes, or what is bad without one, and
+// what is not known.
+func (s Seen) why() string {
+	var parts []string
+	for _, c := range s.Causes {
+		parts = append(parts, fmt.Sprintf("%s (%s): %s", c.ID, c.Confidence, c.Says))
+	}
+	if len(s.Causes) == 0 {
+		parts = append(append(parts, "no cause was named"), s.those("failed", probe.Fail)...)
+	}
+	parts = append(parts, s.those("not known", probe.Unknown)...)
+	if s.Lacks != "" {
+		parts = append(parts, s.Lacks)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// those names the checks of the nodes asked that have such an answer; nothing where none has.
+func (s Seen) those(what string, status probe.Status) []string {
+	var names []string
+	for _, r := range s.Results {
+		if _, own := s.Verdicts[r.Node]; own && r.Status == string(status) {
+			names = append(names, strings.TrimSpace(r.Check+" "+r.Target))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{what + ": " + strings.Join(names, ", ")}
 }
 
 // through is a value as it comes back from the journal: a run that is resumed sees the

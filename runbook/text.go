@@ -59,7 +59,7 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Told != nil:
 		para(0, fmt.Sprintf("%s: %s was told", head, e.Told.Whom))
 	case e.Deed != nil:
-		e.Deed.write(para, head)
+		e.Deed.write(&b, para, head)
 	case e.Kind == "conclude": // the outcome says it
 	case e.Kind == "note": // indented: no line that a node put in passes for a step
 		para(0, head+":")
@@ -175,15 +175,28 @@ func (c Choice) String() string {
 	return c.Branch + ", since " + c.When
 }
 
-func (d Deed) write(para func(int, string), head string) {
+func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
 	para(0, fmt.Sprintf("%s: %s", head, d.Says))
 	para(4, "touches: "+d.Touches)
-	para(4, "command: "+Quoted(d.Command))
-	if d.NotRun != "" {
-		para(4, "NOT run: "+d.NotRun)
-		return
+	b.WriteString("    command: " + plainly(Quoted(d.Command)) + "\n") // never broken: half a command does something else
+	for _, k := range d.Kept {
+		had := fmt.Sprintf("lines: %d (-o markdown and json have them)", len(k.Lines))
+		if k.Failed != "" {
+			had = "nothing: " + k.Failed
+		}
+		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), had))
 	}
-	para(4, fmt.Sprintf("run, confirmed by %s: exit code %d", d.By, d.Exit))
+	switch {
+	case d.NotRun != "":
+		para(4, "NOT run: "+d.NotRun)
+	case d.Unsure != "":
+		para(4, fmt.Sprintf("confirmed by %s: IT IS NOT KNOWN whether it was done: %s", d.By, d.Unsure))
+	default:
+		para(4, fmt.Sprintf("run, confirmed by %s: exit code %d", d.By, d.Exit))
+	}
+	if d.Before != "" {
+		para(4, "IT IS NOT KNOWN whether it was done before: "+d.Before)
+	}
 	for line := range strings.Lines(d.Output) {
 		para(6, line)
 	}

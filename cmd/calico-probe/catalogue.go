@@ -129,7 +129,7 @@ func explainID(out io.Writer, id string) error {
 	}
 	found, err := probe.Select(suite(), []string{id}, nil)
 	if err != nil {
-		return badUsage("%w; 'checks' and 'causes' list what there is", err)
+		return badUsage("unknown check or cause %q%s; 'checks' and 'causes' list what there is", id, probe.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
 	}
 	for i, d := range described(found) {
 		if i > 0 {
@@ -187,8 +187,13 @@ func listCauses(out io.Writer) error {
 
 func explainCause(out io.Writer, r *diagnose.Rule) {
 	fmt.Fprintf(out, "%s: %s\n\n%s\n\nfix: %s\n", r.ID, r.Title, r.Doc, r.Fix.Says)
-	for _, command := range r.Fix.Commands() {
-		fmt.Fprintf(out, "     %s\n", command)
+	for _, block := range r.Fix.Blocks() {
+		if block.If != "" {
+			fmt.Fprintf(out, "only if %s:\n", block.If)
+		}
+		for _, command := range block.Commands {
+			fmt.Fprintf(out, "     %s\n", command)
+		}
 	}
 	fmt.Fprintf(out, "touches: %s\n", r.Fix.Radius)
 	if len(r.Explains) > 0 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // completer gives what may stand where something is typed.
@@ -48,14 +50,4 @@ func several(values func() []string) completer {
 }
 
 // selectors are what --checks takes: IDs and tags.
-func selectors() []string {
-	out := checkIDs(suite())
-	for _, c := range suite() {
-		for _, tag := range c.Tags {
-			if !slices.Contains(out, tag) {
-				out = append(out, tag)
-			}
-		}
-	}
-	return out
-}
+func selectors() []string { return probe.Selectors(suite()) }

@@ -27,6 +27,11 @@ const installNote = `# Namespace %s is made, or given the labels that admit priv
 # this deletes it with all that is in it. --create-namespace=false leaves it out.
 `
 
+// serveNote is what its pod waits for.
+const serveNote = `# 'serve' begins once there is a secret with its tokens:
+# kubectl -n %s create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
+`
+
 func (a *app) install() *cobra.Command {
 	var printed, serve, create bool
 	var from install.Serve
@@ -46,6 +51,9 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 				if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
 					return badUsage("%q is no name of a namespace: %s", name, bad[0])
 				}
+			}
+			if from.ExternalURL != "" && !reachedAt(from.ExternalURL) {
+				return badExternalURL()
 			}
 			if from.NoVolume && from.StorageClass != "" {
 				return badUsage("--no-volume takes no --storage-class")
@@ -82,6 +90,9 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 			if err != nil {
 				return err
 			}
+			if serve {
+				b = append(fmt.Appendf(nil, serveNote, o.Namespace), b...)
+			}
 			if o.Makes() {
 				b = append(fmt.Appendf(nil, installNote, o.Namespace), b...)
 			}
@@ -101,6 +112,7 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 	f.BoolVar(&serve, "serve", false, "also what 'calico-probe serve' takes: its account, Deployment, Service and volume")
 	f.StringVar(&from.Image, "client-image", probe.ClientImage, "the client's image, for --serve")
 	f.StringVar(&from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "the image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&from.ExternalURL, "external-url", "", "where people reach 'serve', for events on nodes to say (default: its Service in the cluster)")
 	f.StringVar(&from.StorageClass, "storage-class", "", "the class of the volume for --serve (default: the cluster's own default)")
 	f.BoolVar(&from.NoVolume, "no-volume", false, "for --serve take no volume: reports, and alerts that wait, go with its pod")
 	completions(cmd, map[string]completer{"ways": several(install.Names)})

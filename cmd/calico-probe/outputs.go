@@ -50,6 +50,7 @@ type outputs struct {
 type output struct {
 	report.Format
 	colour bool
+	width  int // of the terminal, 0 = it is none
 	expr   string
 	file   string // "" = stdout
 	made   bool   // by us: there was none
@@ -154,7 +155,7 @@ func (o *outputs) parse(stdout io.Writer) error {
 		onStdout = &output{Format: o.formats[0]}
 		o.to = slices.Insert(o.to, 0, onStdout)
 	}
-	onStdout.w, onStdout.colour = stdout, colourful(stdout)
+	onStdout.w, onStdout.colour, onStdout.width = stdout, colourful(stdout), widthOf(stdout)
 	return nil
 }
 
@@ -311,7 +312,7 @@ func (o *outputs) sink() (report.Sink, error) {
 			continue
 		}
 		var err error
-		if out.takes, err = out.Sink(out, report.Options{Colour: out.colour, Expr: out.expr}); err != nil {
+		if out.takes, err = out.Sink(out, report.Options{Colour: out.colour, Width: out.width, Expr: out.expr}); err != nil {
 			return nil, usageError{err}
 		}
 	}

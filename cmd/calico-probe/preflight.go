@@ -128,6 +128,9 @@ func (p *preflight) look(ctx context.Context) error {
 		return usageError{unread}
 	}
 	p.node = cmp.Or(p.node, "any") // nothing could be read of one, and none is asked about
+	if err := p.begun(); err != nil {
+		return err
+	}
 	ways := p.ways
 	if len(ways) == 0 {
 		ways = []string{wayAPI, wayPod, wayEphemeral, wayExec, waySSH}

@@ -124,8 +124,11 @@ by a run, and are not to be pasted as they stand here. Nothing of a fix is ever 
 	}
 	for _, r := range diagnose.Rules() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\nFix: %s\n", r.ID, prose(r.Title), prose(r.Doc), prose(r.Fix.Says))
-		if commands := r.Fix.Commands(); len(commands) > 0 {
-			fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.Join(commands, "\n"))
+		for _, block := range r.Fix.Blocks() {
+			if block.If != "" {
+				fmt.Fprintf(&b, "\nOnly if %s:\n", prose(block.If))
+			}
+			fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.Join(block.Commands, "\n"))
 		}
 		fmt.Fprintf(&b, "\nTouches: %s\n", prose(r.Fix.Radius))
 		if len(r.Explains) > 0 {

@@ -2,16 +2,18 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -48,6 +50,24 @@ func (a *app) restConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("no cluster is configured: %s; set KUBECONFIG or use --kubeconfig", where)
 	}
 	return a.flags.ToRESTConfig()
+}
+
+// chosen is the cluster that the flags and the kubeconfig lead to. Of its address only what
+// is no secret: some have a token in the path.
+func (a *app) chosen() (*probe.Cluster, error) {
+	config, err := a.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := a.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, err
+	}
+	return &probe.Cluster{Context: cmp.Or(*a.flags.Context, raw.CurrentContext), Server: server.Scheme + "://" + server.Host}, nil
 }
 
 // cluster is the reading half of the API.
@@ -108,23 +128,16 @@ on it, tests the node directly from there and reports what was seen.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return badUsage("unknown command %q; see '%s --help'", args[0], name)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       versions(),
+		Args:          aVerb,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}")
+	root.Flags().Bool("version", false, "the same as the command version") // else -v would be it too, which is the log's elsewhere
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.ErrOut)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.Contains(err.Error(), "missing unit in duration") {
-			return badUsage("%w: write 60s, or 2m; see '%s --help'", err, cmd.CommandPath())
-		}
-		return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
 	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(factory), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(), a.schema(), a.clean(), a.serve(), a.install(), a.preflight(factory), a.version(), a.man()} {
 		root.AddCommand(verb)
@@ -139,6 +152,37 @@ on it, tests the node directly from there and reports what was seen.`,
 		})
 	}
 	return root
+}
+
+// aVerb refuses what is none of a command's verbs.
+func aVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, verb := range cmd.Commands() {
+		if verb.IsAvailableCommand() {
+			names = append(names, verb.Name())
+		}
+	}
+	return badUsage("unknown command %q%s; see '%s --help'", args[0], probe.DidYouMean(args[0], names), cmd.CommandPath())
+}
+
+// wrongFlag says what is wrong with a flag, and what was probably meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var odd *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a letter is near to anything
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		err = fmt.Errorf("%w%s", err, probe.DidYouMean("--"+unknown.GetSpecifiedName(), names))
+	case errors.As(err, &odd) && odd.GetFlag().Value.Type() == "duration":
+		if d, bad := time.ParseDuration(odd.GetValue() + "s"); bad == nil && d > 0 {
+			err = fmt.Errorf("--%s %s has no unit: write %ss, or %sm", odd.GetFlag().Name, odd.GetValue(), odd.GetValue(), odd.GetValue())
+		}
+	}
+	return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
 }
 
 // suite is every check there is, in the order it is asked: the API first, then

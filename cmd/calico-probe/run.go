@@ -47,6 +47,7 @@ type runOptions struct {
 	tally  *report.Tally
 	seen   diagnose.Findings
 	picked []*probe.Check
+	quiet  bool // what it does is told by others
 	keep   bool // of a session: the probe is to outlive a line that is cut
 	// forShell says that the probe is to start a shell.
 	forShell bool
@@ -220,11 +221,8 @@ func (o *runOptions) complete() error {
 	if !slices.Contains(probe.Profiles(), probe.Profile(o.profile)) {
 		return badUsage("unknown profile %q: --profile takes %s", o.profile, strings.Join(profileNames(), ", "))
 	}
-	if o.picked, err = probe.Select(suite(), o.want, o.skip); err != nil {
+	if o.picked, err = pick(o.want, o.skip, o.profile); err != nil {
 		return badUsage("%w; 'calico-probe checks' lists them", err)
-	}
-	if len(o.want) == 0 {
-		o.picked = probe.Within(o.picked, probe.Profile(o.profile))
 	}
 	if len(o.picked) == 0 {
 		return badUsage("--checks and --skip leave no check to run")
@@ -241,6 +239,15 @@ func (o *runOptions) complete() error {
 	}
 	o.id, o.tally, o.seen = newRunID(), report.NewTally(), diagnose.Findings{Node: o.node}
 	return nil
+}
+
+// pick is which checks --checks, --skip and --profile stand for.
+func pick(want, skip []string, profile string) ([]*probe.Check, error) {
+	picked, err := probe.Select(suite(), want, skip)
+	if len(want) == 0 {
+		picked = probe.Within(picked, probe.Profile(profile))
+	}
+	return picked, err
 }
 
 func profileNames() []string {
@@ -311,10 +318,31 @@ type overError time.Duration
 func (e overError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
 
 func (o *runOptions) ask(ctx context.Context) error {
+	if err := o.begun(); err != nil {
+		return err
+	}
 	if err := o.gather(ctx); err != nil {
 		return err
 	}
 	return o.conclude()
+}
+
+// begun says which cluster is asked from now on.
+func (o *runOptions) begun() error {
+	at, err := o.where()
+	if err != nil {
+		return err
+	}
+	own := probe.Start{V: probe.Version, Version: probe.Release, Run: o.id, Time: time.Now().UTC(), Cluster: at}
+	return o.emit("", probe.Event{Type: probe.EventRun, Start: &own})
+}
+
+// where is the cluster that is asked, nil by the way that asks none.
+func (o *runOptions) where() (*probe.Cluster, error) {
+	if o.via == wayLocal {
+		return nil, nil
+	}
+	return o.chosen()
 }
 
 // read is what the API says of the node: nil by the way that asks none.
@@ -487,7 +515,7 @@ func (o *runOptions) nodeChecks() []string {
 
 // progress is for a person who waits; nobody else needs it.
 func (o *runOptions) progress(format string, args ...any) {
-	if isTerminal(o.ErrOut) {
+	if isTerminal(o.ErrOut) && !o.quiet {
 		say(o.ErrOut, format, args...)
 	}
 }

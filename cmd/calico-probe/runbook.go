@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,12 +21,7 @@ import (
 func (a *app) runbook(factory util.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "runbook run|list|show|lint|record", Short: "Run a written procedure: what to ask, what to make of it, whom to tell",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return badUsage("unknown command %q; see '%s --help'", args[0], cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: aVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.runbookRun(factory), a.runbookList(), a.runbookShow(), a.runbookLint(), a.runbookRecord())
@@ -36,9 +32,12 @@ func (a *app) runbook(factory util.Factory) *cobra.Command {
 func knownToRunbooks() runbook.Known {
 	all := suite()
 	return runbook.Known{
-		Causes:   causeIDs(),
-		Checks:   append(checkIDs(all), probe.CheckPlaced, probe.CheckAnswered),
-		Selects:  func(patterns []string) error { _, err := probe.Select(all, patterns, nil); return err },
+		Causes: causeIDs(),
+		Checks: append(checkIDs(all), probe.CheckPlaced, probe.CheckAnswered),
+		Selects: func(want, skip []string, profile string) ([]string, error) {
+			picked, err := pick(want, skip, cmp.Or(profile, string(probe.Standard)))
+			return checkIDs(picked), err
+		},
 		Ways:     append([]string{"auto"}, wayNames()...),
 		Profiles: profileNames(),
 	}
@@ -171,8 +170,13 @@ func (a *app) runbookLint() *cobra.Command {
 		Use: "lint FILE|FOLDER...", Short: "Say what is wrong with runbooks before they are needed",
 		Long: `Reads runbooks without running them and prints what is wrong with each, a line each:
 FILE:LINE: WHAT. It finds unknown fields, steps that do several things or are never
-reached, expressions that cannot be evaluated, and names of checks, causes, steps and
-parameters that do not exist. Exits with 2 when something is wrong.`,
+reached, expressions that cannot be evaluated, words that a status or a verdict never is,
+and names of checks, causes, steps and parameters that do not exist. A runbook with any of
+these cannot be run; lint exits with 2 then.
+
+What can be run and is odd all the same is FILE:LINE: warning: WHAT, which leaves the exit
+code 0: causes[0] where no cause need be named, an answer of a check that no step asks, a
+wait that is longer than the whole runbook may take.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -194,13 +198,20 @@ parameters that do not exist. Exits with 2 when something is wrong.`,
 				if it.Err != nil && !ok {
 					return badUsage("%w", it.Err)
 				}
+				if it.Err == nil {
+					findings = it.Runbook.Warnings()
+				}
 				for _, f := range findings {
 					fmt.Fprintln(a.Out, oneLine(f.String()))
 				}
-				if len(findings) == 0 {
+				switch {
+				case it.Err != nil:
+					wrong = true
+				case len(findings) > 0:
+					say(a.ErrOut, "%s: it can be run; warnings: %d", name, len(findings))
+				default:
 					say(a.ErrOut, "%s: nothing is wrong", name)
 				}
-				wrong = wrong || len(findings) > 0
 			}
 			if wrong {
 				return exit(report.ExitUsage)
@@ -303,7 +314,7 @@ func begunWith(to *output, r *runbook.Record) error {
 	if to.Name != "text" {
 		return nil
 	}
-	_, err := fmt.Fprintf(to, "%s: %s\n%s, %s\n\n", oneLine(r.Runbook), oneLine(r.Title), oneLine(r.Node), r.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
+	_, err := fmt.Fprintf(to, "%s: %s\n%s\n\n", oneLine(r.Runbook), oneLine(r.Title), report.Head(r.Node, r.Cluster, r.Began))
 	return err
 }
 

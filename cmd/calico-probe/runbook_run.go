@@ -65,8 +65,8 @@ it is put into the user's folder for state; those older than 30 days, and all bu
 latest 100, are removed there.
 
 An action of a runbook, which may change something, is only shown unless --allow-actions
-names its step; then its dry run is shown first, and its name has to be typed on the
-terminal. The commands of checks, of notifies and of dry runs are started unasked, as you:
+names its step; then its dry run and what it destroys are shown first, and its name has to
+be typed on the terminal. The commands of checks, of notifies and of dry runs are started unasked, as you:
 read a runbook that is not yours before you run it.
 
 Exits with what the runbook concludes: 0 healthy, 3 a fault, 5 incomplete. A runbook
@@ -100,7 +100,7 @@ with 3 where the last run saw a fault, else with 5.`,
 	f.StringVar(&o.resume, "resume", "", "go on with the runbook of this journal: node, parameters and flags are as they were")
 	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes each run asks too when something is wrong; 0 = none")
 	o.reaching(cmd)
-	f.Lookup("timeout").DefValue, o.timeout = "30m0s", 30*time.Minute
+	f.Lookup("timeout").DefValue, o.timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
 	a.flags.AddFlags(f)
@@ -135,9 +135,16 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	at, err := o.where()
+	if err != nil {
+		return err
+	}
+	if err := o.hasNode(cmd.Context()); err != nil { // a journal of it could never be gone on with
+		return err
+	}
 	begun := runbook.Begun{
 		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File, Source: it.Runbook.Source(), Node: o.node,
-		Params: params, Flags: flagsToKeep(cmd), Server: server, By: whoami(), At: time.Now().UTC(),
+		Params: params, Flags: flagsToKeep(cmd), Server: server, Cluster: at, By: whoami(), At: time.Now().UTC(),
 	}
 	j, err := o.createJournal(begun)
 	if err != nil {
@@ -300,6 +307,18 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	return config.Host, nil
 }
 
+// hasNode wants the cluster to have the node, and whoever asks the right to know.
+func (o *runbookOptions) hasNode(ctx context.Context) error {
+	if o.via == wayLocal {
+		return nil
+	}
+	client, err := o.cluster()
+	if err != nil {
+		return err
+	}
+	return notSuchNode(client.HasNode(ctx, o.node))
+}
+
 // once is one run of the runbook, as if it had been typed.
 func (o *runbookOptions) once(r runbook.Run) *runOptions {
 	one := *o.runOptions
@@ -346,6 +365,8 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	o.clock = stopwatch{left: o.timeout, over: func() { cancel(overError(o.timeout)) }}
 	o.clock.run()
 	defer o.clock.stop()
+	person := &rewritten{to: o.ErrOut}
+	o.ErrOut = person
 	e := &runbook.Engine{
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
@@ -353,7 +374,12 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Show:     func(e runbook.Entry) error { return o.out.each(func(to *output) error { return wrote(to, e) }) },
 			Progress: func(text string) { o.progress("%s", text) },
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
-			Who:      whoami(), Nobody: !o.atTerminal(),
+			Waits: func(text string) { // its runs are told of by it alone
+				if o.quiet = text != ""; o.quiet {
+					person.line(text)
+				}
+			},
+			Who: whoami(), Nobody: !o.atTerminal(),
 		},
 	}
 	if rb.Starts() {
@@ -363,7 +389,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			defer func() { _ = os.Remove(leads) }() // it lies in a folder of the user's own
 		}
 	}
-	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Began: j.Begun.At}
+	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Cluster: j.Begun.Cluster, Began: j.Begun.At}
 	o.out.until(ctx)
 	if err := o.out.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
 		return o.out.close(err)
@@ -522,6 +548,15 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 		return false, runbook.ErrNobody
 	}
 	w := o.ErrOut
+	for _, k := range p.Kept {
+		fmt.Fprintf(w, "\nkept from before it: %s\n", oneLine(runbook.Quoted(k.Command)))
+		if k.Failed != "" {
+			fmt.Fprintf(w, "  NOT had: %s\n", oneLine(k.Failed))
+		}
+		for _, line := range k.Lines {
+			fmt.Fprintf(w, "  %s\n", oneLine(line))
+		}
+	}
 	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", oneLine(p.Says), oneLine(p.Touches), oneLine(runbook.Quoted(p.Command)))
 	for line := range strings.Lines(p.DryRun) {
 		fmt.Fprintf(w, "    %s\n", oneLine(line))
@@ -529,8 +564,8 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	if p.Seen != "" {
 		fmt.Fprintf(w, "  CAUTION: %s: look again first, with a new run\n", oneLine(p.Seen))
 	}
-	if p.Again {
-		fmt.Fprintln(w, "  CAUTION: it began before and was cut: it may have been done already")
+	if p.Before != "" {
+		fmt.Fprintf(w, "  CAUTION: it is not known whether it was done before: %s; look first\n", oneLine(p.Before))
 	}
 	prompt := fmt.Sprintf("to do it, type %s: ", p.Step)
 	text, err := o.readLine(ctx, prompt)

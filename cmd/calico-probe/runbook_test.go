@@ -81,6 +81,14 @@ func TestRunbookList(t *testing.T) {
 	if exit, out, errs := typedBook(t, "lint", dir); exit != 2 || !strings.Contains(out, "broken.yml:1: ") || !strings.Contains(errs, "mine.yaml: nothing is wrong") {
 		t.Errorf("lint of a folder: %d %s%s", exit, out, errs)
 	}
+	odd := filepath.Join(dir, "odd.yaml")
+	text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: odd}\nspec:\n  title: t\n  steps:\n  - run: {checks: [bgp-session]}\n  - {note: x, when: status(\"node-swap\") == \"fail\"}\n"
+	if err := os.WriteFile(odd, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if exit, out, errs := typedBook(t, "lint", odd); exit != 0 || !strings.HasPrefix(out, odd+":8: warning: ") || strings.Count(out, "\n") != 1 || !strings.Contains(errs, "it can be run; warnings: 1") {
+		t.Errorf("lint of an odd one: %d %s%s", exit, out, errs)
+	}
 	if _, list, _ := typedBook(t, "list"); slices.ContainsFunc(strings.Split(list, "\n"), func(line string) bool { return len(line) > 80 }) {
 		t.Errorf("list is wider than a terminal:\n%s", list)
 	}
@@ -96,6 +104,10 @@ func TestRunbookKnown(t *testing.T) {
 	for _, it := range items {
 		if it.Err != nil {
 			t.Error(it.Err)
+			continue
+		}
+		for _, odd := range it.Runbook.Warnings() {
+			t.Error(odd)
 		}
 	}
 	if len(knownToRunbooks().Causes) == 0 {

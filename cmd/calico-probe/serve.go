@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // its image has no certificates, and a runbook may tell somebody by HTTPS
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/alerts"
@@ -38,6 +39,7 @@ type serveOptions struct {
 	books       map[string]runbook.Item
 	access      alerts.Access
 	limits      alerts.Limits
+	asks        *probe.Cluster
 }
 
 const serveExample = `  # in a cluster: what 'calico-probe install --print --serve' sets up runs about this
@@ -77,7 +79,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	folders(cmd, &o.dirs)
 	f.BoolVar(&o.checkConfig, "check-config", false, "only tell whether --config is right")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the bearer tokens that are accepted, one a line; read anew when it changes")
-	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens that read reports and metrics, and start nothing")
+	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens that read reports and metrics, and start nothing; it may come later")
 	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; beside --token-file both are asked for")
 	f.StringVar(&o.access.Cert, "tls-cert", "", "certificate to serve with; read anew when it changes")
 	f.StringVar(&o.access.Key, "tls-key", "", "its key")
@@ -106,7 +108,7 @@ func (o *serveOptions) check() error {
 	case o.limits.Job < 10*time.Second:
 		return badUsage("--job-timeout must be 10s or more")
 	case o.external != "" && !reachedAt(o.external):
-		return badUsage("--external-url takes http(s)://HOST[/PATH] of at most %d letters", longestURL)
+		return badExternalURL()
 	case o.logFormat != "text" && o.logFormat != "json":
 		return badUsage("--log-format takes text or json")
 	case o.checkConfig:
@@ -162,6 +164,9 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
+	if o.asks, err = o.where(); err != nil {
+		return err
+	}
 	reading, err := cluster.NewClient(config)
 	if err != nil {
 		return err
@@ -179,7 +184,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 		},
 		Tell: func(ctx context.Context, job alerts.Job) (bool, error) {
 			reason, note := toldOf(job, o.external)
-			return teller.Tell(ctx, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
+			return teller.Tell(ctx, job.ID, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
 		},
 	}, log)
 	if err != nil {
@@ -252,6 +257,10 @@ const longestURL = 200
 func reachedAt(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= longestURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+func badExternalURL() error {
+	return badUsage("--external-url takes http(s)://HOST[/PATH] of at most %d letters", longestURL)
 }
 
 // toldOf is what a node is told of a job: the reason, and what it came to. The report

@@ -145,7 +145,7 @@ func (o *serveOptions) world(log *slog.Logger, run *runOptions, job alerts.Job) 
 		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
 		Show:     func(runbook.Entry) error { return nil },
-		Progress: func(string) {}, Say: func(text string) { log.Info(oneLine(text), "job", job.ID) }, Who: servant,
+		Progress: func(string) {}, Waits: func(string) {}, Say: func(text string) { log.Info(oneLine(text), "job", job.ID) }, Who: servant,
 	}
 }
 
@@ -204,7 +204,7 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 		return nil, nil, err
 	}
 	j, err := runbook.CreateJournal(name, runbook.Begun{
-		Runbook: rb.Metadata.Name, Digest: rb.Digest(), File: rb.Metadata.Name, Source: rb.Source(), Node: job.Node, Params: params, By: servant, At: time.Now().UTC(),
+		Runbook: rb.Metadata.Name, Digest: rb.Digest(), File: rb.Metadata.Name, Source: rb.Source(), Node: job.Node, Cluster: o.asks, Params: params, By: servant, At: time.Now().UTC(),
 	})
 	return rb, j, err
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,6 +116,23 @@ func TestServeRunbooks(t *testing.T) {
 		if i < 0 || routes.Spec.Routes[i].Runbook != c.first {
 			t.Errorf("%s: KubeNodeNotReady leads to route %d of %+v", name, i, routes.Spec.Routes)
 		}
+	}
+}
+
+// TestServeRoots wants the program to know who signs certificates of the world where the
+// machine does not, as its image.
+func TestServeRoots(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("SSL_CERT_FILE") == os.DevNull { // what is started below
+		if pool, err := x509.SystemCertPool(); err != nil || pool.Equal(x509.NewCertPool()) {
+			t.Errorf("there are none: %v", err)
+		}
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServeRoots$")
+	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+os.DevNull, "SSL_CERT_DIR="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

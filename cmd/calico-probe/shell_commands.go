@@ -74,7 +74,7 @@ func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 		return err
 	}
 	if len(call.Args) == 0 {
-		if err := c.asks(ctx, s, &own, report.InSession(call.Out, call.Terminal && colourful(c.Out))); err != nil {
+		if err := c.asks(ctx, s, &own, c.tableTo(call)); err != nil {
 			return err
 		}
 		return own.conclude()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -48,7 +49,11 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	}
 	switch {
 	case s.session != nil:
-		s.o.progress("a probe is on %s, by way of %s: %s", node, s.way, strings.Join(s.session.Created(), ", "))
+		at, err := s.o.where()
+		if err != nil {
+			return err
+		}
+		s.o.progress("a probe is on %s, by way of %s: %s", report.Head(node, at, time.Time{}), s.way, strings.Join(s.session.Created(), ", "))
 	case ctx.Err() != nil: // and who stopped it is still where they were
 		return context.Cause(ctx)
 	default:

@@ -130,13 +130,17 @@ func (c *conversation) asksInto(ctx context.Context, s *seat, own *runOptions, r
 	if err != nil {
 		return err
 	}
-	record(s, round(own, snap))
+	at, err := own.where()
+	if err != nil {
+		return err
+	}
+	record(s, round(own, snap, at))
 	return own.gather(ctx)
 }
 
 // round says that a node is asked anew.
-func round(own *runOptions, snap *cluster.Snapshot) probe.Event {
-	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release, Run: own.id, Time: time.Now().UTC(), Checks: own.owes(snap)}}
+func round(own *runOptions, snap *cluster.Snapshot, at *probe.Cluster) probe.Event {
+	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release, Run: own.id, Time: time.Now().UTC(), Checks: own.owes(snap), Cluster: at}}
 	if own.contrasts(snap) {
 		ev.Way = probe.WayNeighbour
 	}

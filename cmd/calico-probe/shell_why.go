@@ -37,6 +37,15 @@ func (s *seat) concluded(sink report.Sink) (exit, error) {
 	return code, nil
 }
 
+// tableTo is what shows answers where a command writes to.
+func (c *conversation) tableTo(call *shell.Call) report.Sink {
+	var o report.Options
+	if call.Terminal {
+		o = report.Options{Colour: colourful(c.Out), Width: widthOf(c.Out)}
+	}
+	return report.InSession(call.Out, o)
+}
+
 // why names the causes first, then what they rest on.
 func (c *conversation) why(_ context.Context, call *shell.Call) error {
 	s := c.at
@@ -48,7 +57,7 @@ func (c *conversation) why(_ context.Context, call *shell.Call) error {
 		}
 		return exit(report.ExitIncomplete)
 	}
-	table := report.InSession(call.Out, call.Terminal && colourful(c.Out))
+	table := c.tableTo(call)
 	missing, text, err := s.soFar()
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -14,11 +15,15 @@ func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version of the client and the image it uses", Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.Out, "calico-probe %s (%s, %s/%s, wire format %d)\nprobe image %s\n",
-				probe.Release, revision(), runtime.GOOS, runtime.GOARCH, probe.Version, envOr("CALICO_PROBE_IMAGE", probe.Image))
+			_, err := io.WriteString(a.Out, versions())
 			return err
 		},
 	}
+}
+
+func versions() string {
+	return fmt.Sprintf("calico-probe %s (%s, %s/%s, wire format %d)\nprobe image %s\n",
+		probe.Release, revision(), runtime.GOOS, runtime.GOARCH, probe.Version, envOr("CALICO_PROBE_IMAGE", probe.Image))
 }
 
 // revision is the commit this program was built from, where the build knew it.

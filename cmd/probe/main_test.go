@@ -220,7 +220,7 @@ func TestWireFormat(t *testing.T) {
 			t.Errorf("%s: %d types found", file, len(types))
 		}
 		for _, m := range types {
-			if clients := []string{"contrast", "cause", "verdict", "typed", "done", "asked", "session"}; own == "Event" && slices.Contains(clients, m[2]) {
+			if clients := []string{"contrast", "cause", "verdict", "typed", "done", "asked", "session", "run"}; own == "Event" && slices.Contains(clients, m[2]) {
 				continue // written by the client
 			}
 			if !strings.Contains(string(text), `"type":"`+m[2]+`"`) {

@@ -1,0 +1,187 @@
+package runbook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Limits of an action.
+const (
+	dryRunLimit = time.Minute
+	keepLimit   = 20 * time.Second // of each command: a log that cannot be had is no reason to wait long
+	actionLimit = 5 * time.Minute  // a drain takes minutes
+	keptLines   = 40               // of what each command keeps, the last ones
+)
+
+// action is the one thing that changes something: only where its step was allowed by
+// name, its dry run was shown, and a person said yes. One that began and of which nothing
+// more is known is never done again unasked.
+func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
+	var out Deed
+	at, done, err := w.Journal.ended(e.Step, &out)
+	if err != nil {
+		return err
+	}
+	cut, err := w.cutDeed(e.Step)
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.past && !done:
+		e.Deed = cut
+		return goesOn(s.Name)
+	// One that was not run is offered again to who goes on and allows it.
+	case !done, out.NotRun != "" && !w.past && slices.Contains(w.Actions, s.Name):
+		if out, err = w.propose(ctx, e.Step, s, cut); err != nil {
+			if e.Deed = cut; out.Unsure != "" {
+				e.Deed = &out
+			}
+			return err
+		}
+		at, err = w.Journal.end(e.Step, s.Name, out)
+		w.wrote(err)
+	}
+	e.At, e.Deed = at, &out
+	return nil
+}
+
+// cutDeed is what is known of an action that began, where nobody knows how it ended; nil
+// where none did.
+func (w *walk) cutDeed(key string) (*Deed, error) {
+	var d Deed
+	at, ok, err := w.Journal.begun(key, &d)
+	if !ok || err != nil {
+		return nil, err
+	}
+	d.Unsure = cutOff(at)
+	return &d, nil
+}
+
+func cutOff(began time.Time) string {
+	return fmt.Sprintf("it began at %s and was cut off before its end", began.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
+// propose shows an action and does it where that is wanted. cut is of one that began
+// before; what it kept and that it may have been done go on with it.
+func (w *walk) propose(ctx context.Context, at string, s *Step, cut *Deed) (Deed, error) {
+	a := s.Action
+	out := Deed{Says: w.sight().say(ctx, a.Says), Touches: w.sight().say(ctx, a.Touches), Command: a.Command, Exit: -1}
+	if cut != nil {
+		out.Kept, out.Before = slices.Clone(cut.Kept), cut.Unsure+", confirmed by "+cut.By
+	}
+	dryRun, err := w.words(ctx, a.DryRun)
+	if err == nil {
+		var command []string
+		if command, err = w.words(ctx, a.Command); err == nil {
+			out.Command = command
+		}
+	}
+	switch { // before anything is started
+	case ctx.Err() != nil:
+		return out, context.Cause(ctx)
+	case err != nil:
+		out.NotRun = "its command is not known: " + plainly(err.Error())
+	case !slices.Contains(w.Actions, s.Name):
+		out.NotRun = "it was not allowed; --allow-actions " + s.Name + " does"
+	case !w.Commands:
+		out.NotRun = "commands are not allowed here"
+	case w.World.Nobody:
+		out.NotRun = fmt.Sprintf("nobody can confirm it: %v", ErrNobody)
+	case w.Journal.Err() != nil:
+		out.NotRun = "the journal cannot be written, and without it nobody would know that it was done"
+	}
+	if out.NotRun != "" {
+		return out, nil
+	}
+	w.World.Progress("dry run of " + s.Name)
+	dry, err := w.start(ctx, dryRunLimit, dryRun, nil)
+	if err != nil {
+		return out, err
+	}
+	out.DryRun = probe.Plain(dry.all)
+	if dry.exit != 0 {
+		out.NotRun = "its dry run failed: " + dry.why()
+		return out, nil
+	}
+	if err := w.keep(ctx, &out, a.Keep); err != nil {
+		return out, err
+	}
+	yes, err := w.World.Confirm(ctx, Proposal{Step: s.Name, Deed: out, Seen: w.old()})
+	switch {
+	case errors.Is(err, ErrNobody):
+		out.NotRun = fmt.Sprintf("nobody confirmed it: %v", err)
+		return out, nil
+	case err != nil:
+		return out, err
+	case !yes:
+		out.NotRun = "it was not confirmed"
+		return out, nil
+	}
+	return w.perform(ctx, at, s.Name, out)
+}
+
+// keep has what an action destroys in the record before it does. What cannot be had is
+// told to whoever confirms it, and is no reason to refuse.
+func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
+	for _, texts := range commands {
+		words, err := w.words(ctx, texts)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			out.Kept = append(out.Kept, Kept{Command: texts, Failed: plainly(err.Error())})
+			continue
+		}
+		w.World.Progress("keeping what " + Quoted(words) + " shows")
+		ran, err := w.start(ctx, keepLimit, words, nil)
+		if err != nil {
+			return err
+		}
+		k := Kept{Command: words}
+		if ran.exit != 0 {
+			k.Failed = ran.why()
+		} else {
+			k.Lines = lastLines(ran.all)
+		}
+		out.Kept = append(out.Kept, k)
+	}
+	return nil
+}
+
+// lastLines are the last lines of a text, cleaned, none of them too long.
+func lastLines(text string) []string {
+	var out []string
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		out = append(out, probe.Cut(plainly(line), maxSaw))
+	}
+	return out[max(0, len(out)-keptLines):]
+}
+
+// perform does what was confirmed.
+func (w *walk) perform(ctx context.Context, at, step string, out Deed) (Deed, error) {
+	out.By = w.World.Who
+	if err := w.Journal.certainly(at, step, out); err != nil {
+		out.NotRun = plainly(err.Error()) + ", and without it nobody would know that it was done"
+		return out, nil
+	}
+	began := time.Now()
+	did, err := w.start(ctx, actionLimit, out.Command, nil)
+	if err != nil { // only its beginning is known
+		out.Unsure = cutOff(began)
+		return out, err
+	}
+	out.Exit, out.Output = did.exit, probe.Plain(did.all)
+	switch {
+	case !did.started:
+		out.NotRun = "its command " + did.failed
+	case did.failed != "":
+		out.Unsure = "its command " + did.failed
+	}
+	return out, nil
+}

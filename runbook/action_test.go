@@ -1,0 +1,156 @@
+package runbook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/runbook"
+)
+
+// mends is an action that destroys what FILE holds, and ends as END has it.
+const mends = `  - name: mend
+    action:
+      says: mends
+      touches: it
+      dryRun: [echo, would]
+      keep:
+      - [tail, -n, "50", FILE]
+      - [sh, -c, "echo gone; exit 1"]
+      - [/no/such/program]
+      command: [sh, -c, 'echo did >"$1"; END', sh, FILE]
+  - conclude: {verdict: fault, says: x}
+`
+
+// TestKeep wants what an action destroys shown before it is confirmed, and in the record
+// after it, also where some of it cannot be had.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "log")
+	var log strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&log, "line %d \x1b[2J%s\n", i, strings.Repeat("x", 1000))
+	}
+	if err := os.WriteFile(file, []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var shown []runbook.Kept
+	w := &world{confirm: func(p runbook.Proposal) (bool, error) { shown = p.Kept; return true, nil }}
+	r := does(t, strings.NewReplacer("FILE", file, "END", "true").Replace(mends), w, func(e *runbook.Engine) { e.Actions = []string{"mend"} })
+	d := step(t, r, "mend").Deed
+	if len(shown) != 3 || fmt.Sprint(shown) != fmt.Sprint(d.Kept) || d.NotRun != "" || d.Unsure != "" {
+		t.Fatalf("shown: %v, then %+v", shown, d)
+	}
+	lines := d.Kept[0].Lines
+	if len(lines) != 40 || !strings.HasPrefix(lines[39], "line 59 ?[2Jxxx") || len(lines[0]) > 410 {
+		t.Errorf("%d lines are kept: %q", len(lines), lines)
+	}
+	if d.Kept[1].Failed != "exit code 1: gone" || !strings.Contains(d.Kept[2].Failed, "could not be started") {
+		t.Errorf("what cannot be had: %+v", d.Kept[1:])
+	}
+	rendered(t, r)
+	if text, err := os.ReadFile(file); err != nil || string(text) != "did\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestCutAction stops an action that has begun, by whatever stops it: nobody says that it
+// was done or was not, what it was to destroy is kept, and it is not done again unasked.
+func TestCutAction(t *testing.T) {
+	t.Parallel()
+	for name, killed := range map[string]bool{"Ctrl-C": false, "kill -9": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			file, journal := filepath.Join(dir, "log"), filepath.Join(dir, "journal")
+			if err := os.WriteFile(file, []byte("last words\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			rb := loaded(t, strings.NewReplacer("FILE", file, "END", "sleep 20").Replace(mends))
+			j, err := runbook.CreateJournal(journal, begun(rb))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				for ctx.Err() == nil {
+					if text, err := os.ReadFile(file); err == nil && string(text) == "did\n" {
+						cancel()
+					}
+				}
+			}()
+			engine := func(j *runbook.Journal, w *world, actions ...string) *runbook.Engine {
+				return &runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Commands: true, Actions: actions}
+			}
+			agrees := &world{confirm: func(runbook.Proposal) (bool, error) { return true, nil }}
+			r, err := engine(j, agrees, "mend").Do(ctx)
+			if err = errors.Join(err, j.Close()); err != nil {
+				t.Fatal(err)
+			}
+			wantOutcome(t, r, "incomplete", 130, "interrupted")
+			if killed { // it writes nothing more then
+				text, err := os.ReadFile(journal)
+				if err != nil {
+					t.Fatal(err)
+				}
+				whole := slices.Collect(strings.Lines(string(text)))
+				if err := os.WriteFile(journal, []byte(strings.Join(whole[:len(whole)-1], "")), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				cutDeed(t, r)
+			}
+			if j, err = runbook.OpenJournal(journal, false); err != nil {
+				t.Fatal(err)
+			}
+			if r, err = runbook.Replay(rb, j); err != nil || r.Outcome.Exit != report.ExitIncomplete && r.Outcome.Exit != 130 {
+				t.Fatalf("%v: %+v", err, r.Outcome)
+			}
+			cutDeed(t, r)
+
+			// On with it: not allowed, nobody there, and a person who says no.
+			if j, err = runbook.OpenJournal(journal, true); err != nil {
+				t.Fatal(err)
+			}
+			defer j.Close()
+			asked := ""
+			says := func(yes bool) *world {
+				return &world{confirm: func(p runbook.Proposal) (bool, error) { asked = p.Before; return yes, nil }}
+			}
+			for i, e := range []*runbook.Engine{engine(j, agrees), engine(j, &world{}, "mend"), engine(j, says(false), "mend"), engine(j, says(true), "mend")} {
+				if i == 3 { // it ends by itself now
+					rb.Spec.Steps[0].Action.Command = []string{"echo", "did"}
+				}
+				r, err := e.Do(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := step(t, r, "mend").Deed
+				if (d.NotRun == "") != (i == 3) || !strings.Contains(d.Before, "it began at") || d.Kept[0].Lines[0] != "last words" {
+					t.Errorf("%d: %+v", i, d)
+				}
+				rendered(t, r)
+			}
+			if !strings.Contains(asked, "confirmed by ann@desk") {
+				t.Errorf("who confirms it anew is told %q", asked)
+			}
+		})
+	}
+}
+
+// cutDeed wants a record to tell of an action that was cut.
+func cutDeed(t *testing.T, r *runbook.Record) {
+	t.Helper()
+	d := step(t, r, "mend").Deed
+	if d == nil || d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") || d.By != "ann@desk" || len(d.Kept) != 3 || d.Kept[0].Lines[0] != "last words" {
+		t.Errorf("of an action that was cut it tells %+v", d)
+	}
+	rendered(t, r)
+	fits(t, r)
+}

@@ -1,0 +1,197 @@
+package runbook
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// text lints the expressions of a text.
+func (l *linter) text(at, text string, in *scope) {
+	parts, err := pieces(text)
+	if err != nil {
+		l.find(at, "%v", err)
+		return
+	}
+	for _, p := range parts {
+		if strings.TrimSpace(p.expression) == "" {
+			if p.words == "" {
+				l.find(at, "${} has no expression in it; write $${ for a literal ${")
+			}
+			continue
+		}
+		c := l.expression(at, p.expression, p.line, in)
+		if c != nil && !canBeSaid(c.kind) {
+			l.findAt(l.line(at)+p.line, "${%s} is no text but a %s: name a field of it", brief(p.expression), c.kind)
+		}
+	}
+}
+
+// condition lints an expression that is to be true or false; nil = it is none.
+func (l *linter) condition(at, text string, in *scope) *compiled {
+	if strings.TrimSpace(text) == "" {
+		l.want(at, text)
+		return nil
+	}
+	c := l.expression(at, text, 0, in)
+	if c != nil && c.kind.Kind() != types.BoolKind && c.kind.Kind() != types.DynKind {
+		l.find(at, "%s is true or false, and this is a %s: %s", field(at), c.kind, brief(text))
+	}
+	return c
+}
+
+// expression lints one expression, which begins so many lines below its field; nil =
+// it is none.
+func (l *linter) expression(at, text string, below int, in *scope) *compiled {
+	c, err := compile(text)
+	if bad, ok := errors.AsType[compileError](err); ok {
+		l.findAt(l.line(at)+below+bad.line-1, "%s: %s", brief(text), bad.what)
+		return nil
+	}
+	line := l.line(at) + below
+	ast.PreOrderVisit(c.tree, ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.SelectKind:
+			if s := e.AsSelect(); s.Operand().Kind() == ast.IdentKind {
+				l.name(line, s.Operand().AsIdent(), s.FieldName(), in)
+			}
+		case ast.CallKind:
+			l.call(line, e.AsCall(), in)
+		}
+	}))
+	l.indexes(line, c.tree, in.least)
+	return c
+}
+
+// call lints what a function or an index is given, where that stands in the expression.
+func (l *linter) call(line int, c ast.CallExpr, in *scope) {
+	args := c.Args()
+	if len(args) == 2 && slices.Contains([]string{operators.Equals, operators.NotEquals, operators.In}, c.FunctionName()) {
+		l.compared(line, args[0], args[1], in)
+		l.compared(line, args[1], args[0], in)
+	}
+	if len(args) == 0 || args[len(args)-1].Kind() != ast.LiteralKind {
+		return
+	}
+	id, ok := args[len(args)-1].AsLiteral().Value().(string)
+	switch {
+	case !ok:
+	case c.FunctionName() == operators.Index && args[0].Kind() == ast.IdentKind:
+		l.name(line, args[0].AsIdent(), id, in)
+	case c.FunctionName() == "cause" || c.FunctionName() == "suspected":
+		l.isCause(line, id)
+	case c.FunctionName() == "status" || c.FunctionName() == "asked":
+		l.isCheck(line, id)
+		l.isAsked(line, c, id, in)
+	}
+}
+
+// words are those that an expression can be, "" among them where it can be empty; nil = any.
+func (l *linter) words(e ast.Expr) []string {
+	what, answer := "", ""
+	switch e.Kind() {
+	case ast.IdentKind:
+		what = e.AsIdent()
+	case ast.SelectKind:
+		of := e.AsSelect().Operand()
+		switch {
+		case of.Kind() == ast.IdentKind && of.AsIdent() == "answers":
+			answer = e.AsSelect().FieldName()
+		case of.Kind() == ast.SelectKind && of.AsSelect().FieldName() == "facts": // a check's own words
+		default:
+			what = e.AsSelect().FieldName()
+		}
+	case ast.CallKind:
+		if c := e.AsCall(); c.FunctionName() == "status" {
+			what = "status"
+		}
+	}
+	switch what {
+	case "verdict":
+		return append([]string{""}, verdicts...)
+	case "confidence":
+		return []string{string(probe.High), string(probe.Medium), string(probe.Low)}
+	case "status":
+		out := []string{""}
+		for _, s := range probe.Statuses() {
+			out = append(out, string(s))
+		}
+		return out
+	}
+	var out []string
+	l.rb.each(func(s *Step) {
+		if s.Ask != nil && s.Name == answer && answer != "" && len(s.Ask.Options) > 0 {
+			out = append([]string{""}, s.Ask.Options...)
+		}
+	})
+	return out
+}
+
+// compared lints the literals that something is compared with which has known words.
+func (l *linter) compared(line int, field, with ast.Expr, in *scope) {
+	words, name := l.words(field), ""
+	if field.Kind() == ast.SelectKind {
+		name = field.AsSelect().FieldName()
+	}
+	literals := []ast.Expr{with}
+	if with.Kind() == ast.ListKind {
+		literals = with.AsList().Elements()
+	}
+	for _, e := range literals {
+		if e.Kind() != ast.LiteralKind {
+			continue
+		}
+		id, ok := e.AsLiteral().Value().(string)
+		switch {
+		case !ok:
+		case words != nil && !slices.Contains(words, id):
+			l.findAt(line, "it is never %q%s: it can be %s", id, Nearest(id, words), strings.TrimPrefix(strings.Join(words, ", "), ", "))
+		case name == "cause":
+			l.isCause(line, id)
+		case name == "check":
+			l.isCheck(line, id)
+			l.isAskedAnywhere(line, id, in)
+		}
+	}
+}
+
+func (l *linter) isCause(line int, id string) {
+	if !slices.Contains(l.known.Causes, id) {
+		l.findAt(line, "unknown cause %q%s; 'calico-probe causes' lists them", id, Nearest(id, l.known.Causes))
+	}
+}
+
+func (l *linter) isCheck(line int, id string) {
+	if all := slices.Concat(l.known.Checks, l.own); !slices.Contains(all, id) {
+		l.findAt(line, "unknown check %q%s; 'calico-probe checks' lists them", id, Nearest(id, all))
+	}
+}
+
+// name lints what is named of params, answers and steps.
+func (l *linter) name(line int, of, name string, in *scope) {
+	switch of {
+	case "params":
+		var names []string
+		for _, p := range l.rb.Spec.Params {
+			names = append(names, p.Name)
+		}
+		if !slices.Contains(names, name) {
+			l.findAt(line, "there is no parameter %s%s", name, Nearest(name, names))
+		}
+	case "answers":
+		if !in.answers[name] || name == "" {
+			l.findAt(line, "answers.%s: no ask of that name comes before%s", name, Nearest(name, slices.Sorted(maps.Keys(in.answers))))
+		}
+	case "steps":
+		if _, ok := in.steps[name]; !ok || name == "" {
+			l.findAt(line, "steps.%s: no run, wait or check of that name comes before%s", name, Nearest(name, slices.Sorted(maps.Keys(in.steps))))
+		}
+	}
+}
