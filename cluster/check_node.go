@@ -13,7 +13,7 @@ import (
 )
 
 func nodeReady(s *Snapshot, report func(probe.Result)) {
-	c := conditionOf(s.Node.Status.Conditions, corev1.NodeReady)
+	c := readiness(s.Node)
 	since := span(s.Now.Sub(c.LastTransitionTime.Time))
 	info := s.Node.Status.NodeInfo
 	tell := func(r probe.Result) {
@@ -82,7 +82,7 @@ func KubeletSilent(s *Snapshot) bool {
 // RuntimeDown tells whether the kubelet itself says that its container runtime does not
 // answer it, which it does half a minute after the last answer.
 func RuntimeDown(s *Snapshot) bool {
-	c := conditionOf(s.Node.Status.Conditions, corev1.NodeReady)
+	c := readiness(s.Node)
 	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), UnreadyRuntime)
 }
 

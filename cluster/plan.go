@@ -30,7 +30,7 @@ func peers(s *Snapshot, n int) []corev1.Node {
 	for _, node := range s.Nodes {
 		switch os := node.Labels[corev1.LabelOSStable]; {
 		case node.Name == s.Node.Name, os != "" && os != "linux": // Windows answers other questions
-		case conditionOf(node.Status.Conditions, corev1.NodeReady).Status == corev1.ConditionTrue:
+		case readiness(&node).Status == corev1.ConditionTrue:
 			ready = append(ready, node)
 		default:
 			rest = append(rest, node)
@@ -100,7 +100,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 
 // stateOf is what a target says of a node that is not Ready, nil when it is.
 func stateOf(n *corev1.Node) map[string]string {
-	switch conditionOf(n.Status.Conditions, corev1.NodeReady).Status {
+	switch readiness(n).Status {
 	case corev1.ConditionFalse:
 		return map[string]string{probe.AttrNode: probe.NodeNotReady}
 	case corev1.ConditionUnknown:
@@ -185,13 +185,14 @@ func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-func conditionOf(cs []corev1.NodeCondition, t corev1.NodeConditionType) corev1.NodeCondition {
-	for _, c := range cs {
-		if c.Type == t {
+// readiness is a node's condition Ready, Unknown where it has none.
+func readiness(n *corev1.Node) corev1.NodeCondition {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
 			return c
 		}
 	}
-	return corev1.NodeCondition{Type: t, Status: corev1.ConditionUnknown, Reason: "Absent"}
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "Absent"}
 }
 
 func podReady(p *corev1.Pod) bool {

@@ -65,10 +65,10 @@ func (p *placed) attach(ctx context.Context, in io.Reader, out io.Writer) error 
 		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	words := &lastWords{}
 	if err := p.client.converse(ctx, req.URL(), in, out, words); err != nil {
-		return fmt.Errorf("attached to the probe: %w%s", err, words)
+		return fmt.Errorf("attached to the probe: %w%s", err, saying(words.String()))
 	}
-	if words.String() != "" {
-		return fmt.Errorf("the probe ended%s", words)
+	if said := words.String(); said != "" {
+		return fmt.Errorf("the probe ended%s", saying(said))
 	}
 	return nil
 }
@@ -121,8 +121,13 @@ func (l *lastWords) Write(b []byte) (int, error) {
 func (l *lastWords) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if strings.TrimSpace(l.text) == "" {
+	return oneLine(l.text)
+}
+
+// saying ends a sentence with somebody's last words, if there are any.
+func saying(words string) string {
+	if words == "" {
 		return ""
 	}
-	return ", saying: " + strings.Join(strings.Fields(l.text), " ")
+	return ", saying: " + words
 }

@@ -124,7 +124,7 @@ func carry(ctx context.Context, o Options, way, whereto string, v view, l line) 
 			feed.CloseWithError(errOr(err, io.EOF))
 		}()
 		if _, err := io.Copy(events, c.words); err != nil {
-			return fmt.Errorf("%w%s", err, words)
+			return fmt.Errorf("%w%s", err, saying(words.String()))
 		}
 		<-c.ended
 		return c.err
@@ -242,10 +242,10 @@ func (c *carried) send(ctx context.Context, b []byte) error {
 // lineError is a line that ended, or stood still, before the probe was there.
 type lineError struct {
 	err  error
-	said string // on stderr, beginning with ", saying: ", or ""
+	said string // on stderr
 }
 
-func (e *lineError) Error() string { return e.err.Error() + e.said }
+func (e *lineError) Error() string { return e.err.Error() + saying(e.said) }
 func (e *lineError) Unwrap() error { return e.err }
 
 // refusal is what the script says instead of going on.
@@ -256,7 +256,7 @@ func (c *carried) refusal(word string) *PlacementError {
 	case "nowhere":
 		return refuse(ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", room(c.plain)>>10, strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders))
 	case "broken":
-		return refuse(ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s", c.last)
+		return refuse(ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s", saying(c.last.String()))
 	}
 	return refuse(ReasonShell, "the shell there answered %q, which makes no sense", word)
 }

@@ -300,18 +300,18 @@ func TestSSH(t *testing.T) {
 	}{
 		"Host key verification failed.": {"255", ReasonLogin, "accept it once with 'ssh -o StrictHostKeyChecking=ask n'"},
 		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", ReasonLogin, "not known here"},
-		strings.TrimPrefix(words.String(), ", saying: "):                                                                   {"255", ReasonLogin, "not the one known"},
-		"root@10.0.0.7: Permission denied (publickey,password).":                                                           {"255", ReasonLogin, "--ssh USER@{ip}"},
-		"ssh: connect to host 10.0.0.7 port 22: Connection refused":                                                        {"255", ReasonReach, "no sshd listens"},
-		"ssh: connect to host 10.0.0.7 port 22: Connection timed out":                                                      {"255", ReasonReach, "within 10s"},
-		"Connection timed out during banner exchange":                                                                      {"255", ReasonReach, "within 10s"},
-		"ssh: connect to host 10.0.0.7 port 22: No route to host":                                                          {"255", ReasonReach, "no route"},
-		"ssh: Could not resolve hostname n: Name or service not known":                                                     {"255", ReasonReach, "--ssh {ip}"},
-		"kex_exchange_identification: Connection closed by remote host":                                                    {"255", ReasonReach, "closed by remote host"},
-		"bash: line 1: sh: command not found":                                                                              {"127", ReasonShell, "no sh"},
-		"This account is currently not available.":                                                                         {"1", ReasonShell, "not available"},
+		words.String(): {"255", ReasonLogin, "not the one known"},
+		"root@10.0.0.7: Permission denied (publickey,password).":        {"255", ReasonLogin, "--ssh USER@{ip}"},
+		"ssh: connect to host 10.0.0.7 port 22: Connection refused":     {"255", ReasonReach, "no sshd listens"},
+		"ssh: connect to host 10.0.0.7 port 22: Connection timed out":   {"255", ReasonReach, "within 10s"},
+		"Connection timed out during banner exchange":                   {"255", ReasonReach, "within 10s"},
+		"ssh: connect to host 10.0.0.7 port 22: No route to host":       {"255", ReasonReach, "no route"},
+		"ssh: Could not resolve hostname n: Name or service not known":  {"255", ReasonReach, "--ssh {ip}"},
+		"kex_exchange_identification: Connection closed by remote host": {"255", ReasonReach, "closed by remote host"},
+		"bash: line 1: sh: command not found":                           {"127", ReasonShell, "no sh"},
+		"This account is currently not available.":                      {"1", ReasonShell, "not available"},
 	} {
-		pe := sortSSH("n", &lineError{exit(c.code), ", saying: " + said})
+		pe := sortSSH("n", &lineError{exit(c.code), said})
 		if pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) {
 			t.Errorf("%s: %s: %s", said, pe.Reason, pe.Text)
 		}

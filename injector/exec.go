@@ -168,7 +168,7 @@ func (c *Client) stream(ctx context.Context, d door, script string, in io.Reader
 
 // sortExec says why a container was not entered.
 func sortExec(d door, failed *lineError) *PlacementError {
-	text := strings.Join(strings.Fields(failed.Error()), " ")
+	text := oneLine(failed.Error())
 	code := 0
 	if exit, ok := errors.AsType[utilexec.ExitError](failed.err); ok {
 		code = exit.ExitStatus()

@@ -66,7 +66,7 @@ func waited(r Reason, format string, args ...any) *PlacementError {
 // refusedCreate sorts the API's answer to the creation of a pod. What is of the API
 // server itself would meet every way through it; anything else only this one.
 func refusedCreate(what string, err error) *PlacementError {
-	text := strings.Join(strings.Fields(err.Error()), " ")
+	text := oneLine(err.Error())
 	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(text, "exceeded quota"),
@@ -90,7 +90,7 @@ func refusedCreate(what string, err error) *PlacementError {
 
 // unread is what the API did not tell that a way has to know.
 func unread(what string, err error) *PlacementError {
-	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, oneLine(err)), Err: err}
+	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, oneLine(err.Error())), Err: err}
 	if apierrors.IsForbidden(err) {
 		pe.Reason = ReasonRBAC
 	}
@@ -103,7 +103,7 @@ func forbidden(text string) bool {
 	return strings.Contains(text, " is forbidden") || strings.Contains(text, "forbidden: User ")
 }
 
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // refusedHere tells whether the API server works and does not take this request: none
 // of what is wrong with it (5xx), with its load or with our credentials.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -74,14 +75,8 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 // sortSSH makes one line that says what to do of what OpenSSH says. Its messages are
 // the same in every language.
 func sortSSH(to string, failed *lineError) *PlacementError {
-	said := strings.TrimPrefix(failed.said, ", saying: ")
 	has := func(texts ...string) bool {
-		for _, text := range texts {
-			if strings.Contains(said, text) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.said, text) })
 	}
 	code := 0
 	if exit, ok := errors.AsType[*exec.ExitError](failed.err); ok {
@@ -107,11 +102,11 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	case code == own && has("Could not resolve"):
 		return refuse(ReasonReach, "ssh to %s: that name does not resolve here: name an address with --ssh {ip}", to)
 	case code == own:
-		return refuse(ReasonReach, "ssh to %s failed%s", to, failed.said)
+		return refuse(ReasonReach, "ssh to %s failed%s", to, saying(failed.said))
 	case code == 127:
-		return refuse(ReasonShell, "ssh to %s: no sh is run there%s", to, failed.said)
+		return refuse(ReasonShell, "ssh to %s: no sh is run there%s", to, saying(failed.said))
 	}
-	return refuse(ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, failed.said)
+	return refuse(ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.said))
 }
 
 // hostKeyKnown reads where ssh would go and which files it would look into, and has

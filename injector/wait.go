@@ -46,58 +46,57 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	defer tick.Stop()
 	said := ""
 	var events []corev1.Event
-	for {
-		w, err := p.watch(ctx, pod)
-		if err != nil {
-			return p.gaveUp(ctx, pod, events, err)
-		}
-		for open := true; open; {
+	// follow looks at the pod until the watch ends; true = there is nothing more to wait for.
+	follow := func(w watch.Interface) (bool, error) {
+		defer w.Stop()
+		for {
 			s := standingOf(pod, p.container, events)
 			switch {
 			case s.refusal != nil:
-				w.Stop()
-				return s.refusal
+				return true, s.refusal
 			case s.running:
-				w.Stop()
 				if p.afterwards != "" {
 					p.options.Note(p.afterwards)
 				}
-				return nil
+				return true, nil
 			case s.text != said && time.Since(p.began) > time.Second:
 				said = s.text
 				p.options.Progress("waiting: " + said)
 			}
 			select {
-			case ev, more := <-w.ResultChan():
-				open = more
-				if seen, ok := ev.Object.(*corev1.Pod); ok {
-					pod = seen
-					if ev.Type == watch.Deleted {
-						w.Stop()
-						return refuse(ReasonKubelet, "pod %s/%s was deleted before the probe ran: %s", pod.Namespace, pod.Name, s.text)
-					}
-				} else {
-					open = false // an error event: look again from now
+			case ev := <-w.ResultChan():
+				seen, ok := ev.Object.(*corev1.Pod)
+				if !ok { // it has ended, or is an error: look again from now
+					return false, nil
+				}
+				if pod = seen; ev.Type == watch.Deleted {
+					return true, refuse(ReasonKubelet, "pod %s/%s was deleted before the probe ran: %s", pod.Namespace, pod.Name, s.text)
 				}
 			case <-tick.C:
 				var known bool
 				events, known = p.events(ctx, pod)
 				if idle := p.options.Idle; idle > 0 && time.Since(p.began) > idle && known && idleYet(pod, p.container, events) {
-					w.Stop()
-					return p.gaveUp(ctx, pod, events, context.DeadlineExceeded)
+					return true, p.gaveUp(ctx, pod, events, context.DeadlineExceeded)
 				}
 			case <-ctx.Done():
-				w.Stop()
-				return p.gaveUp(ctx, pod, events, ctx.Err())
+				return true, p.gaveUp(ctx, pod, events, ctx.Err())
 			}
 		}
-		w.Stop()
+	}
+	for {
+		w, err := p.watch(ctx, pod)
+		if err != nil {
+			return p.gaveUp(ctx, pod, events, err)
+		}
+		if done, err := follow(w); done {
+			return err
+		}
 		if fresh, err := p.client.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
 			pod = fresh
 		} else if apierrors.IsNotFound(err) {
 			return refuse(ReasonKubelet, "pod %s/%s was deleted before the probe ran", pod.Namespace, pod.Name)
 		} else if apierrors.IsForbidden(err) && p.unwatched {
-			return refuse(ReasonRBAC, "no right to see whether the probe starts, for which it takes get or watch: %s", strings.Join(strings.Fields(err.Error()), " "))
+			return refuse(ReasonRBAC, "no right to see whether the probe starts, for which it takes get or watch: %s", oneLine(err.Error()))
 		}
 	}
 }
@@ -198,7 +197,7 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 		if e.Type == corev1.EventTypeNormal {
 			continue
 		}
-		last = fmt.Sprintf(" (%s: %s)", e.Reason, strings.Join(strings.Fields(e.Message), " "))
+		last = fmt.Sprintf(" (%s: %s)", e.Reason, oneLine(e.Message))
 	}
 	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
 	i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool { return c.Name == container })
@@ -226,7 +225,7 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 
 func waitingOn(c corev1.ContainerStatus, last string) standing {
 	w := c.State.Waiting
-	text := strings.TrimSpace(w.Reason + " " + strings.Join(strings.Fields(w.Message), " "))
+	text := strings.TrimSpace(w.Reason + " " + oneLine(w.Message))
 	switch {
 	case probe.ImageWanting(w.Reason):
 		return standing{text: text, refusal: refuse(ReasonImage,
