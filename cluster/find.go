@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -49,7 +49,7 @@ func (c *Client) HasNode(ctx context.Context, name string) error {
 // PodNode is the node a pod is on; "" = there is no such pod, or it is on none.
 func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, error) {
 	for _, name := range []string{namespace, pod} { // which whoever made the alert may have made up
-		if name == "" || len(path.IsValidPathSegmentName(name)) > 0 {
+		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 			return "", nil
 		}
 	}
