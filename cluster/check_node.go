@@ -79,6 +79,13 @@ func KubeletSilent(s *Snapshot) bool {
 	return s.Lease != nil && s.Lease.Spec.RenewTime != nil && s.Now.Sub(s.Lease.Spec.RenewTime.Time) > leaseOver
 }
 
+// RuntimeDown tells whether the kubelet itself says that its container runtime does not
+// answer it, which it does half a minute after the last answer.
+func RuntimeDown(s *Snapshot) bool {
+	c := conditionOf(s.Node.Status.Conditions, corev1.NodeReady)
+	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), UnreadyRuntime)
+}
+
 func nodeLease(s *Snapshot, report func(probe.Result)) {
 	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {

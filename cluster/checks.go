@@ -43,7 +43,7 @@ What usually breaks it: the API's service address out of reach from the node, a 
 		{
 			ID: CheckCalicoBudget, Asks: "how long may calico-node take to start before it is killed?", Run: bind(calicoBudget),
 			Doc: `The kubelet kills a container whose liveness probe fails for its whole budget: initial delay + (failure threshold - 1) x period + one timeout. Felix opens its health port only after start-up has finished, so on a slow or far-away node a start that is longer than the budget never ends: the container is killed and starts again.
-ok: no run was cut short. fail: the last run was ended from outside (exit 137 or 143; or 0, when start-up was over and runit had taken charge) at about the age the budget allows, and the present one is not ready, or not yet past that age. warn: it is, and has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
+ok: no run was cut short. fail: the last run was ended from outside (exit 137 or 143; or 0, when start-up was over and runit had taken charge) at about the age the budget allows, and the present one is not ready, or nothing asks whether it is and it is not yet past that age. warn: it is, and has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
 		},
 		{
 			ID: CheckControllers, Asks: "how is calico-kube-controllers doing?", Run: bind(calicoControllers),

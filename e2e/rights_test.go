@@ -171,7 +171,7 @@ func withoutNamespace(t *testing.T, as []string) {
 	if !strings.Contains(a.stderr, fmt.Sprintf(there, "rbac")) || strings.Contains(a.stdout+a.stderr, "forbidden") {
 		t.Errorf("runbook: exit %d: %s%s", a.exit, a.stdout, a.stderr)
 	}
-	a = call(t, append(as, "preflight", "--node", "node-b", "--via", "pod,neighbour,shell,clean")...)
+	a = call(t, append(as, "preflight", "--node", "node-b", "--via", "pod,neighbour,shell,clean", "-o", "wide")...)
 	said("preflight", "rbac", a)
 	if strings.Contains(a.stdout, "warn") || !strings.Contains(a.stdout, "a pod in namespace calico-probe is admitted") {
 		t.Errorf("preflight: %s", a.stdout)
@@ -181,7 +181,7 @@ func withoutNamespace(t *testing.T, as []string) {
 		t.Errorf("something else was taken too: %s, before %s", after, before)
 	}
 	kubectl(t, "", "label", "namespace", "kube-system", "pod-security.kubernetes.io/enforce=baseline")
-	t.Cleanup(func() { kubectl(t, "", "label", "namespace", "kube-system", "pod-security.kubernetes.io/enforce-") })
+	defer kubectl(t, "", "label", "namespace", "kube-system", "pod-security.kubernetes.io/enforce-")
 	d, a = report(t, "run", "--node", "node-b", "--skip", "node-load")
 	said("policy", "admission", a)
 	d.want(t, "probe-placed", probe.OK, "pod: ", "pod calico-probe/calico-probe-node-b-")

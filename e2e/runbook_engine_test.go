@@ -226,3 +226,53 @@ func TestRunbookAction(t *testing.T) {
 		t.Error("it was not done")
 	}
 }
+
+// TestRunbookKilledInAction has the client of an action killed by it, and wants nobody to say
+// that it was done, nor that it was not; whoever goes on is told, and it is not done again.
+func TestRunbookKilledInAction(t *testing.T) {
+	did := filepath.Join(t.TempDir(), "did")
+	book := bookOf(t, "mend", `  - name: look
+    run: {checks: [node-ready], via: api}
+  - name: mend
+    action:
+      says: writes a line
+      touches: nothing else
+      dryRun: [echo, it would write]
+      keep: [[kubectl, get, node, node-a, "-o=name"]]
+      command: [sh, -c, 'echo begun >>"$1"; kill -9 $PPID; sleep 1; echo ended >>"$1"', sh, "`+did+`"]
+`)
+	p := newScreen(t, "PATH="+file(".cache/bin")+":"+os.Getenv("PATH"))
+	journal := p.file("journal")
+	p.client("runbook run " + book + " --node node-a --allow-actions mend --journal " + journal)
+	p.wants("to do it, type mend:")
+	if shown := p.shows(); !strings.Contains(shown, "node/node-a") {
+		t.Errorf("what is kept is not shown:\n%s", shown)
+	}
+	p.enter("mend")
+	p.left(137)
+	eventually(t, 60*time.Second, func() string { // the client is dead, and what it began goes on
+		if b, err := os.ReadFile(did); err != nil || string(b) != "begun\nended\n" {
+			return fmt.Sprintf("%q %v", b, err)
+		}
+		return ""
+	})
+	const unsure = "IT IS NOT KNOWN whether it was done"
+	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	if a := call(t, "runbook", "record", journal); a.exit != 0 || !strings.Contains(words(a.stdout), unsure) || !strings.Contains(words(a.stdout), "kept from before it: kubectl get node") {
+		t.Errorf("its record: %+v", a)
+	}
+
+	p.client("runbook run --resume " + journal)
+	p.wants("to do it, type mend:")
+	if shown := words(p.shows()); !strings.Contains(shown, "CAUTION: it is not known whether it was done before: it began at") {
+		t.Errorf("who goes on is not told:\n%s", shown)
+	}
+	p.enter("no")
+	p.left(0)
+	if shown := words(p.shows()); !strings.Contains(shown, "NOT run: it was not confirmed") || !strings.Contains(shown, unsure+" before: it began at") {
+		t.Errorf("it says:\n%s", shown)
+	}
+	if b, err := os.ReadFile(did); err != nil || string(b) != "begun\nended\n" {
+		t.Errorf("it was done again: %q %v", b, err)
+	}
+}

@@ -59,7 +59,9 @@ func Exec(c *Client) Way {
 			reason = pe.Reason
 			passed = append(passed, fmt.Sprintf("%s (%s)", d, pe.Text))
 		}
-		return nil, refuse(reason, "no container in the node's network takes the probe: %s", strings.Join(passed, "; "))
+		none := refuse(reason, "no container in the node's network takes the probe: %s", strings.Join(passed, "; "))
+		none.Waited = silent > 0 && silent == len(all)
+		return nil, none
 	}
 }
 

@@ -91,6 +91,7 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 				return p.gaveUp(ctx, pod, events, ctx.Err())
 			}
 		}
+		w.Stop()
 		if fresh, err := p.client.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
 			pod = fresh
 		} else if apierrors.IsNotFound(err) {

@@ -39,7 +39,7 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	// One that was not run is offered again to who goes on and allows it.
 	case !done, out.NotRun != "" && !w.past && slices.Contains(w.Actions, s.Name):
 		if out, err = w.propose(ctx, e.Step, s, cut); err != nil {
-			if out.Unsure != "" {
+			if e.Deed = cut; out.Unsure != "" {
 				e.Deed = &out
 			}
 			return err
@@ -59,8 +59,12 @@ func (w *walk) cutDeed(key string) (*Deed, error) {
 	if !ok || err != nil {
 		return nil, err
 	}
-	d.Unsure = fmt.Sprintf("it began at %s, confirmed by %s, and was cut off before its end", at.Format("2006-01-02 15:04:05 UTC"), d.By)
+	d.Unsure = cutOff(at)
 	return &d, nil
+}
+
+func cutOff(began time.Time) string {
+	return fmt.Sprintf("it began at %s and was cut off before its end", began.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
 // propose shows an action and does it where that is wanted. cut is of one that began
@@ -69,7 +73,7 @@ func (w *walk) propose(ctx context.Context, at string, s *Step, cut *Deed) (Deed
 	a := s.Action
 	out := Deed{Says: w.sight().say(ctx, a.Says), Touches: w.sight().say(ctx, a.Touches), Command: a.Command, Exit: -1}
 	if cut != nil {
-		out.Kept, out.Before = slices.Clone(cut.Kept), cut.Unsure
+		out.Kept, out.Before = slices.Clone(cut.Kept), cut.Unsure+", confirmed by "+cut.By
 	}
 	dryRun, err := w.words(ctx, a.DryRun)
 	if err == nil {
@@ -166,10 +170,10 @@ func (w *walk) perform(ctx context.Context, at, step string, out Deed) (Deed, er
 		out.NotRun = plainly(err.Error()) + ", and without it nobody would know that it was done"
 		return out, nil
 	}
-	began := time.Now().UTC()
+	began := time.Now()
 	did, err := w.start(ctx, actionLimit, out.Command, nil)
 	if err != nil { // only its beginning is known
-		out.Unsure = fmt.Sprintf("it began at %s, and was cut off before its end", began.Format("2006-01-02 15:04:05 UTC"))
+		out.Unsure = cutOff(began)
 		return out, err
 	}
 	out.Exit, out.Output = did.exit, probe.Plain(did.all)

@@ -286,7 +286,7 @@ func played(t *testing.T, b *runbook.Runbook, answers map[string]string, nights 
 			Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 			Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
 			Show:     func(runbook.Entry) error { return nil },
-			Progress: silent, Say: silent,
+			Progress: silent, Say: silent, Waits: silent,
 		},
 	}
 	record, err := e.Do(t.Context())
@@ -519,7 +519,7 @@ func TestActionsKubectl(t *testing.T) {
 				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
 				Show:     func(runbook.Entry) error { return nil },
-				Progress: silent, Say: silent,
+				Progress: silent, Say: silent, Waits: silent,
 			},
 		}
 		record, err := e.Do(t.Context())
@@ -543,5 +543,20 @@ func TestActionsKubectl(t *testing.T) {
 	}
 	if d := deed("a secret would show"); !strings.Contains(d.NotRun, "a secret would show") || d.DryRun != "" {
 		t.Errorf("without a way to the cluster: %+v", d)
+	}
+}
+
+// TestABusyNode wants load to hide nothing: whatever else was named decides, and both are told.
+func TestABusyNode(t *testing.T) {
+	t.Parallel()
+	named := func(id string) probe.Cause {
+		return probe.Cause{ID: id, Says: id + " it is", Confidence: probe.Medium, Fix: probe.Fix{Says: "mend " + id}}
+	}
+	tonight := answer("node-a", map[string]probe.Status{"bgp-session": probe.Fail}, named("node-overloaded"), named("peer-bird-dead"))
+	branch, r := played(t, builtin(t)["bgp-not-established"], nil, tonight)
+	said := r.Outcome.Says + r.Outcome.Next + step(t, r, "also").Text
+	if branch != "other-end" || !strings.Contains(step(t, r, "fix").Text, "mend peer-bird-dead") ||
+		!strings.Contains(said, "node-overloaded it is") || !strings.Contains(said, "mend node-overloaded") {
+		t.Errorf("branch %s: %+v", branch, r.Outcome)
 	}
 }

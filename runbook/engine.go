@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -43,8 +40,11 @@ type World struct {
 	Show func(Entry) error
 	// Progress is for a person who waits; Say is for whoever reads, once.
 	Progress, Say func(text string)
-	Who           string // runs this
-	Nobody        bool   // there is no person to confirm anything
+	// Waits tells of a wait: that it begins, and what came of each attempt, in place of what
+	// it told before; "" when it is over.
+	Waits  func(text string)
+	Who    string // runs this
+	Nobody bool   // there is no person to confirm anything
 	// Kubeconfig is a file that leads every command to the cluster of the runbook; "" where
 	// they find it themselves. NoKubectl is why kubectl cannot be led there, "" where it can.
 	Kubeconfig, NoKubectl string
@@ -303,12 +303,14 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	default:
 		return w.choose(ctx, e, s)
 	}
-	if err != nil && ctx.Err() != nil && !w.past && (s.Run != nil || s.Wait != nil) {
+	switch then := w.Journal.cut; {
+	case err == nil:
+	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as it was told when it was stopped
+		e = *then.Entry
+	case !w.past && ctx.Err() != nil && (s.Run != nil || s.Wait != nil):
 		e.cut()
 		w.cut = &e
-	} else if err != nil && w.past && w.Journal.cut != nil && w.Journal.cut.Entry != nil && w.Journal.cut.Entry.Step == at {
-		e = *w.Journal.cut.Entry
-	} else if err != nil && e.Held == nil && e.Deed == nil { // it has not come to its end; what was stopped for says why
+	case e.Held == nil && e.Deed == nil: // it has not come to its end; what was stopped for says why
 		return err
 	}
 	return errors.Join(w.show(e), err)
@@ -389,292 +391,4 @@ func (w *walk) assert(ctx context.Context, e *Entry, s *Step) error {
 		return w.cannotGoOn(e.Text)
 	}
 	return nil
-}
-
-// nodes are those a run asks.
-func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
-	switch {
-	case r.On == nil:
-		return []string{w.node}, nil
-	case len(r.On.Names) == 0:
-		out, err := w.World.Nodes(ctx, *r.On, w.node)
-		if len(out) > maxNodes {
-			return nil, fmt.Errorf("%d nodes are picked, and a run asks %d at most: narrow the selector", len(out), maxNodes)
-		}
-		return out, err
-	}
-	var out []string
-	for _, text := range r.On.Names {
-		name, err := w.sight().text(ctx, text)
-		if err != nil {
-			return nil, err
-		}
-		if name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out, nil
-}
-
-// noNodes is what a runbook comes to that cannot be told which nodes to ask, which may be
-// better later.
-func noNodes(at string, s *Step, err error) error {
-	return stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s: which nodes to ask is not known: %s", called(at, s), brief(err.Error()))}, true}
-}
-
-// askOne asks one node. That it cannot be asked is an answer, unless it is a mistake
-// about the node of the runbook.
-func (w *walk) askOne(ctx context.Context, node string, r Run) (Asked, error) {
-	w.World.Progress("asking " + node)
-	run, err := w.World.Run(ctx, node, r)
-	if ctx.Err() != nil || err != nil && node == w.node && errors.As(err, new(Mistake)) { // a run that was cut may end without an error
-		return Asked{}, cmp.Or(context.Cause(ctx), err)
-	}
-	return asked(node, run, err), nil
-}
-
-// onEach does something for every node, a few at a time.
-func onEach(nodes []string, do func(i int, node string) error) error {
-	errs := make([]error, len(nodes))
-	turn := make(chan struct{}, parallelNodes)
-	var all sync.WaitGroup
-	for i, node := range nodes {
-		turn <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turn }()
-			errs[i] = do(i, node)
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
-
-func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
-	// Which nodes those are must not change under a resume.
-	nodes, at, err := effect(w, e.Step+"@", s.Name, func() ([]string, error) { return w.nodes(ctx, s.Run) })
-	if err != nil {
-		if ctx.Err() != nil || errors.As(err, new(Mistake)) || errors.As(err, new(stop)) {
-			return err
-		}
-		return noNodes(e.Step, s, err)
-	}
-	e.At, e.Asked = at, make([]Asked, len(nodes))
-	times := make([]time.Time, len(nodes))
-	err = onEach(nodes, func(i int, node string) (err error) {
-		e.Asked[i], times[i], err = effect(w, e.Step+"@"+node, s.Name, func() (Asked, error) { return w.askOne(ctx, node, *s.Run) })
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, t := range times {
-		if t.After(e.At) {
-			e.At = t
-		}
-	}
-	if s.Run.On != nil && len(nodes) < max(1, s.Run.On.Others) {
-		e.Text = fmt.Sprintf("%d nodes were to be asked, and there were %d", max(1, s.Run.On.Others), len(nodes))
-	}
-	w.saw(s.Name, s.Run, e.Asked, e.At)
-	return nil
-}
-
-// saw makes what was asked what expressions read.
-func (w *walk) saw(name string, r *Run, all []Asked, at time.Time) {
-	if name != "" {
-		w.steps[name] = seen(all...)
-	}
-	for _, a := range all {
-		if a.Node == w.node {
-			here := *r
-			here.On = nil
-			w.last, w.lastRun, w.own, w.lastAt = []Asked{a}, &here, nil, at.UTC()
-		}
-		w.answered = w.answered || slices.ContainsFunc(a.Results, func(r Result) bool {
-			return r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered && r.Status != string(probe.Skip) && r.Status != string(probe.Unknown)
-		})
-	}
-}
-
-// waited is what a wait came to.
-type waited struct {
-	Held  bool    `json:"held"`
-	Tries int     `json:"tries"`
-	Asked []Asked `json:"asked"`
-	Why   string  `json:"why,omitempty"` // it could not be told, the last time
-}
-
-func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
-	r := s.Wait.Run
-	if r == nil {
-		r = w.lastRun
-	}
-	if r == nil {
-		return w.cannotGoOn(called(e.Step, s) + ": nothing was asked of the node before, so that there is nothing to ask again")
-	}
-	out, at, err := effect(w, e.Step, s.Name, func() (waited, error) {
-		out, err := w.until(ctx, e.Step, s, r)
-		e.That, e.Tries, e.Asked = brief(s.Wait.Until), out.Tries, out.Asked // of one that was stopped
-		return out, err
-	})
-	if err != nil {
-		return err
-	}
-	if len(out.Asked) > 0 {
-		w.saw(s.Name, r, out.Asked, at)
-	}
-	e.At, e.That, e.Held, e.Tries, e.Asked = at, brief(s.Wait.Until), &out.Held, out.Tries, out.Asked
-	if out.Held {
-		return nil
-	}
-	e.Text = cmp.Or(w.sight().say(ctx, s.Wait.Else), fmt.Sprintf("%s did not come to hold within %v", brief(s.Wait.Until), time.Duration(s.Wait.Within)))
-	e.Text += "; " + lastWords(out)
-	return w.cannotGoOn(e.Text)
-}
-
-// lastWords tell what a wait saw last.
-func lastWords(out waited) string {
-	if len(out.Asked) == 0 {
-		return "no answer came in that time"
-	}
-	var parts []string
-	for _, a := range out.Asked {
-		parts = append(parts, a.Node+": "+a.brief())
-	}
-	if out.Why != "" {
-		parts = append(parts, "and it could not be told: "+out.Why)
-	}
-	return "seen last: " + strings.Join(parts, ", ")
-}
-
-// brief is one run in a few words: its verdict, and what explains it.
-func (a Asked) brief() string {
-	var causes []string
-	for _, c := range a.Causes {
-		causes = append(causes, fmt.Sprintf("%s (%s)", c.ID, c.Confidence))
-	}
-	out := a.Verdict
-	if len(causes) > 0 {
-		out += ", " + strings.Join(causes, ", ")
-	}
-	if a.Unasked != "" {
-		out += ", " + a.Unasked
-	}
-	return plainly(out)
-}
-
-// until asks again and again. It is one effect: a wait that was cut begins anew.
-func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, error) {
-	var out waited
-	within := time.Duration(s.Wait.Within)
-	limited, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	began := time.Now()
-	last, lastRun, own, steps, answered := w.last, w.lastRun, w.own, w.steps, w.answered
-	defer func() { w.last, w.lastRun, w.own, w.steps, w.answered = last, lastRun, own, steps, answered }()
-	nodes, err := w.nodes(limited, r)
-	if err != nil {
-		if ctx.Err() != nil || errors.As(err, new(Mistake)) {
-			return out, err
-		}
-		return out, noNodes(at, s, err)
-	}
-	for {
-		all := make([]Asked, len(nodes))
-		err := onEach(nodes, func(i int, node string) (err error) {
-			if all[i], err = w.askOne(limited, node, *r); err == nil {
-				all[i], err = through(all[i])
-			}
-			return err
-		})
-		switch {
-		case ctx.Err() != nil:
-			return out, context.Cause(ctx)
-		case limited.Err() != nil && err != nil:
-			return out, nil // the attempt that was cut tells nothing
-		case err != nil:
-			return out, err
-		}
-		out.Tries++
-		out.Asked, out.Why = all, ""
-		w.saw("", r, all, time.Now())
-		if s.Name != "" {
-			w.steps = maps.Clone(steps)
-			w.steps[s.Name] = seen(all...)
-		}
-		if out.Held, err = w.sight().holds(ctx, s.Wait.Until); err != nil {
-			out.Why = plainly(err.Error())
-		}
-		if out.Held {
-			return out, nil
-		}
-		left := within - time.Since(began)
-		w.World.Progress(fmt.Sprintf("%s: attempt %d, not yet, %s left; %s", called(at, s), out.Tries, max(0, left).Round(time.Second), lastWords(out)))
-		pause := time.NewTimer(cmp.Or(time.Duration(s.Wait.Every), defaultEvery))
-		select {
-		case <-pause.C:
-		case <-limited.Done():
-			pause.Stop()
-			return out, context.Cause(ctx) // nil where it was the wait's own limit
-		}
-	}
-}
-
-func (w *walk) ask(ctx context.Context, e *Entry, s *Step) error {
-	e.Text = w.sight().say(ctx, s.Ask.Question)
-	var before Answer
-	if _, done, err := w.Journal.ended(e.Step, &before); done && err == nil && !w.past && before.Text == s.Ask.Later && before.Text != "" {
-		w.Journal.forget(e.Step)
-	}
-	out, at, err := effect(w, e.Step, s.Name, func() (Answer, error) { return w.answer(ctx, s, e.Text) })
-	if err != nil {
-		return err
-	}
-	e.At, e.Answer = at, &out
-	w.later = w.later || out.Text == s.Ask.Later && out.Text != ""
-	w.answers[s.Name] = out.Text
-	return nil
-}
-
-func (w *walk) answer(ctx context.Context, s *Step, question string) (Answer, error) {
-	if text, given := w.Answers[s.Name]; given {
-		return Answer{text, "--answer"}, nil
-	}
-	q := Question{Step: s.Name, Text: question, Options: s.Ask.Options, Default: s.Ask.Default}
-	for {
-		text, err := w.World.Ask(ctx, q)
-		switch {
-		case errors.Is(err, ErrNobody) && q.Default != nil:
-			return Answer{*q.Default, "default"}, nil
-		case errors.Is(err, ErrNobody):
-			return Answer{}, stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s is not answered (%s), and %v: give --answer %s=TEXT", s.Name, brief(question), ErrNobody, s.Name)}, true}
-		case err != nil:
-			return Answer{}, err
-		}
-		text = strings.TrimSpace(text)
-		if text == "" && q.Default != nil {
-			text = *q.Default
-		}
-		if answer, ok := option(q.Options, text); ok {
-			return Answer{answer, w.World.Who}, nil
-		}
-		q.Wrong = text
-	}
-}
-
-// option is the option that is meant by what was typed: itself, or how it alone begins.
-func option(options []string, typed string) (string, bool) {
-	if len(options) == 0 || slices.Contains(options, typed) {
-		return typed, typed != ""
-	}
-	var found []string
-	for _, o := range options {
-		if typed != "" && strings.HasPrefix(strings.ToLower(o), strings.ToLower(typed)) {
-			found = append(found, o)
-		}
-	}
-	if len(found) != 1 {
-		return "", false
-	}
-	return found[0], true
 }

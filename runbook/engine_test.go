@@ -76,7 +76,10 @@ type world struct {
 	ask     func(q runbook.Question) (string, error)
 	confirm func(p runbook.Proposal) (bool, error)
 	nodes   error
+	waited  []string // what a wait told
 }
+
+func (w *world) waits(text string) { w.waited = append(w.waited, text) }
 
 func (w *world) count(what string) {
 	w.mu.Lock()
@@ -115,6 +118,7 @@ func (w *world) functions() runbook.World {
 		Show:     func(runbook.Entry) error { return nil },
 		Progress: func(string) {},
 		Say:      func(string) {},
+		Waits:    w.waits,
 	}
 }
 
@@ -356,6 +360,10 @@ func TestWait(t *testing.T) {
 		t.Errorf("%+v, then %q", e, r.Steps[2].Text)
 	}
 	wantOutcome(t, r, "healthy", 0, "")
+	if told := w.waited; len(told) != 4 || !strings.Contains(told[0], "for 1m0s at most") || !strings.HasPrefix(told[2], "w: attempt 2, not yet, ") ||
+		!strings.HasSuffix(told[2], "left; seen last: a: fault") || told[3] != "" {
+		t.Errorf("it told %q", told)
+	}
 }
 
 // TestNotify posts to a real listener.

@@ -3,13 +3,10 @@ package runbook
 import (
 	"fmt"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/prometheus/alertmanager/pkg/labels"
 )
 
 // Known is what the program has that a runbook may name.
@@ -115,36 +112,6 @@ func (l *linter) lint(rb *Runbook) {
 	l.steps("spec.steps", rb.Spec.Steps, newScope())
 }
 
-// Alert takes apart what a runbook names of alerts: a name, and matchers of other labels as
-// Alertmanager writes them, as NAME{pod=~"calico-node-.+"}.
-func Alert(text string) (name string, matchers []*labels.Matcher, err error) {
-	name, rest, some := strings.Cut(text, "{")
-	if name = strings.TrimSpace(name); name == "" {
-		return "", nil, fmt.Errorf("the alert %q has no name", text)
-	}
-	if !some {
-		return name, nil, nil
-	}
-	if matchers, err = labels.ParseMatchers("{" + rest); err != nil {
-		return "", nil, fmt.Errorf(`%s: %w: write NAME{LABEL="VALUE"}`, text, err)
-	}
-	return name, matchers, nil
-}
-
-// each calls f with every step, wherever it stands.
-func (rb *Runbook) each(f func(*Step)) {
-	var walk func(steps []Step)
-	walk = func(steps []Step) {
-		for i := range steps {
-			f(&steps[i])
-			for _, b := range steps[i].Choose {
-				walk(b.Steps)
-			}
-		}
-	}
-	walk(rb.Spec.Steps)
-}
-
 // steps lints steps in their order, and tells whether they always end the runbook.
 func (l *linter) steps(at string, steps []Step, in *scope) (ends bool) {
 	for i := range steps {
@@ -156,22 +123,6 @@ func (l *linter) steps(at string, steps []Step, in *scope) (ends bool) {
 		ends = l.step(here, &steps[i], in)
 	}
 	return ends
-}
-
-// kinds are the fields of a step that say what it does.
-func kinds() []string {
-	return slices.DeleteFunc(fieldsOf(reflect.TypeFor[Step]()), func(f string) bool { return f == "name" || f == "when" })
-}
-
-// kind is what a step does: the names of the fields that are set.
-func (s *Step) kind() (set []string) {
-	v := reflect.ValueOf(s).Elem()
-	for f, value := range v.Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); slices.Contains(kinds(), name) && !value.IsZero() {
-			set = append(set, name)
-		}
-	}
-	return set
 }
 
 func (l *linter) step(at string, s *Step, in *scope) (ends bool) {

@@ -104,19 +104,6 @@ func fewer(a, b map[string]int) map[string]int {
 	return out
 }
 
-// opposite has the comparison that holds where another one does not, mirrored the one
-// with its sides changed.
-var (
-	opposite = map[string]string{
-		operators.Greater: operators.LessEquals, operators.LessEquals: operators.Greater, operators.Less: operators.GreaterEquals,
-		operators.GreaterEquals: operators.Less, operators.Equals: operators.NotEquals, operators.NotEquals: operators.Equals,
-	}
-	mirrored = map[string]string{
-		operators.Greater: operators.Less, operators.Less: operators.Greater, operators.GreaterEquals: operators.LessEquals,
-		operators.LessEquals: operators.GreaterEquals, operators.Equals: operators.Equals, operators.NotEquals: operators.NotEquals,
-	}
-)
-
 // atLeast is how many items lists have at least where an expression is true, or is not.
 func atLeast(e ast.Expr, truth bool) map[string]int {
 	out := map[string]int{}
@@ -146,28 +133,49 @@ func atLeast(e ast.Expr, truth bool) map[string]int {
 			out[list] = 1
 		}
 	case operators.Greater, operators.GreaterEquals, operators.Less, operators.LessEquals, operators.Equals, operators.NotEquals:
-		list, n := sizeOf(args[0]), args[1]
-		if list == "" {
-			list, n, op = sizeOf(args[1]), args[0], mirrored[op]
-		}
-		if list == "" || n.Kind() != ast.LiteralKind {
-			return out
-		}
-		count, ok := n.AsLiteral().Value().(int64)
-		if !ok {
-			return out
-		}
-		if !truth {
-			op = opposite[op]
-		}
-		switch {
-		case op == operators.Greater, op == operators.NotEquals && count == 0:
-			out[list] = int(count) + 1
-		case op == operators.GreaterEquals, op == operators.Equals:
-			out[list] = int(count)
+		if list, n := sizeOf(args[0]), count(args[1]); list != "" {
+			out[list] = leastSize(n, func(size int) bool { return compares(op, size, n) == truth })
+		} else if list, n := sizeOf(args[1]), count(args[0]); list != "" {
+			out[list] = leastSize(n, func(size int) bool { return compares(op, n, size) == truth })
 		}
 	}
 	return out
+}
+
+// count is a number that is written out, -1 = it is none, or more than any list has.
+func count(e ast.Expr) int {
+	if e.Kind() == ast.LiteralKind {
+		if n, ok := e.AsLiteral().Value().(int64); ok && n >= 0 && n < 1000 {
+			return int(n)
+		}
+	}
+	return -1
+}
+
+// leastSize is the least size of which a comparison with n can hold; 0 where nothing is known.
+func leastSize(n int, holds func(size int) bool) int {
+	for size := 0; n >= 0 && size <= n+1; size++ {
+		if holds(size) {
+			return size
+		}
+	}
+	return 0
+}
+
+func compares(op string, a, b int) bool {
+	switch op {
+	case operators.Greater:
+		return a > b
+	case operators.GreaterEquals:
+		return a >= b
+	case operators.Less:
+		return a < b
+	case operators.LessEquals:
+		return a <= b
+	case operators.Equals:
+		return a == b
+	}
+	return a != b
 }
 
 // causesOf is the list that cause() and suspected() look through.
@@ -253,10 +261,8 @@ func (l *linter) indexes(line int, e ast.Expr, least map[string]int) {
 			l.indexes(line, args[2], more(least, atLeast(args[0], false)))
 			return
 		case operators.Index:
-			if list := listName(args[0]); list != "" && args[1].Kind() == ast.LiteralKind {
-				if n, ok := args[1].AsLiteral().Value().(int64); ok && int(n) >= least[list] {
-					l.warnAt(line, "%s[%d] may not be there, and a condition with it stops the runbook then: put it behind %s.size() > %d", list, n, list, n)
-				}
+			if list, n := listName(args[0]), count(args[1]); list != "" && n >= least[list] {
+				l.warnAt(line, "%s[%d] may not be there, and a condition with it stops the runbook then: put it behind %s.size() > %d", list, n, list, n)
 			}
 		}
 		if c.IsMemberFunction() {

@@ -47,7 +47,7 @@ func told(t *testing.T) *runbook.Record {
   - name: tell
     notify: {command: [sh, -c, "exit 1"]}
   - name: mend
-    action: {says: mends, touches: "${answers.q}", dryRun: [printf, "`+"```"+`\\nwould\\n"], command: [printf, "did | it\\n"]}
+    action: {says: mends, touches: "${answers.q}", dryRun: [printf, "`+"```"+`\\nwould\\n"], keep: [[printf, "`+"```"+`\\n# owned \\033[2J@all\\n"], [sh, -c, "echo @all; exit 1"]], command: [printf, "did | it\\n"]}
   - {name: skipped, action: {says: mends, touches: it, dryRun: [echo], command: [echo, "a b", "c'd"]}}
   - assert: {that: cause("swap-on"), else: x}
   - name: wait

@@ -8,7 +8,12 @@ package runbook
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
 )
 
 // APIVersion and Kind are those of the files this version reads.
@@ -40,6 +45,22 @@ type Spec struct {
 	Alerts      []string `json:"alerts,omitempty"`      // names of alerts it answers
 	Params      []Param  `json:"params,omitempty"`
 	Steps       []Step   `json:"steps"`
+}
+
+// Alert takes apart what a runbook names of alerts: a name, and matchers of other labels as
+// Alertmanager writes them, as NAME{pod=~"calico-node-.+"}.
+func Alert(text string) (name string, matchers []*labels.Matcher, err error) {
+	name, rest, some := strings.Cut(text, "{")
+	if name = strings.TrimSpace(name); name == "" {
+		return "", nil, fmt.Errorf("the alert %q has no name", text)
+	}
+	if !some {
+		return name, nil, nil
+	}
+	if matchers, err = labels.ParseMatchers("{" + rest); err != nil {
+		return "", nil, fmt.Errorf(`%s: %w: write NAME{LABEL="VALUE"}`, text, err)
+	}
+	return name, matchers, nil
 }
 
 // Param is a value given by whoever starts it, a string. The node is always given.
@@ -158,6 +179,36 @@ type Conclude struct {
 	Verdict string `json:"verdict,omitempty"` // healthy, warnings, fault or incomplete; "" = that of the last run
 	Says    string `json:"says"`              // what it came to, for the ticket
 	Next    string `json:"next,omitempty"`
+}
+
+// each calls f with every step, wherever it stands.
+func (rb *Runbook) each(f func(*Step)) {
+	var walk func(steps []Step)
+	walk = func(steps []Step) {
+		for i := range steps {
+			f(&steps[i])
+			for _, b := range steps[i].Choose {
+				walk(b.Steps)
+			}
+		}
+	}
+	walk(rb.Spec.Steps)
+}
+
+// kinds are the fields of a step that say what it does.
+func kinds() []string {
+	return slices.DeleteFunc(fieldsOf(reflect.TypeFor[Step]()), func(f string) bool { return f == "name" || f == "when" })
+}
+
+// kind is what a step does: the names of the fields that are set.
+func (s *Step) kind() (set []string) {
+	v := reflect.ValueOf(s).Elem()
+	for f, value := range v.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); slices.Contains(kinds(), name) && !value.IsZero() {
+			set = append(set, name)
+		}
+	}
+	return set
 }
 
 // Duration is a time as people write it: 90s, 5m.

@@ -1,7 +1,6 @@
 package runbook
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -60,7 +59,7 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Told != nil:
 		para(0, fmt.Sprintf("%s: %s was told", head, e.Told.Whom))
 	case e.Deed != nil:
-		e.Deed.write(para, head)
+		e.Deed.write(&b, para, head)
 	case e.Kind == "conclude": // the outcome says it
 	case e.Kind == "note": // indented: no line that a node put in passes for a step
 		para(0, head+":")
@@ -176,12 +175,16 @@ func (c Choice) String() string {
 	return c.Branch + ", since " + c.When
 }
 
-func (d Deed) write(para func(int, string), head string) {
+func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
 	para(0, fmt.Sprintf("%s: %s", head, d.Says))
 	para(4, "touches: "+d.Touches)
-	para(4, "command: "+Quoted(d.Command))
+	b.WriteString("    command: " + plainly(Quoted(d.Command)) + "\n") // never broken: half a command does something else
 	for _, k := range d.Kept {
-		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), cmp.Or(k.Failed, fmt.Sprintf("%d lines, which -o markdown and json show", len(k.Lines)))))
+		had := fmt.Sprintf("lines: %d (-o markdown and json have them)", len(k.Lines))
+		if k.Failed != "" {
+			had = "nothing: " + k.Failed
+		}
+		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), had))
 	}
 	switch {
 	case d.NotRun != "":

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/calico-probe/calico-probe/injector"
@@ -50,8 +51,8 @@ func (o *runOptions) ladder() ([]rung, error) {
 }
 
 // How long to wait for a probe to start unless the user says. A healthy node
-// takes a second; one whose kubelet has not been heard of for 40 s will hardly
-// start anything, and somebody is waiting.
+// takes a second; one whose kubelet has not been heard of for 40 s, or has not heard of
+// its runtime for 30 s, will hardly start anything, and somebody is waiting.
 const (
 	startUsual  = 40 * time.Second
 	startSilent = 10 * time.Second
@@ -69,10 +70,11 @@ type tried struct {
 	reason injector.Reason
 	waited bool // nobody said no: the time was up
 	early  bool // and that was earlier than it had to be
+	twice  bool // it was not the first time
 }
 
-func refusalOf(way string, err error, took time.Duration, a attempt) tried {
-	t := tried{way: way}
+func refusalOf(step rung, err error, took time.Duration, a attempt) tried {
+	t := tried{way: step.name, twice: step.patient}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		t.reason, t.waited = pe.Reason, pe.Waited
 	}
@@ -91,10 +93,12 @@ type attempt struct {
 // attemptOf decides about one way from what came of those before it: what stood in
 // their way may stand in this one's too, and an ephemeral container that waits for
 // something can never be taken out of its pod again. silent: the kubelet's lease has
-// run out.
+// run out, or its runtime is down.
 func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
 	var a attempt
 	switch {
+	case step.patient && step.name == wayExec:
+		return attempt{start: startSilent}
 	case step.patient:
 		return attempt{start: startUsual}
 	case step.name == waySSH:
@@ -134,6 +138,28 @@ func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
 		break
 	}
 	return a
+}
+
+// onceMore is the way to take where none has worked and the first was given up early: a
+// node that is only slow gets its time after all. What runs there is knocked at before that,
+// which takes the same kubelet and runtime, and little of either: where it hangs for so
+// long, they do, and nothing starts.
+func onceMore(steps []rung, before []tried) (step rung, worth bool) {
+	if len(before) == 0 || !before[0].early {
+		return rung{}, false
+	}
+	last := tried{way: wayExec, waited: true} // it may not have been tried, as it takes the same runtime
+	for _, t := range before {
+		if t.way == wayExec {
+			last = t
+		}
+	}
+	step = steps[0]
+	if i := slices.IndexFunc(steps, func(s rung) bool { return s.name == wayExec }); i >= 0 && last.waited {
+		step = steps[i]
+	}
+	step.patient = true
+	return step, step.name != last.way || !last.twice
 }
 
 // notTried is the result of a way that is not worth trying.

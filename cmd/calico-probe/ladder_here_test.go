@@ -119,7 +119,7 @@ func TestLocalOnNoNode(t *testing.T) {
 			asked = true
 			return nil, session.Close()
 		}
-		if err := o.climb(t.Context(), []rung{step}, nil, false, func() bool { return false }, talk); err != nil {
+		if err := o.climb(t.Context(), []rung{step}, nil, func() bool { return false }, talk); err != nil {
 			t.Fatal(err)
 		}
 		if noted := strings.Contains(errs.String(), says); asked == c.refused || noted != c.noted {

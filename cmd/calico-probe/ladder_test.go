@@ -3,14 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -70,16 +73,17 @@ func TestAttempts(t *testing.T) {
 		"first, silent":        {rung{name: wayPod}, true, true, attempt{start: startDoubted}},
 		"the only one, silent": {rung{name: wayPod}, false, true, attempt{start: startSilent}},
 		"once more, with time": {rung{name: wayPod, patient: true}, true, false, attempt{start: startUsual}},
+		"a longer knock":       {rung{name: wayExec, patient: true}, true, false, attempt{start: startSilent}},
 	} {
 		if got := attemptOf(c.step, c.others, nil, c.silent); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 	slow := &injector.PlacementError{Reason: injector.ReasonRuntime, Waited: true}
-	if got := refusalOf(wayPod, slow, 9*time.Second, attempt{start: startUsual, idle: idle}); !got.early || !got.waited {
+	if got := refusalOf(rung{name: wayPod}, slow, 9*time.Second, attempt{start: startUsual, idle: idle}); !got.early || !got.waited {
 		t.Errorf("%+v", got)
 	}
-	if got := refusalOf(wayPod, slow, 40*time.Second, attempt{start: startUsual, idle: idle}); got.early {
+	if got := refusalOf(rung{name: wayPod}, slow, 40*time.Second, attempt{start: startUsual, idle: idle}); got.early {
 		t.Errorf("%+v", got)
 	}
 }
@@ -109,7 +113,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
 		return o.converse(t.Context(), way, session, nil, took, said, last)
 	}
-	if err := o.climb(t.Context(), steps, nil, false, func() bool { return true }, talk); err != nil {
+	if err := o.climb(t.Context(), steps, nil, func() bool { return true }, talk); err != nil {
 		t.Fatal(err)
 	}
 	if len(tries) != 2 || tries[0].Run != o.id || tries[1].Run == o.id || tries[0].Idle == 0 || tries[1].Idle != 0 || tries[1].Start != startUsual {
@@ -123,5 +127,60 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 	if text := strings.Join(said, ", "); text != "ssh probe-answered info, pod probe-placed ok" {
 		t.Errorf("%s: %+v", text, got)
+	}
+}
+
+// TestOnceMore wants a node that is only slow given its time, and one that hangs not waited
+// for: what tells them apart is whether what runs there can be entered.
+func TestOnceMore(t *testing.T) {
+	t.Parallel()
+	pod := tried{way: wayPod, waited: true, early: true}
+	ladder := []rung{{name: wayPod}, {name: wayEphemeral}, {name: wayExec}, {name: waySSH}}
+	for name, c := range map[string]struct {
+		steps  []rung
+		before []tried
+		want   string
+	}{
+		"nothing tried":               {ladder, nil, ""},
+		"not early":                   {ladder, []tried{{way: wayPod, waited: true}}, ""},
+		"exec left out":               {ladder, []tried{pod, {way: waySSH}}, wayExec},
+		"exec hangs":                  {ladder, []tried{pod, {way: wayExec, waited: true}, {way: waySSH}}, wayExec},
+		"exec hangs for longer":       {ladder, []tried{pod, {way: wayExec, waited: true}, {way: waySSH}, {way: wayExec, waited: true, twice: true}}, ""},
+		"exec answers at last":        {ladder, []tried{pod, {way: wayExec, waited: true}, {way: waySSH}, {way: wayExec, twice: true}}, wayPod},
+		"exec answers that it cannot": {ladder, []tried{pod, {way: wayExec}, {way: waySSH}}, wayPod},
+		"no exec":                     {ladder[:1], []tried{pod}, wayPod},
+	} {
+		if step, worth := onceMore(c.steps, c.before); worth != (c.want != "") || worth && (step.name != c.want || !step.patient) {
+			t.Errorf("%s: %+v, %v", name, step, worth)
+		}
+	}
+}
+
+// TestOnceWhereTheRuntimeIsDown wants a node whose own kubelet says that its runtime does
+// not answer given up soon, and no way onto it tried twice. The ways are stand-ins.
+func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"container runtime is down": "pod 5s, ssh 0s",
+		"kubelet is posting that":   "pod 40s, ssh 0s, pod 40s",
+	} {
+		var tries []string
+		gaveUp := func(way string) injector.Way {
+			return func(_ context.Context, opts injector.Options) (*injector.Session, error) {
+				tries = append(tries, fmt.Sprintf("%s %v", way, opts.Start))
+				return nil, &injector.PlacementError{Reason: injector.ReasonRuntime, Waited: true, Text: "not started"}
+			}
+		}
+		snap := &cluster.Snapshot{Node: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: message},
+		}}}}
+		o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, sink: &seenEvents{}, tally: report.NewTally()}
+		steps := []rung{{name: wayPod, open: gaveUp(wayPod)}, {name: waySSH, open: gaveUp(waySSH)}}
+		if err := o.climb(t.Context(), steps, snap, func() bool { return true }, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(tries, ", "); got != want {
+			t.Errorf("%s: %s, want %s", message, got, want)
+		}
 	}
 }

@@ -52,25 +52,29 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot, lives 
 	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
 		return o.converse(ctx, way, session, snap, took, said, last)
 	}
-	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap), lives, talk)
+	return o.climb(ctx, steps, snap, lives, talk)
 }
 
 // climb tries one way after the other. lives tells, when none worked, whether the node
 // gives any sign of life. talk has the conversation with a probe that runs; where
 // nothing is heard from it, that is returned, unless it is the last there is.
-func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, silent bool, lives func() bool,
+func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, lives func() bool,
 	talk func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error),
 ) error {
+	silent := snap != nil && (cluster.KubeletSilent(snap) || cluster.RuntimeDown(snap))
 	var before []tried
 	var said []probe.Event
 	for i := 0; ctx.Err() == nil; i++ {
 		if i == len(steps) {
-			if len(before) == 0 || !before[0].early || !lives() {
+			again, worth := onceMore(steps, before)
+			if !worth || !lives() {
 				break
 			}
-			// Nothing else works: then a node that is only slow gets its time after all.
-			before[0].early, said = false, said[1:]
-			steps = append(steps, rung{name: steps[0].name, open: steps[0].open, patient: true})
+			if again.name == before[0].way {
+				before[0].early = false
+			}
+			said = slices.DeleteFunc(said, func(ev probe.Event) bool { return ev.Way == again.name })
+			steps = append(steps, again)
 		}
 		step := steps[i]
 		a := attemptOf(step, len(steps) > 1, before, silent)
@@ -103,7 +107,7 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 		ev := unplaced(step.name, namespace, err)
 		o.progress("%s: %s", step.name, ev.Result.Saw)
 		said = append(said, ev)
-		before = append(before, refusalOf(step.name, err, time.Since(began), a))
+		before = append(before, refusalOf(step, err, time.Since(began), a))
 	}
 	return o.notOnto(said)
 }

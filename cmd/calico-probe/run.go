@@ -47,6 +47,7 @@ type runOptions struct {
 	tally  *report.Tally
 	seen   diagnose.Findings
 	picked []*probe.Check
+	quiet  bool // what it does is told by others
 	keep   bool // of a session: the probe is to outlive a line that is cut
 	// forShell says that the probe is to start a shell.
 	forShell bool
@@ -158,7 +159,7 @@ func (o *runOptions) placing(cmd *cobra.Command) {
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, or the node's lease has run out)")
+	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, the node's lease has run out or its runtime is down)")
 	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 
@@ -514,7 +515,7 @@ func (o *runOptions) nodeChecks() []string {
 
 // progress is for a person who waits; nobody else needs it.
 func (o *runOptions) progress(format string, args ...any) {
-	if isTerminal(o.ErrOut) {
+	if isTerminal(o.ErrOut) && !o.quiet {
 		say(o.ErrOut, format, args...)
 	}
 }

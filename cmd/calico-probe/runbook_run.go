@@ -135,11 +135,11 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.hasNode(cmd.Context()); err != nil { // a journal of it could never be gone on with
-		return err
-	}
 	at, err := o.where()
 	if err != nil {
+		return err
+	}
+	if err := o.hasNode(cmd.Context()); err != nil { // a journal of it could never be gone on with
 		return err
 	}
 	begun := runbook.Begun{
@@ -365,6 +365,8 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	o.clock = stopwatch{left: o.timeout, over: func() { cancel(overError(o.timeout)) }}
 	o.clock.run()
 	defer o.clock.stop()
+	person := &rewritten{to: o.ErrOut}
+	o.ErrOut = person
 	e := &runbook.Engine{
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
@@ -372,7 +374,12 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Show:     func(e runbook.Entry) error { return o.out.each(func(to *output) error { return wrote(to, e) }) },
 			Progress: func(text string) { o.progress("%s", text) },
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
-			Who:      whoami(), Nobody: !o.atTerminal(),
+			Waits: func(text string) { // its runs are told of by it alone
+				if o.quiet = text != ""; o.quiet {
+					person.line(text)
+				}
+			},
+			Who: whoami(), Nobody: !o.atTerminal(),
 		},
 	}
 	if rb.Starts() {

@@ -137,7 +137,7 @@ func (s *seat) place(ctx context.Context, o *runOptions, snap *cluster.Snapshot)
 		}
 		return &ev, nil
 	}
-	return o.climb(ctx, steps, snap, snap != nil && cluster.KubeletSilent(snap), func() bool { return true }, talk)
+	return o.climb(ctx, steps, snap, func() bool { return true }, talk)
 }
 
 // askNode asks the probe on the node what a run wants to know of it.

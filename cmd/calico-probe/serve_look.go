@@ -145,7 +145,7 @@ func (o *serveOptions) world(log *slog.Logger, run *runOptions, job alerts.Job) 
 		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
 		Show:     func(runbook.Entry) error { return nil },
-		Progress: func(string) {}, Say: func(text string) { log.Info(oneLine(text), "job", job.ID) }, Who: servant,
+		Progress: func(string) {}, Waits: func(string) {}, Say: func(text string) { log.Info(oneLine(text), "job", job.ID) }, Who: servant,
 	}
 }
 

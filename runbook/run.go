@@ -1,0 +1,118 @@
+package runbook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// nodes are those a run asks.
+func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
+	switch {
+	case r.On == nil:
+		return []string{w.node}, nil
+	case len(r.On.Names) == 0:
+		out, err := w.World.Nodes(ctx, *r.On, w.node)
+		if len(out) > maxNodes {
+			return nil, fmt.Errorf("%d nodes are picked, and a run asks %d at most: narrow the selector", len(out), maxNodes)
+		}
+		return out, err
+	}
+	var out []string
+	for _, text := range r.On.Names {
+		name, err := w.sight().text(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// noNodes is what a runbook comes to that cannot be told which nodes to ask, which may be
+// better later.
+func noNodes(at string, s *Step, err error) error {
+	return stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s: which nodes to ask is not known: %s", called(at, s), brief(err.Error()))}, true}
+}
+
+// askOne asks one node. That it cannot be asked is an answer, unless it is a mistake
+// about the node of the runbook.
+func (w *walk) askOne(ctx context.Context, node string, r Run) (Asked, error) {
+	w.World.Progress("asking " + node)
+	run, err := w.World.Run(ctx, node, r)
+	if ctx.Err() != nil || err != nil && node == w.node && errors.As(err, new(Mistake)) { // a run that was cut may end without an error
+		return Asked{}, cmp.Or(context.Cause(ctx), err)
+	}
+	return asked(node, run, err), nil
+}
+
+// onEach does something for every node, a few at a time.
+func onEach(nodes []string, do func(i int, node string) error) error {
+	errs := make([]error, len(nodes))
+	turn := make(chan struct{}, parallelNodes)
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			errs[i] = do(i, node)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
+	// Which nodes those are must not change under a resume.
+	nodes, at, err := effect(w, e.Step+"@", s.Name, func() ([]string, error) { return w.nodes(ctx, s.Run) })
+	if err != nil {
+		if ctx.Err() != nil || errors.As(err, new(Mistake)) || errors.As(err, new(stop)) {
+			return err
+		}
+		return noNodes(e.Step, s, err)
+	}
+	e.At, e.Asked = at, make([]Asked, len(nodes))
+	times := make([]time.Time, len(nodes))
+	err = onEach(nodes, func(i int, node string) (err error) {
+		e.Asked[i], times[i], err = effect(w, e.Step+"@"+node, s.Name, func() (Asked, error) { return w.askOne(ctx, node, *s.Run) })
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range times {
+		if t.After(e.At) {
+			e.At = t
+		}
+	}
+	if s.Run.On != nil && len(nodes) < max(1, s.Run.On.Others) {
+		e.Text = fmt.Sprintf("%d nodes were to be asked, and there were %d", max(1, s.Run.On.Others), len(nodes))
+	}
+	w.saw(s.Name, s.Run, e.Asked, e.At)
+	return nil
+}
+
+// saw makes what was asked what expressions read.
+func (w *walk) saw(name string, r *Run, all []Asked, at time.Time) {
+	if name != "" {
+		w.steps[name] = seen(all...)
+	}
+	for _, a := range all {
+		if a.Node == w.node {
+			here := *r
+			here.On = nil
+			w.last, w.lastRun, w.own, w.lastAt = []Asked{a}, &here, nil, at.UTC()
+		}
+		w.answered = w.answered || slices.ContainsFunc(a.Results, func(r Result) bool {
+			return r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered && r.Status != string(probe.Skip) && r.Status != string(probe.Unknown)
+		})
+	}
+}
