@@ -148,7 +148,7 @@ func TestRefusedByPolicy(t *testing.T) {
 		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Unknown, "PodSecurity")
-	d, a = report(t, "run", "--node", "node-a", "-n", "e2e-restricted")
+	d, a = report(t, "run", "--node", "node-a", "-n", "e2e-restricted", "--skip", "node-load")
 	if a.exit != 0 {
 		t.Errorf("by auto: exit %d, want 0\n%s", a.exit, a.stderr)
 	}
