@@ -9,8 +9,8 @@ import (
 )
 
 // rewritten is what a person reads on, with a text that takes the place of the one before
-// it, as long as nothing else was written in between. It ends in a new line, so that what
-// others write to the same terminal begins on one of its own.
+// it, as long as nothing else was written to it in between. It ends in a new line, so that
+// what others write to the same terminal begins on one of its own.
 type rewritten struct {
 	to   io.Writer
 	mu   sync.Mutex
@@ -36,12 +36,24 @@ func (r *rewritten) say(text string) {
 		say(r, "%s", text)
 		return
 	}
+	r.put("calico-probe: "+oneLine(text), width)
+}
+
+func (r *rewritten) put(text string, width int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rows > 0 {
 		_, _ = fmt.Fprintf(r.to, "\x1b[%dA\r\x1b[J", r.rows)
 	}
-	line := cut("calico-probe: "+oneLine(text), mostRows*width)
+	line := cut(text, mostRows*width)
 	_, _ = fmt.Fprintln(r.to, line)
 	r.rows = (utf8.RuneCountInString(line) + width - 1) / width
+}
+
+// leave lets the text stand: what comes next may be on stdout, which is the same terminal
+// and not seen here.
+func (r *rewritten) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows = 0
 }

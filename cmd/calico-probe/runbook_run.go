@@ -381,9 +381,11 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Progress: func(text string) { o.progress("%s", text) },
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
 			Waits: func(text string) { // its runs are told of by it alone
-				if o.quiet = text != ""; o.quiet {
-					person.say(text)
+				if o.quiet = text != ""; !o.quiet {
+					person.leave()
+					return
 				}
+				person.say(text)
 			},
 			Who: whoami(), Nobody: !o.atTerminal(),
 		},
