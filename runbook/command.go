@@ -1,7 +1,6 @@
 package runbook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// longestOutput is how much of what a command writes is kept, in bytes.
+// longestOutput is how much of what a command writes is kept, of its beginning and of its
+// end, in bytes.
 const longestOutput = 64 << 10
 
 // ran is what came of a command.
@@ -79,30 +79,43 @@ func inEnvironment(param string) string {
 	return "CALICO_PROBE_PARAM_" + strings.ToUpper(strings.ReplaceAll(param, "-", "_"))
 }
 
-// capped keeps the beginning of what is written.
+// capped keeps the beginning and the end of what is written: a check says first what it
+// saw, a log last why it ended.
 type capped struct {
-	mu  sync.Mutex // stdout and stderr are copied by a goroutine each
-	b   bytes.Buffer
-	cut bool
+	mu          sync.Mutex // stdout and stderr are copied by a goroutine each
+	first, last []byte
+	cut         bool // something in between is gone
 }
 
 func (c *capped) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	room := longestOutput - c.b.Len()
-	c.cut = c.cut || len(p) > room
-	c.b.Write(p[:min(len(p), room)])
+	room := min(len(p), longestOutput-len(c.first))
+	c.first, c.last = append(c.first, p[:room]...), append(c.last, p[room:]...)
+	if len(c.last) > 2*longestOutput { // not each time: a program may write a few bytes at once
+		c.shorten()
+	}
 	return len(p), nil
+}
+
+func (c *capped) shorten() {
+	if over := len(c.last) - longestOutput; over > 0 {
+		c.last, c.cut = append(c.last[:0], c.last[over:]...), true
+	}
 }
 
 func (c *capped) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	text := strings.ToValidUTF8(c.b.String(), "?")
+	c.shorten()
+	last := string(c.last)
 	if c.cut {
-		text += "\n(the rest is left out)"
+		if _, whole, ok := strings.Cut(last, "\n"); ok { // what is before it is the end of a line
+			last = whole
+		}
+		last = "\n(what is in between is left out)\n" + last
 	}
-	return text
+	return strings.ToValidUTF8(string(c.first)+last, "?")
 }
 
 // words puts the values into the words of a command.
