@@ -28,18 +28,22 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	if err != nil {
 		return err
 	}
-	cut, err := w.cutDeed(e.Step)
+	before, err := w.cutDeed(e.Step)
 	if err != nil {
 		return err
 	}
+	if done {
+		known := out
+		before = &known
+	}
 	switch {
 	case w.past && !done:
-		e.Deed = cut
+		e.Deed = before
 		return goesOn(s.Name)
-	// One that was not run is offered again to who goes on and allows it.
-	case !done, out.NotRun != "" && !w.past && slices.Contains(w.Actions, s.Name):
-		if out, err = w.propose(ctx, e.Step, s, cut); err != nil {
-			if e.Deed = cut; out.Unsure != "" {
+	// One that was not run, or perhaps not, is offered again to who goes on and allows it.
+	case !done, (out.NotRun != "" || out.Unsure != "") && !w.past && slices.Contains(w.Actions, s.Name):
+		if out, err = w.propose(ctx, e.Step, s, before); err != nil {
+			if e.Deed = before; out.Unsure != "" {
 				e.Deed = &out
 			}
 			return err
@@ -51,8 +55,8 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	return nil
 }
 
-// cutDeed is what is known of an action that began, where nobody knows how it ended; nil
-// where none did.
+// cutDeed is what is known of an action that began and has no end, so that nobody knows
+// whether it was done; nil where there is none.
 func (w *walk) cutDeed(key string) (*Deed, error) {
 	var d Deed
 	at, ok, err := w.Journal.begun(key, &d)
@@ -67,13 +71,18 @@ func cutOff(began time.Time) string {
 	return fmt.Sprintf("it began at %s and was cut off before its end", began.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// propose shows an action and does it where that is wanted. cut is of one that began
-// before; what it kept and that it may have been done go on with it.
-func (w *walk) propose(ctx context.Context, at string, s *Step, cut *Deed) (Deed, error) {
+// propose shows an action and does it where that is wanted. What the try before it kept
+// goes on with it where that may have been done.
+func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (Deed, error) {
 	a := s.Action
 	out := Deed{Says: w.sight().say(ctx, a.Says), Touches: w.sight().say(ctx, a.Touches), Command: a.Command, Exit: -1}
-	if cut != nil {
-		out.Kept, out.Before = slices.Clone(cut.Kept), cut.Unsure+", confirmed by "+cut.By
+	if before != nil {
+		if out.Before = before.Before; before.Unsure != "" {
+			out.Before = before.Unsure + ", confirmed by " + before.By
+		}
+		if out.Before != "" {
+			out.Kept = slices.Clone(before.Kept)
+		}
 	}
 	dryRun, err := w.words(ctx, a.DryRun)
 	if err == nil {

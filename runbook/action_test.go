@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -83,6 +84,7 @@ func TestCutAction(t *testing.T) {
 					if text, err := os.ReadFile(file); err == nil && string(text) == "did\n" {
 						cancel()
 					}
+					time.Sleep(10 * time.Millisecond)
 				}
 			}()
 			engine := func(j *runbook.Journal, w *world, actions ...string) *runbook.Engine {
@@ -139,6 +141,82 @@ func TestCutAction(t *testing.T) {
 			}
 			if !strings.Contains(asked, "confirmed by ann@desk") {
 				t.Errorf("who confirms it anew is told %q", asked)
+			}
+		})
+	}
+}
+
+// TestOfferedAgain wants whoever goes on offered an action that was not done, or perhaps not,
+// and told before that it may have been, where it may.
+func TestOfferedAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		command []string
+		before  string // "" = it certainly was not done
+	}{
+		"killed":      {[]string{"sh", "-c", "kill -9 $$"}, "its command was ended: signal: killed, confirmed by ann@desk"},
+		"not started": {[]string{"/no/such/program"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			journal := filepath.Join(dir, "journal")
+			rb := loaded(t, strings.NewReplacer("FILE", filepath.Join(dir, "log"), "END", "true").Replace(mends))
+			j, err := runbook.CreateJournal(journal, begun(rb))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked []runbook.Proposal
+			agrees := &world{confirm: func(p runbook.Proposal) (bool, error) { asked = append(asked, p); return true, nil }}
+			tries := func(actions []string, command ...string) *runbook.Deed {
+				t.Helper()
+				rb.Spec.Steps[0].Action.Command = command
+				e := runbook.Engine{Runbook: rb, Journal: j, World: agrees.functions(), Commands: true, Actions: actions}
+				r, err := e.Do(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				fits(t, r)
+				return step(t, r, "mend").Deed
+			}
+			allowed := []string{"mend"}
+			d := tries(allowed, c.command...)
+			if (d.Unsure != "") != (c.before != "") || (d.NotRun != "") != (c.before == "") {
+				t.Fatalf("it was tried, and is told as %+v", d)
+			}
+			if again := tries(nil, "echo", "did"); len(asked) != 1 || fmt.Sprint(again) != fmt.Sprint(d) {
+				t.Errorf("where it is not allowed any more it is told as %+v, before as %+v", again, d)
+			}
+			d = tries(allowed, "echo", "did")
+			if len(asked) != 2 || asked[1].Before != c.before || d.Before != c.before || d.NotRun != "" || d.Unsure != "" || d.Output != "did\n" {
+				t.Errorf("it is offered as %+v, and then told as %+v", asked, d)
+			}
+			if tries(allowed, "echo", "twice"); len(asked) != 2 {
+				t.Error("what was done is offered again")
+			}
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+
+			// The same journal, where the second try was killed with the program.
+			text, err := os.ReadFile(journal)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := strings.LastIndex(string(text), `{"type":"begin"`)
+			began, _, _ := strings.Cut(string(text)[at:], "\n")
+			if err := os.WriteFile(journal, []byte(string(text)[:at]+began+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if j, err = runbook.OpenJournal(journal, false); err != nil {
+				t.Fatal(err)
+			}
+			r, err := runbook.Replay(rb, j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := step(t, r, "mend").Deed; d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") {
+				t.Errorf("a second try that was cut is told as %+v", d)
 			}
 		})
 	}

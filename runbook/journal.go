@@ -75,7 +75,7 @@ type Journal struct {
 	mu    sync.Mutex
 	file  *os.File
 	err   error
-	began map[string]line
+	began map[string]line // and has not ended
 	done  map[string]line
 	came  Outcome // where it has ended
 	cut   *left   // where it was left last, and nobody has gone on since
@@ -182,8 +182,11 @@ func (j *Journal) take(l line) {
 			j.cut = cut
 		}
 	case lineBegin:
-		j.began[l.Key] = l
+		if j.began[l.Key] = l; l.Out != nil { // it changes something: what it came to before is old
+			delete(j.done, l.Key)
+		}
 	case lineEnd:
+		delete(j.began, l.Key)
 		j.done[l.Key] = l
 	case lineOutcome:
 		j.Ended = json.Unmarshal(l.Out, &j.came) == nil
@@ -273,7 +276,7 @@ func (j *Journal) forget(key string) {
 	delete(j.done, key)
 }
 
-// begun gives what was known of an effect when it last began.
+// begun gives what was known of an effect when it began that has not ended since.
 func (j *Journal) begun(key string, out any) (at time.Time, ok bool, err error) {
 	return j.known(j.began, key, out)
 }
