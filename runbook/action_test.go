@@ -222,6 +222,35 @@ func TestOfferedAgain(t *testing.T) {
 	}
 }
 
+// TestLed wants every command that is started led to the runbook's cluster by a file of its
+// own, none made for one that is not started, and none started that cannot be led.
+func TestLed(t *testing.T) {
+	t.Parallel()
+	const steps = `  - name: own
+    check: {id: own-check, asks: x, command: [sh, -c, 'echo "$KUBECONFIG"']}
+  - name: mend
+    action: {says: mends, touches: it, dryRun: [echo, would], command: [echo, did]}
+  - conclude: {verdict: fault, says: x}
+`
+	made, removed := 0, 0
+	led := func(err error) func(*runbook.Engine) {
+		return func(e *runbook.Engine) {
+			e.World.Kubeconfig = func() (string, func(), error) {
+				made++
+				return fmt.Sprint("/led-", made), func() { removed++ }, err
+			}
+		}
+	}
+	r := does(t, steps, &world{}, led(nil))
+	if saw := step(t, r, "own").Result.Saw; saw != "/led-1" || made != 1 || removed != 1 {
+		t.Errorf("it is led to %q; %d files were made, and %d removed", saw, made, removed)
+	}
+	r = does(t, steps, &world{}, led(errors.New("no place")))
+	if own := step(t, r, "own").Result; own.Status != "unknown" || !strings.Contains(own.Saw, "could not be started: no place") {
+		t.Errorf("what cannot be led is told as %+v", own)
+	}
+}
+
 // cutDeed wants a record to tell of an action that was cut.
 func cutDeed(t *testing.T, r *runbook.Record) {
 	t.Helper()

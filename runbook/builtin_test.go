@@ -514,7 +514,7 @@ func TestActionsKubectl(t *testing.T) {
 			Runbook: b, Actions: []string{"restart-calico-node"}, Commands: true,
 			Journal: runbook.NewJournal(runbook.Begun{Runbook: b.Metadata.Name, Node: ill.Node, Params: map[string]string{}}),
 			World: runbook.World{
-				Kubeconfig: "/nowhere", NoKubectl: not,
+				Kubeconfig: func() (string, func(), error) { return "/nowhere", func() {}, nil }, NoKubectl: not,
 				Run:      func(context.Context, string, runbook.Run) (report.Run, error) { return ill, nil },
 				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },

@@ -49,8 +49,13 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	for name, value := range w.record.Params {
 		cmd.Env = append(cmd.Env, inEnvironment(name)+"="+value)
 	}
-	if w.World.Kubeconfig != "" {
-		cmd.Env = append(cmd.Env, "KUBECONFIG="+w.World.Kubeconfig)
+	if w.World.Kubeconfig != nil {
+		name, remove, err := w.World.Kubeconfig()
+		if err != nil {
+			return ran{exit: -1, failed: "could not be started: " + err.Error()}, nil
+		}
+		defer remove()
+		cmd.Env = append(cmd.Env, "KUBECONFIG="+name)
 	}
 	cmd.WaitDelay = 2 * time.Second // what it started may keep its pipes
 	alone(cmd)

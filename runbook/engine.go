@@ -45,9 +45,10 @@ type World struct {
 	Waits  func(text string)
 	Who    string // runs this
 	Nobody bool   // there is no person to confirm anything
-	// Kubeconfig is a file that leads every command to the cluster of the runbook; "" where
-	// they find it themselves. NoKubectl is why kubectl cannot be led there, "" where it can.
-	Kubeconfig, NoKubectl string
+	// Kubeconfig makes a file that leads a command to the cluster of the runbook, and is
+	// removed when that has ended: it may hold secrets. nil where commands find it themselves.
+	Kubeconfig func() (name string, remove func(), err error)
+	NoKubectl  string // why kubectl cannot be led there, "" where it can
 }
 
 // ErrNobody says that there is no person to ask.

@@ -158,15 +158,6 @@ func orThere(typed string, names []string) string {
 	return ": it has none"
 }
 
-// Starts tells whether it may start a program.
-func (rb *Runbook) Starts() bool {
-	starts := false
-	rb.each(func(s *Step) {
-		starts = starts || s.Action != nil || s.Check != nil && s.Check.That == "" || s.Notify != nil && s.Notify.Webhook == nil
-	})
-	return starts
-}
-
 // Actions names the steps that would change something.
 func (rb *Runbook) Actions() []string {
 	var out []string

@@ -1,42 +1,83 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfig writes a file that leads a runbook's commands to the cluster that was chosen
-// here, as whoever was chosen, or says why there is none.
-func (o *runbookOptions) kubeconfig() (name, not string) {
+// kubeconfig leads a runbook's commands to the cluster that was chosen here, as whoever was
+// chosen: what it gives writes a file for one of them. Or it says why there is none.
+func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), err error), not string) {
 	if o.via == wayLocal {
-		return "", "by --via local no cluster is chosen that kubectl could change"
+		return nil, "by --via local no cluster is chosen that kubectl could change"
 	}
 	config, err := o.restConfig()
 	if err != nil {
-		return "", err.Error()
+		return nil, err.Error()
 	}
 	whole, err := clientcmd.Write(kubeconfigOf(config))
 	if err != nil {
-		return "", err.Error()
+		return nil, err.Error()
 	}
-	f, err := os.CreateTemp("", "calico-probe-kubeconfig-") // for its owner only
+	return func() (string, func(), error) {
+		name, err := writePrivate(whole)
+		if err != nil {
+			return "", nil, err
+		}
+		gone := func() { _ = os.Remove(name) } // it lies in a folder of the user's own
+		back := o.interrupts.atEnd(gone)
+		return name, func() { gone(); back() }, nil
+	}, ""
+}
+
+// kubeconfigFiles is what such files are called. One that is left is that of a client which
+// was killed while a command ran; after a day it is nobody's.
+const (
+	kubeconfigFiles = "kubeconfig-*"
+	kubeconfigsAge  = 24 * time.Hour
+)
+
+// writePrivate writes a kubeconfig where only the user can look: a folder that goes at the
+// end of the user's sessions, else where journals are.
+func writePrivate(whole []byte) (name string, err error) {
+	state, err := stateDir()
+	dirs := []string{state}
 	if err != nil {
-		return "", err.Error()
+		dirs = nil
 	}
-	_, err = f.Write(whole)
-	if closing := f.Close(); err == nil {
-		err = closing
+	if at := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(at) {
+		dirs = append([]string{filepath.Join(at, "calico-probe")}, dirs...)
 	}
-	if err != nil {
+	for _, dir := range dirs {
+		if err = os.MkdirAll(dir, 0o700); err != nil {
+			continue
+		}
+		left, _ := filepath.Glob(filepath.Join(dir, kubeconfigFiles))
+		for _, old := range left {
+			if info, err := os.Stat(old); err == nil && time.Since(info.ModTime()) > kubeconfigsAge {
+				_ = os.Remove(old)
+			}
+		}
+		var f *os.File
+		if f, err = os.CreateTemp(dir, kubeconfigFiles); err != nil { // for its owner only
+			continue
+		}
+		_, err = f.Write(whole)
+		if err = errors.Join(err, f.Close()); err == nil {
+			return f.Name(), nil
+		}
 		_ = os.Remove(f.Name())
-		return "", err.Error()
 	}
-	return f.Name(), ""
+	return "", fmt.Errorf("there is no place for its kubeconfig: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
 }
 
 // kubeconfigOf is a kubeconfig with nothing but what a client uses.

@@ -390,13 +390,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Who: whoami(), Nobody: !o.atTerminal(),
 		},
 	}
-	if rb.Starts() {
-		leads, not := o.kubeconfig()
-		e.World.Kubeconfig, e.World.NoKubectl = leads, not
-		if leads != "" {
-			defer func() { _ = os.Remove(leads) }() // it lies in a folder of the user's own
-		}
-	}
+	e.World.Kubeconfig, e.World.NoKubectl = o.kubeconfig()
 	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Cluster: j.Begun.Cluster, Began: j.Begun.At}
 	o.out.until(ctx)
 	if err := o.out.each(func(to *output) error { return begunWith(to, begun) }); err != nil {

@@ -28,11 +28,12 @@ contexts:
 `
 
 // TestRunbooksKubeconfig wants a runbook's commands led to the cluster that was chosen by
-// flags, as whoever was chosen, by a file that only its owner can read; and to none where
-// none was chosen.
-func TestRunbooksKubeconfig(t *testing.T) {
-	t.Parallel()
+// flags, as whoever was chosen, by a file that only its owner can read and that is gone after
+// each, also where a signal ends the program; and to none where none was chosen.
+func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environment
 	dir := t.TempDir()
+	own := filepath.Join(dir, "own", "calico-probe")
+	t.Setenv("XDG_RUNTIME_DIR", filepath.Dir(own))
 	file := filepath.Join(dir, "config")
 	for name, text := range map[string]string{file: twoClusters, filepath.Join(dir, "ca.pem"): ""} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -41,14 +42,22 @@ func TestRunbooksKubeconfig(t *testing.T) {
 	}
 	flags := genericclioptions.NewConfigFlags(true)
 	*flags.KubeConfig, *flags.Context, *flags.Impersonate = file, "far", "ann"
-	o := &runbookOptions{runOptions: &runOptions{app: &app{flags: flags}}}
-	name, not := o.kubeconfig()
+	o := &runbookOptions{runOptions: &runOptions{app: &app{flags: flags, interrupts: &interrupts{}}}}
+	lead, not := o.kubeconfig()
 	if not != "" {
 		t.Fatal(not)
 	}
-	defer os.Remove(name)
-	if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
-		t.Errorf("%v, %v", info.Mode(), err)
+	if _, err := os.Stat(own); err == nil {
+		t.Error("it is written before a command is started")
+	}
+	name, remove, err := lead()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{name, own} {
+		if info, err := os.Stat(at); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%v, %v", info, err)
+		}
 	}
 	text, err := os.ReadFile(name)
 	if err != nil || strings.Contains(string(text), "near") || strings.Contains(string(text), "other") {
@@ -65,9 +74,29 @@ func TestRunbooksKubeconfig(t *testing.T) {
 	if got.Host != want.Host || got.BearerToken != "hush" || got.CAFile != filepath.Join(dir, "ca.pem") || got.Impersonate.UserName != "ann" || got.Proxy == nil {
 		t.Errorf("it leads to %v, and was to lead to %v", got, want)
 	}
+
+	// What a killed client left is removed by a later one; this is what is there then.
+	if err := os.Chtimes(name, time.Time{}, time.Now().Add(-25*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	there := func() []string { found, _ := filepath.Glob(filepath.Join(own, "*")); return found }
+	next, removeNext, err := lead()
+	if err != nil || !slices.Equal(there(), []string{next}) {
+		t.Errorf("%v, there are %q", err, there())
+	}
+	if o.interrupts.end(); len(there()) != 0 {
+		t.Errorf("a signal leaves %q", there())
+	}
+	removeNext()
+	if _, last, err := lead(); err != nil || len(there()) != 1 {
+		t.Errorf("%v, there are %q", err, there())
+	} else if last(); len(there()) != 0 {
+		t.Errorf("a command that has ended leaves %q", there())
+	}
+	remove()
 	o.via = wayLocal
-	if name, not := o.kubeconfig(); name != "" || !strings.Contains(not, "--via local") {
-		t.Errorf("by --via local: %q, %q", name, not)
+	if lead, not := o.kubeconfig(); lead != nil || !strings.Contains(not, "--via local") {
+		t.Errorf("by --via local: %q", not)
 	}
 }
 
