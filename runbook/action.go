@@ -144,15 +144,15 @@ func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			out.Kept = append(out.Kept, Kept{Command: texts, Failed: plainly(err.Error())})
+			out.Kept = append(out.Kept, Kept{Command: texts, At: time.Now().UTC(), Failed: plainly(err.Error())})
 			continue
 		}
+		k := Kept{Command: words, At: time.Now().UTC()}
 		w.World.Progress("keeping what " + Quoted(words) + " shows")
 		ran, err := w.start(ctx, keepLimit, words, nil)
 		if err != nil {
 			return err
 		}
-		k := Kept{Command: words}
 		if ran.exit != 0 {
 			k.Failed = ran.why()
 		} else {
@@ -163,11 +163,12 @@ func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
 	return nil
 }
 
-// lastLines are the last lines of a text, cleaned, none of them too long.
+// lastLines are the last lines of a text, cleaned, none of them too long; columns and
+// indents stay.
 func lastLines(text string) []string {
 	var out []string
-	for line := range strings.Lines(strings.TrimSpace(text)) {
-		out = append(out, probe.Cut(plainly(line), maxSaw))
+	for line := range strings.Lines(strings.TrimRight(text, " \t\r\n")) {
+		out = append(out, probe.Cut(probe.Plain(strings.TrimRight(line, " \t\r\n")), maxSaw))
 	}
 	return out[max(0, len(out)-keptLines):]
 }

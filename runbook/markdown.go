@@ -116,29 +116,26 @@ func (e Entry) markdown(b *strings.Builder) {
 // blocks writes a text as blocks of code. Its commands, which are indented by four, have
 // one of their own, and none is broken: half a command does something else.
 func blocks(b *strings.Builder, text string) {
-	var prose, commands strings.Builder
+	var prose strings.Builder
+	var commands []string
 	flush := func() {
 		if strings.TrimSpace(prose.String()) != "" {
 			for line := range strings.Lines(report.Fence(prose.String())) {
 				b.WriteString("  " + line)
 			}
 		}
-		if commands.Len() > 0 {
-			mark := "```"
-			for strings.Contains(commands.String(), mark) {
-				mark += "`"
-			}
-			b.WriteString("  " + mark + "sh\n" + commands.String() + "  " + mark + "\n")
+		if len(commands) > 0 {
+			verbatim(b, "sh", commands)
 		}
 		prose.Reset()
-		commands.Reset()
+		commands = nil
 	}
 	for line := range strings.Lines(text) {
 		command, is := strings.CutPrefix(line, "    ")
 		switch {
 		case is && strings.TrimSpace(command) != "":
-			commands.WriteString("  " + probe.Plain(strings.TrimRight(command, " \r\n")) + "\n")
-		case commands.Len() > 0:
+			commands = append(commands, strings.TrimRight(command, " \r\n"))
+		case len(commands) > 0:
 			flush()
 			fallthrough
 		default:
@@ -146,6 +143,18 @@ func blocks(b *strings.Builder, text string) {
 		}
 	}
 	flush()
+}
+
+// verbatim writes lines as a block of code, and none of them is broken.
+func verbatim(b *strings.Builder, language string, lines []string) {
+	text, mark := "", "```"
+	for _, line := range lines {
+		text += "  " + probe.Line(line) + "\n"
+	}
+	for strings.Contains(text, mark) {
+		mark += "`"
+	}
+	b.WriteString("  " + mark + language + "\n" + text + "  " + mark + "\n")
 }
 
 func orKind(e Entry) string {
@@ -194,13 +203,13 @@ func (d Deed) markdown(b *strings.Builder, block func(string)) {
 		block(d.DryRun)
 	}
 	for _, k := range d.Kept {
-		fmt.Fprintf(b, "  - kept from before it: %s", report.Code(Quoted(k.Command)))
+		fmt.Fprintf(b, "  - kept from before it: %s", report.Code(k.Label()))
 		if k.Failed != "" {
 			fmt.Fprintf(b, ": nothing: %s\n", report.Code(k.Failed))
 			continue
 		}
 		b.WriteString("\n\n")
-		block(strings.Join(k.Lines, "\n") + "\n")
+		verbatim(b, "text", k.Lines)
 	}
 	switch {
 	case d.NotRun != "":

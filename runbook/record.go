@@ -87,9 +87,15 @@ type Deed struct {
 
 // Kept is what a command showed before an action.
 type Kept struct {
-	Command []string `json:"command"`
-	Lines   []string `json:"lines,omitempty"`  // the last ones of it
-	Failed  string   `json:"failed,omitempty"` // why there are none
+	Command []string  `json:"command"`
+	At      time.Time `json:"at"`               // of a later try there may be others
+	Lines   []string  `json:"lines,omitempty"`  // the last ones of it
+	Failed  string    `json:"failed,omitempty"` // why there are none
+}
+
+// Label is which command it was, as one would type it, and when.
+func (k Kept) Label() string {
+	return Quoted(k.Command) + ", at " + k.At.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
 // Outcome is what a runbook came to.

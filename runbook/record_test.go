@@ -47,7 +47,7 @@ func told(t *testing.T) *runbook.Record {
   - name: tell
     notify: {command: [sh, -c, "exit 1"]}
   - name: mend
-    action: {says: mends, touches: "${answers.q}", dryRun: [printf, "`+"```"+`\\nwould\\n"], keep: [[printf, "`+"```"+`\\n# owned \\033[2J@all\\n"], [sh, -c, "echo @all; exit 1"]], command: [printf, "did | it\\n"]}
+    action: {says: mends, touches: "${answers.q}", dryRun: [printf, "`+"```"+`\\nwould\\n"], keep: [[printf, "`+"```"+`\\n# owned \\033[2J@all\\n    a  column\\n"], [sh, -c, "echo @all; exit 1"]], command: [printf, "did | it\\n"]}
   - {name: skipped, action: {says: mends, touches: it, dryRun: [echo], command: [echo, "a b", "c'd"]}}
   - assert: {that: cause("swap-on"), else: x}
   - name: wait
@@ -56,6 +56,11 @@ func told(t *testing.T) *runbook.Record {
 	for i := range r.Steps {
 		if e := &r.Steps[i]; !e.At.IsZero() {
 			e.At = time.Date(2026, 11, 21, 3, 0, i, 0, time.UTC)
+		}
+		if d := r.Steps[i].Deed; d != nil {
+			for k := range d.Kept {
+				d.Kept[k].At = time.Date(2026, 11, 21, 3, 0, i, 0, time.UTC)
+			}
 		}
 		if r.Steps[i].Kind == "wait" {
 			r.Steps[i].Tries = 3

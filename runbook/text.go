@@ -184,7 +184,7 @@ func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
 		if k.Failed != "" {
 			had = "nothing: " + k.Failed
 		}
-		para(4, fmt.Sprintf("kept from before it: %s: %s", Quoted(k.Command), had))
+		para(4, fmt.Sprintf("kept from before it: %s: %s", k.Label(), had))
 	}
 	switch {
 	case d.NotRun != "":

@@ -551,12 +551,12 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	}
 	w := o.ErrOut
 	for _, k := range p.Kept {
-		fmt.Fprintf(w, "\nkept from before it: %s\n", oneLine(runbook.Quoted(k.Command)))
+		fmt.Fprintf(w, "\nkept from before it: %s\n", oneLine(k.Label()))
 		if k.Failed != "" {
 			fmt.Fprintf(w, "  NOT had: %s\n", oneLine(k.Failed))
 		}
 		for _, line := range k.Lines {
-			fmt.Fprintf(w, "  %s\n", oneLine(line))
+			fmt.Fprintf(w, "  %s\n", probe.Line(line)) // with its columns and indents
 		}
 	}
 	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", oneLine(p.Says), oneLine(p.Touches), oneLine(runbook.Quoted(p.Command)))
