@@ -98,7 +98,8 @@ func TestRunbookRepairs(t *testing.T) {
 	s := newScreen(t, "PATH="+file(".cache/bin")+":"+os.Getenv("PATH"))
 	s.client("runbook run pods-no-network --node " + node + " --allow-actions restart-calico-node --journal " + s.file("journal"))
 	s.wants("to do it, type restart-calico-node:")
-	if shown := s.shows(); !strings.Contains(shown, "(server dry run)") || !strings.Contains(shown, "kept from before it: kubectl logs") {
+	// Of logs of 40 lines the first have left the screen.
+	if shown := s.must("capture-pane", "-p", "-J", "-S", "-"); !strings.Contains(shown, "(server dry run)") || !strings.Contains(shown, "kept from before it: kubectl logs") {
 		t.Errorf("no dry run or no log is shown:\n%s", shown)
 	}
 	if now := calicoNode(t, node); now != before {
