@@ -65,8 +65,13 @@ func TestLintWords(t *testing.T) {
 		`verdict == "ok"`: true, `steps.look.verdict in ["healthy", "fine"]`: true, `verdict == "healthy"`: false,
 		`causes.exists(c, c.confidence == "sure")`: true, `causes.exists(c, c.confidence == "high")`: false,
 		`results.exists(r, r.status == "bad")`: true, `results.exists(r, r.facts.status == "own")`: false,
+		`results.filter(r, r.status == "bad").size() > 0`: true, `causes.exists(c, c.explains.exists(e, e.cause == "" && e.check == "node-swap"))`: false,
+		`params.status == "open" || params.verdict == "none" || params["cause"] == "none"`:  false,
+		`params.cause == "none" || params.check in ["none"] || params.confidence == "sure"`: false,
+		`answers.verdict == "none"`: false, `["open"].exists(status, status == "open")`: false,
+		`["open"].exists(verdict, verdict == "open")`: false, `[{"a": "b"}].exists(params, params.a == "b")`: false,
 	} {
-		_, err := runbook.Load("x", []byte(written(ask+"  - when: '"+when+"'\n    note: x\n")), known())
+		_, err := runbook.Load("x", []byte(strings.Replace(written(ask+"  - {name: verdict, ask: {question: b}}\n"+"  - when: '"+when+"'\n    note: x\n"), "params: [", "params: [{name: status}, {name: verdict}, {name: cause}, {name: check}, {name: confidence}, ", 1)), known())
 		if (err != nil) != bad || bad && !strings.Contains(err.Error(), "it is never") {
 			t.Errorf("%s: %v", when, err)
 		}
