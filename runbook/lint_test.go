@@ -2,6 +2,7 @@ package runbook_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -132,6 +133,35 @@ func TestLintWarns(t *testing.T) {
 		got := rb.Warnings()
 		if (c.want == "") != (len(got) == 0) || c.want != "" && !strings.Contains(got[0].String(), c.want) || len(got) > 1 {
 			t.Errorf("%s: %v, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestLintScripts wants no value in a script, and nothing refused that is none.
+func TestLintScripts(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		`sh, -c, 'ls ${node}'`: "in a script", `/bin/sh, -ce, 'ls ${node}'`: "in a script", `sh, -c, -e, 'ls ${node}'`: "in a script", `bash, -c, --, 'ls ${node}'`: "in a script",
+		`bash, -euo, pipefail, -c, 'ls ${node}'`: "in a script", `sh, '-e${node}', -c, ls`: "in a script", `'C:\bin\bash.exe', -c, 'ls ${node}'`: "in a script",
+		`sh, -c, 'ls "$1"', sh, "${node}"`: "", `sh, -e, ours.sh, -c, "${node}"`: "", `bash, --norc, ours.sh, "${node}"`: "", `grep, -c, "${node}", ours`: "",
+		`sudo, -u, root, sh, -c, 'ls ${node}'`: "in a script", `env, -i, A=b, timeout, -k, 1s, "5", dash, -c, 'ls ${node}'`: "in a script", `chroot, /host, sh, -c, 'ls ${node}'`: "in a script",
+		`kubectl, exec, pod, --, nsenter, -t, "1", -m, --, sh, -c, 'ls ${node}'`: "in a script", `busybox, sh, -c, 'ls ${node}'`: "in a script", `sudo, grep, -c, "${node}", sh`: "",
+		`docker, exec, ours, sh, -c, 'ls ${node}'`: "warning: if sh is a shell here", `sudo, --user, root, sh, -c, 'ls ${node}'`: "warning: if sh is a shell here",
+		`su, -c, 'ls ${node}'`: "in a script", `su, -, ann, -lc, 'ls ${node}'`: "in a script", `su, '--command=ls ${node}'`: "in a script", `runuser, ann, -c, 'ls ${node}'`: "in a script",
+		`su, -c, ls, "${node}"`: "", `runuser, -u, ann, --, grep, -c, "${node}", ours`: "",
+
+		`ssh, host, ls, "${node}"`: "ssh makes", `sudo, ssh, -p, "22", "root@${node}", ls, "${node}"`: "ssh makes", `ssh, host, -p, "22", ls, "${node}"`: "ssh makes", `timeout, "5", ssh, -tp, "22", host, "${node}"`: "ssh makes",
+		`ssh, -l, "${params.colour}", -p, "${params.colour}", "${node}", ls`: "", `ssh, "${node}", -l, "${params.colour}", ls`: "", `ssh, -o, "HostName=${node}", "-oUser=${node}", host, ls`: "",
+		`ssh, -o, "ProxyCommand=nc ${node} 22", host, ls`: "to a shell", `ssh, "-voproxycommand nc ${node} 22", host, ls`: "to a shell", `ssh, -vo, "${node}", host, ls`: "to a shell", `ssh, -o, ProxyCommand=nc %h 22, "${node}", ls`: "",
+		`journalctl, -u, ssh, --since, "${node}"`: "", `sudo, -n, systemctl, status, ssh, "${node}"`: "", `grep, --, ssh, "${node}"`: "",
+	} {
+		rb, err := runbook.Load("x", []byte(written("  - check: {id: own-check, asks: x, command: ["+words+"]}\n")), known())
+		said := fmt.Sprint(err)
+		if err == nil {
+			said = fmt.Sprint(rb.Warnings())
+		}
+		if want == "" && said != "[]" || !strings.Contains(said, want) || (err == nil) != (want == "" || strings.HasPrefix(want, "warning")) {
+			t.Errorf("%s: %s, want %q", words, said, want)
 		}
 	}
 }
