@@ -31,18 +31,58 @@ func (l *linter) action(at string, s *Step, in *scope) {
 			l.find(here, "the command has no name")
 		}
 		l.command(here, keep, in)
-		if len(keep) > 0 && isProgram(keep[0], "kubectl") && !slices.ContainsFunc(keep, func(w string) bool {
-			return slices.Contains([]string{"logs", "get", "describe", "top"}, w)
-		}) {
-			l.find(here, "what is kept is only read: kubectl logs, get, describe or top")
-		}
+		l.onlyReads(here, keep)
 	}
 	l.command(at+".command", a.Command, in)
-	if len(a.DryRun) > 0 && isProgram(a.DryRun[0], "kubectl") && !slices.ContainsFunc(a.DryRun, func(w string) bool {
-		return slices.Contains([]string{"--dry-run=server", "--dry-run=client", "diff", "get", "describe"}, w)
-	}) {
-		l.find(at+".dryRun", "a dry run changes nothing: give kubectl --dry-run=server")
+	l.onlyReads(at+".dryRun", a.DryRun)
+}
+
+// What kubectl does by its verbs, and by those under them. Of any other, as exec or a
+// plugin, it is not known.
+var (
+	kubectlReads = []string{"api-resources", "api-versions", "apply view-last-applied", "auth can-i", "auth whoami", "cluster-info", "config current-context",
+		"config get-contexts", "config view", "describe", "diff", "events", "explain", "get", "help", "kustomize", "logs", "options", "rollout history",
+		"rollout status", "top", "version", "wait"}
+	kubectlChanges = []string{"annotate", "apply", "auth reconcile", "autoscale", "certificate approve", "certificate deny", "cordon", "create", "delete", "drain",
+		"edit", "expose", "label", "patch", "replace", "rollout pause", "rollout restart", "rollout resume", "rollout undo", "run", "scale", "set", "taint", "uncordon"}
+)
+
+// onlyReads lints a command that is started before anybody has confirmed anything.
+func (l *linter) onlyReads(at string, words []string) {
+	for _, i := range programs(words) {
+		if !isProgram(words[i], "kubectl") {
+			continue
+		}
+		verb, rest := kubectlVerb(words[i+1:])
+		under, _ := kubectlVerb(rest)
+		both := verb + " " + under
+		switch {
+		case verb == "", slices.Contains(kubectlReads, verb), slices.Contains(kubectlReads, both):
+		case slices.Contains(words, "--dry-run=server"), slices.Contains(words, "--dry-run=client"):
+		case slices.Contains(kubectlChanges, verb), slices.Contains(kubectlChanges, both):
+			l.find(at, "kubectl %s changes something, and this is started before anybody has confirmed it: give one that only reads, or --dry-run=server", verb)
+		default:
+			l.warnAt(l.line(at), "kubectl %s may change something, and this is started before anybody has confirmed it: see that it only reads", verb)
+		}
 	}
+}
+
+// kubectlVerb is the first word that is neither an option nor the value of one, as kubectl
+// finds it, and what comes behind it.
+func kubectlVerb(words []string) (verb string, rest []string) {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case w == "--":
+			return "", nil
+		case !strings.HasPrefix(w, "-"):
+			return w, words[i+1:]
+		case strings.Contains(w, "="), slices.Contains([]string{"-h", "--help", "--disable-compression", "--insecure-skip-tls-verify", "--match-server-version", "--warnings-as-errors"}, w):
+		case len(w) == 2, strings.HasPrefix(w, "--"):
+			i++ // its value
+		}
+	}
+	return "", nil
 }
 
 // command lints the words of a command. What a node said must be no part of a script.

@@ -166,6 +166,30 @@ func TestLintScripts(t *testing.T) {
 	}
 }
 
+// TestLintOnlyReads wants nothing that changes started before anybody has confirmed it, by
+// the verb that kubectl sees.
+func TestLintOnlyReads(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"kubectl, delete, pod, logs": "changes", "kubectl, delete, pod, get": "changes", "sudo, -n, kubectl, delete, pod, x": "changes", "kubectl.exe, delete, pod, x": "changes",
+		"kubectl, -n, get, delete, pod, x": "changes", "kubectl, --context, get, --insecure-skip-tls-verify, drain, x": "changes", "kubectl, rollout, -n, x, restart, ds/x": "changes",
+		"kubectl, config, use-context, x": "warning", "kubectl, exec, p, --, rm, get": "warning", "kubectl, ours, x": "warning", `kubectl, "${params.colour}"`: "warning",
+		"kubectl, events": "", "kubectl, rollout, history, ds/x": "", "kubectl, -n, delete, get, pods": "", "kubectl, --namespace=x, logs, delete": "", "kubectl, apply, view-last-applied, ds/x": "",
+		"kubectl, delete, pod, x, --dry-run=server": "", "kubectl, --dry-run=client, scale, x": "", "cat, kubectl, delete": "", "kubectl, --help": "",
+	} {
+		for _, field := range []string{"keep: [[" + words + "]], dryRun: [echo]", "dryRun: [" + words + "]"} {
+			rb, err := runbook.Load("x", []byte(written("  - {name: mend, action: {says: a, touches: b, command: [echo], "+field+"}}\n")), known())
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = fmt.Sprint(rb.Warnings())
+			}
+			if want == "" && said != "[]" || !strings.Contains(said, want) || (err == nil) != (want != "changes") {
+				t.Errorf("%s: %s, want %q", field, said, want)
+			}
+		}
+	}
+}
+
 // TestWordsAsWritten keeps what YAML's older version made booleans of.
 func TestWordsAsWritten(t *testing.T) {
 	t.Parallel()
