@@ -45,6 +45,7 @@ var (
 		"rollout status", "top", "version", "wait"}
 	kubectlChanges = []string{"annotate", "apply", "auth reconcile", "autoscale", "certificate approve", "certificate deny", "cordon", "create", "delete", "drain",
 		"edit", "expose", "label", "patch", "replace", "rollout pause", "rollout restart", "rollout resume", "rollout undo", "run", "scale", "set", "taint", "uncordon"}
+	kubectlKeeps = []string{"--dry-run=server", "--dry-run=client", "--local", "--list", "--help", "-h"} // options with which it changes nothing
 )
 
 // onlyReads lints a command that is started before anybody has confirmed anything.
@@ -58,7 +59,7 @@ func (l *linter) onlyReads(at string, words []string) {
 		both := verb + " " + under
 		switch {
 		case verb == "", slices.Contains(kubectlReads, verb), slices.Contains(kubectlReads, both):
-		case slices.Contains(words, "--dry-run=server"), slices.Contains(words, "--dry-run=client"):
+		case slices.ContainsFunc(words, func(w string) bool { return slices.Contains(kubectlKeeps, w) }):
 		case slices.Contains(kubectlChanges, verb), slices.Contains(kubectlChanges, both):
 			l.find(at, "kubectl %s changes something, and this is started before anybody has confirmed it: give one that only reads, or --dry-run=server", verb)
 		default:
@@ -132,8 +133,9 @@ func programs(words []string) []int {
 		out = append(out, at)
 		name := program(words[at])
 		if name == "kubectl" { // exec POD -- PROGRAM
+			verb, _ := kubectlVerb(words[at+1:])
 			dashes := slices.Index(words[at:], "--")
-			if dashes < 0 {
+			if dashes < 0 || !slices.Contains([]string{"exec", "debug", "run"}, verb) {
 				break
 			}
 			at += dashes + 1
@@ -178,11 +180,13 @@ func program(word string) string {
 
 func isProgram(word string, names ...string) bool { return slices.Contains(names, program(word)) }
 
+var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"}
+
 // scripts are the words that a shell takes a script from, were it started by the word at.
 func scripts(words []string, at int) []int {
 	var out []int
-	switch program(words[at]) {
-	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish":
+	switch {
+	case isProgram(words[at], shells...):
 		script := behindOptions(words, at+1, "oO")
 		for i := at + 1; i <= script && i < len(words); i++ {
 			out = append(out, i)
@@ -192,7 +196,7 @@ func scripts(words []string, at int) []int {
 		}) {
 			return nil
 		}
-	case "su", "runuser":
+	case isProgram(words[at], "su", "runuser"):
 		if slices.Contains(words[at:], "-u") { // runuser -u USER PROGRAM starts no shell
 			return nil
 		}

@@ -153,7 +153,7 @@ func TestLintScripts(t *testing.T) {
 		`ssh, host, ls, "${node}"`: "ssh makes", `sudo, ssh, -p, "22", "root@${node}", ls, "${node}"`: "ssh makes", `ssh, host, -p, "22", ls, "${node}"`: "ssh makes", `timeout, "5", ssh, -tp, "22", host, "${node}"`: "ssh makes",
 		`ssh, -l, "${params.colour}", -p, "${params.colour}", "${node}", ls`: "", `ssh, "${node}", -l, "${params.colour}", ls`: "", `ssh, -o, "HostName=${node}", "-oUser=${node}", host, ls`: "",
 		`ssh, -o, "ProxyCommand=nc ${node} 22", host, ls`: "to a shell", `ssh, "-voproxycommand nc ${node} 22", host, ls`: "to a shell", `ssh, -vo, "${node}", host, ls`: "to a shell", `ssh, -o, ProxyCommand=nc %h 22, "${node}", ls`: "",
-		`journalctl, -u, ssh, --since, "${node}"`: "", `sudo, -n, systemctl, status, ssh, "${node}"`: "", `grep, --, ssh, "${node}"`: "",
+		`journalctl, -u, ssh, --since, "${node}"`: "", `sudo, -n, systemctl, status, ssh, "${node}"`: "", `grep, --, ssh, "${node}"`: "", `kubectl, get, pods, --, ssh, "${node}"`: "",
 	} {
 		rb, err := runbook.Load("x", []byte(written("  - check: {id: own-check, asks: x, command: ["+words+"]}\n")), known())
 		said := fmt.Sprint(err)
@@ -175,7 +175,7 @@ func TestLintOnlyReads(t *testing.T) {
 		"kubectl, -n, get, delete, pod, x": "changes", "kubectl, --context, get, --insecure-skip-tls-verify, drain, x": "changes", "kubectl, rollout, -n, x, restart, ds/x": "changes",
 		"kubectl, config, use-context, x": "warning", "kubectl, exec, p, --, rm, get": "warning", "kubectl, ours, x": "warning", `kubectl, "${params.colour}"`: "warning",
 		"kubectl, events": "", "kubectl, rollout, history, ds/x": "", "kubectl, -n, delete, get, pods": "", "kubectl, --namespace=x, logs, delete": "", "kubectl, apply, view-last-applied, ds/x": "",
-		"kubectl, delete, pod, x, --dry-run=server": "", "kubectl, --dry-run=client, scale, x": "", "cat, kubectl, delete": "", "kubectl, --help": "",
+		"kubectl, delete, pod, x, --dry-run=server": "", "kubectl, --dry-run=client, scale, x": "", "kubectl, label, node, x, --list": "", "cat, kubectl, delete": "", "kubectl, --help": "",
 	} {
 		for _, field := range []string{"keep: [[" + words + "]], dryRun: [echo]", "dryRun: [" + words + "]"} {
 			rb, err := runbook.Load("x", []byte(written("  - {name: mend, action: {says: a, touches: b, command: [echo], "+field+"}}\n")), known())
