@@ -54,12 +54,16 @@ func (l *linter) onlyReads(at string, words []string) {
 		if !isProgram(words[i], "kubectl") {
 			continue
 		}
-		verb, rest := kubectlVerb(words[i+1:])
+		own := words[i+1:]
+		if dashes := slices.Index(own, "--"); dashes >= 0 {
+			own = own[:dashes]
+		}
+		verb, rest := kubectlVerb(own)
 		under, _ := kubectlVerb(rest)
 		both := verb + " " + under
 		switch {
 		case verb == "", slices.Contains(kubectlReads, verb), slices.Contains(kubectlReads, both):
-		case slices.ContainsFunc(words, func(w string) bool { return slices.Contains(kubectlKeeps, w) }):
+		case slices.ContainsFunc(own, func(w string) bool { return slices.Contains(kubectlKeeps, w) }):
 		case slices.Contains(kubectlChanges, verb), slices.Contains(kubectlChanges, both):
 			l.find(at, "kubectl %s changes something, and this is started before anybody has confirmed it: give one that only reads, or --dry-run=server", verb)
 		default:

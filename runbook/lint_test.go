@@ -173,7 +173,7 @@ func TestLintOnlyReads(t *testing.T) {
 	for words, want := range map[string]string{
 		"kubectl, delete, pod, logs": "changes", "kubectl, delete, pod, get": "changes", "sudo, -n, kubectl, delete, pod, x": "changes", "kubectl.exe, delete, pod, x": "changes",
 		"kubectl, -n, get, delete, pod, x": "changes", "kubectl, --context, get, --insecure-skip-tls-verify, drain, x": "changes", "kubectl, rollout, -n, x, restart, ds/x": "changes",
-		"kubectl, config, use-context, x": "warning", "kubectl, exec, p, --, rm, get": "warning", "kubectl, ours, x": "warning", `kubectl, "${params.colour}"`: "warning",
+		"kubectl, config, use-context, x": "warning", "kubectl, exec, p, --, rm, get": "warning", "kubectl, ours, x": "warning", "kubectl, exec, p, --, rm, --list": "warning", `kubectl, "${params.colour}"`: "warning",
 		"kubectl, events": "", "kubectl, rollout, history, ds/x": "", "kubectl, -n, delete, get, pods": "", "kubectl, --namespace=x, logs, delete": "", "kubectl, apply, view-last-applied, ds/x": "",
 		"kubectl, delete, pod, x, --dry-run=server": "", "kubectl, --dry-run=client, scale, x": "", "kubectl, label, node, x, --list": "", "cat, kubectl, delete": "", "kubectl, --help": "",
 	} {
