@@ -121,6 +121,7 @@ type compiled struct {
 	program cel.Program
 	tree    ast.Expr
 	kind    *cel.Type
+	kindOf  func(id int64) *cel.Type // of each part of the tree
 }
 
 // compileError is what is wrong with an expression, and in which of its lines, from 1.
@@ -146,7 +147,7 @@ func compile(text string) (*compiled, error) {
 	if err != nil {
 		return nil, compileError{1, err.Error()}
 	}
-	return &compiled{text, program, checked.NativeRep().Expr(), checked.OutputType()}, nil
+	return &compiled{text, program, checked.NativeRep().Expr(), checked.OutputType(), checked.NativeRep().GetType}, nil
 }
 
 // sight is everything an expression can read.

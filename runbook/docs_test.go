@@ -45,6 +45,12 @@ func TestGuide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	_, safe, _ := strings.Cut(guide, "`lint` refuses `${...}` in the script")
+	for _, name := range runbook.Behind() {
+		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(safe) {
+			t.Errorf("docs/runbooks.md does not say that lint finds scripts of, or behind, %s", name)
+		}
+	}
 	_, fields, _ := strings.Cut(guide, "## What a file has")
 	var walk func(reflect.Type)
 	var been []reflect.Type

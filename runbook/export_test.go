@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,3 +76,6 @@ func TestMain(m *testing.M) {
 	leastEvery = time.Millisecond // of a world without nodes
 	os.Exit(m.Run())
 }
+
+// Behind are the shells whose scripts lint finds, and the programs behind which it does.
+func Behind() []string { return slices.Concat(shells, slices.Sorted(maps.Keys(starters))) }

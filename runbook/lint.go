@@ -163,7 +163,7 @@ func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 		in.asks(s.Name, s.Run.On, l.checksOf(s.Run))
 	case s.Check != nil:
 		l.check(at+".check", s.Check, in)
-		in.steps[s.Name], in.own = []string{s.Check.ID}, union(in.own, []string{s.Check.ID})
+		in.checks(s.Name, s.Check.ID)
 	case s.Note != "":
 		l.text(at+".note", s.Note, in)
 	case s.Ask != nil:

@@ -3,6 +3,7 @@ package runbook
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,18 +31,63 @@ func (l *linter) action(at string, s *Step, in *scope) {
 			l.find(here, "the command has no name")
 		}
 		l.command(here, keep, in)
-		if len(keep) > 0 && isProgram(keep[0], "kubectl") && !slices.ContainsFunc(keep, func(w string) bool {
-			return slices.Contains([]string{"logs", "get", "describe", "top"}, w)
-		}) {
-			l.find(here, "what is kept is only read: kubectl logs, get, describe or top")
-		}
+		l.onlyReads(here, keep)
 	}
 	l.command(at+".command", a.Command, in)
-	if len(a.DryRun) > 0 && isProgram(a.DryRun[0], "kubectl") && !slices.ContainsFunc(a.DryRun, func(w string) bool {
-		return slices.Contains([]string{"--dry-run=server", "--dry-run=client", "diff", "get", "describe"}, w)
-	}) {
-		l.find(at+".dryRun", "a dry run changes nothing: give kubectl --dry-run=server")
+	l.onlyReads(at+".dryRun", a.DryRun)
+}
+
+// What kubectl does by its verbs, and by those under them. Of any other, as exec or a
+// plugin, it is not known.
+var (
+	kubectlReads = []string{"api-resources", "api-versions", "apply view-last-applied", "auth can-i", "auth whoami", "cluster-info", "config current-context",
+		"config get-contexts", "config view", "describe", "diff", "events", "explain", "get", "help", "kustomize", "logs", "options", "rollout history",
+		"rollout status", "top", "version", "wait"}
+	kubectlChanges = []string{"annotate", "apply", "auth reconcile", "autoscale", "certificate approve", "certificate deny", "cordon", "create", "delete", "drain",
+		"edit", "expose", "label", "patch", "replace", "rollout pause", "rollout restart", "rollout resume", "rollout undo", "run", "scale", "set", "taint", "uncordon"}
+	kubectlKeeps = []string{"--dry-run=server", "--dry-run=client", "--local", "--list", "--help", "-h"} // options with which it changes nothing
+)
+
+// onlyReads lints a command that is started before anybody has confirmed anything.
+func (l *linter) onlyReads(at string, words []string) {
+	for _, i := range programs(words) {
+		if !isProgram(words[i], "kubectl") {
+			continue
+		}
+		own := words[i+1:]
+		if dashes := slices.Index(own, "--"); dashes >= 0 {
+			own = own[:dashes]
+		}
+		verb, rest := kubectlVerb(own)
+		under, _ := kubectlVerb(rest)
+		both := verb + " " + under
+		switch {
+		case verb == "", slices.Contains(kubectlReads, verb), slices.Contains(kubectlReads, both):
+		case slices.ContainsFunc(own, func(w string) bool { return slices.Contains(kubectlKeeps, w) }):
+		case slices.Contains(kubectlChanges, verb), slices.Contains(kubectlChanges, both):
+			l.find(at, "kubectl %s changes something, and this is started before anybody has confirmed it: give one that only reads, or --dry-run=server", verb)
+		default:
+			l.warnAt(l.line(at), "kubectl %s may change something, and this is started before anybody has confirmed it: see that it only reads", verb)
+		}
 	}
+}
+
+// kubectlVerb is the first word that is neither an option nor the value of one, as kubectl
+// finds it, and what comes behind it.
+func kubectlVerb(words []string) (verb string, rest []string) {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case w == "--":
+			return "", nil
+		case !strings.HasPrefix(w, "-"):
+			return w, words[i+1:]
+		case strings.Contains(w, "="), slices.Contains([]string{"-h", "--help", "--disable-compression", "--insecure-skip-tls-verify", "--match-server-version", "--warnings-as-errors"}, w):
+		case len(w) == 2, strings.HasPrefix(w, "--"):
+			i++ // its value
+		}
+	}
+	return "", nil
 }
 
 // command lints the words of a command. What a node said must be no part of a script.
@@ -51,35 +97,152 @@ func (l *linter) command(at string, words []string, in *scope) {
 		if w == "" && i == 0 {
 			l.find(here, "the command has no name")
 		}
-		switch {
-		case !l.holdsValues(w):
-		case i > 1 && strings.HasPrefix(words[i-1], "-") && strings.HasSuffix(words[i-1], "c") && slices.ContainsFunc(words[:i-1], isShell):
-			l.find(here, "a value in a script can be a command: pass it as an argument, and write \"$1\" in the script")
-		case i > sshHost(words):
-			l.find(here, "ssh makes a script of its words for a shell of the other host, and a value in it can be a command")
-		}
 		l.text(here, w, in)
+	}
+	started := programs(words)
+	for i := range words {
+		isStarted := slices.Contains(started, i)
+		for _, script := range scripts(words, i) {
+			here := fmt.Sprintf("%s[%d]", at, script)
+			switch {
+			case !l.holdsValues(words[script]):
+			case isStarted:
+				l.find(here, "a value in a script can be a command: pass it as an argument, and write \"$1\" in the script")
+			default:
+				l.warnAt(l.line(here), "if %s is a shell here, a value in its script can be a command: pass it as an argument, and write \"$1\" in the script", words[i])
+			}
+		}
+		if isStarted && isProgram(words[i], "ssh") {
+			l.ssh(at, words, i)
+		}
 	}
 }
 
-func isShell(name string) bool { return isProgram(name, "sh", "bash", "dash", "ash", "zsh", "ksh") }
+// starters are programs that start another one, which their own words lead up to: so many
+// words that are no options, and the letters of the options that have their value in the
+// next word.
+var starters = map[string]struct {
+	words  int
+	valued string
+}{
+	"sudo": {0, "CDghpRrTtUu"}, "doas": {0, "Cu"}, "env": {0, "Cu"}, "nice": {0, "n"}, "nohup": {}, "setsid": {}, "stdbuf": {0, "eio"},
+	"timeout": {1, "ks"}, "chroot": {1, ""}, "nsenter": {0, "GSt"}, "busybox": {},
+}
 
-func isProgram(word string, names ...string) bool { return slices.Contains(names, path.Base(word)) }
-
-// sshHost is where an ssh among the words of a command has its host: what comes after is
-// put together there. Without one it is beyond the last word.
-func sshHost(words []string) int {
-	at := slices.IndexFunc(words, func(w string) bool { return isProgram(w, "ssh") })
-	if at < 0 {
-		return len(words)
-	}
-	for at++; at < len(words) && strings.HasPrefix(words[at], "-"); at++ {
-		if len(words[at]) == 2 && strings.Contains("BbcDEeFIiJLlmOopPQRSWw", words[at][1:]) { // its value is the next word
+// programs are where the words of a command name what is started: its first word, and what
+// that starts in turn.
+func programs(words []string) []int {
+	var out []int
+	for at := 0; at < len(words); {
+		out = append(out, at)
+		name := program(words[at])
+		if name == "kubectl" { // exec POD -- PROGRAM
+			verb, _ := kubectlVerb(words[at+1:])
+			dashes := slices.Index(words[at:], "--")
+			if dashes < 0 || !slices.Contains([]string{"exec", "debug", "run"}, verb) {
+				break
+			}
+			at += dashes + 1
+			continue
+		}
+		s, ok := starters[name]
+		if !ok {
+			break
+		}
+		at = behindOptions(words, at+1, s.valued)
+		for range s.words {
+			at = behindOptions(words, at+1, "")
+		}
+		for at < len(words) && envWord.MatchString(words[at]) {
 			at++
+		}
+	}
+	return out
+}
+
+var envWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+
+// behindOptions is where the first word is that is neither an option nor the value of one.
+func behindOptions(words []string, at int, valued string) int {
+	for at < len(words) && (strings.HasPrefix(words[at], "-") || strings.HasPrefix(words[at], "+")) {
+		w := words[at]
+		at++
+		if n := strings.IndexAny(w, valued); n > 0 && n == len(w)-1 && !strings.HasPrefix(w, "--") { // else the value is in it
+			at++
+		}
+		if w == "--" {
+			break
 		}
 	}
 	return at
 }
+
+// program is the name of a program, wherever it lies, and as Windows has it too.
+func program(word string) string {
+	return strings.TrimSuffix(path.Base(strings.ReplaceAll(word, `\`, "/")), ".exe")
+}
+
+func isProgram(word string, names ...string) bool { return slices.Contains(names, program(word)) }
+
+var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"}
+
+// scripts are the words that a shell takes a script from, were it started by the word at.
+func scripts(words []string, at int) []int {
+	var out []int
+	switch {
+	case isProgram(words[at], shells...):
+		script := behindOptions(words, at+1, "oO")
+		for i := at + 1; i <= script && i < len(words); i++ {
+			out = append(out, i)
+		}
+		if !slices.ContainsFunc(words[at+1:min(script, len(words))], func(w string) bool {
+			return strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.Contains(w, "c")
+		}) {
+			return nil
+		}
+	case isProgram(words[at], "su", "runuser"):
+		if slices.Contains(words[at:], "-u") { // runuser -u USER PROGRAM starts no shell
+			return nil
+		}
+		for i := at + 1; i < len(words); i++ {
+			if suScript.MatchString(words[i-1]) || suScriptWithin.MatchString(words[i]) {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
+
+// How su is given a script: behind an option, or within its word.
+var (
+	suScript       = regexp.MustCompile(`^(-[flmpP]*c|--(session-)?command)$`)
+	suScriptWithin = regexp.MustCompile(`^(-[flmpP]*c.|--(session-)?command=)`)
+)
+
+// ssh lints one whose name is at a word. What comes behind the host is put together there
+// for a shell, and options with a command go to a shell here.
+func (l *linter) ssh(at string, words []string, name int) {
+	const valued = "BbcDEeFIiJLlmOopPQRSWw"
+	host := behindOptions(words, name+1, valued)
+	command := behindOptions(words, host+1, valued)
+	for i := name + 1; i < len(words); i++ {
+		here := fmt.Sprintf("%s[%d]", at, i)
+		switch {
+		case !l.holdsValues(words[i]):
+		case i >= command:
+			l.find(here, "ssh makes a script of its words for a shell of the other host, and a value in it can be a command")
+		case sshCommand.MatchString(words[i]), sshOption.MatchString(words[i-1]) && sshCommand.MatchString("-o"+words[i]):
+			l.find(here, "ssh gives this to a shell, and a value in it can be a command")
+		}
+	}
+}
+
+// Options of ssh, with their value in the next word, and with one that is a command, or
+// that begins with a value, so that it may be one.
+var (
+	sshOption  = regexp.MustCompile(`^-[46AaCfGgKkMNnqsTtVvXxYy]*o$`)
+	sshCommand = regexp.MustCompile(`^-[46AaCfGgKkMNnqsTtVvXxYy]*o\s*((?i:(proxy|local|remote|knownhosts)command\b)|\$\{)`)
+)
 
 // holdsValues tells whether values are put into a text.
 func (*linter) holdsValues(text string) bool {

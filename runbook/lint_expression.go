@@ -55,6 +55,9 @@ func (l *linter) expression(at, text string, below int, in *scope) *compiled {
 		l.findAt(l.line(at)+below+bad.line-1, "%s: %s", brief(text), bad.what)
 		return nil
 	}
+	if c.hides() {
+		return c
+	}
 	line := l.line(at) + below
 	ast.PreOrderVisit(c.tree, ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
@@ -63,19 +66,43 @@ func (l *linter) expression(at, text string, below int, in *scope) *compiled {
 				l.name(line, s.Operand().AsIdent(), s.FieldName(), in)
 			}
 		case ast.CallKind:
-			l.call(line, e.AsCall(), in)
+			l.call(line, c, e.AsCall(), in)
 		}
 	}))
 	l.indexes(line, c.tree, in.least)
 	return c
 }
 
+// hides tells whether a variable of the expression's own, as exists() has one, bears a name
+// that means something else outside of it.
+func (c *compiled) hides() bool {
+	own := false
+	ast.PreOrderVisit(c.tree, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind {
+			for _, v := range variables {
+				own = own || v.Name == e.AsComprehension().IterVar() || v.Name == e.AsComprehension().IterVar2()
+			}
+		}
+	}))
+	return own
+}
+
+// field is that of a result, a cause or what was seen that a part of the expression is, ""
+// = it is none: parameters, answers and facts may bear the same names, and have words of
+// their own.
+func (c *compiled) field(e ast.Expr) string {
+	if e.Kind() != ast.SelectKind || c.kindOf(e.AsSelect().Operand().ID()).Kind() != types.StructKind {
+		return ""
+	}
+	return e.AsSelect().FieldName()
+}
+
 // call lints what a function or an index is given, where that stands in the expression.
-func (l *linter) call(line int, c ast.CallExpr, in *scope) {
+func (l *linter) call(line int, of *compiled, c ast.CallExpr, in *scope) {
 	args := c.Args()
 	if len(args) == 2 && slices.Contains([]string{operators.Equals, operators.NotEquals, operators.In}, c.FunctionName()) {
-		l.compared(line, args[0], args[1], in)
-		l.compared(line, args[1], args[0], in)
+		l.compared(line, of, args[0], args[1], in)
+		l.compared(line, of, args[1], args[0], in)
 	}
 	if len(args) == 0 || args[len(args)-1].Kind() != ast.LiteralKind {
 		return
@@ -93,23 +120,21 @@ func (l *linter) call(line int, c ast.CallExpr, in *scope) {
 	}
 }
 
-// words are those that an expression can be, "" among them where it can be empty; nil = any.
-func (l *linter) words(e ast.Expr) []string {
-	what, answer := "", ""
+// words are those that a part of an expression can be, "" among them where it can be empty;
+// nil = any.
+func (l *linter) words(c *compiled, e ast.Expr) []string {
+	what, answer := c.field(e), ""
 	switch e.Kind() {
 	case ast.IdentKind:
-		what = e.AsIdent()
+		if e.AsIdent() == "verdict" {
+			what = "verdict"
+		}
 	case ast.SelectKind:
-		of := e.AsSelect().Operand()
-		switch {
-		case of.Kind() == ast.IdentKind && of.AsIdent() == "answers":
+		if of := e.AsSelect().Operand(); of.Kind() == ast.IdentKind && of.AsIdent() == "answers" {
 			answer = e.AsSelect().FieldName()
-		case of.Kind() == ast.SelectKind && of.AsSelect().FieldName() == "facts": // a check's own words
-		default:
-			what = e.AsSelect().FieldName()
 		}
 	case ast.CallKind:
-		if c := e.AsCall(); c.FunctionName() == "status" {
+		if e.AsCall().FunctionName() == "status" {
 			what = "status"
 		}
 	}
@@ -135,11 +160,8 @@ func (l *linter) words(e ast.Expr) []string {
 }
 
 // compared lints the literals that something is compared with which has known words.
-func (l *linter) compared(line int, field, with ast.Expr, in *scope) {
-	words, name := l.words(field), ""
-	if field.Kind() == ast.SelectKind {
-		name = field.AsSelect().FieldName()
-	}
+func (l *linter) compared(line int, c *compiled, field, with ast.Expr, in *scope) {
+	words, name := l.words(c, field), c.field(field)
 	literals := []ast.Expr{with}
 	if with.Kind() == ast.ListKind {
 		literals = with.AsList().Elements()
@@ -153,6 +175,7 @@ func (l *linter) compared(line int, field, with ast.Expr, in *scope) {
 		case !ok:
 		case words != nil && !slices.Contains(words, id):
 			l.findAt(line, "it is never %q%s: it can be %s", id, Nearest(id, words), strings.TrimPrefix(strings.Join(words, ", "), ", "))
+		case id == "": // what a cause explains is a check or a cause, and the other one is empty
 		case name == "cause":
 			l.isCause(line, id)
 		case name == "check":

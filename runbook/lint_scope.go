@@ -17,7 +17,7 @@ type scope struct {
 	steps   map[string][]string // of each run, wait or check by its name: the checks it may ask
 	ran     bool                // something was asked before
 	asked   []string            // checks that the last run on the node may have asked
-	own     []string            // and the runbook's own since
+	own     []string            // and the runbook's own that may have an answer since
 	last    string              // the step of that run, "" = it has no name, or may be another one
 	least   map[string]int      // how many items the lists have at least that expressions read
 }
@@ -52,15 +52,26 @@ func (s *scope) asks(name string, on *Nodes, checks []string) {
 	s.ran, s.steps[name] = true, checks
 	switch {
 	case on == nil:
-		s.asked, s.last = checks, name
-	case len(on.Names) > 0: // the node may be among them
+		s.asked, s.last, s.own = checks, name, nil
+	case len(on.Names) > 0: // the node may be among them, or not
 		s.asked, s.last = union(s.asked, checks), ""
 	default:
 		return
 	}
-	s.own = nil
 	delete(s.least, "causes")
 	delete(s.least, "results")
+}
+
+// checks is a check of the runbook's own, whose result comes to the others, or takes the
+// place of the one it gave before.
+func (s *scope) checks(name, id string) {
+	if slices.Contains(s.own, id) {
+		s.least["results"] = max(1, s.least["results"])
+	} else {
+		s.least["results"]++
+	}
+	s.own = union(s.own, []string{id})
+	s.steps[name], s.least["steps."+name+".results"] = []string{id}, 1
 }
 
 // learn takes in that a condition was true, or was not.

@@ -2,6 +2,7 @@ package runbook_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,8 +66,13 @@ func TestLintWords(t *testing.T) {
 		`verdict == "ok"`: true, `steps.look.verdict in ["healthy", "fine"]`: true, `verdict == "healthy"`: false,
 		`causes.exists(c, c.confidence == "sure")`: true, `causes.exists(c, c.confidence == "high")`: false,
 		`results.exists(r, r.status == "bad")`: true, `results.exists(r, r.facts.status == "own")`: false,
+		`results.filter(r, r.status == "bad").size() > 0`: true, `causes.exists(c, c.explains.exists(e, e.cause == "" && e.check == "node-swap"))`: false,
+		`params.status == "open" || params.verdict == "none" || params["cause"] == "none"`:  false,
+		`params.cause == "none" || params.check in ["none"] || params.confidence == "sure"`: false,
+		`answers.verdict == "none"`: false, `["open"].exists(status, status == "open")`: false,
+		`["open"].exists(verdict, verdict == "open")`: false, `[{"a": "b"}].exists(params, params.a == "b")`: false,
 	} {
-		_, err := runbook.Load("x", []byte(written(ask+"  - when: '"+when+"'\n    note: x\n")), known())
+		_, err := runbook.Load("x", []byte(strings.Replace(written(ask+"  - {name: verdict, ask: {question: b}}\n"+"  - when: '"+when+"'\n    note: x\n"), "params: [", "params: [{name: status}, {name: verdict}, {name: cause}, {name: check}, {name: confidence}, ", 1)), known())
 		if (err != nil) != bad || bad && !strings.Contains(err.Error(), "it is never") {
 			t.Errorf("%s: %v", when, err)
 		}
@@ -98,20 +104,26 @@ func TestLintWarns(t *testing.T) {
 		"a named cause":       {look + "  - when: cause(\"swap-on\") || suspected(\"bird-dead\")\n    note: \"${causes[0].says}\"\n", ""},
 		"some cause":          {look + "  - when: causes.exists(c, c.confidence == \"high\")\n    note: \"${causes[0].says}\"\n", ""},
 
-		"a check not asked":      {"  - run: {checks: [bgp-session]}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", "x:9: warning: node-swap has no answer here"},
-		"not by that step":       {look + "  - name: bgp\n    run: {checks: [bgp-session]}\n  - when: steps.bgp.asked(\"node-swap\")\n    note: x\n", "the step bgp does not ask it"},
-		"left out by skip":       {"  - run: {skip: [node-swap]}\n  - when: asked(\"node-swap\")\n    note: x\n", "node-swap has no answer"},
-		"results of no step":     {"  - run: {checks: [bgp-session]}\n  - note: \"${results.filter(r, r.check == 'node-swap').size()}\"\n", "node-swap has no answer"},
-		"nothing asked":          {"  - when: status(\"node-swap\") == \"\"\n    note: x\n", "node-swap has no answer"},
-		"asked by another step":  {look + "  - run: {checks: [bgp-session]}\n  - when: steps.look.asked(\"node-swap\") && results.exists(r, r.check == \"node-swap\")\n    note: x\n", ""},
-		"asked on one way":       {"  - run: {checks: [bgp-session]}\n  - when: verdict == \"fault\"\n    run: {}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", ""},
-		"by a tag":               {"  - run: {checks: [bgp]}\n  - when: status(\"bgp-session\") == \"fail\"\n    note: x\n", ""},
-		"one's own":              {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - when: status(\"own-check\") == \"fail\"\n    note: x\n", ""},
-		"one's own, before":      {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - run: {}\n  - when: status(\"own-check\") == \"fail\"\n    note: x\n", "own-check has no answer"},
-		"others do not count":    {look + "  - run: {checks: [bgp-session], on: {others: 1}}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", ""},
-		"a wait that asks again": {look + "  - wait: {until: status(\"node-swap\") == \"ok\" && status(\"bgp-session\") == \"ok\", within: 1m}\n", ""},
-		"a wait that asks less":  {look + "  - wait: {until: status(\"node-swap\") == \"ok\", within: 1m, run: {checks: [bgp-session]}}\n", "node-swap has no answer"},
-		"a wait without end":     {look + "  - wait: {until: verdict == \"healthy\", within: 10h}\n", "x:10: warning: it is longer than the 30m0s"},
+		"a check not asked":                       {"  - run: {checks: [bgp-session]}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", "x:9: warning: node-swap has no answer here"},
+		"not by that step":                        {look + "  - name: bgp\n    run: {checks: [bgp-session]}\n  - when: steps.bgp.asked(\"node-swap\")\n    note: x\n", "the step bgp does not ask it"},
+		"left out by skip":                        {"  - run: {skip: [node-swap]}\n  - when: asked(\"node-swap\")\n    note: x\n", "node-swap has no answer"},
+		"results of no step":                      {"  - run: {checks: [bgp-session]}\n  - note: \"${results.filter(r, r.check == 'node-swap').size()}\"\n", "node-swap has no answer"},
+		"nothing asked":                           {"  - when: status(\"node-swap\") == \"\"\n    note: x\n", "node-swap has no answer"},
+		"asked by another step":                   {look + "  - run: {checks: [bgp-session]}\n  - when: steps.look.asked(\"node-swap\") && results.exists(r, r.check == \"node-swap\")\n    note: x\n", ""},
+		"asked on one way":                        {"  - run: {checks: [bgp-session]}\n  - when: verdict == \"fault\"\n    run: {}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", ""},
+		"by a tag":                                {"  - run: {checks: [bgp]}\n  - when: status(\"bgp-session\") == \"fail\"\n    note: x\n", ""},
+		"one's own":                               {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - when: status(\"own-check\") == \"fail\"\n    note: x\n", ""},
+		"one's own, before":                       {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - run: {}\n  - when: status(\"own-check\") == \"fail\"\n    note: x\n", "own-check has no answer"},
+		"one's own, the node asked again, or not": {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - run: {on: {names: [\"${params.colour}\"]}}\n  - when: status(\"own-check\") == \"fail\"\n    note: x\n", ""},
+		"one's own is a result":                   {"  - name: own\n    check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - when: results[0].saw == \"y\" && steps.own.results[0].saw == \"y\"\n    note: x\n", ""},
+		"one's own, a second":                     {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - check: {id: other-check, asks: x, that: \"true\", saw: y}\n  - note: \"${results[1].saw}\"\n", ""},
+		"one's own, twice":                        {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - note: \"${results[1].saw}\"\n", "results[1] may not be there"},
+		"one's own, on one way":                   {"  - when: node == \"a\"\n    check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - note: \"${results[0].saw}\"\n", "results[0] may not be there"},
+		"one's own, gone":                         {"  - check: {id: own-check, asks: x, that: \"true\", saw: y}\n  - run: {}\n  - note: \"${results[0].saw}\"\n", "results[0] may not be there"},
+		"others do not count":                     {look + "  - run: {checks: [bgp-session], on: {others: 1}}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", ""},
+		"a wait that asks again":                  {look + "  - wait: {until: status(\"node-swap\") == \"ok\" && status(\"bgp-session\") == \"ok\", within: 1m}\n", ""},
+		"a wait that asks less":                   {look + "  - wait: {until: status(\"node-swap\") == \"ok\", within: 1m, run: {checks: [bgp-session]}}\n", "node-swap has no answer"},
+		"a wait without end":                      {look + "  - wait: {until: verdict == \"healthy\", within: 10h}\n", "x:10: warning: it is longer than the 30m0s"},
 	} {
 		rb, err := runbook.Load("x", []byte(written(c.steps)), known())
 		if err != nil {
@@ -121,6 +133,59 @@ func TestLintWarns(t *testing.T) {
 		got := rb.Warnings()
 		if (c.want == "") != (len(got) == 0) || c.want != "" && !strings.Contains(got[0].String(), c.want) || len(got) > 1 {
 			t.Errorf("%s: %v, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestLintScripts wants no value in a script, and nothing refused that is none.
+func TestLintScripts(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		`sh, -c, 'ls ${node}'`: "in a script", `/bin/sh, -ce, 'ls ${node}'`: "in a script", `sh, -c, -e, 'ls ${node}'`: "in a script", `bash, -c, --, 'ls ${node}'`: "in a script",
+		`bash, -euo, pipefail, -c, 'ls ${node}'`: "in a script", `sh, '-e${node}', -c, ls`: "in a script", `'C:\bin\bash.exe', -c, 'ls ${node}'`: "in a script",
+		`sh, -c, 'ls "$1"', sh, "${node}"`: "", `sh, -e, ours.sh, -c, "${node}"`: "", `bash, --norc, ours.sh, "${node}"`: "", `grep, -c, "${node}", ours`: "",
+		`sudo, -u, root, sh, -c, 'ls ${node}'`: "in a script", `env, -i, A=b, timeout, -k, 1s, "5", dash, -c, 'ls ${node}'`: "in a script", `chroot, /host, sh, -c, 'ls ${node}'`: "in a script",
+		`kubectl, exec, pod, --, nsenter, -t, "1", -m, --, sh, -c, 'ls ${node}'`: "in a script", `busybox, sh, -c, 'ls ${node}'`: "in a script", `sudo, grep, -c, "${node}", sh`: "",
+		`docker, exec, ours, sh, -c, 'ls ${node}'`: "warning: if sh is a shell here", `sudo, --user, root, sh, -c, 'ls ${node}'`: "warning: if sh is a shell here",
+		`su, -c, 'ls ${node}'`: "in a script", `su, -, ann, -lc, 'ls ${node}'`: "in a script", `su, '--command=ls ${node}'`: "in a script", `runuser, ann, -c, 'ls ${node}'`: "in a script",
+		`su, -c, ls, "${node}"`: "", `runuser, -u, ann, --, grep, -c, "${node}", ours`: "",
+
+		`ssh, host, ls, "${node}"`: "ssh makes", `sudo, ssh, -p, "22", "root@${node}", ls, "${node}"`: "ssh makes", `ssh, host, -p, "22", ls, "${node}"`: "ssh makes", `timeout, "5", ssh, -tp, "22", host, "${node}"`: "ssh makes",
+		`ssh, -l, "${params.colour}", -p, "${params.colour}", "${node}", ls`: "", `ssh, "${node}", -l, "${params.colour}", ls`: "", `ssh, -o, "HostName=${node}", "-oUser=${node}", host, ls`: "",
+		`ssh, -o, "ProxyCommand=nc ${node} 22", host, ls`: "to a shell", `ssh, "-voproxycommand nc ${node} 22", host, ls`: "to a shell", `ssh, -vo, "${node}", host, ls`: "to a shell", `ssh, -o, ProxyCommand=nc %h 22, "${node}", ls`: "",
+		`journalctl, -u, ssh, --since, "${node}"`: "", `sudo, -n, systemctl, status, ssh, "${node}"`: "", `grep, --, ssh, "${node}"`: "", `kubectl, get, pods, --, ssh, "${node}"`: "",
+	} {
+		rb, err := runbook.Load("x", []byte(written("  - check: {id: own-check, asks: x, command: ["+words+"]}\n")), known())
+		said := fmt.Sprint(err)
+		if err == nil {
+			said = fmt.Sprint(rb.Warnings())
+		}
+		if want == "" && said != "[]" || !strings.Contains(said, want) || (err == nil) != (want == "" || strings.HasPrefix(want, "warning")) {
+			t.Errorf("%s: %s, want %q", words, said, want)
+		}
+	}
+}
+
+// TestLintOnlyReads wants nothing that changes started before anybody has confirmed it, by
+// the verb that kubectl sees.
+func TestLintOnlyReads(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"kubectl, delete, pod, logs": "changes", "kubectl, delete, pod, get": "changes", "sudo, -n, kubectl, delete, pod, x": "changes", "kubectl.exe, delete, pod, x": "changes",
+		"kubectl, -n, get, delete, pod, x": "changes", "kubectl, --context, get, --insecure-skip-tls-verify, drain, x": "changes", "kubectl, rollout, -n, x, restart, ds/x": "changes",
+		"kubectl, config, use-context, x": "warning", "kubectl, exec, p, --, rm, get": "warning", "kubectl, ours, x": "warning", "kubectl, exec, p, --, rm, --list": "warning", `kubectl, "${params.colour}"`: "warning",
+		"kubectl, events": "", "kubectl, rollout, history, ds/x": "", "kubectl, -n, delete, get, pods": "", "kubectl, --namespace=x, logs, delete": "", "kubectl, apply, view-last-applied, ds/x": "",
+		"kubectl, delete, pod, x, --dry-run=server": "", "kubectl, --dry-run=client, scale, x": "", "kubectl, label, node, x, --list": "", "cat, kubectl, delete": "", "kubectl, --help": "",
+	} {
+		for _, field := range []string{"keep: [[" + words + "]], dryRun: [echo]", "dryRun: [" + words + "]"} {
+			rb, err := runbook.Load("x", []byte(written("  - {name: mend, action: {says: a, touches: b, command: [echo], "+field+"}}\n")), known())
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = fmt.Sprint(rb.Warnings())
+			}
+			if want == "" && said != "[]" || !strings.Contains(said, want) || (err == nil) != (want != "changes") {
+				t.Errorf("%s: %s, want %q", field, said, want)
+			}
 		}
 	}
 }

@@ -68,8 +68,9 @@ latest 100, are removed there.
 
 An action of a runbook, which may change something, is only shown unless --allow-actions
 names its step; then its dry run and what it destroys are shown first, and its name has to
-be typed on the terminal. The commands of checks, of notifies and of dry runs are started unasked, as you:
-read a runbook that is not yours before you run it.
+be typed on the terminal. The commands of checks and of notifies are started unasked, as
+you, and those of an allowed action's dryRun and keep before anybody has confirmed it: read
+a runbook that is not yours before you run it.
 
 Exits with what the runbook concludes: 0 healthy, 3 a fault, 5 incomplete. A runbook
 without a conclusion ends as its last run did; one that an assert or a wait has stopped
