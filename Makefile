@@ -43,7 +43,7 @@ CARRIED := cmd/calico-probe/carried
 .PHONY: carried
 carried: $(ARCHES:%=$(CARRIED)/%.gz)
 $(CARRIED)/%.gz: probe
-	@sum=$$(sha256sum <.cache/build/linux-$*/probe); [ -e $@ ] && [ "$$(gzip -dc $@ | sha256sum)" = "$$sum" ] || gzip -9nc .cache/build/linux-$*/probe >$@
+	@GOOS= GOARCH= go run scripts/gzip.go .cache/build/linux-$*/probe $@
 
 image: probe ## write the probe's image, without a container engine
 	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar probe
