@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -12,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +24,8 @@ import (
 type Access struct {
 	TokenFile string // one token a line; "" = none is asked for
 	// ReadTokenFile has tokens that let read, and not post; "" = there are none. The file may
-	// come and go: it is a secret that not everybody makes.
+	// come and go: it is a secret that not everybody makes. One that cannot be used counts as
+	// none, and is logged: it is not to keep alerts out.
 	ReadTokenFile string
 	ClientCA      string // whose certificates are accepted, PEM; "" = none is asked for
 	Cert, Key     string // of the server, PEM; "" = no TLS
@@ -36,6 +39,7 @@ type access struct {
 	Access
 	log     *slog.Logger
 	reading sync.Mutex // of tokens and CAs
+	said    string     // of ReadTokenFile, the last: with reading
 	mu      sync.Mutex
 	tls     *tls.Config // as of
 	asOf    string      // what the files were then
@@ -54,19 +58,15 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 	case from.ClientCA != "" && from.Cert == "":
 		return nil, errors.New("client certificates take TLS: name a certificate and its key too")
 	}
-	for _, name := range []string{from.TokenFile, from.ReadTokenFile} {
-		if name == "" {
-			continue
-		}
-		tokens, err := a.tokens(name)
+	if from.TokenFile != "" {
+		tokens, err := a.tokens(from.TokenFile)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && name == from.ReadTokenFile:
-			log.Info("there is no token that only reads, until there is this file", "file", name)
 		case err != nil:
 			return nil, err
 		case len(tokens) == 0:
-			return nil, fmt.Errorf("%s has no token", name)
+			return nil, fmt.Errorf("%s has no token", from.TokenFile)
 		}
+		a.readers(tokens)
 	}
 	if from.Cert != "" {
 		if _, err := a.current(); err != nil {
@@ -99,6 +99,36 @@ func (a *access) tokens(name string) ([][]byte, error) {
 		out = append(out, line)
 	}
 	return out, nil
+}
+
+// readers are the tokens that only let read, beside those that let post. What is odd about
+// their file is said once, until that changes.
+func (a *access) readers(posting [][]byte) [][]byte {
+	if a.ReadTokenFile == "" {
+		return nil
+	}
+	tokens, err := a.tokens(a.ReadTokenFile)
+	both := slices.ContainsFunc(tokens, func(token []byte) bool {
+		return slices.ContainsFunc(posting, func(other []byte) bool { return bytes.Equal(token, other) })
+	})
+	says, level := "", slog.LevelError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		says, level = "there is no token that only reads, until there is this file", slog.LevelInfo
+	case err != nil:
+		says = "no token only reads, until this file can be used: " + err.Error()
+	case len(tokens) == 0:
+		says = "no token only reads: this file has none"
+	case both:
+		says = "a token of this file lets post too: it is in the file of --token-file as well"
+	}
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	if says != a.said && says != "" {
+		a.log.Log(context.Background(), level, says, "file", a.ReadTokenFile)
+	}
+	a.said = says
+	return tokens
 }
 
 // clients is the CA of clients, read anew each time as tokens are.
@@ -136,21 +166,18 @@ func (a *access) admits(r *http.Request, now time.Time) error {
 	} else if _, password, ok := r.BasicAuth(); ok { // of a browser, whatever the user's name
 		given = password
 	}
-	files := []string{a.TokenFile}
-	if a.ReadTokenFile != "" && r.Method != http.MethodPost {
-		files = append(files, a.ReadTokenFile)
+	tokens, err := a.tokens(a.TokenFile)
+	if err != nil {
+		return err
+	}
+	if r.Method != http.MethodPost {
+		tokens = append(tokens, a.readers(tokens)...)
 	}
 	// Sums are of one length, and every token is compared: how long it takes tells nothing.
 	sum, same := sha256.Sum256([]byte(given)), 0
-	for _, name := range files {
-		tokens, err := a.tokens(name)
-		if err != nil && (name == a.TokenFile || !errors.Is(err, fs.ErrNotExist)) {
-			return err
-		}
-		for _, token := range tokens {
-			other := sha256.Sum256(token)
-			same |= subtle.ConstantTimeCompare(sum[:], other[:])
-		}
+	for _, token := range tokens {
+		other := sha256.Sum256(token)
+		same |= subtle.ConstantTimeCompare(sum[:], other[:])
 	}
 	if same != 1 {
 		return errCredentials

@@ -377,13 +377,22 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestReading has tokens that let read, and not post, in a file that comes and goes.
+// TestReading has tokens that let read, and not post, in a file that comes and goes, and is
+// no good for a while: alerts are taken all the same, and it is said once.
 func TestReading(t *testing.T) {
 	t.Parallel()
 	const reading = "only to read with"
 	access := tokens(t)
 	access.ReadTokenFile = filepath.Join(t.TempDir(), "reading")
-	s, err := New(t.TempDir(), anyAlert(t), usual, access, nodesOf(1).cluster(), quiet())
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(access.ReadTokenFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said bytes.Buffer
+	write("short")
+	s, err := New(t.TempDir(), anyAlert(t), usual, access, nodesOf(1).cluster(), slog.New(slog.NewTextHandler(&said, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,9 +404,16 @@ func TestReading(t *testing.T) {
 		}
 	}
 	without()
-	if err := os.WriteFile(access.ReadTokenFile, []byte(reading), 0o600); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct{ file, says string }{{"", "this file has none"}, {"short", "has a token of 5 letters"}, {token + "\n", "lets post too"}} {
+		write(c.file)
+		said.Reset()
+		without()
+		without()
+		if strings.Count(said.String(), "level=ERROR") != 1 || !strings.Contains(said.String(), c.says) {
+			t.Errorf("of the file %q it is said: %s", c.file, said.String())
+		}
 	}
+	write(reading)
 	b := body(t, firing("node-0", "a"))
 	for _, with := range []string{reading, token} {
 		got, posted := ask(s, http.MethodGet, "/metrics", with, nil).Code, ask(s, http.MethodPost, PathAlerts, with, b).Code

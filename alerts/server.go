@@ -251,11 +251,17 @@ func (s *Server) owe(id string) {
 // settle writes what could not be written, unless that failed a moment ago. turn is held.
 func (s *Server) settle(now time.Time) {
 	s.mu.Lock()
-	var list []string
-	if !now.Before(s.held) {
-		list = slices.Sorted(maps.Keys(s.owed))
-	}
+	held, tooMany, list := now.Before(s.held), s.appended > moreFirings, slices.Sorted(maps.Keys(s.owed))
 	s.mu.Unlock()
+	if held {
+		return
+	}
+	if tooMany {
+		if err := s.compact(now); err != nil {
+			s.storeFailed(err)
+			return
+		}
+	}
 	for _, id := range list {
 		s.mu.Lock()
 		job := s.jobs[id]

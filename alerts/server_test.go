@@ -710,6 +710,46 @@ func TestOwed(t *testing.T) {
 	})
 }
 
+// TestRefusedFiring has the disk refuse the line that an alert has its job: it is answered with
+// an error, and is no repetition when it is sent again, not even after a start. Where the
+// line cannot be taken away at once, it is as soon as something can be written.
+func TestRefusedFiring(t *testing.T) {
+	t.Parallel()
+	for name, full := range map[string]func(*os.File) error{
+		"the line can be taken away": func(*os.File) error { return errors.New("input/output error") },
+		"it cannot":                  func(f *os.File) error { return errors.Join(errors.New("input/output error"), f.Close()) },
+	} {
+		dir, access := t.TempDir(), tokens(t)
+		synctest.Test(t, func(t *testing.T) {
+			l := nodesOf(2)
+			s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := post(t, s, body(t, firing("node-0", "a"))); code != http.StatusOK {
+				t.Errorf("answered %d", code)
+			}
+			s.store.flush = full
+			b := body(t, firing("node-1", "b"))
+			if code := post(t, s, b); code != http.StatusServiceUnavailable {
+				t.Errorf("with a disk that takes nothing it is answered %d", code)
+			}
+			if name == "it cannot" {
+				time.Sleep(retryStore)
+				s.settle(time.Now())
+			}
+			reopened(t, s)
+			if s, err = New(dir, anyAlert(t), usual, access, l.cluster(), quiet()); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if code := post(t, s, b); code != http.StatusOK || s.count(outcomeQueued) != 1 || len(s.jobs) != 2 || len(s.seen) != 2 {
+				t.Errorf("%s: sent again it is answered %d, with %d jobs and %v", name, code, len(s.jobs), s.seen)
+			}
+		})
+	}
+}
+
 // TestUnasked has the cluster not answer: what cannot be mapped now is sent again.
 func TestUnasked(t *testing.T) {
 	t.Parallel()

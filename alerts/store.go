@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,8 +20,9 @@ import (
 // work/ID while a job is not done. A file is whole or not there. Methods may not be
 // called at the same time, but for read, check, and what is of a job's own work/ID.
 type store struct {
-	dir  string
-	lock *os.File // nobody else has the folder while it is open
+	dir   string
+	lock  *os.File             // nobody else has the folder while it is open
+	flush func(*os.File) error // Sync, which tests have fail
 }
 
 const (
@@ -51,7 +53,7 @@ func openStore(dir string) (_ *store, err error) {
 	if !report.Lock(lock) {
 		return nil, fmt.Errorf("store: another calico-probe serve works in %s: each takes a folder of its own", dir)
 	}
-	s := &store{dir, lock}
+	s := &store{dir, lock, (*os.File).Sync}
 	for _, sub := range []string{folderJobs, folderReports, folderWork} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("store: %w", err)
@@ -195,7 +197,8 @@ type heard struct {
 	Last time.Time `json:"last"` // when it was heard of
 }
 
-// addFirings has them on the disk when it returns, behind those that are there.
+// addFirings has them on the disk when it returns, behind those that are there; where it
+// cannot, it takes away again what it wrote, if that goes.
 func (s *store) addFirings(list []heard) error {
 	if len(list) == 0 {
 		return nil
@@ -204,8 +207,14 @@ func (s *store) addFirings(list []heard) error {
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	_, err = f.Write(append([]byte("\n"), lines(list)...)) // behind a line that was cut
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Write(append([]byte("\n"), lines(list)...)) // behind a line that was cut
+		if err = errors.Join(err, s.flush(f)); err != nil {
+			err = errors.Join(err, f.Truncate(size))
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil

@@ -278,7 +278,9 @@ func (s *Server) accept(t *taken) error {
 	}
 	if err == nil { // the last: what is refused is not to be known after a start
 		if err = s.store.addFirings(t.firings); err != nil {
-			s.appended = moreFirings // written anew as soon as that goes again
+			s.mu.Lock()
+			s.appended = moreFirings + 1 // written anew as soon as that goes again
+			s.mu.Unlock()
 		}
 	}
 	if err != nil {
@@ -310,13 +312,7 @@ func (s *Server) accept(t *taken) error {
 	}
 	s.unmapped = t.unmapped
 	s.appended += len(t.firings)
-	tooMany := s.appended > moreFirings
 	s.mu.Unlock()
-	if tooMany {
-		if err := s.compact(time.Now()); err != nil {
-			s.storeFailed(err)
-		}
-	}
 	for _, id := range t.order {
 		j := t.made[id]
 		s.log.Info("queued", "job", id, "node", j.Node, "procedure", j.Procedure.String(), "alert", probe.Plain(j.Alerts[0].Name))

@@ -175,6 +175,8 @@ func TestManifestsAgree(t *testing.T) {
 	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "ways=[]"), "--ways", "api", "--serve")
 	same("helm for serve elsewhere", template("--set", "serve.enabled=true,serve.externalURL=https://probe.example.com/x,serve.persistence.storageClass=fast,namespace.name=ops", "--set-json", "ways=[]"),
 		"--ways", "api", "--serve", "-n", "ops", "--external-url", "https://probe.example.com/x", "--storage-class", "fast")
+	same("helm for serve and people", template("--set", "serve.enabled=true", "--set-json", `ways=["api"],subjects=[{"kind":"Group","name":"readers"}]`),
+		"--ways", "api", "--serve", "--group", "readers")
 	same("helm for some", template("--set", "ways={neighbour},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
 		"--ways", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
 	overlay := t.TempDir()

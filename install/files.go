@@ -2,7 +2,6 @@ package install
 
 import (
 	"fmt"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
@@ -23,9 +22,7 @@ func Generated(s Serve) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace, Existing: true,
-		Uses: slices.DeleteFunc(Uses(), func(u Use) bool { return slices.Contains(People(), u.Name) })}
-	serve, err := YAML(append(Objects(own), objects...)) // the role that base has not
+	serve, err := YAML(objects)
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,53 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
+// TestServeIsNotPeople wants 'serve' to have every role it takes, and people not one more for
+// it: who may make its pods can be root on nodes.
+func TestServeIsNotPeople(t *testing.T) {
+	t.Parallel()
+	uses, err := Named("api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	people, err := Subject(rbacv1.GroupKind, "readers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Uses: uses, Namespace: Namespace, CalicoNamespace: CalicoNamespace, Subjects: []rbacv1.Subject{people}}
+	objects, err := ServeObjects(o, Serve{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, bound := map[string]bool{}, map[string][]string{}
+	add := func(to []rbacv1.Subject, kind, namespace, name string) {
+		for _, s := range to {
+			bound[s.Name] = append(bound[s.Name], kind+" "+namespace+"/"+name)
+		}
+	}
+	for _, object := range append(Objects(o), objects...) {
+		switch b := object.(type) {
+		case *rbacv1.ClusterRole:
+			made["ClusterRole /"+b.Name] = true
+		case *rbacv1.Role:
+			made["Role "+b.Namespace+"/"+b.Name] = true
+		case *rbacv1.ClusterRoleBinding:
+			add(b.Subjects, b.RoleRef.Kind, "", b.RoleRef.Name)
+		case *rbacv1.RoleBinding:
+			add(b.Subjects, b.RoleRef.Kind, b.Namespace, b.RoleRef.Name)
+		}
+	}
+	for who, roles := range bound {
+		for _, role := range roles {
+			if !made[role] || who == "readers" && !strings.HasSuffix(role, "calico-probe:api") {
+				t.Errorf("%s has %s, and there are %v", who, role, made)
+			}
+		}
+	}
+	if len(bound["readers"]) == 0 || len(bound[serveName]) != len(made) {
+		t.Errorf("bound are %v to %v", bound, made)
+	}
+}
+
 // TestServeStore wants the images where they are used, and the volume as it was asked for:
 // of a class, or none at all.
 func TestServeStore(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 // Options say what is granted, where and to whom.
 type Options struct {
-	Uses            []Use // as Named gives them
+	Uses            []Use // as Named gives them: those of Subjects
 	Namespace       string
 	CalicoNamespace string
 	Existing        bool             // the namespace is somebody's, who sees to what it admits

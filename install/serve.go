@@ -3,6 +3,7 @@ package install
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -45,8 +46,9 @@ type Serve struct {
 	NoVolume     bool   // its folder goes with its pod
 }
 
-// ServeObjects are what 'serve' takes beside the roles: who it is, what it may, and its
-// Deployment, which answers at its Service.
+// ServeObjects are what 'serve' takes beside Objects: the roles that are not among these,
+// which nobody else is bound to, who it is, what it may, and its Deployment, which answers
+// at its Service.
 func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	uses, err := Named(ServeUses()...)
 	if err != nil {
@@ -54,7 +56,11 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	}
 	meta := metav1.ObjectMeta{Name: serveName, Namespace: o.Namespace, Labels: labels()}
 	me := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: serveName}
-	out := []runtime.Object{&corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: meta}}
+	missing := slices.DeleteFunc(slices.Clone(uses), func(u Use) bool {
+		return slices.ContainsFunc(o.Uses, func(have Use) bool { return have.Name == u.Name })
+	})
+	out := Objects(Options{Uses: missing, Namespace: o.Namespace, CalicoNamespace: o.CalicoNamespace, Existing: true})
+	out = append(out, &corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: meta})
 	for _, object := range Objects(Options{Uses: uses, Namespace: o.Namespace, CalicoNamespace: o.CalicoNamespace, Subjects: []rbacv1.Subject{me}}) {
 		switch b := object.(type) { // beside those of people, which have the roles' names
 		case *rbacv1.ClusterRoleBinding:

@@ -60,9 +60,6 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 			}
 			o.Existing = !create
 			var err error
-			if serve {
-				ways = append(ways, install.ServeUses()...)
-			}
 			if o.Uses, err = install.Named(ways...); err != nil {
 				return usageError{err}
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,7 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // its image has no certificates, and a runbook may tell somebody by HTTPS
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/alerts"
@@ -157,9 +158,32 @@ func (o *serveOptions) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(o.ErrOut, nil))
 }
 
+// trustPublicCAs has those of the world, as of a day, trusted where the system has none, as
+// the image of 'serve' has not: a runbook may tell somebody by HTTPS. Other verbs trust what
+// their machine does. It may be called once.
+func trustPublicCAs() error {
+	pool := x509.NewCertPool()
+	for root := range bundle.Roots() {
+		cert, err := x509.ParseCertificate(root.Certificate)
+		switch {
+		case err != nil:
+			return fmt.Errorf("reading the public CAs: %w", err)
+		case root.Constraint != nil: // distrusted after some day
+			pool.AddCertWithConstraint(cert, root.Constraint)
+		default:
+			pool.AddCert(cert)
+		}
+	}
+	x509.SetFallbackRoots(pool)
+	return nil
+}
+
 // takeAlerts serves until the context ends.
 func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) error {
 	log := o.logger()
+	if err := trustPublicCAs(); err != nil {
+		return err
+	}
 	config, err := o.restConfig()
 	if err != nil {
 		return err
