@@ -53,7 +53,8 @@ func (a *app) restConfig() (*rest.Config, error) {
 }
 
 // chosen is the cluster that the flags and the kubeconfig lead to. Of its address only what
-// is no secret: some have a token in the path.
+// is no secret: some have a token in the path. A flag may lead elsewhere than the context,
+// whose name says nothing of that cluster then.
 func (a *app) chosen() (*probe.Cluster, error) {
 	config, err := a.restConfig()
 	if err != nil {
@@ -67,7 +68,11 @@ func (a *app) chosen() (*probe.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &probe.Cluster{Context: cmp.Or(*a.flags.Context, raw.CurrentContext), Server: server.Scheme + "://" + server.Host}, nil
+	at := &probe.Cluster{Server: server.Scheme + "://" + server.Host}
+	if *a.flags.ClusterName == "" && *a.flags.APIServer == "" {
+		at.Context = cmp.Or(*a.flags.Context, raw.CurrentContext)
+	}
+	return at, nil
 }
 
 // cluster is the reading half of the API.

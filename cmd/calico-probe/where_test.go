@@ -23,15 +23,16 @@ func TestWhere(t *testing.T) {
 	if err := os.WriteFile(file, []byte(threeContexts), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]struct{ context, server, via, want string }{
+	for name, c := range map[string]struct{ context, cluster, server, via, want string }{
 		"the current one": {want: "prod (https://10.0.0.1:6443)"},
 		"another":         {context: "lab", want: "lab (https://rancher.example)"},
 		"without scheme":  {context: "six", want: "six (http://[fd00::1]:6443)"},
-		"by its address":  {server: "http://localhost:8001", want: "prod (http://localhost:8001)"},
+		"by its address":  {server: "http://localhost:8001", want: "http://localhost:8001"},
+		"another cluster": {cluster: "b", want: "https://rancher.example"},
 		"none":            {via: wayLocal},
 	} {
 		flags := genericclioptions.NewConfigFlags(true)
-		*flags.KubeConfig, *flags.Context, *flags.APIServer = file, c.context, c.server
+		*flags.KubeConfig, *flags.Context, *flags.ClusterName, *flags.APIServer = file, c.context, c.cluster, c.server
 		at, err := (&runOptions{app: &app{flags: flags}, via: c.via}).where()
 		got := ""
 		if at != nil {
