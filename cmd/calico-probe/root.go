@@ -32,7 +32,7 @@ type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
 	interrupts *interrupts
-	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'install' has not
+	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'install' has taken it
 }
 
 // restConfig is how to reach the cluster. Without any configuration client-go
