@@ -79,6 +79,9 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 		}
 		step := steps[i]
 		a := attemptOf(step, len(steps) > 1, before, silent)
+		if o.startTimeout > 0 { // all the time there is, so that nothing is given up early
+			a.start, a.idle = o.startTimeout, 0
+		}
 		if a.skip != "" {
 			said = append(said, notTried(step.name, a))
 			continue
@@ -137,9 +140,6 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) in
 		Start: a.start, Idle: a.idle, Whole: o.timeout, SSHConfig: o.sshConfig, Keep: o.keep, Shell: o.forShell,
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },
-	}
-	if o.startTimeout > 0 {
-		opts.Start, opts.Idle = o.startTimeout, 0
 	}
 	if snap != nil {
 		opts.Calico, opts.CalicoErr = snap.Calico, snap.CalicoErr
