@@ -67,6 +67,13 @@ func TestWhereIsSaid(t *testing.T) {
 	asJSON := write("a.json", text)
 	_, first, _ := strings.Cut(stream, "\n")
 	old := write("old.ndjson", strings.NewReplacer(`"seq":1`, `"seq":0`, `"seq":2`, `"seq":1`, `"seq":3`, `"seq":2`, `"seq":4`, `"seq":3`).Replace(first))
+	// A run that reached nobody has its beginning and its verdict alone.
+	begun, rest, _ := strings.Cut(stream, "\n")
+	_, verdict, _ := strings.Cut(rest, `{"seq":4,`)
+	asked := write("none.ndjson", begun+"\n"+`{"seq":1,`+strings.Replace(verdict, `"healthy","exit":0`, `"incomplete","exit":5`, 1))
+	if _, out, errs := call(t, "analyze", asked, "-o", "jsonpath={.run}"); out != "7f\n" && out != "7f" {
+		t.Errorf("run %q of one that reached nobody: %s", out, errs)
+	}
 	const head = "node-a of prod (https://10.0.0.1:6443), 2026-11-21 21:23:57 UTC\n"
 	for _, file := range []string{asNDJSON, asJSON} {
 		for format, want := range map[string]string{
