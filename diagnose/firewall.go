@@ -45,7 +45,7 @@ var FirewallTwice = &Rule{
 	ID: "firewall-twice", Title: "Calico's rules are in two firewalls, and both are obeyed",
 	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.33 only.`,
 	Fix: probe.Fix{
-		Says: "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
+		Says:     "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
 		Manifest: []string{"ssh {node} 'sudo iptables-legacy-save | grep -c cali; sudo iptables-nft-save | grep -c cali; sudo nft list tables'  # which has them"},
 		OnlyIf: []probe.Conditional{
 			{If: "its pods can be spared, and what they have in emptyDir volumes", Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
