@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -180,10 +180,12 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a letter is near to anything
 		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		err = fmt.Errorf("%w%s", err, probe.DidYouMean("--"+unknown.GetSpecifiedName(), names))
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := probe.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			err = fmt.Errorf("%w, did you mean --%s?", err, near)
+		}
 	case errors.As(err, &odd) && odd.GetFlag().Value.Type() == "duration":
-		if d, bad := time.ParseDuration(odd.GetValue() + "s"); bad == nil && d > 0 {
+		if n, bad := strconv.Atoi(odd.GetValue()); bad == nil && n > 0 {
 			err = fmt.Errorf("--%s %s has no unit: write %ss, or %sm", odd.GetFlag().Name, odd.GetValue(), odd.GetValue(), odd.GetValue())
 		}
 	}
