@@ -51,7 +51,11 @@ Told from a start that is too slow by the address, which is not this machine's l
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "the file is right now: the container has a copy of it", Manifest: []string{restartCalico}},
-			{If: "it cannot be mended soon, and Calico was installed by a manifest", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_HEALTHHOST=127.0.0.1"}},
+			{
+				If:       "it cannot be mended soon",
+				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_HEALTHHOST=127.0.0.1"},
+				Operator: []string{"# nothing else helps: the operator sets calico-node's variables back"},
+			},
 		},
 		Radius: "the file: this node; the variable restarts calico-node on every node, one after the other",
 	},

@@ -46,8 +46,13 @@ var FirewallTwice = &Rule{
 	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.33 only.`,
 	Fix: probe.Fix{
 		Says:     "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
-		Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data", "ssh {node} sudo systemctl reboot", "kubectl uncordon {node}"},
-		Radius:   "this node: its pods move to others, and emptyDir volumes are lost",
+		Manifest: []string{"ssh {node} 'sudo iptables-legacy-save | grep -c cali; sudo iptables-nft-save | grep -c cali; sudo nft list tables'  # which has them"},
+		OnlyIf: []probe.Conditional{
+			{If: "its pods can be spared, and what they have in emptyDir volumes", Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
+			{If: "it is drained", Manifest: []string{"ssh {node} sudo systemctl reboot"}},
+			{If: "it is up again", Manifest: []string{"kubectl uncordon {node}"}},
+		},
+		Radius: "this node: its pods move to others, and emptyDir volumes are lost",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {

@@ -82,7 +82,7 @@ func TestServerBehind(t *testing.T) {
 // does not come back by itself.
 var (
 	changes = regexp.MustCompile(`kubectl .*\b(delete|patch|set|label|annotate|drain|edit|apply|rollout restart|adm policy)\b|sudo .*\b(systemctl (restart|stop|reboot|mask)|kill|pkill|mv|rm|sed -i|rmi|vacuum-size|swapoff|sysctl -w|set \S+ up|-[IP] [A-Z]+)\b`)
-	forGood = regexp.MustCompile(`delete (node|blockaffinit)|kill -KILL|\brmi\b|vacuum|\bmv\b|--force\b`)
+	forGood = regexp.MustCompile(`delete (node|blockaffinit)|kill -KILL|\brmi\b|vacuum|\bmv\b|--force\b|\bdrain\b|systemctl reboot`)
 	// A condition behind a command is read when it has been copied.
 	condition = regexp.MustCompile(`#.*\b(if|only|once|where|or|instead|unless|after)\b`)
 )
@@ -117,13 +117,16 @@ func TestFixesToCopy(t *testing.T) {
 		if wrong := wrongWith(fix); wrong != "" {
 			t.Errorf("%s has %s", name, wrong)
 		}
+		if len(fix.Manifest) == 0 {
+			t.Errorf("%s has nothing to copy", name)
+		}
 		for _, c := range fix.OnlyIf {
 			if c.If == "" || len(c.Manifest) == 0 {
 				t.Errorf("%s has an alternative without condition or commands: %+v", name, c)
 			}
 		}
 	}
-	for _, line := range []string{"kubectl delete node {node}", "kubectl -n x delete pod y  # once the reason is gone", "ssh {node} sudo kill -KILL PID"} {
+	for _, line := range []string{"kubectl delete node {node}", "kubectl -n x delete pod y  # once the reason is gone", "ssh {node} sudo kill -KILL PID", "kubectl drain {node} --ignore-daemonsets", "ssh {node} sudo systemctl reboot"} {
 		if wrongWith(probe.Fix{Manifest: []string{"kubectl get nodes", line}}) == "" {
 			t.Errorf("%s is let through", line)
 		}

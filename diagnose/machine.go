@@ -71,8 +71,12 @@ Told from a full disk by its mount options.`,
 		Says: "Move the pods away, then repair or replace the disk; a remount that works for now does not mend it.",
 		Manifest: []string{
 			"ssh {node} sudo dmesg -T | grep -iE 'remount|I/O error|EXT4-fs|XFS' | tail -20",
-			"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
-			"# then reboot into a file system check, or replace the disk",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "its pods can be spared, and what they have in emptyDir volumes", Manifest: []string{
+				"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data",
+				"# then reboot into a file system check, or replace the disk",
+			}},
 		},
 		Radius: "drain moves every pod of this node elsewhere, with a restart each, and what they have in emptyDir volumes is lost; pods that hang on the dead disk may need --force",
 	},

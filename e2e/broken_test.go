@@ -53,12 +53,15 @@ func TestKubeletFrozen(t *testing.T) {
 // keeps the probe out.
 func TestRuntimeFrozen(t *testing.T) {
 	calicoReady(t, "node-b")
+	thaw := func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") }
+	t.Cleanup(thaw)
 	signalAll(t, "node-b", "containerd", "STOP")
-	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") })
 	// What hangs in whatever is asked of it is not slow: no second pod is waited for.
 	d, _ := report(t, "run", "--node", "node-b", "--ssh", "none")
 	d.want(t, "probe-placed", probe.Unknown, "pod: ", "within 8")
 	d.want(t, "probe-placed", probe.Unknown, "exec: ", "nothing came back in time (10s)")
+	thaw() // 30 s after the freeze the kubelet knows, and so do we
+	signalAll(t, "node-b", "containerd", "STOP")
 	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "10s", "--ssh", "none")
 	if a.exit != 5 {
 		t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)

@@ -113,7 +113,7 @@ func carry(ctx context.Context, o Options, way, whereto string, v view, l line) 
 	}
 	s := &Session{
 		created: []string{"a probe " + whereto + " that has removed its file there"},
-		remove:  func(bool) error { return nil },
+		remove:  func(bool, bool) error { return nil },
 		through: way,
 	}
 	s.talk(ctx, func(ctx context.Context, requests io.Reader, events io.Writer) error {

@@ -170,7 +170,7 @@ func (c *container) session(t *testing.T) (s *Session, notes func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var said []string
-	s = &Session{remove: func(bool) error { return nil }, through: "a pipe"}
+	s = &Session{remove: func(bool, bool) error { return nil }, through: "a pipe"}
 	gone := func(ctx context.Context) error {
 		if c.through(ctx) != nil {
 			return nil

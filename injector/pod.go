@@ -189,24 +189,29 @@ func nameFor(node, run string) string {
 // abandon removes what was created for a probe that did not start, and tells the
 // user what could not be removed.
 func (p *placed) abandon(err error) error {
-	if left := p.remove(false); left != nil {
+	if left := p.remove(false, false); left != nil {
 		p.options.Note(fmt.Sprintf("%v; remove what is left with 'calico-probe clean --all'", left))
 	}
 	return err
 }
 
-// remove deletes what was created, the pod at once: its probe has ended, or on a dead
-// kubelet nobody would ever confirm a graceful end.
-func (p *placed) remove(answered bool) error {
+// remove deletes what was created, the pod at once where its probe was seen to end, and
+// where it never answered: on a dead kubelet nobody would ever confirm a graceful end. One
+// that answered and may run on stays in the API until its kubelet has ended it.
+func (p *placed) remove(answered, ended bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
 	var left error
+	grace := int64(0)
+	if answered && !ended {
+		grace = 1
+	}
 	switch {
-	case p.joined && !answered:
+	case p.joined && !ended:
 		p.options.Note(fmt.Sprintf("container %s in pod %s/%s was not seen to end; if it is our probe it ends within %v, else 'kubectl -n %s delete pod %s' ends it",
 			p.container, p.namespace, p.pod, probe.Silence, p.namespace, p.pod))
 	case !p.joined && p.pod != "":
-		left = p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		left = p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	}
 	unswept := p.stopJanitor(ctx)
 	switch {

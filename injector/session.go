@@ -19,9 +19,9 @@ import (
 // plans and calls; all else may be called by any, and Close more than once.
 type Session struct {
 	created []string
-	remove  func(answered bool) error
-	through string // what the line leads through
-	kept    bool   // the probe outlives its line
+	remove  func(answered, ended bool) error // ended: and was seen to
+	through string                           // what the line leads through
+	kept    bool                             // the probe outlives its line
 	closed  atomic.Bool
 
 	turn   chan struct{} // holds one while something is written to feed
@@ -238,7 +238,7 @@ func (s *Session) failure() error {
 
 // Close ends the probe and removes what was created, within ten seconds and three
 // farewells, also when the context the session was opened with has ended. A probe that
-// has answered is seen to end first: then its pod goes at once.
+// has answered is given a farewell to end in first: where it is seen to, its pod goes at once.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
@@ -258,10 +258,12 @@ func (s *Session) Close() error {
 			for range s.events {
 			}
 		}()
+		ended := false
 		if ok {
 			<-drained
+			ended = late.Stop() // else it was the line that ended, by us
 		}
-		s.closeErr = s.remove(ok)
+		s.closeErr = s.remove(ok, ended)
 		<-drained
 		late.Stop()
 		s.cancel()

@@ -98,7 +98,7 @@ func transcript(t *testing.T) []byte {
 // whose log can be had after some tries.
 func broken(t *testing.T, whole []byte, n, tries int) *Session {
 	t.Helper()
-	s := &Session{remove: func(bool) error { return nil }}
+	s := &Session{remove: func(bool, bool) error { return nil }}
 	line := func(_ context.Context, in io.Reader, out io.Writer) error {
 		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
 			return err
@@ -163,7 +163,7 @@ func TestMissingLine(t *testing.T) {
 		_, err := out.Write(holed)
 		return err
 	}
-	s := &Session{remove: func(bool) error { return nil }}
+	s := &Session{remove: func(bool, bool) error { return nil }}
 	s.talk(t.Context(), line, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil })
 	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestMissingLine(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	s = &Session{remove: func(bool) error { return nil }}
+	s = &Session{remove: func(bool, bool) error { return nil }}
 	s.talk(t.Context(), line, nil)
 	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestMissingLine(t *testing.T) {
 // removal of what was created.
 func TestNoHandshake(t *testing.T) {
 	removed := make(chan struct{})
-	s := &Session{remove: func(bool) error { close(removed); return nil }}
+	s := &Session{remove: func(bool, bool) error { close(removed); return nil }}
 	s.talk(t.Context(), func(ctx context.Context, _ io.Reader, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -208,10 +208,50 @@ func TestNoHandshake(t *testing.T) {
 	}
 }
 
+// TestSeenToEnd wants a probe that has answered told to have ended only where its line ended
+// by itself, and not where it was cut.
+func TestSeenToEnd(t *testing.T) {
+	t.Parallel()
+	whole := transcript(t)
+	for name, ends := range map[string]bool{"ends": true, "hangs": false} {
+		var told []bool
+		s := &Session{remove: func(answered, ended bool) error { told = append(told, answered, ended); return nil }}
+		s.talk(t.Context(), func(ctx context.Context, in io.Reader, out io.Writer) error {
+			r := bufio.NewReader(in)
+			if _, err := r.ReadBytes('\n'); err != nil {
+				return err
+			}
+			_, _ = out.Write(whole)
+			if _, _ = io.Copy(io.Discard, r); !ends {
+				<-ctx.Done()
+			}
+			return nil
+		}, nil)
+		if _, err := s.Send(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		for { // to the end of the answer, which is not that of the line
+			ev, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Type == probe.EventEnd {
+				break
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(told, []bool{true, ends}) {
+			t.Errorf("%s: answered and ended: %v", name, told)
+		}
+	}
+}
+
 // TestLost wants an answer that never came whole to be an error, not an end.
 func TestLost(t *testing.T) {
 	whole := transcript(t)
-	s := &Session{remove: func(bool) error { return errors.New("still there") }}
+	s := &Session{remove: func(bool, bool) error { return errors.New("still there") }}
 	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
 		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
 			return err
@@ -285,7 +325,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		`"type":"result","result":{"check":"felix-live","status":"ok","saw":"alive"},"node":"worker-1","verdict":{"verdict":"healthy"}`,
 		`"type":"end","end":{"results":1},"for":"worker-1","cause":{"id":"NONE"}`,
 	}
-	s := &Session{remove: func(bool) error { return nil }}
+	s := &Session{remove: func(bool, bool) error { return nil }}
 	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
 		for i, said := range told {
 			line := fmt.Sprintf("{\"seq\":%d,%s}\n", i, said)

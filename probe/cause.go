@@ -75,20 +75,23 @@ type Block struct {
 // those for either, each under its condition.
 func (f Fix) Blocks() []Block {
 	var out []Block
-	add := func(condition string, manifest, operator []string) {
-		if condition == "" && len(manifest) == 0 {
-			return
+	block := func(condition string, commands []string) {
+		if len(commands) > 0 {
+			out = append(out, Block{condition, commands})
 		}
+	}
+	add := func(condition string, manifest, operator []string) {
 		switch {
 		case len(operator) == 0 || f.Install == "manifest":
-			out = append(out, Block{condition, manifest})
+			block(condition, manifest)
 		case f.Install == "operator":
-			out = append(out, Block{condition, operator})
+			block(condition, operator)
 		default:
 			if condition != "" {
 				condition += ", and "
 			}
-			out = append(out, Block{condition + "Calico was installed by a manifest", manifest}, Block{condition + "the Tigera operator manages Calico", operator})
+			block(condition+"Calico was installed by a manifest", manifest)
+			block(condition+"the Tigera operator manages Calico", operator)
 		}
 	}
 	add("", f.Manifest, f.Operator)

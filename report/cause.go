@@ -27,7 +27,7 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 	}
 	for _, block := range c.Fix.Blocks() {
 		if block.If != "" {
-			fmt.Fprintf(b, "  %-*s %s:\n", widthWord, "only if", printable(block.If))
+			fmt.Fprintf(b, "  %-*s %s\n", widthWord, "only if", t.from(2+widthWord+1, block.If+":"))
 		}
 		for _, command := range block.Commands {
 			mark := "$ "

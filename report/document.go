@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -74,9 +75,9 @@ type Located struct {
 func (d *document) Event(ev probe.Event) error {
 	switch ev.Type {
 	case probe.EventRun:
-		d.begun = *ev.Start
+		d.begun, d.run = *ev.Start, ev.Start.Run
 	case probe.EventStart:
-		d.run = ev.Start.Run
+		d.run = cmp.Or(d.run, ev.Start.Run) // in older streams no other event says it
 		d.started = append(d.started, Segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time, Access: ev.Start.Access})
 	case probe.EventEnd:
 		for i := range d.started {

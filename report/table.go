@@ -55,7 +55,7 @@ func (t *table) Event(ev probe.Event) error {
 	switch ev.Type {
 	case probe.EventRun:
 		if !t.session { // which says so itself
-			t.begun = Head(ev.Node, ev.Start.Cluster, ev.Start.Time) + "\n"
+			t.begun = t.indented(0, Head(ev.Node, ev.Start.Cluster, ev.Start.Time))
 		}
 	case probe.EventStart:
 		if ev.Node == t.node {
@@ -99,7 +99,7 @@ func (t *table) Event(ev probe.Event) error {
 func (t *table) contrast(b *strings.Builder, line string) {
 	if !t.compared {
 		t.compared = true
-		fmt.Fprintf(b, "\n%s\n", printable(line))
+		b.WriteString("\n" + t.indented(0, line))
 		return
 	}
 	b.WriteString(t.indented(2, line))
@@ -107,15 +107,16 @@ func (t *table) contrast(b *strings.Builder, line string) {
 
 // indented are the lines of a text below the margin, no longer than the terminal is wide.
 func (t *table) indented(by int, text string) string {
-	lines := []string{printable(text)}
-	if t.width > 0 {
-		lines = wrapped(lines[0], t.width-by)
+	return strings.Repeat(" ", by) + t.from(by, text) + "\n"
+}
+
+// from is a text that begins in a column of a line, and goes on below that.
+func (t *table) from(column int, text string) string {
+	text = printable(text)
+	if t.width == 0 || column+len(text) <= t.width {
+		return text
 	}
-	var b strings.Builder
-	for _, line := range lines {
-		fmt.Fprintf(&b, "%*s%s\n", by, "", line)
-	}
-	return b.String()
+	return strings.Join(wrapped(text, t.width-column), "\n"+strings.Repeat(" ", column))
 }
 
 // room tells whether there is a line for one more answer of its kind.
@@ -238,7 +239,7 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 	fmt.Fprintf(b, "%s ", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)))
 	line := fmt.Sprintf("%-*s %-*s  %s", widthCheck, r.Check, widthTarget, printable(target), printable(r.Saw))
 	if t.width > 0 && widthStatus+1+len(line) > t.width { // what was seen has lines of its own
-		fmt.Fprintf(b, "%-*s %s\n%s", widthCheck, r.Check, printable(target), t.indented(widthStatus+1, r.Saw))
+		fmt.Fprintf(b, "%-*s %s\n%s", widthCheck, r.Check, t.from(widthStatus+widthCheck+2, target), t.indented(widthStatus+1, r.Saw))
 	} else {
 		fmt.Fprintln(b, line)
 	}
@@ -250,7 +251,7 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 			fmt.Fprintf(b, "%*s… %d more with -o json\n", widthStatus+1, "", len(r.Lines)-i)
 			break
 		}
-		fmt.Fprintf(b, "%*s| %s\n", widthStatus+1, "", printable(l))
+		fmt.Fprintf(b, "%*s| %s\n", widthStatus+1, "", t.from(widthStatus+3, l))
 	}
 }
 

@@ -130,6 +130,26 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 }
 
+// TestWaitedAsAsked wants no way tried twice for which the user said how long to wait. The
+// ways are stand-ins.
+func TestWaitedAsAsked(t *testing.T) {
+	t.Parallel()
+	var tried []string
+	way := func(name string) rung {
+		return rung{name: name, open: func(_ context.Context, opts injector.Options) (*injector.Session, error) {
+			tried = append(tried, fmt.Sprintf("%s %v %v", name, opts.Start, opts.Idle))
+			return nil, &injector.PlacementError{Reason: injector.ReasonKubelet, Waited: true, Text: "not taken up"}
+		}}
+	}
+	o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, sink: &seenEvents{}, tally: report.NewTally(), startTimeout: 200 * time.Millisecond}
+	if err := o.climb(t.Context(), []rung{way(wayPod), way(wayExec)}, nil, func() bool { return true }, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(tried, ", "); got != "pod 200ms 0s, exec 200ms 0s" {
+		t.Error(got)
+	}
+}
+
 // TestOnceMore wants a node that is only slow given its time, and one that hangs not waited
 // for: what tells them apart is whether what runs there can be entered.
 func TestOnceMore(t *testing.T) {

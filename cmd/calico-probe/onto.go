@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -78,6 +79,9 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 		}
 		step := steps[i]
 		a := attemptOf(step, len(steps) > 1, before, silent)
+		if o.startTimeout > 0 { // all the time there is, so that nothing is given up early
+			a.start, a.idle = o.startTimeout, 0
+		}
 		if a.skip != "" {
 			said = append(said, notTried(step.name, a))
 			continue
@@ -137,9 +141,6 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) in
 		Progress: func(text string) { o.progress("%s: %s", way, text) },
 		Note:     func(text string) { o.note("%s: %s", way, text) },
 	}
-	if o.startTimeout > 0 {
-		opts.Start, opts.Idle = o.startTimeout, 0
-	}
 	if snap != nil {
 		opts.Calico, opts.CalicoErr = snap.Calico, snap.CalicoErr
 		opts.Arch = snap.Node.Status.NodeInfo.Architecture
@@ -167,10 +168,18 @@ func (o *runOptions) namespace(snap *cluster.Snapshot) string {
 		return *o.flags.Namespace
 	case o.elsewhere.Load():
 		return install.Namespace
-	case snap != nil && snap.Calico != nil:
-		return snap.Calico.Namespace
+	case snap != nil:
+		return beside(snap.Calico)
 	}
-	return metav1.NamespaceSystem
+	return beside(nil)
+}
+
+// beside is the namespace of calico-node's pod, nil = there is none that is known.
+func beside(calico *corev1.Pod) string {
+	if calico == nil {
+		return metav1.NamespaceSystem
+	}
+	return calico.Namespace
 }
 
 func (o *runOptions) namedNamespace() bool {
@@ -179,35 +188,54 @@ func (o *runOptions) namedNamespace() bool {
 
 // podOrElsewhere is the way of a pod that goes into the namespace of 'install' where the
 // user named none and the one beside calico-node refuses it: who has what 'install' prints
-// may make it there and nowhere else, and the next way takes more.
+// may make it there and nowhere else, and the next way takes more. The one that took it is
+// asked first from then on.
 func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
 	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 		session, err := open(ctx, opts)
 		refused := refusedByNamespace(err)
-		switch {
-		case refused == nil || opts.Namespace == install.Namespace:
-			return session, err
-		case o.namedNamespace():
-			if refused.Reason == injector.ReasonRBAC {
+		if refused != nil && o.namedNamespace() {
+			if refused.Reason == injector.ReasonRBAC && opts.Namespace != install.Namespace {
 				err = refused.And("where 'install --print' was applied, it is -n " + install.Namespace)
 			}
 			return nil, err
 		}
-		first := opts.Namespace
-		opts.Namespace = install.Namespace
+		first, other := opts.Namespace, install.Namespace
+		if first == other {
+			other = beside(opts.Calico)
+		}
+		if refused == nil || first == other {
+			return session, err
+		}
+		opts.Namespace = other
 		session, err = open(ctx, opts)
-		if there := refusedByNamespace(err); there != nil {
-			why := there.Text
+		there, _ := errors.AsType[*injector.PlacementError](err)
+		switch {
+		case refusedByNamespace(err) != nil:
+			name, why := other, there.Text
+			if other == install.Namespace {
+				name += ", which 'calico-probe install --print' prints"
+			}
 			if there.Reason == injector.ReasonRBAC {
 				why = "no right there either"
 			}
-			return nil, refused.And("nor in namespace " + install.Namespace + ", which 'calico-probe install --print' prints: " + why)
-		}
-		if o.elsewhere.CompareAndSwap(false, true) {
-			o.note("%s: namespace %s does not take it (%s), so it goes into %s", wayPod, first, refused.Reason, install.Namespace)
+			return nil, refused.And("nor in namespace " + name + ": " + why)
+		case err != nil && (there == nil || !slices.Contains(admitted, there.Reason)): // nobody knows whether it takes it
+			before := "and namespace " + first + " does not take it: " + refused.Text
+			if there == nil {
+				return nil, fmt.Errorf("%w; %s", err, before)
+			}
+			return nil, there.And(before)
+		case o.elsewhere.Swap(other == install.Namespace) != (other == install.Namespace):
+			o.note("%s: namespace %s does not take it (%s), so it goes into %s", wayPod, first, refused.Reason, other)
 		}
 		return session, err
 	}
+}
+
+// admitted are the reasons for which a pod comes to nothing that a namespace has taken.
+var admitted = []injector.Reason{
+	injector.ReasonImage, injector.ReasonKubelet, injector.ReasonRejected, injector.ReasonRuntime, injector.ReasonAttach, injector.ReasonSilent,
 }
 
 // refusedByNamespace is the refusal of a pod that another namespace might admit, else nil.

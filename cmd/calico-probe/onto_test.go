@@ -57,6 +57,8 @@ func TestPodElsewhere(t *testing.T) {
 		"nothing installed":      {beside: refused(injector.ReasonAdmission), there: refused(injector.ReasonNamespace), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by admission; nor in namespace " + both + "refused by namespace"},
 		"a dead kubelet":         {beside: refused(injector.ReasonKubelet), tried: "kube-system kube-system", says: "refused by kubelet"},
 		"a dead kubelet there":   {beside: refused(injector.ReasonRBAC), there: refused(injector.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
+		"the API fails there":    {beside: refused(injector.ReasonQuota), there: refused(injector.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
+		"stopped there":          {beside: refused(injector.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
 		"named":                  {named: "kube-system", beside: refused(injector.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'install --print' was applied, it is -n calico-probe"},
 		"named, policy":          {named: "kube-system", beside: refused(injector.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
 		"named as it is printed": {named: install.Namespace, there: refused(injector.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
@@ -83,5 +85,29 @@ func TestPodElsewhere(t *testing.T) {
 		if got, want := strings.Count(errs.String(), "so it goes into calico-probe\n"), strings.Count(c.tried, "calico-probe calico-probe"); c.named == "" && got != want {
 			t.Errorf("%s: %s", name, &errs)
 		}
+	}
+}
+
+// TestPodBack wants a namespace that took a pod, and does not any more, left for the one
+// beside calico-node again.
+func TestPodBack(t *testing.T) {
+	t.Parallel()
+	var errs bytes.Buffer
+	o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &errs}, flags: genericclioptions.NewConfigFlags(true)}}
+	refuses := "kube-system"
+	var tried []string
+	open := o.podOrElsewhere(func(_ context.Context, opts injector.Options) (*injector.Session, error) {
+		if tried = append(tried, opts.Namespace); opts.Namespace == refuses {
+			return nil, &injector.PlacementError{Reason: injector.ReasonQuota, Text: "full"}
+		}
+		return nil, nil
+	})
+	for _, refuses = range []string{"kube-system", install.Namespace, install.Namespace} {
+		if _, err := open(t.Context(), o.placement(wayPod, nil, attempt{})); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Join(tried, " "); got != "kube-system calico-probe calico-probe kube-system kube-system" || strings.Count(errs.String(), "so it goes into") != 2 {
+		t.Errorf("tried %s\n%s", got, &errs)
 	}
 }

@@ -136,7 +136,7 @@ func (p *preflight) look(ctx context.Context) error {
 		ways = []string{wayAPI, wayPod, wayEphemeral, wayExec, waySSH}
 	}
 	if rehearsal := p.placement(wayPod, snap, attempt{}); slices.ContainsFunc(ways, makesPods) {
-		_, _ = p.rehearsing(writer)(ctx, rehearsal) // which settles the namespace as a run does; what else it says comes below
+		_, _ = p.rehearse(ctx, writer, rehearsal) // which settles the namespace as a run does; what else it says comes below
 	}
 	if err := p.rights(ctx, client, snap, ways); err != nil {
 		return err
@@ -163,11 +163,14 @@ func makesPods(way string) bool {
 	return slices.Contains([]string{wayPod, wayNeighbour, useShell, useClean}, way)
 }
 
-// rehearsing is the way of a pod as a run takes it, but that nothing is created.
-func (p *preflight) rehearsing(writer *injector.Client) injector.Way {
-	return p.podOrElsewhere(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+// rehearse takes the way of a pod as a run does, but that nothing is created, and tells
+// which namespace was asked last.
+func (p *preflight) rehearse(ctx context.Context, writer *injector.Client, o injector.Options) (namespace string, err error) {
+	_, err = p.podOrElsewhere(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+		namespace = o.Namespace
 		return nil, writer.RehearsePod(ctx, o)
-	})
+	})(ctx, o)
+	return namespace, err
 }
 
 // snapshot is what the API says of the node that was named, or of the first that is ready.
@@ -319,8 +322,17 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 		node, o.Node = near[0], near[0].Name
 		fallthrough
 	case wayPod, useShell:
-		_, err := p.rehearsing(writer)(ctx, o)
+		var err error
+		o.Namespace, err = p.rehearse(ctx, writer, o)
 		r := rehearsed(err, "a pod in namespace "+o.Namespace+" is admitted")
+		if way == useShell && err == nil {
+			root := o
+			root.Shell = true
+			root.Namespace, err = p.rehearse(ctx, writer, root)
+			if r = rehearsed(err, r.Saw+", and the privileged one of 'sh' in namespace "+root.Namespace); err != nil {
+				r.Saw = "the pod of 'sh', which is privileged: " + r.Saw
+			}
+		}
 		if r.Status == probe.OK {
 			if err := writer.RehearseJob(ctx, o); err != nil {
 				r.Status, r.Saw = probe.Warn, r.Saw+", and its clean-up job is not: "+explainError(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -122,6 +124,70 @@ func TestRightsElsewhere(t *testing.T) {
 		}
 		if r := p.found[0].Result; r.Status != probe.Fail || !strings.HasSuffix(r.Saw, want) {
 			t.Errorf("allowed in %s: %s %s", allowed, r.Status, r.Saw)
+		}
+	}
+}
+
+// TestShellRehearsed wants preflight to rehearse what 'sh' makes too, and to name the
+// namespace that was asked. The API server is a stand-in.
+func TestShellRehearsed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		way     string
+		refuses func(corev1.Pod) string // and why
+		status  probe.Status
+		says    string
+		pods    int
+		jobs    string // in which namespace the clean-up job was asked about
+	}{
+		"admitted": {way: useShell, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted, and the privileged one of 'sh' in namespace kube-system", pods: 2, jobs: "kube-system"},
+		"no privileged one": {way: useShell, refuses: func(pod corev1.Pod) string {
+			if sc := pod.Spec.Containers[0].SecurityContext; sc.Privileged != nil && *sc.Privileged {
+				return "denied by somebody's policy"
+			}
+			return ""
+		}, status: probe.Fail, says: "the pod of 'sh', which is privileged: the cluster's policy refuses the probe", pods: 3},
+		"a probe's alone": {way: wayPod, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted", pods: 1, jobs: "kube-system"},
+		"elsewhere": {way: wayPod, refuses: func(pod corev1.Pod) string {
+			if pod.Namespace == install.Namespace {
+				return ""
+			}
+			return `User "joe" cannot create resource "pods"`
+		}, status: probe.OK, says: "a pod in namespace calico-probe is admitted", pods: 2, jobs: "calico-probe"},
+	} {
+		pods, jobs := 0, ""
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.URL.Query().Get("dryRun") != "All" {
+				t.Errorf("%s: %s is no dry run", name, r.URL)
+			}
+			if rest, job := strings.CutPrefix(r.URL.Path, "/apis/batch/v1/namespaces/"); job {
+				jobs, _, _ = strings.Cut(rest, "/")
+				_, _ = io.WriteString(w, `{"apiVersion": "batch/v1", "kind": "Job"}`)
+				return
+			}
+			pods++
+			var pod corev1.Pod
+			if err := json.NewDecoder(r.Body).Decode(&pod); err != nil {
+				t.Error(err)
+			}
+			if why := c.refuses(pod); why != "" {
+				refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(why)).Status()
+				w.WriteHeader(http.StatusForbidden)
+				_ = json.NewEncoder(w).Encode(refusal)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(pod)
+		}))
+		writer, err := injector.NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &preflight{runOptions: &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: io.Discard}, flags: genericclioptions.NewConfigFlags(true)}, node: "node-a"}}
+		found := p.ofWay(t.Context(), writer, nil, &cluster.Snapshot{Node: &corev1.Node{}}, c.way)
+		server.Close()
+		if r := found[0].Result; r.Status != c.status || !strings.HasPrefix(r.Saw, c.says) || pods != c.pods || jobs != c.jobs {
+			t.Errorf("%s: %s %s, %d pods, job in %q", name, r.Status, r.Saw, pods, jobs)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (o *runOptions) onto(ctx context.Context, snap *cluster.Snapshot, peer *cor
 	opts := o.placement(wayPod, nil, attempt{start: startUsual})
 	// A name of its own: the pod of an earlier probe there may still be ending.
 	opts.Run = newRunID()
-	opts.Namespace, opts.Start = o.namespace(snap), start
+	opts.Namespace, opts.Calico, opts.Start = o.namespace(snap), snap.Calico, start
 	opts.Node, opts.Checks, opts.Needed = peer.Name, checkIDs(asked), probe.Capabilities(asked)
 	return o.podOrElsewhere(injector.Pod(client))(ctx, opts)
 }

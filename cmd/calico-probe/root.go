@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -32,7 +32,7 @@ type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
 	interrupts *interrupts
-	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'install' has not
+	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'install' has taken it
 }
 
 // restConfig is how to reach the cluster. Without any configuration client-go
@@ -53,7 +53,8 @@ func (a *app) restConfig() (*rest.Config, error) {
 }
 
 // chosen is the cluster that the flags and the kubeconfig lead to. Of its address only what
-// is no secret: some have a token in the path.
+// is no secret: some have a token in the path. A flag may lead elsewhere than the context,
+// whose name says nothing of that cluster then.
 func (a *app) chosen() (*probe.Cluster, error) {
 	config, err := a.restConfig()
 	if err != nil {
@@ -67,7 +68,11 @@ func (a *app) chosen() (*probe.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &probe.Cluster{Context: cmp.Or(*a.flags.Context, raw.CurrentContext), Server: server.Scheme + "://" + server.Host}, nil
+	at := &probe.Cluster{Server: server.Scheme + "://" + server.Host}
+	if *a.flags.ClusterName == "" && *a.flags.APIServer == "" {
+		at.Context = cmp.Or(*a.flags.Context, raw.CurrentContext)
+	}
+	return at, nil
 }
 
 // cluster is the reading half of the API.
@@ -175,10 +180,12 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a letter is near to anything
 		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		err = fmt.Errorf("%w%s", err, probe.DidYouMean("--"+unknown.GetSpecifiedName(), names))
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := probe.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			err = fmt.Errorf("%w, did you mean --%s?", err, near)
+		}
 	case errors.As(err, &odd) && odd.GetFlag().Value.Type() == "duration":
-		if d, bad := time.ParseDuration(odd.GetValue() + "s"); bad == nil && d > 0 {
+		if n, bad := strconv.Atoi(odd.GetValue()); bad == nil && n > 0 {
 			err = fmt.Errorf("--%s %s has no unit: write %ss, or %sm", odd.GetFlag().Name, odd.GetValue(), odd.GetValue(), odd.GetValue())
 		}
 	}

@@ -18,6 +18,8 @@ func TestMistyped(t *testing.T) {
 		"run --node x --timeout soon":  "invalid argument",
 		"shell --node x --idle 5":      "--idle 5 has no unit: write 5s, or 5m",
 		"serve --check-timeout 7":      "--check-timeout 7 has no unit: write 7s, or 7m",
+		"run --node x --timeout 1m30":  `missing unit in duration "1m30"; see`,
+		"run --version":                "unknown flag: --version; see",
 		"run -z":                       "unknown shorthand flag: 'z' in -z; see",
 		"wholly-other":                 `unknown command "wholly-other"; see`,
 		"analyze --output-formt table": "unknown flag: --output-formt, did you mean --output?",

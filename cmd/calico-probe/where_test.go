@@ -23,15 +23,16 @@ func TestWhere(t *testing.T) {
 	if err := os.WriteFile(file, []byte(threeContexts), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]struct{ context, server, via, want string }{
+	for name, c := range map[string]struct{ context, cluster, server, via, want string }{
 		"the current one": {want: "prod (https://10.0.0.1:6443)"},
 		"another":         {context: "lab", want: "lab (https://rancher.example)"},
 		"without scheme":  {context: "six", want: "six (http://[fd00::1]:6443)"},
-		"by its address":  {server: "http://localhost:8001", want: "prod (http://localhost:8001)"},
+		"by its address":  {server: "http://localhost:8001", want: "http://localhost:8001"},
+		"another cluster": {cluster: "b", want: "https://rancher.example"},
 		"none":            {via: wayLocal},
 	} {
 		flags := genericclioptions.NewConfigFlags(true)
-		*flags.KubeConfig, *flags.Context, *flags.APIServer = file, c.context, c.server
+		*flags.KubeConfig, *flags.Context, *flags.ClusterName, *flags.APIServer = file, c.context, c.cluster, c.server
 		at, err := (&runOptions{app: &app{flags: flags}, via: c.via}).where()
 		got := ""
 		if at != nil {
@@ -66,6 +67,13 @@ func TestWhereIsSaid(t *testing.T) {
 	asJSON := write("a.json", text)
 	_, first, _ := strings.Cut(stream, "\n")
 	old := write("old.ndjson", strings.NewReplacer(`"seq":1`, `"seq":0`, `"seq":2`, `"seq":1`, `"seq":3`, `"seq":2`, `"seq":4`, `"seq":3`).Replace(first))
+	// A run that reached nobody has its beginning and its verdict alone.
+	begun, rest, _ := strings.Cut(stream, "\n")
+	_, verdict, _ := strings.Cut(rest, `{"seq":4,`)
+	asked := write("none.ndjson", begun+"\n"+`{"seq":1,`+strings.Replace(verdict, `"healthy","exit":0`, `"incomplete","exit":5`, 1))
+	if _, out, errs := call(t, "analyze", asked, "-o", "jsonpath={.run}"); out != "7f\n" && out != "7f" {
+		t.Errorf("run %q of one that reached nobody: %s", out, errs)
+	}
 	const head = "node-a of prod (https://10.0.0.1:6443), 2026-11-21 21:23:57 UTC\n"
 	for _, file := range []string{asNDJSON, asJSON} {
 		for format, want := range map[string]string{
