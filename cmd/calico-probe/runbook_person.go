@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/runbook"
+)
+
+// stopwatch calls over when what is left has gone by while it ran. The time of a person
+// who thinks about a question, or mends what was asked for, is not the runbook's.
+type stopwatch struct {
+	left  time.Duration
+	over  func()
+	timer *time.Timer
+	since time.Time
+}
+
+func (s *stopwatch) run() {
+	s.since = time.Now()
+	s.timer = time.AfterFunc(s.left, s.over)
+}
+
+func (s *stopwatch) stop() {
+	if s.timer.Stop() {
+		s.left = max(0, s.left-time.Since(s.since))
+	}
+}
+
+// lineRead is a line of the terminal.
+type lineRead struct {
+	text string
+	err  error
+}
+
+// atTerminal tells whether there is a person to ask.
+func (o *runbookOptions) atTerminal() bool { return isTerminal(o.In) && isTerminal(o.ErrOut) }
+
+// readLine reads a line that a person types, until the context ends. What was typed before
+// it was asked for is no answer.
+func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {
+	o.clock.stop()
+	defer o.clock.run()
+	dropTyped(o.In)
+	select {
+	case l, more := <-o.lines:
+		if l.err != nil || !more {
+			return "", runbook.ErrNobody
+		}
+	default:
+	}
+	fmt.Fprint(o.ErrOut, prompt)
+	if o.lines == nil {
+		o.lines = make(chan lineRead)
+		in := bufio.NewReader(o.In)
+		go func() { // ends with the program: a read of a terminal cannot be given up
+			for {
+				text, err := in.ReadString('\n')
+				o.lines <- lineRead{text, err}
+				if err != nil {
+					close(o.lines)
+					return
+				}
+			}
+		}()
+	}
+	select {
+	case l, more := <-o.lines:
+		if l.err != nil || !more { // Ctrl-D, or the terminal has gone
+			fmt.Fprintln(o.ErrOut)
+			return "", runbook.ErrNobody
+		}
+		return strings.TrimSpace(l.text), nil
+	case <-ctx.Done():
+		fmt.Fprintln(o.ErrOut)
+		return "", context.Cause(ctx)
+	}
+}
+
+func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (string, error) {
+	if !o.atTerminal() {
+		return "", runbook.ErrNobody
+	}
+	if q.Wrong != "" {
+		say(o.ErrOut, "%q is no answer here", q.Wrong)
+	}
+	var hints []string
+	if len(q.Options) > 0 {
+		hints = append(hints, strings.Join(q.Options, ", "))
+	}
+	if q.Default != nil {
+		hints = append(hints, "Enter = "+*q.Default)
+	}
+	prompt := "\n" + oneLine(q.Text)
+	if len(hints) > 0 {
+		prompt += " [" + oneLine(strings.Join(hints, "; ")) + "]"
+	}
+	return o.readLine(ctx, prompt+" ")
+}
+
+// confirm shows what an action would do, and has the name of its step typed.
+func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool, error) {
+	if !o.atTerminal() {
+		return false, runbook.ErrNobody
+	}
+	w := o.ErrOut
+	for _, k := range p.Kept {
+		fmt.Fprintf(w, "\nkept from before it: %s\n", oneLine(k.Label()))
+		if k.Failed != "" {
+			fmt.Fprintf(w, "  NOT had: %s\n", oneLine(k.Failed))
+		}
+		for _, line := range k.Lines {
+			fmt.Fprintf(w, "  %s\n", probe.Line(line)) // with its columns and indents
+		}
+	}
+	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", oneLine(p.Says), oneLine(p.Touches), oneLine(runbook.Quoted(p.Command)))
+	for line := range strings.Lines(p.DryRun) {
+		fmt.Fprintf(w, "    %s\n", oneLine(line))
+	}
+	if p.Seen != "" {
+		fmt.Fprintf(w, "  CAUTION: %s: look again first, with a new run\n", oneLine(p.Seen))
+	}
+	if p.Before != "" {
+		fmt.Fprintf(w, "  CAUTION: it is not known whether it was done before: %s; look first\n", oneLine(p.Before))
+	}
+	prompt := fmt.Sprintf("to do it, type %s: ", p.Step)
+	text, err := o.readLine(ctx, prompt)
+	if err == nil && text != p.Step && text != "" && !strings.HasPrefix("no", strings.ToLower(text)) { // mistyped, or "yes"
+		text, err = o.readLine(ctx, fmt.Sprintf("%q is not its name, and Enter leaves it; %s", text, prompt))
+	}
+	return text == p.Step, err
+}
