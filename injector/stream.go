@@ -1,0 +1,290 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// talk starts the goroutines of a session: transport carries stdin and stdout
+// until it breaks, and reread opens the output once more from its beginning.
+func (s *Session) talk(ctx context.Context, transport func(context.Context, io.Reader, io.Writer) error, reread func(context.Context) (io.ReadCloser, error)) {
+	ctx, s.cancel = context.WithCancel(ctx)
+	in, feed := io.Pipe()
+	out, sink := io.Pipe()
+	s.turn, s.events, s.over = make(chan struct{}, 1), make(chan told, waiting), make(chan struct{})
+	s.feed, s.resumed = feed, true
+	s.ended.Go(func() {
+		err := transport(ctx, in, sink)
+		in.CloseWithError(errOr(err, errors.New("the line is closed")))
+		sink.CloseWithError(errOr(err, io.EOF))
+	})
+	s.ended.Go(func() { s.beat(ctx) })
+	s.ended.Go(func() { s.listen(ctx) })
+	s.ended.Go(func() {
+		defer close(s.events)
+		// A transport that does not hear of its end holds up nobody.
+		defer context.AfterFunc(ctx, func() { sink.CloseWithError(context.Cause(ctx)) })()
+		s.reading(func(why error) { sink.CloseWithError(why) })
+		err := s.read(ctx, out)
+		out.Close()
+		for began := time.Now(); reread != nil && s.owed() && ctx.Err() == nil && time.Since(began) < rereading; {
+			progress, again := s.again(ctx, reread)
+			if progress {
+				began = time.Now()
+			}
+			if !silent(err) { // which says more than a log that cannot be had
+				err = again
+			}
+		}
+		s.end(err)
+	})
+}
+
+// end says why there are no more events.
+func (s *Session) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cause, s.cut = err, nil
+	close(s.over)
+}
+
+// rereading is how long the log is tried for after a broken stream, a second apart,
+// without anything new in it.
+const rereading = 10 * time.Second
+
+// again reads the log once and tells whether it brought anything new.
+func (s *Session) again(ctx context.Context, reread func(context.Context) (io.ReadCloser, error)) (progress bool, err error) {
+	before := s.count()
+	one, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.reading(cancel)
+	r, err := reread(one)
+	if err == nil {
+		err = s.read(one, r)
+		r.Close()
+	}
+	if why := context.Cause(one); silent(why) {
+		return s.count() > before, why
+	}
+	if s.owed() {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return s.count() > before, err
+}
+
+// count is how many events have come.
+func (s *Session) count() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.next }
+
+// How long a probe may be silent while it owes an answer: it says at least that it lives
+// every five seconds. Where another line can be made there is less to lose by not waiting,
+// and little time: the probe ends 30 seconds after it last heard of its client. So one
+// that was dead when it was made must leave time for one more.
+const (
+	quiet     = 3 * probe.BeatEvery
+	quietKept = 2*probe.BeatEvery + 2*time.Second
+	opening   = 8 * time.Second
+)
+
+// silentError is a line on which nothing has come for so long.
+type silentError time.Duration
+
+func (e silentError) Error() string {
+	return fmt.Sprintf("nothing heard from the probe for %v, though it runs: its node, its kubelet or its container runtime froze, or the line to it is dead", time.Duration(e))
+}
+
+// silent tells whether a line ended because nothing came any more.
+func silent(err error) bool { _, is := errors.AsType[silentError](err); return is }
+
+// patience is how long nothing may come now. It is for whoever holds mu.
+func (s *Session) patience() time.Duration {
+	switch {
+	case !s.kept, s.next == 0: // the first line has all the time it needs
+		return quiet
+	case !s.resumed:
+		return opening
+	}
+	return quietKept
+}
+
+// reading tells what is read from now on, and how to end that.
+func (s *Session) reading(cut func(error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut, s.heard = cut, time.Now()
+}
+
+// listen ends a stream that has been silent for too long.
+func (s *Session) listen(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.mu.Lock()
+			if limit := s.patience(); (s.kept || len(s.open) > 0) && s.cut != nil && !s.full && time.Since(s.heard) > limit {
+				s.cut(silentError(limit))
+				s.cut = nil
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// read passes on the events not seen before until the stream ends, or shows that
+// something of it is missing.
+func (s *Session) read(ctx context.Context, r io.Reader) error {
+	d := probe.NewDecoder(r)
+	var noise string
+	d.Noise = func(line string) {
+		if !strings.HasPrefix(line, `{"seq":`) { // else an event that was cut
+			noise = line
+		}
+	}
+	for {
+		ev, err := d.Next()
+		if err != nil {
+			if noise != "" && errors.Is(err, io.EOF) {
+				return fmt.Errorf("the probe's last words: %s", noise)
+			}
+			return err
+		}
+		noise = ""
+		if ev.Type == probe.EventResume {
+			if lost := s.resume(ev.Seq); lost > 0 {
+				s.stopSoon(lost)
+				if err := s.pass(ctx, told{of: lost, err: errMissing}); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		of, fresh, err := s.fresh(ev)
+		switch {
+		case err != nil:
+			return err
+		case !fresh:
+			continue
+		}
+		if own, ok := ev.OfProbe(); ok {
+			if err := s.pass(ctx, told{Event: own, of: of}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// pass hands an event to whoever asked, however long they take. What is said of no
+// request waits as long as there is room.
+func (s *Session) pass(ctx context.Context, ev told) error {
+	select {
+	case s.events <- ev:
+		return nil
+	default:
+	}
+	if ev.of == 0 {
+		return nil
+	}
+	full := func(is bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.full, s.heard = is, time.Now()
+	}
+	full(true)
+	defer full(false)
+	select {
+	case s.events <- ev:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// resume notes that what comes now was asked for again, from event number seq on. Where
+// that is later than asked for, all that is not answered may lack something: the last of
+// it is lost, and nobody waits for the others.
+func (s *Session) resume(seq int64) (lost int64) {
+	s.mu.Lock()
+	if seq > s.next {
+		s.next = seq
+		if len(s.open) > 0 {
+			s.missed, lost = s.ids, s.ids
+		}
+	}
+	first := !s.resumed
+	s.resumed, s.heard = true, time.Now()
+	s.mu.Unlock()
+	if first && s.back != nil {
+		s.back()
+	}
+	return lost
+}
+
+// fresh tells whether an event is new and wanted, and of which request, and keeps count.
+// The error says that events before it are missing: the numbers have a gap.
+func (s *Session) fresh(ev probe.Event) (of int64, fresh bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.resumed { // it comes again; and a line on which nothing else comes is of no use
+		return 0, false, nil
+	}
+	s.heard = time.Now()
+	switch {
+	case ev.Seq < s.next:
+		return 0, false, nil
+	case ev.Seq > s.next:
+		return 0, false, fmt.Errorf("events %d to %d are missing", s.next, ev.Seq-1)
+	}
+	s.next++
+	if len(s.open) == 0 || ev.Type == probe.EventLog {
+		return 0, ev.Type == probe.EventLog, nil // an answer to nothing is none
+	}
+	if ev.Type == probe.EventStart && s.missed > 0 { // of those before it the end may be missing
+		s.open = slices.DeleteFunc(s.open, func(r probe.Request) bool { return r.ID <= s.missed && r.ID < ev.Start.ID })
+		if len(s.open) == 0 {
+			return 0, false, nil
+		}
+	}
+	of = s.open[0].ID // they are answered in order
+	if ev.Type == probe.EventEnd {
+		s.open = s.open[1:]
+	}
+	return of, of > max(s.given, s.missed), nil
+}
+
+// owed tells whether a plan still waits for its end.
+func (s *Session) owed() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.open) > 0 }
+
+// beat tells the probe that its client is there.
+func (s *Session) beat(ctx context.Context) {
+	tick := time.NewTicker(probe.BeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, err := s.Send(ctx, probe.Request{Type: probe.RequestBeat}); err != nil && !s.kept {
+				return // the line is gone; the reader says so
+			}
+		}
+	}
+}
+
+func errOr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
