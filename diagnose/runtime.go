@@ -46,7 +46,7 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 		hung := keep(f.Failed(checks.ContainerdHealth.ID), because(hangs...))
 		all := slices.DeleteFunc(slices.Clone(hung), func(r Finding) bool { return r.Target == "tasks" || r.Target == "cri-status" })
 		kubelets := slices.Concat(keep(hung, about("cri-status")), keep(f.Failed(checks.CRIHealth.ID), because(hangs...)))
-		c := Case{Covers: runtimeGone, Against: clues(hint, f.Failed(checks.NodeLoad.ID))}
+		c := Case{Covers: runtimeGone, Against: clues(hint, f.Bad(checks.NodeLoad.ID))}
 		switch {
 		case len(all) > 0:
 			c.Says = fmt.Sprintf("containerd on {node} takes connections at %s and answers nothing: no container can start or end", socketOf(all[0]))
