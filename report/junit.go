@@ -95,7 +95,10 @@ func (d Document) junitSuite() junitSuite {
 		},
 	}
 	if c := d.Cluster; c != nil {
-		suite.Properties = append(suite.Properties, junitProperty{"context", c.Context}, junitProperty{"server", c.Server})
+		if c.Context != "" {
+			suite.Properties = append(suite.Properties, junitProperty{"context", c.Context})
+		}
+		suite.Properties = append(suite.Properties, junitProperty{"server", c.Server})
 	}
 	for i, c := range d.Causes {
 		suite.Properties = append(suite.Properties, junitProperty{fmt.Sprintf("cause.%d", i+1), strings.TrimSpace(c.ID + " " + c.About)})
