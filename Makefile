@@ -26,7 +26,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image client toolbox sandbox tools unit test suite sessions lab machine soak demo bench lint fuzz clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test suite sessions lab machine faults soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -112,8 +112,11 @@ lab: # every fault that only its own cluster feels, on another
 machine: # what takes a machine to itself: what every cluster on it feels, what is timed, and where its load counts
 	go test -tags e2e -count=1 -timeout 15m -run '$(ALONE)' ./e2e
 
-soak: build image sandbox ## a hundred runs on a healthy cluster, none above info
-	SOAK=100 go test -tags e2e -count=1 -timeout 20m -run '^TestSoak$$' -v ./e2e
+faults: build image sandbox ## every fault of the lab, and docs/faults.md of what was seen (forty minutes)
+	FAULTS=write go test -tags e2e -count=1 -timeout 60m -run '^Test(Machine)?Faults$$' ./e2e
+
+soak: build image sandbox ## a hundred healthy runs, none above info; a thousand interrupted ones that leave nothing
+	SOAK=100 INTERRUPTED=1000 go test -tags e2e -count=1 -timeout 60m -run '^Test(Soak|InterruptedRuns)$$' -v ./e2e
 
 fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 	@mkdir -p $(CACHE)

@@ -4,9 +4,8 @@ package e2e
 
 import (
 	"bytes"
-	"math/rand/v2"
+	"context"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,14 +20,14 @@ func left(t testing.TB) string {
 	k := kube(t)
 	ours := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"}
 	var found []string
-	pods, err := k.CoreV1().Pods("").List(t.Context(), ours)
+	pods, err := k.CoreV1().Pods("").List(context.Background(), ours)
 	if err != nil {
 		return err.Error()
 	}
 	for _, p := range pods.Items {
 		found = append(found, "pod "+p.Namespace+"/"+p.Name)
 	}
-	jobs, err := k.BatchV1().Jobs("").List(t.Context(), ours)
+	jobs, err := k.BatchV1().Jobs("").List(context.Background(), ours)
 	if err != nil {
 		return err.Error()
 	}
@@ -59,41 +58,6 @@ func processes(t testing.TB, node string) string {
 func nothingLeft(t testing.TB) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string { return left(t) })
-}
-
-// TestNothingIsLeft kills half of fifty runs at a random moment and wants
-// nothing of any of them a minute later.
-func TestNothingIsLeft(t *testing.T) {
-	const runs, abreast = 50, 4
-	turn := make(chan struct{}, abreast)
-	var all sync.WaitGroup
-	for i := range runs {
-		turn <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turn }()
-			way := []string{"pod", "pod", "pod", "ephemeral"}[i/2%4]
-			cmd := client(t, "run", "--node", []string{"node-a", "node-b"}[i%4/2], "--via", way, "--skip", "node-load")
-			var out bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &out
-			if err := cmd.Start(); err != nil {
-				t.Error(err)
-				return
-			}
-			if i%2 == 1 {
-				time.Sleep(time.Duration(rand.IntN(2500)) * time.Millisecond)
-				_ = cmd.Process.Signal(syscall.SIGKILL) // it may have ended just before
-				_ = cmd.Wait()
-				return
-			}
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("run %d by %s: %v\n%s", i, way, err, out.String())
-			}
-		})
-	}
-	all.Wait()
-	began := time.Now()
-	nothingLeft(t)
-	t.Logf("nothing left %v after the last of %d runs", time.Since(began).Round(time.Second), runs)
 }
 
 // TestInterrupt wants Ctrl-C to remove what was created before it returns.

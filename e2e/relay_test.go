@@ -27,15 +27,22 @@ type relay struct {
 }
 
 func newRelay(t *testing.T) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return relayOn(t, l)
+}
+
+// relayOn is a relay whose clients come in by a listener.
+func relayOn(t *testing.T, l net.Listener) *relay {
+	t.Helper()
 	config, err := clientcmd.LoadFromFile(os.Getenv("KUBECONFIG"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, err := url.Parse(config.Clusters[config.Contexts[config.CurrentContext].Cluster].Server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,186 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An interruption ends a run before its time. at is called once the run is to be ended;
+// it may be before anything was created, or while its probe answers.
+type interruption struct {
+	name  string
+	flags []string
+	at    func(t *testing.T, r *interruptedRun)
+	exits []int // what the client may exit with, where it lives to say so
+}
+
+// interruptedRun is one run that is ended early.
+type interruptedRun struct {
+	*exec.Cmd
+	relay *relay // its own line to the API server, nil = the tests'
+	node  string
+	way   string
+	live  bool // a probe had begun to answer, and had not ended, when the run was interrupted
+}
+
+func interruptions() []interruption {
+	signal := func(s syscall.Signal) func(*testing.T, *interruptedRun) {
+		return func(_ *testing.T, r *interruptedRun) { _ = r.Process.Signal(s) } // it may have ended just before
+	}
+	return []interruption{
+		{name: "killed", at: signal(syscall.SIGKILL)},
+		{name: "Ctrl-C", at: signal(syscall.SIGINT), exits: []int{130}},
+		{name: "cut", at: func(_ *testing.T, r *interruptedRun) { r.relay.away(true) }, flags: []string{"--timeout", "6s"}},
+		{name: "timed out", at: func(*testing.T, *interruptedRun) {}, flags: []string{"--timeout", "1s"}},
+		{name: "evicted", at: evictProbe},
+	}
+}
+
+// evictProbe has the API evict the probe's pod of a run, as a drain of its node would.
+func evictProbe(t *testing.T, r *interruptedRun) {
+	pods := kube(t).CoreV1().Pods("kube-system")
+	list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe", FieldSelector: "spec.nodeName=" + r.node})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, p := range list.Items { // others that run beside it are met too
+		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}}
+		_ = pods.EvictV1(context.Background(), eviction) // it may be gone by now
+	}
+}
+
+// TestInterruptedRuns ends runs in every way a run can end before its time, half of them
+// while their probe answers and half at a random moment, and wants nothing of ours left a
+// minute after the last one, and nothing that is not ours changed. INTERRUPTED is how
+// many: 'make soak' takes a thousand.
+func TestInterruptedRuns(t *testing.T) {
+	runs, err := strconv.Atoi(cmp.Or(os.Getenv("INTERRUPTED"), "50"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ssh := bySSH(t)
+	unchanged(t)
+	const abreast = 4
+	turn := make(chan struct{}, abreast)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	total, live := map[string]int{}, map[string]int{}
+	kinds := interruptions()
+	for i := range runs {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			kind := kinds[i%len(kinds)]
+			r := interrupted(t, i, kind, ssh)
+			mu.Lock()
+			defer mu.Unlock()
+			total[kind.name]++
+			if r.live {
+				live[kind.name]++
+			}
+		})
+	}
+	all.Wait()
+	began := time.Now()
+	nothingLeft(t)
+	t.Logf("nothing left %v after the last of %d runs", time.Since(began).Round(time.Second), runs)
+	for _, k := range kinds {
+		t.Logf("%-9s %d runs, %d of them while a probe answered", k.name, total[k.name], live[k.name])
+		if live[k.name] == 0 {
+			t.Errorf("%s: none of %d runs was ended while its probe answered: nothing was tested", k.name, total[k.name])
+		}
+	}
+}
+
+// interrupted makes the i-th run and ends it: every other one as soon as its probe
+// answers, the rest at a random moment. Ephemeral containers stay listed in their pod for
+// ever, so few runs go that way.
+func interrupted(t *testing.T, i int, kind interruption, ssh []string) *interruptedRun {
+	round := i / len(interruptions())
+	r := &interruptedRun{node: []string{"node-a", "node-b"}[round/2%2], way: "pod"}
+	args := append([]string{"run", "--node", r.node, "-o", "ndjson", "--profile", "deep"}, kind.flags...)
+	switch {
+	case kind.name == "evicted": // which only a pod can be
+	case round%5 == 1 && kind.name != "cut": // its line is not the API server's
+		r.way = "ssh"
+		args = append(args, ssh...)
+	case round%20 == 2:
+		r.way = "ephemeral"
+	}
+	r.Cmd = client(t, append(args, "--via", r.way)...)
+	if kind.name == "cut" {
+		r.relay = newRelay(t)
+		r.Env = append(os.Environ(), "KUBECONFIG="+r.relay.kubeconfig(t))
+	}
+	var errs bytes.Buffer
+	r.Stderr = &errs
+	out, err := r.StdoutPipe()
+	if err == nil {
+		err = r.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return r
+	}
+	end := sync.OnceFunc(func() { kind.at(t, r) })
+	if round%2 == 1 {
+		random := time.AfterFunc(time.Duration(rand.IntN(2500))*time.Millisecond, end)
+		defer random.Stop()
+	} else {
+		defer time.AfterFunc(20*time.Second, end).Stop() // else one that never gets a probe would not end
+	}
+	said := r.follow(out, func() {
+		if round%2 == 0 {
+			end()
+		}
+	})
+	_ = r.Wait() // with the exit code of what ended it
+	if code := r.ProcessState.ExitCode(); r.live && len(kind.exits) > 0 && !slices.Contains(kind.exits, code) {
+		t.Errorf("%s by %s: exit %d, want %v\n%s", kind.name, r.way, code, kind.exits, errs.String())
+	}
+	if strings.Contains(said+errs.String(), "panic:") {
+		t.Errorf("%s by %s: %s%s", kind.name, r.way, said, errs.String())
+	}
+	return r
+}
+
+// follow reads the events of a run to their end, calls answers once its probe has begun
+// to answer, and notes whether it had not ended when there was no more to read.
+func (r *interruptedRun) follow(out io.Reader, answers func()) (said string) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	begun, ended := false, false
+	for lines.Scan() {
+		line := lines.Text()
+		said += line + "\n"
+		ofProbe := strings.Contains(line, `"way":"`+r.way+`"`)
+		switch {
+		case ofProbe && strings.Contains(line, `"type":"start"`):
+			begun = true
+			answers()
+		case ofProbe && strings.Contains(line, `"type":"end"`):
+			ended = true
+		}
+	}
+	r.live = begun && !ended
+	return said
+}

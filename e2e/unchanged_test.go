@@ -1,0 +1,277 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// others is every object on the cluster that is not ours, by its name, and what of it a
+// run must not change. It is compared before and after everything the client can do.
+type others struct {
+	objects map[string]string
+	taken   time.Time
+}
+
+// moving are the resources that Kubernetes itself rewrites all the time, and in which a
+// run therefore leaves no trace that could be told from that: heartbeats, and events,
+// which harmed reads by themselves.
+var moving = []string{"leases", "events", "componentstatuses"}
+
+// unchanged takes down what is on the cluster, and compares it once the test is over.
+func unchanged(t testing.TB) {
+	t.Helper()
+	before := readOthers(t)
+	t.Cleanup(func() { before.compare(t) })
+}
+
+// compare wants every object that is not ours to be as it was, none to have come or gone,
+// and no event to say that the kubelet ended or evicted one of them.
+func (before others) compare(t testing.TB) {
+	t.Helper()
+	eventually(t, 60*time.Second, func() string { return left(t) }) // ours, which may still be ending
+	after := readOthers(t)
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(before.objects)) {
+		now, there := after.objects[name]
+		switch {
+		case !there:
+			changed = append(changed, name+" is gone")
+		case now != before.objects[name]:
+			changed = append(changed, fmt.Sprintf("%s was changed:\n  before %s\n  now    %s", name, before.objects[name], now))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after.objects)) {
+		if _, there := before.objects[name]; !there {
+			changed = append(changed, name+" is new and not ours: "+after.objects[name])
+		}
+	}
+	changed = append(changed, harmed(t, before.taken)...)
+	if len(changed) > 0 {
+		t.Errorf("the client changed what is not its own:\n%s", strings.Join(changed, "\n"))
+	}
+}
+
+// harmed lists the events since a moment by which the kubelet or the scheduler ended or
+// moved a pod that is not ours.
+func harmed(t testing.TB, since time.Time) []string {
+	t.Helper()
+	list, err := kube(t).CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range list.Items {
+		bad := slices.Contains([]string{"Preempting", "Preempted", "Killing", "Evicted", "TaintManagerEviction", "NodeControllerEviction"}, e.Reason)
+		last := e.LastTimestamp.Time
+		if last.IsZero() {
+			last = e.EventTime.Time
+		}
+		// Events have whole seconds.
+		if bad && last.After(since.Add(-time.Second)) && !strings.HasPrefix(e.InvolvedObject.Name, "calico-probe-") {
+			out = append(out, fmt.Sprintf("event %s about %s %s/%s: %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name, e.Message))
+		}
+	}
+	return out
+}
+
+func readOthers(t testing.TB) others {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS, config.Burst = 100, 200
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources, err := disco.ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := others{objects: map[string]string{}, taken: time.Now()}
+	for _, group := range resources {
+		gv, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range group.APIResources {
+			if !slices.Contains(r.Verbs, "list") || slices.Contains(moving, r.Name) {
+				continue
+			}
+			list, err := client.Resource(gv.WithResource(r.Name)).List(context.Background(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatalf("listing %s: %v", r.Name, err)
+			}
+			for _, item := range list.Items {
+				if !isOurs(item) {
+					o.objects[strings.Join([]string{r.Kind, item.GetNamespace(), item.GetName()}, " ")] = fingerprint(t, item)
+				}
+			}
+		}
+	}
+	if len(o.objects) < 50 {
+		t.Fatalf("only %d objects were read: this would compare nothing", len(o.objects))
+	}
+	return o
+}
+
+func isOurs(item unstructured.Unstructured) bool {
+	return item.GetLabels()["app.kubernetes.io/managed-by"] == "calico-probe" && strings.HasPrefix(item.GetName(), "calico-probe-")
+}
+
+// fingerprint is what of an object a run must leave as it is: its UID, all that somebody
+// wrote into it, and of a pod how often its containers were started. What remains of our
+// ephemeral containers in a pod's spec is ours.
+func fingerprint(t testing.TB, item unstructured.Unstructured) string {
+	t.Helper()
+	starts := map[string]any{}
+	if item.GetKind() == "Pod" {
+		var pod corev1.Pod
+		b, err := item.MarshalJSON()
+		if err = errors.Join(err, json.Unmarshal(b, &pod)); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			starts[c.Name] = fmt.Sprintf("%s, %d restarts", c.ContainerID, c.RestartCount)
+		}
+		pod.Spec.EphemeralContainers = slices.DeleteFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool {
+			return strings.HasPrefix(c.Name, "calico-probe-")
+		})
+		b, err = json.Marshal(pod.Spec)
+		var spec map[string]any
+		if err = errors.Join(err, json.Unmarshal(b, &spec)); err != nil {
+			t.Fatal(err)
+		}
+		item.Object["spec"], item.Object["starts"] = spec, starts
+	}
+	delete(item.Object, "status")
+	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+		unstructured.RemoveNestedField(item.Object, "metadata", field)
+	}
+	b, err := json.Marshal(item.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestNothingElseChanges goes every way onto a node, with every profile, opens sessions
+// and shells, cleans up, and is killed, and wants everything that is not the client's own
+// to be as it was: UIDs, specs, labels, restarts.
+func TestNothingElseChanges(t *testing.T) {
+	door(t)
+	byWay := map[string][]string{
+		"api":       {"--via", "api"},
+		"pod":       {"--via", "pod"},
+		"ephemeral": {"--via", "ephemeral"},
+		"exec":      {"--via", "exec"},
+		"ssh":       append(bySSH(t), "--via", "ssh"),
+		"neighbour": {"--via", "neighbour"},
+		"auto":      nil,
+	}
+	unchanged(t)
+	for _, way := range slices.Sorted(maps.Keys(byWay)) {
+		for _, profile := range []string{"quick", "standard", "deep"} {
+			if way == "neighbour" && profile != "standard" { // which asks one question, whatever the profile
+				continue
+			}
+			d, a := report(t, append([]string{"run", "--node", "node-b", "--skip", "node-load", "--profile", profile}, byWay[way]...)...)
+			wanted := map[bool]int{false: 0, true: 5}[way == "neighbour"] // which puts nothing on the node itself
+			if a.exit != wanted {
+				t.Errorf("%s, %s: exit %d\n%s%s", way, profile, a.exit, d, a.stderr)
+			}
+			if way != "auto" && way != "neighbour" && !slices.Contains(d.tried(), way) {
+				t.Errorf("%s, %s: it went by %v", way, profile, d.tried())
+			}
+		}
+	}
+	for _, way := range []string{"pod", "ephemeral", "ssh"} {
+		a := call(t, append([]string{"shell", "--node", "node-b", "-c", "run node-swap; links; sh -- true"}, byWay[way]...)...)
+		if a.exit != 0 {
+			t.Errorf("a session by %s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
+		}
+	}
+	cmd, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson")
+	waitFor(t, out, `"type":"start"`)
+	waitFor(t, out, `"way":"pod"`)
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if a := call(t, "clean"); a.exit != 0 {
+		t.Errorf("clean: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+}
+
+// TestTheComparisonSees changes one thing of everything the comparison has to see, and
+// wants it to say so: else it would be a test that cannot fail.
+func TestTheComparisonSees(t *testing.T) {
+	ctx, k := t.Context(), kube(t)
+	const namespace = "e2e-comparison"
+	if _, err := k.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	maps := k.CoreV1().ConfigMaps(namespace)
+	made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "somebodys"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := readOthers(t)
+	made.Data = map[string]string{"a": "b"}
+	if _, err := maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "somebodys-end", Namespace: namespace},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "somebodys"},
+		Reason:         "Preempting", LastTimestamp: metav1.Now(), FirstTimestamp: metav1.Now(),
+	}
+	if _, err := k.CoreV1().Events(namespace).Create(ctx, event, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := &recorder{TB: t}
+	before.compare(seen)
+	for _, want := range []string{"ConfigMap e2e-comparison somebodys was changed", "event Preempting"} {
+		if !strings.Contains(seen.said, want) {
+			t.Errorf("the comparison does not say %q:\n%s", want, seen.said)
+		}
+	}
+}
+
+// recorder keeps what a test would have said of its failure.
+type recorder struct {
+	testing.TB
+	said string
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.said += fmt.Sprintf(format, args...) }
+func (r *recorder) Helper()                           {}
