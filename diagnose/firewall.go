@@ -32,7 +32,7 @@ var UplinkDown = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]string{"device": device},
+				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]Arg{"device": Device(device)},
 				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
 			})
 		}

@@ -107,7 +107,7 @@ var TunnelRefused = &Rule{
 		for _, receiver := range slices.Sorted(maps.Keys(by)) {
 			got := by[receiver]
 			c := Case{
-				About: receiver, Args: map[string]string{"receiver": receiver}, For: clues(proof, got), Covers: overPods(f),
+				About: receiver, Args: map[string]Arg{"receiver": Node(receiver)}, For: clues(proof, got), Covers: overPods(f),
 				Says: fmt.Sprintf("packets of the tunnel reach %s and its own firewall drops them: %s", receiver, got[0].Target),
 			}
 			if receiver != f.Node {
@@ -191,7 +191,7 @@ var MTUTooBig = &Rule{
 			For: append(clues(strong, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
 		}
 		if room > 0 {
-			c.Args, c.Fix = map[string]string{"mtu": fmt.Sprint(int(room))}, nil
+			c.Args, c.Fix = map[string]Arg{"mtu": Number(room)}, nil
 		}
 		return []Case{c}
 	},
@@ -227,7 +227,7 @@ var MTUPathSmall = &Rule{
 			Says: fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more", strings.Join(nodes, ", ")),
 		}
 		if smallest > 0 {
-			c.Args, c.Fix = map[string]string{"mtu": fmt.Sprint(smallest)}, nil
+			c.Args, c.Fix = map[string]Arg{"mtu": Number(float64(smallest))}, nil
 			c.Says = fmt.Sprintf("packets of more than %d bytes between {node} and %s vanish on the way, though the interfaces promise more", smallest, strings.Join(nodes, ", "))
 		}
 		if len(nodes) == 1 {
