@@ -177,7 +177,7 @@ var BGPRejected = &Rule{
 				// No answer shows who sent the reset, and BIRD may have started in between.
 				c.For = append(clues(strong, []Finding{s.port}), clues(0, lives, s.listens)...)
 			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
-				c.For = append(clues(proof, s.outside), clues(hint, []Finding{s.port})...)
+				c.For = append(clues(strong, s.outside), clues(strong, []Finding{s.port})...) // either sees one half of it
 				c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
 				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other", s.outside[0].Node)
 				c.Args["other"] = Node(f.Node)

@@ -88,6 +88,10 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	if len(cause.Missing) > 0 {
 		sure = max(sure-1, hint)
 	}
+	if only := soleWitness(f, c.For); only != "" {
+		sure = min(sure, strong)
+		cause.Says += fmt.Sprintf("; only %s says so", only)
+	}
 	cause.Confidence = map[int]probe.Confidence{proof: probe.High, strong: probe.Medium, hint: probe.Low}[sure]
 	for _, id := range rule.RuledOut {
 		if f.Fine(id) && !slices.ContainsFunc(c.For, func(clue Clue) bool { return clue.Check == id }) {

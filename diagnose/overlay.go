@@ -87,6 +87,17 @@ func proven(f Findings, fits func(wire, passed bool) bool) []Finding {
 	})
 }
 
+// lostPods are pods of other nodes from which this node itself gets no answer.
+func lostPods(f Findings) []Finding {
+	return keep(f.Failed(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) != f.Node && r.From == "" && reasonOf(r) == "" })
+}
+
+// borneOut is what a pair of probes found, one of them the other node's: proof where pods of
+// other nodes are lost from here too.
+func borneOut(f Findings, got []Finding) []Clue {
+	return append(clues(strong, got), clues(hint, lostPods(f))...)
+}
+
 // TunnelRefused is a tunnel's packet that came in and was dropped.
 var TunnelRefused = &Rule{
 	ID: "tunnel-refused", Title: "the receiving node's own firewall drops the tunnel's packets",
@@ -112,6 +123,7 @@ var TunnelRefused = &Rule{
 			}
 			if receiver != f.Node {
 				c.Peer = receiver
+				c.For = borneOut(f, got)
 			}
 			out = append(out, c)
 		}
@@ -134,9 +146,9 @@ var TunnelFiltered = &Rule{
 	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
 	Match: func(f Findings) []Case {
 		if got := proven(f, func(wire, _ bool) bool { return !wire }); len(got) > 0 {
-			return []Case{{Family: familyOf(got[0]), Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: clues(proof, got), Covers: overPods(f)}}
+			return []Case{{Family: familyOf(got[0]), Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: borneOut(f, got), Covers: overPods(f)}}
 		}
-		lost := keep(f.Failed(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) != f.Node && r.From == "" && reasonOf(r) == "" })
+		lost := lostPods(f)
 		if len(lost) == 0 || !f.Fine(checks.OverlayTunnels.ID) || !f.Fine(checks.RouteBlocks.ID) || !f.Fine(checks.NodePing.ID) || f.Answered(checks.EncapProof.ID) {
 			return nil
 		}
