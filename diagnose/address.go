@@ -90,7 +90,7 @@ func misregistered(f Findings, bridge bool) []Case {
 		}
 		if looked {
 			c.For = append(c.For, clues(0, []Finding{auto})...)
-			if method := c.Args["method"]; textsOf(auto, checks.FactAlternatives)[strings.Trim(method, "'")] != "" {
+			if method := c.Args["method"].said; textsOf(auto, checks.FactAlternatives)[method] != "" {
 				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
 			}
 		}
@@ -164,29 +164,29 @@ func bridgeNote(name string) string {
 
 // methodFor is the setting that picks the InternalIP: of those that were tried on the
 // node the one that needs no change when nodes are added.
-func methodFor(family int, internal string, auto Finding) map[string]string {
-	args := map[string]string{"variable": "IP_AUTODETECTION_METHOD", "field": "nodeAddressAutodetectionV4"}
+func methodFor(family int, internal string, auto Finding) map[string]Arg {
+	args := map[string]Arg{"variable": own("IP_AUTODETECTION_METHOD"), "field": own("nodeAddressAutodetectionV4")}
 	if family == 6 {
-		args = map[string]string{"variable": "IP6_AUTODETECTION_METHOD", "field": "nodeAddressAutodetectionV6"}
+		args = map[string]Arg{"variable": own("IP6_AUTODETECTION_METHOD"), "field": own("nodeAddressAutodetectionV6")}
 	}
 	best := ""
 	tried := textsOf(auto, checks.FactAlternatives)
 	for _, kind := range []string{"kubernetes-internal-ip", "cidr=", "can-reach=", "interface="} {
 		for method, picked := range tried {
-			if strings.HasPrefix(method, kind) && (picked == internal || strings.HasPrefix(picked, internal+" ")) && (best == "" || strings.HasPrefix(best, kind) && method < best) {
+			if strings.HasPrefix(method, kind) && settable(method) && (picked == internal || strings.HasPrefix(picked, internal+" ")) && (best == "" || strings.HasPrefix(best, kind) && method < best) {
 				best = method
 			}
 		}
 	}
-	args["since"] = ""
+	args["since"] = own("")
 	if best == "" { // nobody looked at the node
 		best = "kubernetes-internal-ip"
-		args["since"] = " (from Calico v3.22; before, can-reach= with the address of another node)"
+		args["since"] = own(" (from Calico v3.22; before, can-reach= with the address of another node)")
 	}
 	name, value, _ := strings.Cut(best, "=")
-	args["method"] = best
-	if strings.ContainsAny(best, "^$") {
-		args["method"] = "'" + best + "'"
+	args["method"] = Arg{said: best, typed: best}
+	if name == "interface" { // a pattern
+		args["method"] = Arg{said: best, typed: "'" + best + "'"}
 	}
 	// The operator refuses an Installation with two methods for a family.
 	var fields []string
@@ -202,8 +202,26 @@ func methodFor(family int, internal string, auto Finding) map[string]string {
 		}
 		fields = append(fields, `"`+field+`":`+set)
 	}
-	args["setting"] = strings.Join(fields, ",")
+	args["setting"] = own(strings.Join(fields, ","))
 	return args
+}
+
+// settable tells whether a method is one that this program tries on a node, with nothing in
+// its value that a shell or JSON would take for its own.
+func settable(method string) bool {
+	name, value, _ := strings.Cut(method, "=")
+	switch name {
+	case "kubernetes-internal-ip":
+		return value == ""
+	case "cidr":
+		return isBlock(value)
+	case "can-reach":
+		return Address(value).typed == value
+	case "interface":
+		device, whole := strings.CutSuffix(strings.TrimPrefix(value, "^"), "$")
+		return whole && isWord(device)
+	}
+	return false
 }
 
 // AddressWillChange is the second NIC or the bridge before it does harm.
@@ -282,7 +300,7 @@ var AddressTaken = &Rule{
 			}
 			auto, _ := at(f, checks.IPAutodetect.ID, reg.Target)
 			args := methodFor(familyOf(reg), internal, auto)
-			args["other"] = other
+			args["other"] = Node(other)
 			out = append(out, Case{
 				About: reg.Target, Family: familyOf(reg), Says: says, Args: args, For: clues(proof, []Finding{reg}),
 				Covers: append(pathFollows(f, familyOf(reg), ""), Covers(checks.IPAutodetect.ID, checks.BGPExpected.ID)...),

@@ -103,9 +103,9 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 	var out []Case
 	for _, s := range downSessions(f) {
 		peer, node := s.Facts.Str(checks.FactPeer), nodeOf(s.Finding)
-		c := Case{About: s.Target, Peer: cmp.Or(node, peer), Family: familyOf(s.Finding), Args: map[string]string{"peer": peer}, Covers: pathFollows(f, familyOf(s.Finding), node)}
+		c := Case{About: s.Target, Peer: cmp.Or(node, peer), Family: familyOf(s.Finding), Args: map[string]Arg{"peer": Address(peer)}, Covers: pathFollows(f, familyOf(s.Finding), node)}
 		if node != "" {
-			c.Args["other"] = node
+			c.Args["other"] = Node(node)
 		}
 		if fits(s, &c) {
 			out = append(out, c)
@@ -165,7 +165,8 @@ var BGPRejected = &Rule{
 			case reason == "denied":
 				c.For = append(clues(proof, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
 				c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
-				c.Args["port"], c.Args["iptables"] = fmt.Sprint(s.port.Facts[checks.FactPort]), map[bool]string{true: "ip6tables", false: "iptables"}[c.Family == 6]
+				port, _ := s.port.Facts.Num(checks.FactPort)
+				c.Args["port"], c.Args["iptables"] = Number(port), own(map[bool]string{true: "ip6tables", false: "iptables"}[c.Family == 6])
 				c.Fix = openOutput
 				return true
 			case reason == "rejected":
@@ -176,10 +177,10 @@ var BGPRejected = &Rule{
 				// No answer shows who sent the reset, and BIRD may have started in between.
 				c.For = append(clues(strong, []Finding{s.port}), clues(0, lives, s.listens)...)
 			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
-				c.For = append(clues(proof, s.outside), clues(hint, []Finding{s.port})...)
+				c.For = append(clues(strong, s.outside), clues(strong, []Finding{s.port})...) // either sees one half of it
 				c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
 				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other", s.outside[0].Node)
-				c.Args["other"] = f.Node
+				c.Args["other"] = Node(f.Node)
 				return true
 			default:
 				return false

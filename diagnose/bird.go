@@ -189,7 +189,7 @@ var BGPRestartHold = &Rule{
 					if s.Facts.Str(checks.FactPeer) == blocker && s.Target != "" {
 						name = s.Target
 						if s.Facts.Str(checks.FactNodeState) == probe.NodeSilent {
-							c.Args, c.Fix = map[string]string{"gone": nodeOf(s)}, dropBlocker
+							c.Args, c.Fix = map[string]Arg{"gone": Node(nodeOf(s))}, dropBlocker
 						}
 						if bad(s.Status) {
 							c.For = append(c.For, clues(0, []Finding{s})...)

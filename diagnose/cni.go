@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +80,7 @@ Multus comes first by intent and is not meant here.`,
 			weight = proof
 		}
 		return []Case{{
-			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw, Args: map[string]string{"file": cmp.Or(shadowed[0].Facts.Str(checks.FactFile), "FILE")},
+			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw, Args: map[string]Arg{"file": File(shadowed[0].Facts.Str(checks.FactFile))},
 			For: clues(weight, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
 		}}
 	},

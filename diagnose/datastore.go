@@ -88,7 +88,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			host = addr.Addr().String()
 		}
 		c := Case{
-			Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw), Args: map[string]string{"server": host},
+			Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw), Args: map[string]Arg{"server": Address(host)},
 			For: clues(strong, failed), Covers: withoutDatastore,
 		}
 		c.For = append(c.For, clues(0, toService(f.Failed(checks.DatastoreLatency.ID)))...)

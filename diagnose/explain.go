@@ -3,12 +3,10 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -89,6 +87,10 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	sure := min(score, proof)
 	if len(cause.Missing) > 0 {
 		sure = max(sure-1, hint)
+	}
+	if only := soleWitness(f, c.For); only != "" {
+		sure = min(sure, strong)
+		cause.Says += fmt.Sprintf("; only %s says so", only)
 	}
 	cause.Confidence = map[int]probe.Confidence{proof: probe.High, strong: probe.Medium, hint: probe.Low}[sure]
 	for _, id := range rule.RuledOut {
@@ -279,51 +281,6 @@ func follows(f Findings, c candidate) []probe.Follows {
 
 func same(a, b Finding) bool {
 	return a.Node == b.Node && a.Way == b.Way && a.Check == b.Check && a.Target == b.Target && a.From == b.From
-}
-
-// particulars puts this night's names into a cause's sentence and its fix.
-func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]string) {
-	with := map[string]string{"node": f.Node, "namespace": "kube-system", "pod": "calico-node-…",
-		"daemonset": "calico-node", "config": "calico-config"}
-	for _, r := range f.Of(cluster.CheckCalicoPod) {
-		namespace, pod, ok := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
-		if !ok {
-			continue
-		}
-		with["namespace"], with["pod"], fix.Install = namespace, pod, "manifest"
-		if owner := r.Facts.Str(cluster.FactOwner); owner != "" {
-			with["daemonset"] = owner
-		}
-		if with["daemonset"] == "canal" {
-			with["config"] = "canal-config"
-		}
-		if namespace == "calico-system" { // where the operator puts it
-			fix.Install = "operator"
-		}
-	}
-	maps.Copy(with, units(f))
-	maps.Copy(with, args)
-	put := func(text string) string {
-		for key, value := range with {
-			text = strings.ReplaceAll(text, "{"+key+"}", value)
-		}
-		return text
-	}
-	fix.Says, fix.Radius = put(fix.Says), put(fix.Radius)
-	fix.Manifest, fix.Operator = each(fix.Manifest, put), each(fix.Operator, put)
-	fix.OnlyIf = slices.Clone(fix.OnlyIf)
-	for i, c := range fix.OnlyIf {
-		fix.OnlyIf[i] = probe.Conditional{If: put(c.If), Manifest: each(c.Manifest, put), Operator: each(c.Operator, put)}
-	}
-	cause.Says, cause.Fix = put(cause.Says), fix
-}
-
-func each(texts []string, f func(string) string) []string {
-	var out []string
-	for _, t := range texts {
-		out = append(out, f(t))
-	}
-	return out
 }
 
 // Validate says what is wrong with a list of rules, "" when nothing is.

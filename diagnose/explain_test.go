@@ -16,8 +16,8 @@ func TestBothFamilies(t *testing.T) {
 	for _, setting := range []string{"{key}", "restart"} {
 		rule := &Rule{ID: "r", Fix: probe.Fix{Manifest: []string{setting}}, Match: func(f Findings) []Case {
 			return []Case{
-				{About: "IPv4", Family: 4, Args: map[string]string{"key": "IP"}, For: clues(proof, f.All[:1])},
-				{About: "IPv6", Family: 6, Args: map[string]string{"key": "IP6"}, For: clues(proof, f.All[1:])},
+				{About: "IPv4", Family: 4, Args: map[string]Arg{"key": own("IP")}, For: clues(proof, f.All[:1])},
+				{About: "IPv6", Family: 6, Args: map[string]Arg{"key": own("IP6")}, For: clues(proof, f.All[1:])},
 			}
 		}}
 		want := map[string]int{"{key}": 2, "restart": 1}[setting]

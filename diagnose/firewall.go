@@ -32,7 +32,7 @@ var UplinkDown = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]string{"device": device},
+				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]Arg{"device": Device(device)},
 				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
 			})
 		}
@@ -124,11 +124,11 @@ var FirewallForwardDrop = &Rule{
 				continue
 			}
 			c := Case{
-				About: familyName(family), Family: family, For: append(clues(hint, []Finding{r}), clues(strong, held)...),
+				About: familyName(family), Family: family, For: append(clues(strong, []Finding{r}), clues(hint, held)...), // the node's rules, and what a pod feels of them
 				Says: fmt.Sprintf("%s drops by policy on {node}: it reaches pods itself, and its pods do not", strings.Join(drops, ", ")),
 			}
 			if len(held) == 0 { // rules beside the policy may let pods through
-				c.For = append(c.For, clues(hint, lost)...)
+				c.For = append(clues(hint, []Finding{r}), clues(hint, lost)...)
 				c.Says = fmt.Sprintf("%s drops by policy on {node} what no rule there lets through, and may keep its pods from what is beyond it", strings.Join(drops, ", "))
 			}
 			for _, check := range pathChecks {

@@ -67,13 +67,9 @@ Told from the other reasons by the lock itself, which the kernel shows with its 
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
 		held := keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMLocked))
-		holder := "PID"
-		if pid := num(held, checks.FactHolder); pid > 0 {
-			holder = fmt.Sprintf("%.0f", pid)
-		}
 		cases := upgradeCase(f, held)
 		for i := range cases {
-			cases[i].Args = map[string]string{"holder": holder}
+			cases[i].Args = map[string]Arg{"holder": Process(num(held, checks.FactHolder))}
 		}
 		return cases
 	},
@@ -280,9 +276,8 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 		if len(wanting) == 0 {
 			return nil
 		}
-		image := cmp.Or(wanting[0].Facts.Str(cluster.FactImage), "IMAGE")
 		return []Case{{
-			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s", wanting[0].Saw), Args: map[string]string{"image": image},
+			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s", wanting[0].Saw), Args: map[string]Arg{"image": Image(wanting[0].Facts.Str(cluster.FactImage))},
 			For: clues(proof, wanting), Against: clues(strong, f.Failed(cluster.CheckNodeLease)), Covers: notStarted,
 		}}
 	},

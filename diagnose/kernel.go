@@ -27,7 +27,7 @@ Told from one by ping between nodes that have an entry, and by the kernel's coun
 		}
 		return []Case{{
 			Says: "new connections are dropped on {node}: " + full[0].Saw, For: clues(proof, full),
-			Args: map[string]string{"max": fmt.Sprintf("%.0f", max(262144, 4*num(full, checks.FactMax)))},
+			Args: map[string]Arg{"max": Number(max(262144, 4*num(full, checks.FactMax)))},
 			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
 				checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.TyphaReach.ID, checks.FelixLive.ID, checks.FelixReady.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID),
 		}}
@@ -55,7 +55,7 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 		}
 		name := strings.ReplaceAll(off[0].Target, "/", ".")
 		return []Case{{
-			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name), Args: map[string]string{"sysctl": name},
+			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name), Args: map[string]Arg{"sysctl": Sysctl(name)},
 			For: clues(proof, off), Covers: Covers(checks.NodeSysctl.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID),
 		}}
 	},

@@ -100,6 +100,7 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(cluster.CheckNodeLease)
+		contradicted, _ := witnesses(f)
 		c := Case{Covers: kubeletGone}
 		switch {
 		case len(here.silent) > 0 && len(here.ok) == 0:
@@ -110,8 +111,8 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 			c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.ill[0].Saw
 			c.For = clues(strong, here.ill)
 		case !here.answered() && len(there.open) > 0 && len(lease) > 0:
-			c.Says = "the kubelet's port on {node} takes connections and the kubelet is not heard of" + since(f) + ": it is frozen, or cut from the API"
-			c.For = slices.Concat(clues(strong, lease), clues(hint, there.open))
+			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) + " and the kubelet is not heard of" + since(f) + ": it is frozen, or cut from the API"
+			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
 		default:
 			return nil
 		}
@@ -136,6 +137,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(cluster.CheckNodeLease)
+		contradicted, _ := witnesses(f)
 		unreached := toServers(f.Failed(checks.DatastoreLatency.ID))
 		c := Case{Covers: append(Covers(checks.DatastoreLatency.ID), kubeletGone...)}
 		switch {
@@ -149,8 +151,8 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached))
 			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
 		case !here.answered() && len(there.open) > 0:
-			c.Says = "the kubelet's port on {node} takes connections and the kubelet is not heard of" + since(f) + ": it is cut from the API, or frozen"
-			c.For = slices.Concat(clues(strong, lease), clues(hint, there.open))
+			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) + " and the kubelet is not heard of" + since(f) + ": it is cut from the API, or frozen"
+			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
 		default:
 			return nil
 		}
@@ -175,20 +177,26 @@ var NodeUnreachable = &Rule{
 	},
 	Explains: []string{"kubelet-silent", "kubelet-dead"},
 	Match: func(f Findings) []Case {
-		all := fromOutside(f, anyPort)
-		if len(all.silent) == 0 || len(all.open)+len(all.refused) > 0 {
+		silent, heard := witnesses(f)
+		if len(silent) == 0 || len(askers(heard)) > 1 {
 			return nil
 		}
 		weight := strong
-		if len(all.silent) == len(keep(all.silent, because("host-unreachable", "net-unreachable"))) && len(f.Failed(cluster.CheckNodeLease)) > 0 {
+		if len(silent) == len(keep(silent, because("host-unreachable", "net-unreachable"))) && len(f.Failed(cluster.CheckNodeLease)) > 0 {
 			weight = proof
 		}
-		return []Case{{
-			Says:    fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(all.silent), ", "), since(f)),
-			For:     slices.Concat(clues(weight, all.silent), clues(0, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
+		c := Case{
+			Says:    fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(silent), ", "), since(f)),
+			For:     slices.Concat(clues(weight, silent), clues(0, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
 			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(proof, good(f, probe.CheckPlaced))),
 			Covers:  kubeletGone,
-		}}
+		}
+		if len(heard) > 0 { // one of them is wrong, or something lies between
+			c.For[0].Weight, c.Against = strong, append(c.Against, clues(hint, heard)...)
+			c.Says = fmt.Sprintf("{node} does not answer %s%s, and %s says that it does: it is cut off from a part of the network, or one of them does not say the truth",
+				strings.Join(askers(silent), ", "), since(f), heard[0].Node)
+		}
+		return []Case{c}
 	},
 }
 
@@ -315,6 +323,9 @@ func fromOutside(f Findings, port float64) reached {
 	}
 	return out
 }
+
+// saying names the neighbours that say something of the kubelet's port.
+func saying(fs []Finding) string { return " (as " + strings.Join(askers(fs), " and ") + " says)" }
 
 // askers are the nodes that findings come from.
 func askers(fs []Finding) []string {

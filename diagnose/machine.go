@@ -47,14 +47,14 @@ var DiskFull = &Rule{
 				weight = proof
 			}
 			out = append(out, Case{
-				About: r.Target, Args: map[string]string{"path": r.Target},
+				About: r.Target, Args: map[string]Arg{"path": File(r.Target)},
 				Says: fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw), For: append(clues(weight, []Finding{r}), clues(hint, pressure)...),
 				Covers: Covers(cluster.CheckNodeTaints),
 			})
 		}
 		if len(out) == 0 && len(pressure) > 0 {
 			out = []Case{{
-				Args: map[string]string{"path": "/var/lib/kubelet"}, For: clues(strong, pressure), Covers: Covers(cluster.CheckNodeTaints),
+				Args: map[string]Arg{"path": File("/var/lib/kubelet")}, For: clues(strong, pressure), Covers: Covers(cluster.CheckNodeTaints),
 				Says: "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
 			}}
 		}
@@ -159,7 +159,7 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 			return nil
 		}
 		c := Case{
-			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off), Args: map[string]string{"host": f.Node},
+			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off), Args: map[string]Arg{"host": Node(f.Node)},
 			Covers: Covers(checks.CNIToken.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
 		}
 		for _, r := range f.Bad(checks.DatastoreLatency.ID) {
@@ -181,7 +181,7 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 		case len(right) > 0:
 			c.For = append(c.For, clues(hint, right)...)
 		case len(alike) > 0:
-			c.About, c.Args["host"] = "API server", "CONTROL-PLANE-NODE"
+			c.About, c.Args["host"] = "API server", own("CONTROL-PLANE-NODE")
 			c.Says = fmt.Sprintf("the API server's clock is wrong: {node} and %s agree with each other and not with it (%s)", alike[0].Node, off[0].Saw)
 			c.For = append(c.For, clues(0, alike)...)
 		default:

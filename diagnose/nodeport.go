@@ -29,7 +29,7 @@ var PeerNodePorts = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: peer, Peer: peer, Args: map[string]string{"other": peer},
+				About: peer, Peer: peer, Args: map[string]Arg{"other": Node(peer)},
 				Says: fmt.Sprintf("node ports do not answer at %s's own addresses, and the same service answers at others: services do not work on %s", peer, peer),
 				For:  append(clues(strong, failed), clues(0, good[:1], pinged[:1])...),
 			})

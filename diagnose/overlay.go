@@ -87,6 +87,17 @@ func proven(f Findings, fits func(wire, passed bool) bool) []Finding {
 	})
 }
 
+// lostPods are pods of other nodes from which this node itself gets no answer.
+func lostPods(f Findings) []Finding {
+	return keep(f.Failed(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) != f.Node && r.From == "" && reasonOf(r) == "" })
+}
+
+// borneOut is what a pair of probes found, one of them the other node's: proof where pods of
+// other nodes are lost from here too.
+func borneOut(f Findings, got []Finding) []Clue {
+	return append(clues(strong, got), clues(hint, lostPods(f))...)
+}
+
 // TunnelRefused is a tunnel's packet that came in and was dropped.
 var TunnelRefused = &Rule{
 	ID: "tunnel-refused", Title: "the receiving node's own firewall drops the tunnel's packets",
@@ -107,11 +118,12 @@ var TunnelRefused = &Rule{
 		for _, receiver := range slices.Sorted(maps.Keys(by)) {
 			got := by[receiver]
 			c := Case{
-				About: receiver, Args: map[string]string{"receiver": receiver}, For: clues(proof, got), Covers: overPods(f),
+				About: receiver, Args: map[string]Arg{"receiver": Node(receiver)}, For: clues(proof, got), Covers: overPods(f),
 				Says: fmt.Sprintf("packets of the tunnel reach %s and its own firewall drops them: %s", receiver, got[0].Target),
 			}
 			if receiver != f.Node {
 				c.Peer = receiver
+				c.For = borneOut(f, got)
 			}
 			out = append(out, c)
 		}
@@ -134,9 +146,9 @@ var TunnelFiltered = &Rule{
 	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
 	Match: func(f Findings) []Case {
 		if got := proven(f, func(wire, _ bool) bool { return !wire }); len(got) > 0 {
-			return []Case{{Family: familyOf(got[0]), Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: clues(proof, got), Covers: overPods(f)}}
+			return []Case{{Family: familyOf(got[0]), Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: borneOut(f, got), Covers: overPods(f)}}
 		}
-		lost := keep(f.Failed(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) != f.Node && r.From == "" && reasonOf(r) == "" })
+		lost := lostPods(f)
 		if len(lost) == 0 || !f.Fine(checks.OverlayTunnels.ID) || !f.Fine(checks.RouteBlocks.ID) || !f.Fine(checks.NodePing.ID) || f.Answered(checks.EncapProof.ID) {
 			return nil
 		}
@@ -191,7 +203,7 @@ var MTUTooBig = &Rule{
 			For: append(clues(strong, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
 		}
 		if room > 0 {
-			c.Args, c.Fix = map[string]string{"mtu": fmt.Sprint(int(room))}, nil
+			c.Args, c.Fix = map[string]Arg{"mtu": Number(room)}, nil
 		}
 		return []Case{c}
 	},
@@ -227,7 +239,7 @@ var MTUPathSmall = &Rule{
 			Says: fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more", strings.Join(nodes, ", ")),
 		}
 		if smallest > 0 {
-			c.Args, c.Fix = map[string]string{"mtu": fmt.Sprint(smallest)}, nil
+			c.Args, c.Fix = map[string]Arg{"mtu": Number(float64(smallest))}, nil
 			c.Says = fmt.Sprintf("packets of more than %d bytes between {node} and %s vanish on the way, though the interfaces promise more", smallest, strings.Join(nodes, ", "))
 		}
 		if len(nodes) == 1 {

@@ -81,8 +81,8 @@ var PeerDown = &Rule{
 		}
 		var out []Case
 		for _, node := range silent {
-			c := Case{About: node, Args: map[string]string{"other": node}, For: clues(strong, seen[node]), Peer: node, Against: clues(strong, touched(f, node)), Covers: pathFollows(f, 0, node)}
-			_, c.Args["address"], _ = strings.Cut(seen[node][0].Target, " ")
+			_, address, _ := strings.Cut(seen[node][0].Target, " ")
+			c := Case{About: node, Args: map[string]Arg{"other": Node(node), "address": Address(address)}, For: clues(strong, seen[node]), Peer: node, Against: clues(strong, touched(f, node)), Covers: pathFollows(f, 0, node)}
 			c.Says = fmt.Sprintf("%s does not answer from {node}", node)
 			theirs := keep(f.All, func(r Finding) bool {
 				return r.Node == f.Node && nodeOf(r) == node && r.Facts.Str(checks.FactNodeState) != ""
@@ -175,7 +175,7 @@ var PeerPods = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: node, Peer: node, Family: familyOf(lost[0]), Args: map[string]string{"other": node}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
+				About: node, Peer: node, Family: familyOf(lost[0]), Args: map[string]Arg{"other": Node(node)}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
 				Says: fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
 			})
 		}

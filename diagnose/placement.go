@@ -1,8 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
-
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
@@ -122,7 +120,7 @@ func keptOff(why injector.Reason, says string) func(Findings) []Case {
 		}
 		return []Case{{
 			Says: says + ": " + refused[0].Saw, For: clues(weight, refused),
-			Args: map[string]string{"tried": cmp.Or(refused[0].Facts.Str(probe.FactNamespace), "NAMESPACE")},
+			Args: map[string]Arg{"tried": Namespace(refused[0].Facts.Str(probe.FactNamespace))},
 		}}
 	}
 }

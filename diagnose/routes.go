@@ -55,9 +55,9 @@ func blocked(f Findings, key probe.Fact, says func(list []string) string) []Case
 		}
 		c := Case{About: r.Target, Family: familyOf(r), Says: says(list), For: clues(proof, []Finding{r})}
 		blocks := slices.Sorted(maps.Keys(owners))
-		c.Args = map[string]string{"block": blocks[0], "dashed": strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(blocks[0])}
+		c.Args = map[string]Arg{"block": Block(blocks[0]), "dashed": BlockName(blocks[0])}
 		for i, node := range owners[blocks[0]] {
-			c.Args[[]string{"one", "other"}[min(i, 1)]] = node
+			c.Args[[]string{"one", "other"}[min(i, 1)]] = Node(node)
 		}
 		var nodes []string
 		for _, block := range blocks {

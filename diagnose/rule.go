@@ -33,12 +33,12 @@ type Rule struct {
 
 // A Case is one place where a rule may hold.
 type Case struct {
-	About   string            // a peer, a device; "" where there can be only one
-	Peer    string            // the other node it is about, "" where it is not about one alone
-	Family  int               // of addresses it is about: 4 or 6, 0 for both
-	Says    string            // the cause in one sentence, with its particulars
-	Args    map[string]string // for the fix
-	Fix     *probe.Fix        // nil for the rule's
+	About   string         // a peer, a device; "" where there can be only one
+	Peer    string         // the other node it is about, "" where it is not about one alone
+	Family  int            // of addresses it is about: 4 or 6, 0 for both
+	Says    string         // the cause in one sentence, with its particulars
+	Args    map[string]Arg // for the fix
+	Fix     *probe.Fix     // nil for the rule's
 	For     []Clue
 	Against []Clue
 	Covers  []Cover // bad results that follow from it, besides its evidence

@@ -314,8 +314,8 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 			For:     slices.Concat(clues(proof, placed), clues(proof, said)),
 			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
 		}
-		if out := fromOutside(f, anyPort); len(out.open)+len(out.refused) == 0 { // the lease was read before the waiting
-			c.Against = append(c.Against, clues(proof, out.silent)...)
+		if silent, heard := witnesses(f); len(heard) == 0 { // the lease was read before the waiting
+			c.Against = append(c.Against, clues(map[bool]int{true: proof, false: strong}[len(askers(silent)) > 1], silent)...)
 		}
 		switch {
 		case len(said) > 0:

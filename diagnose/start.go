@@ -94,16 +94,16 @@ func budgetOf(f Findings) float64 {
 
 // timeFor is the setting that leaves a start of so many seconds half as much again,
 // of the probe that sets the budget: a startup probe holds the liveness probe back.
-func timeFor(f Findings, startup float64) map[string]string {
+func timeFor(f Findings, startup float64) map[string]Arg {
 	whole := max(60, int(startup*1.5/10+1)*10)
 	if len(f.With(cluster.CheckCalicoBudget, cluster.FactProbe, "startup")) == 0 {
-		return map[string]string{"moretime": fmt.Sprintf(`"livenessProbe":{"initialDelaySeconds":%d}`, whole)}
+		return map[string]Arg{"moretime": own(fmt.Sprintf(`"livenessProbe":{"initialDelaySeconds":%d}`, whole))}
 	}
 	period := int(num(f.Of(cluster.CheckCalicoBudget), cluster.FactPeriod))
 	if period <= 0 {
 		period = 10 // Kubernetes' default
 	}
-	return map[string]string{"moretime": fmt.Sprintf(`"startupProbe":{"failureThreshold":%d}`, whole/period+1)}
+	return map[string]Arg{"moretime": own(fmt.Sprintf(`"startupProbe":{"failureThreshold":%d}`, whole/period+1))}
 }
 
 // loads are the findings of node-load about the node itself.
@@ -329,14 +329,14 @@ Told from a node that has no memory left by what is available there, and by the 
 			Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: clues(strong, killed),
 			// Then it may have been the whole node's want.
 			Against: clues(strong, slices.Concat(pressure, short)), Covers: append(Covers(checks.NodeMemory.ID), calicoDown...),
-			Args: map[string]string{"memory": "1024"},
+			Args: map[string]Arg{"memory": Number(1024)},
 		}
 		if len(ended) > 0 {
 			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)", seconds(num(ended, cluster.FactLived)))
 		}
 		if known {
 			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
-			c.For[0].Weight, c.Args["memory"] = proof, fmt.Sprintf("%.0f", max(1024, 2*limit/(1<<20)))
+			c.For[0].Weight, c.Args["memory"] = proof, Number(max(1024, 2*limit/(1<<20)))
 		}
 		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(checks.NodeMemory.ID), about("")), func(r Finding) bool { return bad(r.Status) }))...)
 		return []Case{c}

@@ -104,7 +104,7 @@ func TestSSHRefused(t *testing.T) {
 		says   string
 	}{
 		"no key":         {bySSH(t, nobody...), "login", "permission denied: load a key"},
-		"strange host":   {bySSH(t, stranger...), "login", "accept it once with 'ssh -o StrictHostKeyChecking=ask 10.88.0.12'"},
+		"strange host":   {bySSH(t, stranger...), "login", "accept it once with 'ssh -o StrictHostKeyChecking=ask -- 10.88.0.12'"},
 		"trusting":       {bySSH(t, "UserKnownHostsFile", "StrictHostKeyChecking no\n  UserKnownHostsFile "+learned+" #"), "login", "not known here"},
 		"changed host":   {bySSH(t, "UserKnownHostsFile", "UserKnownHostsFile "+otherKey(t)+" #"), "login", "not the one known here"},
 		"no shell":       {append(bySSH(t), "--ssh", "closed@{ip}"), "shell", "not available"},

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // A line runs a script in a shell on the node and carries its stdin, stdout and
@@ -271,12 +273,12 @@ func scriptFor(o Options, way string, v view, plain int) string {
 	if v.only != nil {
 		only = "/none" // an empty list would mean everything
 		for _, p := range v.only {
-			dirs += " " + quote(p)
+			dirs += " " + probe.Quote(p)
 		}
 	}
 	var args []string
 	for _, a := range []string{"--root", v.root, "--proc", v.proc, "--node", o.Node, "--way", way, "--life", (o.Whole + margin).String()} {
-		args = append(args, quote(a))
+		args = append(args, probe.Quote(a))
 	}
 	return strings.NewReplacer(
 		"\n", " ", "{run}", o.Run, "{folders}", folders, "{kb}", strconv.Itoa(room(plain)),
@@ -284,9 +286,6 @@ func scriptFor(o Options, way string, v view, plain int) string {
 		"{only}", only, "{dirs}", dirs, "{args}", strings.Join(args, " "),
 	).Replace(carrying)
 }
-
-// quote makes one word of a shell's of any text.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // unpacked is what a packed probe is made of.
 func unpacked(packed []byte) ([]byte, error) {

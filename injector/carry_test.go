@@ -107,7 +107,7 @@ func TestCarry(t *testing.T) {
 			return here("sh")(ctx, "printf 'Last login: '; "+script, in, out, errs)
 		},
 		"quoted once more": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
-			return here("sh")(ctx, "exec sh -c "+quote(script), in, out, errs)
+			return here("sh")(ctx, "exec sh -c "+probe.Quote(script), in, out, errs)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestSSH(t *testing.T) {
 		reason Reason
 		says   string
 	}{
-		"Host key verification failed.": {"255", ReasonLogin, "accept it once with 'ssh -o StrictHostKeyChecking=ask n'"},
+		"Host key verification failed.": {"255", ReasonLogin, "accept it once with 'ssh -o StrictHostKeyChecking=ask -- n'"},
 		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", ReasonLogin, "not known here"},
 		words.String(): {"255", ReasonLogin, "not the one known"},
 		"root@10.0.0.7: Permission denied (publickey,password).":        {"255", ReasonLogin, "--ssh USER@{ip}"},
@@ -315,6 +315,9 @@ func TestSSH(t *testing.T) {
 		if pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) {
 			t.Errorf("%s: %s: %s", said, pe.Reason, pe.Text)
 		}
+	}
+	if pe := sortSSH("-oProxyCommand=id;x", &lineError{exit("255"), "Host key verification failed."}); !strings.Contains(pe.Text, " -- '-oProxyCommand=id;x''") {
+		t.Errorf("not safe to paste: %s", pe.Text)
 	}
 	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != ReasonReach {
 		t.Errorf("%+v", pe)

@@ -209,7 +209,7 @@ func (p *placed) remove(answered, ended bool) error {
 	switch {
 	case p.joined && !ended:
 		p.options.Note(fmt.Sprintf("container %s in pod %s/%s was not seen to end; if it is our probe it ends within %v, else 'kubectl -n %s delete pod %s' ends it",
-			p.container, p.namespace, p.pod, probe.Silence, p.namespace, p.pod))
+			p.container, p.namespace, p.pod, probe.Silence, probe.Quote(p.namespace), probe.Quote(p.pod)))
 	case !p.joined && p.pod != "":
 		left = p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // SSH is the way of the user's own ssh, with their own configuration, keys and known
@@ -51,7 +53,7 @@ func sshArgs(o Options, script string) []string {
 	if o.SSHConfig != "" {
 		args = append(args, "-F", o.SSHConfig)
 	}
-	return append(args, "--", o.Destination, "sh -c "+quote(script))
+	return append(args, "--", o.Destination, "sh -c "+probe.Quote(script))
 }
 
 // run runs a program to its end. It does not wait for a stdin nobody closes.
@@ -90,7 +92,7 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
 		return refuse(ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (a node made anew?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
-		return refuse(ReasonLogin, "ssh to %s: its host key is not known here, and none is ever accepted unseen: compare and accept it once with 'ssh -o StrictHostKeyChecking=ask %s'", to, to)
+		return refuse(ReasonLogin, "ssh to %s: its host key is not known here, and none is ever accepted unseen: compare and accept it once with '%s'", to, accepting(to))
 	case code == own && has("Permission denied", "Too many authentication failures"):
 		return refuse(ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
 	case code == own && has("Connection refused"):
@@ -108,6 +110,10 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	}
 	return refuse(ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.said))
 }
+
+// accepting is the command by which a person sees a host key and accepts it. A destination
+// may come from a Node's address, which its kubelet says.
+func accepting(to string) string { return "ssh -o StrictHostKeyChecking=ask -- " + probe.Quote(to) }
 
 // hostKeyKnown reads where ssh would go and which files it would look into, and has
 // ssh-keygen, which reads hashed names too, look there.
@@ -146,5 +152,5 @@ func hostKeyKnown(ctx context.Context, o Options) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the host key of %s is not known here: compare and accept it once with 'ssh -o StrictHostKeyChecking=ask %s'", host, o.Destination)
+	return fmt.Errorf("the host key of %s is not known here: compare and accept it once with '%s'", host, accepting(o.Destination))
 }

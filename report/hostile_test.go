@@ -29,7 +29,7 @@ import (
 var hostile = []string{
 	"\x1b]52;c;ZXZpbA==\x07", "\u009b2J\u202egnp.exe", "a\x00b\xff\ufffe\r\n# head\n---\n", "| a | b |\n|---|---|\n", "`code` ``` ~~~ \\",
 	"[click](http://evil.example) ![x](http://evil.example/x.png) http://evil.example @oncall #1", "<script>alert(1)</script><!-- <img src=x onerror=y>",
-	"]]><testcase name='forged'/>&amp;&lt;", "{{.x}} ${IFS} $(reboot) !!python/object", "```\nrm -rf /\n```sh\nreboot\n```", "- yes: &a *b ? %TAG",
+	"]]><testcase name='forged'/>&amp;&lt;", "{{.x}} ${IFS} $(reboot) !!python/object", "```\nrm -rf /\n```sh\nreboot\n```", "- yes: &a *b ? %TAG", "`\r``",
 }
 
 // played are the events of a run in which everything a node may say is text.

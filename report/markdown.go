@@ -128,17 +128,15 @@ func cell(text string) string { return strings.ReplaceAll(Code(text), "|", `\|`)
 
 // fence writes lines as a block of code, which none of them can end.
 func fence(b *strings.Builder, language string, lines []string) {
-	mark := "```"
+	mark, body := "```", ""
 	for _, line := range lines {
+		line = printable(line) // first: what it drops may have parted two backticks
 		for strings.Contains(line, mark) {
 			mark += "`"
 		}
+		body += line + "\n"
 	}
-	fmt.Fprintln(b, mark+language)
-	for _, line := range lines {
-		fmt.Fprintln(b, printable(line))
-	}
-	fmt.Fprintln(b, mark)
+	fmt.Fprint(b, mark+language+"\n"+body+mark+"\n")
 }
 
 // wrapped breaks a text at spaces into lines of at most so many bytes, where it has any.

@@ -208,7 +208,7 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	case t.causes > 0:
 		fmt.Fprint(b, "\n", t.indented(0, "not explained by this: "+strings.Join(v.Unexplained, ", ")))
 	default:
-		id := v.Unexplained[0]
+		id := probe.Quote(printable(v.Unexplained[0]))
 		fmt.Fprint(b, "\n", t.indented(0, "no known cause fits "+strings.Join(v.Unexplained, ", ")+": "+
 			t.hint("'calico-probe explain "+id+"' says what usually breaks it, '-o wide' shows all that was seen", "'explain "+id+"' says what usually breaks it, 'run "+id+"' asks it again")))
 	}

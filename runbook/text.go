@@ -202,17 +202,11 @@ func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
 	}
 }
 
-// plainWord are the characters that mean only themselves to a shell.
-const plainWord = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+%"
-
 // Quoted is a command as one would type it.
 func Quoted(words []string) string {
 	var out []string
 	for _, w := range words {
-		if w == "" || strings.Trim(w, plainWord) != "" {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		out = append(out, w)
+		out = append(out, probe.Quote(w))
 	}
 	return strings.Join(out, " ")
 }

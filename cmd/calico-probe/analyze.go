@@ -122,7 +122,7 @@ func (a *app) loadRuns(names []string) ([]savedRun, error) {
 		case err != nil:
 			return nil, err
 		case len(saved.Runs) == 0:
-			return nil, badUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), name)
+			return nil, badUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), probe.Quote(name))
 		}
 		for _, run := range saved.Runs {
 			out = append(out, savedRun{run, name})

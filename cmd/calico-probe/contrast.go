@@ -78,11 +78,12 @@ type glance struct {
 	wait func() []look // until all have answered, or their time is over; as often as wanted
 }
 
-// heardNothing waits, and tells whether some peer was asked how the node looks, and no
-// peer got any answer from it.
-func (g *glance) heardNothing() bool {
-	asked := false
+// heardNothing waits, and tells whether no peer got any answer from the node: by the word of
+// two peers, or of one where the API has not heard of the kubelet either.
+func (g *glance) heardNothing(kubeletSilent bool) bool {
+	witnesses := 0
 	for _, l := range g.wait() {
+		asked := false
 		for _, ev := range l.events {
 			r := ev.Result
 			if r == nil || r.Check != checks.NeighbourReach.ID {
@@ -95,8 +96,11 @@ func (g *glance) heardNothing() bool {
 				asked = true
 			}
 		}
+		if asked {
+			witnesses++
+		}
 	}
-	return asked
+	return witnesses > 1 || witnesses == 1 && kubeletSilent
 }
 
 // begin asks the peers now; somebody has to wait for them.

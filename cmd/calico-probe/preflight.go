@@ -396,7 +396,7 @@ func enterable(doors []string, may []bool) probe.Result {
 			lack = append(lack, namespace)
 		}
 	}
-	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe install --print --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), lack[0])
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe install --print --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
 }
 
 // rehearsed is what the API server said to a dry run.

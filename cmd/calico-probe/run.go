@@ -387,7 +387,7 @@ func (o *runOptions) gather(ctx context.Context) error {
 		if looking == nil && o.contrasts(snap) {
 			looking = o.begin(ctx, client, snap)
 		}
-		return looking == nil || !looking.heardNothing()
+		return looking == nil || !looking.heardNothing(cluster.KubeletSilent(snap))
 	}
 	switch {
 	case !o.goesOnto():

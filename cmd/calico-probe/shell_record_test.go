@@ -360,7 +360,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 		}
 		return name
 	}
-	one, two, none := write("one", "node-a"), write("two", "node-a", "node-b"), write("none")
+	one, two, none := write("one", "node-a"), write("two", "node-a", "node-b"), write("none;x")
 	run := saveRun(t, "node-a", true, probe.Result{Check: "node-swap", Status: probe.Fail, Saw: "looked"})
 	for _, c := range []struct {
 		args string
@@ -371,7 +371,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 		{"analyze " + one + " -o json", 0, `"check": "node-swap"`},
 		{"analyze " + two, 0, "healthy: 1 ok on node node-b"},
 		{"analyze " + two + " -o json", 2, "is the form of one run, and this is 2"},
-		{"analyze " + none, 2, "in which no check was asked"},
+		{"analyze " + none, 2, "in which no check was asked: 'calico-probe analyze --typed " + probe.Quote(none) + "' lists"},
 		{"analyze --typed " + two, 0, "node-b  run node-swap "},
 		{"analyze --typed " + run, 2, "only the transcript of a session knows"},
 		{"diff " + run + " " + one, 0, "1 better"},

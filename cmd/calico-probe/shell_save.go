@@ -235,7 +235,7 @@ func writeSaved(name string, over bool, concluded func(report.Sink) (exit, error
 		f, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // for its owner alone
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: 'save -f %s' overwrites it", name, name)
+		return fmt.Errorf("%s is there already: 'save -f %s' overwrites it", name, probe.Quote(name))
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,102 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// An Arg is a value of this run that a fix names. A sentence shows it as it was seen. A
+// command has it only where it is what the command expects, and no such value has a
+// character that means something to a shell, to JSON or to the options of a program; in place
+// of any other value stands a word in capitals for whoever types the command to replace. So a
+// command needs no quotes, and is the same behind ssh, where a second shell reads it.
+// The constructors are the only way to make one.
+type Arg struct{ said, typed string }
+
+// Node, Namespace, Pod and DaemonSet are names of objects of Kubernetes.
+func Node(s string) Arg      { return checked(s, isName(s), "NODE") }
+func Namespace(s string) Arg { return checked(s, isName(s), "NAMESPACE") }
+func Pod(s string) Arg       { return checked(s, isName(s), "POD") }
+func DaemonSet(s string) Arg { return checked(s, isName(s), "DAEMONSET") }
+
+// Address is an IP address.
+func Address(s string) Arg {
+	_, err := netip.ParseAddr(s)
+	return checked(s, err == nil && isWord(s), "ADDRESS") // a zone may be any text
+}
+
+// Block is a range of addresses.
+func Block(s string) Arg { return checked(s, isBlock(s), "BLOCK") }
+
+// BlockName is how Calico writes a range of addresses in the name of an object.
+func BlockName(s string) Arg {
+	dashed := strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(s)
+	return checked(dashed, isBlock(s), "BLOCK-WITH-DASHES")
+}
+
+// File is the path of a file or folder.
+func File(s string) Arg { return checked(s, isWord(s) && path.IsAbs(s) && path.Clean(s) == s, "FILE") }
+
+// Device, Image and Sysctl are names that have no form of their own.
+func Device(s string) Arg { return checked(s, isWord(s), "DEVICE") }
+func Image(s string) Arg  { return checked(s, isWord(s), "IMAGE") }
+func Sysctl(s string) Arg { return checked(s, isWord(s), "SYSCTL") }
+
+// Number is a positive number without fraction; 0 is one that is not known.
+func Number(n float64) Arg { return checked(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER") }
+
+// Process is the number of a process.
+func Process(pid float64) Arg {
+	return checked(fmt.Sprintf("%.0f", pid), pid >= 1 && pid < 1e15, "PID")
+}
+
+// own is text of this program's, made of constants and of what was checked.
+func own(text string) Arg { return Arg{text, text} }
+
+// checked is a value, and what a command has of it: another word unless it is good.
+func checked(s string, good bool, otherwise string) Arg {
+	if !good {
+		return Arg{cmp.Or(probe.Line(s), otherwise), otherwise}
+	}
+	return Arg{s, s}
+}
+
+var (
+	// The names that Kubernetes takes for objects (RFC 1123).
+	objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	// What begins with a dash would be an option.
+	plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%][A-Za-z0-9_./:@%+-]*$`)
+)
+
+func isName(s string) bool { return len(s) <= 253 && objectName.MatchString(s) }
+
+func isWord(s string) bool { return len(s) <= 253 && plainWord.MatchString(s) }
+
+func isBlock(s string) bool {
+	_, err := netip.ParsePrefix(s)
+	return err == nil
+}
+
+// placeholder is the name of an Arg in a text. JSON and JSONPath have other things in braces.
+var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+
+// filled puts args into a text in one pass, so that nothing of a value is taken for a name.
+func filled(text string, args map[string]Arg, as func(Arg) string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
+		arg, known := args[name[1:len(name)-1]]
+		if !known {
+			return name
+		}
+		return as(arg)
+	})
+}
+
+// inSentence and inCommand are the two ways in which an Arg is shown.
+func inSentence(a Arg) string { return a.said }
+func inCommand(a Arg) string  { return a.typed }

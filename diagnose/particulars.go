@@ -1,0 +1,59 @@
+package diagnose
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// particulars puts this run's names into a cause's sentence and its fix.
+func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]Arg) {
+	with := known(f)
+	for _, r := range f.Of(cluster.CheckCalicoPod) {
+		namespace, pod, ok := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
+		if !ok {
+			continue
+		}
+		with["namespace"], with["pod"], fix.Install = Namespace(namespace), Pod(pod), "manifest"
+		if owner := r.Facts.Str(cluster.FactOwner); owner != "" {
+			with["daemonset"] = DaemonSet(owner)
+			with["config"] = own(map[bool]string{true: "canal-config", false: "calico-config"}[owner == "canal"])
+		}
+		if namespace == "calico-system" { // where the operator puts it
+			fix.Install = "operator"
+		}
+	}
+	maps.Copy(with, args)
+	say := func(text string) string { return filled(text, with, inSentence) }
+	commands := func(texts []string) []string {
+		var out []string
+		for _, text := range texts {
+			out = append(out, filled(text, with, inCommand))
+		}
+		return out
+	}
+	// A rule's sentence quotes what was seen, and names nothing but the node by its place.
+	cause.Says = probe.Line(strings.ReplaceAll(cause.Says, "{node}", f.Node))
+	fix.Says, fix.Radius = say(fix.Says), say(fix.Radius)
+	fix.Manifest, fix.Operator = commands(fix.Manifest), commands(fix.Operator)
+	fix.OnlyIf = slices.Clone(fix.OnlyIf)
+	for i, c := range fix.OnlyIf {
+		fix.OnlyIf[i] = probe.Conditional{If: say(c.If), Manifest: commands(c.Manifest), Operator: commands(c.Operator)}
+	}
+	cause.Fix = fix
+}
+
+// known are the args that every fix may name, before calico-node's pod is looked at.
+func known(f Findings) map[string]Arg {
+	out := map[string]Arg{
+		"node": Node(f.Node), "namespace": Namespace("kube-system"), "pod": Pod(""),
+		"daemonset": DaemonSet("calico-node"), "config": own("calico-config"),
+	}
+	for name, unit := range units(f) {
+		out[name] = own(unit)
+	}
+	return out
+}

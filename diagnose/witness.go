@@ -1,0 +1,50 @@
+package diagnose
+
+import "slices"
+
+// soleWitness is the other node, or the pod, on whose word alone most of the evidence rests; ""
+// where the node itself and the API say as much, or two others say it. A node may lie about
+// another one, and what is asked inside a pod passes the rules of whoever owns the pod.
+func soleWitness(f Findings, evidence []Clue) string {
+	var who []string
+	var seenHere []string // the checks that the node itself, or the API, answered so
+	for _, clue := range evidence {
+		w := witnessOf(f, clue.Finding)
+		switch {
+		case clue.context:
+		case w == "":
+			seenHere = append(seenHere, clue.Check)
+		case !slices.Contains(who, w):
+			who = append(who, w)
+		}
+	}
+	own, others := 0, 0
+	for _, clue := range evidence {
+		if witnessOf(f, clue.Finding) == "" || slices.Contains(seenHere, clue.Check) {
+			own += clue.Weight
+		} else {
+			others += clue.Weight
+		}
+	}
+	if others > own && len(who) == 1 {
+		return who[0]
+	}
+	return ""
+}
+
+// witnessOf is whose word a finding is: another node's, a pod's, or "" for the node itself and
+// the API.
+func witnessOf(f Findings, r Finding) string {
+	if r.Node != f.Node {
+		return r.Node
+	}
+	return r.From
+}
+
+// witnesses are what neighbours say that got no answer at all from this node, and what those
+// say that got one.
+func witnesses(f Findings) (silent, heard []Finding) {
+	all := fromOutside(f, anyPort)
+	heard = slices.Concat(all.open, all.refused)
+	return keep(all.silent, func(r Finding) bool { return !slices.Contains(askers(heard), r.Node) }), heard
+}

@@ -1,0 +1,41 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestWitnesses wants no cause certain on the word of one other node, or of one pod, and the
+// sentence to say whose word it is.
+func TestWitnesses(t *testing.T) {
+	t.Parallel()
+	seen := func(node, from, check string) Finding {
+		return Finding{Node: node, Result: probe.Result{Check: check, Target: "b x", From: from, Status: probe.Fail, Saw: "bad"}}
+	}
+	own, peer, other, pod, second := seen("b", "", "own"), seen("a", "", "felt"), seen("c", "", "felt"), seen("b", "shop/one", "felt"), seen("b", "shop/two", "felt")
+	for name, c := range map[string]struct {
+		clues []Clue
+		want  probe.Confidence
+		only  string
+	}{
+		"the node itself":                {clues(proof, []Finding{own}), probe.High, ""},
+		"one neighbour":                  {clues(proof, []Finding{peer}), probe.Medium, "a"},
+		"one neighbour twice":            {clues(proof, []Finding{peer, peer}), probe.Medium, "a"},
+		"two neighbours":                 {clues(proof, []Finding{peer, other}), probe.High, ""},
+		"a neighbour, and a hint here":   {append(clues(proof, []Finding{peer}), clues(hint, []Finding{own})...), probe.Medium, "a"},
+		"a neighbour, and shown beside":  {append(clues(proof, []Finding{peer}), clues(0, []Finding{own})...), probe.Medium, "a"},
+		"the node, and a neighbour more": {append(clues(strong, []Finding{own}), clues(hint, []Finding{peer})...), probe.High, ""},
+		"one pod":                        {clues(proof, []Finding{pod}), probe.Medium, "shop/one"},
+		"two pods":                       {clues(proof, []Finding{pod, second}), probe.High, ""},
+		"a pod, and the node by itself":  {clues(proof, []Finding{pod, seen("b", "", "felt")}), probe.High, ""},
+		"little of one neighbour":        {clues(hint, []Finding{peer}), probe.Low, "a"},
+	} {
+		rule := &Rule{ID: "r", Match: func(Findings) []Case { return []Case{{Says: "it is so", For: c.clues}} }}
+		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second}}, []*Rule{rule}).Causes
+		if len(causes) != 1 || causes[0].Confidence != c.want || strings.HasSuffix(causes[0].Says, "; only "+c.only+" says so") != (c.only != "") {
+			t.Errorf("%s: %+v", name, causes)
+		}
+	}
+}
