@@ -358,12 +358,12 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	case wayExec:
 		add(askCarried, carries(o.Carried, o.Arch))
 		running, err := client.Running(ctx, snap.Node.Name)
-		doors := injector.Doors(running)
+		doors := injector.Doors(running, snap.Calico)
 		switch {
 		case err != nil:
 			add(askDoor, probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.node, explainError(err)))
 		case len(doors) == 0:
-			add(askDoor, probe.Found(probe.Fail, "no running container on node %s is in the node's network and takes a probe", p.node))
+			add(askDoor, probe.Found(probe.Fail, "no running container of a DaemonSet on node %s is in the node's network and takes a probe", p.node))
 		default:
 			var asks []authorizationv1.ResourceAttributes
 			for _, d := range doors {
