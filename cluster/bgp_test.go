@@ -146,7 +146,7 @@ func TestReadPeering(t *testing.T) {
 			}
 		}))
 		defer srv.Close()
-		c, err := NewClient(&rest.Config{Host: srv.URL})
+		c, err := NewClient(&rest.Config{Host: srv.URL}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func serverOf(t *testing.T, objects map[string]string, others map[string]http.Ha
 		fmt.Fprint(w, text)
 	}))
 	t.Cleanup(srv.Close)
-	c, err := NewClient(&rest.Config{Host: srv.URL})
+	c, err := NewClient(&rest.Config{Host: srv.URL}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

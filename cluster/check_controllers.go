@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,12 +15,14 @@ import (
 // controllersPods selects the pods of Calico's Deployment, by manifest and operator.
 const controllersPods = "k8s-app=calico-kube-controllers"
 
+// readControllers lists them where Calico's own pods are looked for: anybody can give a pod
+// their label elsewhere.
 func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: controllersPods, ResourceVersion: "0"})
 	if err != nil {
 		return nil, fmt.Errorf("listing calico-kube-controllers pods: %w", err)
 	}
-	return list.Items, nil
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(c.calicoIn, p.Namespace) }), nil
 }
 
 // calicoControllers says how the pods of calico-kube-controllers are. They may run
@@ -40,7 +44,7 @@ func calicoControllers(s *Snapshot, report func(probe.Result)) {
 		report(r.On(p.Namespace + "/" + p.Name))
 	}
 	if len(s.controllers) == 0 {
-		report(probe.Found(probe.Skip, "this cluster has no calico-kube-controllers (label %s, any namespace)", controllersPods))
+		report(probe.Found(probe.Skip, "this cluster has no calico-kube-controllers (label %s, namespace %s)", controllersPods, strings.Join(s.calicoIn, " or ")))
 	}
 }
 

@@ -102,7 +102,7 @@ func seatsOf(s *Snapshot, key string) (seats []seat, mine *seat) {
 			continue
 		}
 		p := seat{node: n.Name, registered: reg}
-		for _, a := range internalIPs(n) {
+		for _, a := range InternalIPs(n) {
 			if a.Is4() == reg.Addr().Is4() && (!p.internal.IsValid() || a == reg.Addr()) {
 				p.internal = a // of several, the one that was registered
 			}
@@ -116,7 +116,7 @@ func seatsOf(s *Snapshot, key string) (seats []seat, mine *seat) {
 }
 
 func hasInternal(n *corev1.Node, v4 bool) bool {
-	for _, a := range internalIPs(n) {
+	for _, a := range InternalIPs(n) {
 		if a.Is4() == v4 {
 			return true
 		}

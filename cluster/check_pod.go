@@ -20,12 +20,17 @@ const (
 )
 
 func calicoPod(s *Snapshot, report func(probe.Result)) {
+	defer func() {
+		for _, r := range s.Ignored() {
+			report(r)
+		}
+	}()
 	switch {
 	case s.CalicoErr != nil:
 		report(unread(s.CalicoErr))
 		return
 	case s.Calico == nil:
-		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, any namespace)%s", CalicoPods, unlabelled(s.Node)).
+		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)%s", CalicoPods, strings.Join(s.calicoIn, " or "), unlabelled(s.Node)).
 			With(probe.FactReason, NoPod))
 		return
 	}
@@ -36,8 +41,8 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 			r.Status = probe.Unknown
 			r.Saw = "the kubelet is silent (see node-lease); when it last spoke, " + r.Saw
 		}
-		if of := metav1.GetControllerOf(pod); of != nil && of.Kind == "DaemonSet" {
-			r = r.With(FactOwner, of.Name)
+		if _, owner, ok := strings.Cut(daemonSetOf(pod), "/"); ok {
+			r = r.With(FactOwner, owner)
 		}
 		report(r.On(name).With(FactPod, name))
 	}

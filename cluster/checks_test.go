@@ -35,7 +35,7 @@ func node(name, internal, registered string) corev1.Node {
 }
 
 func snapshot(nodes ...corev1.Node) *Snapshot {
-	return &Snapshot{Now: now, Node: &nodes[0], Nodes: nodes}
+	return &Snapshot{Now: now, Node: &nodes[0], Nodes: nodes, calicoIn: Namespaces("")}
 }
 
 // ask runs one check on a snapshot and gives its results.
@@ -516,7 +516,7 @@ func TestFixFacts(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
 	s.Calico = calico(3)
 	daemonset := true
-	s.Calico.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "canal", Controller: &daemonset}}
+	s.Calico.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "canal", Controller: &daemonset}}
 	if got := ask(t, s, "calico-pod"); got[0].Facts.Str(FactOwner) != "canal" {
 		t.Errorf("%v", got)
 	}

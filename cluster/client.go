@@ -20,10 +20,13 @@ type Client struct {
 	kube  kubernetes.Interface
 	calls dynamic.Interface
 	clock *serverClock
+
+	calicoIn []string // the namespaces in which Calico's own pods are looked for
 }
 
-// NewClient returns a Client for config, which is not changed.
-func NewClient(config *rest.Config) (*Client, error) {
+// NewClient returns a Client for config, which is not changed. Calico's own pods are those
+// in calicoNamespace, "" = where Calico is usually installed (Namespaces).
+func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 	clock := &serverClock{}
 	own := rest.CopyConfig(config)
 	own.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &dated{rt, clock} })
@@ -36,7 +39,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
-	return &Client{kube: kube, calls: calls, clock: clock}, nil
+	return &Client{kube: kube, calls: calls, clock: clock, calicoIn: Namespaces(calicoNamespace)}, nil
 }
 
 // serverClock remembers how far the API server's clock is from ours, so that

@@ -32,7 +32,7 @@ func TestNamed(t *testing.T) {
 // say it again.
 func TestPodNode(t *testing.T) {
 	t.Parallel()
-	c, err := NewClient(&rest.Config{Host: "http://127.0.0.1:1"})
+	c, err := NewClient(&rest.Config{Host: "http://127.0.0.1:1"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

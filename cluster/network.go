@@ -62,8 +62,8 @@ func tunnelTargets(s *Snapshot) []probe.Target {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		for _, w := range tunnels {
-			a, err := netip.ParseAddr(n.Annotations[prefix+w.addr])
-			if err != nil {
+			a, ok := addressOf(n.Annotations[prefix+w.addr])
+			if !ok {
 				continue
 			}
 			t := probe.Target{Kind: probe.KindTunnel, Name: n.Name, Node: n.Name, Addr: a, Attrs: map[string]string{probe.AttrDevice: w.device}}

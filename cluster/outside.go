@@ -52,7 +52,7 @@ func fitToCompare(n *corev1.Node) bool {
 
 // addressesOf are a node's InternalIPs and the addresses Calico registered for it.
 func addressesOf(n *corev1.Node) []netip.Addr {
-	out := internalIPs(n)
+	out := InternalIPs(n)
 	for _, t := range Self(n) {
 		if !slices.Contains(out, t.Addr) {
 			out = append(out, t.Addr)
@@ -71,7 +71,7 @@ const (
 // address Calico registered where that is another one, and a workload pod of it.
 func Outside(s *Snapshot) []probe.Target {
 	kubelet := cmp.Or(int(s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port), portKubelet)
-	internal, own := internalIPs(s.Node), Self(s.Node)
+	internal, own := InternalIPs(s.Node), Self(s.Node)
 	var out []probe.Target
 	add := func(a netip.Addr, port int, attrs map[string]string) {
 		out = append(out, probe.Target{Kind: probe.KindOutside, Name: s.Node.Name, Node: s.Node.Name, Addr: a, Port: port, Attrs: attrs})

@@ -82,7 +82,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	}
 	targets = slices.Concat(targets, s.api, s.etcd, dnsTargets(s), s.typha, s.services, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
-		internal := internalIPs(&n)
+		internal := InternalIPs(&n)
 		attrs := stateOf(&n)
 		for _, a := range internal {
 			targets = append(targets, probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a, Attrs: attrs})
@@ -132,8 +132,8 @@ func podTargets(kind string, pods []corev1.Pod, under policies) []probe.Target {
 	var out []probe.Target
 	for _, p := range pods {
 		for _, ip := range p.Status.PodIPs {
-			a, err := netip.ParseAddr(ip.IP)
-			if err != nil {
+			a, ok := addressOf(ip.IP)
+			if !ok {
 				continue
 			}
 			t := probe.Target{Kind: kind, Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, Addr: a, Port: int(declared(&p))}
@@ -159,13 +159,22 @@ func declared(p *corev1.Pod) int32 {
 	return 0
 }
 
-func internalIPs(n *corev1.Node) []netip.Addr {
+// addressOf parses an address that a node or a pod is said to have. A zone is free text
+// behind an address, and none of either has one.
+func addressOf(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	return a, err == nil && a.Zone() == ""
+}
+
+// InternalIPs are the InternalIPs of a node. Its kubelet writes them, and may write
+// anything: what is no address is left out.
+func InternalIPs(n *corev1.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
 		if a.Type != corev1.NodeInternalIP {
 			continue
 		}
-		if ip, err := netip.ParseAddr(a.Address); err == nil {
+		if ip, ok := addressOf(a.Address); ok {
 			out = append(out, ip)
 		}
 	}
@@ -179,7 +188,7 @@ func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(v); err == nil {
 		return p, true
 	}
-	if a, err := netip.ParseAddr(v); err == nil {
+	if a, ok := addressOf(v); ok {
 		return netip.PrefixFrom(a, a.BitLen()), true
 	}
 	return netip.Prefix{}, false

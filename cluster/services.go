@@ -203,7 +203,7 @@ func serviceTargets(s *corev1.Service, nodes []corev1.Node, under policies) []pr
 		return out
 	}
 	for _, n := range nodes {
-		for _, a := range internalIPs(&n) {
+		for _, a := range InternalIPs(&n) {
 			if families[a.Is6()] {
 				out = append(out, probe.Target{Kind: probe.KindNodePort, Name: name, Node: n.Name, Addr: a, Port: int(nodePort(s)), Attrs: forbidding(stateOf(&n), held)})
 			}

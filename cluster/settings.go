@@ -28,7 +28,7 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	}
 	budget, _, _ := killBudget(spec)
 	var internal []string
-	for _, a := range internalIPs(s.Node) {
+	for _, a := range InternalIPs(s.Node) {
 		internal = append(internal, a.String())
 	}
 	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: map[string]string{

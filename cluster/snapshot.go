@@ -37,8 +37,10 @@ type Snapshot struct {
 	Lease    *coordinationv1.Lease
 	LeaseErr error
 
-	Calico    *corev1.Pod // the node's calico-node pod, nil when there is none
-	CalicoErr error
+	Calico    *corev1.Pod  // the node's calico-node pod, verified; nil when there is none
+	CalicoErr error        // why that is not known: an *UnverifiedError where pods claim to be it and none is believed
+	ignored   []corev1.Pod // pods on the node that claim to be it and are not
+	calicoIn  []string     // the namespaces in which Calico's own pods are looked for
 
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
@@ -100,7 +102,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	end, _ := whole.Deadline() // the caller's, where that is sooner
 	ctx, cancelFirst := context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
 	defer cancelFirst()
-	s := &Snapshot{}
+	s := &Snapshot{calicoIn: c.calicoIn}
 	var nodesErr error
 	var all sync.WaitGroup
 	all.Go(func() { nodesErr = c.readNodes(ctx, s, node) })
@@ -111,7 +113,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		}
 		s.Now, s.Read = c.clock.now(), time.Now()
 	})
-	all.Go(func() { s.Calico, s.CalicoErr = c.readCalicoPod(ctx, node) })
+	all.Go(func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
 	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
 	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
@@ -192,25 +194,16 @@ func alike(nodes []corev1.Node, want string) []string {
 	return names
 }
 
-// CalicoPods selects the DaemonSet pods that run Felix: Calico's own, by
-// manifest or operator, and Canal's.
-const CalicoPods = "k8s-app in (calico-node, canal)"
-
-func (c *Client) readCalicoPod(ctx context.Context, node string) (*corev1.Pod, error) {
+// readCalicoPod finds the node's calico-node pod, and those that only claim to be it.
+func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Pod, ignored []corev1.Pod, err error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=" + node,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing calico-node pods: %w", err)
+		return nil, nil, fmt.Errorf("listing calico-node pods: %w", err)
 	}
-	var newest *corev1.Pod
-	for i := range list.Items {
-		p := &list.Items[i]
-		if newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp) {
-			newest = p
-		}
-	}
-	return newest, nil
+	of := claimsOf(list.Items, c.calicoIn)
+	return of.pod, of.ignored, of.err
 }
 
 // doors is how many workload pods of the node itself a probe may try to enter.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	leased, lives := map[string]*coordinationv1.Lease{}, map[string]*corev1.Pod{}
+	leased, claimants := map[string]*coordinationv1.Lease{}, map[string][]corev1.Pod{}
 	if leasesErr != nil {
 		gaps = append(gaps, "whether kubelets are silent is not known: "+oneLine(leasesErr.Error()))
 	} else {
@@ -70,17 +71,18 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 	if podsErr != nil {
 		gaps = append(gaps, "how calico-node does is not known: "+oneLine(podsErr.Error()))
 	} else {
-		for i := range pods.Items {
-			p := &pods.Items[i]
-			if had := lives[p.Spec.NodeName]; had == nil || had.CreationTimestamp.Before(&p.CreationTimestamp) {
-				lives[p.Spec.NodeName] = p
-			}
+		for _, p := range pods.Items {
+			claimants[p.Spec.NodeName] = append(claimants[p.Spec.NodeName], p)
 		}
 	}
 	now := c.clock.now()
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		s := &Snapshot{Now: now, Node: n, Lease: leased[n.Name], LeaseErr: leasesErr, Calico: lives[n.Name], CalicoErr: podsErr}
+		s := &Snapshot{Now: now, Node: n, Lease: leased[n.Name], LeaseErr: leasesErr, CalicoErr: podsErr, calicoIn: c.calicoIn}
+		if podsErr == nil {
+			of := claimsOf(claimants[n.Name], c.calicoIn)
+			s.Calico, s.CalicoErr = of.pod, of.err
+		}
 		if s.Lease == nil && leasesErr == nil {
 			s.LeaseErr = apierrors.NewNotFound(schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}, n.Name)
 		}
@@ -136,6 +138,9 @@ func standingOf(s *Snapshot) Standing {
 			}
 			bad(rankCalico)(r)
 		})
+	}
+	if errors.As(s.CalicoErr, new(*UnverifiedError)) && !windows {
+		take(rankWarned, unread(s.CalicoErr))
 	}
 	if s.Node.Spec.Unschedulable {
 		take(rankCordoned, probe.Found(probe.Info, "cordoned"))

@@ -34,6 +34,7 @@ func (f *fleet) add(name string, spoil func(*corev1.Node, *coordinationv1.Lease,
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-3 * time.Second)}
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + name, CreationTimestamp: hour}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", Controller: new(true)}}
 	pod.Spec.NodeName = name
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: calicoContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: hour}},
@@ -72,7 +73,7 @@ func (f *fleet) client(t *testing.T, refused ...string) *Client {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	c, err := NewClient(&rest.Config{Host: srv.URL})
+	c, err := NewClient(&rest.Config{Host: srv.URL}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +108,14 @@ func TestStandings(t *testing.T) {
 	f.add("silent", func(_ *corev1.Node, l *coordinationv1.Lease, _ *corev1.Pod) {
 		l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-90 * time.Second)}
 	})
+	f.add("claimed-twice", nil)
+	twin := f.pods[len(f.pods)-1].DeepCopy()
+	twin.Namespace = "calico-system"
+	f.pods = append(f.pods, *twin)
+	f.add("posed", func(_ *corev1.Node, _ *coordinationv1.Lease, p *corev1.Pod) {
+		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
+	})
+	f.pods = append(f.pods, *tenants("posed", time.Now()))
 	f.add("leaseless", func(_ *corev1.Node, l *coordinationv1.Lease, _ *corev1.Pod) { l.Name = "" })
 	f.add("unready", func(n *corev1.Node, _ *coordinationv1.Lease, _ *corev1.Pod) {
 		n.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: long, Reason: "KubeletNotReady", Message: "container runtime is down"}
@@ -127,6 +136,8 @@ func TestStandings(t *testing.T) {
 		{"bare", probe.Fail, "no calico-node pod"},
 		{"crashing", probe.Fail, "calico-node: waits: CrashLoopBackOff"},
 		{"in-init", probe.Fail, "calico-node: Init:0/1"},
+		{"posed", probe.Fail, "calico-node: waits: CrashLoopBackOff"},
+		{"claimed-twice", probe.Unknown, "2 DaemonSets claim to be calico-node"},
 		{"starting", probe.Warn, "PodInitializing"},
 		{"cordoned", probe.OK, "cordoned; Ready for"},
 		{"a-well", probe.OK, "Ready for"},

@@ -204,7 +204,7 @@ func TestTyphaNotReady(t *testing.T) {
 			fmt.Fprint(w, `{"kind":"Service","apiVersion":"v1","metadata":{"name":"calico-typha","namespace":"kube-system"},"spec":{"clusterIPs":["10.96.0.7"],"ports":[{"port":5473}]}}`)
 		}))
 		defer srv.Close()
-		c, err := NewClient(&rest.Config{Host: srv.URL})
+		c, err := NewClient(&rest.Config{Host: srv.URL}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,5 +338,20 @@ func TestOutside(t *testing.T) {
 	s.unready = []corev1.Pod{pod}
 	if got := asked(); got != "a 10.1.0.1 0 ,a 10.1.0.1 22 ,a 10.1.0.1 10255 ,a 10.9.0.1 0 ,a 10.9.0.1 1790 bgp,default/x 10.244.0.1 0 " {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestAddressOf wants no text but an address taken for one: a kubelet writes what it likes.
+func TestAddressOf(t *testing.T) {
+	t.Parallel()
+	n := node("a", "10.0.0.1", "fe80::1%\x1b[31m")
+	for _, text := range []string{"root@10.0.0.9", "-oProxyCommand=x", "fe80::1%\x1b[31mred", "\x1b[31m", ""} {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: text})
+	}
+	if got := InternalIPs(&n); len(got) != 1 || got[0] != netip.MustParseAddr("10.0.0.1") {
+		t.Errorf("%v", got)
+	}
+	if got, ok := registered(&n, annotationIPv4); ok {
+		t.Errorf("registered: %v", got)
 	}
 }

@@ -4,21 +4,56 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// door puts a privileged container with a shell on the network of node-b, as kube-proxy's
-// is; the sandbox's own containers have none. The shell is the node's.
+// door puts a privileged container with a shell on the network of node-b, by a DaemonSet in
+// kube-system as kube-proxy's is; the sandbox's own containers have no shell.
 func door(t testing.TB) {
 	t.Helper()
-	pods := kube(t).CoreV1().Pods("kube-system")
+	sets, pods := kube(t).AppsV1().DaemonSets("kube-system"), kube(t).CoreV1().Pods("kube-system")
+	ours := map[string]string{"e2e": "door"}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "e2e-door"}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: ours},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ours}, Spec: withShell("agent")},
+	}}
+	set.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-b"}
+	state := func(ctx context.Context, want int) string {
+		got, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "e2e=door"})
+		switch {
+		case err != nil:
+			return err.Error()
+		case len(got.Items) != want:
+			return fmt.Sprintf("%d pods of the door, want %d", len(got.Items), want)
+		case want > 0 && got.Items[0].Status.Phase != corev1.PodRunning:
+			return "the door is " + string(got.Items[0].Status.Phase)
+		}
+		return ""
+	}
+	t.Cleanup(func() {
+		if err := sets.Delete(context.Background(), set.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		eventually(t, 30*time.Second, func() string { return state(context.Background(), 0) })
+	})
+	if _, err := sets.Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, func() string { return state(t.Context(), 1) })
+}
+
+// withShell is a pod in the node's network with one privileged container that has the
+// node's shell.
+func withShell(container string) corev1.PodSpec {
 	from := func(path string) corev1.VolumeSource {
 		return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
 	}
@@ -26,33 +61,14 @@ func door(t testing.TB) {
 	for _, dir := range []string{"bin", "lib", "lib64"} {
 		mounts = append(mounts, corev1.VolumeMount{Name: "usr", MountPath: "/" + dir, SubPath: dir, ReadOnly: true})
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "e2e-door"}, Spec: corev1.PodSpec{
-		NodeName: "node-b", HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
-		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+	return corev1.PodSpec{
+		HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)), Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		Containers: []corev1.Container{{
-			Name: "agent", Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: mounts,
+			Name: container, Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sleep", "infinity"}, VolumeMounts: mounts,
 			SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))},
 		}},
 		Volumes: []corev1.Volume{{Name: "proc", VolumeSource: from("/proc")}, {Name: "usr", VolumeSource: from("/usr")}},
-	}}
-	t.Cleanup(func() {
-		if err := pods.Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
 	}
-	eventually(t, 30*time.Second, func() string {
-		got, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
-		switch {
-		case err != nil:
-			return err.Error()
-		case got.Status.Phase != corev1.PodRunning:
-			return "the door is " + string(got.Status.Phase)
-		}
-		return ""
-	})
 }
 
 // TestByExec wants a probe in somebody else's container to see what one in a pod
@@ -68,7 +84,7 @@ func TestByExec(t *testing.T) {
 	if a.exit != 0 || a.stderr != "" {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.OK, "kube-system/e2e-door/agent")
+	d.want(t, "probe-placed", probe.OK, "kube-system/e2e-door-", "/agent")
 	pod, _ := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load")
 	sameAnswers(t, pod, d)
 	nothingLeft(t)

@@ -173,6 +173,8 @@ func TestManifestsAgree(t *testing.T) {
 	same("helm beside calico-node", template("--set", "namespace.name=kube-system"), "-n", "kube-system")
 	same("helm in a namespace like a number", template("--set-string", "namespace.name=1234"), "-n", "1234")
 	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "ways=[]"), "--ways", "api", "--serve")
+	same("helm for serve beside an operator's Calico", template("--set", "serve.enabled=true,calicoNamespace=calico-system", "--set-json", "ways=[]"),
+		"--ways", "api", "--serve", "--calico-namespace", "calico-system")
 	same("helm for serve elsewhere", template("--set", "serve.enabled=true,serve.externalURL=https://probe.example.com/x,serve.persistence.storageClass=fast,namespace.name=ops", "--set-json", "ways=[]"),
 		"--ways", "api", "--serve", "-n", "ops", "--external-url", "https://probe.example.com/x", "--storage-class", "fast")
 	same("helm for serve and people", template("--set", "serve.enabled=true", "--set-json", `ways=["api"],subjects=[{"kind":"Group","name":"readers"}]`),

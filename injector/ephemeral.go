@@ -3,6 +3,7 @@ package injector
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -22,6 +23,9 @@ import (
 // through that pod's volumes.
 func Ephemeral(c *Client) Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
+		if refused, ok := errors.AsType[*PlacementError](o.CalicoErr); ok {
+			return nil, refused
+		}
 		if o.CalicoErr != nil {
 			return nil, unread(fmt.Sprintf("whether node %s has a calico-node pod to join", o.Node), o.CalicoErr)
 		}

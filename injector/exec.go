@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	utilexec "k8s.io/client-go/util/exec"
 )
@@ -25,9 +26,10 @@ func Exec(c *Client) Way {
 		if err != nil {
 			return nil, unread("which pods run on node "+o.Node, err)
 		}
-		all := doorsOf(pods)
+		all := doorsOf(pods, o.Calico)
 		if len(all) == 0 {
-			return nil, refuse(ReasonSupport, "no running container on node %s is in the node's network", o.Node)
+			return nil, refuse(ReasonSupport, "no container runs in the network of node %s that is of a DaemonSet or of the node itself, in namespace %s",
+				o.Node, strings.Join(systemNamespaces(o.Calico), " or "))
 		}
 		var passed []string
 		all = slices.DeleteFunc(all, func(d door) bool {
@@ -95,14 +97,40 @@ func (d door) tight() bool {
 	return !limit.IsZero() && limit.Value() < spare
 }
 
-// doorsOf are the running containers in the node's own network, for from any other
-// what is seen is not the node's: calico-node's first, then kube-proxy's, then the
-// privileged ones.
-func doorsOf(pods []corev1.Pod) []door {
+// systemNamespaces are those whose containers may be entered: Kubernetes' own, and that of
+// calico-node's pod, which is verified; nil = there is none that is.
+func systemNamespaces(calico *corev1.Pod) []string {
+	if calico == nil || calico.Namespace == metav1.NamespaceSystem {
+		return []string{metav1.NamespaceSystem}
+	}
+	return []string{calico.Namespace, metav1.NamespaceSystem}
+}
+
+// ofTheSystem tells whether a pod is controlled by a DaemonSet, or is the copy that the
+// node's kubelet keeps in the API of a pod from a file on the node (a static pod, as
+// kube-proxy is on some distributions).
+func ofTheSystem(p *corev1.Pod) bool {
+	switch of := metav1.GetControllerOf(p); {
+	case of == nil:
+		return false
+	case of.Kind == "DaemonSet" && of.APIVersion == "apps/v1":
+		return true
+	default:
+		return of.Kind == "Node" && of.APIVersion == "v1" && of.Name == p.Spec.NodeName && p.Annotations[corev1.MirrorPodAnnotationKey] != ""
+	}
+}
+
+// doorsOf are the running containers that may be entered: in the node's own network, for
+// from any other what is seen is not the node's, and of the system's own pods. What others
+// run gets neither our file nor our root, whatever it calls itself. The verified
+// calico-node comes first, then kube-proxy, then the privileged ones.
+func doorsOf(pods []corev1.Pod, calico *corev1.Pod) []door {
+	namespaces := systemNamespaces(calico)
 	var all []door
 	for i := range pods {
 		p := &pods[i]
-		if !p.Spec.HostNetwork || p.DeletionTimestamp != nil || p.Labels[labelManaged] == managedBy {
+		if !p.Spec.HostNetwork || p.DeletionTimestamp != nil || p.Labels[labelManaged] == managedBy ||
+			!slices.Contains(namespaces, p.Namespace) || !ofTheSystem(p) {
 			continue
 		}
 		for _, s := range p.Status.ContainerStatuses {
@@ -114,9 +142,9 @@ func doorsOf(pods []corev1.Pod) []door {
 	}
 	rank := func(d door) int {
 		switch {
-		case strings.HasPrefix(d.container.Name, "calico-node"):
+		case calico != nil && d.pod.UID == calico.UID && strings.HasPrefix(d.container.Name, "calico-node"):
 			return 0
-		case d.container.Name == "kube-proxy":
+		case d.container.Name == "kube-proxy" && d.pod.Namespace == metav1.NamespaceSystem:
 			return 1
 		case d.privileged():
 			return 2

@@ -12,12 +12,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // running is a pod in the node's network with one running container.
 func running(pod, container string, privileged bool, volumes ...string) corev1.Pod {
 	p := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: pod, UID: types.UID(pod), OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "set", Controller: new(true)},
+		}},
 		Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{
 			Name: container, SecurityContext: &corev1.SecurityContext{Privileged: &privileged},
 		}}},
@@ -40,15 +43,69 @@ func TestDoors(t *testing.T) {
 	ended.Status.ContainerStatuses[0].State = corev1.ContainerState{}
 	elsewhere.Spec.HostNetwork = false // its network is not the node's
 	ours.Labels = map[string]string{labelManaged: managedBy}
-	var got []string
-	for _, d := range doorsOf([]corev1.Pod{
+	pods := []corev1.Pod{
 		running("b", "agent", false), running("a", "agent", true), ended, elsewhere, ours,
-		running("kube-proxy-1", "kube-proxy", true), running("canal-1", "calico-node", true),
-	}) {
-		got = append(got, d.pod.Name)
+		running("kube-proxy-1", "kube-proxy", true), running("namesake", "calico-node", true), running("canal-1", "calico-node", true),
 	}
-	if want := "[canal-1 kube-proxy-1 a b]"; fmt.Sprint(got) != want {
-		t.Errorf("%v, want %s", got, want)
+	pods[7].Namespace = "calico-system"
+	for calico, want := range map[*corev1.Pod]string{
+		&pods[7]: "[canal-1 kube-proxy-1 a namesake b]",
+		nil:      "[kube-proxy-1 a namesake b]", // of no other namespace is anything known
+	} {
+		var got []string
+		for _, d := range doorsOf(pods, calico) {
+			got = append(got, d.pod.Name)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+}
+
+// TestWhoseContainers wants only containers of the system entered: a tenant may give his
+// own any name, label and right.
+func TestWhoseContainers(t *testing.T) {
+	t.Parallel()
+	calico := running("calico-node-1", "calico-node", true)
+	calico.Namespace = "calico-system"
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		enter  bool
+	}{
+		"of a DaemonSet":         {func(*corev1.Pod) {}, true},
+		"beside calico-node":     {func(p *corev1.Pod) { p.Namespace = "calico-system" }, true},
+		"of a tenant":            {func(p *corev1.Pod) { p.Namespace = "tenant" }, false},
+		"of nobody":              {func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
+		"of a Deployment":        {func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" }, false},
+		"of no controller":       {func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, false},
+		"of another's DaemonSet": {func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "example.com/v1" }, false},
+		"static": {func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Annotations = "n", map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+			p.OwnerReferences[0] = metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", Controller: new(true)}
+		}, true},
+		"static, of another node": {func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Annotations = "n", map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+			p.OwnerReferences[0] = metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "m", Controller: new(true)}
+		}, false},
+		"static, but no copy": {func(p *corev1.Pod) {
+			p.Spec.NodeName = "n"
+			p.OwnerReferences[0] = metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", Controller: new(true)}
+		}, false},
+	} {
+		for _, container := range []string{"calico-node", "kube-proxy", "agent"} {
+			p := running("p", container, true)
+			c.change(&p)
+			if got := len(doorsOf([]corev1.Pod{p}, &calico)) == 1; got != c.enter {
+				t.Errorf("%s: %s is entered: %v", name, container, got)
+			}
+		}
+	}
+	tenants := running("kube-proxy", "kube-proxy", true)
+	tenants.Namespace = "tenant"
+	o := options
+	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{tenants}, nil }
+	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "in namespace kube-system") {
+		t.Errorf("%v, want it said where containers are looked for", err)
 	}
 }
 
@@ -70,7 +127,7 @@ func TestViewFromAContainer(t *testing.T) {
 		"nothing":                  {running("p", "c", true), "/ /proc [] true"},
 		"a part of a volume":       {part, "/ /proc [] true"},
 	} {
-		v := doorsOf([]corev1.Pod{c.pod})[0].view()
+		v := doorsOf([]corev1.Pod{c.pod}, nil)[0].view()
 		if got := fmt.Sprintf("%s %s %v %v", v.root, v.proc, v.only, v.only != nil); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -90,11 +147,11 @@ func TestExecRefusals(t *testing.T) {
 		`unable to upgrade connection: admission webhook "x" denied the request`:                                                                                                        ReasonAdmission,
 		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"`: ReasonRuntime,
 	} {
-		if pe := sortExec(doorsOf([]corev1.Pod{p})[0], &lineError{errors.New(text), ""}); pe.Reason != want {
+		if pe := sortExec(doorsOf([]corev1.Pod{p}, nil)[0], &lineError{errors.New(text), ""}); pe.Reason != want {
 			t.Errorf("%s: %s", text, pe.Reason)
 		}
 	}
-	at := doorsOf([]corev1.Pod{p})[0]
+	at := doorsOf([]corev1.Pod{p}, nil)[0]
 	// Whoever hangs, it is no proof against one of them.
 	if pe := sortExec(at, &lineError{errStill, ""}); pe.Reason != ReasonSilent || !pe.Waited {
 		t.Errorf("%+v", pe)
@@ -111,14 +168,14 @@ func TestTightDoor(t *testing.T) {
 	p := running("p", "c", true)
 	for limit, tight := range map[string]bool{"0": false, "128Mi": true, "256Mi": false, "1Gi": false} {
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
-		if got := doorsOf([]corev1.Pod{p})[0].tight(); got != tight {
+		if got := doorsOf([]corev1.Pod{p}, nil)[0].tight(); got != tight {
 			t.Errorf("%s: %v", limit, got)
 		}
 	}
 	p.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("64Mi")
 	o := options
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{p}, nil }
-	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "ns/p/c (its memory limit, 64Mi,") {
+	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "kube-system/p/c (its memory limit, 64Mi,") {
 		t.Error(err)
 	}
 }

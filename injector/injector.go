@@ -41,8 +41,8 @@ type Options struct {
 	Who        string // user@host, for auditors
 	Reason     string // the user's own words, may be empty
 	Checks     []string
-	Calico     *corev1.Pod   // the node's calico-node pod, nil when there is none
-	CalicoErr  error         // why that is not known
+	Calico     *corev1.Pod   // the node's calico-node pod, which is verified; nil when there is none
+	CalicoErr  error         // why that is not known; a *PlacementError (NoCalico) where no pod can be verified
 	Needed     []string      // Linux capabilities the checks take, without CAP_
 	Privileged bool          // all capabilities instead of the few needed
 	Shell      bool          // it is for a root shell: with all capabilities, and in a pod of its own the node's files writable

@@ -133,6 +133,10 @@ func TestEphemeral(t *testing.T) {
 	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonRBAC {
 		t.Errorf("nobody may look: %v", err)
 	}
+	o.CalicoErr = NoCalico(errors.New("2 DaemonSets claim it"))
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico || pe.Text != "2 DaemonSets claim it" {
+		t.Errorf("none is verified: %v", err)
+	}
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return nil, fmt.Errorf("listing pods: %w", noRight) }
 	if _, err := Exec(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonRBAC {
 		t.Errorf("nobody may look for a container: %v", err)

@@ -44,9 +44,10 @@ func (l Leftover) String() string {
 }
 
 // Leftovers lists what runs have left, in one namespace or in all (""). Ephemeral
-// containers that have not ended are looked for in the pods calicoPods selects. Objects
-// that could be listed are returned beside the error of those that could not.
-func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string) ([]Leftover, error) {
+// containers that have not ended are looked for in the pods that calicoPods selects and
+// that are calico-node's. Objects that could be listed are returned beside the error of
+// those that could not.
+func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool) ([]Leftover, error) {
 	ours := metav1.ListOptions{LabelSelector: labelManaged + "=" + managedBy}
 	var out []Leftover
 	var errs []error
@@ -72,7 +73,9 @@ func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string) ([
 		errs = append(errs, fmt.Errorf("listing calico-node pods: %w", err))
 	} else {
 		for _, p := range joined.Items {
-			out = append(out, waitingIn(p)...)
+			if calicos(&p) {
+				out = append(out, waitingIn(p)...)
+			}
 		}
 	}
 	return out, errors.Join(errs...)

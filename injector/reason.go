@@ -97,6 +97,12 @@ func unread(what string, err error) *PlacementError {
 	return pe
 }
 
+// NoCalico is the refusal of the ways that join calico-node's pod where no pod can be
+// verified to be it.
+func NoCalico(why error) *PlacementError {
+	return &PlacementError{Reason: ReasonNoCalico, Text: oneLine(why.Error()), Err: why}
+}
+
 // forbidden tells whether the API refused for lack of rights; a line that is not opened
 // says so in its text alone.
 func forbidden(text string) bool {

@@ -87,7 +87,7 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 			Replicas: new(int32(1)), // its folder has one writer
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Selector: &metav1.LabelSelector{MatchLabels: selects},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o.Namespace, s)},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o, s)},
 		}},
 		&corev1.Service{TypeMeta: core("Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
 			Selector: selects, Ports: []corev1.ServicePort{{Name: "http", Port: servePort, TargetPort: intstr.FromString("http")}},
@@ -95,7 +95,11 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	), nil
 }
 
-func servePod(namespace string, s Serve) corev1.PodSpec {
+func servePod(o Options, s Serve) corev1.PodSpec {
+	namespace, calico := o.Namespace, []string(nil)
+	if o.CalicoNamespace != CalicoNamespace { // somebody has said where calico-node is, so no other is believed
+		calico = []string{"--calico-namespace", o.CalicoNamespace}
+	}
 	store := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}}
 	if s.NoVolume {
 		store = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
@@ -113,9 +117,9 @@ func servePod(namespace string, s Serve) corev1.PodSpec {
 		},
 		Containers: []corev1.Container{{
 			Name: "serve", Image: s.Image,
-			Args: []string{"serve", "--namespace", namespace, "--via", "pod", "--image", s.ProbeImage, "--store", serveStore,
+			Args: append([]string{"serve", "--namespace", namespace, "--via", "pod", "--image", s.ProbeImage, "--store", serveStore,
 				"--external-url", cmp.Or(s.ExternalURL, fmt.Sprintf("http://%s.%s.svc:%d", serveName, namespace, servePort)),
-				"--token-file", serveToken + "/token", "--read-token-file", serveRead + "/token", "--log-format", "json"},
+				"--token-file", serveToken + "/token", "--read-token-file", serveRead + "/token", "--log-format", "json"}, calico...),
 			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: servePort}},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
@@ -30,7 +31,7 @@ an ephemeral container's process within half of one.`,
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also what may be in use by a run that is going on")
-	a.flags.AddFlags(cmd.Flags())
+	a.connecting(cmd.Flags())
 	return cmd
 }
 
@@ -47,7 +48,8 @@ func (a *app) cleanUp(ctx context.Context, all bool) error {
 	if n := a.flags.Namespace; n != nil {
 		namespace = *n
 	}
-	found, err := client.Leftovers(ctx, namespace, cluster.CalicoPods)
+	in := cluster.Namespaces(string(a.calicoNamespace))
+	found, err := client.Leftovers(ctx, namespace, cluster.CalicoPods, func(p *corev1.Pod) bool { return cluster.Verified(p, in) })
 	errs := []error{err}
 	for _, l := range found {
 		text := l.String()

@@ -60,7 +60,7 @@ was cut, could not ask everything, or does not answer what A does. Else with 0.`
 	}
 	o.asking(cmd)
 	out.flag(cmd, report.DiffFormats())
-	a.flags.AddFlags(cmd.Flags())
+	a.connecting(cmd.Flags())
 	o.completions(cmd, factory)
 	return cmd
 }

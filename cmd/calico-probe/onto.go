@@ -143,6 +143,9 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) in
 	}
 	if snap != nil {
 		opts.Calico, opts.CalicoErr = snap.Calico, snap.CalicoErr
+		if errors.As(snap.CalicoErr, new(*cluster.UnverifiedError)) { // the API has answered: other ways through it are worth a try
+			opts.CalicoErr = injector.NoCalico(snap.CalicoErr)
+		}
 		opts.Arch = snap.Node.Status.NodeInfo.Architecture
 		opts.Carried = carriedProbe(opts.Arch)
 		opts.Destination = o.destination(snap.Node)
@@ -174,7 +177,8 @@ func (o *runOptions) namespace(snap *cluster.Snapshot) string {
 	return beside(nil)
 }
 
-// beside is the namespace of calico-node's pod, nil = there is none that is known.
+// beside is the namespace of calico-node's pod, which is verified; nil = there is none that
+// is known. What only claims to be that pod never says where a privileged one goes.
 func beside(calico *corev1.Pod) string {
 	if calico == nil {
 		return metav1.NamespaceSystem

@@ -87,7 +87,7 @@ API cannot be reached.`,
 	f.StringVar(&p.ssh, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
 	f.StringVar(&p.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.BoolVar(&p.privileged, "privileged", false, "as if the probe pod were given every capability")
-	a.flags.AddFlags(f)
+	a.connecting(f)
 	completions(cmd, map[string]completer{"via": several(preflightWays)})
 	p.completions(cmd, factory)
 	return cmd
@@ -112,7 +112,7 @@ func (p *preflight) look(ctx context.Context) error {
 		return err
 	}
 	p.node = named
-	client, err := cluster.NewClient(config)
+	client, err := cluster.NewClient(config, string(p.calicoNamespace))
 	if err != nil {
 		return err
 	}
@@ -145,9 +145,7 @@ func (p *preflight) look(ctx context.Context) error {
 		p.add("", askCalico, probe.Found(probe.Unknown, "nothing is known of any node: %s", explainError(unread)))
 		return p.conclude(nil)
 	}
-	if snap.Calico == nil {
-		p.calico(snap)
-	}
+	p.calico(snap)
 	var all sync.WaitGroup
 	found := make([][]probe.Event, len(ways))
 	for i, way := range ways {
@@ -215,17 +213,24 @@ func (p *preflight) version(ctx context.Context, client *cluster.Client) error {
 	return nil
 }
 
+// calico says what is amiss with the node's calico-node pod, and which pods pose as it.
 func (p *preflight) calico(snap *cluster.Snapshot) {
-	if snap.CalicoErr != nil {
-		p.add("", askCalico, probe.Found(probe.Unknown, "whether node %s has a calico-node pod is not known: %s", p.node, explainError(snap.CalicoErr)))
-		return
+	switch {
+	case snap.CalicoErr != nil:
+		p.add("", askCalico, probe.Found(probe.Unknown, "which pod is calico-node's on node %s is not known: %s", p.node, explainError(snap.CalicoErr)))
+	case snap.Calico == nil:
+		in := strings.Join(cluster.Namespaces(string(p.calicoNamespace)), " or ")
+		p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (label %s, namespace %s)", p.node, cluster.CalicoPods, in))
 	}
-	p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (none has the label %s)", p.node, cluster.CalicoPods))
+	for _, r := range snap.Ignored() {
+		r.Saw = strings.TrimSpace(r.Target + " " + r.Saw)
+		p.add("", askCalico, r)
+	}
 }
 
 // rights asks for every right of the ways.
 func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, ways []string) error {
-	calico := install.CalicoNamespace
+	calico := cmp.Or(string(p.calicoNamespace), install.CalicoNamespace)
 	if snap != nil && snap.Calico != nil {
 		calico = snap.Calico.Namespace
 	}
@@ -353,12 +358,12 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	case wayExec:
 		add(askCarried, carries(o.Carried, o.Arch))
 		running, err := client.Running(ctx, snap.Node.Name)
-		doors := injector.Doors(running)
+		doors := injector.Doors(running, snap.Calico)
 		switch {
 		case err != nil:
 			add(askDoor, probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.node, explainError(err)))
 		case len(doors) == 0:
-			add(askDoor, probe.Found(probe.Fail, "no running container on node %s is in the node's network and takes a probe", p.node))
+			add(askDoor, probe.Found(probe.Fail, "no running container of a DaemonSet on node %s is in the node's network and takes a probe", p.node))
 		default:
 			var asks []authorizationv1.ResourceAttributes
 			for _, d := range doors {

@@ -114,7 +114,7 @@ func TestRightsElsewhere(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(review)
 		}))
 		defer server.Close()
-		client, err := cluster.NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+		client, err := cluster.NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

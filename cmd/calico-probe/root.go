@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -33,6 +34,28 @@ type app struct {
 	flags      *genericclioptions.ConfigFlags
 	interrupts *interrupts
 	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'install' has taken it
+
+	calicoNamespace namespaceFlag // the only one in which calico-node is looked for; "" = where it usually is
+}
+
+// namespaceFlag is a flag that takes the name of a namespace.
+type namespaceFlag string
+
+func (n *namespaceFlag) String() string { return string(*n) }
+func (n *namespaceFlag) Type() string   { return "string" }
+
+func (n *namespaceFlag) Set(name string) error {
+	if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
+		return errors.New("it is no name of a namespace: " + bad[0])
+	}
+	*n = namespaceFlag(name)
+	return nil
+}
+
+// connecting adds the flags that say which cluster is read, and where Calico is in it.
+func (a *app) connecting(f *pflag.FlagSet) {
+	a.flags.AddFlags(f)
+	f.Var(&a.calicoNamespace, "calico-namespace", "the only namespace whose calico-node is believed (default: kube-system and calico-system)")
 }
 
 // restConfig is how to reach the cluster. Without any configuration client-go
@@ -81,7 +104,7 @@ func (a *app) cluster() (*cluster.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cluster.NewClient(config)
+	return cluster.NewClient(config, string(a.calicoNamespace))
 }
 
 // Run is the whole program: arguments in, exit code out.

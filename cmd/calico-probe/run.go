@@ -118,7 +118,7 @@ sees, and names the causes with their proof and their fix, which is never run.
 	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong: their answers, how the node looks from there, both ends of BGP sessions; 0 = none")
 	o.asking(cmd)
-	a.flags.AddFlags(f)
+	a.connecting(f)
 	o.completions(cmd, factory)
 	return cmd
 }
@@ -168,7 +168,7 @@ func (o *runOptions) asTyped(cmd *cobra.Command) error {
 	if len(o.want) > 0 && cmd.Flags().Changed("profile") {
 		return badUsage("--checks names the checks itself: leave out --profile, or --checks")
 	}
-	for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as"} {
+	for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as", "calico-namespace"} {
 		if o.via == wayLocal && cmd.Flags().Changed(flag) {
 			return badUsage("--via local asks no API: leave out --%s, or use another way", flag)
 		}
@@ -180,6 +180,9 @@ func (o *runOptions) completions(cmd *cobra.Command, factory util.Factory) {
 	completions(cmd, map[string]completer{
 		"node": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return completion.CompGetResource(factory, "node", typed), cobra.ShellCompDirectiveNoFileComp
+		},
+		"calico-namespace": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return completion.CompGetResource(factory, "namespace", typed), cobra.ShellCompDirectiveNoFileComp
 		},
 		"via":     oneOf(append([]string{"auto"}, wayNames()...)),
 		"profile": oneOf(profileNames()),

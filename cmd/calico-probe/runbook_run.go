@@ -104,7 +104,7 @@ with 3 where the last run saw a fault, else with 5.`,
 	f.Lookup("timeout").DefValue, o.timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
-	a.flags.AddFlags(f)
+	a.connecting(f)
 	o.completions(cmd, factory)
 	err := cmd.RegisterFlagCompletionFunc("allow-actions", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {

@@ -93,7 +93,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f.DurationVar(&o.limits.Grace, "grace", 30*time.Second, "how long running jobs may go on when this is told to stop; then they are stopped, and done after the next start")
 	f.StringVar(&o.logFormat, "log-format", "text", "what is written to stderr: text or json")
 	o.placing(cmd)
-	a.flags.AddFlags(f)
+	a.connecting(f)
 	return cmd
 }
 
@@ -191,7 +191,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if o.asks, err = o.where(); err != nil {
 		return err
 	}
-	reading, err := cluster.NewClient(config)
+	reading, err := cluster.NewClient(config, string(o.calicoNamespace))
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
-	a.flags.AddFlags(f)
+	a.connecting(f)
 	o.completions(cmd, factory)
 	return cmd
 }

@@ -96,10 +96,8 @@ func peerRows(snap *cluster.Snapshot, answers []probe.Result) []peerRow {
 		if n.Spec.Unschedulable {
 			row.ready += ", cordoned"
 		}
-		for _, a := range n.Status.Addresses {
-			if a.Type == corev1.NodeInternalIP {
-				row.address = joinedBy(row.address, a.Address)
-			}
+		for _, a := range cluster.InternalIPs(&n) {
+			row.address = joinedBy(row.address, a.String())
 		}
 		for _, t := range cluster.Self(&n) {
 			row.calico = joinedBy(row.calico, t.Addr.String())

@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// claimant is a pod with the label of calico-node, as NAMESPACE/NAME, of that DaemonSet.
+func claimant(name, set string, made time.Duration) corev1.Pod {
+	namespace, pod, _ := strings.Cut(name, "/")
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod, CreationTimestamp: ago(made), Labels: map[string]string{"k8s-app": "calico-node"}}}
+	p.Spec.NodeName = "a"
+	if set != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set, Controller: new(true)}}
+	}
+	return p
+}
+
+// tenants is the pod of somebody who poses as calico-node on a node: it is newer than any,
+// and healthy.
+func tenants(node string, at time.Time) *corev1.Pod {
+	p := claimant("tenant/calico-node", "", 0)
+	p.CreationTimestamp, p.Spec.NodeName = metav1.NewTime(at), node
+	p.Spec.Containers = []corev1.Container{{Name: calicoContainer, Env: []corev1.EnvVar{
+		{Name: "ETCD_ENDPOINTS", Value: "https://tenant.example:2379"}, {Name: "FELIX_TYPHAK8SSERVICENAME", Value: "tenants"}, {Name: "FELIX_TYPHAK8SNAMESPACE", Value: "tenant"},
+	}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: calicoContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	return &p
+}
+
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	gone := func(p corev1.Pod) corev1.Pod { p.DeletionTimestamp = new(ago(time.Second)); return p }
+	other := func(p corev1.Pod, change func(*metav1.OwnerReference)) corev1.Pod {
+		change(&p.OwnerReferences[0])
+		return p
+	}
+	real := claimant("kube-system/real", "calico-node", time.Hour)
+	for name, c := range map[string]struct {
+		named   string // by --calico-namespace
+		pods    []corev1.Pod
+		pod     string
+		err     string
+		ignored string
+	}{
+		"none":                   {},
+		"by manifest":            {pods: []corev1.Pod{real}, pod: "real"},
+		"by operator":            {pods: []corev1.Pod{claimant("calico-system/op", "calico-node", 1)}, pod: "op"},
+		"canal":                  {pods: []corev1.Pod{claimant("kube-system/rke2", "rke2-canal", 1)}, pod: "rke2"},
+		"named":                  {named: "ours", pods: []corev1.Pod{claimant("ours/own", "calico-node", 1)}, pod: "own"},
+		"a newer decoy":          {pods: []corev1.Pod{*tenants("a", now), real}, pod: "real", ignored: "tenant/calico-node"},
+		"a decoy alone":          {pods: []corev1.Pod{*tenants("a", now)}, ignored: "tenant/calico-node"},
+		"a tenant's DaemonSet":   {pods: []corev1.Pod{claimant("tenant/x", "calico-node", 0), real}, pod: "real", ignored: "tenant/x"},
+		"only another namespace": {pods: []corev1.Pod{claimant("tenant/x", "calico-node", 0)}, err: "no calico-node pod in namespace kube-system or calico-system, but one of DaemonSet tenant/calico-node: if that is Calico, name its namespace with --calico-namespace", ignored: "tenant/x"},
+		"named, and elsewhere":   {named: "ours", pods: []corev1.Pod{real}, err: "no calico-node pod in namespace ours, but one of DaemonSet kube-system/calico-node", ignored: "kube-system/real"},
+		"an update":              {pods: []corev1.Pod{gone(claimant("kube-system/newer", "calico-node", time.Minute)), real}, pod: "real"},
+		"an update, both stay":   {pods: []corev1.Pod{claimant("kube-system/newer", "calico-node", time.Minute), real}, pod: "newer"},
+		"an update, both go":     {pods: []corev1.Pod{gone(real), gone(claimant("kube-system/newer", "calico-node", time.Minute))}, pod: "newer"},
+		"two namespaces":         {pods: []corev1.Pod{real, claimant("calico-system/op", "calico-node", 0)}, err: "2 DaemonSets claim to be calico-node on this node (calico-system/calico-node, kube-system/calico-node): name the namespace of the right one with --calico-namespace"},
+		"two, one named":         {named: "kube-system", pods: []corev1.Pod{real, claimant("calico-system/op", "calico-node", 0)}, pod: "real", ignored: "calico-system/op"},
+		"two, one is going":      {pods: []corev1.Pod{gone(real), claimant("calico-system/op", "calico-node", 0)}, err: "2 DaemonSets claim"},
+		"two in one namespace":   {pods: []corev1.Pod{real, claimant("kube-system/c", "canal", 0)}, err: "(kube-system/calico-node, kube-system/canal): delete the one that is not Calico's"},
+		"of nobody":              {pods: []corev1.Pod{claimant("kube-system/orphan", "", 0)}, err: "pod kube-system/orphan has the label of calico-node and no DaemonSet controls it", ignored: "kube-system/orphan"},
+		"of nobody, and real":    {pods: []corev1.Pod{claimant("kube-system/orphan", "", 0), real}, pod: "real", ignored: "kube-system/orphan"},
+		"not its controller": {pods: []corev1.Pod{other(claimant("kube-system/x", "calico-node", 0), func(o *metav1.OwnerReference) { o.Controller = nil })},
+			err: "no DaemonSet controls it", ignored: "kube-system/x"},
+		"of a ReplicaSet": {pods: []corev1.Pod{other(claimant("kube-system/x", "calico-node", 0), func(o *metav1.OwnerReference) { o.Kind = "ReplicaSet" })},
+			err: "no DaemonSet controls it", ignored: "kube-system/x"},
+		"of another kind of DaemonSet": {pods: []corev1.Pod{other(claimant("kube-system/x", "calico-node", 0), func(o *metav1.OwnerReference) { o.APIVersion = "apps.example.com/v1" })},
+			err: "no DaemonSet controls it", ignored: "kube-system/x"},
+		"a name that steers": {pods: []corev1.Pod{claimant("tenant/x", "\x1b[31mcalico\nnode", 0)}, err: "DaemonSet tenant/?[31mcalico node:", ignored: "tenant/x"},
+	} {
+		for range 2 { // the order in which they are listed says nothing
+			slices.Reverse(c.pods)
+			got := claimsOf(c.pods, Namespaces(c.named))
+			var pod string
+			var ignored []string
+			if got.pod != nil {
+				pod = got.pod.Name
+			}
+			for _, p := range got.ignored {
+				ignored = append(ignored, p.Namespace+"/"+p.Name)
+			}
+			if pod != c.pod || strings.Join(ignored, " ") != c.ignored {
+				t.Errorf("%s: %q is believed, %v are ignored", name, pod, ignored)
+			}
+			switch {
+			case c.err == "" && got.err != nil, c.err != "" && (got.err == nil || !strings.Contains(got.err.Error(), c.err)):
+				t.Errorf("%s: error %v, want %q", name, got.err, c.err)
+			case got.err != nil && (!errors.As(got.err, new(*UnverifiedError)) || strings.ContainsAny(got.err.Error(), "\x1b\n")):
+				t.Errorf("%s: %#v", name, got.err)
+			}
+		}
+	}
+}
+
+// TestDecoy reads a node where a tenant poses as calico-node, and wants nothing of the
+// decoy but that it is told of.
+func TestDecoy(t *testing.T) {
+	t.Parallel()
+	var f fleet
+	f.add("a", func(_ *corev1.Node, _ *coordinationv1.Lease, p *corev1.Pod) {
+		p.Spec.Containers = []corev1.Container{{Name: calicoContainer}}
+		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer, RestartCount: 7, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
+	})
+	f.pods = append(f.pods, *tenants("a", time.Now()))
+	s, err := f.client(t).Read(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Calico == nil || s.Calico.Namespace != "kube-system" || s.CalicoErr != nil || len(s.etcd) > 0 || s.etcdErr != nil || len(s.typha) > 0 || s.typhaErr != nil {
+		t.Errorf("calico-node is %v, etcd %v, Typha %v", s.Calico, s.etcd, s.typha)
+	}
+	got := ask(t, s, CheckCalicoPod)
+	wantFirst(t, got, probe.Fail, "CrashLoopBackOff")
+	last := got[len(got)-1]
+	if len(got) != 2 || last.Status != probe.Info || last.Target != "tenant/calico-node" || !strings.Contains(last.Saw, "is not Calico's: ignored") {
+		t.Errorf("%v, want the decoy told of", got)
+	}
+	// Rules read where calico-node is from these.
+	if last.Facts.Str(FactPod) != "" || last.Facts.Str(FactOwner) != "" {
+		t.Errorf("the decoy has facts: %v", last.Facts)
+	}
+	f.pods = f.pods[1:] // without the real one
+	if s, err = f.client(t).Read(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	got = ask(t, s, CheckCalicoPod)
+	wantFirst(t, got, probe.Fail, "no calico-node pod on this node (label "+CalicoPods+", namespace kube-system or calico-system)")
+	if s.Calico != nil || len(got) != 2 || len(s.etcd) > 0 {
+		t.Errorf("%v, etcd %v", got, s.etcd)
+	}
+}
+
+// TestUnverified wants what no pod is verified for called unknown, and never absent.
+func TestUnverified(t *testing.T) {
+	t.Parallel()
+	var f fleet
+	f.add("a", nil)
+	twin := f.pods[0].DeepCopy()
+	twin.Namespace = "calico-system"
+	f.pods = append(f.pods, *twin)
+	s, err := f.client(t).Read(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range []string{CheckCalicoPod, CheckCalicoBudget} {
+		wantFirst(t, ask(t, s, check), probe.Unknown, "2 DaemonSets claim to be calico-node")
+	}
+	_, gaps := Targets(s)
+	for _, kind := range []string{probe.KindFelix, probe.KindTypha, probe.KindBackend, probe.KindCalico} {
+		if !strings.Contains(gaps[kind], "2 DaemonSets claim") {
+			t.Errorf("the gap of %s is %q", kind, gaps[kind])
+		}
+	}
+}
+
+// TestManyDecoys wants a hundred of them told of in a few lines.
+func TestManyDecoys(t *testing.T) {
+	t.Parallel()
+	s := snapshot(node("a", "10.0.0.1", ""))
+	for i := range 100 {
+		s.ignored = append(s.ignored, claimant(fmt.Sprintf("tenant/decoy-%d", i), "", 0))
+	}
+	got := s.Ignored()
+	if len(got) != mostNamed+1 || !strings.HasPrefix(got[mostNamed].Saw, "97 pods more") {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestReadCalicoPodDenied wants no right to look told from a cluster without Calico.
+func TestReadCalicoPodDenied(t *testing.T) {
+	t.Parallel()
+	var f fleet
+	f.add("a", nil)
+	pod, _, err := f.client(t, "/pods").readCalicoPod(t.Context(), "a")
+	if pod != nil || !denied(err) || errors.As(err, new(*UnverifiedError)) {
+		t.Errorf("%v, %v", pod, err)
+	}
+}
+
+// TestControllersOfATenant wants calico-kube-controllers read where Calico is.
+func TestControllersOfATenant(t *testing.T) {
+	t.Parallel()
+	var f fleet
+	f.add("a", nil)
+	decoy := f.pods[0].DeepCopy()
+	decoy.Namespace = "tenant"
+	f.pods = append(f.pods, *decoy)
+	got, err := f.client(t).readControllers(t.Context())
+	if err != nil || len(got) != 1 || got[0].Namespace != "kube-system" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

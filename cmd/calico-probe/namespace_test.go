@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// TestCalicoNamespaceFlag wants every verb that reads the cluster to take the flag, and a
+// name that is none refused in a line.
+func TestCalicoNamespaceFlag(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"run --node a", "shell --node a -c help", "preflight", "runbook run node-not-ready --node a", "serve", "diff a b", "clean"} {
+		for _, name := range []string{"a/b", "--all", "Tenant", ""} {
+			var out, errs bytes.Buffer
+			code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs},
+				append(strings.Fields(verb), "--calico-namespace", name))
+			if code != report.ExitUsage || !strings.Contains(errs.String(), "it is no name of a namespace") || strings.Count(errs.String(), "\n") != 1 {
+				t.Errorf("%s with %q: exit %d, %s", verb, name, code, errs.String())
+			}
+		}
+	}
+	var out, errs bytes.Buffer
+	code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, []string{"run", "--via", "local", "--calico-namespace", "x"})
+	if code != report.ExitUsage || !strings.Contains(errs.String(), "leave out --calico-namespace") {
+		t.Errorf("by --via local: exit %d, %s", code, errs.String())
+	}
+}
+
+// TestWhereTheProbeGoes wants the pod's namespace to follow from a verified calico-node and
+// from nothing else.
+func TestWhereTheProbeGoes(t *testing.T) {
+	t.Parallel()
+	o := &runOptions{app: &app{elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(false), calicoNamespace: "named"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}
+	for _, c := range []struct {
+		want string
+		snap *cluster.Snapshot
+	}{
+		{"calico-system", &cluster.Snapshot{Calico: pod}},
+		{metav1.NamespaceSystem, &cluster.Snapshot{CalicoErr: &cluster.UnverifiedError{}}},
+		{metav1.NamespaceSystem, nil},
+	} {
+		if got := o.namespace(c.snap); got != c.want {
+			t.Errorf("%+v: namespace %s, want %s", c.snap, got, c.want)
+		}
+	}
+	snap := &cluster.Snapshot{Node: &corev1.Node{}, CalicoErr: &cluster.UnverifiedError{}}
+	opts := o.placement(wayEphemeral, snap, attempt{})
+	if pe, ok := errors.AsType[*injector.PlacementError](opts.CalicoErr); !ok || pe.Reason != injector.ReasonNoCalico || opts.Calico != nil {
+		t.Errorf("to join there is %v, %v", opts.Calico, opts.CalicoErr)
+	}
+}

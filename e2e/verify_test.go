@@ -1,0 +1,264 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// poses is the label that anybody can give a pod.
+var poses = map[string]string{"k8s-app": "calico-node"}
+
+// tenant makes a namespace and lets what is in it go with the test. The result lists what
+// was ever created in it beside the pods whose names begin so.
+func tenant(t *testing.T, name, own string) (others func() []string) {
+	t.Helper()
+	k := kube(t)
+	if _, err := k.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		eventually(t, time.Minute, func() string {
+			if _, err := k.CoreV1().Namespaces().Get(context.Background(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return "namespace " + name + " is still there"
+			}
+			return ""
+		})
+	})
+	pods, err := k.CoreV1().Pods(name).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := k.BatchV1().Jobs(name).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var seen []string
+	for _, w := range []apiwatch.Interface{pods, jobs} {
+		go func() {
+			for ev := range w.ResultChan() {
+				object, ok := ev.Object.(metav1.Object)
+				if ev.Type == apiwatch.Added && ok && !strings.HasPrefix(object.GetName(), own) {
+					mu.Lock()
+					seen = append(seen, object.GetName())
+					mu.Unlock()
+				}
+			}
+		}()
+	}
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
+}
+
+// posing makes a pod on node-b that poses as calico-node, and waits until it does so in the
+// state that is asked for.
+func posing(t *testing.T, namespace, name string, spec corev1.PodSpec, until func(corev1.PodStatus) bool) {
+	t.Helper()
+	pods := kube(t).CoreV1().Pods(namespace)
+	spec.NodeName = "node-b"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: poses}, Spec: spec}
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pods.Delete(context.Background(), name, *metav1.NewDeleteOptions(0)); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, time.Minute, func() string {
+		got, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case !until(got.Status):
+			return fmt.Sprintf("%s/%s is %s", namespace, name, got.Status.Phase)
+		}
+		return ""
+	})
+}
+
+func isReady(s corev1.PodStatus) bool {
+	return len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].Ready
+}
+
+func hasRestarted(s corev1.PodStatus) bool {
+	return len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].RestartCount > 0
+}
+
+// posingSet makes a DaemonSet whose pod on node-b poses as calico-node.
+func posingSet(t *testing.T, namespace, name string) {
+	t.Helper()
+	k := kube(t)
+	spec := withShell("calico-node")
+	spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-b"}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: poses}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: poses}, Spec: spec},
+	}}
+	if _, err := k.AppsV1().DaemonSets(namespace).Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, func() string {
+		pods, err := k.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) != 1 || !isReady(pods.Items[0].Status) {
+			return fmt.Sprintf("the pod of DaemonSet %s/%s is not ready (%v)", namespace, name, err)
+		}
+		return ""
+	})
+}
+
+// onlyTold wants nothing of a namespace in a report but that its pods are ignored.
+func onlyTold(t *testing.T, d document, a answer, namespace string) {
+	t.Helper()
+	d.want(t, "calico-pod", probe.Info, namespace+"/", "is not Calico's: ignored")
+	for _, r := range d.Results {
+		about := strings.Contains(r.Target+" "+r.Saw+" "+fmt.Sprint(r.Facts), namespace+"/")
+		if about && (r.Check != "calico-pod" || r.Status != probe.Info) {
+			t.Errorf("%v is about %s", r, namespace)
+		}
+	}
+	if strings.Contains(a.stdout, "23799") {
+		t.Error("the decoy's environment says where etcd is")
+	}
+}
+
+// TestDecoyCalicoNode has a tenant pose as calico-node in every manner, and wants the report
+// and the probe to take nothing from him.
+func TestDecoyCalicoNode(t *testing.T) {
+	calicoReady(t, "node-b")
+	created := tenant(t, "tenant", "decoy")
+	t.Run("it crashes, the real one is well", func(t *testing.T) {
+		spec := withShell("calico-node")
+		spec.Containers[0].Command = []string{"sh", "-c", "exit 1"}
+		spec.Containers[0].Env = []corev1.EnvVar{{Name: "ETCD_ENDPOINTS", Value: "https://10.88.0.250:23799"}, {Name: "DATASTORE_TYPE", Value: "etcdv3"}}
+		posing(t, "tenant", "decoy", spec, hasRestarted)
+		d, a := report(t, "run", "--node", "node-b", "--skip", "node-load")
+		if a.exit != 0 {
+			t.Errorf("exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
+		}
+		d.want(t, "calico-pod", probe.OK, "kube-system/calico-node-")
+		d.want(t, "probe-placed", probe.OK, "pod kube-system/calico-probe-node-b-")
+		onlyTold(t, d, a, "tenant")
+		if a := call(t, "preflight", "--node", "node-b", "--via", "api,pod", "-o", "wide"); a.exit != 0 || !strings.Contains(a.stdout, "tenant/decoy calls itself calico-node") {
+			t.Errorf("preflight: exit %d: %s%s", a.exit, a.stdout, a.stderr)
+		}
+	})
+	t.Run("it is well, the real one does not start", func(t *testing.T) {
+		t.Cleanup(func() { calicoReady(t, "node-b") }) // once it is healed
+		broken(t, "calico-image-missing")
+		posing(t, "tenant", "decoy", withShell("calico-node"), isReady)
+		d, a := report(t, "run", "--node", "node-b", "--via", "api")
+		if a.exit != 3 || len(d.Causes) == 0 || d.Causes[0].ID != "calico-image" || !strings.Contains(fmt.Sprint(d.Causes[0].Fix), "kube-system") {
+			t.Errorf("exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
+		}
+		d.want(t, "calico-pod", probe.Fail, "kube-system/calico-node-")
+		onlyTold(t, d, a, "tenant")
+	})
+	t.Run("it has a shell", func(t *testing.T) {
+		posing(t, "tenant", "decoy", withShell("calico-node"), isReady)
+		posing(t, "tenant", "decoy-proxy", withShell("kube-proxy"), isReady)
+		d, a := report(t, "run", "--node", "node-b", "--via", "exec")
+		if a.exit != 5 || strings.Contains(fmt.Sprint(d.of("probe-placed")), "tenant/") {
+			t.Errorf("exit %d, %v\n%s", a.exit, d.of("probe-placed"), a.stderr)
+		}
+		d.want(t, "probe-placed", probe.Unknown, "kube-system/calico-node-", "/calico-node (no shell)")
+		onlyTold(t, d, a, "tenant")
+	})
+	t.Run("it could be joined", func(t *testing.T) {
+		posing(t, "tenant", "decoy", withShell("calico-node"), isReady)
+		d, a := report(t, "run", "--node", "node-b", "--via", "ephemeral", "--skip", "node-load")
+		d.want(t, "probe-placed", probe.OK, "in pod kube-system/calico-node-")
+		onlyTold(t, d, a, "tenant")
+		pods := kube(t).CoreV1().Pods("tenant")
+		got, err := pods.Get(t.Context(), "decoy", metav1.GetOptions{})
+		if err != nil || len(got.Spec.EphemeralContainers) > 0 {
+			t.Fatalf("%v: %v", err, got.Spec.EphemeralContainers)
+		}
+		// What looks as if a probe were in it is the tenant's own.
+		got.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: "calico-probe-00000000", Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent, TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		}}}
+		if _, err := pods.UpdateEphemeralContainers(t.Context(), "decoy", got, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if a := call(t, "clean"); a.exit != 0 || strings.Contains(a.stdout, "tenant") {
+			t.Errorf("clean: exit %d: %s%s", a.exit, a.stdout, a.stderr)
+		}
+	})
+	t.Run("it is of a DaemonSet", func(t *testing.T) {
+		posingSet(t, "tenant", "decoy")
+		d, a := report(t, "run", "--node", "node-b", "--skip", "node-load")
+		if a.exit != 0 {
+			t.Errorf("exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
+		}
+		onlyTold(t, d, a, "tenant")
+		// Its namespace may be named, and then it is whoever named it that believes it.
+		d, a = report(t, "run", "--node", "node-b", "--via", "api", "--calico-namespace", "tenant")
+		d.want(t, "calico-pod", probe.OK, "tenant/decoy-", "calico-node is running and ready")
+		d.want(t, "calico-pod", probe.Info, "kube-system/calico-node-", "ignored")
+		d, a = report(t, "run", "--node", "node-b", "--via", "api", "--calico-namespace", "elsewhere")
+		d.want(t, "calico-pod", probe.Unknown, "no calico-node pod in namespace elsewhere", "kube-system/calico-node, tenant/decoy", "--calico-namespace")
+		if a.exit != 5 {
+			t.Errorf("exit %d, want no verdict\n%s", a.exit, a.stdout)
+		}
+	})
+	if got := created(); len(got) > 0 {
+		t.Errorf("created in the tenant's namespace: %v", got)
+	}
+	nothingLeft(t)
+}
+
+// TestTwoDaemonSets wants no calico-node believed where two may be Calico's, and the flag to
+// decide.
+func TestTwoDaemonSets(t *testing.T) {
+	calicoReady(t, "node-b")
+	created := tenant(t, "calico-system", "calico-node-")
+	posingSet(t, "calico-system", "calico-node")
+	const two = "2 DaemonSets claim to be calico-node on this node (calico-system/calico-node, kube-system/calico-node): name the namespace of the right one with --calico-namespace"
+	d, a := report(t, "run", "--node", "node-b", "--skip", "node-load")
+	if a.exit != 5 {
+		t.Errorf("exit %d, want no verdict: %v\n%s", a.exit, d.Causes, a.stderr)
+	}
+	d.want(t, "calico-pod", probe.Unknown, two)
+	d.want(t, "probe-placed", probe.OK, "pod kube-system/calico-probe-node-b-")
+	d, a = report(t, "run", "--node", "node-b", "--via", "ephemeral")
+	d.want(t, "probe-placed", probe.Unknown, "ephemeral: "+two)
+	if a.exit != 5 {
+		t.Errorf("by ephemeral: exit %d\n%s", a.exit, a.stderr)
+	}
+	d, a = report(t, "run", "--node", "node-b", "--skip", "node-load", "--calico-namespace", "kube-system")
+	if a.exit != 0 {
+		t.Errorf("with the flag: exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
+	}
+	onlyTold(t, d, a, "calico-system")
+	if a := call(t, "preflight", "--via", "api,ephemeral"); !strings.Contains(a.stdout, "node-a") || a.exit != 0 {
+		t.Errorf("preflight takes node-b for a node that is well: exit %d: %s%s", a.exit, a.stdout, a.stderr)
+	}
+	if a := call(t, "preflight", "--node", "node-b", "--via", "ephemeral"); a.exit == 0 || !strings.Contains(a.stdout, "2 DaemonSets claim") {
+		t.Errorf("preflight: exit %d: %s%s", a.exit, a.stdout, a.stderr)
+	}
+	if got := created(); len(got) > 0 {
+		t.Errorf("created in calico-system: %v", got)
+	}
+	nothingLeft(t)
+}
