@@ -73,7 +73,7 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 			return nil, err
 		}
 	} else {
-		log.Warn("without TLS tokens can be read on their way: let a network policy or a mesh see to that, or name a certificate")
+		log.Warn("without TLS tokens can be read on their way: name a certificate, unless a mesh sees to that or nobody else reaches this")
 	}
 	return a, nil
 }
@@ -255,12 +255,12 @@ func (a *access) load() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate: %w", err)
 	}
-	out := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+	out := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
 	if a.ClientCA != "" {
 		if out.ClientCAs, err = a.clients(); err != nil {
 			return nil, err
 		}
-		// Each request is held to the CA; and a kubelet that asks whether this lives has none.
+		// Each request is held to the CA: what that has changed to counts on old connections too.
 		out.ClientAuth = tls.RequestClientCert
 	}
 	return out, nil

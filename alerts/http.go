@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -26,18 +25,22 @@ const PathAlerts = "/v1/alerts"
 // How long one request may take: to wait for its turn, to be read, and to ask the cluster
 // about its pods, which takes the most of it.
 const (
-	headerLimit  = 5 * time.Second
+	headerLimit  = 5 * time.Second // also of a TLS handshake
 	turnLimit    = 10 * time.Second
 	readLimit    = 15 * time.Second
 	placeLimit   = 25 * time.Second
 	requestLimit = headerLimit + turnLimit + readLimit + placeLimit + 5*time.Second
-	idleLimit    = 2 * time.Minute
+	pageLimit    = 20 * time.Second // to send a page: whoever reads slowly holds one of few turns
+	idleLimit    = 2 * time.Minute  // of clients that have shown credentials
+	healthLimit  = 10 * time.Second // of a request whether this lives
 	maxHeader    = 16 << 10
 )
 
-// maxConnections is how many are served at once: each takes a file number, as what is
-// looked at does.
-const maxConnections = 256
+// How many requests have their body or their page in memory at once. Each may take some MB.
+const (
+	maxTaking  = 4
+	maxReading = 4
+)
 
 // What tells whether this lives and can take alerts.
 const (
@@ -46,22 +49,33 @@ const (
 	overdue    = 5 * time.Minute // that a job which should have ended goes on
 )
 
-// Serve answers on the listener and has jobs done until ctx ends and they have, too.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	l = netutil.LimitListener(l, maxConnections)
+// Serve answers on the listener, and on the other one whether this lives, and has jobs done
+// until ctx ends and they have, too.
+func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
+	main, beside := newGate(l, s.gaveWay), newGate(health, s.gaveWay)
+	errs := slog.NewLogLogger(s.log.Handler(), slog.LevelDebug) // of handshakes: anybody can make as many as they like
+	// One request at a time on a connection: by HTTP/2 a stranger would have hundreds.
+	only := new(http.Protocols)
+	only.SetHTTP1(true)
 	server := &http.Server{
-		Handler: s.Handler(), TLSConfig: s.access.config(),
+		Handler: s.Handler(), TLSConfig: s.access.config(), Protocols: only,
 		ReadHeaderTimeout: headerLimit, ReadTimeout: headerLimit + turnLimit, WriteTimeout: requestLimit, IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // of handshakes: anybody can make as many as they like
+		ConnContext: withConn, ConnState: main.state, ErrorLog: errs,
 	}
-	failed := make(chan error, 1)
+	living := &http.Server{
+		Handler: s.HealthHandler(), Protocols: only, ReadTimeout: headerLimit, WriteTimeout: healthLimit, MaxHeaderBytes: maxHeader, ErrorLog: errs,
+	}
+	living.SetKeepAlivesEnabled(false)
+	failed := make(chan error, 2)
 	go func() {
 		if server.TLSConfig != nil {
-			failed <- server.ServeTLS(l, "", "")
+			failed <- server.ServeTLS(main, "", "")
 			return
 		}
-		failed <- server.Serve(l)
+		failed <- server.Serve(main)
 	}()
+	go func() { failed <- living.Serve(beside) }()
+	defer living.Close() // the last: until then it tells that this stops
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan struct{})
@@ -76,7 +90,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), headerLimit)
 	defer cancel()
 	if err != nil {
-		return fmt.Errorf("serving: %w", err)
+		return fmt.Errorf("serving: %w", errors.Join(err, server.Close()))
 	}
 	if err := server.Shutdown(closing); err != nil {
 		return fmt.Errorf("stopping to serve: %w", errors.Join(err, server.Close()))
@@ -84,24 +98,62 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// Handler answers requests. Only whether it lives and is ready is told to everybody.
-func (s *Server) Handler() http.Handler {
+// gaveWay notes a connection that was closed for a newer one.
+func (s *Server) gaveWay(from net.Addr) {
+	s.metrics.crowded.Inc()
+	if n, due := s.crowded.due(time.Now()); due {
+		s.log.Warn("too many connections at once: old ones without credentials, or idle ones, were closed for new ones", "connections", n, "last", from.String())
+	}
+}
+
+// HealthHandler tells everybody whether this lives and is ready.
+func (s *Server) HealthHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthy)
 	mux.HandleFunc("GET /readyz", s.ready)
-	guarded := http.NewServeMux()
-	guarded.HandleFunc("POST "+PathAlerts, s.post)
-	guarded.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
-	guarded.HandleFunc("GET /{$}", s.overview)
-	guarded.HandleFunc("GET /reports/{file}", s.report)
-	mux.Handle("/", s.guard(guarded))
+	return mux
+}
+
+// Handler answers requests of those who have credentials.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+PathAlerts, s.post)
+	mux.Handle("GET /metrics", s.paged(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
+	mux.Handle("GET /{$}", s.paged(http.HandlerFunc(s.overview)))
+	mux.Handle("GET /reports/{file}", s.paged(http.HandlerFunc(s.report)))
+	guarded := s.guard(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		mux.ServeHTTP(w, r)
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// await waits for a turn among requests of a kind; whoever has it gives it back.
+func await(ctx context.Context, turns chan struct{}) error {
+	select {
+	case turns <- struct{}{}:
+		return nil
+	case <-time.After(turnLimit):
+		return errors.New("too many requests at once")
+	case <-ctx.Done():
+		return errors.New("the sender has gone")
+	}
+}
+
+// paged has only so many pages in memory at once.
+func (s *Server) paged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := await(r.Context(), s.reading); err != nil {
+			refuse(w, http.StatusServiceUnavailable, err)
+			return
+		}
+		defer func() { <-s.reading }()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageLimit)) // what is no connection has no deadline
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -109,6 +161,9 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := s.access.admits(r, time.Now())
+		if err != nil { // no connection is kept for who has shown no credentials
+			w.Header().Set("Connection", "close")
+		}
 		switch {
 		case errors.Is(err, errCredentials):
 			s.metrics.unauthorized.Inc()
@@ -125,6 +180,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				s.log.Error("nobody can be let in: credentials cannot be checked", "requests", n, "last", r.RemoteAddr, "error", err.Error())
 			}
 			refuse(w, http.StatusServiceUnavailable, errors.New("credentials cannot be checked now"))
+		case !admitted(r):
+			w.Header().Set("Connection", "close")
+			w.Header().Set("Retry-After", "10")
+			refuse(w, http.StatusServiceUnavailable, errors.New("too many connections of clients with credentials are busy"))
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -216,16 +275,11 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusUnsupportedMediaType, errors.New("the content type is not "+contentTypeJSON))
 		return
 	}
-	select { // each may take some MB
-	case s.taking <- struct{}{}:
-		defer func() { <-s.taking }()
-	case <-time.After(turnLimit):
-		answer(http.StatusServiceUnavailable, errors.New("too many notifications at once"))
-		return
-	case <-r.Context().Done():
-		answer(http.StatusServiceUnavailable, errors.New("the sender has gone"))
+	if err := await(r.Context(), s.taking); err != nil {
+		answer(http.StatusServiceUnavailable, err)
 		return
 	}
+	defer func() { <-s.taking }()
 	// From now on: it may have waited long. What is no connection has no deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

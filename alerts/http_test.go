@@ -79,8 +79,11 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("counted %v", got)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if code := ask(s, http.MethodGet, path, "", nil).Code; code != http.StatusOK {
+		if code := healthOf(t, s, path); code != http.StatusOK {
 			t.Errorf("%s: %d", path, code)
+		}
+		if code := ask(s, http.MethodGet, path, token, nil).Code; code != http.StatusNotFound {
+			t.Errorf("%s where alerts are taken: %d", path, code)
 		}
 	}
 	rotated := "another token of them"
@@ -189,6 +192,13 @@ func (a authority) sign(t *testing.T, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }
 
+// trusted is what a client of servers that it has signed goes by.
+func (a authority) trusted() *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(a.cert)
+	return &tls.Config{RootCAs: roots}
+}
+
 // TestCertificates serves with TLS and asks clients for certificates; both change on disk.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
@@ -210,25 +220,12 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	roots := x509.NewCertPool()
-	roots.AddCert(ours.cert)
+	t.Cleanup(func() { _ = s.Close() })
+	main, _ := serves(t, s)
 	keep, kept := false, (*http.Client)(nil)
 	get := func(path string, from *authority) (int, int64, error) {
 		t.Helper()
-		config := &tls.Config{RootCAs: roots}
+		config := ours.trusted()
 		if from != nil {
 			cert, key := from.sign(t, 7)
 			pair, err := tls.X509KeyPair(cert, key)
@@ -245,7 +242,7 @@ func TestCertificates(t *testing.T) {
 		if keep {
 			client = kept
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+listener.Addr().String()+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+main+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,9 +263,7 @@ func TestCertificates(t *testing.T) {
 	}
 	check("ours", "/", &ours, http.StatusOK, 2)
 	check("none", "/", nil, http.StatusUnauthorized, 2)
-	check("none, whether it lives", "/healthz", nil, http.StatusOK, 2)
 	check("of somebody else", "/", &theirs, http.StatusUnauthorized, 2)
-	check("of somebody else, whether it lives", "/healthz", &theirs, http.StatusOK, 2)
 	cert, key = ours.sign(t, 3)
 	put("cert", cert)
 	check("a certificate without its key yet", "/", &ours, http.StatusOK, 2)
@@ -442,7 +437,7 @@ func TestHealth(t *testing.T) {
 		defer s.Close()
 		check := func(what string, want int) {
 			t.Helper()
-			if code := ask(s, http.MethodGet, "/healthz", "", nil).Code; code != want {
+			if code := healthOf(t, s, "/healthz"); code != want {
 				t.Errorf("%s: %d, want %d", what, code, want)
 			}
 		}

@@ -24,6 +24,7 @@ type metrics struct {
 	truncated    prometheus.Counter
 	requests     *prometheus.CounterVec
 	unauthorized prometheus.Counter
+	crowded      prometheus.Counter
 	runs         *prometheus.CounterVec
 	duration     *prometheus.HistogramVec
 	last         *prometheus.GaugeVec
@@ -42,6 +43,7 @@ func newMetrics(s *Server) *metrics {
 		truncated:    prometheus.NewCounter(counter("alerts_truncated_total", "Alerts that Alertmanager left out of notifications (max_alerts): they were never seen.")),
 		requests:     prometheus.NewCounterVec(counter("webhook_requests_total", "Notifications posted with valid credentials, by status code."), []string{"code"}),
 		unauthorized: prometheus.NewCounter(counter("unauthorized_requests_total", "Requests refused for want of valid credentials.")),
+		crowded:      prometheus.NewCounter(counter("connections_closed_total", "Connections closed for newer ones: idle ones, or such as had shown no credentials.")),
 		runs:         prometheus.NewCounterVec(counter("runs_total", "Jobs done, by runbook (or run-PROFILE) and verdict."), []string{"runbook", "verdict"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: ns, Name: "run_duration_seconds", Help: "How long jobs took.", Buckets: []float64{1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600},
@@ -67,7 +69,7 @@ func newMetrics(s *Server) *metrics {
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "build_info", Help: "The version of this program; always 1.", ConstLabels: prometheus.Labels{"version": probe.Release}})
 	info.Set(1)
-	m.registry.MustRegister(m.alerts, m.truncated, m.requests, m.unauthorized, m.runs, m.duration, m.last, m.told, m.storeErrors, info,
+	m.registry.MustRegister(m.alerts, m.truncated, m.requests, m.unauthorized, m.crowded, m.runs, m.duration, m.last, m.told, m.storeErrors, info,
 		gauge("jobs_queued", "Jobs that wait.", func() float64 { return float64(s.inState(Queued)) }),
 		gauge("jobs_queued_limit", "Jobs that may wait (--queue).", func() float64 { return float64(s.limits.Queue) }),
 		gauge("jobs_running", "Jobs that run.", func() float64 { return float64(s.inState(Running)) }),

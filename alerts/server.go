@@ -65,9 +65,11 @@ type Server struct {
 	access  *access
 	wake    chan struct{} // has one when something may be begun
 	taking  chan struct{} // one for each notification that is read
+	reading chan struct{} // one for each page that is made and sent
 
 	refused   refusals // of who has no credentials
 	unchecked refusals // whatever they had
+	crowded   refusals // connections that were closed for others
 
 	// turn is held by whoever changes what is below and in the store, so that both agree;
 	// mu by whoever looks at it or changes it, never while something is written.
@@ -101,7 +103,7 @@ type start struct {
 func New(dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger) (_ *Server, err error) {
 	s := &Server{
 		cluster: cluster, keep: maxJobs, routes: routes, limits: limits, log: log,
-		wake: make(chan struct{}, 1), taking: make(chan struct{}, 4),
+		wake: make(chan struct{}, 1), taking: make(chan struct{}, maxTaking), reading: make(chan struct{}, maxReading),
 		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]heard{}, owed: map[string]bool{},
 	}
 	if s.access, err = openAccess(access, log); err != nil {

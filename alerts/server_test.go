@@ -178,6 +178,14 @@ func ask(s *Server, method, path, with string, b []byte) *httptest.ResponseRecor
 	return w
 }
 
+// healthOf is what a server answers to whoever asks whether it lives.
+func healthOf(t testing.TB, s *Server, path string) int {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.HealthHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code
+}
+
 func (s *Server) count(outcome string) int {
 	return int(testutil.ToFloat64(s.metrics.alerts.WithLabelValues(outcome)))
 }
@@ -528,7 +536,7 @@ func TestStopped(t *testing.T) {
 		if code := post(t, s, body(t, firing("node-2", "later"))); code != http.StatusOK { // it has a job already
 			t.Errorf("an alert with a job is answered %d", code)
 		}
-		if code := ask(s, http.MethodGet, "/readyz", "", nil).Code; code != http.StatusServiceUnavailable {
+		if code := healthOf(t, s, "/readyz"); code != http.StatusServiceUnavailable {
 			t.Errorf("ready: %d", code)
 		}
 		<-ended
@@ -580,7 +588,7 @@ func TestStore(t *testing.T) {
 	dir := t.TempDir()
 	l := nodesOf(2)
 	s := opened(t, dir, usual, l)
-	if code := ask(s, http.MethodGet, "/readyz", "", nil).Code; code != http.StatusOK {
+	if code := healthOf(t, s, "/readyz"); code != http.StatusOK {
 		t.Errorf("ready: %d", code)
 	}
 	away := dir + ".away"
@@ -591,7 +599,7 @@ func TestStore(t *testing.T) {
 	if code := post(t, s, b); code != http.StatusServiceUnavailable {
 		t.Errorf("without a store an alert is answered %d", code)
 	}
-	if code := ask(s, http.MethodGet, "/readyz", "", nil).Code; code != http.StatusServiceUnavailable {
+	if code := healthOf(t, s, "/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("ready without a store: %d", code)
 	}
 	if len(s.jobs)+len(s.unmapped) > 0 {

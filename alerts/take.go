@@ -73,10 +73,14 @@ func (s *Server) place(ctx context.Context, list []Alert) []placed {
 const (
 	lostFor = 5 * time.Minute
 	maxLost = 20_000
+	maxPod  = 2 * 253 // letters of a namespace and a pod's name: there is none that has more
 )
 
 // podNode asks for the node of a pod.
 func (s *Server) podNode(ctx context.Context, namespace, pod string) (string, error) {
+	if len(namespace)+len(pod) > maxPod {
+		return "", nil
+	}
 	at := [2]string{namespace, pod}
 	s.mu.Lock()
 	when, known := s.lost[at]

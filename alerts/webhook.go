@@ -24,6 +24,7 @@ const (
 	maxLabels       = 64       // of one alert
 	maxLabelBytes   = 4096     // names and values of one alert together
 	maxFingerprint  = 64
+	maxName         = 200 // of an alert, as it is shown and kept
 	webhookVersion  = "4" // since Alertmanager 0.6
 	statusFiring    = "firing"
 	statusResolved  = "resolved"
@@ -139,7 +140,7 @@ func alertOf(raw json.RawMessage) Alert {
 		return Alert{odd: fmt.Sprintf("it has %d KiB, %d are the most", len(raw)>>10, maxAlertBytes>>10)}
 	}
 	err := json.Unmarshal(raw, &a)
-	one := Alert{Fingerprint: a.Fingerprint, StartsAt: a.StartsAt, Name: a.Labels[labelAlertname], Labels: a.Labels, firing: a.Status == statusFiring}
+	one := Alert{Fingerprint: a.Fingerprint, StartsAt: a.StartsAt, Name: probe.Cut(a.Labels[labelAlertname], maxName), Labels: a.Labels, firing: a.Status == statusFiring}
 	switch {
 	case err != nil:
 		one.odd = "it cannot be read: " + probe.Cut(err.Error(), 200)
@@ -153,7 +154,7 @@ func alertOf(raw json.RawMessage) Alert {
 		one.odd = oddLabels(a.Labels)
 	}
 	if one.odd != "" { // which are not to be kept, then
-		one.Name, one.Labels = probe.Cut(one.Name, 200), nil
+		one.Labels = nil
 	}
 	if a.Status == statusResolved {
 		one.Resolved = a.EndsAt

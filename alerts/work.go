@@ -245,13 +245,13 @@ func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 
 // How much of a report is kept: a node that talks without end is not to fill the store.
 const (
-	maxJSON     = 8 << 20
+	MaxJSON     = 8 << 20
 	maxMarkdown = 2 << 20
 )
 
 func (r *Report) bound() {
-	if len(r.JSON) > maxJSON {
-		r.JSON = fmt.Appendf(nil, "{\"error\": \"the report has %d MiB, more than is kept\"}\n", len(r.JSON)>>20)
+	if len(r.JSON) > MaxJSON {
+		r.JSON = fmt.Appendf(nil, "{\"error\": \"the report has more than %d MiB, which is not kept\"}\n", MaxJSON>>20)
 	}
 	if len(r.Markdown) > maxMarkdown {
 		r.Markdown = []byte(probe.Cut(string(r.Markdown), maxMarkdown) + "\n\nThe rest is not kept.\n")

@@ -9,6 +9,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -76,6 +77,13 @@ func written(t testing.TB, name, text string) string {
 // background runs a program until the test ends, and returns what ends it at once.
 func background(t testing.TB, name string, args ...string) func() {
 	t.Helper()
+	_, kill := process(t, name, args...)
+	return kill
+}
+
+// process is background, and its number.
+func process(t testing.TB, name string, args ...string) (pid int, kill func()) {
+	t.Helper()
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +94,7 @@ func background(t testing.TB, name string, args ...string) func() {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill := sync.OnceFunc(func() {
+	kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
@@ -97,7 +105,7 @@ func background(t testing.TB, name string, args ...string) func() {
 		}
 		said.Close()
 	})
-	return kill
+	return cmd.Process.Pid, kill
 }
 
 // shown is the YAML that a document has behind a mark.
@@ -116,13 +124,14 @@ func shown(t testing.TB, doc, mark string) string {
 }
 
 // receiver is the configuration of Alertmanager that docs/alerts.md shows, for another
-// address and faster.
-func receiver(t testing.TB, to string) string {
+// address, whose CA is in a file, and faster.
+func receiver(t testing.TB, to, ca string) string {
 	t.Helper()
 	config := strings.ReplaceAll("\n"+shown(t, "docs/alerts.md", "receiver"), "\n   ", "\n")
 	for was, is := range map[string]string{
-		"http://calico-probe-serve.calico-probe.svc:8080":    to,
-		"/etc/alertmanager/secrets/calico-probe-serve/token": written(t, "token", alertsToken),
+		"https://calico-probe-serve.calico-probe.svc:8080":    to,
+		"/etc/alertmanager/secrets/calico-probe-serve/token":  written(t, "token", alertsToken),
+		"/etc/alertmanager/secrets/calico-probe-serve/ca.crt": ca,
 		"group_wait: 10s":    "group_wait: 1s",
 		"group_interval: 1m": "group_interval: 5s",
 	} {
@@ -132,6 +141,13 @@ func receiver(t testing.TB, to string) string {
 		config = strings.ReplaceAll(config, was, is)
 	}
 	return config
+}
+
+// plainly is that of an address without TLS, where no CA matters.
+func plainly(t testing.TB, to string) string {
+	t.Helper()
+	ca, _, _ := signed(t)
+	return receiver(t, to, ca)
 }
 
 // alertmanager is Debian's, as a process of the test.
@@ -175,6 +191,7 @@ func (am alertmanager) fire(t testing.TB, labels ...string) {
 // serving is calico-probe serve, wherever it runs.
 type serving struct {
 	url    string
+	health string // where it says whether it lives
 	client *http.Client
 }
 
@@ -235,7 +252,7 @@ func received(m map[string]float64) float64 {
 func (s serving) ready(t testing.TB) {
 	t.Helper()
 	eventually(t, time.Minute, func() string {
-		code, text, err := s.ask(http.MethodGet, "/readyz", "", nil)
+		code, text, err := serving{url: s.health, client: s.client}.ask(http.MethodGet, "/readyz", "", nil)
 		if err != nil || code != http.StatusOK {
 			return fmt.Sprint(code, text, err)
 		}
@@ -246,8 +263,9 @@ func (s serving) ready(t testing.TB) {
 // serve runs it as a process of the test.
 func serve(t testing.TB, port int, args ...string) (serving, func()) {
 	t.Helper()
-	kill := background(t, file("bin/calico-probe"), append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port)}, args...)...)
-	s := serving{fmt.Sprintf("http://127.0.0.1:%d", port), &http.Client{Timeout: 30 * time.Second}}
+	at := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	kill := background(t, file("bin/calico-probe"), append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--health-listen", at}, args...)...)
+	s := serving{fmt.Sprintf("http://127.0.0.1:%d", port), "http://" + at, &http.Client{Timeout: 30 * time.Second}}
 	s.ready(t)
 	return s, kill
 }
@@ -291,9 +309,39 @@ spec:
       says: ${causes[0].says}
 `
 
-// deployed is serve as 'calico-probe install' sets it up, with the rights it has there. The
-// sandbox has no volumes to claim and no registry, and the routes are the tests' own.
-func deployed(t testing.TB) serving {
+// certificate is made as docs/alerts.md says, for the Service and for localhost.
+func certificate(t testing.TB) (cert, key string) {
+	t.Helper()
+	b, err := os.ReadFile(file("docs/alerts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := regexp.MustCompile(`(?m)^ +openssl req -x509 (.*\\\n)*.*$`).Find(b)
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", string(typed))
+	cmd.Dir = t.TempDir()
+	if out, err := cmd.CombinedOutput(); err != nil || len(typed) == 0 {
+		t.Fatalf("%s: %v: %s", typed, err, out)
+	}
+	return filepath.Join(cmd.Dir, "tls.crt"), filepath.Join(cmd.Dir, "tls.key")
+}
+
+// trusting is a client of servers with certificates of a CA.
+func trusting(t testing.TB, ca string) *http.Client {
+	t.Helper()
+	b, err := os.ReadFile(ca)
+	pool := x509.NewCertPool()
+	if err != nil || !pool.AppendCertsFromPEM(b) {
+		t.Fatalf("%s: %v: %s", ca, err, b)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+// deployed is serve as 'calico-probe install' sets it up, with the rights it has there, and the
+// CA of its certificate. The sandbox has no volumes to claim and no registry, and the routes are
+// the tests' own.
+func deployed(t testing.TB) (s serving, ca string) {
 	t.Helper()
 	ctx := t.Context()
 	mustSandbox(t, "load", file(".cache/client-here.tar"))
@@ -325,8 +373,10 @@ func deployed(t testing.TB) serving {
 			t.Fatal(err)
 		}
 	}
+	cert, key := certificate(t)
+	kubectl(t, "", "-n", namespace, "create", "secret", "tls", name+"-tls", "--cert", cert, "--key", key)
 	spec := &deployment.Spec.Template.Spec
-	if len(spec.Containers) != 1 || len(spec.Volumes) != 3 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
+	if len(spec.Containers) != 1 || len(spec.Volumes) != 4 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
 		t.Fatalf("the Deployment is not as this test knows it: %+v", spec)
 	}
 	spec.NodeName = "node-a"
@@ -364,11 +414,12 @@ func deployed(t testing.TB) serving {
 			t.Logf("serve said: %v\n%s", err, b)
 		}
 	})
-	return forwarded(t, namespace, pod, 8080)
+	main, health := forwarded(t, namespace, pod, 8080), forwarded(t, namespace, pod, 8081)
+	return serving{fmt.Sprintf("https://localhost:%d", main), fmt.Sprintf("http://127.0.0.1:%d", health), trusting(t, cert)}, cert
 }
 
-// forwarded reaches a pod's port as 'kubectl port-forward' does.
-func forwarded(t testing.TB, namespace, pod string, port int) serving {
+// forwarded is where a pod's port is reached, as by 'kubectl port-forward'.
+func forwarded(t testing.TB, namespace, pod string, port int) int {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -405,7 +456,7 @@ func forwarded(t testing.TB, namespace, pod string, port int) serving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serving{fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), &http.Client{Timeout: 30 * time.Second}}
+	return int(ports[0].Local)
 }
 
 // events are those 'kubectl describe node' shows of ours.
@@ -434,8 +485,8 @@ func (s serving) jobs(t testing.TB) []string {
 // TestAlerts fires an alert about a node that is broken: a real Alertmanager, with the
 // receiver of docs/alerts.md, tells serve in its Deployment, which finds the cause.
 func TestAlerts(t *testing.T) {
-	s := deployed(t)
-	am := startAlertmanager(t, receiver(t, s.url))
+	s, ca := deployed(t)
+	am := startAlertmanager(t, receiver(t, s.url, ca))
 
 	for _, token := range []string{"", readingToken} {
 		code, _, err := s.ask(http.MethodPost, "/v1/alerts", token, strings.NewReader(`{"version":"4","alerts":[{"status":"firing","labels":{"alertname":"BGPDown","node":"node-a"},"startsAt":"2026-11-01T00:00:00Z"}]}`))
@@ -445,6 +496,11 @@ func TestAlerts(t *testing.T) {
 	}
 	if code, text := s.get(t, "/", readingToken); code != http.StatusOK {
 		t.Errorf("the page, with the token to read: %d %s", code, text)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, text := (serving{url: s.health, client: s.client}).get(t, path, ""); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
 	}
 	if m := s.metrics(t); received(m) != 0 || m["unauthorized_requests_total"] != 2 || len(s.jobs(t)) != 0 {
 		t.Errorf("after an alert without a token: %v", m)
@@ -539,7 +595,7 @@ func TestAlertsKilled(t *testing.T) {
 	port, dir := freePort(t), t.TempDir()
 	args := append(withRoutes(t), "--store", dir)
 	s, kill := serve(t, port, args...)
-	am := startAlertmanager(t, receiver(t, s.url))
+	am := startAlertmanager(t, plainly(t, s.url))
 	am.fire(t, "CalicoNodeNotReady", "node=node-a")
 	eventually(t, time.Minute, func() string {
 		if m := s.metrics(t); m["jobs_running"] != 1 {
@@ -699,7 +755,7 @@ func TestAlertsBurst(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := serve(t, freePort(t), append(withRoutes(t), "--store", dir, "--via", "api", "--workers", "3", "--queue", "10", "--max-runs-per-hour", "1000")...)
 	counted := &counting{requests: map[int]int{}}
-	am := startAlertmanager(t, receiver(t, counted.before(t, s)))
+	am := startAlertmanager(t, plainly(t, counted.before(t, s)))
 	var list []map[string]any
 	for i := range nodes * each {
 		list = append(list, map[string]any{"labels": map[string]string{"alertname": "Burst", "node": fmt.Sprintf("paper-%d", i%nodes), "n": strconv.Itoa(i)}})
@@ -796,10 +852,10 @@ func TestAlertsCertificates(t *testing.T) {
 	ca, cert, key := signed(t)
 	_, theirCert, theirKey := signed(t)
 	port, dir := freePort(t), t.TempDir()
-	background(t, file("bin/calico-probe"), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--store", dir, "--via", "api",
+	background(t, file("bin/calico-probe"), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--health-listen", "127.0.0.1:0", "--store", dir, "--via", "api",
 		"--config", written(t, "routes.yaml", routeEverything), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook)), "--client-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	with := func(cert, key string) alertmanager {
-		config := receiver(t, fmt.Sprintf("https://127.0.0.1:%d", port))
+		config := receiver(t, fmt.Sprintf("https://127.0.0.1:%d", port), ca)
 		before, _, ok := strings.Cut(config, "    authorization:")
 		if !ok {
 			t.Fatalf("no authorization in\n%s", config)
@@ -808,7 +864,7 @@ func TestAlertsCertificates(t *testing.T) {
 	}
 	ours, theirs := with(cert, key), with(theirCert, theirKey)
 	theirs.fire(t, "BGPDown", "node=node-b")
-	failed := serving{theirs.url, http.DefaultClient}
+	failed := serving{url: theirs.url, client: http.DefaultClient}
 	eventually(t, time.Minute, func() string {
 		_, text := failed.get(t, "/metrics", "")
 		if m := regexp.MustCompile(`(?m)^alertmanager_notification_requests_failed_total\{integration="webhook"\} (\d+)`).FindStringSubmatch(text); m == nil || m[1] == "0" {

@@ -179,6 +179,8 @@ func TestManifestsAgree(t *testing.T) {
 		"--ways", "api", "--serve", "-n", "ops", "--external-url", "https://probe.example.com/x", "--storage-class", "fast")
 	same("helm for serve and people", template("--set", "serve.enabled=true", "--set-json", `ways=["api"],subjects=[{"kind":"Group","name":"readers"}]`),
 		"--ways", "api", "--serve", "--group", "readers")
+	same("helm for serve without TLS", template("--set", "serve.enabled=true,serve.insecureHTTP=true", "--set-json", "ways=[]", "--set-json", "serve.admit=[]"),
+		"--ways", "api", "--serve", "--insecure-http", "--admit", "")
 	same("helm for some", template("--set", "ways={neighbour},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
 		"--ways", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
 	overlay := t.TempDir()
@@ -197,14 +199,15 @@ func TestManifestsAgree(t *testing.T) {
 			t.Errorf("no %s in %s", want, made)
 		}
 	}
-	other := template("--set", "serve.enabled=true,serve.tlsSecret=t,serve.clientCertificates=true,serve.tokenSecret=,serve.routes=x: y,serve.persistence.enabled=false",
-		"--set-json", `serve.admit=[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"monitoring"}}}]`)
-	for _, want := range []string{"kubernetes.io/metadata.name: monitoring\n      ports:\n        - port: http", "--client-ca", "checksum/routes", "emptyDir: {}", "- \"https://calico-probe-serve.calico-probe.svc:8080\"", "scheme: HTTPS"} {
+	other := template("--set", "serve.enabled=true,serve.clientCertificates=true,serve.tokenSecret=,serve.routes=x: y,serve.persistence.enabled=false",
+		"--set-json", `serve.admit=[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"observability"}}}]`)
+	for _, want := range []string{"kubernetes.io/metadata.name: observability\n      ports:\n        - port: https", "--client-ca", "checksum/routes", "emptyDir: {}", "- \"https://calico-probe-serve.calico-probe.svc:8080\""} {
 		if !strings.Contains(other, want) {
 			t.Errorf("no %s in %s", want, other)
 		}
 	}
-	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="}, {"--set", "serve.externalURL=probe.example.com"},
+	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="}, {"--set", "serve.enabled=true,serve.tlsSecret="},
+		{"--set", "serve.enabled=true,serve.insecureHTTP=true,serve.clientCertificates=true"}, {"--set", "serve.externalURL=probe.example.com"},
 		{"--set", "namespace.name=A_b"}, {"--set-json", `subjects=[{"kind":"User","name":"jane","namespace":"ops"}]`}, {"--set-json", `subjects=[{"kind":"ServiceAccount","name":"x"}]`}} {
 		if out, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "x", chart}, bad...)...).CombinedOutput(); err == nil {
 			t.Errorf("%v is taken: %s", bad, out)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -24,7 +25,7 @@ var update = flag.Bool("update", false, "write what is generated instead of comp
 // rights; 'make docs' writes them.
 func TestDocsAndManifests(t *testing.T) {
 	t.Parallel()
-	files, err := Generated(Serve{Image: probe.ClientImage, ProbeImage: probe.Image})
+	files, err := Generated(Serve{Image: probe.ClientImage, ProbeImage: probe.Image, Admit: []string{AlertsFrom}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +121,11 @@ func TestServeStore(t *testing.T) {
 	}{
 		{Serve{Image: "x/client", ProbeImage: "x/probe"}, []string{"image: x/client", "- --image\n        - x/probe\n", "kind: PersistentVolumeClaim", "claimName: " + serveName}, []string{"storageClassName", "emptyDir"}},
 		{Serve{StorageClass: "fast"}, []string{"storageClassName: fast", "claimName: " + serveName}, []string{"emptyDir"}},
-		{Serve{}, []string{"- --external-url\n        - http://calico-probe-serve.calico-probe.svc:8080\n", "optional: true\n          secretName: calico-probe-serve-read"}, nil},
+		{Serve{}, []string{"- --external-url\n        - https://calico-probe-serve.calico-probe.svc:8080\n", "optional: true\n          secretName: calico-probe-serve-read"}, nil},
 		{Serve{ExternalURL: "https://x"}, []string{"- --external-url\n        - https://x\n"}, []string{"http://"}},
+		{Serve{}, []string{"- --tls-cert\n", "secretName: calico-probe-serve-tls", "targetPort: https", "- podSelector: {}\n    ports:\n    - port: https\n", "port: health"}, []string{"insecure-http", "namespaceSelector"}},
+		{Serve{InsecureHTTP: true}, []string{"- --insecure-http\n", "- http://calico-probe-serve", "targetPort: http\n", "- port: http\n"}, []string{"tls", "https"}},
+		{Serve{Admit: []string{"ops", "10.1.2.3/8"}}, []string{"kubernetes.io/metadata.name: ops\n", "cidr: 10.0.0.0/8\n"}, []string{AlertsFrom}},
 		{Serve{NoVolume: true}, []string{"emptyDir: {}"}, []string{"PersistentVolumeClaim", "claimName"}},
 	} {
 		objects, err := ServeObjects(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, c.serve)
@@ -141,6 +145,30 @@ func TestServeStore(t *testing.T) {
 			if strings.Contains(string(b), text) {
 				t.Errorf("%+v has %q", c.serve, text)
 			}
+		}
+	}
+}
+
+// TestServeMemory wants Go's runtime to collect its garbage before the container's limit ends it,
+// and to leave a fifth for what it does not count; in the chart as in the manifests.
+func TestServeMemory(t *testing.T) {
+	t.Parallel()
+	var values struct {
+		Serve struct {
+			GoMemory  string
+			Resources struct{ Limits struct{ Memory string } }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "../deploy/helm/calico-probe/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	c := servePod(Namespace, Serve{}).Containers[0]
+	for where, have := range map[string][2]string{
+		"manifests": {c.Env[0].Value, c.Resources.Limits.Memory().String()}, "chart": {values.Serve.GoMemory, values.Serve.Resources.Limits.Memory},
+	} {
+		kept, most := resource.MustParse(strings.TrimSuffix(have[0], "B")), resource.MustParse(have[1])
+		if c.Env[0].Name != "GOMEMLIMIT" || kept.Value() > most.Value()*4/5 || kept.Value() < most.Value()*3/4 {
+			t.Errorf("%s: %s is %s, the container's limit %s", where, c.Env[0].Name, have[0], have[1])
 		}
 	}
 }

@@ -3,10 +3,12 @@ package install
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,11 +17,13 @@ import (
 )
 
 // serveName is what everything is called that belongs to 'serve' in the cluster. Whoever
-// installs it makes the secret of that name, with tokens under the key token, and where
-// somebody is only to read another one: Prometheus need not have what starts probes.
+// installs it makes the secret of that name, with tokens under the key token, another one with
+// the certificate they are sent to (kubernetes.io/tls), and where somebody is only to read a
+// third: Prometheus need not have what starts probes.
 const (
 	serveName     = "calico-probe-serve"
 	serveReadName = serveName + "-read"
+	serveTLSName  = serveName + "-tls"
 )
 
 // ServeUses are what 'serve' does: with probes in pods of its own it needs no right in
@@ -27,11 +31,17 @@ const (
 func ServeUses() []string { return []string{"pod", "serve"} }
 
 const (
-	servePort  = 8080
-	serveStore = "/var/lib/calico-probe"
-	serveToken = "/etc/calico-probe"
-	serveRead  = "/etc/calico-probe-read"
-	serveUser  = 65532 // the image's
+	servePort   = 8080
+	serveHealth = 8081
+	serveStore  = "/var/lib/calico-probe"
+	serveToken  = "/etc/calico-probe"
+	serveRead   = "/etc/calico-probe-read"
+	serveTLS    = "/etc/calico-probe-tls"
+	serveUser   = 65532 // the image's
+	// The most memory there is, and what Go's runtime keeps below, with the rest for what it
+	// does not count: from there on it collects garbage rather than grow into the limit.
+	serveMemory   = "512Mi"
+	serveGoMemory = "400MiB"
 	// A job that may be going on when it is told to stop has 30 seconds, and its probes ten
 	// to be removed.
 	serveGrace = 60
@@ -44,7 +54,13 @@ type Serve struct {
 	ExternalURL  string // where people reach it, http(s)://HOST[/PATH]; "" = its Service
 	StorageClass string // of its volume; "" = the cluster's default
 	NoVolume     bool   // its folder goes with its pod
+	InsecureHTTP bool   // tokens come without TLS
+	// Admit are the namespaces and networks (CIDRs) that may connect to it, beside its own namespace.
+	Admit []string
 }
+
+// AlertsFrom is where Alertmanager and Prometheus usually are.
+const AlertsFrom = "monitoring"
 
 // ServeObjects are what 'serve' takes beside Objects: the roles that are not among these,
 // which nobody else is bound to, who it is, what it may, and its Deployment, which answers
@@ -90,24 +106,59 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o, s)},
 		}},
 		&corev1.Service{TypeMeta: core("Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
-			Selector: selects, Ports: []corev1.ServicePort{{Name: "http", Port: servePort, TargetPort: intstr.FromString("http")}},
+			Selector: selects, Ports: []corev1.ServicePort{{Name: s.scheme(), Port: servePort, TargetPort: intstr.FromString(s.scheme())}},
 		}},
+		&networkingv1.NetworkPolicy{
+			TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
+			ObjectMeta: meta, Spec: s.policy(selects),
+		},
 	), nil
 }
 
+// scheme is how it is spoken to, which is also the name of its port: meshes go by that.
+func (s Serve) scheme() string {
+	if s.InsecureHTTP {
+		return "http"
+	}
+	return "https"
+}
+
+// policy lets those in who are admitted, and only where alerts are taken. Whether it lives is
+// asked by the kubelet, and by Kubernetes' rules a pod's own node always gets in. What goes out is
+// not narrowed: no manifest knows the addresses of the API server, nor where a runbook's webhook is.
+func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec {
+	from := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
+	for _, admit := range s.Admit {
+		if network, err := netip.ParsePrefix(admit); err == nil {
+			from = append(from, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: network.Masked().String()}})
+			continue
+		}
+		from = append(from, networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{corev1.LabelMetadataName: admit}, // which nobody but the API server sets
+		}})
+	}
+	return networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: selects}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			From: from, Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString(s.scheme()))}},
+		}},
+	}
+}
+
 func servePod(o Options, s Serve) corev1.PodSpec {
-	namespace, calico := o.Namespace, []string(nil)
+	var calico []string
 	if o.CalicoNamespace != CalicoNamespace { // somebody has said where calico-node is, so no other is believed
 		calico = []string{"--calico-namespace", o.CalicoNamespace}
 	}
-	store := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}}
-	if s.NoVolume {
-		store = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
-	}
 	answers := func(path string) *corev1.Probe {
+		at := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}
 		// A store on a slow volume, and a node at its limit, may take longer than a second.
-		return &corev1.Probe{TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
+		return &corev1.Probe{TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{HTTPGet: at}}
 	}
+	args, mounts, volumes := s.files()
+	args = slices.Concat([]string{"serve", "--namespace", o.Namespace, "--via", "pod", "--image", s.ProbeImage,
+		"--external-url", cmp.Or(s.ExternalURL, fmt.Sprintf("%s://%s.%s.svc:%d", s.scheme(), serveName, o.Namespace, servePort)),
+	}, args, []string{"--log-format", "json"}, calico)
 	return corev1.PodSpec{
 		ServiceAccountName:            serveName,
 		TerminationGracePeriodSeconds: new(int64(serveGrace)),
@@ -116,30 +167,46 @@ func servePod(o Options, s Serve) corev1.PodSpec {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
-			Name: "serve", Image: s.Image,
-			Args: append([]string{"serve", "--namespace", namespace, "--via", "pod", "--image", s.ProbeImage, "--store", serveStore,
-				"--external-url", cmp.Or(s.ExternalURL, fmt.Sprintf("http://%s.%s.svc:%d", serveName, namespace, servePort)),
-				"--token-file", serveToken + "/token", "--read-token-file", serveRead + "/token", "--log-format", "json"}, calico...),
-			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: servePort}},
+			Name: "serve", Image: s.Image, Args: args,
+			Env:   []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: serveGoMemory}},
+			Ports: []corev1.ContainerPort{{Name: s.scheme(), ContainerPort: servePort}, {Name: "health", ContainerPort: serveHealth}},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(serveMemory)},
 			},
 			LivenessProbe: answers("/healthz"), ReadinessProbe: answers("/readyz"),
-			VolumeMounts: []corev1.VolumeMount{
-				{Name: "store", MountPath: serveStore}, {Name: "token", MountPath: serveToken, ReadOnly: true}, {Name: "read-token", MountPath: serveRead, ReadOnly: true},
-			},
+			VolumeMounts: mounts,
 		}},
-		Volumes: []corev1.Volume{
-			{Name: "store", VolumeSource: store},
-			{Name: "token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: serveName}}},
-			{Name: "read-token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: serveReadName, Optional: new(true)}}},
-		},
+		Volumes: volumes,
 	}
+}
+
+// files are the flags that name files, and where these come from.
+func (s Serve) files() (args []string, mounts []corev1.VolumeMount, volumes []corev1.Volume) {
+	add := func(name, path string, from corev1.VolumeSource) {
+		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: from.Secret != nil})
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: from})
+	}
+	secret := func(name string, optional *bool) corev1.VolumeSource {
+		return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Optional: optional}}
+	}
+	if s.NoVolume {
+		add("store", serveStore, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	} else {
+		add("store", serveStore, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}})
+	}
+	add("token", serveToken, secret(serveName, nil))
+	add("read-token", serveRead, secret(serveReadName, new(true)))
+	args = []string{"--store", serveStore, "--token-file", serveToken + "/token", "--read-token-file", serveRead + "/token"}
+	if s.InsecureHTTP {
+		return append(args, "--insecure-http"), mounts, volumes
+	}
+	add("tls", serveTLS, secret(serveTLSName, nil))
+	return append(args, "--tls-cert", serveTLS+"/tls.crt", "--tls-key", serveTLS+"/tls.key"), mounts, volumes
 }
 
 func core(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: kind} }

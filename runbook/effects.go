@@ -171,6 +171,9 @@ func (w *walk) post(ctx context.Context, h *Webhook) (Told, error) {
 	if err == nil && !isHTTP(where) {
 		err = errors.New("what it is to be sent to is no URL of http or https")
 	}
+	if err == nil && readable(where, auth) {
+		err = errors.New(notOverHTTP)
+	}
 	body, bad := w.body(ctx, h)
 	if err = cmp.Or(err, bad); err != nil {
 		if ctx.Err() != nil {
@@ -203,6 +206,17 @@ func (w *walk) post(ctx context.Context, h *Webhook) (Told, error) {
 		}
 		pause *= 2
 	}
+}
+
+// notOverHTTP is why a secret stays here: a runbook is held to it before it runs, as far as
+// its URL is known then, and again when it is sent.
+const notOverHTTP = "a secret is not sent over http: use https"
+
+// readable tells whether anybody on the way could read a secret of a request: its
+// Authorization, or a name and a password in its URL, which become one.
+func readable(where, auth string) bool {
+	u, err := url.Parse(where)
+	return err != nil || u.Scheme != "https" && (auth != "" || u.User != nil)
 }
 
 // body is what is sent.

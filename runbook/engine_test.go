@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
@@ -366,20 +367,27 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestNotify posts to a real listener.
+// TestNotify posts to a real listener, which has a certificate, and nothing that is secret to one
+// that has none.
 func TestNotify(t *testing.T) {
 	t.Setenv("HOOK_AUTH", "Bearer s3cret")
 	var mu sync.Mutex
-	var got []string
+	var got, open []string
+	plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		open = append(open, r.URL.Path+" "+r.Header.Get("Authorization"))
+	}))
+	defer plain.Close()
 	fails := 2
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, fmt.Sprintf("%s %s %s %d", r.Method, r.URL.Path, r.Header.Get("Authorization"), len(b)))
 		switch {
 		case r.URL.Path == "/moved":
-			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+			http.Redirect(w, r, plain.URL+"/elsewhere", http.StatusTemporaryRedirect)
 		case r.URL.Path == "/refused":
 			w.WriteHeader(http.StatusForbidden)
 		case fails > 0:
@@ -393,10 +401,21 @@ func TestNotify(t *testing.T) {
 		}
 	}))
 	defer s.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SSL_CERT_FILE", ca) // which is read once: no other test here goes by certificates
 	t.Setenv("HOOK", s.URL+"/hook?token=s3cret")
+	t.Setenv("HOOK_PLAIN", plain.URL+"/by-variable")
+	t.Setenv("HOOK_NAMED", strings.Replace(plain.URL, "http://", "HTTP://joe:s3cret@", 1)+"/named")
 	steps := "  - run: {}\n  - name: hook\n    notify: {webhook: {urlFrom: HOOK, authFrom: HOOK_AUTH}}\n" +
-		"  - name: moved\n    notify: {webhook: {url: " + s.URL + "/moved, body: \"${node}\"}}\n" +
+		"  - name: moved\n    notify: {webhook: {url: " + s.URL + "/moved, authFrom: HOOK_AUTH, body: \"${node}\"}}\n" +
 		"  - name: refused\n    notify: {webhook: {url: " + s.URL + "/refused}}\n" +
+		"  - name: by-variable\n    notify: {webhook: {urlFrom: HOOK_PLAIN, authFrom: HOOK_AUTH}}\n" +
+		"  - name: by-value\n    notify: {webhook: {url: \"${\\\"http\\\"}" + strings.TrimPrefix(plain.URL, "http") + "/by-value\", authFrom: HOOK_AUTH}}\n" +
+		"  - name: named\n    notify: {webhook: {urlFrom: HOOK_NAMED}}\n" +
+		"  - name: no-secret\n    notify: {webhook: {urlFrom: HOOK_PLAIN}}\n" +
 		"  - name: unset\n    notify: {webhook: {urlFrom: NO_SUCH_HOOK}}\n" +
 		"  - name: command\n    notify: {command: [grep, -q, RunbookRecord]}\n" +
 		"  - name: failing\n    notify: {command: [sh, -c, \"echo gone >&2; exit 4\"]}\n"
@@ -412,17 +431,22 @@ func TestNotify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := strings.TrimPrefix(s.URL, "http://")
+	host := strings.TrimPrefix(s.URL, "https://")
+	openly := runbook.Told{Whom: "a webhook", Failed: "a secret is not sent over http: use https"}
 	for name, want := range map[string]runbook.Told{
-		"hook": {Whom: host}, "moved": {Whom: host, Failed: "answers with a redirect (302), which is not followed"}, "refused": {Whom: host, Failed: "answers 403"},
+		"hook": {Whom: host}, "moved": {Whom: host, Failed: "answers with a redirect (307), which is not followed"}, "refused": {Whom: host, Failed: "answers 403"},
+		"by-variable": openly, "by-value": openly, "named": openly, "no-secret": {Whom: strings.TrimPrefix(plain.URL, "http://")},
 		"unset": {Whom: "a webhook", Failed: "the environment variable NO_SUCH_HOOK is not set"}, "command": {Whom: "grep"}, "failing": {Whom: "sh", Failed: "exit code 4: gone"},
 	} {
 		if told := *step(t, r, name).Told; told != want {
 			t.Errorf("%s: %+v, want %+v", name, told, want)
 		}
 	}
-	if len(got) != 5 || !strings.HasPrefix(got[2], "POST /hook Bearer s3cret ") || got[3] != "POST /moved  1" {
+	if len(got) != 5 || !strings.HasPrefix(got[2], "POST /hook Bearer s3cret ") || got[3] != "POST /moved Bearer s3cret 1" {
 		t.Errorf("the listener had %q", got)
+	}
+	if len(open) != 1 || open[0] != "/by-variable " {
+		t.Errorf("the one without a certificate had %q", open)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {

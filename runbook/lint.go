@@ -367,8 +367,8 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 	if w.URL != "" && !strings.Contains(w.URL, "${") && !isHTTP(w.URL) {
 		l.find(at+".url", "is no URL of http or https")
 	}
-	if w.AuthFrom != "" && strings.HasPrefix(w.URL, "http://") {
-		l.find(at+".authFrom", "a secret is not sent over http: use https")
+	if w.AuthFrom != "" && strings.HasPrefix(strings.ToLower(w.URL), "http://") {
+		l.find(at+".authFrom", notOverHTTP)
 	}
 	for f, name := range map[string]string{"urlFrom": w.URLFrom, "authFrom": w.AuthFrom} {
 		if name != "" && !envName.MatchString(name) {

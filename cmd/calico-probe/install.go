@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,19 +19,49 @@ const installExample = `  # what every way needs, for a group of people
   # only what reads, and probes in pods; Calico was installed by its operator
   calico-probe install --print --ways pod --calico-namespace calico-system --user jane
 
-  # 'serve' too, which takes alerts; its tokens are in a secret of yours
+  # 'serve' too, which takes alerts; its tokens and its certificate are in secrets of yours
   calico-probe install --print --serve | kubectl apply -f -
-  kubectl -n calico-probe create secret generic calico-probe-serve --from-file=token`
+  kubectl -n calico-probe create secret generic calico-probe-serve --from-file=token
+  kubectl -n calico-probe create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key`
 
 // installNote is for whoever applies it, or takes it away again.
 const installNote = `# Namespace %s is made, or given the labels that admit privileged pods; 'kubectl delete -f' of
 # this deletes it with all that is in it. --create-namespace=false leaves it out.
 `
 
-// serveNote is what its pod waits for.
-const serveNote = `# 'serve' begins once there is a secret with its tokens:
+// The notes on 'serve': what its pod waits for, and who gets in.
+const (
+	tokenNote = `# 'serve' begins once there is a secret with its tokens:
 # kubectl -n %s create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
 `
+	tlsNote = `# and one with its certificate for calico-probe-serve.%[1]s.svc, as cert-manager makes them, or:
+# kubectl -n %[1]s create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key
+`
+	admitNote = "# Pods of namespace %s may connect to it%s; --admit names other namespaces and networks.\n"
+)
+
+// serveNotes are for whoever applies what 'serve' takes.
+func serveNotes(namespace string, s install.Serve) string {
+	out := fmt.Sprintf(tokenNote, namespace)
+	if !s.InsecureHTTP {
+		out += fmt.Sprintf(tlsNote, namespace)
+	}
+	also := ""
+	if len(s.Admit) > 0 {
+		also = ", and of " + strings.Join(s.Admit, ", ")
+	}
+	return out + fmt.Sprintf(admitNote, namespace, also)
+}
+
+// badAdmitted says which of those who are to be admitted is neither a namespace nor a network.
+func badAdmitted(admit []string) error {
+	for _, name := range admit {
+		if _, err := netip.ParsePrefix(name); err != nil && len(validation.IsDNS1123Label(name)) > 0 {
+			return badUsage("--admit takes namespaces and networks as 10.0.0.0/8, and %q is neither", name)
+		}
+	}
+	return nil
+}
 
 func (a *app) install() *cobra.Command {
 	var printed, serve, create bool
@@ -57,6 +88,9 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 			}
 			if from.NoVolume && from.StorageClass != "" {
 				return badUsage("--no-volume takes no --storage-class")
+			}
+			if err := badAdmitted(from.Admit); err != nil {
+				return err
 			}
 			o.Existing = !create
 			var err error
@@ -88,7 +122,7 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 				return err
 			}
 			if serve {
-				b = append(fmt.Appendf(nil, serveNote, o.Namespace), b...)
+				b = append([]byte(serveNotes(o.Namespace, from)), b...)
 			}
 			if o.Makes() {
 				b = append(fmt.Appendf(nil, installNote, o.Namespace), b...)
@@ -106,12 +140,14 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 	f.StringSliceVar(&users, "user", nil, "grant it to these users")
 	f.StringSliceVar(&groups, "group", nil, "grant it to these groups")
 	f.StringSliceVar(&accounts, "service-account", nil, "grant it to these service accounts, NAMESPACE:NAME")
-	f.BoolVar(&serve, "serve", false, "also what 'calico-probe serve' takes: its account, Deployment, Service and volume")
+	f.BoolVar(&serve, "serve", false, "also what 'calico-probe serve' takes: its account, Deployment, Service, NetworkPolicy and volume")
 	f.StringVar(&from.Image, "client-image", probe.ClientImage, "the client's image, for --serve")
 	f.StringVar(&from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "the image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&from.ExternalURL, "external-url", "", "where people reach 'serve', for events on nodes to say (default: its Service in the cluster)")
 	f.StringVar(&from.StorageClass, "storage-class", "", "the class of the volume for --serve (default: the cluster's own default)")
 	f.BoolVar(&from.NoVolume, "no-volume", false, "for --serve take no volume: reports, and alerts that wait, go with its pod")
+	f.StringSliceVar(&from.Admit, "admit", []string{install.AlertsFrom}, "namespaces (Alertmanager's, Prometheus', an ingress controller's) and networks (CIDRs) that may connect to 'serve', beside its own namespace")
+	f.BoolVar(&from.InsecureHTTP, "insecure-http", false, "for --serve take no certificate: tokens are sent without TLS, for anybody on the way to read")
 	completions(cmd, map[string]completer{"ways": several(install.Names)})
 	return cmd
 }

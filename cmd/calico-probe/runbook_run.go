@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/kubectl/pkg/cmd/util"
 
@@ -47,12 +44,6 @@ const runbookExample = `  # what the alert KubeNodeNotReady asks for, by hand
 
   # go on after a lost terminal: the first line on stderr said how
   calico-probe runbook run --resume FILE`
-
-// Journals that nobody resumed are removed.
-const (
-	journalsAge  = 30 * 24 * time.Hour
-	journalsKept = 100
-)
 
 func (a *app) runbookRun(factory util.Factory) *cobra.Command {
 	o := &runbookOptions{runOptions: &runOptions{app: a, profile: string(probe.Standard), failOn: "fail"}}
@@ -200,62 +191,6 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	return o.walk(cmd.Context(), rb, j, answers)
 }
 
-// keptOut are flags that a journal does not keep: what is secret, and what is of one call.
-var keptOut = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks"}
-
-// flagsToKeep are the flags that were typed, for who goes on.
-func flagsToKeep(cmd *cobra.Command) map[string][]string {
-	out := map[string][]string{}
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains(keptOut, f.Name) {
-			return
-		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		if slices.Contains([]string{"kubeconfig", "ssh-config", "certificate-authority", "client-certificate", "client-key", "cache-dir"}, f.Name) {
-			if abs, err := filepath.Abs(values[0]); err == nil { // who goes on may be in another folder
-				values[0] = abs
-			}
-		}
-		out[f.Name] = values
-	})
-	return out
-}
-
-// setAgain sets a flag as it was, unless it was typed now; answers and actions that are
-// typed come to those there were.
-func setAgain(cmd *cobra.Command, name string, values []string) error {
-	f := cmd.Flags().Lookup(name)
-	switch {
-	case f == nil:
-		return errors.New("there is no such flag")
-	case slices.Contains(keptOut, name):
-		return nil
-	case f.Changed && slices.Contains([]string{"answer", "allow-actions"}, name):
-		list := f.Value.(pflag.SliceValue)
-		typed := list.GetSlice()
-		of := func(text string) string { step, _, _ := strings.Cut(text, "="); return step }
-		for _, v := range values {
-			if !slices.ContainsFunc(typed, func(t string) bool { return of(t) == of(v) }) {
-				typed = append(typed, v)
-			}
-		}
-		return list.Replace(typed)
-	case f.Changed:
-		return nil
-	}
-	f.Changed = true
-	if list, ok := f.Value.(pflag.SliceValue); ok {
-		return list.Replace(values)
-	}
-	if len(values) != 1 {
-		return errors.New("it takes one value")
-	}
-	return f.Value.Set(values[0])
-}
-
 // given reads what was given to the runbook, beside the parameters it had before, and
 // holds it to what that takes.
 func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (params, answers map[string]string, err error) {
@@ -305,7 +240,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return config.Host, nil
+	return apiOf(config)
 }
 
 // hasNode wants the cluster to have the node, and whoever asks the right to know. An API
@@ -332,36 +267,10 @@ func (o *runbookOptions) once(r runbook.Run) *runOptions {
 	return &one
 }
 
-// createJournal begins the journal where it was asked for, else among the user's state.
-// Without a place for it there the runbook goes on, and cannot be resumed.
-func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error) {
-	if o.journal != "" {
-		j, err := runbook.CreateJournal(o.journal, b)
-		if err != nil {
-			return nil, badUsage("%w", err)
-		}
-		return j, nil
-	}
-	dir, err := stateDir()
-	if err == nil {
-		dir = filepath.Join(dir, "runbooks")
-		err = os.MkdirAll(dir, 0o700)
-	}
-	if err == nil {
-		runbook.Prune(dir, journalsAge, journalsKept)
-		var j *runbook.Journal
-		if j, err = runbook.CreateJournal(filepath.Join(dir, runbook.JournalName(b.Runbook, b.Node, b.At)), b); err == nil {
-			return j, nil
-		}
-	}
-	say(o.ErrOut, "no journal is kept, so that this runbook cannot be resumed: %v; --journal FILE keeps one elsewhere", err)
-	return runbook.NewJournal(b), nil
-}
-
 // walk does the runbook and says what it came to.
 func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbook.Journal, answers map[string]string) error {
 	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
-	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()})
+	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()}) + o.toGive()
 	if j.Name() != "" {
 		say(o.ErrOut, "if this terminal is lost: %s", again)
 	}

@@ -121,6 +121,65 @@ func TestSetAgain(t *testing.T) {
 	}
 }
 
+// TestJournalHasNoSecret wants nothing that is secret of the flags in the journal, the record or
+// what is said; what has to be given again is named, and a journal goes on in its own cluster only.
+func TestJournalHasNoSecret(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	dir := t.TempDir()
+	book, journal, record := filepath.Join(dir, "ours.yaml"), filepath.Join(dir, "journal"), filepath.Join(dir, "record.json")
+	text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: ours}\nspec:\n  title: ours\n" +
+		"  steps: [{run: {via: api}}, {name: q, ask: {question: 'is it?', options: [later, now], default: later, later: later}}]\n"
+	if err := os.WriteFile(book, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody listens there: the runbook is incomplete, and its journal can be gone on with.
+	secret := []string{"--server", "https://joe:hush@127.0.0.1:1/k8s/clusters/hush", "--proxy-url", "http://joe:hush@127.0.0.1:1", "--token", "hush", "--run-timeout", "2s", "--cache-dir", dir}
+	_, out, said := typedBook(t, append([]string{"run", book, "--node", "a", "--journal", journal, "-o", "json=" + record}, secret...)...)
+	if !strings.Contains(said, "--resume "+journal+" --token TOKEN --server URL --proxy-url URL\n") {
+		t.Errorf("it does not say what to give again: %s", said)
+	}
+	all := map[string]string{"stdout": out, "stderr": said}
+	for _, name := range []string{journal, record} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = string(b)
+	}
+	for name, text := range all {
+		if strings.Contains(text, "hush") || strings.Contains(text, "joe") {
+			t.Errorf("%s has what is secret: %s", name, text)
+		}
+	}
+	if !strings.Contains(all[journal], `"server":"https://127.0.0.1:1/sha256-`) || !strings.Contains(all[journal], `"run-timeout"`) {
+		t.Errorf("the journal lacks the API or a flag: %s", all[journal])
+	}
+	secret[1] = strings.Replace(secret[1], "clusters/hush", "clusters/hash", 1)
+	if exit, _, said := typedBook(t, append([]string{"run", "--resume", journal}, secret...)...); exit != 2 || !strings.Contains(said, "choose the cluster") || strings.Contains(said, "hush") || strings.Contains(said, "hash") {
+		t.Errorf("in another cluster: exit code %d, %s", exit, said)
+	}
+	secret[1] = strings.Replace(secret[1], "clusters/hash", "clusters/hush", 1)
+	if exit, _, said := typedBook(t, append([]string{"run", "--resume", journal}, secret...)...); exit == 2 || strings.Contains(said, "hush") {
+		t.Errorf("gone on: exit code %d, %s", exit, said)
+	}
+}
+
+// TestIsKept wants an address kept only where it is no more than that.
+func TestIsKept(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{
+		"https://10.0.0.1:6443": true, "https://10.0.0.1:6443/": true, "10.0.0.1:6443": true, "[fd00::1]:6443": true, "socks5://proxy:1080": true,
+		"https://joe:hush@a": false, "joe:hush@a:3128": false, "https://a/hush": false, "https://a?t=hush": false, "https://a#hush": false, "//joe@a": false,
+	} {
+		if isKept("proxy-url", value) != want || isKept("server", value) != want {
+			t.Errorf("%s is kept: %v", value, !want)
+		}
+	}
+	if isKept("token", "x") || isKept("password", "x") || !isKept("context", "a/b@c") {
+		t.Error("what is kept of other flags is wrong")
+	}
+}
+
 // TestStopwatch wants the time of a person not counted.
 func TestStopwatch(t *testing.T) {
 	t.Parallel()

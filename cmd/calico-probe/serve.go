@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -31,6 +33,8 @@ import (
 type serveOptions struct {
 	*runOptions // how a node is asked, the same for every alert
 	listen      string
+	health      string // address to say whether it lives
+	insecure    bool   // tokens are taken without TLS
 	store       string
 	config      string
 	checkConfig bool
@@ -44,7 +48,7 @@ type serveOptions struct {
 }
 
 const serveExample = `  # in a cluster: what 'calico-probe install --print --serve' sets up runs about this
-  calico-probe serve --token-file /etc/calico-probe/token --store /var/lib/calico-probe
+  calico-probe serve --token-file /etc/calico-probe/token --tls-cert tls.crt --tls-key tls.key --store /var/lib/calico-probe
 
   # is the file of routes right?
   calico-probe serve --config routes.yaml --check-config`
@@ -74,6 +78,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", ":8080", "address to listen on")
+	f.StringVar(&o.health, "health-listen", ":8081", "address where /healthz and /readyz answer everybody, by plain HTTP; nothing else does there")
 	f.StringVar(&o.store, "store", "", "folder for jobs and reports; what is queued outlives the program there")
 	f.StringVar(&o.external, "external-url", "", "where people reach this, http(s)://HOST[/PATH]; events on nodes then say where the report is")
 	f.StringVar(&o.config, "config", "", "file of routes, from alerts to runbooks (default: those runbooks say themselves which alerts they answer)")
@@ -84,6 +89,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; beside --token-file both are asked for")
 	f.StringVar(&o.access.Cert, "tls-cert", "", "certificate to serve with; read anew when it changes")
 	f.StringVar(&o.access.Key, "tls-key", "", "its key")
+	f.BoolVar(&o.insecure, "insecure-http", false, "take tokens without TLS on an address that others reach: anybody on the way can read them, and use them")
 	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong with one, also by a job for another; 0 = none")
 	f.IntVar(&o.limits.Workers, "workers", 2, "how many jobs run at once; a node has one at most, beside questions to it as a peer")
 	f.IntVar(&o.limits.Queue, "queue", 100, "how many jobs may wait; when that is full Alertmanager is told to send again")
@@ -118,12 +124,21 @@ func (o *serveOptions) check() error {
 		return badUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
 	case o.access.TokenFile == "" && o.access.ClientCA == "":
 		return badUsage("whoever reaches this could have runs started: name who may with --token-file, or --client-ca with --tls-cert and --tls-key")
+	case o.access.TokenFile != "" && o.access.Cert == "" && !o.insecure && !isLoopback(o.listen):
+		return badUsage("tokens would be sent to %s without TLS, for anybody on the way to read: name --tls-cert and --tls-key, --listen on 127.0.0.1, or say --insecure-http", o.listen)
 	case o.via == waySSH || o.via == wayLocal:
 		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.via)
 	}
 	asking := *o.runOptions
 	asking.node = "any"
 	return asking.complete()
+}
+
+// isLoopback tells whether only this machine reaches an address to listen on.
+func isLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	at, bad := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || bad == nil && at.Unmap().IsLoopback())
 }
 
 // routes are those of the file, or where there is none those the runbooks make that say
@@ -219,8 +234,12 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	log.Info("serving", "address", listener.Addr().String(), "version", probe.Release, "routes", len(routes.Spec.Routes), "store", o.store)
-	return server.Serve(ctx, listener)
+	health, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.health)
+	if err != nil {
+		return fmt.Errorf("listening: %w", errors.Join(err, listener.Close()))
+	}
+	log.Info("serving", "address", listener.Addr().String(), "health", health.Addr().String(), "version", probe.Release, "routes", len(routes.Spec.Routes), "store", o.store)
+	return server.Serve(ctx, listener, health)
 }
 
 // look carries out what is to be done about an alert.

@@ -236,11 +236,11 @@ func cameTo(r *runbook.Record) string {
 
 // plain carries out a run as 'calico-probe run' does.
 func (o *serveOptions) plain(ctx context.Context, run *runOptions) (alerts.Report, error) {
-	var whole, text bytes.Buffer
+	var whole, text bounded
 	var forms []report.Sink
 	for _, f := range []struct {
 		format string
-		w      *bytes.Buffer
+		w      *bounded
 	}{{"json", &whole}, {"markdown", &text}} {
 		s, err := report.New(f.format, f.w, false)
 		if err != nil {
@@ -255,5 +255,13 @@ func (o *serveOptions) plain(ctx context.Context, run *runOptions) (alerts.Repor
 	if seen.Verdict == nil {
 		return alerts.Report{}, errors.New("the run came to no verdict")
 	}
-	return alerts.Report{Verdict: seen.Verdict.Word, Says: firstOf(seen), JSON: whole.Bytes(), Markdown: text.Bytes()}, nil
+	return alerts.Report{Verdict: seen.Verdict.Word, Says: firstOf(seen), JSON: whole.kept.Bytes(), Markdown: text.kept.Bytes()}, nil
+}
+
+// bounded keeps in memory only as much of a report as shows that it is more than is stored.
+type bounded struct{ kept bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.kept.Write(p[:min(len(p), alerts.MaxJSON+1-b.kept.Len())])
+	return len(p), nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -39,15 +40,23 @@ func TestServeRefuses(t *testing.T) {
 	const head = "apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {routes: [{match: ['alertname=~\".+\"'], "
 	right := put("right.yaml", head+"runbook: node-not-ready}]}")
 	for args, want := range map[string]string{
-		"--token-file x": "name a folder for jobs and reports with --store",
-		"--store " + dir: "whoever reaches this could have runs started",
-		"--store " + dir + " --token-file x --via ssh":        "--via ssh is nothing for a pod",
-		"--store " + dir + " --token-file x --via other":      `unknown way "other"`,
-		"--store " + dir + " --token-file x --workers 0":      "--workers, --queue and --max-runs-per-hour",
-		"--store " + dir + " --token-file x --cooldown -1s":   "must not be negative",
-		"--store " + dir + " --token-file x --job-timeout 1s": "--job-timeout must be 10s or more",
-		"--store " + dir + " --token-file x --log-format xml": "--log-format takes text or json",
-		"--store " + dir + " --token-file x --config none":    "open none: no such file",
+		"--token-file x":                     "name a folder for jobs and reports with --store",
+		"--store " + dir:                     "whoever reaches this could have runs started",
+		"--store " + dir + " --token-file x": "tokens would be sent to :8080 without TLS",
+		"--store " + dir + " --token-file x --listen 10.0.0.1:80 --tls-key x":     "tokens would be sent to 10.0.0.1:80 without TLS",
+		"--store " + dir + " --token-file x --listen 127.0.0.2 --via ssh":         "tokens would be sent to 127.0.0.2 without TLS",
+		"--store " + dir + " --token-file x --listen [::1]:1 --via other":         `unknown way "other"`,
+		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --via other":     `unknown way "other"`,
+		"--store " + dir + " --token-file x --listen localhost:1 --via other":     `unknown way "other"`,
+		"--store " + dir + " --token-file x --tls-cert x --tls-key x --via other": `unknown way "other"`,
+		"--store " + dir + " --client-ca x --tls-cert x --tls-key x --via other":  `unknown way "other"`,
+		"--store " + dir + " --token-file x --insecure-http --via ssh":            "--via ssh is nothing for a pod",
+		"--store " + dir + " --token-file x --insecure-http --via other":          `unknown way "other"`,
+		"--store " + dir + " --token-file x --insecure-http --workers 0":          "--workers, --queue and --max-runs-per-hour",
+		"--store " + dir + " --token-file x --insecure-http --cooldown -1s":       "must not be negative",
+		"--store " + dir + " --token-file x --insecure-http --job-timeout 1s":     "--job-timeout must be 10s or more",
+		"--store " + dir + " --token-file x --insecure-http --log-format xml":     "--log-format takes text or json",
+		"--store " + dir + " --token-file x --insecure-http --config none":        "open none: no such file",
 		"--ssh host":     "unknown flag: --ssh",
 		"--check-config": "name it with --config",
 		"argument":       "takes no arguments",
@@ -309,6 +318,23 @@ func TestServeNodeNames(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	})
+}
+
+// TestServeBounded wants no more of a report held than tells that it is too much.
+func TestServeBounded(t *testing.T) {
+	t.Parallel()
+	var b bounded
+	for _, part := range []string{"{", strings.Repeat("x", alerts.MaxJSON-2), "}", strings.Repeat("y", alerts.MaxJSON), "z"} {
+		if n, err := io.WriteString(&b, part); n != len(part) || err != nil {
+			t.Fatalf("%d of %d: %v", n, len(part), err)
+		}
+		if got := b.kept.Len(); strings.HasPrefix(part, "}") && got != alerts.MaxJSON || got > alerts.MaxJSON+1 {
+			t.Errorf("%d bytes are held", got)
+		}
+	}
+	if got := b.kept.Bytes(); len(got) != alerts.MaxJSON+1 || got[alerts.MaxJSON] != 'y' {
+		t.Errorf("%d bytes are held", len(got))
+	}
 }
 
 // TestServeFirstOf wants the cause with the first sentence of its fix, and room for both.

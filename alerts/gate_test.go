@@ -1,0 +1,334 @@
+package alerts
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// listening is a listener of this machine, and where it listens.
+func listening(t testing.TB) (net.Listener, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, l.Addr().String()
+}
+
+// serves has a server answer until the test ends, and returns where it takes alerts and where
+// it tells whether it lives.
+func serves(t testing.TB, s *Server) (main, health string) {
+	t.Helper()
+	l, main := listening(t)
+	beside, health := listening(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l, beside) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return main, health
+}
+
+// dial connects from an address of this machine, and says something.
+func dial(t testing.TB, from, to, says string) net.Conn {
+	t.Helper()
+	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(t.Context(), "tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_, _ = io.WriteString(c, says) // it may be closed already, for others
+	return c
+}
+
+// posted posts a notification on a connection of its own and returns the status.
+func posted(t testing.TB, client *http.Client, url string, b []byte) (int, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+PathAlerts, bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", contentTypeJSON)
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, nil
+}
+
+// TestCrowd opens far more connections without credentials than are served, from one address and
+// each in another way of doing nothing: a notification from the same address is taken, by a
+// client that comes later and by one that was there before on its old connection, and it is
+// told that this lives.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ours := newAuthority(t, "ours")
+	cert, key := ours.sign(t, 2)
+	for name, b := range map[string][]byte{"cert": cert, "key": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, secure := range map[string]bool{"plain": false, "by TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			access := tokens(t)
+			if secure {
+				access.Cert, access.Key = filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+			}
+			s, err := New(t.TempDir(), anyAlert(t), usual, access, nodesOf(8).cluster(), quiet())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			main, health := serves(t, s)
+			url, with := "http://"+main, &http.Transport{}
+			if secure {
+				url, with.TLSClientConfig = "https://"+main, ours.trusted()
+			}
+			old := &http.Client{Transport: with, Timeout: 10 * time.Second}
+			t.Cleanup(old.CloseIdleConnections)
+			if code, err := posted(t, old, url, body(t, firing("node-0", "a"))); code != http.StatusOK {
+				t.Fatalf("before: %d %v", code, err)
+			}
+			for _, says := range []string{
+				"", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+				"POST /v1/alerts HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{",
+			} {
+				for range 300 {
+					dial(t, "127.0.0.1", main, says)
+					dial(t, "127.0.0.1", health, says)
+				}
+			}
+			fresh := &http.Client{Transport: &http.Transport{TLSClientConfig: with.TLSClientConfig}, Timeout: 10 * time.Second}
+			t.Cleanup(fresh.CloseIdleConnections)
+			if code, err := posted(t, fresh, url, body(t, firing("node-1", "b"))); code != http.StatusOK {
+				t.Errorf("a new client: %d %v", code, err)
+			}
+			again := false
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { again = c.Reused }})
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+token)
+			if resp, err := old.Do(r); err != nil || resp.StatusCode != http.StatusOK || !again {
+				t.Errorf("on the connection from before: %v, %v, the same %v", resp, err, again)
+			} else {
+				resp.Body.Close()
+			}
+			for _, path := range []string{"/healthz", "/readyz"} {
+				resp, err := (&http.Client{Timeout: 10 * time.Second}).Get("http://" + health + path)
+				if err != nil || resp.StatusCode != http.StatusOK || !resp.Close {
+					t.Errorf("%s: %v %v", path, resp, err)
+					continue
+				}
+				resp.Body.Close()
+			}
+			if got := testutil.ToFloat64(s.metrics.crowded); got < 300 {
+				t.Errorf("%v connections were closed for others", got)
+			}
+		})
+	}
+}
+
+// TestNothingIsKeptOpen wants the connection of a refused request closed, and the same of one that
+// was let in before and is refused now.
+func TestNothingIsKeptOpen(t *testing.T) {
+	t.Parallel()
+	s := opened(t, t.TempDir(), usual, nodesOf(1))
+	main, _ := serves(t, s)
+	client := &http.Client{Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	get := func(with string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+main+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+with)
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp
+	}
+	for _, with := range []string{"of somebody else", token, "of somebody else"} {
+		if resp := get(with); resp.Close != (with != token) {
+			t.Errorf("%q: %s, closed %v", with, resp.Status, resp.Close)
+		}
+	}
+}
+
+// gated is a gate that takes connections, and what it takes in their order.
+func gated(t testing.TB) (g *gate, at string, next func() *entered) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has every address of 127.0.0.0/8")
+	}
+	l, at := listening(t)
+	g = newGate(l, func(net.Addr) {})
+	t.Cleanup(func() { l.Close() })
+	return g, at, func() *entered {
+		t.Helper()
+		c, err := g.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.(*entered)
+	}
+}
+
+func (g *gate) has(e *entered) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.open[e]
+	return ok
+}
+
+// TestStrangers wants an address held to its share, and where many addresses take all, one of
+// the address that has the most to go.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	g, at, next := gated(t)
+	enter := func(from string) *entered {
+		t.Helper()
+		dial(t, from, at, "")
+		return next()
+	}
+	first, second := enter("127.0.0.2"), enter("127.0.0.2")
+	for range maxFromAddress - 2 {
+		enter("127.0.0.2")
+	}
+	if !g.has(first) || len(g.open) != maxFromAddress {
+		t.Fatalf("%d are open, the first %v", len(g.open), g.has(first))
+	}
+	latest := enter("127.0.0.2")
+	if g.has(first) || !g.has(second) || !g.has(latest) || len(g.open) != maxFromAddress {
+		t.Errorf("one more of the same: %d are open; first %v, second %v, latest %v", len(g.open), g.has(first), g.has(second), g.has(latest))
+	}
+	var others []*entered
+	for i := range maxOfKind - maxFromAddress {
+		others = append(others, enter(fmt.Sprintf("127.0.1.%d", i+1)))
+	}
+	if len(g.open) != maxOfKind || !g.has(second) {
+		t.Fatalf("%d are open", len(g.open))
+	}
+	late := enter("127.0.2.1")
+	if len(g.open) != maxOfKind || !g.has(late) || !g.has(others[0]) || g.has(second) {
+		t.Errorf("one of another address: %d are open; late %v, others %v, second of the most %v", len(g.open), g.has(late), g.has(others[0]), g.has(second))
+	}
+	if _, err := second.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("reading from one that was given up: %v", err)
+	}
+}
+
+// TestKnownClients wants strangers to take nothing from clients that have shown credentials, the
+// idle ones of these to go before a busy one, and one that comes when all are busy refused.
+func TestKnownClients(t *testing.T) {
+	t.Parallel()
+	g, at, next := gated(t)
+	enter := func(from string) *entered {
+		t.Helper()
+		dial(t, from, at, "")
+		return next()
+	}
+	var known []*entered
+	for range maxFromAddress {
+		e := enter("127.0.0.2")
+		if !e.admit() || !e.admit() {
+			t.Fatal("there is room, and none is given")
+		}
+		known = append(known, e)
+	}
+	for range 2 * maxOfKind {
+		enter("127.0.0.2")
+	}
+	for i, e := range known {
+		if !g.has(e) {
+			t.Fatalf("strangers have had known client %d closed", i)
+		}
+	}
+	if enter("127.0.0.2").admit() {
+		t.Error("one more is let in, and all are busy")
+	}
+	if !enter("127.0.0.3").admit() {
+		t.Error("another address has no room")
+	}
+	for _, e := range known[:2] {
+		g.state(e, http.StateIdle)
+	}
+	g.state(known[0], http.StateActive)
+	g.state(known[0], http.StateIdle) // later than the other
+	if !enter("127.0.0.2").admit() || !g.has(known[0]) || g.has(known[1]) {
+		t.Errorf("for one more: of the idle ones the later is there %v, the earlier %v", g.has(known[0]), g.has(known[1]))
+	}
+}
+
+// TestSlowReaders wants only so many pages in memory at once, and alerts taken all the same.
+func TestSlowReaders(t *testing.T) {
+	t.Parallel()
+	s := opened(t, t.TempDir(), usual, nodesOf(1))
+	var entering sync.WaitGroup
+	stay := make(chan struct{})
+	slow := s.paged(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entering.Done(); <-stay }))
+	entering.Add(maxReading)
+	var all sync.WaitGroup
+	for range maxReading {
+		all.Go(func() { slow.ServeHTTP(discard{}, request(t, http.MethodGet, "/")) })
+	}
+	entering.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // whoever waits has gone: it is not to be let in
+	if err := await(ctx, s.reading); err == nil {
+		t.Error("one more page is made")
+	}
+	if code := post(t, s, body(t, firing("node-0", "a"))); code != http.StatusOK {
+		t.Errorf("an alert meanwhile: %d", code)
+	}
+	close(stay)
+	all.Wait()
+	if code := ask(s, http.MethodGet, "/", token, nil).Code; code != http.StatusOK {
+		t.Errorf("a page after it: %d", code)
+	}
+}
+
+func request(t testing.TB, method, path string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+type discard struct{}
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}
