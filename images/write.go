@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
@@ -275,12 +276,18 @@ func archive(index v1.ImageIndex, names []string, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		called := map[string]string{"io.containerd.image.name": name}
-		if !strings.Contains(name, "@") {
-			called["org.opencontainers.image.ref.name"] = name[strings.LastIndex(name, ":")+1:]
+	tag := names[0][strings.LastIndex(names[0], ":")+1:]
+	called := map[string]string{"io.containerd.image.name": names[0], "org.opencontainers.image.ref.name": tag}
+	if err := top.AppendIndex(index, layout.WithAnnotations(called)); err != nil {
+		return err
+	}
+	for _, name := range names[1:] {
+		again, err := partial.Descriptor(index)
+		if err != nil {
+			return err
 		}
-		if err := top.AppendIndex(index, layout.WithAnnotations(called)); err != nil {
+		again.Annotations = map[string]string{"io.containerd.image.name": name}
+		if err := top.AppendDescriptor(*again); err != nil {
 			return err
 		}
 	}
