@@ -33,8 +33,12 @@ for_arch() {
   "${get[@]}" update
 }
 
-# resolved lists the packages of today and all they need: the address, file, size and checksum of each.
-resolved() { xargs "${get[@]}" install --print-uris --no-install-recommends <images/toolbox.packages; }
+# resolved lists the packages of today and all they need, as the lock has them.
+resolved() {
+  xargs "${get[@]}" install --print-uris --no-install-recommends <images/toolbox.packages | awk -v arch="$arch" '{
+    split($2, part, "_"); version = part[2]; gsub(/%3a/, ":", version); sub(/^SHA256:/, "", $4)
+    print arch, part[1], version, $4, $2 }' | sort
+}
 
 if [ "$mode" = --lock ]; then
   {
@@ -42,9 +46,7 @@ if [ "$mode" = --lock ]; then
     echo "# Written by 'make toolbox-lock'; do not edit."
     for a in "$@"; do
       for_arch "$a"
-      resolved | awk -v arch="$a" '{
-        split($2, part, "_"); version = part[2]; gsub(/%3a/, ":", version); sub(/^SHA256:/, "", $4)
-        print arch, part[1], version, $4, $2 }' | sort
+      resolved
     done
   } >"$lock.new"
   mv "$lock.new" "$lock"
@@ -72,7 +74,10 @@ download() {
   fi
   echo "toolbox: WARNING: Debian no longer has for $arch: ${missing[*]}; the toolbox is made of today's packages and is not for a release" >&2
   rm -f "$apt"/archives/*.deb
-  xargs "${get[@]}" install --download-only --no-install-recommends <images/toolbox.packages >/dev/null
+  resolved >"$apt/lock"
+  wanted=()
+  while read -r _ p v _; do wanted+=("$p=$v"); done <"$apt/lock"
+  (cd "$apt/archives" && "${get[@]}" download "${wanted[@]}")
   today=" today"
 }
 
@@ -90,7 +95,7 @@ for a in "${todo[@]}"; do
   root=$cache/$a today=
   grep "^$arch " "$lock" >"$apt/lock" || { echo "toolbox: $lock has nothing for $arch: run 'make toolbox-lock'" >&2; exit 1; }
   download
-  if [ -z "$today" ] && ! awk '{ print $4 "  " $5 }' "$apt/lock" | (cd "$apt/archives" && sha256sum --check --quiet --strict) >&2; then
+  if ! awk '{ print $4 "  " $5 }' "$apt/lock" | (cd "$apt/archives" && sha256sum --check --quiet --strict) >&2; then
     echo "toolbox: a package for $arch is not what $lock says: do not use it" >&2
     exit 1
   fi
