@@ -182,7 +182,7 @@ release-check: syft ## the release's configuration, and all of it but publishing
 	@openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $(CACHE)/check.key
 	@openssl pkey -in $(CACHE)/check.key -pubout -out $(CACHE)/check.pub
 	RELEASE_KEY=$(CACHE)/check.key PATH=$(CACHE)/bin:$$PATH $(RELEASER) release --snapshot --clean --skip=publish
-	RELEASE_PUB=$(CACHE)/check.pub go test -count=1 -timeout 30m -tags release ./install -run '^TestRelease'
+	DIST=$(CURDIR)/dist RELEASE_PUB=$(CACHE)/check.pub go test -count=1 -timeout 30m -tags release ./install -run '^TestRelease'
 
 # The private key stays with whoever releases; release.pub is to be committed.
 release-key: # a pair of keys to sign releases with: RELEASE_KEY=FILE, and release.pub
