@@ -203,7 +203,7 @@ release-images: ## push a release's images, for every architecture (with skopeo,
 	done
 	@for i in probe client toolbox; do ref=$$(sed 's/@.*//' $(CACHE)/$$i.ref) && \
 		skopeo copy --all --preserve-digests oci-archive:$(CACHE)/$$i.tar:$${ref##*:} docker://$$ref || exit 1; done
-	cosign sign --yes --key $(COSIGN_KEY) --tlog-upload=false $$(cat $(FILES)/images.txt)
+	cosign sign --yes --key $(COSIGN_KEY) --use-signing-config=false --tlog-upload=false $$(cat $(FILES)/images.txt)
 
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down
