@@ -17,9 +17,17 @@ CACHE   := $(CURDIR)/.cache
 SANDBOX := $(CURDIR)/bin/sandbox
 LINTER  := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 RELEASER := go run github.com/goreleaser/goreleaser/v2@v2.16.0
-SYFT    := 1.54.0
+SYFT_VERSION := 1.54.0
+SYFT    := SYFT_CHECK_FOR_APP_UPDATE=false SYFT_FILE_METADATA_CATALOGER_ENABLED=true $(CACHE)/bin/syft
+# A release's client names its images by digest: PINNED is the file with their names, as release-files
+# makes it and a release has it. 'make build PINNED=images.txt' then gives the released client again.
+PINNED  ?=
+digest  = $(or $(shell sed -n 's|.*/$(1):.*@||p' $(PINNED)),$(error $(PINNED) has no digest of $(1)))
+LDFLAGS = -s -w$(if $(PINNED), -X main.probeDigest=$(call digest,probe) -X main.toolboxDigest=$(call digest,toolbox))
+# The same sources are to give the same bytes, whatever Go is set to do on a machine.
+SAME    := GOFLAGS=-trimpath GOAMD64=v1 GOARM64=v8.0
 # One binary for client and one for each kind of node.
-BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
+BUILD   = CGO_ENABLED=0 $(if $(PINNED),$(SAME)) go build -trimpath $(if $(PINNED),-buildvcs=true) -ldflags='$(LDFLAGS)'
 
 # The end-to-end tests have one cluster of their own, so that they never meet
 # the one somebody plays with; under another name, nor those of another suite.
@@ -36,7 +44,8 @@ build: carried ## build the client (bin/calico-probe) and the probe for every no
 # The same sources give the same probe, whatever the commit: what carries it need not
 # be built anew.
 probe:
-	$(foreach a,$(ARCHES),GOOS=linux GOARCH=$(a) $(BUILD) -buildvcs=false -o .cache/build/linux-$(a)/probe ./cmd/probe &&) true
+	$(foreach a,$(ARCHES),GOOS=linux GOARCH=$(a) CGO_ENABLED=0 $(SAME) go build -buildvcs=false -ldflags='-s -w' \
+		-o .cache/build/linux-$(a)/probe ./cmd/probe &&) true
 
 # What the client carries onto nodes by exec and ssh.
 CARRIED := cmd/calico-probe/carried
@@ -46,11 +55,11 @@ $(CARRIED)/%.gz: probe
 	@GOOS= GOARCH= go run scripts/gzip.go .cache/build/linux-$*/probe $@
 
 image: probe ## write the probe's image, without a container engine
-	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar probe
+	@go run -C images . -ref $(IMAGE) -max $(IMAGE_MAX) -o $(CACHE)/probe.tar -pin $(CACHE)/probe.ref probe
 
 client: carried ## write the client's image, for 'serve' in a cluster
 	$(foreach a,$(ARCHES),GOOS=linux GOARCH=$(a) $(BUILD) -o .cache/build/linux-$(a)/calico-probe ./cmd/calico-probe &&) true
-	@go run -C images . -ref $(CLIENT) -max $(CLIENT_MAX) -o $(CACHE)/client.tar client
+	@go run -C images . -ref $(CLIENT) -max $(CLIENT_MAX) -o $(CACHE)/client.tar -pin $(CACHE)/client.ref client
 
 # What the tests need of it: for this machine, not for others.
 .PHONY: client-here
@@ -58,14 +67,19 @@ client-here: carried
 	GOOS=linux GOARCH=$(HOST) $(BUILD) -o .cache/build/linux-$(HOST)/calico-probe ./cmd/calico-probe
 	@go run -C images . -ref $(CLIENT) -platform linux/$(HOST) -plain -o $(CACHE)/client-here.tar client
 
-toolbox: probe ## write the image with a shell and tools, from Debian's packages as they are now
-	@scripts/toolbox.sh --refresh $(ARCHES)
-	@go run -C images . -ref $(TOOLBOX) -o $(CACHE)/toolbox.tar toolbox
+toolbox: probe ## write the image with a shell and tools, from the Debian packages of images/toolbox.lock
+	@scripts/toolbox.sh $(ARCHES)
+	@go run -C images . -ref $(TOOLBOX) -o $(CACHE)/toolbox.tar -pin $(CACHE)/toolbox.ref toolbox
 
-# What the tests need of it: this machine's, of whatever age, not for others.
+.PHONY: toolbox-lock
+toolbox-lock: ## write images/toolbox.lock anew, with the versions that Debian has today
+	@scripts/toolbox.sh --lock $(ARCHES)
+
+# What the tests need of it: this machine's, and of today's packages where Debian no longer has those
+# of the lock, so that the tests do not end with a point release of Debian's.
 .PHONY: toolbox-here
 toolbox-here: probe
-	@scripts/toolbox.sh $(HOST)
+	@scripts/toolbox.sh --or-today $(HOST)
 	@go run -C images . -ref $(TOOLBOX) -platform linux/$(HOST) -plain -o $(CACHE)/toolbox-here.tar toolbox
 
 tools: ## install what the sandbox needs from Debian (as root)
@@ -80,6 +94,7 @@ demo: build image sandbox ## a cluster on this machine, and one run on it
 
 unit: ## fast tests: no root, under a minute
 	go test ./...
+	go test -C images ./...
 
 # kubectl and helm, for tests on machines that have none: without cgo, so that most of it was
 # compiled for the client.
@@ -89,6 +104,7 @@ clients:
 
 test: build image toolbox-here client-here sandbox clients ## every test: unit, then end to end on a real cluster (as root)
 	go test ./...
+	go test -C images ./...
 	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
 	@$(MAKE) --no-print-directory machine
 	go test -C sandbox -tags e2e -count=1 -timeout 10m ./...
@@ -138,31 +154,59 @@ lint: ## vet on every system, and golangci-lint
 	GOOS=windows go vet ./cmd/calico-probe
 	$(foreach m,. images sandbox e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
 
-comma := ,
-.PHONY: release-files release-check
-# What a release's archives have beside the programs.
-release-files: carried image client
+.PHONY: release-files release-check release-key syft
+# What a release has beside the programs: its images, their names with digests, SBOMs by syft (SPDX)
+# of each, and what goes into the archives.
+FILES := $(CACHE)/release
+release-files: carried image toolbox
 	@[ -z "$(TAG)" ] || [ "$(TAG)" = v$(RELEASE) ] || { echo "the tag is $(TAG), and probe/version.go has $(RELEASE)" >&2; exit 1; }
-	@rm -rf $(CACHE)/release && mkdir -p $(CACHE)/release/completions
-	@go build -trimpath -o $(CACHE)/release/calico-probe ./cmd/calico-probe
-	@for s in bash zsh fish powershell; do $(CACHE)/release/calico-probe completion $$s >$(CACHE)/release/completions/calico-probe.$$s || exit 1; done
-	@$(CACHE)/release/calico-probe man $(CACHE)/release/man
-	@rm $(CACHE)/release/calico-probe
+	@[ -z "$(TAG)" ] || openssl pkey -in "$$RELEASE_KEY" -pubout | cmp -s - release.pub || \
+		{ echo "RELEASE_KEY is not the file with the private key of release.pub: see CONTRIBUTING.md, 'A release'" >&2; exit 1; }
+	@rm -rf $(FILES) && mkdir -p $(FILES)/completions $(FILES)/sbom
+	@cat $(CACHE)/probe.ref $(CACHE)/toolbox.ref >$(FILES)/images.txt
+	@$(MAKE) --no-print-directory client ldflags PINNED=$(FILES)/images.txt
+	@cat $(CACHE)/client.ref >>$(FILES)/images.txt
+	@for i in probe client toolbox; do for a in $(ARCHES); do \
+		$(SYFT) scan --quiet oci-archive:$(CACHE)/$$i.tar --platform linux/$$a --source-name "$$(sed 's/:[^/]*$$//' $(CACHE)/$$i.ref)" \
+		--source-version "$$(sed 's/.*@//' $(CACHE)/$$i.ref)" --output spdx-json=$(FILES)/sbom/image-$${i}_linux_$$a.sbom.json || exit 1; done; done
+	@$(SAME) go build -buildvcs=true -o $(FILES)/calico-probe ./cmd/calico-probe
+	@for s in bash zsh fish powershell; do $(FILES)/calico-probe completion $$s >$(FILES)/completions/calico-probe.$$s || exit 1; done
+	@$(FILES)/calico-probe man $(FILES)/man
+	@rm $(FILES)/calico-probe
 
-release-check: ## the release's configuration, and all of it but publishing, into dist/ (ten minutes); SBOMs after 'make syft'
+# For goreleaser, which builds the client for every system.
+.PHONY: ldflags
+ldflags:
+	@echo "$(LDFLAGS)" >$(FILES)/ldflags
+
+# All of it but publishing; signed, for a try, with a key of its own.
+release-check: syft ## the release's configuration, and all of it but publishing, into dist/ (twenty minutes; the first time more)
 	$(RELEASER) check
-	PATH=$(CACHE)/bin:$$PATH $(RELEASER) release --snapshot --clean --skip=publish$(if $(wildcard $(CACHE)/bin/syft),,$(comma)sbom)
-	DIST=$(CURDIR)/dist go test -count=1 -tags release ./install -run '^Test(Archives$(if $(wildcard $(CACHE)/bin/syft),|SBOMs))$$'
+	@openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $(CACHE)/check.key
+	@openssl pkey -in $(CACHE)/check.key -pubout -out $(CACHE)/check.pub
+	RELEASE_KEY=$(CACHE)/check.key PATH=$(CACHE)/bin:$$PATH $(RELEASER) release --snapshot --clean --skip=publish
+	DIST=$(CURDIR)/dist RELEASE_PUB=$(CACHE)/check.pub go test -count=1 -timeout 30m -tags release ./install -run '^TestRelease'
 
-.PHONY: syft
+# The private key stays with whoever releases; release.pub is to be committed.
+release-key: # a pair of keys to sign releases with: RELEASE_KEY=FILE, and release.pub
+	@[ -n "$$RELEASE_KEY" ] && [ ! -e "$$RELEASE_KEY" ] && [ ! -e release.pub ] || \
+		{ echo "RELEASE_KEY is to name a new file, and release.pub is not to be there" >&2; exit 1; }
+	@umask 077 && openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes256 -out "$$RELEASE_KEY"
+	@openssl pkey -in "$$RELEASE_KEY" -pubout -out release.pub
+
 syft: # what writes the SBOMs of a release; minutes to compile, once
-	GOBIN=$(CACHE)/bin CGO_ENABLED=0 go install -ldflags='-s -w -X main.version=$(SYFT)' github.com/anchore/syft/cmd/syft@v$(SYFT)
+	GOBIN=$(CACHE)/bin CGO_ENABLED=0 go install -ldflags='-s -w -X main.version=$(SYFT_VERSION)' github.com/anchore/syft/cmd/syft@v$(SYFT_VERSION)
 
+# What release-files has made, under the names and digests that the release has compiled in; signed for
+# those who verify images where they are run.
 .PHONY: release-images
-release-images: image client toolbox ## push a release's images, for every architecture (with skopeo, logged in)
-	skopeo copy --all oci-archive:$(CACHE)/probe.tar docker://$(IMAGE)
-	skopeo copy --all oci-archive:$(CACHE)/client.tar docker://$(CLIENT)
-	skopeo copy --all oci-archive:$(CACHE)/toolbox.tar docker://$(TOOLBOX)
+release-images: ## push a release's images, for every architecture (with skopeo, logged in), and sign them (with cosign, COSIGN_KEY=FILE)
+	@for i in probe client toolbox; do \
+		grep -qxF "$$(cat $(CACHE)/$$i.ref)" $(FILES)/images.txt || { echo "$(CACHE)/$$i.tar is not what 'make release-files' made: run that" >&2; exit 1; }; \
+	done
+	@for i in probe client toolbox; do ref=$$(sed 's/@.*//' $(CACHE)/$$i.ref) && \
+		skopeo copy --all --preserve-digests oci-archive:$(CACHE)/$$i.tar:$${ref##*:} docker://$$ref || exit 1; done
+	cosign sign --yes --key $(COSIGN_KEY) --use-signing-config=false --tlog-upload=false $$(cat $(FILES)/images.txt)
 
 clean: ## stop the clusters and remove what was built here
 	-@$(SANDBOX) down

@@ -25,6 +25,7 @@ func run(args []string) error {
 	cache := flags.String("cache", "../.cache", "folder with the built files")
 	platforms := flags.String("platform", "", "only this platform, such as linux/amd64")
 	plain := flags.Bool("plain", false, "do not compress: for images that never travel")
+	pin := flags.String("pin", "", "also name the image by its digest, and write that name, NAME:TAG@DIGEST, into this file")
 	limit := flags.Int64("max", 0, "fail when a platform's image is larger (bytes, compressed)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -40,7 +41,7 @@ func run(args []string) error {
 	if *platforms != "" {
 		d.platforms = []string{*platforms}
 	}
-	return write(d, *ref, *cache, *out, *plain, *limit)
+	return write(d, *ref, *cache, *out, *pin, *plain, *limit)
 }
 
 func names() []string {

@@ -20,12 +20,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// write writes one archive with an image for each platform.
-func write(d definition, ref, cache, out string, plain bool, limit int64) error {
+// write writes one archive with an image for each platform, and its name with the digest into the
+// file pin, "" = nowhere.
+func write(d definition, ref, cache, out, pin string, plain bool, limit int64) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range d.platforms {
 		p = strings.ReplaceAll(p, "{host}", runtime.GOARCH)
@@ -49,7 +51,17 @@ func write(d definition, ref, cache, out string, plain bool, limit int64) error 
 			return fmt.Errorf("image %s for %s has %d bytes compressed, %d are allowed", d.name, p, size, limit)
 		}
 	}
-	return archive(index, ref, out)
+	if pin == "" {
+		return archive(index, []string{ref}, out)
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return fmt.Errorf("image %s: %w", d.name, err)
+	}
+	// By which name a node has the image that was imported there: a pod that names a digest finds
+	// it by the second one only.
+	names := []string{ref, ref[:strings.LastIndex(ref, ":")] + "@" + digest.String()}
+	return errors.Join(archive(index, names, out), os.WriteFile(pin, []byte(ref+"@"+digest.String()+"\n"), 0o644))
 }
 
 func build(d definition, cache string, platform *v1.Platform, plain bool) (v1.Image, error) {
@@ -252,9 +264,9 @@ func findLibrary(name string) (string, error) {
 	return "", fmt.Errorf("library %s is not on this machine", name)
 }
 
-// archive writes the index as an OCI layout in a tar, named as containerd and
+// archive writes the index as an OCI layout in a tar, under each of the names as containerd and
 // others look for it.
-func archive(index v1.ImageIndex, ref, out string) (err error) {
+func archive(index v1.ImageIndex, names []string, out string) (err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(out), ".image-")
 	if err != nil {
 		return err
@@ -264,9 +276,20 @@ func archive(index v1.ImageIndex, ref, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	names := map[string]string{"io.containerd.image.name": ref, "org.opencontainers.image.ref.name": ref[strings.LastIndex(ref, ":")+1:]}
-	if err := top.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
+	tag := names[0][strings.LastIndex(names[0], ":")+1:]
+	called := map[string]string{"io.containerd.image.name": names[0], "org.opencontainers.image.ref.name": tag}
+	if err := top.AppendIndex(index, layout.WithAnnotations(called)); err != nil {
 		return err
+	}
+	for _, name := range names[1:] {
+		again, err := partial.Descriptor(index)
+		if err != nil {
+			return err
+		}
+		again.Annotations = map[string]string{"io.containerd.image.name": name}
+		if err := top.AppendDescriptor(*again); err != nil {
+			return err
+		}
 	}
 	f, err := os.Create(out)
 	if err != nil {

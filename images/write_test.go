@@ -4,14 +4,15 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -19,32 +20,29 @@ import (
 )
 
 // TestReleased wants of the images of a release one for each platform under one name, each
-// with its own program and nothing else, and the same bytes from the same files. The
-// programs are stand-ins.
+// with its own program and nothing else, named by tag and by digest, and the same bytes from
+// the same files, wherever these lie and whenever they were made. The programs are stand-ins.
 func TestReleased(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {
 		program string
 		env     []string
 	}{"probe": {"probe", nil}, "client": {"calico-probe", []string{"USER=calico-probe"}}} {
-		dir := t.TempDir()
-		for _, arch := range []string{"amd64", "arm64"} {
-			file := filepath.Join(dir, "build/linux-"+arch, want.program)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(name+" of "+arch), 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}
 		var written [2][]byte
-		for i := range written {
-			out := filepath.Join(dir, fmt.Sprint(i, ".tar"))
-			if err := run([]string{"-ref", "registry.example/" + name + ":1.2.3", "-cache", dir, "-o", out, "-max", "2000", name}); err != nil {
+		var dir, pinned string
+		for i, mode := range []os.FileMode{0o600, 0o755} {
+			dir = t.TempDir()
+			for _, arch := range []string{"amd64", "arm64"} {
+				file, made := filepath.Join(dir, "build/linux-"+arch, want.program), time.Unix(int64(1e9*i), 0)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(name+" of "+arch), mode), os.Chtimes(file, made, made)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, pin := filepath.Join(dir, "out.tar"), filepath.Join(dir, "pin")
+			if err := run([]string{"-ref", "registry.example/" + name + ":1.2.3", "-cache", dir, "-o", out, "-pin", pin, "-max", "2000", name}); err != nil {
 				t.Fatal(err)
 			}
-			b, err := os.ReadFile(out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			written[i] = b
+			written[i], pinned = content(t, out), string(content(t, pin))
 		}
 		if !bytes.Equal(written[0], written[1]) {
 			t.Errorf("%s: written twice it has other bytes", name)
@@ -52,7 +50,7 @@ func TestReleased(t *testing.T) {
 		if err := run([]string{"-ref", "x:1", "-cache", dir, "-o", filepath.Join(dir, "small.tar"), "-max", "100", name}); err == nil {
 			t.Errorf("%s: larger than is allowed, and written", name)
 		}
-		for _, m := range manifests(t, index(t, written[0], "registry.example/"+name+":1.2.3", "1.2.3")) {
+		for _, m := range manifests(t, index(t, written[0], "registry.example/"+name, "1.2.3", pinned)) {
 			platform, img := m.platform, m.image
 			config, err := img.ConfigFile()
 			if err != nil {
@@ -88,8 +86,18 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// index is the index in an archive, which has the given names and is whole.
-func index(t *testing.T, archive []byte, ref, tag string) v1.ImageIndex {
+func content(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// index is the index in an archive, which is whole and there by tag and by digest; pinned is the name
+// with both.
+func index(t *testing.T, archive []byte, name, tag, pinned string) v1.ImageIndex {
 	t.Helper()
 	dir := t.TempDir()
 	for r := tar.NewReader(bytes.NewReader(archive)); ; {
@@ -111,11 +119,20 @@ func index(t *testing.T, archive []byte, ref, tag string) v1.ImageIndex {
 		t.Fatal(err)
 	}
 	m, err := top.IndexManifest()
-	if err != nil || len(m.Manifests) != 1 {
+	if err != nil || len(m.Manifests) != 2 || m.Manifests[0].Digest != m.Manifests[1].Digest {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	if got := m.Manifests[0].Annotations; got["io.containerd.image.name"] != ref || got["org.opencontainers.image.ref.name"] != tag {
-		t.Errorf("it is named %v", got)
+	digest := m.Manifests[0].Digest.String()
+	if want := name + ":" + tag + "@" + digest + "\n"; pinned != want {
+		t.Errorf("the pin is %q, want %q", pinned, want)
+	}
+	for i, want := range []map[string]string{
+		{"io.containerd.image.name": name + ":" + tag, "org.opencontainers.image.ref.name": tag},
+		{"io.containerd.image.name": name + "@" + digest},
+	} {
+		if got := m.Manifests[i].Annotations; !maps.Equal(got, want) {
+			t.Errorf("it is named %v, want %v", got, want)
+		}
 	}
 	inner, err := top.ImageIndex(m.Manifests[0].Digest)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // converse opens the conversation with a probe that runs: by attach, and by the
 // container's log once attach breaks.
 func (p *placed) converse(ctx context.Context) *Session {
-	s := &Session{created: p.created, remove: p.remove, through: "the API server to the kubelet's port 10250"}
+	s := &Session{created: p.created, image: p.image, remove: p.remove, through: "the API server to the kubelet's port 10250"}
 	if p.options.Keep {
 		s.keep(ctx, p.options.Node, p.attach, p.gone, p.options.Note)
 	} else {

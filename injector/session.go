@@ -18,6 +18,7 @@ import (
 // plans and calls; all else may be called by any, and Close more than once.
 type Session struct {
 	created []string
+	image   string // what the kubelet says the probe runs from, "" = nothing
 	remove  func(answered, ended bool) error // ended: and was seen to
 	through string                           // what the line leads through
 	kept    bool                             // the probe outlives its line
@@ -61,6 +62,10 @@ const waiting = 4096
 
 // Created names what was created for this session, for whoever cleans up.
 func (s *Session) Created() []string { return s.created }
+
+// ImageID is what the node made of the name of the probe's image, as the kubelet says it: a
+// name with a digest, or the digest of its configuration; "" where there is no image.
+func (s *Session) ImageID() string { return s.image }
 
 // sendLimit is how long a probe that runs may take to be reached.
 const sendLimit = 20 * time.Second

@@ -33,6 +33,7 @@ type placed struct {
 	stopRenewing context.CancelFunc
 
 	created    []string
+	image      string // what it runs from, as the kubelet says
 	afterwards string // said once the probe runs
 }
 
@@ -55,6 +56,7 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 			case s.refusal != nil:
 				return true, s.refusal
 			case s.running:
+				p.image = s.image
 				if p.afterwards != "" {
 					p.options.Note(p.afterwards)
 				}
@@ -185,6 +187,7 @@ func (p *placed) gaveUp(ctx context.Context, pod *corev1.Pod, events []corev1.Ev
 // standing is how far a container has come.
 type standing struct {
 	running   bool
+	image     string // what it runs from, once it does
 	untouched bool   // the kubelet has said nothing about it yet
 	text      string // what it waits for
 	refusal   *PlacementError
@@ -209,7 +212,7 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 	}
 	switch c := all[i]; {
 	case c.State.Running != nil:
-		return standing{running: true}
+		return standing{running: true, image: oneLine(c.ImageID)}
 	case c.State.Terminated != nil:
 		t := c.State.Terminated
 		reason := ReasonRuntime

@@ -19,9 +19,9 @@ import (
 	"testing"
 )
 
-// TestArchives installs each archive of a release that was made in $DIST as krew does, and
+// TestReleaseArchives installs each archive of a release that was made in $DIST as krew does, and
 // runs that of this machine by the name that kubectl looks for.
-func TestArchives(t *testing.T) {
+func TestReleaseArchives(t *testing.T) {
 	for _, at := range krewed(t).Spec.Platforms {
 		system := at.Selector.MatchLabels["os"] + "/" + at.Selector.MatchLabels["arch"]
 		t.Run(system, func(t *testing.T) {
@@ -54,9 +54,9 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestSBOMs wants what lies beside each archive in $DIST, and each probe, to name the modules
+// TestReleaseSBOMs wants what lies beside each archive in $DIST, and each probe, to name the modules
 // that go.mod has in that program, as of their versions.
-func TestSBOMs(t *testing.T) {
+func TestReleaseSBOMs(t *testing.T) {
 	const module = "golang.org/x/sys" // of the client and of the probe
 	of := regexp.MustCompile(regexp.QuoteMeta(module) + ` (v\S+)`).FindStringSubmatch(read(t, "../go.mod"))
 	if of == nil {

@@ -38,6 +38,10 @@ const FactPolicy Fact = "policy"
 // FactNamespace is where a pod was to go that could not be made.
 const FactNamespace Fact = "namespace"
 
+// FactImageID is what a node made of the name of the probe's image: its digest, where the
+// kubelet says it.
+const FactImageID Fact = "image_id"
+
 // IDs of the results the client itself adds to those of a probe; rules read them.
 const (
 	CheckPlaced   = "probe-placed"   // could a probe be put on the node?

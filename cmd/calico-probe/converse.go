@@ -59,6 +59,12 @@ func (o *runOptions) arrived(way string, session *injector.Session, took time.Du
 	}
 	placed := probe.Found(probe.OK, "probe running after %s: %s", took.Round(10*time.Millisecond), strings.Join(session.Created(), ", "))
 	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, way, took
+	if id := session.ImageID(); id != "" {
+		placed = placed.With(probe.FactImageID, id)
+		if o.image != probeImage() && o.image != toolboxImage() && !strings.Contains(o.image, "@") {
+			o.note("%s: image %s is %s on %s", way, o.image, id, o.node)
+		}
+	}
 	return o.emit(way, probe.Event{Type: probe.EventResult, Result: &placed})
 }
 

@@ -142,7 +142,7 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 	f.StringSliceVar(&accounts, "service-account", nil, "grant it to these service accounts, NAMESPACE:NAME")
 	f.BoolVar(&serve, "serve", false, "also what 'calico-probe serve' takes: its account, Deployment, Service, NetworkPolicy and volume")
 	f.StringVar(&from.Image, "client-image", probe.ClientImage, "the client's image, for --serve")
-	f.StringVar(&from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "the image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "the image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&from.ExternalURL, "external-url", "", "where people reach 'serve', for events on nodes to say (default: its Service in the cluster)")
 	f.StringVar(&from.StorageClass, "storage-class", "", "the class of the volume for --serve (default: the cluster's own default)")
 	f.BoolVar(&from.NoVolume, "no-volume", false, "for --serve take no volume: reports, and alerts that wait, go with its pod")

@@ -82,7 +82,7 @@ API cannot be reached.`,
 	f.StringVar(&p.node, "node", "", "the node to go to (default: the first that is ready)")
 	f.StringSliceVar(&p.ways, "via", nil, "what has to work: "+strings.Join(preflightWays(), ", "))
 	out.flag(cmd, report.Formats())
-	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&p.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.StringVar(&p.ssh, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
 	f.StringVar(&p.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
@@ -425,7 +425,7 @@ func rehearsed(err error, good string) probe.Result {
 const listed = 50
 
 func imageOn(node *corev1.Node, image string) probe.Result {
-	if slices.ContainsFunc(node.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, image) }) {
+	if slices.ContainsFunc(node.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, asListed(image)) }) {
 		return probe.Found(probe.OK, "%s is on node %s", image, node.Name)
 	}
 	if n := len(node.Status.Images); n >= listed {

@@ -91,9 +91,9 @@ func TestImageOn(t *testing.T) {
 	}
 	has := &corev1.Node{Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"p@sha256:1", "p:1"}}}}}
 	for want, r := range map[string]probe.Result{
-		"is on node": imageOn(has, "p:1"), "not among the 50 images": imageOn(full, "p:1"), "is not on node": imageOn(&corev1.Node{}, "p:1"),
+		"is on node": imageOn(has, "p:1"), "sha256:1 is on node": imageOn(has, "p:1@sha256:1"), "sha256:2 is not on node": imageOn(has, "p:1@sha256:2"), "not among the 50 images": imageOn(full, "p:1"), "is not on node": imageOn(&corev1.Node{}, "p:1"),
 	} {
-		if !strings.Contains(r.Saw, want) || (r.Status == probe.OK) != (want == "is on node") {
+		if !strings.Contains(r.Saw, want) || (r.Status == probe.OK) != (!strings.Contains(want, "not") && strings.HasSuffix(want, "is on node")) {
 			t.Errorf("%s: %s %s", want, r.Status, r.Saw)
 		}
 	}

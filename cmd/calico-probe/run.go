@@ -155,7 +155,7 @@ func (o *runOptions) reaching(cmd *cobra.Command) {
 func (o *runOptions) placing(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.via, "via", "auto", "way onto the node: auto, "+strings.Join(wayNames(), ", "))
-	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probe.Image), "probe image (environment: CALICO_PROBE_IMAGE)")
+	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")

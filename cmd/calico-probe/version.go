@@ -12,18 +12,34 @@ import (
 )
 
 func (a *app) version() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version of the client and the image it uses", Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(a.Out, versions())
-			return err
-		},
+	text := func(out io.Writer) error {
+		_, err := io.WriteString(out, versions())
+		return err
+	}
+	return a.list("version", "Print the version of the client and the images it uses", text, func() any { return thisBuild() })
+}
+
+// identity is what 'version -o json' says of this program.
+type identity struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Platform string `json:"platform"`
+	Wire     int    `json:"wireFormat"`
+	// The images that are used unless a flag names others; those of a release have a digest.
+	Image   string `json:"probeImage"`
+	Toolbox string `json:"toolboxImage"`
+}
+
+func thisBuild() identity {
+	return identity{
+		Version: probe.Release, Revision: revision(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Wire: probe.Version,
+		Image: envOr("CALICO_PROBE_IMAGE", probeImage()), Toolbox: envOr("CALICO_PROBE_TOOLBOX_IMAGE", toolboxImage()),
 	}
 }
 
 func versions() string {
-	return fmt.Sprintf("calico-probe %s (%s, %s/%s, wire format %d)\nprobe image %s\n",
-		probe.Release, revision(), runtime.GOOS, runtime.GOARCH, probe.Version, envOr("CALICO_PROBE_IMAGE", probe.Image))
+	b := thisBuild()
+	return fmt.Sprintf("calico-probe %s (%s, %s, wire format %d)\nprobe image %s\ntoolbox image %s\n", b.Version, b.Revision, b.Platform, b.Wire, b.Image, b.Toolbox)
 }
 
 // revision is the commit this program was built from, where the build knew it.

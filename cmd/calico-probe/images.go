@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// The digests of this release's images, which the build of a release sets with the linker's
+// flag -X. Without them, as in a development build, an image is named by its tag alone.
+var probeDigest, toolboxDigest string
+
+// probeImage is the image of a probe unless the user names another one.
+func probeImage() string { return pinned(probe.Image, probeDigest) }
+
+// toolboxImage is the image with a shell and tools unless the user names another one.
+func toolboxImage() string { return pinned(probe.Toolbox, toolboxDigest) }
+
+func pinned(image, digest string) string {
+	if digest == "" {
+		return image
+	}
+	return image + "@" + digest
+}
+
+// asListed is the name under which a kubelet lists an image: where there is a digest,
+// container runtimes leave out the tag.
+func asListed(image string) string {
+	name, digest, byDigest := strings.Cut(image, "@")
+	if !byDigest {
+		return image
+	}
+	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // else it is a registry's port
+		name = name[:colon]
+	}
+	return name + "@" + digest
+}
