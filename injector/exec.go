@@ -176,6 +176,8 @@ func sortExec(d door, failed *lineError) *PlacementError {
 	switch {
 	case errors.Is(failed.err, errStill):
 		return waited(ReasonSilent, "going into container %s: %v: the API server's line to the kubelet, the kubelet or the container runtime hangs", d, failed.err)
+	case errors.Is(failed.err, errNoise):
+		return refuse(ReasonShell, "%v: its shell, or what that reads at its start, prints without end", failed.err)
 	case forbidden(text):
 		return refuse(ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):

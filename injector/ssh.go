@@ -86,6 +86,8 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	switch {
 	case errors.Is(failed.err, errStill):
 		return waited(ReasonReach, "ssh to %s: %v: its sshd, or what it logs in with, hangs", to, failed.err)
+	case errors.Is(failed.err, errNoise):
+		return refuse(ReasonShell, "ssh to %s: %v: a login file or a forced command there prints without end", to, failed.err)
 	// The line before the last: of the warning in capitals no more than the end is kept.
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
 		return refuse(ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (a node made anew?) before 'ssh-keygen -R'", to)
