@@ -360,6 +360,14 @@ func TestSSH(t *testing.T) {
 	if want := `|-F|my config|--|-oProxyCommand=id|sh -c 'echo '\''x'\'''`; !strings.HasSuffix(args, want) || !strings.Contains(args, "BatchMode=yes") || !strings.Contains(args, "|StrictHostKeyChecking=yes|") {
 		t.Error(args)
 	}
+	for _, off := range []string{"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no", "SetEnv=LC_ALL=C"} {
+		if !strings.Contains(args, "|-o|"+off+"|") {
+			t.Errorf("%s is missing: %s", off, args)
+		}
+	}
+	if strings.Contains(args, "ProxyJump") || strings.Contains(args, "ProxyCommand=n") {
+		t.Errorf("how the node is reached is the user's: %s", args)
+	}
 	var words lastWords
 	_, _ = io.WriteString(&words, changedKey) // never fails
 	exit := func(code string) error { return exec.Command("sh", "-c", "exit "+code).Run() }
@@ -389,6 +397,49 @@ func TestSSH(t *testing.T) {
 	}
 	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != ReasonReach {
 		t.Errorf("%+v", pe)
+	}
+}
+
+// TestUnsent wants what ssh would send to the node out of its environment, and nothing
+// else: what a ProxyCommand needs comes from there.
+func TestUnsent(t *testing.T) {
+	t.Parallel()
+	environ := []string{"HOME=/root", "LANG=de", "LC_TIME=de", "TOKEN_1=a=b", "TOKEN_10=x\ny", "MY.PATH=x", "MYxPATH=x", "EMPTY="}
+	for patterns, want := range map[string]string{
+		"":             "HOME=/root LANG=de LC_TIME=de TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
+		"LANG LC_*":    "HOME=/root TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
+		"TOKEN_? ANG":  "HOME=/root LANG=de LC_TIME=de TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
+		"MY.PATH [HE]": "HOME=/root LANG=de LC_TIME=de TOKEN_1=a=b TOKEN_10=x\ny MYxPATH=x EMPTY=",
+		"*":            "",
+	} {
+		if got := strings.Join(unsent(environ, strings.Fields(patterns)), " "); got != want {
+			t.Errorf("%s: %q, want %q", patterns, got, want)
+		}
+	}
+}
+
+// TestSSHConfig asks the real ssh, which connects to nothing for that.
+func TestSSHConfig(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("ssh"); err != nil {
+		t.Skip(err)
+	}
+	o := options
+	o.Destination, o.SSHConfig = "me@10.0.0.7", filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(o.SSHConfig, []byte("Host 10.0.0.7\n  SendEnv TOKEN_* LANG\n  Port 2222\nHost *\n  SendEnv LC_*\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := sshConfig(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(config["sendenv"], " "); got != "TOKEN_* LANG LC_*" || config["port"][0] != "2222" {
+		t.Errorf("%q %v", got, config["port"])
+	}
+	o.SSHConfig = "/nowhere"
+	_, err = sshConfig(t.Context(), o)
+	if failed, ok := errors.AsType[*lineError](err); !ok || !strings.Contains(sortSSH("n", failed).Text, "/nowhere") {
+		t.Error(err)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	utilexec "k8s.io/client-go/util/exec"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Exec is the way into a container that runs on the node already, in the node's
@@ -41,6 +43,9 @@ func Exec(c *Client) Way {
 			s, err := carry(ctx, o, "exec", "in container "+d.String(), d.view(), func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 				return c.stream(ctx, d, script, in, out, errs)
 			})
+			if err == nil {
+				s, err = s.onMachine(ctx, o, d.elsewhere(o))
+			}
 			failed, broke := errors.AsType[*lineError](err)
 			pe, refused := errors.AsType[*PlacementError](err)
 			switch {
@@ -125,6 +130,22 @@ func doorsOf(pods []corev1.Pod) []door {
 	}
 	slices.SortStableFunc(all, func(a, b door) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.String(), b.String())) })
 	return all
+}
+
+// elsewhere says why the probe in the container is not believed, nil where it is. That the
+// container is the node's the API server vouches for: a machine-id that is not to be had
+// is no obstacle, another one is.
+func (d door) elsewhere(o Options) func(said string, err error) *PlacementError {
+	want := probe.MachineOf(o.Machine)
+	return func(said string, err error) *PlacementError {
+		switch {
+		case err != nil:
+			return waited(ReasonSilent, "going into container %s: the probe there does not say on which machine it is: %v", d, err)
+		case said != "" && want != "" && said != want:
+			return refuse(ReasonMachine, "container %s is on another machine: its machine-id is not that of %s", d, o.Node)
+		}
+		return nil
+	}
 }
 
 // view says how a program in the container sees the node: all of it by way of process

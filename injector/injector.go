@@ -59,7 +59,9 @@ type Options struct {
 	// Running lists the pods that run on the node.
 	Running     func(context.Context) ([]corev1.Pod, error)
 	Destination string // for ssh: admin@10.0.0.7
+	Named       bool   // the user named that host; else it is what the Node says
 	SSHConfig   string // a file for ssh -F, "" = the user's own
+	Machine     string // the node's machine-id as the API has it, "" = none that is this node's alone
 
 	Progress func(text string) // what is waited for, each time it changes
 	Note     func(text string) // what the user must know afterwards
