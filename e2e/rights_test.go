@@ -325,7 +325,8 @@ func (l lesser) isTold(t *testing.T) {
 func leave(t *testing.T, name string) {
 	t.Helper()
 	k := kube(t)
-	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/managed-by": "calico-probe"},
+	meta := metav1.ObjectMeta{Name: "calico-probe-" + name + "-00000000",
+		Labels:      map[string]string{"app.kubernetes.io/managed-by": "calico-probe", "app.kubernetes.io/name": "calico-probe", "calico-probe.io/run": "00000000"},
 		Annotations: map[string]string{"calico-probe.io/node": "node-b", "calico-probe.io/expires": "2020-01-01T00:00:00Z"}}
 	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, NodeSelector: map[string]string{"e2e": "nowhere"},
 		Containers: []corev1.Container{{Name: "never", Image: probe.Image}}}

@@ -11,6 +11,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -89,8 +91,8 @@ func carry(ctx context.Context, o Options, way, whereto string, v view, l line) 
 	ctx, cancel := context.WithCancel(ctx)
 	in, feed := io.Pipe()
 	out, sink := io.Pipe()
-	words := &lastWords{}
-	c := &carried{options: o, feed: feed, words: bufio.NewReader(out), last: words, ended: make(chan struct{}), plain: len(plain)}
+	words := &noise{tooMuch: make(chan struct{})}
+	c := &carried{options: o, feed: feed, words: bufio.NewReader(out), noise: words, ended: make(chan struct{}), plain: len(plain)}
 	go func() {
 		defer close(c.ended)
 		c.err = l(ctx, scriptFor(o, way, v, len(plain)), in, sink, words)
@@ -139,7 +141,7 @@ type carried struct {
 	options Options
 	feed    *io.PipeWriter
 	words   *bufio.Reader
-	last    *lastWords
+	noise   *noise
 	ended   chan struct{} // closed when the line has ended, with err
 	err     error
 	plain   int // bytes of the probe, unpacked
@@ -181,7 +183,52 @@ func (c *carried) start(ctx context.Context, plain []byte) error {
 // errStill is a step of a carried start that did not come to its end in time.
 var errStill = errors.New("nothing came back in time")
 
-// next is the script's next word. What login files and banners print is passed over.
+// mostNoise is how much may come from the node before the probe is there that is none of
+// the script's words: login files, banners and what stands on stderr are far shorter.
+const mostNoise = 1 << 20
+
+// errNoise is a node that says more than that.
+var errNoise = errors.New("more than 1 MiB came back before the probe was there")
+
+// noise is what comes from the node beside the script's words. It keeps the end of that,
+// which may be why there is no shell.
+type noise struct {
+	lastWords
+	heard   atomic.Int64
+	full    sync.Once
+	tooMuch chan struct{} // closed once it is more than mostNoise
+}
+
+func (n *noise) Write(b []byte) (int, error) {
+	if n.heard.Add(int64(len(b))) > mostNoise {
+		n.full.Do(func() { close(n.tooMuch) })
+	}
+	return n.lastWords.Write(b)
+}
+
+// word reads on to the script's next word. What login files and banners print is passed
+// over, piece by piece: a line may have no end.
+func (c *carried) word() (string, error) {
+	for begins := true; ; {
+		piece, err := c.words.ReadSlice('\n')
+		word, ours := strings.CutPrefix(strings.TrimSpace(string(piece)), c.options.Run+" ")
+		goesOn := errors.Is(err, bufio.ErrBufferFull)
+		if ours && begins && !goesOn {
+			return word, err
+		}
+		_, _ = c.noise.Write(piece) // never fails
+		select {
+		case <-c.noise.tooMuch:
+			return "", errNoise
+		default:
+		}
+		if begins = err == nil; !begins && !goesOn {
+			return "", err
+		}
+	}
+}
+
+// next is the script's next word.
 func (c *carried) next(ctx context.Context, limit time.Duration) (string, error) {
 	type read struct {
 		text string
@@ -189,31 +236,25 @@ func (c *carried) next(ctx context.Context, limit time.Duration) (string, error)
 	}
 	got := make(chan read, 1)
 	go func() { // ends with the line at the latest
-		for {
-			text, err := c.words.ReadString('\n')
-			word, ours := strings.CutPrefix(strings.TrimSpace(text), c.options.Run+" ")
-			if ours {
-				got <- read{word, err}
-				return
-			}
-			_, _ = io.WriteString(c.last, text) // never fails; it may be why there is no shell
-			if err != nil {
-				got <- read{"", err}
-				return
-			}
-		}
+		text, err := c.word()
+		got <- read{text, err}
 	}()
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
 	case r := <-got:
-		if r.err == nil {
+		switch {
+		case r.err == nil:
 			return r.text, nil
+		case errors.Is(r.err, errNoise):
+			return "", &lineError{errNoise, c.noise.String()}
 		}
 		<-c.ended
-		return "", &lineError{errOr(c.err, r.err), c.last.String()}
+		return "", &lineError{errOr(c.err, r.err), c.noise.String()}
+	case <-c.noise.tooMuch:
+		return "", &lineError{errNoise, c.noise.String()}
 	case <-late.C:
-		return "", &lineError{fmt.Errorf("%w (%v)", errStill, limit), c.last.String()}
+		return "", &lineError{fmt.Errorf("%w (%v)", errStill, limit), c.noise.String()}
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
@@ -231,11 +272,13 @@ func (c *carried) send(ctx context.Context, b []byte) error {
 	select {
 	case err := <-sent:
 		if err != nil {
-			return &lineError{err, c.last.String()}
+			return &lineError{err, c.noise.String()}
 		}
 		return nil
+	case <-c.noise.tooMuch:
+		return &lineError{errNoise, c.noise.String()}
 	case <-late.C:
-		return &lineError{fmt.Errorf("%w (%v)", errStill, standstill), c.last.String()}
+		return &lineError{fmt.Errorf("%w (%v)", errStill, standstill), c.noise.String()}
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -258,7 +301,7 @@ func (c *carried) refusal(word string) *PlacementError {
 	case "nowhere":
 		return refuse(ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", room(c.plain)>>10, strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders))
 	case "broken":
-		return refuse(ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s", saying(c.last.String()))
+		return refuse(ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s", saying(c.noise.String()))
 	}
 	return refuse(ReasonShell, "the shell there answered %q, which makes no sense", word)
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -105,6 +107,9 @@ func TestCarry(t *testing.T) {
 		},
 		"without an end of line": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "printf 'Last login: '; "+script, in, out, errs)
+		},
+		"with a long line before it": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+			return here("sh")(ctx, "head -c 100000 /dev/zero | tr '\\0' x; echo; "+script, in, out, errs)
 		},
 		"quoted once more": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "exec sh -c "+probe.Quote(script), in, out, errs)
@@ -223,6 +228,72 @@ func TestCarriedInVain(t *testing.T) {
 	}
 }
 
+// TestNoise wants a node that says something without end, before the probe is there or
+// while it is on its way, to be given up for that, long before its time is over, and no
+// more to be taken from it than it takes to know that.
+func TestNoise(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	for name, c := range map[string]struct {
+		line string // what it says again and again
+		word string // what it says first, of the script's
+		errs bool   // on stderr
+	}{
+		"no end of line":    {line: "xxxxxxxx"},
+		"line after line":   {line: "welcome!\n"},
+		"on stderr":         {line: "xxxxxxxx", errs: true},
+		"after a good word": {line: "xxxxxxxx", word: "send packed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := laden(t, standIn)
+			o.Start = time.Minute
+			said, ended := 0, make(chan struct{})
+			var flood line = func(_ context.Context, _ string, in io.Reader, out, errs io.Writer) error {
+				defer close(ended)
+				go func() { _, _ = io.Copy(io.Discard, in) }() // ends with the test's line
+				if c.word != "" {
+					_, _ = io.WriteString(out, "\n"+o.Run+" "+c.word+"\n") // or what follows fails too
+				}
+				if c.errs {
+					out = errs
+				}
+				piece := []byte(strings.Repeat(c.line, 1<<10))
+				for said <= 64<<20 {
+					n, err := out.Write(piece)
+					said += n
+					if err != nil {
+						return err
+					}
+				}
+				return errors.New("nobody stopped it")
+			}
+			began := time.Now()
+			_, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, flood)
+			failed, ok := errors.AsType[*lineError](err)
+			if !ok || !errors.Is(failed.err, errNoise) {
+				t.Fatalf("%v, want %v", err, errNoise)
+			}
+			if took := time.Since(began); took > o.Start/2 {
+				t.Errorf("that took %v", took)
+			}
+			if pe := sortSSH("n", failed); pe.Reason != ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+				t.Error(pe)
+			}
+			if pe := sortExec(door{pod: &corev1.Pod{}, container: &corev1.Container{}}, failed); pe.Reason != ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+				t.Error(pe)
+			}
+			if c.errs { // which nobody holds up
+				return
+			}
+			<-ended
+			if most := mostNoise + 64<<10; said > most {
+				t.Errorf("%d bytes were taken, want %d at most", said, most)
+			}
+		})
+	}
+}
+
 // eventuallyNoLeft waits for a script whose line is gone to see that.
 func eventuallyNoLeft(t *testing.T, o Options) {
 	t.Helper()
@@ -289,6 +360,14 @@ func TestSSH(t *testing.T) {
 	if want := `|-F|my config|--|-oProxyCommand=id|sh -c 'echo '\''x'\'''`; !strings.HasSuffix(args, want) || !strings.Contains(args, "BatchMode=yes") || !strings.Contains(args, "|StrictHostKeyChecking=yes|") {
 		t.Error(args)
 	}
+	for _, off := range []string{"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no", "SetEnv=LC_ALL=C"} {
+		if !strings.Contains(args, "|-o|"+off+"|") {
+			t.Errorf("%s is missing: %s", off, args)
+		}
+	}
+	if strings.Contains(args, "ProxyJump") || strings.Contains(args, "ProxyCommand=n") {
+		t.Errorf("how the node is reached is the user's: %s", args)
+	}
 	var words lastWords
 	_, _ = io.WriteString(&words, changedKey) // never fails
 	exit := func(code string) error { return exec.Command("sh", "-c", "exit "+code).Run() }
@@ -321,6 +400,49 @@ func TestSSH(t *testing.T) {
 	}
 	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != ReasonReach {
 		t.Errorf("%+v", pe)
+	}
+}
+
+// TestUnsent wants what ssh would send to the node out of its environment, and nothing
+// else: what a ProxyCommand needs comes from there.
+func TestUnsent(t *testing.T) {
+	t.Parallel()
+	environ := []string{"HOME=/root", "LANG=de", "LC_TIME=de", "TOKEN_1=a=b", "TOKEN_10=x\ny", "MY.PATH=x", "MYxPATH=x", "EMPTY="}
+	for patterns, want := range map[string]string{
+		"":             "HOME=/root LANG=de LC_TIME=de TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
+		"LANG LC_*":    "HOME=/root TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
+		"TOKEN_? ANG":  "HOME=/root LANG=de LC_TIME=de TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
+		"MY.PATH [HE]": "HOME=/root LANG=de LC_TIME=de TOKEN_1=a=b TOKEN_10=x\ny MYxPATH=x EMPTY=",
+		"*":            "",
+	} {
+		if got := strings.Join(unsent(environ, strings.Fields(patterns)), " "); got != want {
+			t.Errorf("%s: %q, want %q", patterns, got, want)
+		}
+	}
+}
+
+// TestSSHConfig asks the real ssh, which connects to nothing for that.
+func TestSSHConfig(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("ssh"); err != nil {
+		t.Skip(err)
+	}
+	o := options
+	o.Destination, o.SSHConfig = "me@10.0.0.7", filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(o.SSHConfig, []byte("Host 10.0.0.7\n  SendEnv TOKEN_* LANG\n  Port 2222\nHost *\n  SendEnv LC_*\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := sshConfig(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(config["sendenv"], " "); got != "TOKEN_* LANG LC_*" || config["port"][0] != "2222" {
+		t.Errorf("%q %v", got, config["port"])
+	}
+	o.SSHConfig = "/nowhere"
+	_, err = sshConfig(t.Context(), o)
+	if failed, ok := errors.AsType[*lineError](err); !ok || !strings.Contains(sortSSH("n", failed).Text, "/nowhere") {
+		t.Error(err)
 	}
 }
 

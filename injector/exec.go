@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	utilexec "k8s.io/client-go/util/exec"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Exec is the way into a container that runs on the node already, in the node's
@@ -43,6 +45,9 @@ func Exec(c *Client) Way {
 			s, err := carry(ctx, o, "exec", "in container "+d.String(), d.view(), func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 				return c.stream(ctx, d, script, in, out, errs)
 			})
+			if err == nil {
+				s, err = s.onMachine(ctx, o, d.elsewhere(o))
+			}
 			failed, broke := errors.AsType[*lineError](err)
 			pe, refused := errors.AsType[*PlacementError](err)
 			switch {
@@ -155,6 +160,22 @@ func doorsOf(pods []corev1.Pod, calico *corev1.Pod) []door {
 	return all
 }
 
+// elsewhere says why the probe in the container is not believed, nil where it is. That the
+// container is the node's the API server vouches for: a machine-id that is not to be had
+// is no obstacle, another one is.
+func (d door) elsewhere(o Options) func(said string, err error) *PlacementError {
+	want := probe.MachineOf(o.Machine)
+	return func(said string, err error) *PlacementError {
+		switch {
+		case err != nil:
+			return waited(ReasonSilent, "going into container %s: the probe there does not say on which machine it is: %v", d, err)
+		case said != "" && want != "" && said != want:
+			return refuse(ReasonMachine, "container %s is on another machine: its machine-id is not that of %s", d, o.Node)
+		}
+		return nil
+	}
+}
+
 // view says how a program in the container sees the node: all of it by way of process
 // 1, where that is in sight and may be followed, or where the node's root is a volume;
 // else what is mounted at the place it has on the node.
@@ -204,6 +225,8 @@ func sortExec(d door, failed *lineError) *PlacementError {
 	switch {
 	case errors.Is(failed.err, errStill):
 		return waited(ReasonSilent, "going into container %s: %v: the API server's line to the kubelet, the kubelet or the container runtime hangs", d, failed.err)
+	case errors.Is(failed.err, errNoise):
+		return refuse(ReasonShell, "%v: its shell, or what that reads at its start, prints without end", failed.err)
 	case forbidden(text):
 		return refuse(ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):

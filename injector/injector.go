@@ -1,7 +1,7 @@
 // Package injector is the writing half of the Kubernetes API: the ways onto a
 // node, the conversation with the probe there, and the removal of whatever was
 // created for it. Everything it creates ends by itself on the server, is removed
-// when the session closes, and carries who made it, why and until when.
+// when the session closes, and carries who made it, why and for how long.
 package injector
 
 import (
@@ -18,17 +18,21 @@ import (
 type Client struct {
 	kube   kubernetes.Interface
 	config *rest.Config
+	time   *serverTime
 }
 
 // NewClient returns a Client for config, which is not changed.
 func NewClient(config *rest.Config) (*Client, error) {
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = 50, 100
-	kube, err := kubernetes.NewForConfig(own)
+	at := &serverTime{}
+	dated := rest.CopyConfig(own)
+	dated.Wrap(at.of)
+	kube, err := kubernetes.NewForConfig(dated)
 	if err != nil {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
-	return &Client{kube: kube, config: own}, nil
+	return &Client{kube: kube, config: own, time: at}, nil
 }
 
 // Options say what is put where, for whom and for how long.
@@ -59,7 +63,9 @@ type Options struct {
 	// Running lists the pods that run on the node.
 	Running     func(context.Context) ([]corev1.Pod, error)
 	Destination string // for ssh: admin@10.0.0.7
+	Named       bool   // the user named that host; else it is what the Node says
 	SSHConfig   string // a file for ssh -F, "" = the user's own
+	Machine     string // the node's machine-id as the API has it, "" = none that is this node's alone
 
 	Progress func(text string) // what is waited for, each time it changes
 	Note     func(text string) // what the user must know afterwards
@@ -79,7 +85,8 @@ const (
 	annotationNode    = "calico-probe.io/node"
 	annotationWho     = "calico-probe.io/who"
 	annotationReason  = "calico-probe.io/reason"
-	annotationExpires = "calico-probe.io/expires" // RFC 3339, by the client's clock
+	annotationLife    = "calico-probe.io/lifetime" // a Go duration, from the object's creation on
+	annotationExpires = "calico-probe.io/expires"  // in place of it, by clients before there was one: RFC 3339, by their clock
 	annotationChecks  = "calico-probe.io/checks"
 	annotationShell   = "calico-probe.io/shell" // what a probe is for that may change the node
 )

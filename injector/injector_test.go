@@ -41,8 +41,8 @@ func TestPod(t *testing.T) {
 	if p.Labels[labelRun] != "7f3a09c1" || p.Annotations[annotationWho] != "me@here" || p.Annotations[annotationReason] != "ticket 7" || p.Annotations[annotationChecks] != "felix-live,node-swap" {
 		t.Errorf("%v %v", p.Labels, p.Annotations)
 	}
-	if at, err := time.Parse(time.RFC3339, p.Annotations[annotationExpires]); err != nil || time.Until(at) > 131*time.Second {
-		t.Errorf("expires %v %v", at, err)
+	if p.Annotations[annotationLife] != "2m10s" || p.Annotations[annotationExpires] != "" {
+		t.Errorf("%v", p.Annotations)
 	}
 	if p.Spec.PriorityClassName == "" {
 		t.Error("a full node takes no probe without priority")
@@ -270,17 +270,6 @@ func TestIdle(t *testing.T) {
 }
 
 func TestLeftovers(t *testing.T) {
-	meta := metaFor(options)
-	if l := leftover("pod", meta, false); !l.InUse || l.Node != options.Node || !strings.Contains(l.String(), "me@here") {
-		t.Errorf("%+v", l)
-	}
-	if l := leftover("pod", meta, true); l.InUse {
-		t.Error("an ended pod is in use")
-	}
-	meta.Annotations[annotationExpires] = time.Now().Add(-time.Minute).Format(time.RFC3339)
-	if l := leftover("pod", meta, false); l.InUse {
-		t.Error("an expired pod is in use")
-	}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}, Spec: corev1.PodSpec{NodeName: "n"}}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}

@@ -29,7 +29,7 @@ func (p *placed) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, janitorFor(o), metav1.CreateOptions{})
 	if err != nil {
 		// If the pod meets the same refusal, that is what the user has to know.
-		p.afterwards = fmt.Sprintf("no clean-up job (%v): should this client be killed, 'calico-probe clean' removes what is left", err)
+		p.afterwards = fmt.Sprintf("no clean-up job (%v): should this client be killed, 'calico-probe clean --run %s' removes what is left", err, o.Run)
 		return nil
 	}
 	p.job, p.created = job.Name, append(p.created, "job "+o.Namespace+"/"+job.Name)

@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Leftover is something of ours that is on the cluster.
@@ -20,12 +26,15 @@ type Leftover struct {
 	Name      string
 	Pod       string // of a container, the pod it is in
 	Node      string
+	Run       string
 	Who       string
 	Reason    string
-	// InUse says that its client may be alive: it is neither ended nor expired.
+	// InUse says that its client may be alive: it has not ended, and its time is not over.
 	InUse bool
 	// Fixed says that Kubernetes has no way to remove it; it ends by itself.
 	Fixed bool
+
+	uid types.UID
 }
 
 func (l Leftover) String() string {
@@ -40,7 +49,7 @@ func (l Leftover) String() string {
 	if l.Reason != "" {
 		parts = append(parts, "reason: "+l.Reason)
 	}
-	return strings.Join(parts, ", ")
+	return probe.Line(strings.Join(parts, ", "))
 }
 
 // Leftovers lists what runs have left, in one namespace or in all (""). Ephemeral
@@ -48,25 +57,28 @@ func (l Leftover) String() string {
 // that are calico-node's. Objects that could be listed are returned beside the error of
 // those that could not.
 func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool) ([]Leftover, error) {
-	ours := metav1.ListOptions{LabelSelector: labelManaged + "=" + managedBy}
+	labelled := metav1.ListOptions{LabelSelector: labelManaged + "=" + managedBy + "," + labelName + "=" + managedBy + "," + labelRun}
 	var out []Leftover
 	var errs []error
-	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, ours)
+	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, labelled)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("listing probe pods: %w", err))
 	} else {
 		for _, p := range pods.Items {
 			ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-			out = append(out, leftover("pod", p.ObjectMeta, ended))
+			out = append(out, c.leftover("pod", p.ObjectMeta, ended)...)
 		}
 	}
-	jobs, err := c.kube.BatchV1().Jobs(namespace).List(ctx, ours)
+	jobs, err := c.kube.BatchV1().Jobs(namespace).List(ctx, labelled)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("listing clean-up jobs: %w", err))
 	} else {
 		for _, j := range jobs.Items {
-			out = append(out, leftover("job", j.ObjectMeta, jobFailed(&j)))
+			out = append(out, c.leftover("job", j.ObjectMeta, jobFailed(&j))...)
 		}
+	}
+	if c.time.now().IsZero() && slices.ContainsFunc(out, func(l Leftover) bool { return l.InUse }) {
+		errs = append(errs, errors.New("the API server's answers have no Date, so whose time is over is not known: 'calico-probe clean --run ID' removes what belongs to a run"))
 	}
 	joined, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: calicoPods})
 	if err != nil {
@@ -81,15 +93,62 @@ func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string, ca
 	return out, errors.Join(errs...)
 }
 
-func leftover(kind string, m metav1.ObjectMeta, ended bool) Leftover {
-	expires, err := time.Parse(time.RFC3339, m.Annotations[annotationExpires])
-	expired := err == nil && time.Now().After(expires)
-	return Leftover{
-		Kind: kind, Namespace: m.Namespace, Name: m.Name, Node: m.Annotations[annotationNode],
-		Who: m.Annotations[annotationWho], Reason: m.Annotations[annotationReason],
-		InUse: !ended && !expired,
+// leftover is an object that has our labels, or nothing where its name is none that we give.
+func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftover {
+	run := m.Labels[labelRun]
+	if !strings.HasPrefix(m.Name, managedBy+"-") || !strings.HasSuffix(m.Name, "-"+run) {
+		return nil
 	}
+	return []Leftover{{
+		Kind: kind, Namespace: m.Namespace, Name: m.Name, Node: m.Annotations[annotationNode], Run: run,
+		Who: m.Annotations[annotationWho], Reason: m.Annotations[annotationReason],
+		InUse: !ended && !over(m, c.time.now()), uid: m.UID,
+	}}
 }
+
+// clockWrong is how wrong the clock of a client may be that wrote when something ends.
+const clockWrong = 15 * time.Minute
+
+// over tells whether the time of an object is over, now being the API server's: the clock
+// of a client would end somebody's run. While now is not known, none is.
+func over(m metav1.ObjectMeta, now time.Time) bool {
+	if now.IsZero() {
+		return false
+	}
+	if life, err := time.ParseDuration(m.Annotations[annotationLife]); err == nil {
+		return now.After(m.CreationTimestamp.Add(life))
+	}
+	at, err := time.Parse(time.RFC3339, m.Annotations[annotationExpires])
+	return err == nil && now.After(at.Add(clockWrong))
+}
+
+// serverTime is the API server's time, by the Date of its latest answer.
+type serverTime struct{ latest atomic.Pointer[time.Time] }
+
+// now is zero where no answer had a Date. It does not go on by itself: what asks lists first.
+func (s *serverTime) now() time.Time {
+	if t := s.latest.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+// of has the time taken from what a transport brings.
+func (s *serverTime) of(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(req)
+		if err == nil {
+			if at, bad := http.ParseTime(resp.Header.Get("Date")); bad == nil {
+				s.latest.Store(&at)
+			}
+		}
+		return resp, err
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 func jobFailed(j *batchv1.Job) bool {
 	for _, c := range j.Status.Conditions {
@@ -105,10 +164,11 @@ func jobFailed(j *batchv1.Job) bool {
 func waitingIn(p corev1.Pod) []Leftover {
 	var out []Leftover
 	for _, c := range p.Spec.EphemeralContainers {
-		if !strings.HasPrefix(c.Name, managedBy+"-") {
+		run, ours := strings.CutPrefix(c.Name, managedBy+"-")
+		if !ours {
 			continue
 		}
-		l := Leftover{Kind: "container", Namespace: p.Namespace, Name: c.Name, Pod: p.Name, Node: p.Spec.NodeName, InUse: true, Fixed: true}
+		l := Leftover{Kind: "container", Namespace: p.Namespace, Name: c.Name, Pod: p.Name, Node: p.Spec.NodeName, Run: run, InUse: true, Fixed: true}
 		ended := false
 		for _, s := range p.Status.EphemeralContainerStatuses {
 			ended = ended || s.Name == c.Name && s.State.Terminated != nil
@@ -120,9 +180,10 @@ func waitingIn(p corev1.Pod) []Leftover {
 	return out
 }
 
-// Remove deletes one leftover; that it is gone already is no error.
+// Remove deletes one leftover, and no other object that has its name by now; that it is
+// gone already is no error.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
-	opts := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	opts := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid}}
 	var err error
 	switch l.Kind {
 	case "pod":
@@ -133,7 +194,7 @@ func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	default:
 		return fmt.Errorf("a %s cannot be removed", l.Kind)
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting %s: %w", l, err)
 	}
 	return nil

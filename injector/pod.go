@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -158,7 +157,7 @@ func metaFor(o Options) metav1.ObjectMeta {
 		Labels:    map[string]string{labelManaged: managedBy, labelName: managedBy, labelRun: o.Run},
 		Annotations: map[string]string{
 			annotationNode: o.Node, annotationWho: o.Who, annotationReason: o.Reason, annotationChecks: strings.Join(o.Checks, ","),
-			annotationExpires: time.Now().Add(o.Whole + margin).UTC().Format(time.RFC3339),
+			annotationLife: (o.Whole + margin).String(),
 		},
 	}
 	if o.Shell {
@@ -190,15 +189,23 @@ func nameFor(node, run string) string {
 // user what could not be removed.
 func (p *placed) abandon(err error) error {
 	if left := p.remove(false, false); left != nil {
-		p.options.Note(fmt.Sprintf("%v; remove what is left with 'calico-probe clean --all'", left))
+		p.options.Note(left.Error())
 	}
 	return err
 }
 
-// remove deletes what was created, the pod at once where its probe was seen to end, and
+// remove deletes what was created. The error says how to remove what is left.
+func (p *placed) remove(answered, ended bool) error {
+	if left := p.removed(answered, ended); left != nil {
+		return fmt.Errorf("%w; remove what is left with 'calico-probe clean --run %s'", left, p.options.Run)
+	}
+	return nil
+}
+
+// removed deletes what was created, the pod at once where its probe was seen to end, and
 // where it never answered: on a dead kubelet nobody would ever confirm a graceful end. One
 // that answered and may run on stays in the API until its kubelet has ended it.
-func (p *placed) remove(answered, ended bool) error {
+func (p *placed) removed(answered, ended bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
 	var left error

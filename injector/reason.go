@@ -30,6 +30,7 @@ const (
 	ReasonShell     Reason = "shell"     // nothing there that takes a carried probe and runs it
 	ReasonLogin     Reason = "login"     // ssh is not let in, or does not know the node
 	ReasonReach     Reason = "reach"     // ssh does not reach the node from here
+	ReasonMachine   Reason = "machine"   // another machine was reached, or nothing says that it is the node
 	ReasonNoNode    Reason = "no-node"   // the machine that was asked for is no node
 )
 

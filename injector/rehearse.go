@@ -50,7 +50,7 @@ func Doors(pods []corev1.Pod, calico *corev1.Pod) []string {
 // anything, whether it knows the host key of where it would go. The error says why not.
 func HostKeyKnown(ctx context.Context, o Options) error {
 	if o.Destination == "" {
-		return fmt.Errorf("no address of node %s is known: name one with --ssh USER@HOST", o.Node)
+		return fmt.Errorf(noAddress, o.Node)
 	}
 	return hostKeyKnown(ctx, o)
 }

@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,36 +19,82 @@ import (
 
 // SSH is the way of the user's own ssh, with their own configuration, keys and known
 // hosts: it takes neither a kubelet nor a container runtime. It never asks for a
-// password and never learns a host key, whatever that configuration says.
+// password and never learns a host key, whatever that configuration says. Its session is
+// one with the machine that the API knows as the node.
 func SSH() Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if o.Destination == "" {
-			return nil, refuse(ReasonSupport, "no address of node %s is known to reach it by ssh: name one with --ssh USER@HOST", o.Node)
+			return nil, refuse(ReasonSupport, noAddress, o.Node)
 		}
 		program, err := exec.LookPath("ssh")
 		if err != nil {
 			return nil, refuse(ReasonSupport, "there is no program ssh here: install OpenSSH's client")
 		}
-		s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
-			return run(exec.CommandContext(ctx, program, sshArgs(o, script)...), in, out, errs)
-		})
-		if failed, ok := errors.AsType[*lineError](err); ok {
-			return nil, sortSSH(o.Destination, failed)
+		config, err := sshConfig(ctx, o)
+		if err != nil {
+			return nil, sshFailed(o, err)
 		}
-		return s, err
+		environ := unsent(os.Environ(), config["sendenv"])
+		s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+			cmd := exec.CommandContext(ctx, program, sshArgs(o, script)...)
+			cmd.Env = environ
+			return run(cmd, in, out, errs)
+		})
+		if err != nil {
+			return nil, sshFailed(o, err)
+		}
+		return s.onMachine(ctx, o, func(said string, err error) *PlacementError { return strange(o, said, err) })
 	}
+}
+
+// noAddress is a node of which the API does not tell where it is.
+const noAddress = "the API has no InternalIP of node %s that is an IP address: name where ssh is to go with --ssh USER@HOST"
+
+// sshFailed is why ssh did not bring a probe.
+func sshFailed(o Options, err error) error {
+	if failed, ok := errors.AsType[*lineError](err); ok {
+		return sortSSH(o.Destination, failed)
+	}
+	return err
+}
+
+// strange says why a machine that ssh has reached is not taken for the node, nil where it is.
+func strange(o Options, said string, err error) *PlacementError {
+	want := probe.MachineOf(o.Machine)
+	lacks := ""
+	switch {
+	case err != nil:
+		return waited(ReasonReach, "ssh to %s: the probe there does not say on which machine it is: %v", o.Destination, err)
+	case want == "":
+		lacks = "the API has no machine-id that is " + o.Node + "'s alone"
+	case said == "":
+		lacks = "no machine-id is to be had there"
+	case said == want:
+		return nil
+	default:
+		return refuse(ReasonMachine, "ssh reached another machine: its machine-id is not that of %s: see where %s leads, or run calico-probe on %s itself with --via local", o.Node, o.Destination, o.Node)
+	}
+	if !o.Named {
+		return refuse(ReasonMachine, "ssh to %s: %s, so nothing says that this is %s: name where ssh is to go with --ssh USER@HOST", o.Destination, lacks, o.Node)
+	}
+	o.Note(fmt.Sprintf("%s: that %s is %s is known from --ssh alone", lacks, o.Destination, o.Node))
+	return nil
 }
 
 // sshArgs are ssh's arguments. The destination comes after --, so that none is ever
 // taken for an option; everything the conversation does not need is off: a broken
-// node is given neither the user's keys and tickets nor a way back. What stands here
-// goes before the user's configuration, which may let ssh take any host key.
+// node is given neither the user's keys and tickets nor a way back, and no connection
+// that is open already is used, whose host key was not looked at by these rules. What
+// stands here goes before the user's configuration, which may let ssh take any host key.
+// How the node is reached, ProxyCommand and ProxyJump, stays the user's.
 func sshArgs(o Options, script string) []string {
 	args := []string{"-T", "-a", "-x", "-k"}
 	for _, option := range []string{
 		"BatchMode=yes", "ConnectTimeout=10", "LogLevel=ERROR",
 		"StrictHostKeyChecking=yes", "UpdateHostKeys=no",
+		"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
 		"ClearAllForwardings=yes", "Tunnel=no", "RemoteCommand=none",
+		"SetEnv=LC_ALL=C", // in place of what the user's configuration sets
 	} {
 		args = append(args, "-o", option)
 	}
@@ -54,6 +102,20 @@ func sshArgs(o Options, script string) []string {
 		args = append(args, "-F", o.SSHConfig)
 	}
 	return append(args, "--", o.Destination, "sh -c "+probe.Quote(script))
+}
+
+// unsent is an environment without the variables that ssh would send to the node. An
+// argument cannot turn SendEnv off: ssh adds what its files say.
+func unsent(environ []string, patterns []string) []string {
+	if len(patterns) == 0 {
+		return environ
+	}
+	var all []string
+	for _, p := range patterns {
+		all = append(all, strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p)))
+	}
+	sent := regexp.MustCompile("(?is)^(" + strings.Join(all, "|") + ")=")
+	return slices.DeleteFunc(slices.Clone(environ), sent.MatchString)
 }
 
 // run runs a program to its end. It does not wait for a stdin nobody closes.
@@ -88,6 +150,10 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	switch {
 	case errors.Is(failed.err, errStill):
 		return waited(ReasonReach, "ssh to %s: %v: its sshd, or what it logs in with, hangs", to, failed.err)
+	case errors.Is(failed.err, errAsked):
+		return waited(ReasonReach, "ssh to %s: %v", to, failed.err)
+	case errors.Is(failed.err, errNoise):
+		return refuse(ReasonShell, "ssh to %s: %v: a login file or a forced command there prints without end", to, failed.err)
 	// The line before the last: of the warning in capitals no more than the end is kept.
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
 		return refuse(ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (a node made anew?) before 'ssh-keygen -R'", to)
@@ -115,32 +181,64 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 // may come from a Node's address, which its kubelet says.
 func accepting(to string) string { return "ssh -o StrictHostKeyChecking=ask -- " + probe.Quote(to) }
 
-// hostKeyKnown reads where ssh would go and which files it would look into, and has
-// ssh-keygen, which reads hashed names too, look there.
-func hostKeyKnown(ctx context.Context, o Options) error {
+// askLimit is how long ssh may take to say how it would reach a host.
+const askLimit = 10 * time.Second
+
+// errAsked is an ssh that does not say in time how it would reach a host.
+var errAsked = fmt.Errorf("'ssh -G' does not say within %v how it would get there: a Match exec of its configuration hangs", askLimit)
+
+// sshConfig is what the user's ssh makes of its configuration for the destination, by
+// lower-case keyword; it connects to nothing.
+func sshConfig(ctx context.Context, o Options) (map[string][]string, error) {
+	limited, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
 	args := []string{"-G"}
 	if o.SSHConfig != "" {
 		args = append(args, "-F", o.SSHConfig)
 	}
-	ssh := exec.CommandContext(ctx, "ssh", append(args, "--", o.Destination)...)
+	ssh := exec.CommandContext(limited, "ssh", append(args, "--", o.Destination)...)
 	ssh.WaitDelay = time.Second // what the configuration has it run may hold on to its output
-	out, err := ssh.Output()
+	var out bytes.Buffer
+	words := &lastWords{}
+	ssh.Stdout, ssh.Stderr = &out, words
+	err := ssh.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case limited.Err() != nil:
+		return nil, &lineError{errAsked, words.String()}
+	case err != nil:
+		return nil, &lineError{err, words.String()}
+	}
+	config := map[string][]string{}
+	for line := range strings.Lines(out.String()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		config[name] = append(config[name], strings.Fields(value)...)
+	}
+	return config, nil
+}
+
+// hostKeyKnown looks into the files of known hosts that ssh would, by ssh-keygen, which
+// reads hashed names too.
+func hostKeyKnown(ctx context.Context, o Options) error {
+	config, err := sshConfig(ctx, o)
 	if err != nil {
 		return fmt.Errorf("asking ssh how it would reach %s: %w", o.Destination, err)
 	}
-	config := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		config[name] = value
+	first := func(name string) string {
+		if len(config[name]) == 0 {
+			return ""
+		}
+		return config[name][0]
 	}
-	host := config["hostname"]
+	host := first("hostname")
 	switch {
-	case config["hostkeyalias"] != "":
-		host = config["hostkeyalias"]
-	case config["port"] != "22":
-		host = "[" + host + "]:" + config["port"]
+	case first("hostkeyalias") != "":
+		host = first("hostkeyalias")
+	case first("port") != "22":
+		host = "[" + host + "]:" + first("port")
 	}
-	for file := range strings.FieldsSeq(config["userknownhostsfile"] + " " + config["globalknownhostsfile"]) {
+	for _, file := range slices.Concat(config["userknownhostsfile"], config["globalknownhostsfile"]) {
 		if rest, ok := strings.CutPrefix(file, "~/"); ok {
 			home, err := os.UserHomeDir()
 			if err != nil {

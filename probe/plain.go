@@ -44,6 +44,7 @@ func (ev Event) Cleaned() Event {
 	if ev.Start != nil {
 		s := *ev.Start
 		s.Version, s.Run, s.Node, s.Way, s.Tool = Line(s.Version), Line(s.Run), Line(s.Node), Line(s.Way), Line(s.Tool)
+		s.Machine = Line(s.Machine)
 		s.Checks, s.Access, s.Tools = lines(s.Checks), lines(s.Access), lines(s.Tools)
 		if s.Cluster != nil {
 			s.Cluster = &Cluster{Context: Line(s.Cluster.Context), Server: Line(s.Cluster.Server)}

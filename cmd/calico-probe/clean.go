@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,66 +19,187 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// cleanLimit bounds the whole verb.
+// cleanLimit bounds what is asked of the API before, and after, somebody is asked.
 const cleanLimit = time.Minute
 
+// cleanOptions are the flags of clean.
+type cleanOptions struct {
+	*app
+	run      string
+	all, yes bool
+}
+
 func (a *app) clean() *cobra.Command {
-	var all bool
+	o := &cleanOptions{app: a}
 	cmd := &cobra.Command{
 		Use: "clean", Short: "Remove what killed clients have left on the cluster", Args: noArguments,
-		Long: `Lists every probe pod and clean-up job on the cluster and removes those whose run
-is over. What a killed client leaves also goes by itself: its pod within a minute,
-an ephemeral container's process within half of one.`,
+		Long: `Lists every probe pod and clean-up job on the cluster, with its run and whose it says
+it is, and removes those that have ended, or whose time is over by the API server's
+clock. What may be in use is left alone: --run removes what belongs to one run, --all
+everybody's, after a question. Only what has both our labels and our name is removed.
+
+What a killed client leaves also goes by itself: its pod within a minute, an ephemeral
+container's process within half of one.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), cleanLimit)
-			defer cancel()
-			return a.cleanUp(ctx, all)
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.clean(cmd.Context())
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "also what may be in use by a run that is going on")
-	a.connecting(cmd.Flags())
+	f := cmd.Flags()
+	f.StringVar(&o.run, "run", "", "what belongs to the run with this ID, and nothing else, also where it may be in use")
+	f.BoolVar(&o.all, "all", false, "also what may be in use by a run that is going on, whoever's it is: lists it and asks first")
+	f.BoolVar(&o.yes, "yes", false, "with --all: do not ask")
+	a.connecting(f)
+	completions(cmd, map[string]completer{"run": o.runs})
 	return cmd
 }
 
-func (a *app) cleanUp(ctx context.Context, all bool) error {
-	config, err := a.restConfig()
-	if err != nil {
+// runID is what newRunID makes.
+var runID = regexp.MustCompile("^[0-9a-f]{8}$")
+
+// complete checks the flags against each other before anything is asked.
+func (o *cleanOptions) complete() error {
+	switch {
+	case o.run != "" && o.all:
+		return badUsage("--run and --all: leave out one of them")
+	case o.run != "" && !runID.MatchString(o.run):
+		return badUsage("--run %q is no ID of a run, which has eight hexadecimal digits: 'calico-probe clean' lists them", o.run)
+	case o.yes && !o.all:
+		return badUsage("--yes answers what --all asks: leave it out, or add --all")
+	case o.all && !o.yes && !o.atTerminal():
+		return badUsage("--all also removes what others are using, and there is no terminal to ask on: add --yes, or name one run with --run ID")
+	}
+	return nil
+}
+
+// atTerminal tells whether there is a person to ask.
+func (a *app) atTerminal() bool { return isTerminal(a.In) && isTerminal(a.ErrOut) }
+
+// clean removes what the flags say, after a question with --all.
+func (o *cleanOptions) clean(ctx context.Context) error {
+	client, found, err := o.leftovers(ctx)
+	if client == nil {
 		return err
 	}
-	client, err := injector.NewClient(config)
-	if err != nil {
-		return err
-	}
-	namespace := ""
-	if n := a.flags.Namespace; n != nil {
-		namespace = *n
-	}
-	in := cluster.Namespaces(string(a.calicoNamespace))
-	found, err := client.Leftovers(ctx, namespace, cluster.CalicoPods, func(p *corev1.Pod) bool { return cluster.Verified(p, in) })
 	errs := []error{err}
+	var remove []injector.Leftover
 	for _, l := range found {
-		text := l.String()
+		text := ""
 		switch {
 		case l.Fixed:
-			text = fmt.Sprintf("harmless, left alone: its process ends within %v of its client, and its entry goes when its pod is next replaced: ", probe.Silence) + text
-		case l.InUse && !all:
-			text = "in use, left alone (--all removes it): " + text
+			text = fmt.Sprintf("harmless, left alone: its process ends within %v of its client, and its entry goes when its pod is next replaced: %v", probe.Silence, l)
+		case l.InUse && !o.all && o.run == "":
+			text = fmt.Sprintf("in use, left alone ('calico-probe clean --run %s' removes it): %v", l.Run, l)
 		default:
-			if err := client.Remove(ctx, l); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			text = "removed " + text
+			remove = append(remove, l)
+			continue
 		}
-		if _, err := fmt.Fprintln(a.Out, text); err != nil {
+		if _, err := fmt.Fprintln(o.Out, advised(text)); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if o.all && !o.yes && len(remove) > 0 {
+		if yes, err := o.agreed(ctx, remove); !yes {
+			return errors.Join(append(errs, err)...)
+		}
+	}
+	errs = append(errs, o.remove(ctx, client, remove))
+	if err := errors.Join(errs...); err != nil || len(found) > 0 {
 		return err
 	}
-	if len(found) == 0 {
-		_, err = fmt.Fprintln(a.Out, "nothing to remove")
-	}
+	_, err = fmt.Fprintln(o.Out, "nothing to remove")
 	return err
+}
+
+// leftovers are those of the run that is named, or of all. Without a client nothing could
+// be asked; else the error is about what could not be listed.
+func (o *cleanOptions) leftovers(ctx context.Context) (*injector.Client, []injector.Leftover, error) {
+	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
+	defer cancel()
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := injector.NewClient(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	namespace := ""
+	if n := o.flags.Namespace; n != nil {
+		namespace = *n
+	}
+	in := cluster.Namespaces(string(o.calicoNamespace))
+	found, err := client.Leftovers(ctx, namespace, cluster.CalicoPods, func(p *corev1.Pod) bool { return cluster.Verified(p, in) })
+	found = slices.DeleteFunc(found, func(l injector.Leftover) bool { return o.run != "" && l.Run != o.run })
+	return client, found, err
+}
+
+// remove removes what was listed, and says so of each.
+func (o *cleanOptions) remove(ctx context.Context, client *injector.Client, all []injector.Leftover) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
+	defer cancel()
+	var errs []error
+	for _, l := range all {
+		if err := client.Remove(ctx, l); err != nil {
+			errs = append(errs, err)
+		} else if _, err := fmt.Fprintln(o.Out, "removed", l); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// agreed lists what would be removed and has a person say yes to it. What was typed before
+// it was asked for is no answer.
+func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (bool, error) {
+	used := 0
+	for _, l := range all {
+		text := "ended: "
+		if l.InUse {
+			text = "IN USE: "
+			used++
+		}
+		if _, err := fmt.Fprintln(o.ErrOut, text+l.String()); err != nil {
+			return false, err
+		}
+	}
+	dropTyped(o.In)
+	if _, err := fmt.Fprintf(o.ErrOut, "remove these %d, of which %d may be in use? Type yes: ", len(all), used); err != nil {
+		return false, err
+	}
+	const longest = 256 // bytes of an answer
+	typed := make(chan string, 1)
+	go func() { // ends with the program: a read of a terminal cannot be given up
+		text, _ := bufio.NewReader(io.LimitReader(o.In, longest)).ReadString('\n') // Ctrl-D is no yes
+		typed <- text
+	}()
+	select {
+	case text := <-typed:
+		if strings.TrimSpace(text) == "yes" {
+			return true, nil
+		}
+		_, err := fmt.Fprintln(o.Out, "nothing was removed")
+		return false, err
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// completeLimit is how long somebody who has typed Tab waits for the API.
+const completeLimit = 5 * time.Second
+
+// runs completes the ID of a run with those that have left something.
+func (o *cleanOptions) runs(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeLimit)
+	defer cancel()
+	_, found, _ := o.leftovers(ctx) // what cannot be listed is not completed
+	var ids []string
+	for _, l := range found {
+		if !l.Fixed && !slices.Contains(ids, l.Run) && runID.MatchString(l.Run) {
+			ids = append(ids, l.Run)
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
 }

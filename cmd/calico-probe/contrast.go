@@ -175,7 +175,7 @@ func (o *runOptions) lookFrom(ctx context.Context, client *cluster.Client, snap 
 	if err == nil {
 		defer func() {
 			if closeErr := session.Close(); closeErr != nil {
-				o.note("%s: cleaning up: %v; remove what is left with 'calico-probe clean --all'", peer.Name, closeErr)
+				o.note("%s: cleaning up: %v", peer.Name, closeErr)
 			}
 		}()
 		if err = unread; err == nil {

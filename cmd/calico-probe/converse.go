@@ -20,7 +20,7 @@ import (
 func (o *runOptions) converse(ctx context.Context, way string, session *injector.Session, snap *cluster.Snapshot, took time.Duration, said []probe.Event, last bool) (lost *probe.Event, err error) {
 	defer func() {
 		if closeErr := session.Close(); closeErr != nil {
-			o.note("%s: cleaning up: %v; remove what is left with 'calico-probe clean --all'", way, closeErr)
+			o.note("%s: cleaning up: %v", way, closeErr)
 		}
 	}()
 	arrived := func() error { return o.arrived(way, session, took, said) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -121,16 +122,33 @@ const sshNone = "none"
 
 // destination is where ssh is to go: what the user says, else the node's address.
 func (o *runOptions) destination(node *corev1.Node) string {
-	ip := ""
-	for _, a := range node.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP && ip == "" {
-			ip = a.Address
-		}
-	}
+	ip := internalIP(node)
 	if ip == "" && (o.ssh == "" || strings.Contains(o.ssh, "{ip}")) {
 		return ""
 	}
 	return strings.NewReplacer("{node}", node.Name, "{ip}", ip).Replace(cmp.Or(o.ssh, "{ip}"))
+}
+
+// internalIP is the first InternalIP of a node that another machine can have, "" = none.
+// The kubelet writes that status: what is no IP address would be a user, a host or a
+// terminal's escapes of its own choice.
+func internalIP(node *corev1.Node) string {
+	for _, a := range node.Status.Addresses {
+		if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP && ip.Zone() == "" && ip.Unmap().IsGlobalUnicast() {
+			return ip.Unmap().String()
+		}
+	}
+	return ""
+}
+
+// machineOf is the machine-id that the API has of a node, "" where another node has the
+// same: machines made from one image are not told apart by it.
+func machineOf(node *corev1.Node, all []corev1.Node) string {
+	id := node.Status.NodeInfo.MachineID
+	if slices.ContainsFunc(all, func(n corev1.Node) bool { return n.Name != node.Name && n.Status.NodeInfo.MachineID == id }) {
+		return ""
+	}
+	return id
 }
 
 func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) injector.Options {
@@ -148,7 +166,8 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) in
 		}
 		opts.Arch = snap.Node.Status.NodeInfo.Architecture
 		opts.Carried = carriedProbe(opts.Arch)
-		opts.Destination = o.destination(snap.Node)
+		opts.Destination, opts.Named = o.destination(snap.Node), o.ssh != "" && !strings.Contains(o.ssh, "{ip}")
+		opts.Machine = machineOf(snap.Node, snap.Nodes)
 		opts.Running = func(ctx context.Context) ([]corev1.Pod, error) { return o.runningOn(ctx, snap.Node.Name) }
 	}
 	return opts

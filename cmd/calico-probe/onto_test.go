@@ -33,6 +33,49 @@ func TestDestination(t *testing.T) {
 	}
 }
 
+// TestHostileAddress wants nothing of what a kubelet writes for its node's address to reach
+// ssh but an address that another machine can have.
+func TestHostileAddress(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"root@other": "", "-oProxyCommand=id": "", "10.0.0.7\x1b[2J": "", " 10.0.0.7": "", "other.example.com": "", "10.0.0.7/24": "",
+		"fe80::1%eth0": "", "fd00::7%-oX": "", "127.0.0.1": "", "::1": "", "::ffff:127.0.0.1": "", "0.0.0.0": "", "224.0.0.1": "", "169.254.169.254": "",
+		"010.0.0.7": "", "10.0.0.7": "10.0.0.7", "FD00:0::7": "fd00::7", "::ffff:10.0.0.7": "10.0.0.7",
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3"}}
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		for ssh, want := range map[string]string{"": want, "admin@{ip}": as("admin@", want), "{node}": "worker-3"} {
+			if got := (&runOptions{ssh: ssh}).destination(node); got != want {
+				t.Errorf("%q with --ssh %q: %q, want %q", address, ssh, got, want)
+			}
+		}
+	}
+}
+
+// as puts a user before a host, where there is one.
+func as(user, host string) string {
+	if host == "" {
+		return ""
+	}
+	return user + host
+}
+
+// TestSharedMachine wants a machine-id that two nodes have to tell nothing of either.
+func TestSharedMachine(t *testing.T) {
+	t.Parallel()
+	var all []corev1.Node
+	for name, id := range map[string]string{"a": "1", "b": "2", "c": "2"} {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Status.NodeInfo.MachineID = id
+		all = append(all, n)
+	}
+	for _, n := range all {
+		if got, want := machineOf(&n, all), map[string]string{"a": "1"}[n.Name]; got != want {
+			t.Errorf("%s: %q, want %q", n.Name, got, want)
+		}
+	}
+}
+
 // TestPodElsewhere wants a pod that is refused beside calico-node to go where 'install'
 // grants it, which is said once, and only where nobody has named a namespace. The way is a
 // stand-in for the API server's answers.

@@ -57,7 +57,7 @@ func (o *runOptions) proof(ctx context.Context, here *injector.Session, snap *cl
 	}
 	defer func() {
 		if closeErr := there.Close(); closeErr != nil {
-			o.note("%s: cleaning up: %v; remove what is left with 'calico-probe clean --all'", peer.Name, closeErr)
+			o.note("%s: cleaning up: %v", peer.Name, closeErr)
 		}
 	}()
 	near, far := end{snap.Node, here}, end{peer, there}

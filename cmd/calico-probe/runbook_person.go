@@ -37,9 +37,6 @@ type lineRead struct {
 	err  error
 }
 
-// atTerminal tells whether there is a person to ask.
-func (o *runbookOptions) atTerminal() bool { return isTerminal(o.In) && isTerminal(o.ErrOut) }
-
 // readLine reads a line that a person types, until the context ends. What was typed before
 // it was asked for is no answer.
 func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {

@@ -274,7 +274,7 @@ func (s *seat) leave() error {
 	err := s.session.Close()
 	s.session = nil
 	if err != nil {
-		return fmt.Errorf("%s: cleaning up: %w; remove what is left with 'calico-probe clean --all'", s.o.node, err)
+		return fmt.Errorf("%s: cleaning up: %w", s.o.node, err)
 	}
 	return nil
 }

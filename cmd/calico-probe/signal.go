@@ -98,7 +98,7 @@ func untilSignal(ctx context.Context, errOut io.Writer, i *interrupts) (context.
 				}
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
-					say(errOut, "stopped before everything was removed; what is left ends by itself within a minute, 'calico-probe clean' removes it at once")
+					say(errOut, "stopped before everything was removed; what is left ends by itself within a minute; 'calico-probe clean' lists it, and 'calico-probe clean --run ID' removes it at once")
 					i.end()
 					os.Exit(int(code))
 				}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -227,6 +229,40 @@ func TestWireFormat(t *testing.T) {
 				t.Errorf("%s %q is not described", own, m[2])
 			}
 		}
+	}
+}
+
+// TestStartFields wants every field of a start event that a probe writes in the description.
+func TestStartFields(t *testing.T) {
+	text, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := range reflect.TypeFor[probe.Start]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "cluster" && !strings.Contains(string(text), `"`+name+`"`) { // which a client writes
+			t.Errorf("%q is not described", name)
+		}
+	}
+}
+
+// TestSaysWhichMachine wants the answer to a plan to say on which machine it was given, and
+// once more on the next, as the file is read but once.
+func TestSaysWhichMachine(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/machine-id"), []byte("77\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	in := strings.NewReader(strings.Repeat(`{"type":"plan","plan":{}}`+"\n", 2) + `{"type":"end"}` + "\n")
+	if err := command(t.Context(), []string{"session", "--root", root}, in, &out); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(out.String(), `"machine":"`+probe.MachineOf("77")+`"`); got != 2 {
+		t.Errorf("%d times:\n%s", got, &out)
 	}
 }
 
