@@ -189,7 +189,8 @@ func (l *Latest) Run() Run {
 	}
 	unknown := false
 	for _, a := range l.kept {
-		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 // since then, by an answer that was whole
+		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 && // since then, by an answer that was whole
+			(a.round < l.round || !slices.Contains(notBelieved, a.Result.Facts.Str(probe.FactReason)))
 		if a.by != nil || settled {
 			continue
 		}
@@ -226,6 +227,10 @@ func (l *Latest) Run() Run {
 	}
 	return run
 }
+
+// notBelieved are the reasons for which an answer is incomplete that came to its end, with
+// one to each check: it stays so until another is asked for.
+var notBelieved = []string{probe.ReasonUnasked, probe.ReasonNewer}
 
 // Took is how long the answers took that stand now.
 func (l *Latest) Took() time.Duration {

@@ -50,7 +50,7 @@ func (a *app) cleanUp(ctx context.Context, all bool) error {
 	found, err := client.Leftovers(ctx, namespace, cluster.CalicoPods)
 	errs := []error{err}
 	for _, l := range found {
-		text := l.String()
+		text := oneLine(l.String()) // with annotations of pods that anybody may have made
 		switch {
 		case l.Fixed:
 			text = fmt.Sprintf("harmless, left alone: its process ends within %v of its client, and its entry goes when its pod is next replaced: ", probe.Silence) + text
