@@ -51,6 +51,11 @@ func definitions() []definition {
 			files: []file{{from: "build/workload", to: "/workload"}},
 		},
 		{
+			// A probe that lies, for the tests; the real one stands beside it.
+			name: "liar", platforms: []string{"linux/{host}"}, user: "65532:65532", entrypoint: []string{"/liar"},
+			files: []file{{from: "build/liar", to: "/liar"}, {from: "build/linux-{arch}/probe", to: "/honest"}},
+		},
+		{
 			name: "coredns", platforms: []string{"linux/{host}"}, entrypoint: []string{"/coredns"},
 			files: []file{{from: "bin/coredns", to: "/coredns"}},
 		},

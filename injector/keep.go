@@ -26,7 +26,7 @@ const sayCut = 2 * time.Second
 // probe may be there, else why it is not.
 func (s *Session) keep(ctx context.Context, node string, transport func(context.Context, io.Reader, io.Writer) error, gone func(context.Context) error, note func(string)) {
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.turn, s.events, s.over = make(chan struct{}, 1), make(chan told, waiting), make(chan struct{})
+	s.begin()
 	s.kept = true
 	first := make(chan struct{})
 	ready := sync.OnceFunc(func() { close(first) })
@@ -52,7 +52,7 @@ func (s *Session) keep(ctx context.Context, node string, transport func(context.
 				s.ended.Go(func() { looked <- gone(ctx) })
 			}
 			err = s.line(ctx, transport, again, ready)
-			if ctx.Err() != nil || s.closed.Load() || s.count() == 0 { // a first line of no use is not made again: nor would the next be, most likely
+			if ctx.Err() != nil || s.closed.Load() || errors.Is(err, probe.ErrTooMuch) || s.count() == 0 { // a first line of no use is not made again: nor would the next be, most likely
 				break
 			}
 			if lost.IsZero() {
@@ -151,7 +151,7 @@ func (s *Session) take(ctx context.Context, feed io.WriteCloser) {
 	}
 	requests := []probe.Request{{Type: probe.RequestResume, Seq: s.next}}
 	for _, r := range s.open {
-		requests = append(requests, r)
+		requests = append(requests, r.Request)
 		if r.ID <= s.stopped {
 			requests = append(requests, probe.Request{Type: probe.RequestStop, ID: r.ID})
 		}

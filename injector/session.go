@@ -26,27 +26,36 @@ type Session struct {
 
 	turn   chan struct{} // holds one while something is written to feed
 	events chan told
+	held   atomic.Int64  // bytes that the events take which wait
+	room   chan struct{} // holds one when some of them were taken
 	over   chan struct{} // closed once no more events come
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
 	mu      sync.Mutex
-	feed    io.WriteCloser  // of the line there is now; nil = it is cut
-	open    []probe.Request // plans and calls sent and not answered to their end
-	ids     int64           // ID of the last of them
-	stopped int64           // ID of the last that was to stop
-	given   int64           // ID of the last whose answer nobody wants any more
-	missed  int64           // ID of the last of whose answer something may be missing for good
-	next    int64           // number of the next event wanted
-	resumed bool            // what comes now follows on what came before
-	heard   time.Time       // when the last event came
-	full    bool            // nobody takes the events there are: no wonder that none comes
-	cut     func(error)     // ends the stream that is read now
-	back    func()          // is told when a line that was made again is of use
-	cause   error           // why there are no more events, once over is closed
+	feed    io.WriteCloser // of the line there is now; nil = it is cut
+	open    []question     // plans and calls sent and not answered to their end
+	beside  *probe.Intake  // of what is said in answer to none of them
+	ids     int64          // ID of the last of them
+	stopped int64          // ID of the last that was to stop
+	given   int64          // ID of the last whose answer nobody wants any more
+	missed  int64          // ID of the last of whose answer something may be missing for good
+	next    int64          // number of the next event wanted
+	resumed bool           // what comes now follows on what came before
+	heard   time.Time      // when the last event came
+	full    bool           // nobody takes the events there are: no wonder that none comes
+	cut     func(error)    // ends the stream that is read now
+	back    func()         // is told when a line that was made again is of use
+	cause   error          // why there are no more events, once over is closed
 
 	closing  sync.Once
 	closeErr error
+}
+
+// question is a plan or a call that was sent, and what may be let through in answer to it.
+type question struct {
+	probe.Request
+	intake *probe.Intake
 }
 
 // told is an event and the ID of the request it answers, 0 = none.
@@ -56,9 +65,28 @@ type told struct {
 	err error // instead of the event: there is no more of this answer
 }
 
-// waiting is how many events may wait for whoever asked, a pager perhaps that is being
-// read: a few megabytes of output.
-const waiting = 4096
+// How many events may wait for whoever asked, a pager perhaps that is being read, and how
+// many bytes of memory they may take: after that the probe has to wait.
+const (
+	waiting     = 4096
+	mostWaiting = 8 << 20
+)
+
+// begin makes the session ready for its first line.
+func (s *Session) begin() {
+	s.turn, s.over = make(chan struct{}, 1), make(chan struct{})
+	s.events, s.room = make(chan told, waiting), make(chan struct{}, 1)
+	s.beside = probe.NewIntake(probe.Request{})
+}
+
+// took makes room for another event.
+func (s *Session) took(ev told) {
+	s.held.Add(-int64(ev.Held()))
+	select {
+	case s.room <- struct{}{}:
+	default:
+	}
+}
 
 // Created names what was created for this session, for whoever cleans up.
 func (s *Session) Created() []string { return s.created }
@@ -87,7 +115,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 		s.ids++
 		r.ID = s.ids
 		send[len(send)-1] = r
-		s.open, s.heard = append(s.open, r), time.Now()
+		s.open, s.heard = append(s.open, question{r, probe.NewIntake(r)}), time.Now()
 	case r.Type == probe.RequestStop:
 		s.stopped = max(s.stopped, r.ID)
 	}
@@ -170,10 +198,11 @@ func (s *Session) Abandon() {
 	}
 	for {
 		select {
-		case _, more := <-s.events:
+		case ev, more := <-s.events:
 			if !more {
 				return
 			}
+			s.took(ev)
 		default:
 			return
 		}
@@ -214,6 +243,7 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 			if !more {
 				return probe.Event{}, s.failure()
 			}
+			s.took(ev)
 			if ev.of == 0 || s.wanted(ev.of) {
 				return ev.Event, ev.err
 			}
@@ -259,7 +289,8 @@ func (s *Session) Close() error {
 		drained := make(chan struct{})
 		go func() { // lets the readers go
 			defer close(drained)
-			for range s.events {
+			for ev := range s.events {
+				s.took(ev)
 			}
 		}()
 		ended := false

@@ -322,8 +322,12 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		`"type":"log","text":"in words","result":{"check":"felix-live","status":"ok","saw":"beside"},"end":{"results":0}`,
 		`"type":"result","result":{"check":"probe-placed","status":"fail","saw":"the client's"}`,
 		`"type":"result","result":{"check":"probe-answered","status":"fail","saw":"the client's"}`,
-		`"type":"result","result":{"check":"felix-live","status":"ok","saw":"alive"},"node":"worker-1","verdict":{"verdict":"healthy"}`,
-		`"type":"end","end":{"results":1},"for":"worker-1","cause":{"id":"NONE"}`,
+		`"type":"result","result":{"check":"calico-pod","status":"fail","saw":"the API's","facts":{"pod":"prod/--all"}}`,
+		`"type":"result","result":{"check":"node-swap","status":"ok","saw":"not asked"}`,
+		`"type":"result","result":{"check":"felix-live","from":"kube-system/other","status":"ok","saw":"of a pod nobody asked from"}`,
+		`"type":"out","text":"of a tool nobody asked for"`,
+		`"type":"result","result":{"check":"test-check","status":"ok","saw":"alive\u001b[2J"},"node":"worker-1","verdict":{"verdict":"healthy"}`,
+		`"type":"end","end":{"results":99,"counts":{"ok":99}},"for":"worker-1","cause":{"id":"NONE"}`,
 	}
 	s := &Session{remove: func(bool, bool) error { return nil }}
 	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
@@ -362,9 +366,12 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		got = append(got, string(line))
 	}
 	var want []string
+	dropped := "13 events of the probe were dropped, as nobody asked for them or they are not a node's to say: typed, done, asked"
 	for _, ev := range []probe.Event{
-		{Type: probe.EventLog, Text: "hello"}, {Type: probe.EventStart, Start: &probe.Start{V: 1}}, {Type: probe.EventLog, Text: "in words"},
-		{Type: probe.EventResult, Result: &probe.Result{Check: "felix-live", Status: probe.OK, Saw: "alive"}}, {Type: probe.EventEnd, End: &probe.End{Results: 1}},
+		{Type: probe.EventLog, Text: "hello"}, {Type: probe.EventStart, Start: &probe.Start{V: probe.Version, ID: 1, Checks: []string{"test-check"}}}, {Type: probe.EventLog, Text: "in words"},
+		{Type: probe.EventResult, Result: &probe.Result{Check: "test-check", Status: probe.OK, Saw: "alive?[2J"}},
+		{Type: probe.EventResult, Result: &probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: dropped, Facts: probe.Facts{probe.FactReason: probe.ReasonUnasked}}},
+		{Type: probe.EventEnd, End: &probe.End{Results: 1, Counts: probe.Counts{probe.OK: 1}}},
 	} {
 		line, err := json.Marshal(ev)
 		if err != nil {
@@ -374,5 +381,96 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// says is a session with a probe that is not ours: once it is asked, it writes what write does.
+func says(t *testing.T, write func(io.Writer) error) *Session {
+	t.Helper()
+	s := &Session{remove: func(bool, bool) error { return nil }}
+	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
+		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
+			return err
+		}
+		return write(out)
+	}, nil)
+	t.Cleanup(func() { _ = s.Close() })
+	if _, err := s.Send(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestAFloodIsCut has a probe that never stops: with answers, with what nobody asked for, with
+// a line that has no end, and with what it has said before. The session gives it up by itself.
+func TestAFloodIsCut(t *testing.T) {
+	t.Parallel()
+	const start = `{"seq":0,"type":"start","start":{"v":1}}` + "\n"
+	for name, line := range map[string]func(i int) string{
+		"answers": func(i int) string {
+			return fmt.Sprintf(`{"seq":%d,"type":"result","result":{"check":"test-check","status":"ok","saw":"x"}}`+"\n", i)
+		},
+		"unasked": func(i int) string {
+			return fmt.Sprintf(`{"seq":%d,"type":"result","result":{"check":"calico-pod","status":"ok","saw":"`+strings.Repeat("x", 3000)+`"}}`+"\n", i)
+		},
+		"noise":       func(int) string { return strings.Repeat("x", 1000) + "\n" },
+		"no new line": func(int) string { return strings.Repeat("x", 1000) },
+		"again": func(int) string {
+			return strings.Replace(start, `{"v":1}`, `{"v":1,"run":"`+strings.Repeat("x", 3000)+`"}`, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := says(t, func(out io.Writer) error {
+				_, err := io.WriteString(out, start)
+				for i := 1; err == nil; i++ {
+					_, err = io.WriteString(out, line(i))
+				}
+				return err
+			})
+			n := 0
+			for {
+				if _, err := s.Next(t.Context()); err != nil {
+					if !errors.Is(err, probe.ErrTooMuch) {
+						t.Error(err)
+					}
+					break
+				}
+				n++
+			}
+			if n > probe.MaxEvents {
+				t.Errorf("%d events", n)
+			}
+			if s.Gone() == nil {
+				t.Error("it goes on with the probe")
+			}
+		})
+	}
+}
+
+// TestWaitingIsBounded wants events that nobody takes to wait with the probe, not in memory:
+// by the bytes they take, not only by their number.
+func TestWaitingIsBounded(t *testing.T) {
+	t.Parallel()
+	const facts = `{"seq":%d,"type":"result","result":{"check":"test-check","status":"ok","saw":"x","facts":{"list":[%s0]}}}` + "\n"
+	many := strings.Repeat("0,", 1500)
+	s := says(t, func(out io.Writer) error {
+		_, err := io.WriteString(out, `{"seq":0,"type":"start","start":{"v":1}}`+"\n")
+		for i := 1; err == nil && i < 300; i++ {
+			_, err = fmt.Fprintf(out, facts, i, many)
+		}
+		if err == nil {
+			_, err = io.WriteString(out, `{"seq":300,"type":"end","end":{"results":299}}`+"\n")
+		}
+		return err
+	})
+	full := func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.full }
+	for !full() {
+		time.Sleep(time.Millisecond)
+	}
+	if held := s.held.Load(); held < mostWaiting || held > mostWaiting+1<<20 {
+		t.Errorf("%d bytes wait", held)
+	}
+	if got, err := drain(t, s); err != nil || len(got) != 301 {
+		t.Errorf("%d events, %v", len(got), err)
 	}
 }

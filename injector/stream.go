@@ -18,7 +18,7 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 	ctx, s.cancel = context.WithCancel(ctx)
 	in, feed := io.Pipe()
 	out, sink := io.Pipe()
-	s.turn, s.events, s.over = make(chan struct{}, 1), make(chan told, waiting), make(chan struct{})
+	s.begin()
 	s.feed, s.resumed = feed, true
 	s.ended.Go(func() {
 		err := transport(ctx, in, sink)
@@ -34,7 +34,7 @@ func (s *Session) talk(ctx context.Context, transport func(context.Context, io.R
 		s.reading(func(why error) { sink.CloseWithError(why) })
 		err := s.read(ctx, out)
 		out.Close()
-		for began := time.Now(); reread != nil && s.owed() && ctx.Err() == nil && time.Since(began) < rereading; {
+		for began := time.Now(); reread != nil && s.owed() && ctx.Err() == nil && !errors.Is(err, probe.ErrTooMuch) && time.Since(began) < rereading; {
 			progress, again := s.again(ctx, reread)
 			if progress {
 				began = time.Now()
@@ -142,10 +142,34 @@ func (s *Session) listen(ctx context.Context) {
 	}
 }
 
+// strays bounds what one stream may bring in a minute beside what is let through: lines that
+// are no events, events that came before or that nobody asked for.
+type strays struct {
+	from  io.Reader
+	left  int // bytes
+	since time.Time
+}
+
+// mostStrays is what the log of a whole plan takes that is read once more, and some.
+const mostStrays = probe.MaxHeld
+
+func (s *strays) Read(b []byte) (int, error) {
+	if now := time.Now(); now.Sub(s.since) > time.Minute {
+		s.left, s.since = mostStrays, now
+	}
+	if s.left <= 0 {
+		return 0, fmt.Errorf("%w: more than %d MiB in a minute that nobody asked for; the rest is not read", probe.ErrTooMuch, mostStrays>>20)
+	}
+	n, err := s.from.Read(b)
+	s.left -= n
+	return n, err
+}
+
 // read passes on the events not seen before until the stream ends, or shows that
 // something of it is missing.
 func (s *Session) read(ctx context.Context, r io.Reader) error {
-	d := probe.NewDecoder(r)
+	in := &strays{from: r}
+	d := probe.NewLiveDecoder(in)
 	var noise string
 	d.Noise = func(line string) {
 		if !strings.HasPrefix(line, `{"seq":`) { // else an event that was cut
@@ -156,7 +180,7 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 		ev, err := d.Next()
 		if err != nil {
 			if noise != "" && errors.Is(err, io.EOF) {
-				return fmt.Errorf("the probe's last words: %s", noise)
+				return fmt.Errorf("the probe's last words: %s", probe.Cut(probe.Line(noise), shownWords))
 			}
 			return err
 		}
@@ -170,28 +194,32 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 			}
 			continue
 		}
-		of, fresh, err := s.fresh(ev)
-		switch {
-		case err != nil:
+		let, err := s.fresh(ev)
+		if err != nil {
 			return err
-		case !fresh:
-			continue
 		}
-		if own, ok := ev.OfProbe(); ok {
-			if err := s.pass(ctx, told{Event: own, of: of}); err != nil {
+		for _, ev := range let {
+			in.left += d.Size
+			if err := s.pass(ctx, ev); err != nil {
 				return err
 			}
 		}
 	}
 }
 
+// shownWords is how much of a line is shown that is no event, in bytes.
+const shownWords = 400
+
 // pass hands an event to whoever asked, however long they take. What is said of no
 // request waits as long as there is room.
 func (s *Session) pass(ctx context.Context, ev told) error {
-	select {
-	case s.events <- ev:
-		return nil
-	default:
+	if s.held.Load() < mostWaiting {
+		select {
+		case s.events <- ev:
+			s.held.Add(int64(ev.Held()))
+			return nil
+		default:
+		}
 	}
 	if ev.of == 0 {
 		return nil
@@ -203,6 +231,14 @@ func (s *Session) pass(ctx context.Context, ev told) error {
 	}
 	full(true)
 	defer full(false)
+	for s.held.Load() >= mostWaiting {
+		select {
+		case <-s.room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.held.Add(int64(ev.Held()))
 	select {
 	case s.events <- ev:
 		return nil
@@ -231,36 +267,51 @@ func (s *Session) resume(seq int64) (lost int64) {
 	return lost
 }
 
-// fresh tells whether an event is new and wanted, and of which request, and keeps count.
-// The error says that events before it are missing: the numbers have a gap.
-func (s *Session) fresh(ev probe.Event) (of int64, fresh bool, err error) {
+// fresh is what is let through of an event that is new, with the request it answers. It
+// keeps count. The error says that events before it are missing: the numbers have a gap; or
+// that the probe says too much.
+func (s *Session) fresh(ev probe.Event) ([]told, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.resumed { // it comes again; and a line on which nothing else comes is of no use
-		return 0, false, nil
+		return nil, nil
 	}
 	s.heard = time.Now()
 	switch {
 	case ev.Seq < s.next:
-		return 0, false, nil
+		return nil, nil
 	case ev.Seq > s.next:
-		return 0, false, fmt.Errorf("events %d to %d are missing", s.next, ev.Seq-1)
+		return nil, fmt.Errorf("events %d to %d are missing", s.next, ev.Seq-1)
 	}
 	s.next++
-	if len(s.open) == 0 || ev.Type == probe.EventLog {
-		return 0, ev.Type == probe.EventLog, nil // an answer to nothing is none
-	}
 	if ev.Type == probe.EventStart && s.missed > 0 { // of those before it the end may be missing
-		s.open = slices.DeleteFunc(s.open, func(r probe.Request) bool { return r.ID <= s.missed && r.ID < ev.Start.ID })
-		if len(s.open) == 0 {
-			return 0, false, nil
-		}
+		s.open = slices.DeleteFunc(s.open, func(q question) bool { return q.ID <= s.missed && q.ID < ev.Start.ID })
 	}
-	of = s.open[0].ID // they are answered in order
+	if len(s.open) == 0 && ev.Type != probe.EventLog { // an answer to nothing is none
+		return nil, nil
+	}
+	q := question{intake: s.beside}
+	if len(s.open) > 0 {
+		q = s.open[0] // they are answered in order
+	}
+	let, err := q.intake.Take(ev, q.ID <= s.stopped)
+	if err != nil {
+		return nil, err
+	}
 	if ev.Type == probe.EventEnd {
 		s.open = s.open[1:]
 	}
-	return of, of > max(s.given, s.missed), nil
+	wanted := q.ID > max(s.given, s.missed)
+	var out []told
+	for _, own := range let {
+		switch {
+		case ev.Type == probe.EventLog:
+			out = append(out, told{Event: own})
+		case wanted:
+			out = append(out, told{Event: own, of: q.ID})
+		}
+	}
+	return out, nil
 }
 
 // owed tells whether a plan still waits for its end.

@@ -81,34 +81,6 @@ type Event struct {
 	For string    `json:"for,omitempty"`
 }
 
-// OfProbe is what a probe may say: what answers a plan or a call, and words about itself.
-// What a client concludes, records or stamps on it is no probe's to say; false means that
-// there is nothing else in it.
-func (ev Event) OfProbe() (Event, bool) {
-	own := Event{Seq: ev.Seq, Type: ev.Type}
-	switch ev.Type {
-	case EventStart:
-		if own.Start = ev.Start; own.Start != nil && own.Start.Cluster != nil {
-			s := *own.Start
-			s.Cluster, own.Start = nil, &s
-		}
-	case EventResult:
-		if id := ev.Result.Check; id == CheckPlaced || id == CheckAnswered {
-			return Event{}, false
-		}
-		own.Result = ev.Result
-	case EventLog:
-		own.Text = ev.Text
-	case EventOut:
-		own.Text, own.Data, own.Sealed = ev.Text, ev.Data, ev.Sealed
-	case EventEnd:
-		own.End = ev.End
-	default:
-		return Event{}, false
-	}
-	return own, true
-}
-
 // Start describes who answers and from where.
 type Start struct {
 	V       int       `json:"v"`       // wire version
@@ -168,6 +140,9 @@ type Encoder struct {
 	w    io.Writer
 	seq  int64
 	err  error
+
+	dropped int
+
 	kept [][]byte // the last lines written, where they are kept at all
 	room int      // bytes they may still take
 	keep int      // bytes they may take, 0 = none are kept
@@ -182,23 +157,41 @@ func (e *Encoder) Err() error { e.lock(); defer e.unlock(); return e.err }
 func (e *Encoder) lock()   { e.turn <- struct{}{} }
 func (e *Encoder) unlock() { <-e.turn }
 
-// Encode numbers ev and writes it, shortening a result that would exceed MaxLine.
+// Encode numbers ev and writes it in one line of at most MaxLine bytes: of a piece of a tool's
+// output it makes several events, anything else it shortens. An event that cannot be written
+// costs that event alone; a log event says so in its place.
 func (e *Encoder) Encode(ev Event) {
 	e.lock()
 	defer e.unlock()
+	e.put(ev)
+}
+
+// put is for whoever holds the turn.
+func (e *Encoder) put(ev Event) {
 	if e.err != nil {
 		return
 	}
 	ev.Seq = e.seq
 	line, err := fit(ev)
 	if err != nil {
-		e.err = err
-		return
+		if first, second, ok := halves(ev); ok {
+			e.put(first)
+			e.put(second)
+			return
+		}
+		e.dropped++
+		lost := Event{Type: EventLog, Text: "left out: " + err.Error(), Node: ev.Node, Way: ev.Way, For: ev.For, At: ev.At, Seq: e.seq}
+		if line, err = fit(lost); err != nil {
+			return
+		}
 	}
 	e.seq++
 	e.remember(line)
 	_, e.err = e.w.Write(line)
 }
+
+// Dropped is how many events could not be written.
+func (e *Encoder) Dropped() int { e.lock(); defer e.unlock(); return e.dropped }
 
 // Keep makes the Encoder remember the last lines it wrote, of so many bytes in all,
 // for a reader whose line was cut.
@@ -237,77 +230,23 @@ func (e *Encoder) Resume(seq int64) {
 	}
 }
 
-// fit marshals ev to a line of at most MaxLine bytes: evidence goes first, then
-// facts, always with Cut set.
-func fit(ev Event) ([]byte, error) {
-	if ev.Result != nil {
-		r := ev.Result.capped()
-		ev.Result = &r
-	}
-	ev.Text = clipTo(ev.Text, MaxLine/2)
-	if ev.End != nil && ev.End.Outcome != nil {
-		end, r := *ev.End, ev.End.Outcome.capped()
-		end.Outcome, ev.End = &r, &end
-	}
-	for {
-		line, err := json.Marshal(ev)
-		if err != nil {
-			return nil, fmt.Errorf("encoding a %s event: %w", ev.Type, err)
-		}
-		if len(line) < MaxLine || ev.Cause != nil || ev.Verdict != nil {
-			return append(line, '\n'), nil
-		}
-		r := ev.Result
-		if ev.End != nil {
-			r = ev.End.Outcome
-		}
-		switch {
-		case r == nil && ev.Start != nil && len(ev.Start.Checks) > 0:
-			s := *ev.Start
-			s.Checks, ev.Start = nil, &s
-		case r == nil && ev.Text != "":
-			ev.Text = halve(ev.Text)
-		case r == nil:
-			return nil, fmt.Errorf("encoding a %s event: %d bytes do not fit a line", ev.Type, len(line))
-		case len(r.Lines) > 0:
-			r.Lines, r.Cut = r.Lines[:len(r.Lines)/2], true
-		case r.Facts != nil:
-			r.Facts, r.Cut = nil, true
-		case len(r.Check) > maxID:
-			r.Check, r.Cut = clip(r.Check, maxID), true
-		default: // every byte of control characters takes six
-			r.Saw, r.Target, r.Cut = halve(r.Saw), halve(r.Target), true
-		}
-	}
-}
-
-// halve shortens s until nothing is left.
-func halve(s string) string {
-	if len(s) < 16 {
-		return ""
-	}
-	return clip(s, len(s)/2)
-}
-
-func clipTo(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return clip(s, n)
-}
-
 // Decoder reads a stream of events. Lines that are no events are handed to
 // Noise and do not end the stream.
 type Decoder struct {
 	Noise func(line string)
+	Size  int // of the line of the last event, in bytes
 	in    *bufio.Reader
 }
 
-// longest is the longest line a Decoder looks at; events are far shorter.
+// longest is the longest line of a saved file that a Decoder looks at: causes and the verdict
+// never travel over the wire.
 const longest = 64 << 10
 
-// NewDecoder reads events from r.
+// NewDecoder reads events that were saved.
 func NewDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, longest)} }
+
+// NewLiveDecoder reads events as a probe sends them: a longer line than MaxLine is not from one.
+func NewLiveDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, MaxLine)} }
 
 // Next returns the next event. At the end of the stream the error is io.EOF;
 // any other error is one of reading.
@@ -316,13 +255,14 @@ func (d *Decoder) Next() (Event, error) {
 		line, err := d.in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			d.noise("(a line of more than 64 KiB was dropped)")
+			d.noise(fmt.Sprintf("(a line of more than %d KiB was dropped)", d.in.Size()>>10))
 			for errors.Is(err, bufio.ErrBufferFull) {
 				_, err = d.in.ReadSlice('\n')
 			}
 		case len(line) > 0:
 			var ev Event
 			if json.Unmarshal(line, &ev) == nil && ev.valid() {
+				d.Size = len(line)
 				return ev, nil // a last line without newline is whole if it parses
 			}
 			d.noise(string(bytes.TrimRight(line, "\r\n")))

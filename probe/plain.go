@@ -34,20 +34,19 @@ func lines(all []string) []string {
 }
 
 // Cleaned is an event whose texts are fit for a terminal, each on one line, for whoever
-// decodes them too: jq -r prints what JSON had escaped. A client cleans what comes in once, here,
-// before anything is concluded from it. What a tool writes (out) stays as it is.
+// decodes them too: jq -r prints what JSON had escaped. What a tool writes (out) stays as it is.
 func (ev Event) Cleaned() Event {
 	ev.Node, ev.Way, ev.For = Line(ev.Node), Line(ev.Way), Line(ev.For)
 	if ev.Type == EventLog {
 		ev.Text = Line(ev.Text)
 	}
 	if ev.Start != nil {
-		s := *ev.Start
-		s.Version, s.Run, s.Node, s.Way, s.Tool = Line(s.Version), Line(s.Run), Line(s.Node), Line(s.Way), Line(s.Tool)
-		s.Machine = Line(s.Machine)
-		s.Checks, s.Access, s.Tools = lines(s.Checks), lines(s.Access), lines(s.Tools)
-		if s.Cluster != nil {
-			s.Cluster = &Cluster{Context: Line(s.Cluster.Context), Server: Line(s.Cluster.Server)}
+		s := ev.Start.clone()
+		for _, text := range s.texts() {
+			*text = Line(*text)
+		}
+		for _, list := range s.lists() {
+			*list = lines(*list)
 		}
 		ev.Start = &s
 	}

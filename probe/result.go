@@ -84,14 +84,6 @@ type Result struct {
 	Elapsed time.Duration `json:"elapsed_ns"`      // nanoseconds from the check's start to this result
 }
 
-// Limits on what one result may carry; an event never exceeds MaxLine.
-const (
-	maxSaw   = 400 // bytes of the sentence
-	maxID    = 64  // bytes of a check's ID
-	maxLines = 16  // lines of evidence
-	maxWidth = 160 // bytes of one line of evidence
-)
-
 // Found makes a result from an observation. The sentence is formatted as by
 // fmt.Sprintf.
 func Found(s Status, format string, args ...any) Result {
@@ -147,32 +139,4 @@ func (c Counts) Total() int {
 		n += v
 	}
 	return n
-}
-
-func (r Result) capped() Result {
-	if len(r.Saw) > maxSaw {
-		r.Saw, r.Cut = clip(r.Saw, maxSaw), true
-	}
-	lines := r.Lines
-	if len(lines) > maxLines {
-		lines, r.Cut = lines[:maxLines], true
-	}
-	r.Lines = nil
-	for _, l := range lines {
-		if len(l) > maxWidth {
-			l, r.Cut = clip(l, maxWidth), true
-		}
-		r.Lines = append(r.Lines, l)
-	}
-	return r
-}
-
-// clip shortens s to at most n bytes without splitting a rune.
-func clip(s string, n int) string {
-	const mark = "…"
-	n -= len(mark)
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + mark
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -266,6 +267,66 @@ func TestExpressionsAreRead(t *testing.T) {
 		}
 		if _, err := f.Sink(io.Discard, Options{Expr: c.expr}); err == nil || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%s %s: %v", c.format, c.expr, err)
+		}
+	}
+}
+
+// everywhere puts a text into every text of a value, however deep it lies, and one entry into
+// every list: a field that is new is no exception.
+func everywhere(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		everywhere(v.Elem(), text)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			everywhere(v.Field(i), text)
+		}
+	case reflect.Slice:
+		if v.Type() != reflect.TypeFor[[]byte]() {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			everywhere(v.Index(0), text)
+		}
+	case reflect.Map:
+		if v.Type() == reflect.TypeFor[probe.Facts]() {
+			v.Set(reflect.ValueOf(probe.Facts{probe.Fact(text): text, "list": []any{text, map[string]any{text: text}}}))
+		}
+	}
+}
+
+// TestEveryFieldIsHostile fills every text of every event of a run, also those that only the
+// client or the API says, and wants no format to steer a terminal, nor to have a line that
+// such a text began.
+func TestEveryFieldIsHostile(t *testing.T) {
+	t.Parallel()
+	const said = "x\x1b[2J\x1b[32m\u202e\u009b\x07\nforged: all is well"
+	var events []probe.Event
+	for _, kind := range []probe.EventType{probe.EventRun, probe.EventStart, probe.EventResult, probe.EventLog, probe.EventEnd, probe.EventContrast, probe.EventCause} {
+		var ev probe.Event
+		everywhere(reflect.ValueOf(&ev).Elem(), said)
+		ev.Type = kind
+		for _, s := range probe.Statuses() {
+			one := ev
+			r := *ev.Result
+			r.Status, one.Result = s, &r
+			if events = append(events, one); kind != probe.EventResult {
+				break
+			}
+		}
+	}
+	for _, f := range Formats() {
+		f.Name = strings.TrimSuffix(f.Name, "=")
+		got := written(t, f.Name, false, events)
+		if i := strings.IndexFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }); i >= 0 {
+			t.Errorf("%s has %q", f.Name, got[max(0, i-40):min(i+20, len(got))])
+		}
+		if strings.Contains(got, "\nforged") && slices.Contains([]string{"table", "wide", "markdown", "name", "junit", "json", "ndjson"}, f.Name) {
+			t.Errorf("%s has a line of its own:\n%s", f.Name, got)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type Latest struct {
 
 	round   int
 	kept    []answer
+	newest  map[string]int // the round of what is kept, by node and check
 	owed    []string // asked of the node, and not answered whole since
 	streams []*streamed
 	logs    []probe.Event
@@ -115,13 +116,20 @@ func (l *Latest) end(ev probe.Event) {
 }
 
 func (l *Latest) result(ev probe.Event) {
-	l.drop(func(a answer) bool {
-		return a.round < l.round && a.Node == ev.Node && a.Result.Check == ev.Result.Check
-	})
+	of := ev.Node + " " + ev.Result.Check
+	if l.newest == nil {
+		l.newest = map[string]int{}
+	}
+	if l.newest[of] < l.round { // once a round: a check may have very many answers
+		l.newest[of] = l.round
+		l.drop(func(a answer) bool { return a.Node == ev.Node && a.Result.Check == ev.Result.Check })
+	}
 	a := answer{Event: ev, round: l.round}
 	if s := l.stream(ev); s.open && ev.Result.Check != probe.CheckPlaced && ev.Result.Check != probe.CheckAnswered {
 		a.by = s
-		s.answered = append(s.answered, ev.Result.Check)
+		if n := len(s.answered); n == 0 || s.answered[n-1] != ev.Result.Check {
+			s.answered = append(s.answered, ev.Result.Check)
+		}
 	}
 	l.kept = append(l.kept, a)
 }
@@ -189,7 +197,8 @@ func (l *Latest) Run() Run {
 	}
 	unknown := false
 	for _, a := range l.kept {
-		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 // since then, by an answer that was whole
+		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 && // since then, by an answer that was whole
+			(a.round < l.round || !slices.Contains(notBelieved, a.Result.Facts.Str(probe.FactReason)))
 		if a.by != nil || settled {
 			continue
 		}
@@ -226,6 +235,10 @@ func (l *Latest) Run() Run {
 	}
 	return run
 }
+
+// notBelieved are the reasons for which an answer is incomplete that came to its end, with
+// one to each check: it stays so until another is asked for.
+var notBelieved = []string{probe.ReasonUnasked, probe.ReasonNewer}
 
 // Took is how long the answers took that stand now.
 func (l *Latest) Took() time.Duration {

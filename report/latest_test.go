@@ -187,3 +187,31 @@ func TestLatestIsARun(t *testing.T) {
 		t.Errorf("%v %+v\n%s", err, again, b.String())
 	}
 }
+
+// TestNotBelieved wants an answer in which was what nobody asked for to leave a node
+// incomplete, though each check has an answer, until it is asked again.
+func TestNotBelieved(t *testing.T) {
+	t.Parallel()
+	word := func(lines ...string) string {
+		l := &Latest{Node: "node-a"}
+		for _, ev := range told(lines...) {
+			if ev.Result != nil && ev.Result.Check == probe.CheckAnswered {
+				r := ev.Result.With(probe.FactReason, ev.Result.Target)
+				ev.Result = &r
+			}
+			l.Add(ev)
+		}
+		tally := NewTally()
+		for _, ev := range l.Run().Events {
+			tally.Add(ev)
+		}
+		return tally.Verdict(false).Word
+	}
+	bad := []string{"asked pod a", "start pod", "pod a ok", "pod probe-answered unknown " + probe.ReasonUnasked, "end pod"}
+	if got := word(bad...); got != WordIncomplete {
+		t.Error(got)
+	}
+	if got := word(append(bad, "asked pod a", "start pod", "pod a ok", "end pod")...); got != WordHealthy {
+		t.Error("asked again:", got)
+	}
+}

@@ -93,6 +93,18 @@ func loadRun(b []byte) (Run, error) {
 	return loadStream(b)
 }
 
+// mostHeld is what the answers of a node, two neighbours and the API may take in memory, and
+// as much again.
+const mostHeld = 8 * probe.MaxHeld
+
+// readable refuses what a newer client wrote. What a node said of its version refuses nothing.
+func readable(ev probe.Event) error {
+	if ev.Start != nil && ev.Type != probe.EventStart && ev.Start.V > probe.Version {
+		return newer(ev.Start.V)
+	}
+	return nil
+}
+
 func newer(v int) error {
 	return fmt.Errorf("was saved by a newer calico-probe (wire format %d, this one reads up to %d)", v, probe.Version)
 }
@@ -100,7 +112,7 @@ func newer(v int) error {
 func loadStream(b []byte) (Run, error) {
 	var run Run
 	d := probe.NewDecoder(bytes.NewReader(b))
-	odd, lost, next := 0, false, int64(0)
+	odd, held, lost, next := 0, 0, false, int64(0)
 	d.Noise = func(string) { odd++ }
 	for {
 		ev, err := d.Next()
@@ -110,8 +122,11 @@ func loadStream(b []byte) (Run, error) {
 		if err != nil {
 			return Run{}, err
 		}
-		if ev.Start != nil && ev.Start.V > probe.Version {
-			return Run{}, newer(ev.Start.V)
+		if err := readable(ev); err != nil {
+			return Run{}, err
+		}
+		if held += ev.Held(); held > mostHeld {
+			return Run{}, fmt.Errorf("holds more than %d MiB of answers, which no run does", mostHeld>>20)
 		}
 		lost = lost || ev.Seq != next
 		next = ev.Seq + 1

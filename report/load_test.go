@@ -110,3 +110,27 @@ func loadOne(r io.Reader) (Run, error) {
 	}
 	return s.Runs[0], err
 }
+
+// TestVersionsThatRefuseAFile wants what a newer client has written refused, and not what a
+// node said of itself in a file of ours.
+func TestVersionsThatRefuseAFile(t *testing.T) {
+	t.Parallel()
+	const rest = `{"seq":1,"type":"start","node":"a","start":{"v":99}}` + "\n" + `{"seq":2,"type":"result","node":"a","result":{"check":"node-swap","status":"ok"}}` + "\n"
+	for begin, readable := range map[string]bool{
+		`{"seq":0,"type":"run","node":"a","start":{"v":1}}`: true, `{"seq":0,"type":"run","node":"a","start":{"v":2}}`: false,
+		`{"seq":0,"type":"session","start":{"v":1}}`: true, `{"seq":0,"type":"session","start":{"v":2}}`: false,
+	} {
+		if got, err := Load(strings.NewReader(begin + "\n" + rest)); (err == nil) != readable || readable && len(got.Runs) != 1 {
+			t.Errorf("%s: %+v, %v", begin, got, err)
+		}
+	}
+}
+
+// TestLoadIsBounded has a file of a few megabytes that would take hundreds in memory.
+func TestLoadIsBounded(t *testing.T) {
+	t.Parallel()
+	line := `{"type":"result","node":"a","result":{"check":"node-swap","status":"ok","facts":{"x":[` + strings.Repeat("0,", 30000) + "0]}}}\n"
+	if _, err := Load(strings.NewReader(strings.Repeat(line, 250))); err == nil || !strings.Contains(err.Error(), "MiB of answers") {
+		t.Error(err)
+	}
+}

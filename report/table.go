@@ -194,7 +194,7 @@ const narrowest = 80
 
 // folded breaks a list of names into lines of the terminal's width, the later ones indented.
 func (t *table) folded(names []string, indent int) string {
-	lines := wrapped(strings.Join(names, ", "), cmp.Or(t.width, narrowest)-1-indent)
+	lines := wrapped(printable(strings.Join(names, ", ")), cmp.Or(t.width, narrowest)-1-indent)
 	return strings.Join(lines, "\n"+strings.Repeat(" ", indent))
 }
 
@@ -235,11 +235,11 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 		t.head = true
 		fmt.Fprintf(b, "%-*s %-*s %-*s  %s\n", widthStatus, "STATUS", widthCheck, "CHECK", widthTarget, "TARGET", "SAW")
 	}
-	target := cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r)), "-")
+	target, check := cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r)), "-"), printable(r.Check)
 	fmt.Fprintf(b, "%s ", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)))
-	line := fmt.Sprintf("%-*s %-*s  %s", widthCheck, r.Check, widthTarget, printable(target), printable(r.Saw))
+	line := fmt.Sprintf("%-*s %-*s  %s", widthCheck, check, widthTarget, printable(target), printable(r.Saw))
 	if t.width > 0 && widthStatus+1+len(line) > t.width { // what was seen has lines of its own
-		fmt.Fprintf(b, "%-*s %s\n%s", widthCheck, r.Check, t.from(widthStatus+widthCheck+2, target), t.indented(widthStatus+1, r.Saw))
+		fmt.Fprintf(b, "%-*s %s\n%s", widthCheck, check, t.from(widthStatus+widthCheck+2, target), t.indented(widthStatus+1, r.Saw))
 	} else {
 		fmt.Fprintln(b, line)
 	}
@@ -264,10 +264,26 @@ func (t *table) paint(s probe.Status, text string) string {
 	if !t.colour {
 		return text
 	}
-	code := map[probe.Status]string{
+	return colour(s) + text + uncoloured
+}
+
+// uncoloured ends a colour.
+const uncoloured = "\x1b[0m"
+
+// colour begins that of a status.
+func colour(s probe.Status) string {
+	return "\x1b[" + map[probe.Status]string{
 		probe.OK: "32", probe.Info: "36", probe.Warn: "33", probe.Fail: "1;31", probe.Unknown: "35", probe.Skip: "90",
-	}[s]
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}[s] + "m"
+}
+
+// Colours are all that reports write to steer a terminal.
+func Colours() []string {
+	out := []string{uncoloured}
+	for _, s := range probe.Statuses() {
+		out = append(out, colour(s))
+	}
+	return out
 }
 
 func verdictStatus(word string) probe.Status {

@@ -111,8 +111,8 @@ func loadTranscript(r io.Reader) ([]Run, []Deed, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if ev.Start != nil && ev.Start.V > probe.Version {
-			return nil, nil, newer(ev.Start.V)
+		if err := readable(ev); err != nil {
+			return nil, nil, err
 		}
 		switch ev.Type {
 		case probe.EventSession:

@@ -257,3 +257,50 @@ func TestTranscriptCut(t *testing.T) {
 		}
 	}
 }
+
+// TestTranscriptOfAHostileNode wants what a node says beyond all measure to cost nothing of
+// what else is recorded, and the record to be readable.
+func TestTranscriptOfAHostileNode(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "incident.ndjson")
+	tr, err := Record(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("<", 6000)
+	counts := probe.Counts{}
+	for i := range 1000 {
+		counts[probe.Status(long[:i])] = i
+	}
+	add := func(events ...probe.Event) {
+		for _, ev := range events {
+			ev.Node, ev.Way = "node-a", "pod"
+			if err := tr.Add(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r := probe.Result{Check: "bgp-session", Status: probe.Fail, From: long, Saw: "down"}
+	add(probe.Event{Type: probe.EventTyped, Text: "run bgp-session"},
+		probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Checks: []string{"bgp-session"}}},
+		probe.Event{Type: probe.EventStart, Start: &probe.Start{V: 99, Version: long, Access: slices.Repeat([]string{long}, 500)}},
+		probe.Event{Type: probe.EventResult, Result: &r},
+		probe.Event{Type: probe.EventOut, Data: bytes.Repeat([]byte{0xff}, 4000)},
+		probe.Event{Type: probe.EventOut, Data: make([]byte, 4000), Sealed: true},
+		probe.Event{Type: probe.EventEnd, End: &probe.End{Counts: counts, Outcome: nil}},
+		probe.Event{Type: probe.EventDone, Text: "fault (exit code 3)"},
+		probe.Event{Type: probe.EventTyped, Text: "exit"})
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(bytes.NewReader(read(t, name)))
+	if err != nil || len(got.Runs) != 1 || len(got.Deeds) != 2 || got.Deeds[1].Typed != "exit" {
+		t.Fatalf("%v %+v", err, got)
+	}
+	if !slices.ContainsFunc(got.Runs[0].Events, func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Saw == "down" }) {
+		t.Errorf("%+v", got.Runs[0])
+	}
+	if !bytes.Contains(read(t, name), []byte("left out: an event (out) of ")) {
+		t.Error("what could not be written is not missed")
+	}
+}

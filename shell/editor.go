@@ -224,7 +224,7 @@ type beside struct {
 func (b *beside) Unwrap() io.Writer { return b.w }
 
 func (b *beside) Write(text []byte) (int, error) {
-	if f, ok := b.w.(*os.File); b.e.line == nil || !b.e.busy() || ok && !term.IsTerminal(int(f.Fd())) {
+	if f, ok := Bare(b.w).(*os.File); b.e.line == nil || !b.e.busy() || ok && !term.IsTerminal(int(f.Fd())) {
 		return b.w.Write(text)
 	}
 	// To the beginning of the line, and clear it (ECMA-48: CR, EL).

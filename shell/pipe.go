@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -19,6 +20,18 @@ func (e PipeError) Error() string {
 	return fmt.Sprintf("%s ended with exit code %d", e.Command, e.Code)
 }
 
+// Bare is what a writer leads to in the end: what a program of the user's own machine is given,
+// or whatever is to have a terminal as such.
+func Bare(w io.Writer) io.Writer {
+	for {
+		over, ok := w.(interface{ Unwrap() io.Writer })
+		if !ok {
+			return w
+		}
+		w = over.Unwrap()
+	}
+}
+
 // lingering is how long a command behind a | may take to end once the session is over.
 const lingering = 2 * time.Second
 
@@ -31,7 +44,7 @@ func (s *Shell) piped(ctx, session context.Context, c *Command, l Line) error {
 	}
 	defer into.Close()
 	pipe := local(session, l.Pipe)
-	pipe.Stdin, pipe.Stdout, pipe.Stderr = from, s.Out, s.ErrOut
+	pipe.Stdin, pipe.Stdout, pipe.Stderr = from, Bare(s.Out), Bare(s.ErrOut)
 	pipe.WaitDelay = lingering
 	err = pipe.Start()
 	from.Close()

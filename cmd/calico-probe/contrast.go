@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -108,7 +109,7 @@ func (o *runOptions) begin(ctx context.Context, client *cluster.Client, snap *cl
 	peers := cluster.Neighbours(snap, o.peers, preferred(o.seen))
 	asked := contrasted(o.seen, o.picked)
 	looks := make([]look, len(peers))
-	ctx, cancel := context.WithTimeout(ctx, contrastLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, contrastLimit, lateError(contrastLimit))
 	var all sync.WaitGroup
 	for i, peer := range peers {
 		o.progress("neighbour: putting a probe on %s", peer.Name)
@@ -183,7 +184,7 @@ func (o *runOptions) lookFrom(ctx context.Context, client *cluster.Client, snap 
 			err = out.answers(ctx, session, o.planFor(theirs, snap, peer, onNode))
 		}
 	}
-	if err != nil {
+	if err = tardy(ctx, err); err != nil {
 		ev := unplaced(wayNeighbour, "", err)
 		if session != nil {
 			ev = unanswered(err)
@@ -191,6 +192,22 @@ func (o *runOptions) lookFrom(ctx context.Context, client *cluster.Client, snap 
 		out.err, out.events = err, append(out.events, ev)
 	}
 	return out
+}
+
+// lateError is a peer that has not answered in its time.
+type lateError time.Duration
+
+func (e lateError) Error() string {
+	return fmt.Sprintf("no whole answer of it came within %v, which is all the time a neighbour is given", time.Duration(e))
+}
+
+// tardy makes an error that only says that the time of a peer was over say so.
+func tardy(ctx context.Context, err error) error {
+	late, is := errors.AsType[lateError](context.Cause(ctx))
+	if is && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, late)) {
+		return late
+	}
+	return err
 }
 
 // planFor is what a peer is asked: as if it were the node in question, and about that

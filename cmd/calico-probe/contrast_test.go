@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -102,5 +105,28 @@ func TestNobodyLooked(t *testing.T) {
 		if strings.ContainsRune(errs.String(), '\x1b') {
 			t.Errorf("%s: a node's words reach the terminal: %q", name, errs.String())
 		}
+	}
+}
+
+// TestALatePeerIsNotTheAPI wants a neighbour that is out of time to be told from an API server
+// that does not answer.
+func TestALatePeerIsNotTheAPI(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, lateError(contrastLimit))
+	defer cancel()
+	<-ctx.Done()
+	for _, err := range []error{fmt.Errorf("reading: %w", ctx.Err()), fmt.Errorf("stopped: %w", context.Cause(ctx))} {
+		if got := explainError(tardy(ctx, err)); strings.Contains(got, "API server") || !strings.Contains(got, contrastLimit.String()) {
+			t.Error(got)
+		}
+	}
+	if err := errors.New("no such image"); !errors.Is(tardy(ctx, err), err) || tardy(ctx, nil) != nil {
+		t.Error("an error that says why is lost")
+	}
+	whole, cancel := context.WithTimeoutCause(t.Context(), 0, overError(time.Minute))
+	defer cancel()
+	<-whole.Done()
+	if err := tardy(whole, whole.Err()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }

@@ -139,6 +139,9 @@ func unanswered(err error) probe.Event {
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		r = r.With(probe.FactReason, string(pe.Reason))
 	}
+	if errors.Is(err, probe.ErrTooMuch) {
+		r = r.With(probe.FactReason, probe.ReasonTooMuch)
+	}
 	return probe.Event{Type: probe.EventResult, Result: &r}
 }
 

@@ -8,12 +8,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/shell"
 )
@@ -183,4 +188,27 @@ func TestNothingForeignIsDecoded(t *testing.T) {
 	}
 	look("live", o.seen.All[0].Saw)
 	look("live", o.seen.All[1].Target)
+}
+
+// TestPeersAreCleaned has a node whose addresses steer a terminal and make a line: whoever has
+// its kubelet's rights writes them, and the API server takes them.
+func TestPeersAreCleaned(t *testing.T) {
+	t.Parallel()
+	const said = "10.0.0.1\x1b[2J\x1b[32m\u202e\nforged\tyes"
+	node := func(name string) corev1.Node {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: said}}
+		return n
+	}
+	s := seatOf(t)
+	here := node("node-a")
+	s.client, s.snap = &cluster.Client{}, &cluster.Snapshot{Node: &here, Nodes: []corev1.Node{here, node("node-b")}, Read: time.Now()}
+	s.run.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: checks.BGPSession.ID, Status: probe.OK}})
+	var out bytes.Buffer
+	if err := (&conversation{at: s}).peersOf(t.Context(), &shell.Call{Out: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Contains(out.String(), "\nforged") || !strings.Contains(out.String(), "forged yes") {
+		t.Errorf("%q", out.String())
+	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/shell"
 )
 
 // outputs are the -o flags of a verb: FORMAT for stdout, FORMAT=FILE for a file, or
@@ -188,6 +189,9 @@ func (out *output) openFile() error {
 // infoOf tells files and pipes from one another, by whatever names; nil of what takes
 // anything from anybody, as terminals and /dev/null do.
 func infoOf(x any) fs.FileInfo {
+	if w, ok := x.(io.Writer); ok {
+		x = shell.Bare(w)
+	}
 	f, ok := x.(*os.File)
 	if !ok {
 		return nil

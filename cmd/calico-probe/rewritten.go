@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/calico-probe/calico-probe/shell"
 )
 
 // rewritten is what a person reads on, with a text that takes the place of the one before
@@ -43,7 +45,7 @@ func (r *rewritten) put(text string, width int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rows > 0 {
-		_, _ = fmt.Fprintf(r.to, "\x1b[%dA\r\x1b[J", r.rows)
+		_, _ = fmt.Fprintf(shell.Bare(r.to), "\x1b[%dA\r\x1b[J", r.rows)
 	}
 	line := cut(text, mostRows*width)
 	_, _ = fmt.Fprintln(r.to, line)

@@ -109,6 +109,7 @@ func (a *app) cluster() (*cluster.Client, error) {
 
 // Run is the whole program: arguments in, exit code out.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	streams.Out, streams.ErrOut = &screen{to: streams.Out}, &screen{to: streams.ErrOut}
 	klog.SetLogger(logr.Discard()) // client-go's own chatter; what matters of it comes back as errors
 	taken := &interrupts{}
 	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut, taken)

@@ -26,13 +26,14 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/shell"
 )
 
 // say prints one line. There is nobody to tell when stderr is gone.
 func say(w io.Writer, format string, args ...any) {
 	line := "calico-probe: " + advised(oneLine(fmt.Sprintf(format, args...)))
 	if rawTerminal.Load() {
-		line = "\r\n" + line + "\r"
+		w, line = shell.Bare(w), "\r\n"+line+"\r"
 	}
 	_, _ = fmt.Fprintln(w, line)
 }
@@ -61,8 +62,8 @@ func oneLine(text string) string {
 
 // isTerminal tells whether a reader or a writer is a terminal, or leads to one.
 func isTerminal(w any) bool {
-	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
-		w = u.Unwrap()
+	if to, ok := w.(io.Writer); ok {
+		w = shell.Bare(to)
 	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -173,7 +173,7 @@ func (c *conversation) openTerminal(s *shell.Shell) func() {
 	back := c.interrupts.atEnd(s.Editor.Restore)
 	// What is said meanwhile must not get into what is typed.
 	aside := *c.app
-	aside.ErrOut = s.Editor.Beside(c.ErrOut)
+	aside.ErrOut = &screen{to: s.Editor.Beside(shell.Bare(c.ErrOut))}
 	c.app = &aside
 	return func() {
 		back()

@@ -54,7 +54,7 @@ func (c *conversation) peersOf(ctx context.Context, call *shell.Call) error {
 	w := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tREADY\tADDRESS\tCALICO\tBGP FROM HERE")
 	for _, r := range peerRows(snap, answers) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.name, r.ready, r.address, r.calico, oneLine(r.bgp))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.name, r.ready, oneLine(r.address), r.calico, oneLine(r.bgp))
 	}
 	if err := w.Flush(); err != nil {
 		return err

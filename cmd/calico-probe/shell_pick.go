@@ -122,7 +122,7 @@ func cut(line string, width int) string {
 
 // widthOf is that of the terminal that w leads to, 0 = none.
 func widthOf(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := shell.Bare(w).(*os.File)
 	if !ok {
 		return 0
 	}

@@ -69,7 +69,7 @@ func (c *conversation) sh(ctx context.Context, call *shell.Call) error {
 // shOf runs the shell of the node, or that of the toolbox, by a probe that may.
 func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string, toolbox bool) (probe.Result, error) {
 	in, typed := c.In.(*os.File)
-	out, shown := c.Out.(*os.File)
+	out, shown := shell.Bare(c.Out).(*os.File)
 	alone := call.Terminal && typed && shown && isTerminal(in)
 	if !alone && !oneCommand(args) { // before anything is put anywhere
 		return probe.Result{}, shell.Usagef("a shell takes a terminal; without one, give it a command: sh -c COMMAND")
@@ -80,11 +80,11 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 	}
 	what := probe.Call{Tool: tools.Sh.Name, Args: args}
 	if !alone {
-		fit := asItIs
+		to, fit := shell.Bare(call.Out), asItIs
 		if call.Terminal {
-			fit = printable
+			to, fit = call.Out, printable
 		}
-		outcome, err := s.through(ctx, what, call.Out, fit, func(probe.Event) {})
+		outcome, err := s.through(ctx, what, to, fit, func(probe.Event) {})
 		return outcome, errors.Join(err, leave())
 	}
 	kind, fit := terminalKind(), asItIs

@@ -1,0 +1,254 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Intake is the one place through which passes what a probe answers to one request, before
+// anything of it is shown, kept or concluded from. A node may be in the hands of somebody who
+// wants to mislead whoever asks it, or to exhaust their memory. Intake lets through what was
+// asked for and is a node's to say, with its texts cleaned and bounded; it says itself what
+// the client knows better: the version of the format, the run, the node, the way, the checks,
+// the counts. What else comes is dropped and counted, and makes the answer incomplete.
+type Intake struct {
+	asked   Request
+	pods    []string        // from which it may have been asked
+	checks  map[string]bool // that were asked; true = there is an answer
+	started bool
+	newer   int // the version of the format it speaks, where that is not known here
+	counts  Counts
+	events  int // let through so far, output left out
+	held    int // bytes these take
+	dropped int
+	names   []string // of some of what was dropped
+}
+
+// What may be let through for one request. A mesh of 5,000 nodes answers some 15,000 times to
+// all checks, in 20 MiB of memory; three nodes that use all of it cost the client 100 MiB.
+// What a tool writes is not counted: it is shown and not kept.
+const (
+	MaxEvents = 20_000
+	MaxHeld   = 32 << 20
+)
+
+// ErrTooMuch says that a probe exceeds that. Nothing more is read from it.
+var ErrTooMuch = errors.New("it says too much")
+
+// Why an answer is incomplete although it came to its end: values of FactReason.
+const (
+	ReasonTooMuch  = "too-much"  // it exceeded what may be let through
+	ReasonUnasked  = "not-asked" // something was dropped
+	ReasonUnspoken = "no-answer" // a check that was asked has no answer
+	ReasonNewer    = "newer"     // it speaks a later version of the format
+)
+
+// NewIntake is for the answer to a plan or a call; of a request that is neither only logs are
+// let through.
+func NewIntake(asked Request) *Intake {
+	i := &Intake{asked: asked, checks: map[string]bool{}, counts: Counts{}}
+	if asked.Plan != nil {
+		for _, id := range asked.Plan.Checks {
+			i.checks[id] = false
+		}
+		for _, t := range asked.Plan.Targets {
+			if t.Kind == KindLocal {
+				i.pods = append(i.pods, t.Name)
+			}
+		}
+	}
+	return i
+}
+
+// Take is what is let through for an event. At the end that is also what is missing of the
+// answer: of a plan a result of the check probe-answered, of a call a log. stopped tells that
+// the client has stopped the request. The error is ErrTooMuch, with what was exceeded.
+func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
+	own := Event{Seq: ev.Seq, Type: ev.Type}
+	ok := false
+	switch ev.Type {
+	case EventStart:
+		own.Start, ok = i.start(*ev.Start)
+	case EventResult:
+		own.Result, ok = ev.Result, i.asks(*ev.Result)
+	case EventLog:
+		own.Text, ok = ev.Text, true
+	case EventOut:
+		own.Text, own.Data, own.Sealed = ev.Text, ev.Data, ev.Sealed
+		ok = i.asked.Call != nil && i.started
+	case EventEnd:
+		return i.end(own, *ev.End, stopped), nil
+	case EventBeat, EventResume:
+		return nil, nil
+	default:
+		if !slices.Contains(EventTypes(), ev.Type) { // of a later version
+			return nil, nil
+		}
+	}
+	if !ok {
+		i.drop(ev)
+		return nil, nil
+	}
+	own = own.Cleaned().Bounded()
+	if own.Type == EventOut {
+		return []Event{own}, nil
+	}
+	i.events++
+	i.held += own.Held()
+	switch {
+	case i.events > MaxEvents:
+		return nil, fmt.Errorf("%w: more than %d answers to one request; the rest is not read", ErrTooMuch, MaxEvents)
+	case i.held > MaxHeld:
+		return nil, fmt.Errorf("%w: more than %d MiB in answer to one request; the rest is not read", ErrTooMuch, MaxHeld>>20)
+	}
+	if r := own.Result; r != nil {
+		i.checks[r.Check] = true
+		i.counts[r.Status]++
+	}
+	return []Event{own}, nil
+}
+
+// start is the first event of an answer. Of a later format nobody here knows what it means.
+func (i *Intake) start(s Start) (*Start, bool) {
+	if i.started || i.asked.Plan == nil && i.asked.Call == nil {
+		return nil, false
+	}
+	if s.V > Version {
+		i.newer = s.V
+		return nil, false
+	}
+	i.started = true
+	s.V, s.ID, s.Cluster = Version, i.asked.ID, nil
+	if p := i.asked.Plan; p != nil {
+		s.Run, s.Node, s.Way, s.Tool, s.Checks = p.Run, p.Node, p.Way, "", p.Checks
+		return &s, true
+	}
+	s.Run, s.Node, s.Way, s.Tool, s.Checks, s.Tools = "", "", "", i.asked.Call.Tool, nil, nil
+	return &s, true
+}
+
+// asks tells whether a result answers what was asked, and from where it was asked.
+func (i *Intake) asks(r Result) bool {
+	p := i.asked.Plan
+	if p == nil || !i.started {
+		return false
+	}
+	_, asked := i.checks[r.Check]
+	return asked && (r.From == "" || r.From == p.From || slices.Contains(i.pods, r.From))
+}
+
+// drop counts an event, and remembers what some of them were.
+func (i *Intake) drop(ev Event) {
+	const some = 3
+	name := string(ev.Type)
+	if ev.Result != nil {
+		name = ev.Result.Check
+	}
+	if name = clipTo(Line(name), maxID); len(i.names) < some && !slices.Contains(i.names, name) {
+		i.names = append(i.names, name)
+	}
+	i.dropped++
+}
+
+// end closes the answer, whatever came before.
+func (i *Intake) end(own Event, e End, stopped bool) []Event {
+	own.End = &End{Results: i.counts.Total(), Counts: i.counts, Elapsed: e.Elapsed, Stopped: e.Stopped && stopped}
+	if i.asked.Call != nil && e.Outcome != nil {
+		outcome := *e.Outcome
+		outcome.Check, outcome.From = i.asked.Call.Tool, ""
+		if !slices.Contains(Statuses(), outcome.Status) {
+			outcome.Status = Unknown
+		}
+		own.End.Outcome = &outcome
+	}
+	own = own.Cleaned().Bounded()
+	reason, saw := i.lacks(own.End.Stopped)
+	switch {
+	case reason == "":
+		return []Event{own}
+	case i.asked.Plan == nil:
+		return []Event{{Seq: own.Seq, Type: EventLog, Text: saw}, own}
+	}
+	r := Found(Unknown, "%s", saw).With(FactReason, reason)
+	r.Check = CheckAnswered
+	return []Event{{Seq: own.Seq, Type: EventResult, Result: &r}, own}
+}
+
+// lacks says why an answer that came to its end is incomplete, "" where it is not.
+func (i *Intake) lacks(stopped bool) (reason, saw string) {
+	var open []string
+	if p := i.asked.Plan; p != nil && !stopped {
+		for _, id := range p.Checks {
+			if !i.checks[id] && !slices.Contains(open, id) {
+				open = append(open, id)
+			}
+		}
+	}
+	switch {
+	case i.newer > 0:
+		return ReasonNewer, fmt.Sprintf("the probe speaks wire format %d, and this client reads up to %d: use a client of the probe's version", i.newer, Version)
+	case i.dropped > 0:
+		saw = fmt.Sprintf("%d events of the probe were dropped, as nobody asked for them or they are not a node's to say: %s", i.dropped, strings.Join(i.names, ", "))
+		if len(open) > 0 {
+			saw += "; without an answer: " + strings.Join(open, ", ")
+		}
+		return ReasonUnasked, clipTo(saw, maxSaw)
+	case len(open) > 0:
+		return ReasonUnspoken, clipTo("the probe ended its answer without one to: "+strings.Join(open, ", "), maxSaw)
+	}
+	return "", ""
+}
+
+// Held is about how many bytes an event takes in memory.
+func (ev Event) Held() int {
+	const event = 512 // with what stands beside it in the structures of a run
+	n := event + len(ev.Text) + len(ev.Data)
+	if s := ev.Start; s != nil {
+		for _, text := range s.texts() {
+			n += len(*text)
+		}
+		for _, list := range s.lists() {
+			n += heldValue(*list)
+		}
+	}
+	if r := ev.Result; r != nil {
+		n += r.held()
+	}
+	if ev.End != nil && ev.End.Outcome != nil {
+		n += ev.End.Outcome.held()
+	}
+	return n
+}
+
+func (r *Result) held() int {
+	n := len(r.Check) + len(r.Target) + len(r.From) + len(r.Saw) + heldValue(r.Lines)
+	for key, v := range r.Facts {
+		n += heldValue(string(key)) + heldValue(v)
+	}
+	return n
+}
+
+// heldValue is what a value of a fact takes.
+func heldValue(v any) int {
+	const value = 48 // of an interface, with what it points to
+	n := value
+	switch v := v.(type) {
+	case string:
+		n += len(v)
+	case []string:
+		for _, text := range v {
+			n += value + len(text)
+		}
+	case []any:
+		for _, one := range v {
+			n += heldValue(one)
+		}
+	case map[string]any:
+		for key, one := range v {
+			n += heldValue(key) + heldValue(one)
+		}
+	}
+	return n
+}

@@ -1,0 +1,203 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+)
+
+var asking = Request{Type: RequestPlan, ID: 7, Plan: &Plan{
+	Run: "r", Node: "node-a", Way: "pod", Checks: []string{"felix-live", "pod-ping"}, Targets: []Target{{Kind: KindLocal, Name: "default/web"}, {Kind: KindPod, Name: "default/far"}},
+}}
+
+var calling = Request{Type: RequestCall, ID: 8, Call: &Call{Tool: "ping"}}
+
+// taken is what an intake lets through of events, shown in short.
+func taken(t *testing.T, i *Intake, events ...Event) []string {
+	t.Helper()
+	var out []string
+	for _, ev := range events {
+		let, err := i.Take(ev, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, own := range let {
+			line := string(own.Type)
+			if r := own.Result; r != nil {
+				line += fmt.Sprintf(" %s %s %s", r.Check, r.Status, r.Facts.Str(FactReason))
+			}
+			if own.End != nil {
+				line += fmt.Sprintf(" %d %v", own.End.Results, own.End.Counts)
+			}
+			out = append(out, strings.TrimSpace(line+" "+own.Text))
+		}
+	}
+	return out
+}
+
+func gives(check string, s Status) Event {
+	return Event{Type: EventResult, Result: &Result{Check: check, Status: s}}
+}
+
+// TestIntakeKnowsWhatWasAsked wants of an answer what was asked for and nothing else, and the
+// answer to be called incomplete where something else came or something did not.
+func TestIntakeKnowsWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	begin, end := Event{Type: EventStart, Start: &Start{V: 1}}, Event{Type: EventEnd, End: &End{Results: 99, Counts: Counts{OK: 99}}}
+	from := func(pod string) Event {
+		ev := gives("pod-ping", OK)
+		ev.Result.From = pod
+		return ev
+	}
+	for name, c := range map[string]struct {
+		asked  Request
+		events []Event
+		want   []string
+	}{
+		"good": {asking, []Event{begin, gives("felix-live", OK), from("default/web"), gives("pod-ping", Fail), {Type: EventBeat}, {Type: "of-later"}, {Type: EventLog, Text: "hi"}, end},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result pod-ping fail", "log hi", "end 3 map[fail:1 ok:2]"}},
+		"not asked": {asking, []Event{begin, gives("felix-live", OK), gives("pod-ping", OK), gives("calico-pod", Fail), gives(CheckPlaced, Fail), gives(CheckAnswered, OK), {Type: EventVerdict, Verdict: &Verdict{}}, end},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked", "end 2 map[ok:2]"}},
+		"from a pod that is none of ours": {asking, []Event{begin, gives("felix-live", OK), gives("pod-ping", OK), from("default/far"), from("kube-system/x"), end},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked", "end 2 map[ok:2]"}},
+		"a second start": {asking, []Event{begin, begin, gives("felix-live", OK), gives("pod-ping", OK), end},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked", "end 2 map[ok:2]"}},
+		"output":         {asking, []Event{begin, {Type: EventOut, Text: "x"}, gives("felix-live", OK), gives("pod-ping", OK), end}, []string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked", "end 2 map[ok:2]"}},
+		"one unanswered": {asking, []Event{begin, gives("felix-live", OK), end}, []string{"start", "result felix-live ok", "result probe-answered unknown no-answer", "end 1 map[ok:1]"}},
+		"no start":       {asking, []Event{gives("felix-live", OK), end}, []string{"result probe-answered unknown not-asked", "end 0 map[]"}},
+		"later format":   {asking, []Event{{Type: EventStart, Start: &Start{V: 99}}, gives("felix-live", OK), end}, []string{"result probe-answered unknown newer", "end 0 map[]"}},
+		"call": {calling, []Event{begin, {Type: EventOut, Text: "x"}, {Type: EventEnd, End: &End{Outcome: &Result{Check: "rm", Status: "odd", Saw: "done"}}}},
+			[]string{"start", "out x", "end 0 map[]"}},
+		"a plan's answer to a call": {calling, []Event{begin, gives("felix-live", Fail), end},
+			[]string{"start", "log 1 events of the probe were dropped, as nobody asked for them or they are not a node's to say: felix-live", "end 0 map[]"}},
+		"of nothing": {Request{}, []Event{begin, {Type: EventLog, Text: "hi"}, {Type: EventOut, Text: "x"}, gives("felix-live", OK)}, []string{"log hi"}},
+	} {
+		if got := taken(t, NewIntake(c.asked), c.events...); !slices.Equal(got, c.want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", name, got, c.want)
+		}
+	}
+	i := NewIntake(calling)
+	taken(t, i, begin)
+	if let, _ := i.Take(Event{Type: EventEnd, End: &End{Outcome: &Result{Check: "rm", Status: "odd"}}}, false); let[0].End.Outcome.Check != "ping" || let[0].End.Outcome.Status != Unknown {
+		t.Errorf("%+v", let[0].End.Outcome)
+	}
+	for _, stopped := range []bool{true, false} { // only the client knows whether it stopped something
+		i := NewIntake(asking)
+		taken(t, i, begin)
+		let, _ := i.Take(Event{Type: EventEnd, End: &End{Stopped: true}}, stopped)
+		if last := let[len(let)-1]; last.End.Stopped != stopped || (len(let) == 1) != stopped {
+			t.Errorf("stopped %v: %+v", stopped, let)
+		}
+	}
+}
+
+// TestIntakeCleansAndBounds fills every field of an event with what steers a terminal, and
+// wants of what is let through nothing that does, nor anything long, nor anything that the
+// client knows better.
+func TestIntakeCleansAndBounds(t *testing.T) {
+	t.Parallel()
+	bad := strings.Repeat("\x1b[2J\u202e\u009b\n", 1000)
+	for _, asked := range []Request{asking, calling} {
+		i := NewIntake(asked)
+		for _, kind := range []EventType{EventStart, EventResult, EventLog, EventEnd} {
+			ev := eventOf(bad, func(path string) bool { return !strings.HasSuffix(path, ".Facts") })
+			ev.Type, ev.Start.V, ev.Start.ID = kind, 0, 99
+			ev.Result.Check, ev.Result.Status, ev.Result.From = "felix-live", Warn, ""
+			ev.Result.Facts = Facts{Fact(bad): bad, "list": []any{bad, map[string]any{bad: bad}}}
+			let, err := i.Take(ev, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(let) == 0 && (asked.Plan != nil || kind != EventResult) {
+				t.Errorf("%s: nothing is let through", kind)
+			}
+			for _, own := range let {
+				if own.Node+own.Way+own.For != "" || !own.At.IsZero() || own.Cause != nil || own.Verdict != nil || own.Data != nil || own.Sealed {
+					t.Errorf("%s: %+v", kind, own)
+				}
+				wholesome(t, string(kind), reflect.ValueOf(own))
+				if s := own.Start; s != nil && (s.V != Version || s.ID != asked.ID || s.Cluster != nil || asked.Plan != nil && (s.Run != "r" || s.Node != "node-a" || s.Way != "pod" || !slices.Equal(s.Checks, asked.Plan.Checks))) {
+					t.Errorf("%+v", s)
+				}
+			}
+		}
+	}
+}
+
+// wholesome looks into every text there is.
+func wholesome(t *testing.T, path string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			wholesome(t, path, v.Elem())
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			wholesome(t, path+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Len() > maxList {
+			t.Errorf("%s: %d entries", path, v.Len())
+		}
+		for i := range v.Len() {
+			wholesome(t, path, v.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			wholesome(t, path, key)
+			wholesome(t, path, v.MapIndex(key))
+		}
+	case reflect.String:
+		text := v.String()
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) || len(text) > maxText && !strings.Contains(path, "Facts") {
+			t.Errorf("%s: %d bytes, %q", path, len(text), text[:min(40, len(text))])
+		}
+	}
+}
+
+// TestIntakeHasABudget wants a node that goes on and on to be given up: by the number of what
+// it says and by the memory that takes; what a tool writes has none, as it is not kept.
+func TestIntakeHasABudget(t *testing.T) {
+	t.Parallel()
+	big := gives("felix-live", OK)
+	big.Result.Facts = Facts{"list": make([]any, 1000)}
+	for name, c := range map[string]struct {
+		ev        Event
+		low, high int
+	}{
+		"many":  {gives("felix-live", OK), MaxEvents - 1, MaxEvents},
+		"logs":  {Event{Type: EventLog, Text: "x"}, MaxEvents - 1, MaxEvents},
+		"large": {big, 300, 1000},
+	} {
+		i := NewIntake(asking)
+		taken(t, i, Event{Type: EventStart, Start: &Start{V: 1}})
+		n := 0
+		for ; n < 2*MaxEvents; n++ {
+			if _, err := i.Take(c.ev, false); err != nil {
+				if !errors.Is(err, ErrTooMuch) {
+					t.Error(err)
+				}
+				break
+			}
+		}
+		if n < c.low || n > c.high {
+			t.Errorf("%s: %d are let through", name, n)
+		}
+	}
+	i := NewIntake(calling)
+	taken(t, i, Event{Type: EventStart, Start: &Start{V: 1}})
+	for range 2 * MaxEvents {
+		if let, err := i.Take(Event{Type: EventOut, Text: "x"}, false); err != nil || len(let) != 1 {
+			t.Fatal(let, err)
+		}
+	}
+}
