@@ -143,7 +143,7 @@ func TestOnMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err = s.onMachine(ctx, o, func(said string, err error) *PlacementError { return strange(o, said, err) }); s != nil || err == nil || !strings.Contains(err.Error(), "the user has gone") {
+		if s, err = s.onMachine(ctx, o, func(said string, err error) *PlacementError { return strange(o, said, err) }); s != nil || err == nil || !strings.Contains(err.Error(), "it says too much") {
 			t.Errorf("%v %v", s, err)
 		}
 		eventuallyNoLeft(t, o)

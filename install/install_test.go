@@ -162,7 +162,7 @@ func TestServeMemory(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, "../deploy/helm/calico-probe/values.yaml")), &values); err != nil {
 		t.Fatal(err)
 	}
-	c := servePod(Namespace, Serve{}).Containers[0]
+	c := servePod(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, Serve{}).Containers[0]
 	for where, have := range map[string][2]string{
 		"manifests": {c.Env[0].Value, c.Resources.Limits.Memory().String()}, "chart": {values.Serve.GoMemory, values.Serve.Resources.Limits.Memory},
 	} {
