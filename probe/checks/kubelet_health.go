@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -64,7 +65,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 func kubeletCertificate(h *probe.Host, k kubelet, now time.Time) (probe.Result, bool) {
 	text, err := h.ReadFile(k.access)
 	if err != nil {
-		return probe.Result{}, false
+		return notRead(err)
 	}
 	var kubeconfig struct {
 		Users []struct {
@@ -84,7 +85,7 @@ func kubeletCertificate(h *probe.Host, k kubelet, now time.Time) (probe.Result, 
 		text, err = h.ReadFile(user.File)
 	}
 	if err != nil {
-		return probe.Result{}, false
+		return notRead(err)
 	}
 	c := leafIn(text)
 	if c == nil {
@@ -96,6 +97,15 @@ func kubeletCertificate(h *probe.Host, k kubelet, now time.Time) (probe.Result, 
 		r = r.With(probe.FactReason, CertificateExpired)
 	}
 	return r, true
+}
+
+// notRead is the result about a certificate whose file cannot be read; false where there
+// is none, or this probe may not see it.
+func notRead(err error) (probe.Result, bool) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) || errors.Is(err, fs.ErrPermission) {
+		return probe.Result{}, false
+	}
+	return probe.Failed(err), true
 }
 
 // leafIn is the first certificate of a file that may hold a key and a chain too, nil

@@ -119,15 +119,13 @@ func parseDial(args []string) (probe.ToolFunc, error) {
 
 // unix dials a socket of the node.
 func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
-	full, err := j.Host.Path(d.socket)
-	if err != nil {
-		return unread(err)
-	}
 	one, cancel := context.WithTimeout(ctx, d.wait)
 	defer cancel()
 	began := time.Now()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(one, "unix", full)
+	conn, err := j.Host.Dial(one, d.socket)
+	if errors.Is(err, probe.ErrNotVisible) {
+		return unread(err)
+	}
 	if err == nil {
 		took := time.Since(began)
 		conn.Close()
@@ -146,7 +144,10 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 	case said[reason] != "":
 		return probe.Found(probe.Fail, "%s: %s", d.socket, said[reason]).With(probe.FactReason, reason)
 	}
-	return probe.Found(probe.Unknown, "%s: %v", d.socket, errors.Unwrap(err)).With(probe.FactReason, reason)
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	return probe.Found(probe.Unknown, "%s: %v", d.socket, err).With(probe.FactReason, reason)
 }
 
 // network dials the addresses of a host in turn, until one takes the connection.
