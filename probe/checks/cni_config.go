@@ -62,6 +62,7 @@ type network struct {
 	file    string
 	plugins []string
 	err     error
+	unread  bool // the error is this probe's, who could not read it, and perhaps not the runtime's
 }
 
 func cniConfig(ctx context.Context, p *probe.Pass) {
@@ -157,6 +158,7 @@ func networksIn(h *probe.Host, dir string) ([]network, error) {
 		}
 		n := network{file: path.Join(dir, name)}
 		text, err := h.ReadFile(n.file)
+		n.unread = err != nil && !errors.Is(err, fs.ErrNotExist)
 		if err == nil {
 			n.plugins, err = pluginsIn(text)
 		}
@@ -198,6 +200,8 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 	missing := missingPlugins(h, first.plugins, bins)
 	var r probe.Result
 	switch {
+	case first.unread:
+		r = probe.Found(probe.Unknown, "the runtime's first network configuration is not read: %v", first.err)
 	case first.err != nil:
 		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file, first.err).With(probe.FactReason, CNIUnusable)
 	case isMultus(first):

@@ -28,7 +28,7 @@ var KubeletHealth = &probe.Check{
 	Doc: `The kubelet answers 127.0.0.1:10248/healthz to anybody, and the API server on 10250.
 ok: healthz says ok; port 10250 completes a TLS handshake and asks for credentials.
 fail, refused: the kubelet is not running, or is between two starts; look at its log for the reason it ends. fail, no answer: it is frozen, or waits for the container runtime. fail, 500: one of its own checks fails, and it names which.
-skip: healthz is turned off in the kubelet's configuration.
+skip: healthz is turned off in the kubelet's configuration. unknown: a file with its settings cannot be read, or more than one process may be the kubelet: one of root's with that name, in the node's network and in no pod.
 client certificate, where the kubeconfig of the kubelet is visible and names one: with which the kubelet goes to the API server. ok: still good. warn: ends within two weeks, and nobody has renewed it. fail: it has run out, so the API server refuses the kubelet. Of the file that holds key and certificate only the certificate is looked at.`,
 }
 

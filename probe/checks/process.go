@@ -105,7 +105,9 @@ func userOf(p procfs.Proc) (uint64, error) {
 // podCgroup is how the kubelet names the cgroups of pods, with either driver: kubepods.slice,
 // kubepods/burstable, kubelet-kubepods-besteffort.slice, ...-pod0e1f..._....slice, pod0e1f...-....
 // Containers that containerd and CRI-O start for pods have cgroups of their own in these.
-var podCgroup = regexp.MustCompile(`kubepods|(^|[/-])pod[0-9a-f]{8}[-_]?([0-9a-f]{4}[-_]?){3}[0-9a-f]{12}|/(cri-containerd|crio)-[0-9a-f]{64}`)
+var podCgroup = regexp.MustCompile(`kubepods|` +
+	`(^|[/-])pod[0-9a-f]{8}[-_]?([0-9a-f]{4}[-_]?){3}[0-9a-f]{12}|` +
+	`/(cri-containerd|crio)-[0-9a-f]{64}`)
 
 // inPod tells whether a process is in a pod's cgroup. What its cgroup has in common with
 // that of the node's first process is where the node itself is, which may be a pod of
@@ -162,7 +164,8 @@ func daemonOf(h *probe.Host, name string) (pid int, args []string, _ error) {
 	// One that starts another program is two for a moment.
 	found := slices.DeleteFunc(slices.Clone(all), func(p running) bool {
 		stat, err := p.Stat()
-		return errors.Is(err, fs.ErrNotExist) || err == nil && slices.ContainsFunc(all, func(o running) bool { return o.PID == stat.PPID })
+		child := slices.ContainsFunc(all, func(o running) bool { return o.PID == stat.PPID })
+		return errors.Is(err, fs.ErrNotExist) || err == nil && child
 	})
 	if len(found) > 1 { // some distributions run it in a container, so this is no must
 		first, err := mountsOf(h, 1)
@@ -179,7 +182,8 @@ func daemonOf(h *probe.Host, name string) (pid int, args []string, _ error) {
 	case 1:
 		return found[0].PID, found[0].args, nil
 	}
-	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: which one it is cannot be told", len(found), name, found[0].PID, found[1].PID)
+	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: which one it is cannot be told",
+		len(found), name, found[0].PID, found[1].PID)
 }
 
 // mountsOf names the mount namespace of a process.
