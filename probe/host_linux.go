@@ -41,7 +41,8 @@ func lookUp(root int, name string, follow bool) (int, error) {
 	}
 	fd, err := steady(func() (int, error) { return unix.Openat2(root, name, &how) })
 	switch {
-	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EXDEV):
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM),
+		errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EXDEV):
 		return walk(root, name, follow)
 	case err != nil:
 		return -1, err
@@ -154,7 +155,8 @@ func reopen(found *os.File) (*os.File, error) {
 	if err := unix.Fstatfs(int(found.Fd()), &st); err != nil {
 		return nil, err
 	}
-	if slices.Contains([]int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC}, int64(st.Type)) {
+	switch int64(st.Type) {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC:
 		return nil, errKernels
 	}
 	fd, err := steady(func() (int, error) {
