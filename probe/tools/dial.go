@@ -40,8 +40,8 @@ var Dial = &probe.Tool{
   --sni NAME   the name to ask for, instead of HOST; means --tls
   --http PATH  one GET without any credentials: status, headers, first lines; with --tls by
                HTTPS. Not by a UNIX socket, where it could read what is secret; and of a
-               cloud's metadata (169.254.169.254 and any link-local address, also by NAT64), which is
-               the node's credentials, only the status, and which headers
+               cloud's metadata (169.254.169.254 and any link-local address, by NAT64 too),
+               which is the node's credentials, only the status, and which headers
   -u           UDP: an empty packet. What answers is there, an ICMP refusal is one, and
                silence says nothing
   -t TIMEOUT   3s unless told
