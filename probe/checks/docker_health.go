@@ -49,7 +49,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Failed(err))
 		return
 	}
-	if awake, _, err := daemonOf(p.Host, "dockerd"); !known && err == nil && awake == 0 && !behindDocker(p.Host) {
+	if awake, _, err := nodesDaemon(p.Host, "dockerd"); !known && err == nil && awake == 0 && !behindDocker(p.Host) {
 		p.Report(probe.Found(probe.Skip, "which runtime the kubelet uses is not known, and asking could start a docker that sleeps").With(FactSocket, socket))
 		return
 	}

@@ -50,7 +50,7 @@ var (
 // that more than one process may be the kubelet.
 func readKubelet(h *probe.Host) (kubelet, error) {
 	var k kubelet
-	pid, args, err := daemonOf(h, "kubelet")
+	pid, args, err := nodesDaemon(h, "kubelet")
 	if err != nil {
 		return k, err
 	}

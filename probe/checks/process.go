@@ -153,10 +153,10 @@ func below(name, other string) string {
 	return "/" + strings.Join(parts[n:], "/")
 }
 
-// daemonOf finds the one process of the node that is its kubelet, or its dockerd, and
+// nodesDaemon finds the one process of the node that is its kubelet, or its dockerd, and
 // gives its arguments: 0 when none is seen, which without the node's processes in sight
 // means nothing. Where several may be it, that is an error.
-func daemonOf(h *probe.Host, name string) (pid int, args []string, _ error) {
+func nodesDaemon(h *probe.Host, name string) (pid int, args []string, _ error) {
 	all, err := processesOf(h, onNode, func(comm string) bool { return comm == name })
 	if err != nil || len(all) == 0 { // without the proc file system there are none to be seen
 		return 0, nil, nil

@@ -61,8 +61,8 @@ func TestInPod(t *testing.T) {
 	}
 }
 
-// TestDaemonOf has beside the node's kubelet, or without it, what calls itself so.
-func TestDaemonOf(t *testing.T) {
+// TestNodesDaemon has beside the node's kubelet, or without it, what calls itself so.
+func TestNodesDaemon(t *testing.T) {
 	t.Parallel()
 	own, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -121,7 +121,7 @@ func TestDaemonOf(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		pid, args, err := daemonOf(h, "kubelet")
+		pid, args, err := nodesDaemon(h, "kubelet")
 		got := fmt.Sprint(pid)
 		if err != nil {
 			got = err.Error()
