@@ -1,24 +1,35 @@
 package probe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"os"
 	"path"
+	"slices"
 	"strings"
-
-	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
 // ErrNotVisible says that a path of the node is not visible to this probe: its
 // way onto the node did not bring it. A check turns it into skip, never fail.
 var ErrNotVisible = errors.New("not visible to the probe")
 
-// maxFile bounds what ReadFile returns; what checks read is far smaller.
-const maxFile = 1 << 20
+// What is read of a node at most. What checks read is far smaller; a pod that may
+// write to a folder of the node can make a file of any size, and any number of them.
+const (
+	maxFile    = 1 << 20
+	maxEntries = 100_000
+)
 
 // Host is the node as a probe may see it.
+//
+// A pod may be allowed to write to some of the node's folders, and puts what it wants
+// there: a link that leads elsewhere, a named pipe that nobody writes to, a device. All
+// methods look a path up inside the node's root, whatever links say and however quickly
+// they change, and open regular files, folders and sockets only.
 type Host struct {
 	Node string   // the node's Kubernetes name, "" when unknown
 	Root string   // where the node's root directory is seen: "/", "/host", "/nodeproc/1/root"
@@ -26,10 +37,10 @@ type Host struct {
 	Only []string // paths of the node visible below Root; nil = all of it
 }
 
-// Path translates a path of the node, such as "run/containerd/containerd.sock",
-// to one the probe can open. Links are followed inside the node's root:
-// /var/run -> /run never leads into the probe's own files.
-func (h *Host) Path(name string) (string, error) {
+// visible is the clean form of a path of the node, such as
+// "run/containerd/containerd.sock". A way onto the node that brings some paths only
+// brings those below /run, and not the link /var/run to it.
+func (h *Host) visible(name string) (string, error) {
 	name = path.Clean("/" + name)
 	if strings.HasPrefix(name, "/var/run/") {
 		name = strings.TrimPrefix(name, "/var")
@@ -37,11 +48,7 @@ func (h *Host) Path(name string) (string, error) {
 	if h.Only != nil && !h.sees(name) {
 		return "", fmt.Errorf("%s: %w", name, ErrNotVisible)
 	}
-	full, err := securejoin.SecureJoin(h.Root, name)
-	if err != nil {
-		return "", fmt.Errorf("looking up %s: %w", name, err)
-	}
-	return full, nil
+	return name, nil
 }
 
 func (h *Host) sees(name string) bool {
@@ -53,24 +60,154 @@ func (h *Host) sees(name string) bool {
 	return false
 }
 
-// ReadFile reads a file of the node, at most 1 MiB of it.
-func (h *Host) ReadFile(name string) ([]byte, error) {
-	full, err := h.Path(name)
+// Find looks a path up and gives a handle of what is there, whatever it is, which tells
+// about it and cannot be read. The handle's name is the path on the node that it has
+// after all links.
+func (h *Host) Find(name string) (*os.File, error) {
+	clean, err := h.visible(name)
 	if err != nil {
 		return nil, err
 	}
-	return readCapped(full, name)
+	f, err := h.find(clean, true)
+	if err != nil {
+		return nil, fmt.Errorf("looking up %s: %w", name, err)
+	}
+	return f, nil
 }
 
-func readCapped(full, name string) ([]byte, error) {
-	f, err := os.Open(full)
+// Stat tells about what is at a path, at the end of all links.
+func (h *Host) Stat(name string) (fs.FileInfo, error) {
+	f, err := h.Find(name)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, errors.Unwrap(err))
+		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return f.Stat()
+}
+
+// Open opens a regular file to be read. Its name is the path on the node that it has
+// after all links.
+func (h *Host) Open(name string) (*os.File, error) {
+	return h.open(name, fs.FileMode.IsRegular, "a file")
+}
+
+// open opens what is wanted and nothing else: to open a device can do something to it,
+// and to open a named pipe waits for somebody who writes.
+func (h *Host) open(name string, wanted func(fs.FileMode) bool, what string) (*os.File, error) {
+	found, err := h.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	info, err := found.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", name, err)
+	}
+	if !wanted(info.Mode()) {
+		return nil, fmt.Errorf("%s is %s and not %s: not read", name, kindOf(info.Mode()), what)
+	}
+	f, err := reopen(found)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", name, err)
+	}
+	return f, nil
+}
+
+// kindOf names what is not a regular file.
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a folder"
+	case m&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	case m.IsRegular():
+		return "a file"
+	}
+	return "of an unknown kind"
+}
+
+// ReadFile reads a small file. One of more than 1 MiB is an error: a part of a
+// configuration says something else than the whole.
+func (h *Host) ReadFile(name string) ([]byte, error) {
+	f, err := h.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadWhole(f, name, maxFile)
+}
+
+// ReadWhole reads all of a file, which must not be longer than most.
+func ReadWhole(f io.Reader, name string, most int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
+	if int64(len(b)) > most {
+		return nil, fmt.Errorf("%s is longer than %d bytes: not read", name, most)
+	}
 	return b, nil
+}
+
+// ReadDir lists the names in a folder, in order.
+func (h *Host) ReadDir(name string) ([]string, error) {
+	f, err := h.open(name, fs.FileMode.IsDir, "a folder")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(maxEntries + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("listing %s: %w", name, err)
+	}
+	if len(names) > maxEntries {
+		return nil, fmt.Errorf("%s has more than %d entries: not listed", name, maxEntries)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Readlink is the text of the link that a path names.
+func (h *Host) Readlink(name string) (string, error) {
+	clean, err := h.visible(name)
+	if err != nil {
+		return "", err
+	}
+	f, err := h.find(clean, false)
+	if err != nil {
+		return "", fmt.Errorf("looking up %s: %w", name, err)
+	}
+	defer f.Close()
+	text, err := textOf(f)
+	if err != nil {
+		return "", fmt.Errorf("reading the link %s: %w", name, err)
+	}
+	return text, nil
+}
+
+// Dial connects to a UNIX socket. What the error says of the place is the path on the
+// node.
+func (h *Host) Dial(ctx context.Context, name string) (net.Conn, error) {
+	f, err := h.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", name, err)
+	}
+	if info.Mode()&fs.ModeSocket == 0 {
+		return nil, fmt.Errorf("%s is %s and not a socket", name, kindOf(info.Mode()))
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", pathOf(f))
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = &net.OpError{Op: op.Op, Net: op.Net, Addr: &net.UnixAddr{Name: name, Net: "unix"}, Err: op.Err}
+	}
+	return conn, err
 }

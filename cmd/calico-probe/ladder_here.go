@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -47,16 +46,17 @@ func here(root string) (machine, error) {
 	}
 	m := machine{hostname: host, has: addressHere}
 	const file = "/var/lib/calico/nodename"
-	text, err := os.ReadFile(filepath.Join(root, file))
+	node := &probe.Host{Root: root}
+	text, err := node.ReadFile(file)
 	m.nodename = strings.TrimSpace(string(text))
-	if _, kubelet := os.Stat(filepath.Join(root, "/var/lib/kubelet")); m.nodename == "" && kubelet == nil {
+	if _, kubelet := node.Stat("/var/lib/kubelet"); m.nodename == "" && kubelet == nil {
 		m.unsure = "a kubelet has been at work here, and " + file + " does not say under which name"
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.unsure = file + " cannot be read"
 	}
 	m.alien = !slices.ContainsFunc(signs(), func(sign string) bool {
-		_, err := os.Stat(filepath.Join(root, sign))
+		_, err := node.Stat(sign)
 		return !errors.Is(err, fs.ErrNotExist) // what may not be looked at may be there
 	})
 	return m, nil

@@ -53,19 +53,14 @@ type Conn struct {
 	forget func() bool  // ends waiting for that
 }
 
-// Dial connects to the control socket at path, waits for the greeting and
-// restricts the conversation, which ends with ctx: whatever waits for BIRD then gets the
-// error of ctx.
-func Dial(ctx context.Context, path string) (*Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
-	if err != nil {
-		return nil, bare(err)
-	}
+// Talk waits for the greeting on a connection to the control socket and restricts the
+// conversation, which ends with ctx: whatever waits for BIRD then gets the error of ctx.
+// The connection is the conversation's from now on, also where that does not begin.
+func Talk(ctx context.Context, conn net.Conn) (*Conn, error) {
 	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, longest), ended: ctx.Err}
 	// And no deadline of the socket's own: which of the two came first would be luck.
 	c.forget = context.AfterFunc(ctx, func() { conn.Close() })
-	if err = c.begin(); err != nil {
+	if err := c.begin(); err != nil {
 		c.Close()
 		return nil, err
 	}

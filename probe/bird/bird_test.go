@@ -44,7 +44,7 @@ func TestRecordings(t *testing.T) {
 		}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			conn, err := bird.Dial(t.Context(), recorded(t, c.file))
+			conn, err := birdtest.Dial(t.Context(), recorded(t, c.file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestRecordings(t *testing.T) {
 }
 
 func TestCommandIsRefused(t *testing.T) {
-	conn, err := bird.Dial(t.Context(), recorded(t, "bird-2.0.12.txt"))
+	conn, err := birdtest.Dial(t.Context(), recorded(t, "bird-2.0.12.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,12 +127,12 @@ func TestNotBIRD(t *testing.T) {
 			}()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if _, err := bird.Dial(ctx, socket); !errors.Is(err, c.want) {
+			if _, err := birdtest.Dial(ctx, socket); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})
 	}
-	if _, err := bird.Dial(t.Context(), "/nowhere/bird.ctl"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := birdtest.Dial(t.Context(), "/nowhere/bird.ctl"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -121,7 +121,7 @@ func TestFrozen(t *testing.T) {
 	var cmd *exec.Cmd
 	inNamespace(t, func() { cmd = start(t, "bird/usr/sbin/bird", socket, "router id 10.0.0.1;\nprotocol device { }\n") })
 	eventually(t, func() string {
-		if c, err := bird.Dial(t.Context(), socket); err != nil {
+		if c, err := birdtest.Dial(t.Context(), socket); err != nil {
 			return err.Error()
 		} else if err := c.Close(); err != nil {
 			return err.Error()
@@ -133,14 +133,14 @@ func TestFrozen(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := bird.Dial(ctx, socket); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := birdtest.Dial(ctx, socket); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a frozen BIRD: %v", err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if _, err := bird.Dial(t.Context(), socket); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := birdtest.Dial(t.Context(), socket); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a dead BIRD: %v", err)
 	}
 }
@@ -193,7 +193,7 @@ func dial(t *testing.T, socket string) *bird.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	t.Cleanup(cancel)
-	c, err := bird.Dial(ctx, socket)
+	c, err := birdtest.Dial(ctx, socket)
 	if err != nil {
 		t.Fatal(err)
 	}

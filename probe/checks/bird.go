@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"slices"
 	"time"
 
@@ -53,12 +54,9 @@ func (d daemon) talk(ctx context.Context, h *probe.Host) (*bird.Conn, string, er
 	var first error
 	for _, folder := range folders {
 		name := folder + "/" + d.name
-		path, err := h.Path(name)
+		c, err := DialBIRD(ctx, h, name)
 		if err == nil {
-			var c *bird.Conn
-			if c, err = bird.Dial(ctx, path); err == nil {
-				return c, name, nil
-			}
+			return c, name, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, probe.ErrNotVisible) {
 			return nil, name, err
@@ -68,6 +66,22 @@ func (d daemon) talk(ctx context.Context, h *probe.Host) (*bird.Conn, string, er
 		}
 	}
 	return nil, folders[0] + "/" + d.name, first
+}
+
+// DialBIRD begins a conversation on a socket of the node's, which must be BIRD's.
+func DialBIRD(ctx context.Context, h *probe.Host, name string) (*bird.Conn, error) {
+	conn, err := h.Dial(ctx, name)
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return nil, op.Err // what is said of it names the socket
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := listenerOnNode(h, conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return bird.Talk(ctx, conn)
 }
 
 // dead judges an error of talking to BIRD, after at most the limit.
@@ -95,7 +109,7 @@ func (d daemon) dead(p *probe.Pass, limit time.Duration, err error) probe.Result
 func (d daemon) alone(h *probe.Host) bool {
 	for _, o := range daemons() {
 		if o.family != d.family {
-			_, _, err := findSocket(h, []string{folders[0] + "/" + o.name, folders[1] + "/" + o.name})
+			_, err := findSocket(h, []string{folders[0] + "/" + o.name, folders[1] + "/" + o.name})
 			return err == nil
 		}
 	}

@@ -1,14 +1,13 @@
 package checks
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -203,35 +202,33 @@ type configFile struct {
 // readConfig reads a file below the root of another process. Links in it are
 // followed below that root.
 func readConfig(root, name string) (configFile, error) {
-	full, err := (&probe.Host{Root: root}).Path(name)
-	if err != nil {
-		return configFile{}, err
-	}
-	st, err := os.Stat(full)
+	container := &probe.Host{Root: root}
+	f, err := container.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, gone := os.Stat(root); gone != nil {
+		if _, gone := container.Stat("/"); gone != nil {
 			return configFile{}, errors.New("BIRD's process has ended while it was looked at")
 		}
 	}
 	if err != nil {
-		return configFile{}, fmt.Errorf("looking for %s: %w", name, err)
-	}
-	if !st.Mode().IsRegular() {
-		return configFile{}, fmt.Errorf("%s is no file: %s", name, st.Mode())
-	}
-	f, err := os.Open(full)
-	if err != nil {
-		return configFile{}, fmt.Errorf("opening %s: %w", name, err)
+		return configFile{}, err
 	}
 	defer f.Close()
-	c, err := bird.ReadConfig(io.LimitReader(f, maxConfig))
-	return configFile{c, max(time.Since(st.ModTime()), 0).Round(time.Second)}, err
+	info, err := f.Stat()
+	if err != nil {
+		return configFile{}, fmt.Errorf("looking at %s: %w", name, err)
+	}
+	text, err := probe.ReadWhole(f, name, maxConfig)
+	if err != nil {
+		return configFile{}, err
+	}
+	c, err := bird.ReadConfig(bytes.NewReader(text))
+	return configFile{c, max(time.Since(info.ModTime()), 0).Round(time.Second)}, err
 }
 
 // birdProcesses finds for bird and bird6 the process itself, or else what runs
 // beside it in calico-node's container.
 func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
-	all, err := processesOf(h, func(comm string) bool {
+	all, err := processesOf(h, inNodesNetwork, func(comm string) bool {
 		return slices.Contains([]string{"bird", "bird6", "runsv", "confd", "calico-node", "calico"}, comm)
 	})
 	if err != nil {
@@ -241,9 +238,6 @@ func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
 	for _, p := range all {
 		name, b := birdProcessOf(p.args)
 		if old, ok := found[name]; name == "" || ok && (old.runs || !b.runs) {
-			continue
-		}
-		if !sharesNetwork(h, p.PID) {
 			continue
 		}
 		b.pid = p.PID

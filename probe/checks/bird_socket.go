@@ -19,7 +19,7 @@ fail, refused: the socket is there and nobody listens: BIRD died, often because 
 fail, missing: BIRD never started on this node, usually because calico-node has not got past its start-up.
 fail, no answer: it accepts and does not speak: frozen, or starved of CPU.
 skip: Calico's networking backend here is not bird (VXLAN, policy only), or has no address of that family.
-unknown: there is no socket, and the plan does not say whether this node should run BIRD.`,
+unknown: there is no socket, and the plan does not say whether this node should run BIRD; or who listens is not on the node: a process in the network of a pod, or not root's where that is not visible.`,
 }
 
 func birdSocket(ctx context.Context, p *probe.Pass) {

@@ -2,12 +2,15 @@ package checks
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// node is a node's root made of files, under a path short enough for sockets.
+// node is a node's root made of files, under a path short enough for sockets. Its
+// processes are root's unless it is said otherwise.
 func node(t *testing.T, files map[string]string) *probe.Host {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node")
@@ -23,7 +27,15 @@ func node(t *testing.T, files map[string]string) *probe.Host {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for name, text := range files {
+	all := map[string]string{}
+	for name := range files {
+		if dir, ok := strings.CutSuffix(name, "/cmdline"); ok {
+			pid, _ := strconv.Atoi(path.Base(dir))
+			process(all, pid, 1, "", 0, "")
+		}
+	}
+	maps.Copy(all, files)
+	for name, text := range all {
 		full := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 			t.Fatal(err)

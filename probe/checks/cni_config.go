@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -64,6 +62,7 @@ type network struct {
 	file    string
 	plugins []string
 	err     error
+	unread  bool // the error is this probe's, who could not read it, and perhaps not the runtime's
 }
 
 func cniConfig(ctx context.Context, p *probe.Pass) {
@@ -79,11 +78,11 @@ func cniConfig(ctx context.Context, p *probe.Pass) {
 func toldPlace(ctx context.Context, p *probe.Pass) (cniPlace, bool) {
 	one, _, cancel := part(ctx, 2)
 	defer cancel()
-	_, full, err := findSocket(p.Host, criSockets(p))
+	name, err := findSocket(p.Host, criSockets(p))
 	if err != nil {
 		return cniPlace{}, false
 	}
-	client, hangUp, err := criAt(full)
+	client, hangUp, err := criAt(p.Host, name)
 	if err != nil {
 		return cniPlace{}, false
 	}
@@ -148,21 +147,18 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 
 // networksIn reads the files of a directory as the runtimes do (libcni).
 func networksIn(h *probe.Host, dir string) ([]network, error) {
-	full, err := h.Path(dir)
+	names, err := h.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(full) // in the order of names
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", dir, errors.Unwrap(err))
-	}
 	var out []network
-	for _, e := range entries {
-		if !slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(e.Name())) {
+	for _, name := range names {
+		if !slices.Contains([]string{".conf", ".conflist", ".json"}, path.Ext(name)) {
 			continue
 		}
-		n := network{file: filepath.Join(dir, e.Name())}
+		n := network{file: path.Join(dir, name)}
 		text, err := h.ReadFile(n.file)
+		n.unread = err != nil && !errors.Is(err, fs.ErrNotExist)
 		if err == nil {
 			n.plugins, err = pluginsIn(text)
 		}
@@ -204,6 +200,8 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 	missing := missingPlugins(h, first.plugins, bins)
 	var r probe.Result
 	switch {
+	case first.unread:
+		r = probe.Found(probe.Unknown, "the runtime's first network configuration is not read: %v", first.err)
 	case first.err != nil:
 		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file, first.err).With(probe.FactReason, CNIUnusable)
 	case isMultus(first):
@@ -231,18 +229,15 @@ func isMultus(n network) bool {
 func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	missing, seen := append([]string{}, plugins...), false
 	for _, bin := range bins {
-		full, err := h.Path(bin)
-		if err != nil {
+		there, err := h.ReadDir(bin)
+		if errors.Is(err, probe.ErrNotVisible) {
 			return []string{}
 		}
-		if _, err := os.Stat(full); err != nil {
+		if err != nil {
 			continue // elsewhere on GKE, OpenShift and others
 		}
 		seen = true
-		missing = slices.DeleteFunc(missing, func(p string) bool {
-			_, err := os.Lstat(filepath.Join(full, filepath.Base(p)))
-			return !errors.Is(err, fs.ErrNotExist)
-		})
+		missing = slices.DeleteFunc(missing, func(p string) bool { return slices.Contains(there, path.Base(p)) })
 	}
 	if !seen {
 		return []string{}

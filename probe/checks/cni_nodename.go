@@ -3,8 +3,8 @@ package checks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -26,7 +26,7 @@ const FactName probe.Fact = "name"
 
 func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	const file = "/var/lib/calico/nodename"
-	text, err := h.ReadFile(file)
+	text, written, err := nodename(h, file)
 	switch {
 	case errors.Is(err, probe.ErrNotVisible):
 		return unseen(err)
@@ -43,12 +43,22 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	case name != h.Node:
 		r = probe.Found(probe.Fail, "%q, while Kubernetes calls this node %q: Calico books its addresses for another node", name, h.Node).With(probe.FactReason, "other")
 	}
-	if full, err := h.Path(file); err == nil {
-		if info, err := os.Stat(full); err == nil {
-			age := time.Since(info.ModTime()).Round(time.Second)
-			r.Saw += ", written " + age.String() + " ago"
-			r = r.With(FactSince, int(age.Seconds()))
-		}
+	age := time.Since(written).Round(time.Second)
+	r.Saw += ", written " + age.String() + " ago"
+	return r.With(FactSince, int(age.Seconds())).With(FactName, name)
+}
+
+// nodename reads the file, and when it was written.
+func nodename(h *probe.Host, file string) (text []byte, written time.Time, err error) {
+	f, err := h.Open(file)
+	if err != nil {
+		return nil, written, err
 	}
-	return r.With(FactName, name)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, written, fmt.Errorf("looking at %s: %w", file, err)
+	}
+	text, err = probe.ReadWhole(f, file, 1<<10)
+	return text, info.ModTime(), err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/containerd/api/services/tasks/v1"
 	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -53,22 +54,29 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
 		return
 	}
-	socket, full, err := findSocket(p.Host, containerdSockets(p))
+	socket, err := findSocket(p.Host, containerdSockets(p))
 	if err != nil {
 		p.Report(noSocketHere(err, kind, known))
 		return
 	}
 	// A first dial tells refused and denied apart before gRPC hides them.
-	if r, ok := dialable(ctx, full); !ok {
+	if r, ok := dialable(ctx, p.Host, socket); !ok {
 		p.Report(r.On(socket).With(FactSocket, socket))
 		return
 	}
-	client, err := containerd.New(full, containerd.WithDefaultNamespace(namespaceOf(kind)))
+	conn, err := runtimeConn(p.Host, socket)
 	if err != nil {
+		p.Report(probe.Failed(err).On(socket).With(FactSocket, socket))
+		return
+	}
+	client, err := containerd.NewWithConn(conn)
+	if err != nil {
+		_ = conn.Close()
 		p.Report(probe.Failed(fmt.Errorf("opening the connection: %w", err)).On(socket).With(FactSocket, socket))
 		return
 	}
 	defer client.Close()
+	ctx = namespaces.WithNamespace(ctx, namespaceOf(kind))
 	with := func(ask func(context.Context, *containerd.Client) (probe.Result, error)) func(context.Context) (probe.Result, error) {
 		return func(ctx context.Context) (probe.Result, error) { return ask(ctx, client) }
 	}
@@ -165,7 +173,7 @@ func over(ctx context.Context) bool {
 // frozenShims names the shims that are stopped or wait for a device, by the pods
 // or containers they hold.
 func frozenShims(h *probe.Host) []string {
-	shims, err := processesOf(h, func(comm string) bool { return comm == "containerd-shim" }) // containerd-shim-runc-v2
+	shims, err := processesOf(h, onNode, func(comm string) bool { return comm == "containerd-shim" }) // containerd-shim-runc-v2
 	if err != nil {
 		return nil
 	}

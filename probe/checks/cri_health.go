@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,16 +28,16 @@ const FactContainers probe.Fact = "containers"
 
 func criHealth(ctx context.Context, p *probe.Pass) {
 	kind, known := runtimeOf(p)
-	name, full, err := findSocket(p.Host, criSockets(p))
+	name, err := findSocket(p.Host, criSockets(p))
 	if err != nil {
 		p.Report(noSocketHere(err, kind, known))
 		return
 	}
-	if r, ok := dialable(ctx, full); !ok {
+	if r, ok := dialable(ctx, p.Host, name); !ok {
 		p.Report(r.On(name))
 		return
 	}
-	client, hangUp, err := criAt(full)
+	client, hangUp, err := criAt(p.Host, name)
 	if err != nil {
 		p.Report(probe.Failed(err).On(name))
 		return
@@ -56,16 +57,18 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 const maxMessage = 16 << 20
 
 // criAt asks on a socket, which is connected to with the first call.
-func criAt(full string) (client cri.RuntimeServiceClient, hangUp func(), err error) {
-	conn, err := criConn(full)
+func criAt(h *probe.Host, socket string) (client cri.RuntimeServiceClient, hangUp func(), err error) {
+	conn, err := runtimeConn(h, socket)
 	if err != nil {
 		return nil, nil, err
 	}
 	return cri.NewRuntimeServiceClient(conn), func() { conn.Close() }, nil
 }
 
-func criConn(full string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("unix:"+full, grpc.WithTransportCredentials(insecure.NewCredentials()),
+// runtimeConn is a connection to a runtime's socket that is made with the first call.
+func runtimeConn(h *probe.Host, socket string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return h.Dial(ctx, socket) }),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
 		return nil, fmt.Errorf("opening the connection: %w", err)
@@ -76,11 +79,11 @@ func criConn(full string) (*grpc.ClientConn, error) {
 // Runtime finds the socket on which the kubelet's runtime answers, where no plan tells
 // which runtime that is, and gives a connection that is made with the first question.
 func Runtime(h *probe.Host) (conn *grpc.ClientConn, socket string, err error) {
-	socket, full, err := findSocket(h, criSockets(&probe.Pass{Host: h}))
+	socket, err = findSocket(h, criSockets(&probe.Pass{Host: h}))
 	if err != nil {
 		return nil, "", err
 	}
-	conn, err = criConn(full)
+	conn, err = runtimeConn(h, socket)
 	return conn, socket, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -33,7 +34,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(FactRuntime, kind))
 		return
 	}
-	_, full, err := findSocket(p.Host, []string{socket})
+	_, err := findSocket(p.Host, []string{socket})
 	switch {
 	case errors.Is(err, probe.ErrNotVisible):
 		p.Report(unseen(err))
@@ -48,14 +49,14 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Failed(err))
 		return
 	}
-	if awake, _ := processOf(p.Host, "dockerd"); !known && awake == 0 && !behindDocker(p.Host) {
+	if awake, _, err := nodesDaemon(p.Host, "dockerd"); !known && err == nil && awake == 0 && !behindDocker(p.Host) {
 		p.Report(probe.Found(probe.Skip, "which runtime the kubelet uses is not known, and asking could start a docker that sleeps").With(FactSocket, socket))
 		return
 	}
 	each([]string{"_ping", "info"}, func(what string) {
 		one, limit, cancel := part(ctx, 3)
 		defer cancel()
-		answer, err := httpget.Get(one, "http://docker/"+what, httpget.Way{Socket: full})
+		answer, err := httpget.Get(one, "http://docker/"+what, httpget.Way{Dial: dials(p.Host, socket)})
 		if r, cut := cutShort(ctx, err); err != nil && cut {
 			p.Report(r.On(what))
 			return
@@ -66,6 +67,11 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		}
 		p.Report(dockerSays(what, answer).On(what).With(FactSocket, socket).With(FactCode, answer.Code))
 	})
+}
+
+// dials connects to a socket of the node.
+func dials(h *probe.Host, socket string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return h.Dial(ctx, socket) }
 }
 
 func dockerSays(what string, a httpget.Page) probe.Result {

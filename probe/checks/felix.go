@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 
@@ -143,14 +142,7 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 // calicoHere tells whether the node shows any trace of Calico.
 func calicoHere(h *probe.Host) bool {
 	for _, name := range []string{"/run/calico", "/var/lib/calico", "/etc/cni/net.d/10-calico.conflist"} {
-		full, err := h.Path(name)
-		if errors.Is(err, probe.ErrNotVisible) {
-			return true // nobody can tell
-		}
-		if err != nil {
-			continue
-		}
-		if _, err := os.Stat(full); err == nil {
+		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // then nobody can tell
 			return true
 		}
 	}

@@ -46,14 +46,14 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 	if !seesProcesses(h) {
 		return noProcesses
 	}
-	all, err := processesOf(h, func(comm string) bool {
+	all, err := processesOf(h, inNodesNetwork, func(comm string) bool {
 		return slices.Contains([]string{"calico-ipam", "install", "calico-node"}, comm)
 	})
 	if err != nil {
 		return probe.Failed(err)
 	}
 	for _, p := range all {
-		if program := initProgram(p.args); program != "" && sharesNetwork(h, p.PID) {
+		if program := initProgram(p.args); program != "" {
 			return atWork(h, p.Proc, program)
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -49,33 +47,30 @@ func ipamFiles(ctx context.Context, p *probe.Pass) { p.Report(leftAddresses(ctx,
 
 func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 	h := p.Host
-	dir, err := h.Path(hostLocal)
-	if err != nil {
-		return unseen(err)
-	}
-	entries, err := os.ReadDir(dir)
+	names, err := h.ReadDir(hostLocal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return probe.Found(probe.OK, "no %s: upgrade-ipam has nothing to do", hostLocal).With(FactAddresses, 0)
 	}
 	if err != nil {
-		return probe.Failed(fmt.Errorf("reading %s: %w", hostLocal, errors.Unwrap(err)))
+		return unseen(err)
 	}
 	addresses := 0
-	for _, e := range entries {
-		if _, err := netip.ParseAddr(e.Name()); err == nil {
+	for _, name := range names {
+		if _, err := netip.ParseAddr(name); err == nil {
 			addresses++
 		}
 	}
 	if slices.ContainsFunc(cniPlaces, func(at cniPlace) bool { return slices.Contains(pluginsAt(h, at), "host-local") }) {
 		return probe.Found(probe.Info, "%d addresses in %s: host-local is in use on this node, as with Canal", addresses, hostLocal).With(FactAddresses, addresses)
 	}
-	held, holder, err := lockHeld(h, filepath.Join(dir, "lock"))
+	const lock = hostLocal + "/lock"
+	held, holder, err := lockHeld(h, lock)
 	if held {
 		select {
 		case <-ctx.Done():
 			return probe.Failed(fmt.Errorf("asking again for the lock of %s: %w", hostLocal, ctx.Err()))
 		case <-time.After(lockPause):
-			held, holder, err = lockHeld(h, filepath.Join(dir, "lock"))
+			held, holder, err = lockHeld(h, lock)
 		}
 	}
 	reason, why := unmovable(p)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -156,11 +157,11 @@ func Sockets(listening bool, each func(state string, near, far netip.AddrPort, i
 	return tcpSockets(states, 0, 0, func(s tcpSocket) { each(tcpStates[s.state], s.near, s.far, s.inode) })
 }
 
-// usage is how full the file system under a path is.
-func usage(full string) (disk, error) {
+// usage is how full the file system is on which something lies.
+func usage(at *os.File) (disk, error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(full, &st); err != nil {
-		return disk{}, fmt.Errorf("asking how full %s is: %w", full, err)
+	if err := unix.Fstatfs(int(at.Fd()), &st); err != nil {
+		return disk{}, fmt.Errorf("asking how full %s is: %w", at.Name(), err)
 	}
 	d := disk{id: uint64(uint32(st.Fsid.Val[0]))<<32 | uint64(uint32(st.Fsid.Val[1])), free: 100, freeInodes: 100,
 		total: st.Blocks * uint64(st.Bsize)}
@@ -222,13 +223,13 @@ func addressFamily(family int) int {
 // lockHeld tells whether somebody holds a file's lock (flock), and who by
 // /proc/locks, 0 when that does not tell. It asks for a shared lock and gives it
 // back at once. A file that is not there is held by nobody.
-func lockHeld(h *probe.Host, full string) (held bool, holder int, err error) {
-	f, err := os.Open(full)
+func lockHeld(h *probe.Host, name string) (held bool, holder int, err error) {
+	f, err := h.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, 0, nil
 	}
 	if err != nil {
-		return false, 0, fmt.Errorf("opening the lock: %w", errors.Unwrap(err))
+		return false, 0, err
 	}
 	defer f.Close()
 	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
@@ -254,4 +255,36 @@ func lockHeld(h *probe.Host, full string) (held bool, holder int, err error) {
 		}
 	}
 	return true, holder, nil
+}
+
+// listenerOnNode is nil when whoever listens on a socket is on the node: a pod that may
+// write to the folder can put a socket of its own there. Who it is the kernel tells by its
+// number in this probe's process namespace, which is of use with the proc file system of
+// that one.
+func listenerOnNode(h *probe.Host, conn net.Conn) error {
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil
+	}
+	raw, err := unixConn.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("asking who listens: %w", err)
+	}
+	var who *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("asking who listens: %w", err)
+	}
+	if h.Proc == "/proc" && who.Pid > 0 {
+		if same, seen := nodesNetwork(h, int(who.Pid)); same {
+			return nil
+		} else if seen {
+			return fmt.Errorf("process %d listens there, which is in a network of its own and not in the node's: no BIRD of this node", who.Pid)
+		}
+	}
+	if who.Uid != 0 && int(who.Uid) != os.Geteuid() {
+		return fmt.Errorf("a process of user %d listens there, and not root's: not taken for BIRD", who.Uid)
+	}
+	return nil
 }

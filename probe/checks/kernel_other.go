@@ -5,7 +5,9 @@ package checks
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -27,10 +29,12 @@ func Sockets(bool, func(string, netip.AddrPort, netip.AddrPort, uint32)) error {
 	return fmt.Errorf("asking the kernel for sockets: %w", errors.ErrUnsupported)
 }
 
-func usage(string) (disk, error) { return disk{}, errors.ErrUnsupported }
+func usage(*os.File) (disk, error) { return disk{}, errors.ErrUnsupported }
 
 func synchronised() (bool, error) { return false, errors.ErrUnsupported }
 
 func neighbours(int) ([]neighbour, error) { return nil, errors.ErrUnsupported }
+
+func listenerOnNode(*probe.Host, net.Conn) error { return nil }
 
 func lockHeld(*probe.Host, string) (bool, int, error) { return false, 0, errors.ErrUnsupported }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -47,10 +46,14 @@ var (
 )
 
 // readKubelet gives what can be known; a file that is not there or not visible
-// leaves the defaults. The error is one of a file that cannot be understood.
+// leaves the defaults. The error is one of a file that cannot be read or understood, or
+// that more than one process may be the kubelet.
 func readKubelet(h *probe.Host) (kubelet, error) {
 	var k kubelet
-	pid, args := processOf(h, "kubelet")
+	pid, args, err := nodesDaemon(h, "kubelet")
+	if err != nil {
+		return k, err
+	}
 	k.pid, k.access = pid, cmp.Or(flagOf(args, "--kubeconfig"), kubeletAccess)
 	config := cmp.Or(flagOf(args, "--config"), kubeletConfig)
 	if err := k.read(h, config); err != nil {
@@ -61,7 +64,11 @@ func readKubelet(h *probe.Host) (kubelet, error) {
 		dirs = kubeletDirs
 	}
 	for _, dir := range dirs {
-		for _, name := range dropIns(h, dir) {
+		names, err := dropIns(h, dir)
+		if err != nil {
+			return k, err
+		}
+		for _, name := range names {
 			if err := k.read(h, name); err != nil {
 				return k, err
 			}
@@ -112,25 +119,21 @@ func (k *kubelet) read(h *probe.Host, name string) error {
 
 // dropIns lists the files of a --config-dir in the order in which the kubelet
 // reads them.
-func dropIns(h *probe.Host, dir string) []string {
+func dropIns(h *probe.Host, dir string) ([]string, error) {
 	if dir == "" {
-		return nil
+		return nil, nil
 	}
-	full, err := h.Path(dir)
-	if err != nil {
-		return nil
-	}
-	entries, err := os.ReadDir(full)
-	if err != nil {
-		return nil // none is the rule
+	names, err := h.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
+		return nil, nil // none is the rule
 	}
 	var out []string
-	for _, e := range entries {
-		if path.Ext(e.Name()) == ".conf" {
-			out = append(out, path.Join(dir, e.Name()))
+	for _, name := range names {
+		if path.Ext(name) == ".conf" {
+			out = append(out, path.Join(dir, name))
 		}
 	}
-	return out
+	return out, err
 }
 
 // runtimeSocket is the path of the socket the kubelet is told to ask its runtime
@@ -172,17 +175,6 @@ func (k kubelet) api() netip.AddrPort {
 		addr = a
 	}
 	return netip.AddrPortFrom(addr, uint16(port))
-}
-
-// processOf finds a process of the node by its name and gives its PID and
-// arguments: 0 when none is seen, which without the node's processes in sight
-// means nothing.
-func processOf(h *probe.Host, name string) (int, []string) {
-	found, err := processesOf(h, func(comm string) bool { return comm == name })
-	if err != nil || len(found) == 0 {
-		return 0, nil
-	}
-	return found[0].PID, found[0].args
 }
 
 // flagOf is the value of a flag given as --name=value or --name value.

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -27,7 +28,7 @@ var KubeletHealth = &probe.Check{
 	Doc: `The kubelet answers 127.0.0.1:10248/healthz to anybody, and the API server on 10250.
 ok: healthz says ok; port 10250 completes a TLS handshake and asks for credentials.
 fail, refused: the kubelet is not running, or is between two starts; look at its log for the reason it ends. fail, no answer: it is frozen, or waits for the container runtime. fail, 500: one of its own checks fails, and it names which.
-skip: healthz is turned off in the kubelet's configuration.
+skip: healthz is turned off in the kubelet's configuration. unknown: a file with its settings cannot be read, or more than one process may be the kubelet: one of root's with that name, in the node's network and in no pod.
 client certificate, where the kubeconfig of the kubelet is visible and names one: with which the kubelet goes to the API server. ok: still good. warn: ends within two weeks, and nobody has renewed it. fail: it has run out, so the API server refuses the kubelet. Of the file that holds key and certificate only the certificate is looked at.`,
 }
 
@@ -64,7 +65,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 func kubeletCertificate(h *probe.Host, k kubelet, now time.Time) (probe.Result, bool) {
 	text, err := h.ReadFile(k.access)
 	if err != nil {
-		return probe.Result{}, false
+		return notRead(err)
 	}
 	var kubeconfig struct {
 		Users []struct {
@@ -84,7 +85,7 @@ func kubeletCertificate(h *probe.Host, k kubelet, now time.Time) (probe.Result, 
 		text, err = h.ReadFile(user.File)
 	}
 	if err != nil {
-		return probe.Result{}, false
+		return notRead(err)
 	}
 	c := leafIn(text)
 	if c == nil {
@@ -96,6 +97,15 @@ func kubeletCertificate(h *probe.Host, k kubelet, now time.Time) (probe.Result, 
 		r = r.With(probe.FactReason, CertificateExpired)
 	}
 	return r, true
+}
+
+// notRead is the result about a certificate whose file cannot be read; false where there
+// is none, or this probe may not see it.
+func notRead(err error) (probe.Result, bool) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) || errors.Is(err, fs.ErrPermission) {
+		return probe.Result{}, false
+	}
+	return probe.Failed(err), true
 }
 
 // leafIn is the first certificate of a file that may hold a key and a chain too, nil

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,8 +88,9 @@ func left(p *probe.Pass, health string) probe.Result {
 		}
 		r := probe.Found(probe.Warn, "nobody listens on %s, and kube-proxy's rules for %.0f services are here (%s): nobody keeps them up to date", health, n, mode)
 		links, _ := devices() // without them the setting alone tells
-		if pid, _ := processOf(p.Host, "kube-proxy"); pid > 0 {
-			r = probe.Found(probe.Info, "kube-proxy runs (process %d) and does not listen on %s: it is just starting, or set to answer elsewhere; its rules for %.0f services are here (%s)", pid, health, n, mode)
+		proxies, _ := processesOf(p.Host, inNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
+		if len(proxies) > 0 {
+			r = probe.Found(probe.Info, "kube-proxy runs (process %d) and does not listen on %s: it is just starting, or set to answer elsewhere; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
 		} else if ebpf(p, links) {
 			r = probe.Found(probe.Info, "no kube-proxy listens on %s, for the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
 		}
@@ -105,7 +104,7 @@ func left(p *probe.Pass, health string) probe.Result {
 func published(h *probe.Host, mode string) (probe.Result, bool) {
 	switch mode {
 	case "ipvs":
-		f, err := os.Open(filepath.Join(h.Proc, "net/ip_vs"))
+		f, err := openProc(h, "net/ip_vs")
 		if err != nil {
 			return probe.Result{}, false
 		}

@@ -47,16 +47,9 @@ type disk struct {
 func nodeDisk(_ context.Context, p *probe.Pass) {
 	var seen []uint64
 	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker", "/var/lib/containers", "/var/log", "/etc"} {
-		full, err := p.Host.Path(name)
-		if err != nil {
-			if name == "/" {
-				p.Report(unseen(err).On(name))
-			}
-			continue
-		}
-		d, err := usage(full)
+		d, err := usageOf(p.Host, name)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible) && name != "/":
 			continue
 		case err != nil:
 			p.Report(unseen(err).On(name))
@@ -72,6 +65,15 @@ func nodeDisk(_ context.Context, p *probe.Pass) {
 		}
 		p.Report(roomy(d, frozen).On(name))
 	}
+}
+
+func usageOf(h *probe.Host, name string) (disk, error) {
+	at, err := h.Find(name)
+	if err != nil {
+		return disk{}, err
+	}
+	defer at.Close()
+	return usage(at)
 }
 
 func roomy(d disk, frozen bool) probe.Result {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -246,35 +244,30 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	root, err := h.Path("/sys/fs/cgroup")
-	if err != nil {
-		return "", err
-	}
 	hierarchy, dir := cgroupOf(text, controller)
 	// Out of a cgroup namespace a path begins at the nearest directory in common,
 	// which is the root or at most two levels below it (kubepods, its class).
-	dir = filepath.Clean("/" + dir)
-	for _, above := range []string{"", "/*", "/*/*"} {
-		found, err := filepath.Glob(filepath.Join(root, hierarchy) + above + globbed.Replace(filepath.Join(dir, file)))
-		if err != nil || len(found) == 0 {
-			continue
+	dir = path.Clean("/" + dir)
+	above := []string{path.Join("/sys/fs/cgroup", hierarchy)}
+	for range 3 {
+		var below []string
+		for _, top := range above {
+			text, err := h.ReadFile(path.Join(top, dir, file))
+			if err == nil || errors.Is(err, probe.ErrNotVisible) {
+				return string(text), err
+			}
+			names, err := h.ReadDir(top)
+			if err != nil {
+				continue // a file, or a cgroup that has just ended
+			}
+			for _, name := range names {
+				below = append(below, path.Join(top, name))
+			}
 		}
-		f, err := os.Open(found[0])
-		if err != nil {
-			return "", fmt.Errorf("opening the cgroup's %s: %w", file, err)
-		}
-		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, 1<<16))
-		if err != nil {
-			return "", fmt.Errorf("reading the cgroup's %s: %w", file, err)
-		}
-		return string(b), nil
+		above = below
 	}
 	return "", fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported)
 }
-
-// globbed protects what means something in a pattern.
-var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // cgroupOf finds the directory that a process's cgroup file names for a
 // controller: that controller's own hierarchy, or the one there is (version 2).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -54,7 +53,8 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 		return probe.Failed(err)
 	}
 	r := probe.Found(probe.OK, "no swap")
-	_, hidden := h.Path("/etc/fstab")
+	_, fstab := h.Stat("/etc/fstab")
+	hidden := errors.Is(fstab, probe.ErrNotVisible)
 	switch {
 	case len(names) > 0 && k.takesSwap():
 		r = probe.Found(probe.Info, "swap is on, and the kubelet is set to accept it (failSwapOn: false): %s", strings.Join(names, ", "))
@@ -64,7 +64,7 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 		r = probe.Found(probe.Fail, "swap is on, and the kubelet does not start with it: %s", strings.Join(names, ", "))
 	case len(back) > 0 && k.takesSwap():
 		r = probe.Found(probe.Info, "swap is off now, comes back at the next reboot, and the kubelet is set to accept it: %s", strings.Join(back, ", "))
-	case hidden != nil && len(names) == 0:
+	case hidden && len(names) == 0:
 		r = probe.Found(probe.Info, "no swap now; whether a reboot brings it back is not visible this way onto the node")
 	case len(back) > 0:
 		r = probe.Found(probe.Warn, "swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s", strings.Join(back, ", "))
@@ -97,17 +97,13 @@ func swapAtBoot(h *probe.Host) ([]string, error) {
 	}
 	// Units made by hand or by an installer; one linked to /dev/null is masked.
 	for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system"} {
-		full, err := h.Path(dir)
+		names, err := h.ReadDir(dir)
 		if err != nil {
 			continue
 		}
-		entries, err := os.ReadDir(full)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if strings.HasSuffix(e.Name(), ".swap") && !masked(h, e.Name()) {
-				back = append(back, path.Join(dir, e.Name()))
+		for _, name := range names {
+			if strings.HasSuffix(name, ".swap") && !masked(h, name) {
+				back = append(back, path.Join(dir, name))
 			}
 		}
 	}
@@ -122,10 +118,6 @@ func swapAtBoot(h *probe.Host) ([]string, error) {
 
 // masked tells whether systemd is told to leave a unit alone.
 func masked(h *probe.Host, unit string) bool {
-	dir, err := h.Path("/etc/systemd/system")
-	if err != nil {
-		return false
-	}
-	to, err := os.Readlink(path.Join(dir, unit))
+	to, err := h.Readlink(path.Join("/etc/systemd/system", unit))
 	return err == nil && to == "/dev/null"
 }

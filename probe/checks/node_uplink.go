@@ -84,7 +84,7 @@ func ownAddresses(p *probe.Pass, f int) []netip.Addr {
 		}
 	}
 	if len(p.Targets) == 0 {
-		_, args := processOf(p.Host, "kubelet")
+		_, args, _ := nodesDaemon(p.Host, "kubelet") // that it is not known which is for its checks to say
 		for text := range strings.SplitSeq(flagOf(args, "--node-ip"), ",") {
 			if a, err := netip.ParseAddr(text); err == nil {
 				add(a)

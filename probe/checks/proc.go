@@ -8,16 +8,24 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// readProc reads a small file of the proc file system.
-func readProc(h *probe.Host, name string) (string, error) {
+// openProc opens a file of the proc file system. It is the kernel's: nobody lays links or
+// pipes there.
+func openProc(h *probe.Host, name string) (*os.File, error) {
 	f, err := os.Open(filepath.Join(h.Proc, name))
 	if err != nil {
-		return "", fmt.Errorf("reading /proc/%s: %w", name, err)
+		return nil, fmt.Errorf("reading /proc/%s: %w", name, err)
+	}
+	return f, nil
+}
+
+// readProc reads a small one.
+func readProc(h *probe.Host, name string) (string, error) {
+	f, err := openProc(h, name)
+	if err != nil {
+		return "", err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, 1<<20))
@@ -34,36 +42,6 @@ func seesProcesses(h *probe.Host) bool {
 	return err == nil && strings.TrimSpace(comm) != "probe"
 }
 
-// running is one of the node's.
-type running struct {
-	procfs.Proc
-	args []string // its command line, never empty
-}
-
-// processesOf lists those of the node's processes whose name in the kernel, which
-// has at most 15 letters, is wanted. Of the others the command line is not read:
-// that waits for a lock which a process that hangs in the kernel may hold for ever.
-func processesOf(h *probe.Host, wanted func(comm string) bool) ([]running, error) {
-	proc, err := procfs.NewFS(h.Proc)
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", h.Proc, err)
-	}
-	all, err := proc.AllProcs()
-	if err != nil {
-		return nil, fmt.Errorf("listing processes: %w", err)
-	}
-	var out []running
-	for _, p := range all {
-		if comm, err := p.Comm(); err != nil || !wanted(comm) {
-			continue // gone, or another
-		}
-		if args, err := p.CmdLine(); err == nil && len(args) > 0 {
-			out = append(out, running{p, args})
-		}
-	}
-	return out, nil
-}
-
 // noProcesses is the result of a check that needs them.
 var noProcesses = probe.Found(probe.Skip, "this way onto the node does not show its processes")
 
@@ -78,16 +56,4 @@ func sysctl(h *probe.Host, name string) (int, error) {
 		return 0, fmt.Errorf("reading /proc/sys/%s: %w", name, err)
 	}
 	return n, nil
-}
-
-// sharesNetwork tells whether a process is in the network namespace this probe is
-// in: another node may live in a container on this machine. What cannot be read is
-// taken for this node's.
-func sharesNetwork(h *probe.Host, pid int) bool {
-	own, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		return true
-	}
-	its, err := os.Readlink(filepath.Join(h.Proc, strconv.Itoa(pid), "ns/net"))
-	return err != nil || its == own
 }

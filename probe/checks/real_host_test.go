@@ -79,7 +79,7 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	client, hangUp, err := criAt(socket)
+	client, hangUp, err := criAt(&probe.Host{Root: "/"}, socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,14 +65,14 @@ func runtimeGhosts(ctx context.Context, p *probe.Pass) {
 	if kind == "docker" {
 		sockets = []string{socketDocker}
 	}
-	name, full, err := findSocket(p.Host, sockets)
+	name, err := findSocket(p.Host, sockets)
 	if err != nil {
 		p.Report(asUnknown(noSocketHere(err, kind, known)))
 		return
 	}
-	var runtime claimant = dockerd{full}
+	var runtime claimant = dockerd{p.Host}
 	if kind != "docker" {
-		client, hangUp, err := criAt(full)
+		client, hangUp, err := criAt(p.Host, name)
 		if err != nil {
 			p.Report(probe.Failed(err))
 			return
@@ -262,10 +262,10 @@ func pidIn(info []byte) int {
 }
 
 // dockerd is docker, asked on its own socket.
-type dockerd struct{ socket string }
+type dockerd struct{ host *probe.Host }
 
 func (d dockerd) ask(ctx context.Context, path string, into any) error {
-	page, err := httpget.Get(ctx, "http://docker/"+path, httpget.Way{Socket: d.socket, Most: maxMessage})
+	page, err := httpget.Get(ctx, "http://docker/"+path, httpget.Way{Dial: dials(d.host, socketDocker), Most: maxMessage})
 	if err != nil {
 		return err
 	}

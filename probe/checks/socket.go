@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -21,30 +19,25 @@ import (
 // errNoSocket says that none of the sockets looked for is on the node.
 var errNoSocket = errors.New("no socket")
 
-// findSocket gives the first of the candidates that is there: its path on the
-// node and the one to open. The error wraps probe.ErrNotVisible when none of the
-// places is visible to this probe.
-func findSocket(h *probe.Host, candidates []string) (name, full string, err error) {
+// findSocket gives the first of the candidates that is there. The error wraps
+// probe.ErrNotVisible when none of the places is visible to this probe.
+func findSocket(h *probe.Host, candidates []string) (string, error) {
 	hidden := 0
 	for _, name := range candidates {
-		full, err := h.Path(name)
-		if errors.Is(err, probe.ErrNotVisible) {
+		_, err := h.Stat(name)
+		switch {
+		case err == nil:
+			return name, nil
+		case errors.Is(err, probe.ErrNotVisible):
 			hidden++
-			continue
-		}
-		if err != nil {
-			return "", "", err
-		}
-		if _, err := os.Stat(full); err == nil {
-			return name, full, nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", "", fmt.Errorf("looking for %s: %w", name, err)
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", err
 		}
 	}
 	if hidden == len(candidates) {
-		return "", "", fmt.Errorf("%s: %w", candidates[0], probe.ErrNotVisible)
+		return "", fmt.Errorf("%s: %w", candidates[0], probe.ErrNotVisible)
 	}
-	return "", "", fmt.Errorf("%w at %s", errNoSocket, strings.Join(candidates, ", "))
+	return "", fmt.Errorf("%w at %s", errNoSocket, strings.Join(candidates, ", "))
 }
 
 // Where containerd listens: its own default, which docker's packages use too;
@@ -124,7 +117,7 @@ func behindDocker(h *probe.Host) bool {
 	if told := toldSocket(h); told != "" {
 		return slices.ContainsFunc(shims, func(s string) bool { return path.Base(s) == path.Base(told) })
 	}
-	_, _, err := findSocket(h, shims)
+	_, err := findSocket(h, shims)
 	return err == nil
 }
 
@@ -140,11 +133,10 @@ func noSocketHere(err error, kind string, known bool) probe.Result {
 }
 
 // dialable connects to a socket and hangs up; the result says why it cannot.
-func dialable(ctx context.Context, full string) (probe.Result, bool) {
+func dialable(ctx context.Context, h *probe.Host, name string) (probe.Result, bool) {
 	one, limit, cancel := part(ctx, 2)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(one, "unix", full)
+	c, err := h.Dial(one, name)
 	if err == nil {
 		err = c.Close()
 	}

@@ -147,7 +147,7 @@ func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 // calicoProcess finds the process of calico-node that does one thing: calico-node
 // -felix, or calico component felix.
 func calicoProcess(h *probe.Host, what string) (stat procfs.ProcStat, found bool, _ error) {
-	all, err := processesOf(h, func(comm string) bool { return strings.HasPrefix(comm, "calico") })
+	all, err := processesOf(h, inNodesNetwork, func(comm string) bool { return strings.HasPrefix(comm, "calico") })
 	if err != nil {
 		return procfs.ProcStat{}, false, err
 	}

@@ -18,7 +18,7 @@ func process(files map[string]string, pid, ppid int, comm string, began int, ins
 	files[dir+"comm"] = comm + "\n"
 	files[dir+"cmdline"] = strings.Join(args, "\x00") + "\x00"
 	files[dir+"stat"] = fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0%s\n", pid, comm, ppid, began, strings.Repeat(" 0", 28))
-	files[dir+"status"] = fmt.Sprintf("Name:\t%s\nNSpid:\t%d%s\n", comm, pid, inside)
+	files[dir+"status"] = fmt.Sprintf("Name:\t%s\nUid:\t0\t0\t0\t0\nNSpid:\t%d%s\n", comm, pid, inside)
 }
 
 func budget(seconds string) probe.Target {

@@ -26,11 +26,11 @@ type Page struct {
 
 // Way is how a server is asked. The zero value is the network, 1 MiB.
 type Way struct {
-	Socket      string                 // path of a UNIX socket to ask on, "" = the network
-	Host        string                 // in the request, "" = as in the address
-	ServerName  string                 // asked for in TLS, "" = as in the address
-	Most        int64                  // bytes that are read of the answer, 0 = 1 MiB
-	Certificate func() tls.Certificate // called when a server asks for one; an empty one is not shown
+	Dial        func(context.Context) (net.Conn, error) // instead of the network
+	Host        string                                  // in the request, "" = as in the address
+	ServerName  string                                  // asked for in TLS, "" = as in the address
+	Most        int64                                   // bytes that are read of the answer, 0 = 1 MiB
+	Certificate func() tls.Certificate                  // called when a server asks for one; an empty one is not shown
 }
 
 // ErrNotTaken is in the error of a question for which nobody took the connection: what
@@ -60,11 +60,12 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
 			TLSClientConfig:   config,
-			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				if way.Socket != "" {
-					network, addr = "unix", way.Socket
+			DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+				if way.Dial != nil {
+					conn, err = way.Dial(ctx)
+				} else {
+					conn, err = d.DialContext(ctx, network, addr)
 				}
-				conn, err := d.DialContext(ctx, network, addr)
 				taken.Store(err == nil)
 				return conn, err
 			},

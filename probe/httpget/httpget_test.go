@@ -2,6 +2,7 @@ package httpget
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,7 +30,11 @@ func TestGet(t *testing.T) {
 	local.Listener = l
 	local.Start()
 	t.Cleanup(local.Close)
-	for url, way := range map[string]Way{secure.URL + "/x": {}, "http://here/x": {Socket: l.Addr().String()}, secure.URL + "/xx": {Most: 100}} {
+	onSocket := func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", l.Addr().String())
+	}
+	for url, way := range map[string]Way{secure.URL + "/x": {}, "http://here/x": {Dial: onSocket}, secure.URL + "/xx": {Most: 100}} {
 		most := 1 << 20
 		if way.Most > 0 {
 			most = int(way.Most)

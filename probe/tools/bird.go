@@ -9,6 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird"
+	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
 // Bird asks the routing daemon. Every conversation is restricted, so that BIRD itself
@@ -74,13 +75,12 @@ func quoted(words []string) []string {
 var errEnough = errors.New("enough")
 
 func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
-	path, err := j.Host.Path(a.socket)
-	if err != nil {
-		return unread(err)
-	}
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
-	conn, err := bird.Dial(limited, path)
+	conn, err := checks.DialBIRD(limited, j.Host, a.socket)
+	if errors.Is(err, probe.ErrNotVisible) {
+		return unread(err)
+	}
 	if err != nil {
 		return a.silent(ctx, err)
 	}

@@ -40,8 +40,8 @@ var Dial = &probe.Tool{
   --sni NAME   the name to ask for, instead of HOST; means --tls
   --http PATH  one GET without any credentials: status, headers, first lines; with --tls by
                HTTPS. Not by a UNIX socket, where it could read what is secret; and of a
-               cloud's metadata (169.254.169.254 and any link-local address), which is the
-               node's credentials, only the status, and which headers
+               cloud's metadata (169.254.169.254 and any link-local address, by NAT64 too),
+               which is the node's credentials, only the status, and which headers
   -u           UDP: an empty packet. What answers is there, an ICMP refusal is one, and
                silence says nothing
   -t TIMEOUT   3s unless told
@@ -119,15 +119,13 @@ func parseDial(args []string) (probe.ToolFunc, error) {
 
 // unix dials a socket of the node.
 func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
-	full, err := j.Host.Path(d.socket)
-	if err != nil {
-		return unread(err)
-	}
 	one, cancel := context.WithTimeout(ctx, d.wait)
 	defer cancel()
 	began := time.Now()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(one, "unix", full)
+	conn, err := j.Host.Dial(one, d.socket)
+	if errors.Is(err, probe.ErrNotVisible) {
+		return unread(err)
+	}
 	if err == nil {
 		took := time.Since(began)
 		conn.Close()
@@ -146,7 +144,10 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 	case said[reason] != "":
 		return probe.Found(probe.Fail, "%s: %s", d.socket, said[reason]).With(probe.FactReason, reason)
 	}
-	return probe.Found(probe.Unknown, "%s: %v", d.socket, errors.Unwrap(err)).With(probe.FactReason, reason)
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	return probe.Found(probe.Unknown, "%s: %v", d.socket, err).With(probe.FactReason, reason)
 }
 
 // network dials the addresses of a host in turn, until one takes the connection.
@@ -342,7 +343,30 @@ var metadata = []netip.Prefix{
 
 // tellsSecrets tells whether what an address answers is shown to nobody.
 func tellsSecrets(a netip.Addr) bool {
-	return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(append(carried(a), a), func(a netip.Addr) bool {
+		return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
+	})
+}
+
+// carried are the IPv4 addresses to which a packet for an IPv6 address may go on: by NAT64
+// with the well-known prefix or the one for local use (RFC 6052, RFC 8215), by a NAT64 with
+// a prefix of its own, which has any of the lengths of RFC 6052, by 6to4 (RFC 3056), and
+// in the form that once stood for IPv4 (RFC 4291, 2.5.5.1). Of a prefix of its own only the
+// form is known, so a few addresses are taken for one that have nothing to do with NAT64.
+func carried(a netip.Addr) []netip.Addr {
+	if !a.Is6() {
+		return nil
+	}
+	b := a.As16()
+	var out []netip.Addr
+	for _, at := range [][4]int{{4, 5, 6, 7}, {5, 6, 7, 9}, {6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}} { // byte 8 is nobody's
+		out = append(out, netip.AddrFrom4([4]byte{b[at[0]], b[at[1]], b[at[2]], b[at[3]]}))
+	}
+	if b[0] == 0x20 && b[1] == 0x02 {
+		out = append(out, netip.AddrFrom4([4]byte(b[2:6])))
+	}
+	return out
 }
 
 // printPage prints what a server answered, as far as it may be shown.

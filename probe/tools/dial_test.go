@@ -172,3 +172,24 @@ func FuzzHosts(f *testing.F) {
 		}
 	})
 }
+
+// TestTellsSecrets has the addresses of clouds' metadata in every form in which a packet
+// can be sent there.
+func TestTellsSecrets(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"169.254.169.254": true, "169.254.170.2": true, "100.100.100.200": true, "168.63.129.16": true, "::ffff:169.254.169.254": true,
+		"fd00:ec2::254": true, "fd00:c1::a9fe:a9fe": true, "fd20:ce::254": true, "fd00:42::42": true, "fe80::a9fe:a9fe%eth0": true,
+		"64:ff9b::169.254.169.254": true, "64:ff9b::100.100.100.200": true, "64:ff9b:1::169.254.169.254": true, // NAT64
+		"::169.254.169.254": true, "::ffff:0:169.254.169.254": true, "2002:a9fe:a9fe::1": true,
+		// RFC 6052 with a prefix of one's own, of 32, 40, 48, 56, 64 and 96 bits.
+		"2001:db8:a9fe:a9fe::": true, "2001:db8:1a9:fea9:fe::": true, "2001:db8:122:a9fe:a9:fe00::": true,
+		"2001:db8:122:3a9:fe:a9fe::": true, "2001:db8:122:344:a9:fea9:fe00:0": true, "2001:db8:122:344::169.254.169.254": true,
+		"10.0.0.1": false, "169.253.169.254": false, "100.100.100.201": false, "64:ff9b::10.0.0.1": false, "2001:db8::1": false,
+		"fd00::1": false, "::1": false, "2002:a00:1::1": false, "2001:db8:122:344::192.0.2.33": false,
+	} {
+		if got := tellsSecrets(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -164,23 +161,16 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 		return probe.Found(probe.Skip, "the runtime keeps no log file of %s", c)
 	}
 	name := path.Clean(s.GetLogPath())
-	full, err := j.Host.Path(name)
-	if err != nil {
-		return unread(err)
-	}
-	if !ofLogs(j.Host, name, full, c.id) {
-		return probe.Found(probe.Unknown, "%s, the log file of %s, leads to what is no log of a container: not read", name, c)
-	}
-	file, err := openFile(full)
+	f := &followed{host: j.Host, name: name, id: c.id}
+	err := f.open()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && j.Host.Only != nil:
 		return probe.Found(probe.Skip, "the log file of %s leads to where this way onto the node does not see: %s", c, name)
 	case errors.Is(err, fs.ErrNotExist):
 		return probe.Found(probe.Fail, "the log file of %s is not there: %s", c, name).With(probe.FactReason, "missing")
 	case err != nil:
-		return unread(fmt.Errorf("opening %s: %w", name, cmp.Or(errors.Unwrap(err), err)))
+		return unread(err)
 	}
-	f := &followed{file: file, full: full}
 	defer func() { f.file.Close() }()
 	out, flush := buffered(j)
 	lines, whole, err := f.tail(l.lines)
@@ -194,7 +184,7 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	}
 	nothing := "has written nothing"
 	if whole && len(lines) < l.lines {
-		before, there := earlier(j, full, l.lines-len(lines))
+		before, there := earlier(j, f.file.Name(), l.lines-len(lines))
 		if lines = append(before, lines...); there {
 			nothing += " since its log was put aside"
 		}
@@ -230,41 +220,33 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	return probe.Found(probe.OK, "%s", what)
 }
 
-// ofLogs tells whether what the name of a log leads to is a container's log: a file below
+// open opens the log file, and nothing else to which its name may lead.
+func (f *followed) open() error {
+	file, err := f.host.Open(f.name)
+	if err != nil {
+		return err
+	}
+	if !f.ofLogs(file.Name()) {
+		_ = file.Close()
+		return fmt.Errorf("%s leads to %s, which is no log of this container: not read", f.name, file.Name())
+	}
+	if f.file != nil {
+		_ = f.file.Close()
+	}
+	f.file, f.at = file, 0
+	return nil
+}
+
+// ofLogs tells whether a path without links is a container's log: a file below
 // the folder of all pods' logs, in which that name lies by pod and container, or that of
 // docker's to which it is a link. A pod that may write to /var/log can make other links of it.
-func ofLogs(h *probe.Host, name, full, id string) bool {
-	pods, err := h.Path(path.Dir(path.Dir(path.Dir(name))))
+func (f *followed) ofLogs(at string) bool {
+	pods, err := f.host.Find(path.Dir(path.Dir(path.Dir(f.name))))
 	if err != nil {
 		return false
 	}
-	below, err := filepath.Rel(pods, full)
-	docker := filepath.Join(id, id+"-json.log")
-	return err == nil && filepath.IsLocal(below) || id != "" && strings.HasSuffix(full, string(filepath.Separator)+docker)
-}
-
-// errChanged says that a file was put aside while it was opened.
-var errChanged = errors.New("it has just changed")
-
-// openFile opens a file, and nothing else that may be in its place: a link, or a pipe that
-// would be waited for.
-func openFile(full string) (*os.File, error) {
-	there, err := os.Lstat(full)
-	if err != nil {
-		return nil, err
-	}
-	if !there.Mode().IsRegular() {
-		return nil, errors.New("it is no file")
-	}
-	file, err := os.OpenFile(full, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if got, err := file.Stat(); err != nil || !os.SameFile(there, got) {
-		file.Close()
-		return nil, errChanged
-	}
-	return file, nil
+	defer pods.Close()
+	return strings.HasPrefix(at, strings.TrimSuffix(pods.Name(), "/")+"/") || f.id != "" && strings.HasSuffix(at, "/"+f.id+"/"+f.id+"-json.log")
 }
 
 // print writes one line as it is shown.
@@ -281,10 +263,11 @@ var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
 // followed is a log file that is read as it grows.
 type followed struct {
-	file *os.File
-	full string
-	at   int64 // read so far
-	join joiner
+	host     *probe.Host
+	name, id string // of the file and of its container
+	file     *os.File
+	at       int64 // read so far
+	join     joiner
 }
 
 // keepOn prints what is written from now on. Why says what went wrong.
@@ -348,7 +331,7 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 			return true, nil
 		}
 	}
-	there, err := os.Lstat(f.full)
+	there, err := f.host.Stat(f.name)
 	if errors.Is(err, fs.ErrNotExist) { // between the old one and the new, or gone with the pod
 		return false, nil
 	}
@@ -369,16 +352,11 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 	if now, err := f.file.Stat(); err == nil && now.Size() > f.at+int64(n) {
 		return true, nil
 	}
-	next, err := openFile(f.full)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged) { // put aside once more
+	err = f.open()
+	if errors.Is(err, fs.ErrNotExist) { // put aside once more
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	f.file.Close()
-	f.file, f.at = next, 0
-	return true, nil
+	return err == nil, err
 }
 
 // tail gives the last lines of a log, and whether they go back to its beginning; reading
@@ -428,40 +406,59 @@ func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
 // earlier gives the last lines of the file before, which the kubelet has put aside as
 // 0.log.20261121-164500, and docker as ...-json.log.1, and whether there is one. Of those
 // that are compressed it says so.
-func earlier(j *probe.Job, full string, want int) (lines []logLine, there bool) {
-	old, _ := filepath.Glob(globSafe(full) + ".*") // the pattern is ours
-	old = slices.DeleteFunc(old, func(n string) bool { return strings.HasSuffix(n, ".tmp") })
-	if len(old) == 0 {
+func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) {
+	all, err := j.Host.ReadDir(path.Dir(file))
+	if err != nil {
 		return nil, false
 	}
-	slices.SortFunc(old, func(a, b string) int { return cmp.Compare(modified(b), modified(a)) })
-	if strings.HasSuffix(old[0], ".gz") {
-		j.Say("(what is older is compressed, in %s)", filepath.Base(old[0]))
+	newest, at := "", time.Time{}
+	for _, name := range all {
+		if !strings.HasPrefix(name, path.Base(file)+".") || strings.HasSuffix(name, ".tmp") {
+			continue
+		}
+		name = path.Join(path.Dir(file), name)
+		if written, err := writtenAt(j.Host, name); err == nil && written.After(at) {
+			newest, at = name, written
+		}
+	}
+	switch {
+	case newest == "":
+		return nil, false
+	case strings.HasSuffix(newest, ".gz"):
+		j.Say("(what is older is compressed, in %s)", path.Base(newest))
 		return nil, true
 	}
-	file, err := openFile(old[0])
-	if err != nil { // compressed this very moment, or what nobody put there who may
+	old, err := j.Host.Open(newest)
+	if err != nil { // compressed this very moment, or no file
 		return nil, true
 	}
-	defer file.Close()
-	lines, _, err = (&followed{file: file}).tail(want)
+	defer old.Close()
+	if old.Name() != newest {
+		return nil, true
+	}
+	lines, _, err = (&followed{file: old}).tail(want)
 	if err != nil {
 		return nil, true
 	}
 	return lines, true
 }
 
-// globSafe quotes what a pattern would take for its own.
-func globSafe(name string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
-}
-
-func modified(name string) int64 {
-	i, err := os.Lstat(name)
+// writtenAt is when a file was written; a link in its place, which no runtime makes, is an
+// error.
+func writtenAt(h *probe.Host, name string) (time.Time, error) {
+	f, err := h.Find(name)
 	if err != nil {
-		return 0
+		return time.Time{}, err
 	}
-	return i.ModTime().UnixNano()
+	defer f.Close()
+	if f.Name() != name {
+		return time.Time{}, fmt.Errorf("%s leads to %s", name, f.Name())
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
 }
 
 // logLine is one line as a container wrote it.

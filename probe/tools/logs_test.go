@@ -196,7 +196,7 @@ func TestLinks(t *testing.T) {
 		return reads(t, root)
 	}
 	r, out := replaced(func(root, name string) { link(root, "/etc/shadow", name) })
-	wants(t, r, probe.Unknown, "leads to what is no log of a container")
+	wants(t, r, probe.Unknown, "leads to /etc/shadow, which is no log of this container: not read")
 	if strings.Contains(out, secret) {
 		t.Error(out)
 	}
@@ -210,7 +210,7 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	wants(t, r, probe.Unknown, "it is no file")
+	wants(t, r, probe.Unknown, "is a folder and not a file: not read")
 }
 
 // TestTailOfLong wants a log of which little is looked at to say so.

@@ -4,12 +4,25 @@ package birdtest
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/bird"
 )
+
+// Dial begins a conversation with whoever listens on path.
+func Dial(ctx context.Context, path string) (*bird.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return bird.Talk(ctx, conn)
+}
 
 // Serve listens on path and answers every conversation from the recording. A
 // command that was not recorded is a syntax error, as BIRD says it.

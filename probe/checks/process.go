@@ -1,0 +1,192 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// running is one of the node's processes.
+type running struct {
+	procfs.Proc
+	args []string // its command line, never empty
+}
+
+// place tells whether a process is where a component of the node's runs. Any program can
+// give itself any name and any arguments; what the kernel says of where it is, it cannot.
+type place func(*probe.Host, procfs.Proc) bool
+
+// processesOf lists the processes at a place whose name in the kernel, which has at most
+// 15 letters, is wanted. Of others the command line is not read: that waits for a lock
+// which a process that hangs in the kernel may hold for ever, and for memory that a
+// process can make its own business.
+func processesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]running, error) {
+	proc, err := procfs.NewFS(h.Proc)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", h.Proc, err)
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var out []running
+	for _, p := range all {
+		comm, err := p.Comm()
+		if err != nil || !wanted(comm) || !at(h, p) {
+			continue // gone, or another
+		}
+		if args, err := p.CmdLine(); err == nil && len(args) > 0 {
+			out = append(out, running{p, args})
+		}
+	}
+	return out, nil
+}
+
+// onNode is where the kubelet and the container runtime run: as root, in no pod's cgroup,
+// in the node's network, and of a program of that name. What this probe has no right to
+// see speaks against nobody.
+func onNode(h *probe.Host, p procfs.Proc) bool {
+	if uid, err := userOf(p); err != nil || uid != 0 || inPod(h, p) {
+		return false
+	}
+	if same, seen := nodesNetwork(h, p.PID); seen && !same {
+		return false
+	}
+	comm, err := p.Comm()
+	if err != nil {
+		return false
+	}
+	program, err := p.Executable()
+	return err != nil || program == "" || strings.HasPrefix(path.Base(program), comm)
+}
+
+// inNodesNetwork is where calico-node and kube-proxy run, which are pods: in the node's
+// network, which takes more rights than a tenant should have. Where that is not to be
+// seen, only root's processes are taken. Calico's need not be root's (nonPrivileged).
+func inNodesNetwork(h *probe.Host, p procfs.Proc) bool {
+	if same, seen := nodesNetwork(h, p.PID); seen {
+		return same
+	}
+	uid, err := userOf(p)
+	return err == nil && uid == 0
+}
+
+// nodesNetwork tells whether a process is in the network namespace that this probe is in,
+// which is the node's, and whether that is to be seen: it takes the capability SYS_PTRACE.
+func nodesNetwork(h *probe.Host, pid int) (same, seen bool) {
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return false, false
+	}
+	its, err := os.Readlink(filepath.Join(h.Proc, strconv.Itoa(pid), "ns/net"))
+	return its == own, err == nil
+}
+
+// userOf is the user that a process works as.
+func userOf(p procfs.Proc) (uint64, error) {
+	status, err := p.NewStatus()
+	if err != nil {
+		return 0, err
+	}
+	return status.UIDs[1], nil
+}
+
+// podCgroup is how the kubelet names the cgroups of pods, with either driver: kubepods.slice,
+// kubepods/burstable, kubelet-kubepods-besteffort.slice, ...-pod0e1f..._....slice, pod0e1f...-....
+// Containers that containerd and CRI-O start for pods have cgroups of their own in these.
+var podCgroup = regexp.MustCompile(`kubepods|` +
+	`(^|[/-])pod[0-9a-f]{8}[-_]?([0-9a-f]{4}[-_]?){3}[0-9a-f]{12}|` +
+	`/(cri-containerd|crio)-[0-9a-f]{64}`)
+
+// inPod tells whether a process is in a pod's cgroup. What its cgroup has in common with
+// that of the node's first process is where the node itself is, which may be a pod of
+// another cluster. Seen out of a pod, which has a cgroup namespace, the path of what is
+// outside begins with "..", and what is inside is that pod's.
+func inPod(h *probe.Host, p procfs.Proc) bool {
+	groups, err := p.Cgroups()
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) // a kernel without cgroups has no pods
+	}
+	node := map[int]string{}
+	if first, err := readProc(h, "1/cgroup"); err == nil {
+		node = cgroupPaths(first)
+	}
+	return slices.ContainsFunc(groups, func(g procfs.Cgroup) bool {
+		first := node[g.HierarchyID]
+		if strings.HasPrefix(first, "/..") && !strings.HasPrefix(g.Path, "/..") {
+			return true
+		}
+		return podCgroup.MatchString(below(g.Path, first))
+	})
+}
+
+// cgroupPaths reads a file /proc/PID/cgroup: the path in each hierarchy, by its number.
+func cgroupPaths(text string) map[int]string {
+	out := map[int]string{}
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if n, err := strconv.Atoi(f[0]); err == nil && len(f) == 3 {
+			out[n] = f[2]
+		}
+	}
+	return out
+}
+
+// below is what a path has beyond the folders that it shares with another.
+func below(name, other string) string {
+	parts, others := strings.Split(name, "/"), strings.Split(other, "/")
+	n := 0
+	for n < min(len(parts), len(others)) && parts[n] == others[n] {
+		n++
+	}
+	return "/" + strings.Join(parts[n:], "/")
+}
+
+// nodesDaemon finds the one process of the node that is its kubelet, or its dockerd, and
+// gives its arguments: 0 when none is seen, which without the node's processes in sight
+// means nothing. Where several may be it, that is an error.
+func nodesDaemon(h *probe.Host, name string) (pid int, args []string, _ error) {
+	all, err := processesOf(h, onNode, func(comm string) bool { return comm == name })
+	if err != nil || len(all) == 0 { // without the proc file system there are none to be seen
+		return 0, nil, nil
+	}
+	// One that starts another program is two for a moment.
+	found := slices.DeleteFunc(slices.Clone(all), func(p running) bool {
+		stat, err := p.Stat()
+		child := slices.ContainsFunc(all, func(o running) bool { return o.PID == stat.PPID })
+		return errors.Is(err, fs.ErrNotExist) || err == nil && child
+	})
+	if len(found) > 1 { // some distributions run it in a container, so this is no must
+		first, err := mountsOf(h, 1)
+		if beside := slices.DeleteFunc(slices.Clone(found), func(p running) bool {
+			its, unseen := mountsOf(h, p.PID)
+			return err != nil || unseen != nil || its != first
+		}); len(beside) > 0 {
+			found = beside
+		}
+	}
+	switch len(found) {
+	case 0:
+		return 0, nil, nil
+	case 1:
+		return found[0].PID, found[0].args, nil
+	}
+	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: which one it is cannot be told",
+		len(found), name, found[0].PID, found[1].PID)
+}
+
+// mountsOf names the mount namespace of a process.
+func mountsOf(h *probe.Host, pid int) (string, error) {
+	return os.Readlink(filepath.Join(h.Proc, strconv.Itoa(pid), "ns/mnt"))
+}

@@ -1,0 +1,179 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// soon runs what must not wait for anybody.
+func soon(t *testing.T, name string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second): // of what takes microseconds
+		t.Fatalf("%s: still waits", name)
+	}
+}
+
+// TestOnlyFilesAreRead lays in place of a file whatever else a pod can lay there.
+func TestOnlyFilesAreRead(t *testing.T) {
+	many := map[string]string{"f": "text", "d/x": "", "zero": "-> /dev/zero", "tty": "-> /dev/ptmx", "kmsg": "-> /proc/kmsg",
+		"status": "-> /proc/self/status", "sys": "-> /sys/kernel/uevent_seqnum", "a": "-> b", "b": "-> a", "l0": "-> f"}
+	for i := range 60 {
+		many[fmt.Sprintf("l%d", i+1)] = fmt.Sprintf("-> l%d", i)
+	}
+	dir := lay(t, many)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := unix.Mkfifo(at("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sparse, err := os.Create(at("sparse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sparse.Truncate(10 << 30); err != nil {
+		t.Fatal(err)
+	}
+	sparse.Close()
+	short, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(short) })
+	l, err := net.Listen("unix", filepath.Join(short, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	if err := os.Symlink(filepath.Join(short, "s"), at("socket")); err != nil {
+		t.Fatal(err)
+	}
+	h := &Host{Root: "/"}
+	for name, want := range map[string]string{
+		"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not", "tty": "is a device and not", "socket": "is a socket and not",
+		"d": "is a folder and not", "sparse": "is longer than 1048576 bytes: not read",
+		"kmsg": "the kernel makes it", "status": "the kernel makes it", "sys": "the kernel makes it",
+		"a": "too many levels of symbolic links", "l60": "too many levels of symbolic links", "f/x": "not a directory", "none": "no such file",
+	} {
+		soon(t, name, func() {
+			if b, err := h.ReadFile(at(name)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %d bytes, %v, want %q", name, len(b), err, want)
+			}
+		})
+	}
+	for _, name := range []string{"f", "l9"} {
+		if b, err := h.ReadFile(at(name)); err != nil || string(b) != "text" {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	for _, name := range []string{"pipe", "zero", "f"} {
+		soon(t, name, func() {
+			if names, err := h.ReadDir(at(name)); err == nil || !strings.Contains(err.Error(), "and not a folder") {
+				t.Errorf("%s: %q, %v", name, names, err)
+			}
+		})
+	}
+}
+
+// TestLinkRace reads files while folders on their way are exchanged with links that lead
+// out of the root, and are moved out of it.
+func TestLinkRace(t *testing.T) {
+	out := lay(t, map[string]string{"f": "outside", "secret": "outside", "moved/x": ""})
+	root := lay(t, map[string]string{"d/f": "inside", "evil": "-> " + out, "secret": "inside", "deep/d/x": "", "up": "-> deep/d/../../secret"})
+	if err := os.Rename(out, filepath.Join(root, "..", "out")); err != nil { // beside the root, so that the kernel may move folders
+		t.Fatal(err)
+	}
+	out = filepath.Join(root, "..", "out")
+	if err := os.Remove(filepath.Join(root, "evil")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(out, filepath.Join(root, "evil")); err != nil {
+		t.Fatal(err)
+	}
+	stop, swapped := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		defer func() { swapped <- n }()
+		for ; ; n++ {
+			for _, pair := range [][2]string{{"d", "evil"}, {"deep/d", "../out/moved"}} {
+				if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, pair[0]), unix.AT_FDCWD, filepath.Join(root, pair[1]), unix.RENAME_EXCHANGE); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	h := &Host{Root: root}
+	read := 0
+	for range 6_000 {
+		for _, name := range []string{"d/f", "up"} {
+			b, err := h.ReadFile(name)
+			if err == nil && string(b) != "inside" {
+				t.Errorf("%s is %q", name, b)
+			}
+			if err == nil {
+				read++
+			}
+		}
+	}
+	close(stop)
+	if n := <-swapped; n < 100 || read < 100 {
+		t.Errorf("%d rounds, %d reads: nothing was tried", n, read)
+	}
+}
+
+// TestWithoutOpenat2 runs the tests of this file where the kernel does not know openat2,
+// as before Linux 5.6 and by the seccomp profiles of that time.
+func TestWithoutOpenat2(t *testing.T) {
+	const child = "WITHOUT_OPENAT2"
+	if os.Getenv(child) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^(TestOnlyFilesAreRead|TestLinkRace|TestPathsStayInsideTheNode|TestDial|TestWithoutOpenat2)$", "-test.v")
+		cmd.Env = append(os.Environ(), child+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || strings.Count(string(out), "--- PASS: ") != 5 {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if _, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH}); !errors.Is(err, unix.ENOSYS) {
+		t.Errorf("openat2 is there: %v", err)
+	}
+}
+
+// TestMain takes openat2 away from the child of TestWithoutOpenat2.
+func TestMain(m *testing.M) {
+	if os.Getenv("WITHOUT_OPENAT2") != "" {
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_OPENAT2, Jf: 1},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		runtime.LockOSThread() // the other threads get both from this one
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); err != nil || errno != 0 {
+			fmt.Fprintln(os.Stderr, "taking openat2 away:", err, errno)
+			os.Exit(1)
+		}
+		runtime.UnlockOSThread()
+	}
+	os.Exit(m.Run())
+}
