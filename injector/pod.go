@@ -77,9 +77,9 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 	if o.PullSecret != "" {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: o.PullSecret}}
 	}
-	if o.Namespace == metav1.NamespaceSystem {
-		// Admitted there on every cluster: a full node still takes the probe.
-		pod.Spec.PriorityClassName = "system-node-critical"
+	if p := pod.Spec.Containers[0].SecurityContext.AppArmorProfile; p != nil {
+		// Before Kubernetes 1.30 there is no such field.
+		pod.Annotations[annotationAppArmor+containerName] = strings.ToLower(string(p.Type))
 	}
 	return pod
 }
@@ -92,9 +92,12 @@ func hostFor(o Options) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible)}
 }
 
+// resourcesFor asks for nothing, so that a full node takes the probe and nobody has to
+// make room for it; with no priority either, it is the first to go where memory is short.
+// The zeros are said, or the limit and a LimitRange's defaults would be what is asked for.
 func resourcesFor(o Options) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")},
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
 	if o.Shell { // what its user runs, and writes to a tmpfs of the node, would count
