@@ -25,8 +25,9 @@ func Pod(c *Client) Way {
 		// The name is known before the pod is: one that was created by a request whose
 		// answer never came is removed too.
 		p := &placed{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}
-		owner := p.startJanitor(ctx)
-		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, owner), metav1.CreateOptions{})
+		asked := podFor(o, p.startJanitor(ctx))
+		p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
+		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
 		if err != nil {
 			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 				p.pod = "" // certainly not created by this

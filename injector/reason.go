@@ -15,7 +15,7 @@ type Reason string
 // The closed list of reasons; rules read them.
 const (
 	ReasonRBAC      Reason = "rbac"      // the API refuses for lack of rights
-	ReasonAdmission Reason = "admission" // PodSecurity, a webhook or a SCC refuses the pod
+	ReasonAdmission Reason = "admission" // PodSecurity, a webhook or a SCC refuses the pod, or changes it
 	ReasonQuota     Reason = "quota"     // a ResourceQuota or LimitRange refuses the pod
 	ReasonNamespace Reason = "namespace" // the namespace is missing or ending
 	ReasonImage     Reason = "image"     // the image cannot be pulled, or is not ours
@@ -61,6 +61,11 @@ func waited(r Reason, format string, args ...any) *PlacementError {
 	pe := refuse(r, format, args...)
 	pe.Waited = true
 	return pe
+}
+
+// alteredBy is the refusal of what the API server made otherwise than it was asked for.
+func alteredBy(what string) *PlacementError {
+	return refuse(ReasonAdmission, "the cluster's policy changes what is created: %s", what)
 }
 
 // refusedCreate sorts the API's answer to the creation of a pod. What is of the API
