@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,16 +69,18 @@ func alteredBy(what string) *PlacementError {
 	return refuse(ReasonAdmission, "the cluster's policy changes what is created: %s", what)
 }
 
+// quotaSays are the words of the API server where a ResourceQuota or a LimitRange refuses.
+var quotaSays = regexp.MustCompile(`exceeded quota: |failed quota: |insufficient quota to match |status unknown for quota: ` +
+	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
+
 // refusedCreate sorts the API's answer to the creation of a pod. What is of the API
 // server itself would meet every way through it; anything else only this one.
 func refusedCreate(what string, err error) *PlacementError {
 	text := oneLine(err.Error())
 	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
 	switch {
-	case apierrors.IsForbidden(err) && strings.Contains(text, "exceeded quota"),
-		apierrors.IsForbidden(err) && strings.Contains(text, "status unknown for quota"), // one that was just made
-		apierrors.IsForbidden(err) && strings.Contains(text, "limits.") && strings.Contains(text, "maximum"):
-		pe.Reason, pe.Text = ReasonQuota, "the namespace's quota refuses the probe: "+text
+	case apierrors.IsForbidden(err) && quotaSays.MatchString(text):
+		pe.Reason, pe.Text = ReasonQuota, "the namespace's quota or limit range refuses the probe: "+text
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && strings.Contains(text, "being terminated"),
 		apierrors.IsForbidden(err) && strings.Contains(text, "error looking up service account"): // the namespace is new, or kube-controller-manager is down
 		pe.Reason = ReasonNamespace
