@@ -70,7 +70,7 @@ func alteredBy(what string) *PlacementError {
 }
 
 // quotaSays are the words of the API server where a ResourceQuota or a LimitRange refuses.
-var quotaSays = regexp.MustCompile(`exceeded quota: |failed quota: |insufficient quota to match |status unknown for quota: ` +
+var quotaSays = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
 	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
 
 // refusedCreate sorts the API's answer to the creation of a pod. What is of the API
@@ -79,7 +79,7 @@ func refusedCreate(what string, err error) *PlacementError {
 	text := oneLine(err.Error())
 	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
 	switch {
-	case apierrors.IsForbidden(err) && quotaSays.MatchString(text):
+	case quotaSays.MatchString(text):
 		pe.Reason, pe.Text = ReasonQuota, "the namespace's quota or limit range refuses the probe: "+text
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && strings.Contains(text, "being terminated"),
 		apierrors.IsForbidden(err) && strings.Contains(text, "error looking up service account"): // the namespace is new, or kube-controller-manager is down
