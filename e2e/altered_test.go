@@ -44,7 +44,12 @@ mutations: [{patchType: JSONPatch, jsonPatch: {expression: %q}}]
 		if err := errors.Join(bindingErr, policyErr); err != nil {
 			t.Error(err)
 		}
-		eventually(t, 30*time.Second, func() string { return preflighted(t, 0, "") })
+		eventually(t, 30*time.Second, func() string { // it is in force for a moment yet
+			if a := call(t, "run", "--node", "node-b", "--via", "pod", "--checks", "node-swap"); a.exit != 0 {
+				return a.stdout + a.stderr
+			}
+			return ""
+		})
 	})
 	if _, err := r.MutatingAdmissionPolicies().Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -65,14 +70,20 @@ func preflighted(t testing.TB, exit int, says string, ways ...string) string {
 	return ""
 }
 
-const onlyOurs = "object.metadata.name.startsWith('calico-probe-')"
+// What is altered: all of ours, or what no dry run shows, as a webhook may do it.
+const (
+	onlyOurs   = "object.metadata.name.startsWith('calico-probe-')"
+	undeclared = onlyOurs + " && !request.dryRun"
+)
 
-// TestAlteredPod has the cluster's policy change the probe's pod, and wants nothing that
-// such a pod answers to be believed, the field named, the pod gone, and another access
-// method taken.
+const offNetwork = `[JSONPatch{op: "remove", path: "/spec/hostNetwork"}]`
+
+// TestAlteredPod has the cluster's policy change the probe's pod, and wants the field named,
+// nothing made, nobody's pod ended for it, and another access method taken.
 func TestAlteredPod(t *testing.T) {
+	fill(t, "node-b")
 	for name, c := range map[string]struct{ patch, says string }{
-		"network": {`[JSONPatch{op: "remove", path: "/spec/hostNetwork"}]`, "spec.hostNetwork is false instead of true"},
+		"network": {offNetwork, "spec.hostNetwork is false instead of true"},
 		"sidecar": {
 			`[JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "spy", image: "sandbox.local/workload:1"}}]`,
 			`spec.containers is ["probe","spy"] instead of ["probe"]`,
@@ -82,7 +93,9 @@ func TestAlteredPod(t *testing.T) {
 			`image is "mirror.local/` + probe.Image + `" instead of "` + probe.Image + `"; if that is the same image, name it with --image`,
 		},
 		"priority": {
-			`[JSONPatch{op: "add", path: "/spec/priorityClassName", value: "system-node-critical"}, JSONPatch{op: "replace", path: "/spec/priority", value: 2000001000}]`,
+			`[JSONPatch{op: "add", path: "/spec/priorityClassName", value: "system-node-critical"}, ` +
+				`JSONPatch{op: "replace", path: "/spec/priority", value: 2000001000}, ` +
+				`JSONPatch{op: "replace", path: "/spec/containers/0/resources/requests/cpu", value: "100m"}]`,
 			"spec.priority is 2000001000, for which the kubelet ends other pods",
 		},
 	} {
@@ -94,13 +107,11 @@ func TestAlteredPod(t *testing.T) {
 			if a.exit != 5 {
 				t.Errorf("exit %d\n%s", a.exit, a.stderr)
 			}
-			d.want(t, "probe-placed", probe.Unknown, "pod: the cluster's policy changes what is created: ", c.says, "so nothing was asked of it")
-			for _, r := range d.Results {
-				if r.Way == "pod" && r.Check != "probe-placed" {
-					t.Errorf("an answer of the altered pod was believed: %v", r)
-				}
+			d.want(t, "probe-placed", probe.Unknown, "pod: the cluster's policy changes what is created: ", c.says)
+			d.saidNothing(t, "pod")
+			if l := left(t); l != "" {
+				t.Errorf("something was made: %s", l)
 			}
-			eventually(t, 5*time.Second, func() string { return left(t) })
 			d, a = report(t, "run", "--node", "node-b", "--skip", "node-load", "-n", "kube-system")
 			if a.exit != 0 {
 				t.Errorf("by auto: exit %d: %v\n%s", a.exit, d.Results, a.stderr)
@@ -113,35 +124,89 @@ func TestAlteredPod(t *testing.T) {
 	}
 }
 
-// TestAlteredEphemeral is the same with a container in calico-node's pod, which nobody can
-// take out again.
-func TestAlteredEphemeral(t *testing.T) {
-	const says = `its image is "sandbox.local/workload:1" instead of "` + probe.Image + `"`
-	altering(t, "", "pods/ephemeralcontainers", "UPDATE", "size(object.spec.ephemeralContainers) > 0",
-		`[JSONPatch{op: "replace", path: "/spec/ephemeralContainers/" + string(size(object.spec.ephemeralContainers) - 1) + "/image", value: "sandbox.local/workload:1"}]`)
-	eventually(t, 30*time.Second, func() string { return preflighted(t, 3, says, "ephemeral") })
-	check := untouched(t)
-	d, a := report(t, "run", "--node", "node-b", "--via", "ephemeral")
-	if a.exit != 5 || !strings.Contains(a.stderr, "cannot be taken out of pod kube-system/calico-node-") {
-		t.Errorf("exit %d\n%s", a.exit, a.stderr)
-	}
-	d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", says, "so nothing was asked of it")
+// saidNothing wants no answer of a probe believed.
+func (d document) saidNothing(t testing.TB, way string) {
+	t.Helper()
 	for _, r := range d.Results {
-		if r.Way == "ephemeral" && r.Check != "probe-placed" {
-			t.Errorf("an answer of the altered container was believed: %v", r)
+		if r.Way == way && r.Check != "probe-placed" {
+			t.Errorf("an answer of what was altered is believed: %v", r)
 		}
 	}
+}
+
+// TestAlteredUnrehearsed has the policy change only what is really made. The pod is gone at
+// once, and nothing of it is believed.
+func TestAlteredUnrehearsed(t *testing.T) {
+	altering(t, "", "pods", "CREATE", undeclared, offNetwork)
+	check := untouched(t)
+	var d document
+	eventually(t, 30*time.Second, func() string {
+		var a answer
+		if d, a = report(t, "run", "--node", "node-b", "--via", "pod", "-n", "kube-system"); a.exit != 5 {
+			return fmt.Sprintf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
+		}
+		return ""
+	})
+	if l := left(t); strings.Contains(l, "pod ") || strings.Contains(l, "job ") {
+		t.Errorf("not removed: %s", l)
+	}
+	d.want(t, "probe-placed", probe.Unknown, "spec.hostNetwork is false instead of true; so nothing was asked of it")
+	d.saidNothing(t, "pod")
 	check()
-	// It is in that pod for good, and runs: a new pod has no such container.
-	pods := kube(t).CoreV1().Pods("kube-system")
-	for _, p := range podsOn(t, "node-b") {
-		if p.Labels["k8s-app"] == "calico-node" {
-			if err := pods.Delete(t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
+}
+
+// TestAlteredEphemeral is the same with a container in calico-node's pod, which nobody can
+// take out again: where a dry run shows it, it does not get there.
+func TestAlteredEphemeral(t *testing.T) {
+	const (
+		says  = `its image is "sandbox.local/workload:1" instead of "` + probe.Image + `"`
+		patch = `[JSONPatch{op: "replace", path: "/spec/ephemeralContainers/0/image", value: "sandbox.local/workload:1"}]`
+	)
+	calico := func() *corev1.Pod {
+		for _, p := range podsOn(t, "node-b") {
+			if p.Labels["k8s-app"] == "calico-node" {
+				return &p
 			}
 		}
+		t.Fatal("there is no calico-node")
+		return nil
 	}
-	calicoReady(t, "node-b")
+	t.Run("rehearsed", func(t *testing.T) {
+		altering(t, "", "pods/ephemeralcontainers", "UPDATE", "true", patch)
+		eventually(t, 30*time.Second, func() string { return preflighted(t, 3, says, "ephemeral") })
+		check, before := untouched(t), len(calico().Spec.EphemeralContainers)
+		d, a := report(t, "run", "--node", "node-b", "--via", "ephemeral")
+		if a.exit != 5 || len(calico().Spec.EphemeralContainers) != before {
+			t.Errorf("exit %d, %d containers, before %d\n%s", a.exit, len(calico().Spec.EphemeralContainers), before, a.stderr)
+		}
+		d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", says)
+		d.saidNothing(t, "ephemeral")
+		check()
+	})
+	t.Run("not rehearsed", func(t *testing.T) {
+		altering(t, "", "pods/ephemeralcontainers", "UPDATE", "!request.dryRun", patch)
+		t.Cleanup(func() { // it is in that pod for good, and runs: a new pod has no such container
+			if err := kube(t).CoreV1().Pods("kube-system").Delete(context.Background(), calico().Name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+			calicoReady(t, "node-b")
+		})
+		check := untouched(t)
+		var d document
+		var a answer
+		eventually(t, 30*time.Second, func() string {
+			if d, a = report(t, "run", "--node", "node-b", "--via", "ephemeral"); a.exit != 5 {
+				return fmt.Sprintf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
+			}
+			return ""
+		})
+		d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", says, "so nothing was asked of it")
+		d.saidNothing(t, "ephemeral")
+		if !strings.Contains(a.stderr, "cannot be taken out of pod kube-system/calico-node-") {
+			t.Error(a.stderr)
+		}
+		check()
+	})
 }
 
 // TestAlteredJob has the clean-up job suspended, as queues for jobs do it: it would never

@@ -134,7 +134,7 @@ func customer(t testing.TB, name, node string, requests corev1.ResourceList) {
 // podsOn are the pods that count on a node.
 func podsOn(t testing.TB, node string) []corev1.Pod {
 	t.Helper()
-	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{
+	pods, err := kube(t).CoreV1().Pods("").List(context.Background(), metav1.ListOptions{
 		FieldSelector: "spec.nodeName=" + node + ",status.phase!=Succeeded,status.phase!=Failed",
 	})
 	if err != nil {
@@ -143,10 +143,9 @@ func podsOn(t testing.TB, node string) []corev1.Pod {
 	return pods.Items
 }
 
-// TestFullNode has all CPU and memory of a node requested by a customer, and wants the
-// answers of a probe, and of a root shell, without anybody's pod being ended for them.
-func TestFullNode(t *testing.T) {
-	const node = "node-b"
+// fill has a customer's pod request all CPU and memory that is left on a node.
+func fill(t testing.TB, node string) {
+	t.Helper()
 	nodeReady(t, node)
 	n, err := kube(t).CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
 	if err != nil {
@@ -163,6 +162,13 @@ func TestFullNode(t *testing.T) {
 		rest[name] = free
 	}
 	customer(t, "e2e-customer", node, rest)
+}
+
+// TestFullNode has all CPU and memory of a node requested by a customer, and wants the
+// answers of a probe, and of a root shell, without anybody's pod being ended for them.
+func TestFullNode(t *testing.T) {
+	const node = "node-b"
+	fill(t, node)
 	check := untouched(t)
 	d, a := report(t, "run", "--node", node, "--via", "pod", "--skip", "node-load")
 	if a.exit != 0 {

@@ -1,6 +1,11 @@
 package injector
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -8,7 +13,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 )
 
 // mayDiffer are the fields that an API server or a policy may fill in or change, and why
@@ -303,6 +311,53 @@ func TestAlteredElsewhere(t *testing.T) {
 		does(&got.Spec)
 		if what := alteredJob(janitorFor(o), got); (what == "") != (name == "") || !strings.HasPrefix(what, name) {
 			t.Errorf("%s: %q", name, what)
+		}
+	}
+}
+
+// TestRehearsedFirst wants nothing made that a dry run shows to be refused or altered, and
+// a dry run that nobody takes to be no obstacle. The API server is a stand-in.
+func TestRehearsedFirst(t *testing.T) {
+	t.Parallel()
+	o := options
+	o.Calico = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}}
+	noDryRun := apierrors.NewBadRequest(`admission webhook "policy" does not support dry run`)
+	for name, c := range map[string]struct {
+		rehearsal error // nil = an altered object
+		made      bool
+		want      Reason
+	}{
+		"altered":     {nil, false, ReasonAdmission},
+		"refused":     {apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("exceeded quota: none")), false, ReasonQuota},
+		"API is busy": {apierrors.NewServiceUnavailable("later"), false, ReasonAPI},
+		"no dry run":  {noDryRun, true, ReasonRBAC},
+	} {
+		for way, open := range map[string]func(*Client) Way{"pod": Pod, "ephemeral": Ephemeral} {
+			made := false
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				err := c.rehearsal
+				if r.URL.Query().Get("dryRun") != "All" {
+					made = true
+					err = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(`User "me" cannot create`))
+				}
+				if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+					status.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+					w.WriteHeader(int(status.ErrStatus.Code))
+					_ = json.NewEncoder(w).Encode(status.ErrStatus)
+					return
+				}
+				_, _ = io.WriteString(w, `{"apiVersion": "v1", "kind": "Pod"}`)
+			}))
+			client, err := NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = open(client)(t.Context(), o)
+			server.Close()
+			if pe, ok := errors.AsType[*PlacementError](err); !ok || pe.Reason != c.want || made != c.made {
+				t.Errorf("%s, %s: made %v, %v", name, way, made, err)
+			}
 		}
 	}
 }

@@ -29,6 +29,9 @@ func Ephemeral(c *Client) Way {
 		if o.Calico == nil {
 			return nil, refuse(ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
 		}
+		if err := c.RehearseEphemeral(ctx, o); decided(err) {
+			return nil, err
+		}
 		in := o.Calico.Namespace + "/" + o.Calico.Name
 		pod, container, err := c.join(ctx, o, metav1.PatchOptions{})
 		if err != nil {

@@ -22,6 +22,9 @@ import (
 // shell.
 func Pod(c *Client) Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
+		if err := c.RehearsePod(ctx, o); decided(err) {
+			return nil, err
+		}
 		// The name is known before the pod is: one that was created by a request whose
 		// answer never came is removed too.
 		p := &placed{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}

@@ -86,6 +86,8 @@ func refusedCreate(what string, err error) *PlacementError {
 		pe.Reason = ReasonNamespace
 	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
 		pe.Reason, pe.Text = ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)
+	case apierrors.IsBadRequest(err) && strings.Contains(text, "does not support dry run"): // which says nothing of the real thing
+		pe.Reason = ReasonSupport
 	case strings.Contains(text, "failed calling webhook"): // which comes as an internal error
 		pe.Reason, pe.Text = ReasonAdmission, "a webhook of the cluster's policy is down, and refuses what it cannot look at: "+text
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), strings.Contains(text, "admission webhook"):

@@ -2,11 +2,20 @@ package injector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// decided tells whether the real thing would meet what its rehearsal met. A pod of the
+// wrong priority has others ended at once, and an ephemeral container stays for good, so
+// each is rehearsed before it is made; what nobody rehearses is made and looked at then.
+func decided(err error) bool {
+	pe, refused := errors.AsType[*PlacementError](err)
+	return err != nil && !(refused && pe.Reason == ReasonSupport)
+}
 
 // RehearsePod has the API server take the probe's pod as if it were created, policy and
 // quota and all, and creates nothing. The error is the one that the way would meet.
