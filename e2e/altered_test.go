@@ -85,12 +85,15 @@ func TestAlteredPod(t *testing.T) {
 	for name, c := range map[string]struct{ patch, says string }{
 		"network": {offNetwork, "spec.hostNetwork is false instead of true"},
 		"sidecar": {
-			`[JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "spy", image: "sandbox.local/workload:1"}}]`,
+			`[JSONPatch{op: "add", path: "/spec/containers/-", ` +
+				`value: Object.spec.containers{name: "spy", image: "sandbox.local/workload:1"}}]`,
 			`spec.containers is ["probe","spy"] instead of ["probe"]`,
 		},
 		"image": {
-			`[JSONPatch{op: "replace", path: "/spec/containers/0/image", value: "mirror.local/" + object.spec.containers[0].image}]`,
-			`image is "mirror.local/` + probe.Image + `" instead of "` + probe.Image + `"; if that is the same image, name it with --image`,
+			`[JSONPatch{op: "replace", path: "/spec/containers/0/image", ` +
+				`value: "mirror.local/" + object.spec.containers[0].image}]`,
+			`image is "mirror.local/` + probe.Image + `" instead of "` + probe.Image +
+				`"; if that is the same image, name it with --image`,
 		},
 		"priority": {
 			`[JSONPatch{op: "add", path: "/spec/priorityClassName", value: "system-node-critical"}, ` +
@@ -186,7 +189,8 @@ func TestAlteredEphemeral(t *testing.T) {
 	t.Run("not rehearsed", func(t *testing.T) {
 		altering(t, "", "pods/ephemeralcontainers", "UPDATE", "!request.dryRun", patch)
 		t.Cleanup(func() { // it is in that pod for good, and runs: a new pod has no such container
-			if err := kube(t).CoreV1().Pods("kube-system").Delete(context.Background(), calico().Name, metav1.DeleteOptions{}); err != nil {
+			pods := kube(t).CoreV1().Pods("kube-system")
+			if err := pods.Delete(context.Background(), calico().Name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
 			calicoReady(t, "node-b")
@@ -215,7 +219,8 @@ func TestAlteredJob(t *testing.T) {
 	altering(t, "batch", "jobs", "CREATE", onlyOurs, `[JSONPatch{op: "add", path: "/spec/suspend", value: true}]`)
 	eventually(t, 30*time.Second, func() string { return preflighted(t, 0, "spec.suspend is true instead of false") })
 	d, a := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load")
-	if a.exit != 0 || !strings.Contains(a.stderr, "no clean-up job (the cluster's policy changes what is created: spec.suspend is true instead of false)") {
+	const says = "no clean-up job (the cluster's policy changes what is created: spec.suspend is true instead of false)"
+	if a.exit != 0 || !strings.Contains(a.stderr, says) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.OK, "pod: ")
@@ -226,7 +231,9 @@ func TestAlteredJob(t *testing.T) {
 func TestAppArmor(t *testing.T) {
 	cmd, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson")
 	waitFor(t, out, `"way":"pod"`)
-	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/managed-by=calico-probe",
+	})
 	if err != nil || len(pods.Items) != 1 {
 		t.Fatalf("%v %d pods", err, len(pods.Items))
 	}
@@ -234,7 +241,8 @@ func TestAppArmor(t *testing.T) {
 	if got := p.Annotations["container.apparmor.security.beta.kubernetes.io/probe"]; got != "unconfined" {
 		t.Errorf("the annotation is %q", got)
 	}
-	if got := p.Spec.Containers[0].SecurityContext.AppArmorProfile; got == nil || got.Type != corev1.AppArmorProfileTypeUnconfined {
+	got := p.Spec.Containers[0].SecurityContext.AppArmorProfile
+	if got == nil || got.Type != corev1.AppArmorProfileTypeUnconfined {
 		t.Errorf("the field is %v", got)
 	}
 	waitFor(t, out, `"type":"verdict"`)
@@ -247,9 +255,9 @@ func TestAppArmor(t *testing.T) {
 func TestQuotas(t *testing.T) {
 	for name, c := range map[string]struct{ limit, quota, says string }{
 		"min":    {"type: Container, min: {cpu: 100m}", "", "minimum cpu usage per Container is 100m, but request is 0"},
-		"max":    {"type: Container, max: {memory: 64Mi}", "", "maximum memory usage per Container is 64Mi, but limit is 512Mi"},
+		"max":    {"type: Container, max: {memory: 64Mi}", "", "maximum memory usage per Container is 64Mi, but limit is "},
 		"pod":    {`type: Pod, max: {cpu: "1"}`, "", "maximum cpu usage per Pod is 1."},
-		"ratio":  {`type: Container, maxLimitRequestRatio: {memory: "2"}`, "", "memory max limit to request ratio per Container is 2, but "},
+		"ratio":  {`type: Container, maxLimitRequestRatio: {memory: "2"}`, "", "memory max limit to request ratio per Container is 2"},
 		"must":   {"", `limits.cpu: "1"`, "failed quota: e2e: must specify limits.cpu for: probe"},
 		"memory": {"", "limits.memory: 100Mi", "exceeded quota: e2e, requested: limits.memory=512Mi"},
 		"pods":   {"", `pods: "0"`, "exceeded quota: e2e, requested: pods=1"},
@@ -269,8 +277,9 @@ func TestQuotas(t *testing.T) {
 				}
 				return ""
 			})
-			if got := d.way("pod"); got.Facts.Str(probe.FactReason) != "quota" || len(d.Causes) == 0 || d.Causes[0].ID != "probe-quota" {
-				t.Errorf("%v %v %v", got, got.Facts, d.Causes)
+			reason := d.way("pod").Facts.Str(probe.FactReason)
+			if reason != "quota" || len(d.Causes) == 0 || d.Causes[0].ID != "probe-quota" {
+				t.Errorf("%s %v", reason, d.Causes)
 			}
 			t.Log(d.way("pod").Saw)
 		})
@@ -285,7 +294,8 @@ func TestQuotas(t *testing.T) {
 			return ""
 		})
 		d, a := report(t, "run", "--node", "node-b", "--skip", "node-load")
-		if a.exit != 0 || !strings.Contains(a.stderr, "namespace kube-system does not take it (quota), so it goes into calico-probe") {
+		const says = "namespace kube-system does not take it (quota), so it goes into calico-probe"
+		if a.exit != 0 || !strings.Contains(a.stderr, says) {
 			t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
 		}
 		d.want(t, "probe-placed", probe.OK, "pod: ", "pod calico-probe/calico-probe-node-b-")
@@ -338,7 +348,8 @@ func admitting(t testing.TB, name string) {
 	if _, err := namespaces.Get(t.Context(), name, metav1.GetOptions{}); err == nil {
 		return
 	}
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	object.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}
 	if _, err := namespaces.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func harms(t testing.TB) map[string]int32 {
 	for _, e := range events.Items {
 		bad := slices.Contains([]string{"Preempting", "Preempted", "Killing", "Evicted", "TaintManagerEviction"}, e.Reason)
 		if bad && !ours(e.InvolvedObject.Name) {
-			out[fmt.Sprintf("%s of %s/%s: %s", e.Reason, e.InvolvedObject.Namespace, e.InvolvedObject.Name, e.Message)] += max(e.Count, 1)
+			whose := e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
+			out[e.Reason+" of "+whose+": "+e.Message] += max(e.Count, 1)
 		}
 	}
 	return out
@@ -115,7 +116,8 @@ func customer(t testing.TB, name, node string, requests corev1.ResourceList) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := pods.Delete(context.Background(), name, now); err != nil {
 			t.Error(err)
 		}
 	})

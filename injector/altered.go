@@ -70,7 +70,7 @@ func alteredPod(asked, got *corev1.Pod) string {
 		{"spec.enableServiceLinks", a.EnableServiceLinks, g.EnableServiceLinks},
 		{"spec.volumes", volumes(a.Volumes), volumes(g.Volumes)},
 		{"spec.dnsPolicy", a.DNSPolicy, g.DNSPolicy},
-		{"spec.dnsConfig", a.DNSConfig, g.DNSConfig},
+		{"spec.dnsConfig", resolver(a), resolver(g)},
 		{"spec.hostAliases", a.HostAliases, g.HostAliases},
 		{"spec.securityContext.sysctls", sysctls(a), sysctls(g)},
 		{"spec.restartPolicy", a.RestartPolicy, g.RestartPolicy},
@@ -258,6 +258,15 @@ func sysctls(spec *corev1.PodSpec) []corev1.Sysctl {
 		return nil
 	}
 	return spec.SecurityContext.Sysctls
+}
+
+// resolver is what of a pod's DNS settings decides who is asked for what name. Policies like
+// to add options.
+func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
+	if spec.DNSConfig == nil {
+		return corev1.PodDNSConfig{}
+	}
+	return corev1.PodDNSConfig{Nameservers: spec.DNSConfig.Nameservers, Searches: spec.DNSConfig.Searches}
 }
 
 // known are the values of those keys that were asked for.

@@ -189,6 +189,9 @@ func TestAltered(t *testing.T) {
 		"variables of a proxy": {does: func(p *corev1.Pod) {
 			probeOf(p).Env = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy"}, {Name: "DD_AGENT_HOST"}}
 		}},
+		"an option for DNS": {does: func(p *corev1.Pod) {
+			p.Spec.DNSConfig = &corev1.PodDNSConfig{Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: new("1")}}}
+		}},
 		"a variable of Go's": {
 			does: func(p *corev1.Pod) { probeOf(p).Env = []corev1.EnvVar{{Name: "GODEBUG", Value: "netdns=cgo"}} },
 			says: `spec.containers[0].env is ["GODEBUG"] instead of null`,
@@ -265,7 +268,7 @@ func TestAltered(t *testing.T) {
 		got := asked.DeepCopy()
 		c.does(got)
 		what := alteredPod(asked, got)
-		if (what == "") != (c.says == "") || !strings.Contains(what, c.says) || strings.ContainsAny(what, "\n\x1b") || len(what) > 400 {
+		if !isSaid(what, c.says) || strings.ContainsAny(what, "\n\x1b") || len(what) > 400 {
 			t.Errorf("%s: %q, want %q", name, what, c.says)
 		}
 	}
@@ -274,29 +277,32 @@ func TestAltered(t *testing.T) {
 	}
 }
 
+// isSaid tells whether exactly that is said, "" = nothing.
+func isSaid(what, says string) bool {
+	return (what == "") == (says == "") && strings.Contains(what, says)
+}
+
 // TestAlteredElsewhere is the same for an ephemeral container and for the clean-up job.
 func TestAlteredElsewhere(t *testing.T) {
 	t.Parallel()
 	o := options
 	o.Calico = &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{volume("nodeproc", "/proc", "")}}}
 	asked := ephemeralFor(o)
-	for name, c := range map[string]struct {
-		does func(*corev1.PodSpec, *corev1.EphemeralContainer)
-		says string
-	}{
-		"nothing":       {func(*corev1.PodSpec, *corev1.EphemeralContainer) {}, ""},
-		"another image": {func(_ *corev1.PodSpec, c *corev1.EphemeralContainer) { c.Image = "x" }, "its image is"},
-		"less":          {func(_ *corev1.PodSpec, c *corev1.EphemeralContainer) { c.SecurityContext.Privileged = nil }, "privileged is false"},
-		"a target":      {func(_ *corev1.PodSpec, c *corev1.EphemeralContainer) { c.TargetContainerName = "x" }, "targetContainerName"},
-		"left out":      {func(_ *corev1.PodSpec, c *corev1.EphemeralContainer) { c.Name = "x" }, "has no calico-probe-7f3a09c1"},
-		"another node":  {func(s *corev1.PodSpec, _ *corev1.EphemeralContainer) { s.NodeName = "x" }, "spec.nodeName"},
-		"its network":   {func(s *corev1.PodSpec, _ *corev1.EphemeralContainer) { s.HostNetwork = false }, "spec.hostNetwork"},
+	type container = corev1.EphemeralContainer
+	for says, does := range map[string]func(*corev1.PodSpec, *container){
+		"":                             func(*corev1.PodSpec, *container) {},
+		"its image is":                 func(_ *corev1.PodSpec, c *container) { c.Image = "x" },
+		"privileged is false":          func(_ *corev1.PodSpec, c *container) { c.SecurityContext.Privileged = nil },
+		"targetContainerName":          func(_ *corev1.PodSpec, c *container) { c.TargetContainerName = "x" },
+		"has no calico-probe-7f3a09c1": func(_ *corev1.PodSpec, c *container) { c.Name = "x" },
+		"spec.nodeName":                func(s *corev1.PodSpec, _ *container) { s.NodeName = "x" },
+		"spec.hostNetwork":             func(s *corev1.PodSpec, _ *container) { s.HostNetwork = false },
 	} {
 		spec := corev1.PodSpec{NodeName: o.Node, HostNetwork: true}
-		spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "older"}}, *asked.DeepCopy()}
-		c.does(&spec, &spec.EphemeralContainers[1])
-		if what := alteredEphemeral(asked, o.Node, &corev1.Pod{Spec: spec}); (what == "") != (c.says == "") || !strings.Contains(what, c.says) {
-			t.Errorf("%s: %q, want %q", name, what, c.says)
+		spec.EphemeralContainers = []container{{}, *asked.DeepCopy()} // one is somebody else's
+		does(&spec, &spec.EphemeralContainers[1])
+		if what := alteredEphemeral(asked, o.Node, &corev1.Pod{Spec: spec}); !isSaid(what, says) {
+			t.Errorf("%q, want %q", what, says)
 		}
 	}
 	for name, does := range map[string]func(*batchv1.JobSpec){
@@ -309,7 +315,7 @@ func TestAlteredElsewhere(t *testing.T) {
 	} {
 		got := janitorFor(o)
 		does(&got.Spec)
-		if what := alteredJob(janitorFor(o), got); (what == "") != (name == "") || !strings.HasPrefix(what, name) {
+		if what := alteredJob(janitorFor(o), got); !isSaid(what, name) {
 			t.Errorf("%s: %q", name, what)
 		}
 	}
@@ -321,6 +327,9 @@ func TestRehearsedFirst(t *testing.T) {
 	t.Parallel()
 	o := options
 	o.Calico = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}}
+	forbidden := func(text string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(text))
+	}
 	noDryRun := apierrors.NewBadRequest(`admission webhook "policy" does not support dry run`)
 	for name, c := range map[string]struct {
 		rehearsal error // nil = an altered object
@@ -328,7 +337,7 @@ func TestRehearsedFirst(t *testing.T) {
 		want      Reason
 	}{
 		"altered":     {nil, false, ReasonAdmission},
-		"refused":     {apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("exceeded quota: none")), false, ReasonQuota},
+		"refused":     {forbidden("exceeded quota: none"), false, ReasonQuota},
 		"API is busy": {apierrors.NewServiceUnavailable("later"), false, ReasonAPI},
 		"no dry run":  {noDryRun, true, ReasonRBAC},
 	} {
@@ -339,7 +348,7 @@ func TestRehearsedFirst(t *testing.T) {
 				err := c.rehearsal
 				if r.URL.Query().Get("dryRun") != "All" {
 					made = true
-					err = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(`User "me" cannot create`))
+					err = forbidden(`User "me" cannot create`)
 				}
 				if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 					status.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
@@ -349,7 +358,8 @@ func TestRehearsedFirst(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, `{"apiVersion": "v1", "kind": "Pod"}`)
 			}))
-			client, err := NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+			inJSON := rest.ContentConfig{ContentType: "application/json"}
+			client, err := NewClient(&rest.Config{Host: server.URL, ContentConfig: inJSON})
 			if err != nil {
 				t.Fatal(err)
 			}
