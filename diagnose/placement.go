@@ -27,10 +27,10 @@ var ProbeImage = &Rule{
 	Match: keptOff(injector.ReasonImage, "the probe's image cannot be had on {node}, so nothing was asked there"),
 }
 
-// ProbePolicy is PodSecurity, a SecurityContextConstraint or a webhook.
+// ProbePolicy is PodSecurity, a SecurityContextConstraint, a webhook or a mutating policy.
 var ProbePolicy = &Rule{
-	ID: "probe-policy", Title: "the cluster's policy refuses the probe's pod",
-	Doc: `The probe's pod uses the node's network and mounts its root read-only, which PodSecurity "baseline" and "restricted", OpenShift's SCCs and policy engines refuse. The node is not ill for that. It goes where privileged pods are allowed, as beside calico-node.`,
+	ID: "probe-policy", Title: "the cluster's policy does not let the probe's pod be as it is asked for",
+	Doc: `The probe's pod uses the node's network and mounts its root read-only, which PodSecurity "baseline" and "restricted", OpenShift's SCCs and policy engines refuse. A mutating webhook or policy may also change it: take it off the node's network, add a container, rewrite its image. Such a pod would answer for something else than the node, so it is deleted at once, and nothing of it is believed. The node is not ill for either. The probe goes where privileged pods are allowed, as beside calico-node.`,
 	Fix: probe.Fix{
 		Says: "Use a namespace that admits privileged pods, or let one admit them.",
 		Manifest: []string{
@@ -38,23 +38,24 @@ var ProbePolicy = &Rule{
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "there is no such namespace, and it was PodSecurity that refused", Manifest: []string{"kubectl label namespace {tried} pod-security.kubernetes.io/enforce=privileged"}},
+			{If: "a policy rewrites the image to one of your own registry", Manifest: []string{"calico-probe run --node {node} --image REGISTRY/calico-probe/probe:VERSION  # as the policy makes it"}},
 			{If: "there is no such namespace, and this is OpenShift", Manifest: []string{"oc adm policy add-scc-to-user privileged -z default -n {tried}"}},
 		},
 		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
 	},
-	Match: keptOff(injector.ReasonAdmission, "the cluster's policy refuses the probe's pod, so nothing was asked on {node}"),
+	Match: keptOff(injector.ReasonAdmission, "the cluster's policy does not let the probe's pod be as it is asked for, so nothing was asked on {node}"),
 }
 
 // ProbeQuota is a namespace that is full.
 var ProbeQuota = &Rule{
-	ID: "probe-quota", Title: "the namespace's quota refuses the probe's pod",
-	Doc: `A ResourceQuota or LimitRange of the namespace leaves no room for one more pod, which every other new pod of that namespace meets too. The node is not ill for that.`,
+	ID: "probe-quota", Title: "a quota or limit range of the namespace refuses the probe's pod",
+	Doc: `A ResourceQuota or LimitRange of the namespace leaves no room for one more pod, or demands what the probe's pod does not say: it requests zero CPU and memory, so that no other pod has to make room for it, and limits only its memory. The node is not ill for that.`,
 	Fix: probe.Fix{
 		Says:     "Use another namespace, or raise the quota.",
 		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {tried}"},
 		Radius:   "the probe only",
 	},
-	Match: keptOff(injector.ReasonQuota, "the namespace's quota refuses the probe's pod, so nothing was asked on {node}"),
+	Match: keptOff(injector.ReasonQuota, "a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),
 }
 
 // ProbeRights is the user's own role.

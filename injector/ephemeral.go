@@ -32,6 +32,9 @@ func Ephemeral(c *Client) Way {
 		if o.Calico == nil {
 			return nil, refuse(ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
 		}
+		if err := c.RehearseEphemeral(ctx, o); decided(err) {
+			return nil, err
+		}
 		in := o.Calico.Namespace + "/" + o.Calico.Name
 		pod, container, err := c.join(ctx, o, metav1.PatchOptions{})
 		if err != nil {
@@ -40,11 +43,15 @@ func Ephemeral(c *Client) Way {
 		p := &placed{
 			client: c, options: o, namespace: pod.Namespace, pod: pod.Name, container: container.Name, joined: true,
 			created:    []string{"container " + container.Name + " in pod " + in},
+			altered:    func(pod *corev1.Pod) string { return alteredEphemeral(container, o.Node, pod) },
 			afterwards: fmt.Sprintf("Kubernetes keeps the ended container %s listed in pod %s until that pod is replaced", container.Name, in),
 		}
 		if err := p.awaitRunning(ctx, pod); err != nil {
-			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; should it start later, it ends within %v, after a day at once",
-				container.Name, in, probe.Silence))
+			ends := fmt.Sprintf("should it start later, it ends within %v, after a day at once", probe.Silence)
+			if pe, ok := errors.AsType[*PlacementError](err); ok && pe.Reason == ReasonAdmission {
+				ends = fmt.Sprintf("as the policy left it, it may run until that pod is replaced ('kubectl -n %s delete pod %s')", pod.Namespace, pod.Name)
+			}
+			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; %s", container.Name, in, ends))
 			return nil, err
 		}
 		return p.converse(ctx), nil

@@ -89,6 +89,8 @@ const (
 	annotationExpires = "calico-probe.io/expires"  // in place of it, by clients before there was one: RFC 3339, by their clock
 	annotationChecks  = "calico-probe.io/checks"
 	annotationShell   = "calico-probe.io/shell" // what a probe is for that may change the node
+
+	annotationAppArmor = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix // and a container's name
 )
 
 // containerName is the probe's container, in its own pod.

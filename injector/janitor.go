@@ -2,6 +2,7 @@ package injector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,17 +27,42 @@ const (
 // one the run goes on; a killed client then leaves an ended pod for clean.
 func (p *placed) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	o := p.options
-	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, janitorFor(o), metav1.CreateOptions{})
-	if err != nil {
-		// If the pod meets the same refusal, that is what the user has to know.
-		p.afterwards = fmt.Sprintf("no clean-up job (%v): should this client be killed, 'calico-probe clean --run %s' removes what is left", err, o.Run)
-		return nil
+	asked := janitorFor(o)
+	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+	if err == nil {
+		var renewing context.Context
+		p.job = job.Name
+		renewing, p.stopRenewing = context.WithCancel(context.WithoutCancel(ctx))
+		what := alteredJob(asked, job)
+		if what == "" {
+			p.created = append(p.created, "job "+o.Namespace+"/"+job.Name)
+			go p.renew(renewing, time.Now())
+			return &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
+		}
+		left := p.stopJanitor(ctx)
+		if left == nil {
+			p.job = ""
+		}
+		err = errors.Join(alteredBy(what), left)
 	}
-	p.job, p.created = job.Name, append(p.created, "job "+o.Namespace+"/"+job.Name)
-	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	p.stopRenewing = cancel
-	go p.renew(renewing, time.Now())
-	return &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
+	// If the pod meets the same refusal, that is what the user has to know.
+	p.afterwards = fmt.Sprintf("no clean-up job (%s): should this client be killed, 'calico-probe clean --run %s' removes what is left",
+		oneLine(err.Error()), o.Run)
+	return nil
+}
+
+// alteredJob says in what the Job is not the one that was asked for, "" = in nothing that
+// decides whether it ends in time and starts no pod.
+func alteredJob(asked, got *batchv1.Job) string {
+	a, g := asked.Spec, got.Spec
+	return firstDifferent([]field{
+		{"spec.parallelism", a.Parallelism, g.Parallelism},
+		{"spec.activeDeadlineSeconds", a.ActiveDeadlineSeconds, g.ActiveDeadlineSeconds},
+		{"spec.ttlSecondsAfterFinished", a.TTLSecondsAfterFinished, g.TTLSecondsAfterFinished},
+		{"spec.suspend", off(a.Suspend), off(g.Suspend)},
+		{"spec.managedBy", a.ManagedBy, g.ManagedBy},
+		{"metadata.labels", asked.Labels, known(asked.Labels, got.Labels)},
+	})
 }
 
 func janitorFor(o Options) *batchv1.Job {

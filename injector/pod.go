@@ -21,11 +21,15 @@ import (
 // shell.
 func Pod(c *Client) Way {
 	return func(ctx context.Context, o Options) (*Session, error) {
+		if err := c.RehearsePod(ctx, o); decided(err) {
+			return nil, err
+		}
 		// The name is known before the pod is: one that was created by a request whose
 		// answer never came is removed too.
 		p := &placed{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}
-		owner := p.startJanitor(ctx)
-		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, owner), metav1.CreateOptions{})
+		asked := podFor(o, p.startJanitor(ctx))
+		p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
+		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
 		if err != nil {
 			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 				p.pod = "" // certainly not created by this
@@ -76,9 +80,9 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 	if o.PullSecret != "" {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: o.PullSecret}}
 	}
-	if o.Namespace == metav1.NamespaceSystem {
-		// Admitted there on every cluster: a full node still takes the probe.
-		pod.Spec.PriorityClassName = "system-node-critical"
+	if p := pod.Spec.Containers[0].SecurityContext.AppArmorProfile; p != nil {
+		// Before Kubernetes 1.30 there is no such field.
+		pod.Annotations[annotationAppArmor+containerName] = strings.ToLower(string(p.Type))
 	}
 	return pod
 }
@@ -91,9 +95,12 @@ func hostFor(o Options) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible)}
 }
 
+// resourcesFor asks for nothing, so that a full node takes the probe and nobody has to
+// make room for it; with no priority either, it is the first to go where memory is short.
+// The zeros are said, or the limit and a LimitRange's defaults would be what is asked for.
 func resourcesFor(o Options) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")},
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
 	if o.Shell { // what its user runs, and writes to a tmpfs of the node, would count

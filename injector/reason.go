@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +16,7 @@ type Reason string
 // The closed list of reasons; rules read them.
 const (
 	ReasonRBAC      Reason = "rbac"      // the API refuses for lack of rights
-	ReasonAdmission Reason = "admission" // PodSecurity, a webhook or a SCC refuses the pod
+	ReasonAdmission Reason = "admission" // PodSecurity, a webhook or a SCC refuses the pod, or changes it
 	ReasonQuota     Reason = "quota"     // a ResourceQuota or LimitRange refuses the pod
 	ReasonNamespace Reason = "namespace" // the namespace is missing or ending
 	ReasonImage     Reason = "image"     // the image cannot be pulled, or is not ours
@@ -64,21 +65,30 @@ func waited(r Reason, format string, args ...any) *PlacementError {
 	return pe
 }
 
+// alteredBy is the refusal of what the API server made otherwise than it was asked for.
+func alteredBy(what string) *PlacementError {
+	return refuse(ReasonAdmission, "the cluster's policy changes what is created: %s", what)
+}
+
+// quotaSays are the words of the API server where a ResourceQuota or a LimitRange refuses.
+var quotaSays = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
+	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
+
 // refusedCreate sorts the API's answer to the creation of a pod. What is of the API
 // server itself would meet every way through it; anything else only this one.
 func refusedCreate(what string, err error) *PlacementError {
 	text := oneLine(err.Error())
 	pe := &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
 	switch {
-	case apierrors.IsForbidden(err) && strings.Contains(text, "exceeded quota"),
-		apierrors.IsForbidden(err) && strings.Contains(text, "status unknown for quota"), // one that was just made
-		apierrors.IsForbidden(err) && strings.Contains(text, "limits.") && strings.Contains(text, "maximum"):
-		pe.Reason, pe.Text = ReasonQuota, "the namespace's quota refuses the probe: "+text
+	case quotaSays.MatchString(text):
+		pe.Reason, pe.Text = ReasonQuota, "the namespace's quota or limit range refuses the probe: "+text
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && strings.Contains(text, "being terminated"),
 		apierrors.IsForbidden(err) && strings.Contains(text, "error looking up service account"): // the namespace is new, or kube-controller-manager is down
 		pe.Reason = ReasonNamespace
 	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
 		pe.Reason, pe.Text = ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)
+	case apierrors.IsBadRequest(err) && strings.Contains(text, "does not support dry run"): // which says nothing of the real thing
+		pe.Reason = ReasonSupport
 	case strings.Contains(text, "failed calling webhook"): // which comes as an internal error
 		pe.Reason, pe.Text = ReasonAdmission, "a webhook of the cluster's policy is down, and refuses what it cannot look at: "+text
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), strings.Contains(text, "admission webhook"):

@@ -2,27 +2,44 @@ package injector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// decided tells whether the real thing would meet what its rehearsal met. A pod of the
+// wrong priority has others ended at once, and an ephemeral container stays for good, so
+// each is rehearsed before it is made; what nobody rehearses is made and looked at then.
+func decided(err error) bool {
+	pe, refused := errors.AsType[*PlacementError](err)
+	return err != nil && !(refused && pe.Reason == ReasonSupport)
+}
+
 // RehearsePod has the API server take the probe's pod as if it were created, policy and
 // quota and all, and creates nothing. The error is the one that the way would meet.
 func (c *Client) RehearsePod(ctx context.Context, o Options) error {
-	_, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, podFor(o, nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	asked := podFor(o, nil)
+	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a pod in namespace "+o.Namespace, err)
+	}
+	if what := alteredPod(asked, got); what != "" {
+		return alteredBy(what)
 	}
 	return nil
 }
 
 // RehearseJob does the same with the pod's clean-up job, without which the way works.
 func (c *Client) RehearseJob(ctx context.Context, o Options) error {
-	_, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, janitorFor(o), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	asked := janitorFor(o)
+	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a clean-up job in namespace "+o.Namespace, err)
+	}
+	if what := alteredJob(asked, got); what != "" {
+		return alteredBy(what)
 	}
 	return nil
 }
@@ -30,8 +47,14 @@ func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 // RehearseEphemeral does the same with the ephemeral container; there is a calico-node
 // pod to join.
 func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
-	_, _, err := c.join(ctx, o, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-	return err
+	pod, container, err := c.join(ctx, o, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return err
+	}
+	if what := alteredEphemeral(container, o.Node, pod); what != "" {
+		return alteredBy(what)
+	}
+	return nil
 }
 
 // Doors are the running containers that the way exec would try, in that order, as

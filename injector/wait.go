@@ -24,10 +24,11 @@ type placed struct {
 	namespace string
 	pod       string // the probe's own pod, or the one it joined
 	container string
-	joined    bool      // the pod is somebody else's
-	unwatched bool      // there is no right to watch it
-	unread    bool      // there is no right to its events
-	began     time.Time // of the wait
+	joined    bool                     // the pod is somebody else's
+	altered   func(*corev1.Pod) string // in what it is not the one that was asked for, "" = in nothing
+	unwatched bool                     // there is no right to watch it
+	unread    bool                     // there is no right to its events
+	began     time.Time                // of the wait
 
 	job          string
 	stopRenewing context.CancelFunc
@@ -52,7 +53,10 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 		defer w.Stop()
 		for {
 			s := standingOf(pod, p.container, events)
+			what := p.altered(pod)
 			switch {
+			case what != "":
+				return true, alteredBy(what).And("so nothing was asked of it")
 			case s.refusal != nil:
 				return true, s.refusal
 			case s.running:
@@ -204,10 +208,11 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 	}
 	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
 	i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool { return c.Name == container })
+	if pod.Status.Phase == corev1.PodFailed && (i < 0 || pod.Status.Reason != "") { // not taken, or evicted
+		text := oneLine(pod.Status.Reason + ": " + pod.Status.Message)
+		return standing{refusal: refuse(ReasonRejected, "the kubelet rejected the pod: %s", text)}
+	}
 	if i < 0 {
-		if pod.Status.Phase == corev1.PodFailed {
-			return standing{refusal: refuse(ReasonRejected, "the kubelet rejected the pod: %s: %s", pod.Status.Reason, pod.Status.Message)}
-		}
 		return standing{untouched: true, text: "the kubelet has not reported the container yet" + last}
 	}
 	switch c := all[i]; {

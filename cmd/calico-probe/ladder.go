@@ -2,8 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
@@ -48,6 +52,19 @@ func (o *runOptions) ladder() ([]rung, error) {
 		}
 	}
 	return all, nil
+}
+
+// unlike says why no probe can run on a node, "" = nothing is known against it. Its kubelet
+// would take up none, or never say so, and each way would wait for that in turn.
+func unlike(node *corev1.Node) string {
+	info, os := node.Status.NodeInfo, node.Labels[corev1.LabelOSStable]
+	switch {
+	case node.Labels["type"] == "virtual-kubelet", info.KubeletVersion != "" && info.KernelVersion == "":
+		return fmt.Sprintf("node %s is virtual: behind its kubelet (%s) is no machine to look at", node.Name, info.KubeletVersion)
+	case os == "windows", strings.EqualFold(info.OperatingSystem, "windows"):
+		return fmt.Sprintf("node %s runs Windows, and the probe runs on Linux", node.Name)
+	}
+	return ""
 }
 
 // How long to wait for a probe to start unless the user says. A healthy node

@@ -204,3 +204,43 @@ func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
 		}
 	}
 }
+
+// TestNodesWithoutLinux wants a node on which no probe of ours can run told at once, no way
+// onto it tried, and any other node not taken for one.
+func TestNodesWithoutLinux(t *testing.T) {
+	t.Parallel()
+	linux := corev1.NodeSystemInfo{OperatingSystem: "linux", KubeletVersion: "v1.36.0", KernelVersion: "6.1.0"}
+	for name, c := range map[string]struct {
+		labels map[string]string
+		info   corev1.NodeSystemInfo
+		says   string
+	}{
+		"linux":                  {map[string]string{corev1.LabelOSStable: "linux"}, linux, ""},
+		"never heard of":         {nil, corev1.NodeSystemInfo{}, ""},
+		"windows by its label":   {map[string]string{corev1.LabelOSStable: "windows"}, linux, "runs Windows"},
+		"windows by its kubelet": {nil, corev1.NodeSystemInfo{OperatingSystem: "windows", KubeletVersion: "v1.36.0", KernelVersion: "10.0"}, "runs Windows"},
+		"virtual by its label":   {map[string]string{"type": "virtual-kubelet"}, linux, "is virtual"},
+		"without a kernel":       {nil, corev1.NodeSystemInfo{OperatingSystem: "Linux", KubeletVersion: "v1.33-vk"}, "is virtual"},
+	} {
+		tries := 0
+		step := rung{name: wayPod, open: func(context.Context, injector.Options) (*injector.Session, error) {
+			tries++
+			return nil, &injector.PlacementError{Reason: injector.ReasonRBAC, Text: "no right"}
+		}}
+		snap := &cluster.Snapshot{Node: &corev1.Node{Status: corev1.NodeStatus{NodeInfo: c.info}}}
+		snap.Node.Name, snap.Node.Labels = "n1", c.labels
+		var got seenEvents
+		o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, sink: &got, tally: report.NewTally()}
+		if err := o.climb(t.Context(), []rung{step}, snap, func() bool { return true }, nil); err != nil {
+			t.Fatal(err)
+		}
+		r := got[len(got)-1].Result
+		if told := tries == 0; told != (c.says != "") || !strings.Contains(r.Saw, c.says) || told && r.Status != probe.Unknown {
+			t.Errorf("%s: %d tries, %s %s", name, tries, r.Status, r.Saw)
+		}
+		step.name = wayLocal // whoever is there asks what is there
+		if err := o.climb(t.Context(), []rung{step}, snap, func() bool { return true }, nil); err != nil || tries == 0 {
+			t.Errorf("%s: local was not tried: %v", name, err)
+		}
+	}
+}

@@ -63,6 +63,12 @@ func (o *runOptions) askNode(ctx context.Context, snap *cluster.Snapshot, lives 
 func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snapshot, lives func() bool,
 	talk func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error),
 ) error {
+	if snap != nil && steps[0].name != wayLocal {
+		if why := unlike(snap.Node); why != "" {
+			refused := &injector.PlacementError{Reason: injector.ReasonSupport, Text: why + ": only the API was asked"}
+			return o.emit(steps[0].name, unplaced(steps[0].name, "", refused))
+		}
+	}
 	silent := snap != nil && (cluster.KubeletSilent(snap) || cluster.RuntimeDown(snap))
 	var before []tried
 	var said []probe.Event

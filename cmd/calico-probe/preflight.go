@@ -30,6 +30,7 @@ const preflightLimit = 30 * time.Second
 // The questions of preflight.
 const (
 	askVersion   = "api-version"
+	askNode      = "node"
 	askCalico    = "calico"
 	askRights    = "rights"
 	askAdmission = "admission"
@@ -317,6 +318,10 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	}
 	o := p.placement(way, snap, attempt{})
 	node := snap.Node
+	if why := unlike(node); why != "" && way != wayAPI && way != wayNeighbour {
+		add(askNode, probe.Found(probe.Fail, "%s: name another with --node", why))
+		return out
+	}
 	switch way {
 	case wayNeighbour:
 		near := cluster.Neighbours(snap, 1, nil)

@@ -1,0 +1,292 @@
+package injector
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// A mutating webhook or policy may change what is created. A probe outside the node's
+// network, on another node or of another image answers for something else than the node,
+// and what shares its pod can read along. So what the API server made is compared with
+// what was asked for, and where a field differs that decides what the probe is, sees or
+// costs the node, nothing of it is believed. What the API server fills in, and what only
+// decides when and where a pod is scheduled, may differ: the kubelet judges that.
+
+// field is one field as it was asked for and as the API server has it.
+type field struct {
+	path       string
+	asked, got any
+}
+
+// firstDifferent says which of the fields is the first that differs, "" = none does.
+func firstDifferent(fields []field) string {
+	for _, f := range fields {
+		if !equality.Semantic.DeepEqual(f.asked, f.got) {
+			return fmt.Sprintf("%s is %s instead of %s", f.path, inJSON(f.got), inJSON(f.asked))
+		}
+	}
+	return ""
+}
+
+// inJSON is a value as JSON, in which no control character survives.
+func inJSON(v any) string {
+	const most = 120
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "unreadable" // no value of a pod is
+	}
+	if r := []rune(string(b)); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return string(b)
+}
+
+// systemCritical is the least priority for which a kubelet ends other pods to make room.
+const systemCritical = 2_000_000_000
+
+// alteredPod says in what the pod is not the one that was asked for, "" = in nothing.
+func alteredPod(asked, got *corev1.Pod) string {
+	a, g := &asked.Spec, &got.Spec
+	if what := firstDifferent([]field{
+		{"spec.hostNetwork", a.HostNetwork, g.HostNetwork},
+		{"spec.hostPID", a.HostPID, g.HostPID},
+		{"spec.hostIPC", a.HostIPC, g.HostIPC},
+		{"spec.hostUsers", on(a.HostUsers), on(g.HostUsers)},
+		{"spec.nodeName", a.NodeName, g.NodeName},
+		{"spec.runtimeClassName", a.RuntimeClassName, g.RuntimeClassName},
+		{"spec.initContainers", names(a.InitContainers), names(g.InitContainers)},
+		{"spec.containers", names(a.Containers), names(g.Containers)},
+		{"spec.ephemeralContainers", len(a.EphemeralContainers), len(g.EphemeralContainers)},
+		{"spec.shareProcessNamespace", off(a.ShareProcessNamespace), off(g.ShareProcessNamespace)},
+		{"spec.automountServiceAccountToken", a.AutomountServiceAccountToken, g.AutomountServiceAccountToken},
+		{"spec.enableServiceLinks", a.EnableServiceLinks, g.EnableServiceLinks},
+		{"spec.volumes", volumes(a.Volumes), volumes(g.Volumes)},
+		{"spec.dnsPolicy", a.DNSPolicy, g.DNSPolicy},
+		{"spec.dnsConfig", resolver(a), resolver(g)},
+		{"spec.hostAliases", a.HostAliases, g.HostAliases},
+		{"spec.securityContext.sysctls", sysctls(a), sysctls(g)},
+		{"spec.restartPolicy", a.RestartPolicy, g.RestartPolicy},
+		{"spec.activeDeadlineSeconds", a.ActiveDeadlineSeconds, g.ActiveDeadlineSeconds},
+		{"metadata.labels", asked.Labels, known(asked.Labels, got.Labels)},
+		{"metadata.annotations", asked.Annotations, known(asked.Annotations, got.Annotations)},
+		{"metadata.ownerReferences", owners(asked, asked), owners(got, asked)},
+	}); what != "" {
+		return what
+	}
+	if p := ptr.Deref(g.Priority, 0); p >= systemCritical {
+		return fmt.Sprintf("spec.priority is %d, for which the kubelet ends other pods", p)
+	}
+	return alteredContainer("spec.containers[0].",
+		a.SecurityContext, &a.Containers[0], g.SecurityContext, &g.Containers[0])
+}
+
+// alteredEphemeral says in what the ephemeral container of that pod is not the one that
+// was asked for on the node, "" = in nothing.
+func alteredEphemeral(asked corev1.EphemeralContainer, node string, pod *corev1.Pod) string {
+	all := pod.Spec.EphemeralContainers
+	at := slices.IndexFunc(all, func(c corev1.EphemeralContainer) bool { return c.Name == asked.Name })
+	if at < 0 {
+		return "spec.ephemeralContainers has no " + asked.Name
+	}
+	if what := firstDifferent([]field{
+		{"spec.nodeName", node, pod.Spec.NodeName},
+		{"spec.hostNetwork", true, pod.Spec.HostNetwork},
+		{"its targetContainerName", asked.TargetContainerName, all[at].TargetContainerName},
+	}); what != "" {
+		return what
+	}
+	a, g := corev1.Container(asked.EphemeralContainerCommon), corev1.Container(all[at].EphemeralContainerCommon)
+	return alteredContainer("its ", pod.Spec.SecurityContext, &a, pod.Spec.SecurityContext, &g)
+}
+
+// alteredContainer compares the probe's container, in pods of these security contexts.
+func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Container,
+	inG *corev1.PodSecurityContext, g *corev1.Container,
+) string {
+	if what := firstDifferent([]field{{path + "image", a.Image, g.Image}}); what != "" {
+		return what + "; if that is the same image, name it with --image"
+	}
+	if what := firstDifferent([]field{
+		{path + "command", a.Command, g.Command},
+		{path + "args", a.Args, g.Args},
+		{path + "workingDir", a.WorkingDir, g.WorkingDir},
+		{path + "env", telling(a.Env), telling(g.Env)},
+		{path + "envFrom", a.EnvFrom, g.EnvFrom},
+		{path + "volumeMounts", mounts(a.VolumeMounts, a.VolumeMounts), mounts(g.VolumeMounts, a.VolumeMounts)},
+		{path + "volumeDevices", a.VolumeDevices, g.VolumeDevices},
+		{path + "lifecycle", a.Lifecycle, g.Lifecycle},
+		{path + "livenessProbe", a.LivenessProbe, g.LivenessProbe},
+		{path + "readinessProbe", a.ReadinessProbe, g.ReadinessProbe},
+		{path + "startupProbe", a.StartupProbe, g.StartupProbe},
+		{path + "restartPolicy", a.RestartPolicy, g.RestartPolicy},
+		{path + "restartPolicyRules", a.RestartPolicyRules, g.RestartPolicyRules},
+		{path + "stdin", a.Stdin, g.Stdin},
+		{path + "stdinOnce", a.StdinOnce, g.StdinOnce},
+		{path + "tty", a.TTY, g.TTY},
+	}); what != "" {
+		return what
+	}
+	return alteredSecurity(path+"securityContext.", securityIn(inA, a), securityIn(inG, g))
+}
+
+// alteredSecurity compares what is in force for a container, with the API's defaults.
+func alteredSecurity(path string, a, g corev1.SecurityContext) string {
+	const usual = corev1.DefaultProcMount
+	addA, dropA := capabilities(a)
+	addG, dropG := capabilities(g)
+	if g.AppArmorProfile == nil { // before Kubernetes 1.30 only the annotation says it
+		g.AppArmorProfile = a.AppArmorProfile
+	}
+	return firstDifferent([]field{
+		{path + "privileged", off(a.Privileged), off(g.Privileged)},
+		{path + "capabilities.add", addA, addG},
+		{path + "capabilities.drop", dropA, dropG},
+		{path + "runAsUser", a.RunAsUser, g.RunAsUser},
+		{path + "runAsGroup", a.RunAsGroup, g.RunAsGroup},
+		{path + "runAsNonRoot", off(a.RunAsNonRoot), off(g.RunAsNonRoot)},
+		{path + "readOnlyRootFilesystem", off(a.ReadOnlyRootFilesystem), off(g.ReadOnlyRootFilesystem)},
+		{path + "allowPrivilegeEscalation", on(a.AllowPrivilegeEscalation), on(g.AllowPrivilegeEscalation)},
+		{path + "procMount", ptr.Deref(a.ProcMount, usual), ptr.Deref(g.ProcMount, usual)},
+		{path + "seLinuxOptions.type", seLinuxType(a), seLinuxType(g)},
+		{path + "seccompProfile", a.SeccompProfile, g.SeccompProfile},
+		{path + "appArmorProfile", a.AppArmorProfile, g.AppArmorProfile},
+	})
+}
+
+// securityIn is a container's security context with what it has of its pod's.
+func securityIn(pod *corev1.PodSecurityContext, c *corev1.Container) corev1.SecurityContext {
+	var own corev1.SecurityContext
+	if c.SecurityContext != nil {
+		own = *c.SecurityContext
+	}
+	if pod != nil {
+		own.SELinuxOptions = cmp.Or(own.SELinuxOptions, pod.SELinuxOptions)
+		own.RunAsUser = cmp.Or(own.RunAsUser, pod.RunAsUser)
+		own.RunAsGroup = cmp.Or(own.RunAsGroup, pod.RunAsGroup)
+		own.RunAsNonRoot = cmp.Or(own.RunAsNonRoot, pod.RunAsNonRoot)
+		own.SeccompProfile = cmp.Or(own.SeccompProfile, pod.SeccompProfile)
+		own.AppArmorProfile = cmp.Or(own.AppArmorProfile, pod.AppArmorProfile)
+	}
+	return own
+}
+
+// capabilities are those added that are not dropped by name, and whether all others are
+// dropped. To drop one by name that was not asked for takes nothing away.
+func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped bool) {
+	if sc.Capabilities == nil {
+		return nil, false
+	}
+	for _, c := range sc.Capabilities.Add {
+		if !slices.Contains(sc.Capabilities.Drop, c) {
+			added = append(added, c)
+		}
+	}
+	slices.Sort(added)
+	return added, slices.Contains(sc.Capabilities.Drop, "ALL")
+}
+
+// on and off are a switch, which is that unless it is set.
+func on(p *bool) bool  { return ptr.Deref(p, true) }
+func off(p *bool) bool { return ptr.Deref(p, false) }
+
+// seLinuxType is the part of the options that decides what may be reached; OpenShift
+// adds a level.
+func seLinuxType(sc corev1.SecurityContext) string {
+	if sc.SELinuxOptions == nil {
+		return ""
+	}
+	return sc.SELinuxOptions.Type
+}
+
+// telling are the variables that a Go program or its libraries read, and with which it
+// could answer otherwise. Others (of proxies, of tracing) the probe never looks at.
+func telling(env []corev1.EnvVar) []string {
+	var out []string
+	for _, v := range env {
+		for _, prefix := range []string{"GO", "GRPC_", "SSL_CERT_"} {
+			if strings.HasPrefix(v.Name, prefix) {
+				out = append(out, v.Name)
+			}
+		}
+	}
+	return out
+}
+
+func names(containers []corev1.Container) []string {
+	var out []string
+	for _, c := range containers {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// volumes are without the type that the API server fills in.
+func volumes(all []corev1.Volume) []corev1.Volume {
+	out := slices.Clone(all)
+	for i := range out {
+		if h := out[i].HostPath; h != nil && ptr.Deref(h.Type, "") == "" {
+			out[i].HostPath = &corev1.HostPathVolumeSource{Path: h.Path}
+		}
+	}
+	return out
+}
+
+// mounts are without what an API server before Kubernetes 1.30 does not know.
+func mounts(all, asked []corev1.VolumeMount) []corev1.VolumeMount {
+	out := slices.Clone(all)
+	for i := range out {
+		if out[i].RecursiveReadOnly == nil && i < len(asked) {
+			out[i].RecursiveReadOnly = asked[i].RecursiveReadOnly
+		}
+		if ptr.Deref(out[i].MountPropagation, "") == corev1.MountPropagationNone {
+			out[i].MountPropagation = nil
+		}
+	}
+	return out
+}
+
+func sysctls(spec *corev1.PodSpec) []corev1.Sysctl {
+	if spec.SecurityContext == nil {
+		return nil
+	}
+	return spec.SecurityContext.Sysctls
+}
+
+// resolver is what of a pod's DNS settings decides who is asked for what name. Policies like
+// to add options.
+func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
+	if spec.DNSConfig == nil {
+		return corev1.PodDNSConfig{}
+	}
+	return corev1.PodDNSConfig{Nameservers: spec.DNSConfig.Nameservers, Searches: spec.DNSConfig.Searches}
+}
+
+// known are the values of those keys that were asked for.
+func known(asked, got map[string]string) map[string]string {
+	out := map[string]string{}
+	for key := range asked {
+		if value, ok := got[key]; ok {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// owners are the UIDs of a pod's owners that the other pod has, too.
+func owners(pod, other *corev1.Pod) []string {
+	var out []string
+	for _, o := range pod.OwnerReferences {
+		if slices.ContainsFunc(other.OwnerReferences, func(x metav1.OwnerReference) bool { return x.UID == o.UID }) {
+			out = append(out, string(o.UID))
+		}
+	}
+	return out
+}
