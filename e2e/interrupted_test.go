@@ -7,10 +7,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,22 +25,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An interruption ends a run before its time. at is called once the run is to be ended;
-// it may be before anything was created, or while its probe answers.
+// An interruption ends a run, or a session, before its time. at is called once it is to be
+// ended; it may be before anything was created, or while its probe answers.
 type interruption struct {
-	name  string
-	flags []string
-	at    func(t *testing.T, r *interruptedRun)
-	exits []int // what the client may exit with, where it lives to say so
+	name    string
+	session bool // of a session whose probe answers until it is ended, else of a run
+	flags   []string
+	at      func(t *testing.T, r *interruptedRun)
+	exits   []int // what the client may exit with, where it lives to say so
 }
 
-// interruptedRun is one run that is ended early.
+// interruptedRun is one that is ended early.
 type interruptedRun struct {
 	*exec.Cmd
-	relay *relay // its own line to the API server, nil = the tests'
-	node  string
-	way   string
-	live  bool // a probe had begun to answer, and had not ended, when the run was interrupted
+	relay  *relay // its own line to the API server, nil = the tests'
+	way    string
+	reason string // which is on what it creates, and nobody else's
+	live   bool   // a probe had begun to answer, and had not ended, when there was no more to read
 }
 
 func interruptions() []interruption {
@@ -49,26 +52,29 @@ func interruptions() []interruption {
 		{name: "killed", at: signal(syscall.SIGKILL)},
 		{name: "Ctrl-C", at: signal(syscall.SIGINT), exits: []int{130}},
 		{name: "cut", at: func(_ *testing.T, r *interruptedRun) { r.relay.away(true) }, flags: []string{"--timeout", "6s"}},
-		{name: "timed out", at: func(*testing.T, *interruptedRun) {}, flags: []string{"--timeout", "1s"}},
-		{name: "evicted", at: evictProbe},
+		{name: "timed out", session: true, at: func(*testing.T, *interruptedRun) {}, flags: []string{"--timeout", "8s"}},
+		{name: "evicted", session: true, at: evictProbe, flags: []string{"--timeout", "15s"}},
 	}
 }
 
-// evictProbe has the API evict the probe's pod of a run, as a drain of its node would.
+// evictProbe has the API evict the probe's pod, as a drain of its node would.
 func evictProbe(t *testing.T, r *interruptedRun) {
 	pods := kube(t).CoreV1().Pods("kube-system")
-	list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe", FieldSelector: "spec.nodeName=" + r.node})
+	list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	for _, p := range list.Items { // others that run beside it are met too
+	for _, p := range list.Items {
+		if p.Annotations["calico-probe.io/reason"] != r.reason {
+			continue
+		}
 		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}}
 		_ = pods.EvictV1(context.Background(), eviction) // it may be gone by now
 	}
 }
 
-// TestInterruptedRuns ends runs in every way a run can end before its time, half of them
+// TestInterruptedRuns ends runs and sessions in every way they can end before its time, half of them
 // while their probe answers and half at a random moment, and wants nothing of ours left a
 // minute after the last one, and nothing that is not ours changed. INTERRUPTED is how
 // many: 'make soak' takes a thousand.
@@ -116,8 +122,13 @@ func TestInterruptedRuns(t *testing.T) {
 // ever, so few runs go that way.
 func interrupted(t *testing.T, i int, kind interruption, ssh []string) *interruptedRun {
 	round := i / len(interruptions())
-	r := &interruptedRun{node: []string{"node-a", "node-b"}[round/2%2], way: "pod"}
-	args := append([]string{"run", "--node", r.node, "-o", "ndjson", "--profile", "deep"}, kind.flags...)
+	node := []string{"node-a", "node-b"}[round/2%2]
+	r := &interruptedRun{way: "pod", reason: fmt.Sprintf("interrupted run %d, %s", i, kind.name)}
+	args := []string{"run", "-o", "ndjson", "--profile", "deep"}
+	if kind.session {
+		args = []string{"shell", "-c", "ping -c 0 -i 100ms 10.88.0.1"}
+	}
+	args = slices.Concat(args, []string{"--node", node, "--reason", r.reason}, kind.flags)
 	switch {
 	case kind.name == "evicted": // which only a pod can be
 	case round%5 == 1 && kind.name != "cut": // its line is not the API server's
@@ -163,8 +174,11 @@ func interrupted(t *testing.T, i int, kind interruption, ssh []string) *interrup
 	return r
 }
 
-// follow reads the events of a run to their end, calls answers once its probe has begun
-// to answer, and notes whether it had not ended when there was no more to read.
+// answering is a line of a ping that has been answered, in a session.
+var answering = regexp.MustCompile(`^ *\d+  `)
+
+// follow reads what a run or a session writes to its end, calls answers once its probe has
+// begun to answer, and notes whether it had not ended when there was no more to read.
 func (r *interruptedRun) follow(out io.Reader, answers func()) (said string) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
@@ -174,7 +188,7 @@ func (r *interruptedRun) follow(out io.Reader, answers func()) (said string) {
 		said += line + "\n"
 		ofProbe := strings.Contains(line, `"way":"`+r.way+`"`)
 		switch {
-		case ofProbe && strings.Contains(line, `"type":"start"`):
+		case ofProbe && strings.Contains(line, `"type":"start"`), answering.MatchString(line):
 			begun = true
 			answers()
 		case ofProbe && strings.Contains(line, `"type":"end"`):
