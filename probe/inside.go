@@ -53,7 +53,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 				mu.Lock()
 				if err == nil {
 					entered++
-				} else if why = fmt.Sprintf("not asked from inside a pod: %v", err); !errors.Is(err, ErrNotVisible) && !errors.Is(err, errors.ErrUnsupported) {
+				} else if why = fmt.Sprintf("not asked from inside a pod: %v", err); !hidden(err) {
 					status = Unknown
 				}
 				mu.Unlock()
@@ -69,6 +69,12 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 	if entered == 0 {
 		report(Result{Status: status, Saw: why})
 	}
+}
+
+// hidden tells whether a pod cannot be seen or entered by the way that was taken, so that it
+// was not asked.
+func hidden(err error) bool {
+	return errors.Is(err, ErrNotVisible) || errors.Is(err, errors.ErrUnsupported)
 }
 
 // from asks out of one pod.

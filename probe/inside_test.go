@@ -18,13 +18,32 @@ func TestTwoPods(t *testing.T) {
 		says map[string]Status // what each pod sees of the target; one that is not there hangs
 		want []string
 	}{
-		"both see it":       {[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Fail}, []string{"fail a/1: seen", "fail b/1: seen"}},
-		"only one sees it":  {[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": OK}, []string{"ok b/1: seen", "warn a/1: seen; from b/1 it is well"}},
-		"the other's is no": {[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Unknown}, []string{"fail a/1: seen", "unknown b/1: seen"}},
-		"there is one":      {[]Target{pod("a/1"), pod("a/1")}, map[string]Status{"a/1": Fail}, []string{"fail a/1: seen"}},
-		"of two owners":     {[]Target{pod("a/1"), pod("a/2"), pod("a/3"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Fail}, []string{"fail a/1: seen", "fail b/1: seen"}},
-		"of one owner":      {[]Target{pod("a/1"), pod("a/2"), pod("a/3")}, map[string]Status{"a/1": OK, "a/2": OK}, []string{"ok a/1: seen", "ok a/2: seen"}},
-		"one hangs":         {[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail}, []string{"fail a/1: seen"}},
+		"both see it": {
+			[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Fail},
+			[]string{"fail a/1: seen", "fail b/1: seen"},
+		},
+		"only one sees it": {
+			[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": OK},
+			[]string{"ok b/1: seen", "warn a/1: seen; from b/1 it is well"},
+		},
+		"the other does not know": {
+			[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Unknown},
+			[]string{"fail a/1: seen", "unknown b/1: seen"},
+		},
+		"there is one, with two addresses": {
+			[]Target{pod("a/1"), pod("a/1")}, map[string]Status{"a/1": Fail}, []string{"fail a/1: seen"},
+		},
+		"of two owners": {
+			[]Target{pod("a/1"), pod("a/2"), pod("a/3"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Fail},
+			[]string{"fail a/1: seen", "fail b/1: seen"},
+		},
+		"of one owner": {
+			[]Target{pod("a/1"), pod("a/2"), pod("a/3")}, map[string]Status{"a/1": OK, "a/2": OK},
+			[]string{"ok a/1: seen", "ok a/2: seen"},
+		},
+		"one hangs": {
+			[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail}, []string{"fail a/1: seen"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +55,8 @@ func TestTwoPods(t *testing.T) {
 					<-ctx.Done()
 					return ctx.Err()
 				}
-				emit(Event{Type: EventResult, Result: &Result{Check: "pod-only", Target: "x", From: req.Plan.From, Status: status, Saw: "seen"}})
+				said := Result{Check: "pod-only", Target: "x", From: req.Plan.From, Status: status, Saw: "seen"}
+				emit(Event{Type: EventResult, Result: &said})
 				return nil
 			}
 			r := Runner{Suite: []*Check{within}, Host: &Host{Root: "/"}, Enter: enter}

@@ -13,7 +13,10 @@ import (
 func TestCodeIsWhole(t *testing.T) {
 	t.Parallel()
 	parser := goldmark.DefaultParser()
-	for _, said := range []string{"plain", "`", "a`b", "`a", "a``", "``` ```", "kubectl get pod '`reboot`'", "`a` `b``c```d", "*a* <b> [c](d)", `\`} {
+	for _, said := range []string{
+		"plain", "`", "a`b", "`a", "a``", "``` ```",
+		"kubectl get pod '`reboot`'", "`a` `b``c```d", "*a* <b> [c](d)", `\`,
+	} {
 		source := []byte("see " + Code(said) + " there\n")
 		got, spans := "", 0
 		err := ast.Walk(parser.Parse(text.NewReader(source)), func(n ast.Node, in bool) (ast.WalkStatus, error) {
