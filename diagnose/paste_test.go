@@ -24,9 +24,12 @@ import (
 // hostile are values that a node, or an object of the API, may have in place of a name, an
 // address or a file. Each has the word "hurt", which is a program here.
 var hostile = []string{
-	"00;hurt x.conf", "/etc/cni/net.d/00;hurt x.conf", "$(hurt x)", "`hurt x`", `a'b"; hurt x #`, "x'; hurt x; '", `x"; hurt x; "`, "x\nhurt x\n", "x\r\nhurt x",
-	"--hurt", "-ohurt=1", "prod/--hurt", "hurt --all", "../hurt", "/../hurt", "/hurt*", "~hurt", "{namespace}hurt", "{pod}", "hurt|hurt x", "x&hurt x&", "x>hurt", "${IFS}hurt", "hurt\\",
-	"x,metadata.name=hurt", `hurt","hurt":"x`, "h\u00e9hurt\u540d", "\x1b[31mhurt\x1b[0m", "hurt\u202ex", "fe80::1%hurt;hurt x", "10.0.0.0/24;hurt x", "interface=^x';hurt x;'$", "cidr=10.0.0.0/8;hurt x",
+	"00;hurt x.conf", "/etc/cni/net.d/00;hurt x.conf", "$(hurt x)", "`hurt x`", `a'b"; hurt x #`,
+	"x'; hurt x; '", `x"; hurt x; "`, "x\nhurt x\n", "x\r\nhurt x", "--hurt", "-ohurt=1", "prod/--hurt",
+	"hurt --all", "../hurt", "/../hurt", "/hurt*", "~hurt", "{namespace}hurt", "{pod}", "hurt|hurt x",
+	"x&hurt x&", "x>hurt", "${IFS}hurt", "hurt\\", "x,metadata.name=hurt", `hurt","hurt":"x`,
+	"h\u00e9hurt\u540d", "\x1b[31mhurt\x1b[0m", "hurt\u202ex", "fe80::1%hurt;hurt x", "10.0.0.0/24;hurt x",
+	"interface=^x';hurt x;'$", "cidr=10.0.0.0/8;hurt x",
 }
 
 // recorded are the streams of testdata.
@@ -182,7 +185,8 @@ func explained(t *testing.T, f Findings) []string {
 				t.Errorf("%s is more than a line, or moves the cursor: %q", c.ID, text)
 			}
 		}
-		for _, only := range append([]probe.Conditional{{Manifest: c.Fix.Manifest, Operator: c.Fix.Operator}}, c.Fix.OnlyIf...) {
+		out = slices.Concat(out, c.Fix.Manifest, c.Fix.Operator)
+		for _, only := range c.Fix.OnlyIf {
 			out = slices.Concat(out, only.Manifest, only.Operator)
 		}
 	}
@@ -204,7 +208,8 @@ func newShell(t *testing.T, commands []string) shell {
 	}
 	s := shell{sh: sh, dir: t.TempDir(), log: filepath.Join(t.TempDir(), "log"), programs: t.TempDir()}
 	says := "#!" + sh + "\n" + `printf '%s\0' "${0##*/}" "$@" >> "$LOG"; printf '\n\0' >> "$LOG"` + "\n"
-	for name, then := range map[string]string{".says": "", "ssh": "shift; exec " + sh + ` -c "$*"`, "sudo": `exec "$@"`} {
+	goesOn := map[string]string{".says": "", "ssh": "shift; exec " + sh + ` -c "$*"`, "sudo": `exec "$@"`}
+	for name, then := range goesOn {
 		if err := os.WriteFile(filepath.Join(s.programs, name), []byte(says+then+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +252,8 @@ func (s shell) paste(t *testing.T, command string) []string {
 			wrong = append(wrong, "it runs a value")
 		}
 		for _, w := range words[1:] {
-			if strings.Contains(w, "hurt") && (strings.HasPrefix(w, "-") || !slices.ContainsFunc(hostile, func(whole string) bool { return strings.Contains(w, whole) })) {
+			whole := slices.ContainsFunc(hostile, func(value string) bool { return strings.Contains(w, value) })
+			if strings.Contains(w, "hurt") && (strings.HasPrefix(w, "-") || !whole) {
 				wrong = append(wrong, words[0]+" is given a part of a value, or an option: "+w)
 			}
 		}
@@ -272,8 +278,10 @@ func (s shell) paste(t *testing.T, command string) []string {
 func TestPasteSees(t *testing.T) {
 	t.Parallel()
 	bad := []string{
-		"kubectl get pod x; hurt x", "ssh node-a df -h '$(hurt x)'", "ssh node-a sudo mv '/etc/cni/net.d/00;hurt x.conf' /root/", "kubectl delete pod --hurt", "kubectl get pod $(hurt x)",
-		"kubectl get pod 'x", "kubectl get pod x>hurt", "kubectl get pod x\nhurt x", "ssh -ohurt=1 ls", "kubectl get pod 00\\;hurt", "nothing-such",
+		"kubectl get pod x; hurt x", "ssh node-a df -h '$(hurt x)'",
+		"ssh node-a sudo mv '/etc/cni/net.d/00;hurt x.conf' /root/", "kubectl delete pod --hurt",
+		"kubectl get pod $(hurt x)", "kubectl get pod 'x", "kubectl get pod x>hurt",
+		"kubectl get pod x\nhurt x", "ssh -ohurt=1 ls", "kubectl get pod 00\\;hurt", "nothing-such",
 	}
 	s := newShell(t, bad[:len(bad)-1])
 	for _, command := range bad {

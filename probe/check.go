@@ -70,7 +70,7 @@ type Check struct {
 	Asks   string        // the question in one line
 	Doc    string        // why it matters, what each answer means, what usually breaks it
 	From   Vantage       // where it is asked
-	Inside bool          // asked from the node, and again out of a workload pod's network namespace
+	Inside bool          // asked from the node, and again out of the network namespaces of two workload pods, where there are two
 	In     Profile       // the smallest profile that has it; "" = Quick
 	Tags   []string      // families it belongs to: "bgp", "runtime", ...
 	Limit  time.Duration // 0 = DefaultLimit

@@ -15,7 +15,10 @@ func TestQuote(t *testing.T) {
 	if err != nil {
 		t.Skip("no sh here")
 	}
-	for _, text := range []string{"", "worker-3", "a b", "it's", "''", `\'`, `"$HOME"`, "$(id)", "`id`", "a;id", "a\nid", "~", "*", "#x", "!x", "{a,b}", "a\\", "\x1b[31m", "名", "-n", "a=b", "&|<>()"} {
+	for _, text := range []string{
+		"", "worker-3", "a b", "it's", "''", `\'`, `"$HOME"`, "$(id)", "`id`", "a;id", "a\nid", "~", "*", "#x", "!x",
+		"{a,b}", "a\\", "\x1b[31m", "名", "-n", "a=b", "&|<>()",
+	} {
 		out, err := exec.CommandContext(t.Context(), sh, "-c", "printf '%s|' "+probe.Quote(text)).CombinedOutput()
 		if want := text + "|"; err != nil || string(out) != want {
 			t.Errorf("%q: %q (%v) of %s", text, out, err, probe.Quote(text))

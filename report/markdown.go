@@ -109,10 +109,18 @@ func (d Document) provenance() string {
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
 }
 
-// Code puts foreign text between backticks. One in it would end the span: it becomes a
-// straight quote, which reads alike.
+// Code puts foreign text between backticks, more of them than it has itself. It stays as it
+// is: a command with another quote in it would be another command.
 func Code(text string) string {
-	return "`" + cmp.Or(strings.TrimSpace(strings.ReplaceAll(printable(text), "`", "'")), " ") + "`"
+	text = strings.TrimSpace(printable(text))
+	mark := "`"
+	for strings.Contains(text, mark) {
+		mark += "`"
+	}
+	if text == "" || strings.Contains(text, "`") {
+		text = " " + text + " " // of which Markdown takes one away on each side
+	}
+	return mark + text + mark
 }
 
 func codes(texts []string) string {

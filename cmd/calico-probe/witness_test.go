@@ -12,10 +12,14 @@ import (
 func TestHeardNothing(t *testing.T) {
 	t.Parallel()
 	said := func(node string, status probe.Status, reason string) look {
-		r := probe.Result{Check: checks.NeighbourReach.ID, Target: "node-b icmp", Status: status, Saw: "seen", Facts: probe.Facts{probe.FactReason: reason}}
-		return look{node: node, events: []probe.Event{{Type: probe.EventResult, Result: &r}, {Type: probe.EventResult, Result: &r}}}
+		r := probe.Result{Check: checks.NeighbourReach.ID, Target: "node-b icmp", Status: status, Saw: "seen"}
+		r = r.With(probe.FactReason, reason)
+		twice := probe.Event{Type: probe.EventResult, Result: &r}
+		return look{node: node, events: []probe.Event{twice, twice}}
 	}
-	deaf, other, hears, refused, unasked := said("node-a", probe.Fail, "timeout"), said("node-c", probe.Fail, "host-unreachable"), said("node-d", probe.OK, ""), said("node-e", probe.Fail, "refused"), look{node: "node-f"}
+	deaf, other := said("node-a", probe.Fail, "timeout"), said("node-c", probe.Fail, "host-unreachable")
+	hears, refused := said("node-d", probe.OK, ""), said("node-e", probe.Fail, "refused")
+	unasked := look{node: "node-f"}
 	for name, c := range map[string]struct {
 		looks         []look
 		kubeletSilent bool

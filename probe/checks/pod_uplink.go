@@ -14,8 +14,8 @@ import (
 var PodUplink = &probe.Check{
 	ID: "pod-uplink", Asks: "can packets leave the workload pod that is asked from?", From: probe.FromPod, In: probe.Standard,
 	Tags: []string{tagNetwork, tagCNI}, Access: []string{"netlink", probe.AccessPods}, Run: podUplink,
-	Doc: `Looked at inside the network namespace of one of this node's workload pods: the interface with the pod's address, and whether there is a default route. What other checks ask from inside that pod needs it.
-ok: up, with a carrier and a default route. fail: the interface is switched off, or has no carrier because its other end, a cali* interface of the node, is down or gone; or there is no default route, so the CNI plugin has not done its work.
+	Doc: `Looked at inside the network namespaces of two of this node's workload pods, where there are two: the interface with the pod's address, and whether there is a default route. What other checks ask from inside pods needs it.
+ok: up, with a carrier and a default route. fail: the interface is switched off, or has no carrier because its other end, a cali* interface of the node, is down or gone; or there is no default route, so the CNI plugin has not done its work. warn: so it is in one pod, and the other one is well.
 skip: no pod on this node to ask from, or none that can be entered.`,
 }
 
