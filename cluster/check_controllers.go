@@ -44,7 +44,8 @@ func calicoControllers(s *Snapshot, report func(probe.Result)) {
 		report(r.On(p.Namespace + "/" + p.Name))
 	}
 	if len(s.controllers) == 0 {
-		report(probe.Found(probe.Skip, "this cluster has no calico-kube-controllers (label %s, namespace %s)", controllersPods, strings.Join(s.calicoIn, " or ")))
+		report(probe.Found(probe.Skip, "this cluster has no calico-kube-controllers (label %s, namespace %s)",
+			controllersPods, strings.Join(s.calicoIn, " or ")))
 	}
 }
 

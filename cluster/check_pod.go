@@ -30,8 +30,8 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		report(unread(s.CalicoErr))
 		return
 	case s.Calico == nil:
-		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)%s", CalicoPods, strings.Join(s.calicoIn, " or "), unlabelled(s.Node)).
-			With(probe.FactReason, NoPod))
+		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)%s",
+			CalicoPods, strings.Join(s.calicoIn, " or "), unlabelled(s.Node)).With(probe.FactReason, NoPod))
 		return
 	}
 	pod := s.Calico

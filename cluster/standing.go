@@ -78,7 +78,8 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 	now := c.clock.now()
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		s := &Snapshot{Now: now, Node: n, Lease: leased[n.Name], LeaseErr: leasesErr, CalicoErr: podsErr, calicoIn: c.calicoIn}
+		s := &Snapshot{Now: now, Node: n, Lease: leased[n.Name], LeaseErr: leasesErr, CalicoErr: podsErr}
+		s.calicoIn = c.calicoIn
 		if podsErr == nil {
 			of := claimsOf(claimants[n.Name], c.calicoIn)
 			s.Calico, s.CalicoErr = of.pod, of.err

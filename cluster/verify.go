@@ -63,7 +63,7 @@ type claims struct {
 
 // claimsOf sorts the pods of one node that have the label. A second DaemonSet that may be
 // Calico's is never decided by age or health: then none is believed. One whose pod is
-// being deleted counts too: else whoever could make the namespace calico-system, on a
+// being deleted counts too: else a tenant who may make the namespace calico-system, on a
 // cluster that has none, would be believed during each update of the real one.
 func claimsOf(pods []corev1.Pod, namespaces []string) claims {
 	all := slices.Clone(pods)
@@ -87,19 +87,22 @@ func claimsOf(pods []corev1.Pod, namespaces []string) claims {
 			elsewhere = append(elsewhere, set)
 		}
 	}
-	sets, elsewhere = slices.Compact(slices.Sorted(slices.Values(sets))), slices.Compact(slices.Sorted(slices.Values(elsewhere)))
-	where := strings.Join(namespaces, " or ")
+	sets, elsewhere = distinct(sets), distinct(elsewhere)
 	switch {
 	case len(sets) == 1:
 	case len(sets) > 1:
-		out.pod, out.err = nil, unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), few(sets), choice(sets))
+		out.pod = nil
+		out.err = unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), few(sets), choice(sets))
 	case len(elsewhere) > 0:
-		out.err = unverified("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace with --calico-namespace", where, few(elsewhere))
+		out.err = unverified("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace "+
+			"with --calico-namespace", strings.Join(namespaces, " or "), few(elsewhere))
 	case len(loose) > 0:
 		out.err = unverified("pod %s has the label of calico-node and no DaemonSet controls it: it is not believed", few(loose))
 	}
 	return out
 }
+
+func distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // replacement is which of two pods of one DaemonSet stands for it: during an update the one
 // that is not being deleted, else the newer one.
@@ -151,10 +154,11 @@ func (s *Snapshot) Ignored() []probe.Result {
 		if !slices.Contains(s.calicoIn, p.Namespace) {
 			why = "Calico's pods are looked for in namespace " + strings.Join(s.calicoIn, " or ")
 		}
-		out = append(out, probe.Found(probe.Info, "calls itself calico-node and is not Calico's: ignored (%s)", why).On(p.Namespace+"/"+p.Name))
+		r := probe.Found(probe.Info, "calls itself calico-node and is not Calico's: ignored (%s)", why)
+		out = append(out, r.On(p.Namespace+"/"+p.Name))
 	}
 	if more := len(s.ignored) - mostNamed; more > 0 {
-		out = append(out, probe.Found(probe.Info, "%s more: each calls itself calico-node and is not Calico's: ignored", plural(more, "pod")))
+		out = append(out, probe.Found(probe.Info, "%s more, each of which calls itself calico-node: ignored", plural(more, "pod")))
 	}
 	return out
 }

@@ -30,8 +30,8 @@ func Exec(c *Client) Way {
 		}
 		all := doorsOf(pods, o.Calico)
 		if len(all) == 0 {
-			return nil, refuse(ReasonSupport, "no container runs in the network of node %s that is of a DaemonSet or of the node itself, in namespace %s",
-				o.Node, strings.Join(systemNamespaces(o.Calico), " or "))
+			return nil, refuse(ReasonSupport, "no container of a DaemonSet, or of a static pod, runs in the network of node %s "+
+				"in namespace %s", o.Node, strings.Join(systemNamespaces(o.Calico), " or "))
 		}
 		var passed []string
 		all = slices.DeleteFunc(all, func(d door) bool {
@@ -121,7 +121,8 @@ func ofTheSystem(p *corev1.Pod) bool {
 	case of.Kind == "DaemonSet" && of.APIVersion == "apps/v1":
 		return true
 	default:
-		return of.Kind == "Node" && of.APIVersion == "v1" && of.Name == p.Spec.NodeName && p.Annotations[corev1.MirrorPodAnnotationKey] != ""
+		return of.Kind == "Node" && of.APIVersion == "v1" && of.Name == p.Spec.NodeName &&
+			p.Annotations[corev1.MirrorPodAnnotationKey] != ""
 	}
 }
 

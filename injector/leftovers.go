@@ -56,7 +56,9 @@ func (l Leftover) String() string {
 // containers that have not ended are looked for in the pods that calicoPods selects and
 // that are calico-node's. Objects that could be listed are returned beside the error of
 // those that could not.
-func (c *Client) Leftovers(ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool) ([]Leftover, error) {
+func (c *Client) Leftovers(
+	ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool,
+) ([]Leftover, error) {
 	labelled := metav1.ListOptions{LabelSelector: labelManaged + "=" + managedBy + "," + labelName + "=" + managedBy + "," + labelRun}
 	var out []Leftover
 	var errs []error

@@ -21,18 +21,22 @@ import (
 // name that is none refused in a line.
 func TestCalicoNamespaceFlag(t *testing.T) {
 	t.Parallel()
-	for _, verb := range []string{"run --node a", "shell --node a -c help", "preflight", "runbook run node-not-ready --node a", "serve", "diff a b", "clean"} {
+	for _, verb := range []string{
+		"run --node a", "shell --node a -c help", "preflight", "runbook run node-not-ready --node a", "serve", "diff a b", "clean",
+	} {
 		for _, name := range []string{"a/b", "--all", "Tenant", ""} {
 			var out, errs bytes.Buffer
-			code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs},
-				append(strings.Fields(verb), "--calico-namespace", name))
-			if code != report.ExitUsage || !strings.Contains(errs.String(), "it is no name of a namespace") || strings.Count(errs.String(), "\n") != 1 {
-				t.Errorf("%s with %q: exit %d, %s", verb, name, code, errs.String())
+			streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}
+			code := Run(t.Context(), streams, append(strings.Fields(verb), "--calico-namespace", name))
+			said := errs.String()
+			if code != report.ExitUsage || !strings.Contains(said, "it is no name of a namespace") || strings.Count(said, "\n") != 1 {
+				t.Errorf("%s with %q: exit %d, %s", verb, name, code, said)
 			}
 		}
 	}
 	var out, errs bytes.Buffer
-	code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, []string{"run", "--via", "local", "--calico-namespace", "x"})
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}
+	code := Run(t.Context(), streams, []string{"run", "--via", "local", "--calico-namespace", "x"})
 	if code != report.ExitUsage || !strings.Contains(errs.String(), "leave out --calico-namespace") {
 		t.Errorf("by --via local: exit %d, %s", code, errs.String())
 	}
@@ -42,7 +46,8 @@ func TestCalicoNamespaceFlag(t *testing.T) {
 // from nothing else.
 func TestWhereTheProbeGoes(t *testing.T) {
 	t.Parallel()
-	o := &runOptions{app: &app{elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(false), calicoNamespace: "named"}}
+	o := &runOptions{app: &app{elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(false)}}
+	o.calicoNamespace = "named" // which is where calico-node is looked for, and no more
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}
 	for _, c := range []struct {
 		want string

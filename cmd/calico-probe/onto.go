@@ -167,7 +167,8 @@ func (o *runOptions) placement(way string, snap *cluster.Snapshot, a attempt) in
 	}
 	if snap != nil {
 		opts.Calico, opts.CalicoErr = snap.Calico, snap.CalicoErr
-		if errors.As(snap.CalicoErr, new(*cluster.UnverifiedError)) { // the API has answered: other ways through it are worth a try
+		// The API has answered: other ways through it are worth a try.
+		if errors.As(snap.CalicoErr, new(*cluster.UnverifiedError)) {
 			opts.CalicoErr = injector.NoCalico(snap.CalicoErr)
 		}
 		opts.Arch = snap.Node.Status.NodeInfo.Architecture

@@ -218,10 +218,12 @@ func (p *preflight) version(ctx context.Context, client *cluster.Client) error {
 func (p *preflight) calico(snap *cluster.Snapshot) {
 	switch {
 	case snap.CalicoErr != nil:
-		p.add("", askCalico, probe.Found(probe.Unknown, "which pod is calico-node's on node %s is not known: %s", p.node, explainError(snap.CalicoErr)))
+		p.add("", askCalico, probe.Found(probe.Unknown, "which pod is calico-node's on node %s is not known: %s",
+			p.node, explainError(snap.CalicoErr)))
 	case snap.Calico == nil:
 		in := strings.Join(cluster.Namespaces(string(p.calicoNamespace)), " or ")
-		p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (label %s, namespace %s)", p.node, cluster.CalicoPods, in))
+		p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (label %s, namespace %s)",
+			p.node, cluster.CalicoPods, in))
 	}
 	for _, r := range snap.Ignored() {
 		r.Saw = strings.TrimSpace(r.Target + " " + r.Saw)
@@ -368,7 +370,8 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 		case err != nil:
 			add(askDoor, probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.node, explainError(err)))
 		case len(doors) == 0:
-			add(askDoor, probe.Found(probe.Fail, "no running container of a DaemonSet on node %s is in the node's network and takes a probe", p.node))
+			add(askDoor, probe.Found(probe.Fail,
+				"no running container of a DaemonSet on node %s is in the node's network and takes a probe", p.node))
 		default:
 			var asks []authorizationv1.ResourceAttributes
 			for _, d := range doors {
