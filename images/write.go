@@ -291,13 +291,14 @@ func archive(index v1.ImageIndex, names []string, out string) (err error) {
 			return err
 		}
 	}
-	f, err := os.Create(out)
+	// Into a file of its own first: whoever reads the archive of before is not to get half of this one.
+	f, err := os.Create(filepath.Join(dir, ".archive"))
 	if err != nil {
 		return err
 	}
 	w := tar.NewWriter(f)
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || p == f.Name() {
 			return err
 		}
 		b, err := os.ReadFile(p)
@@ -311,5 +312,8 @@ func archive(index v1.ImageIndex, names []string, out string) (err error) {
 		_, err = w.Write(b)
 		return err
 	})
-	return errors.Join(err, w.Close(), f.Close())
+	if err := errors.Join(err, w.Close(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), out)
 }

@@ -153,6 +153,46 @@ func TestReleaseDigests(t *testing.T) {
 	}
 }
 
+// TestReleaseImageSBOMs wants the SBOM of each image and platform to name what is in it: the modules of its
+// program, and of the toolbox each package of the lock as of its version.
+func TestReleaseImageSBOMs(t *testing.T) {
+	const module = "golang.org/x/sys"
+	of := regexp.MustCompile(regexp.QuoteMeta(module) + ` (v\S+)`).FindStringSubmatch(read(t, "../go.mod"))
+	if of == nil {
+		t.Fatal("go.mod has no " + module)
+	}
+	for _, image := range []string{"probe", "client", "toolbox"} {
+		for _, arch := range []string{"amd64", "arm64"} {
+			var doc struct {
+				SPDXVersion, Name string
+				Packages          []struct{ Name, VersionInfo string }
+			}
+			name := "image-" + image + "_linux_" + arch + ".sbom.json"
+			if err := json.Unmarshal([]byte(read(t, "../.cache/release/sbom/"+name)), &doc); err != nil || doc.SPDXVersion != "SPDX-2.3" {
+				t.Fatalf("%s: %s, %v", name, doc.SPDXVersion, err)
+			}
+			has := map[[2]string]bool{}
+			for _, p := range doc.Packages {
+				has[[2]string{p.Name, p.VersionInfo}] = true
+			}
+			want := [][2]string{{module, of[1]}}
+			for l := range strings.Lines(read(t, "../images/toolbox.lock")) {
+				if f := strings.Fields(l); image == "toolbox" && f[0] == arch {
+					want = append(want, [2]string{f[1], f[2]})
+				}
+			}
+			if image == "toolbox" && len(want) < 50 {
+				t.Errorf("the lock has %d packages for %s", len(want), arch)
+			}
+			for _, p := range want {
+				if !has[p] {
+					t.Errorf("%s does not name %v", name, p)
+				}
+			}
+		}
+	}
+}
+
 // TestReleaseSignature verifies a release as docs/install.md tells its users to, and then one of
 // whose files, whose checksums or whose key was changed.
 func TestReleaseSignature(t *testing.T) {
