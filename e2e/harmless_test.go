@@ -19,86 +19,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ours tells whether a pod is one of this program's.
-func ours(name string) bool { return strings.HasPrefix(name, "calico-probe-") }
-
-// others are the pods and nodes that are not ours, with all that must not change.
-func others(t testing.TB) map[string]string {
-	t.Helper()
-	k, out := kube(t), map[string]string{}
-	pods, err := k.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range pods.Items {
-		if ours(p.Name) {
-			continue
-		}
-		restarts := 0
-		for _, c := range p.Status.ContainerStatuses {
-			restarts += int(c.RestartCount)
-		}
-		p.Spec.EphemeralContainers = nil // of which ours are some
-		spec, err := json.Marshal(p.Spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out["pod "+p.Namespace+"/"+p.Name] = fmt.Sprintf("%s %s, %d restarts, %s", p.UID, p.Status.Phase, restarts, spec)
-	}
-	nodes, err := k.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range nodes.Items {
-		spec, err := json.Marshal(n.Spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out["node "+n.Name] = fmt.Sprintf("%s %v %s", n.UID, n.Labels, spec)
-	}
-	return out
-}
-
-// harms are the events that tell of somebody's pod made to end, each with its count.
-func harms(t testing.TB) map[string]int32 {
-	t.Helper()
-	out := map[string]int32{}
-	events, err := kube(t).CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range events.Items {
-		bad := slices.Contains([]string{"Preempting", "Preempted", "Killing", "Evicted", "TaintManagerEviction"}, e.Reason)
-		if bad && !ours(e.InvolvedObject.Name) {
-			whose := e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
-			out[e.Reason+" of "+whose+": "+e.Message] += max(e.Count, 1)
-		}
-	}
-	return out
-}
-
 // untouched begins to look at everything that is not ours. What it returns fails the test
 // where something of that was changed since, or a pod was made to end.
 func untouched(t testing.TB) func() {
 	t.Helper()
-	was, had := others(t), harms(t)
-	return func() {
-		t.Helper()
-		now := others(t)
-		for name, before := range was {
-			if now[name] != before {
-				t.Errorf("%s was changed:\n  %s\n  %s", name, before, now[name])
-			}
-		}
-		for name := range now {
-			if _, known := was[name]; !known {
-				t.Errorf("%s was not there before", name)
-			}
-		}
-		if has := harms(t); !maps.Equal(has, had) {
-			t.Errorf("events: %v, before %v", has, had)
-		}
-	}
+	before := readOthers(t)
+	return func() { t.Helper(); before.compare(t) }
 }
 
 // customer runs a customer's pod on a node, with those requests, to the end of the test.

@@ -95,24 +95,6 @@ func waitFor(t testing.TB, r interface{ Read([]byte) (int, error) }, text string
 	}
 }
 
-// TestClean wants the verb to list and remove what a killed client left, and to
-// leave alone what is in use.
-func TestClean(t *testing.T) {
-	cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson")
-	waitFor(t, out, `"way":"pod"`)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	if a := call(t, "clean", "--all"); a.exit != 0 || !strings.Contains(a.stdout, "calico-probe-node-a-") {
-		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
-	}
-	eventually(t, 5*time.Second, func() string { return left(t) })
-	if a := call(t, "clean"); a.exit != 0 || !strings.Contains(a.stdout, "nothing") {
-		t.Errorf("with nothing to do: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
-	}
-}
-
 // TestBrokenStream cuts every connection of the client as soon as the first
 // result from the node has arrived and wants the answer whole all the same.
 func TestBrokenStream(t *testing.T) {

@@ -164,12 +164,12 @@ func doorsOf(pods []corev1.Pod, calico *corev1.Pod) []door {
 // elsewhere says why the probe in the container is not believed, nil where it is. That the
 // container is the node's the API server vouches for: a machine-id that is not to be had
 // is no obstacle, another one is.
-func (d door) elsewhere(o Options) func(said string, err error) *PlacementError {
+func (d door) elsewhere(o Options) judge {
 	want := probe.MachineOf(o.Machine)
 	return func(said string, err error) *PlacementError {
 		switch {
 		case err != nil:
-			return waited(ReasonSilent, "going into container %s: the probe there does not say on which machine it is: %v", d, err)
+			return waited(ReasonSilent, "the probe in container %s does not say on which machine it is: %v", d, err)
 		case said != "" && want != "" && said != want:
 			return refuse(ReasonMachine, "container %s is on another machine: its machine-id is not that of %s", d, o.Node)
 		}

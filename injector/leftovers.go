@@ -59,7 +59,8 @@ func (l Leftover) String() string {
 func (c *Client) Leftovers(
 	ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool,
 ) ([]Leftover, error) {
-	labelled := metav1.ListOptions{LabelSelector: labelManaged + "=" + managedBy + "," + labelName + "=" + managedBy + "," + labelRun}
+	selector := labelManaged + "=" + managedBy + "," + labelName + "=" + managedBy + "," + labelRun
+	labelled := metav1.ListOptions{LabelSelector: selector}
 	var out []Leftover
 	var errs []error
 	pods, err := c.kube.CoreV1().Pods(namespace).List(ctx, labelled)
@@ -80,7 +81,8 @@ func (c *Client) Leftovers(
 		}
 	}
 	if c.time.now().IsZero() && slices.ContainsFunc(out, func(l Leftover) bool { return l.InUse }) {
-		errs = append(errs, errors.New("the API server's answers have no Date, so whose time is over is not known: 'calico-probe clean --run ID' removes what belongs to a run"))
+		errs = append(errs, errors.New("the API server's answers have no Date, so whose time is over is not known: "+
+			"'calico-probe clean --run ID' removes what belongs to a run"))
 	}
 	joined, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: calicoPods})
 	if err != nil {
@@ -170,7 +172,10 @@ func waitingIn(p corev1.Pod) []Leftover {
 		if !ours {
 			continue
 		}
-		l := Leftover{Kind: "container", Namespace: p.Namespace, Name: c.Name, Pod: p.Name, Node: p.Spec.NodeName, Run: run, InUse: true, Fixed: true}
+		l := Leftover{
+			Kind: "container", Namespace: p.Namespace, Name: c.Name, Pod: p.Name, Node: p.Spec.NodeName, Run: run,
+			InUse: true, Fixed: true,
+		}
 		ended := false
 		for _, s := range p.Status.EphemeralContainerStatuses {
 			ended = ended || s.Name == c.Name && s.State.Terminated != nil
@@ -185,7 +190,9 @@ func waitingIn(p corev1.Pod) []Leftover {
 // Remove deletes one leftover, and no other object that has its name by now; that it is
 // gone already is no error.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
-	opts := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid}}
+	opts := metav1.DeleteOptions{
+		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid},
+	}
 	var err error
 	switch l.Kind {
 	case "pod":

@@ -12,10 +12,14 @@ import (
 // may say many other things meanwhile.
 const sayLimit = 20 * time.Second
 
+// judge says why a machine is not taken for the node, nil where it is: of what the probe there
+// said of it, "" = nothing, or of why it has not answered.
+type judge func(said string, err error) *PlacementError
+
 // onMachine asks the probe of a session that nobody has spoken with on which machine it is,
 // and gives the session back where judge is content with what it says; else the session
 // ends, and nothing of what it said was passed on.
-func (s *Session) onMachine(ctx context.Context, o Options, judge func(said string, err error) *PlacementError) (*Session, error) {
+func (s *Session) onMachine(ctx context.Context, o Options, judge judge) (*Session, error) {
 	said, err := s.machine(ctx, o)
 	stopped := context.Cause(ctx)
 	var refused error
@@ -37,7 +41,8 @@ func (s *Session) onMachine(ctx context.Context, o Options, judge func(said stri
 func (s *Session) machine(ctx context.Context, o Options) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, sayLimit)
 	defer cancel()
-	if _, err := s.Send(ctx, probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.Run, Node: o.Node}}); err != nil {
+	ask := probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.Run, Node: o.Node}}
+	if _, err := s.Send(ctx, ask); err != nil {
 		return "", err
 	}
 	said := ""

@@ -29,7 +29,7 @@ func TestStrange(t *testing.T) {
 		"the same by name":      {id: "1", named: true, said: mine},
 		"another":               {id: "1", said: other, reason: ReasonMachine, says: "ssh reached another machine: its machine-id is not that of worker-3.example.com"},
 		"another by name":       {id: "1", named: true, said: other, reason: ReasonMachine, says: "ssh reached another machine"},
-		"it shows none":         {id: "1", reason: ReasonMachine, says: "no machine-id is to be had there, so nothing says that this is worker-3.example.com: name where ssh is to go with --ssh"},
+		"it shows none":         {id: "1", reason: ReasonMachine, says: "no machine-id is to be had there, so nothing says that this is worker-3.example.com: name the host with --ssh"},
 		"it shows none by name": {id: "1", named: true, says: "no machine-id is to be had there: that n is worker-3.example.com is known from --ssh alone"},
 		"the API has none":      {said: mine, reason: ReasonMachine, says: "the API has no machine-id that is worker-3.example.com's alone"},
 		"none by name":          {named: true, said: mine, says: "known from --ssh alone"},

@@ -35,11 +35,12 @@ func SSH() Way {
 			return nil, sshFailed(o, err)
 		}
 		environ := unsent(os.Environ(), config["sendenv"])
-		s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+		over := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			cmd := exec.CommandContext(ctx, program, sshArgs(o, script)...)
 			cmd.Env = environ
 			return run(cmd, in, out, errs)
-		})
+		}
+		s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, over)
 		if err != nil {
 			return nil, sshFailed(o, err)
 		}
@@ -48,7 +49,7 @@ func SSH() Way {
 }
 
 // noAddress is a node of which the API does not tell where it is.
-const noAddress = "the API has no InternalIP of node %s that is an IP address: name where ssh is to go with --ssh USER@HOST"
+const noAddress = "the API has no InternalIP of node %s that is an IP address: name the host with --ssh USER@HOST"
 
 // sshFailed is why ssh did not bring a probe.
 func sshFailed(o Options, err error) error {
@@ -64,7 +65,8 @@ func strange(o Options, said string, err error) *PlacementError {
 	lacks := ""
 	switch {
 	case err != nil:
-		return waited(ReasonReach, "ssh to %s: the probe there does not say on which machine it is: %v", o.Destination, err)
+		return waited(ReasonReach, "ssh to %s: the probe there does not say on which machine it is: %v",
+			o.Destination, err)
 	case want == "":
 		lacks = "the API has no machine-id that is " + o.Node + "'s alone"
 	case said == "":
@@ -72,10 +74,12 @@ func strange(o Options, said string, err error) *PlacementError {
 	case said == want:
 		return nil
 	default:
-		return refuse(ReasonMachine, "ssh reached another machine: its machine-id is not that of %s: see where %s leads, or run calico-probe on %s itself with --via local", o.Node, o.Destination, o.Node)
+		return refuse(ReasonMachine, "ssh reached another machine: its machine-id is not that of %s: "+
+			"see where %s leads, or run calico-probe on %s itself with --via local", o.Node, o.Destination, o.Node)
 	}
 	if !o.Named {
-		return refuse(ReasonMachine, "ssh to %s: %s, so nothing says that this is %s: name where ssh is to go with --ssh USER@HOST", o.Destination, lacks, o.Node)
+		return refuse(ReasonMachine, "ssh to %s: %s, so nothing says that this is %s: name the host with --ssh USER@HOST",
+			o.Destination, lacks, o.Node)
 	}
 	o.Note(fmt.Sprintf("%s: that %s is %s is known from --ssh alone", lacks, o.Destination, o.Node))
 	return nil
@@ -185,7 +189,8 @@ func accepting(to string) string { return "ssh -o StrictHostKeyChecking=ask -- "
 const askLimit = 10 * time.Second
 
 // errAsked is an ssh that does not say in time how it would reach a host.
-var errAsked = fmt.Errorf("'ssh -G' does not say within %v how it would get there: a Match exec of its configuration hangs", askLimit)
+var errAsked = fmt.Errorf("'ssh -G' does not say within %v how it would get there: "+
+	"a Match exec of its configuration hangs", askLimit)
 
 // sshConfig is what the user's ssh makes of its configuration for the destination, by
 // lower-case keyword; it connects to nothing.

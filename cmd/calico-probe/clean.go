@@ -49,7 +49,7 @@ container's process within half of one.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "what belongs to the run with this ID, and nothing else, also where it may be in use")
-	f.BoolVar(&o.all, "all", false, "also what may be in use by a run that is going on, whoever's it is: lists it and asks first")
+	f.BoolVar(&o.all, "all", false, "also what a run may be using, whoever's it is: lists it and asks first")
 	f.BoolVar(&o.yes, "yes", false, "with --all: do not ask")
 	a.connecting(f)
 	completions(cmd, map[string]completer{"run": o.runs})
@@ -65,11 +65,12 @@ func (o *cleanOptions) complete() error {
 	case o.run != "" && o.all:
 		return badUsage("--run and --all: leave out one of them")
 	case o.run != "" && !runID.MatchString(o.run):
-		return badUsage("--run %q is no ID of a run, which has eight hexadecimal digits: 'calico-probe clean' lists them", o.run)
+		return badUsage("--run %q is no ID of a run (eight hexadecimal digits): 'calico-probe clean' lists them", o.run)
 	case o.yes && !o.all:
 		return badUsage("--yes answers what --all asks: leave it out, or add --all")
 	case o.all && !o.yes && !o.atTerminal():
-		return badUsage("--all also removes what others are using, and there is no terminal to ask on: add --yes, or name one run with --run ID")
+		return badUsage("--all also removes what others are using, and there is no terminal to ask on: " +
+			"add --yes, or name one run with --run ID")
 	}
 	return nil
 }
@@ -89,7 +90,8 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 		text := ""
 		switch {
 		case l.Fixed:
-			text = fmt.Sprintf("harmless, left alone: its process ends within %v of its client, and its entry goes when its pod is next replaced: %v", probe.Silence, l)
+			text = fmt.Sprintf("harmless, left alone: its process ends within %v of its client, "+
+				"and its entry goes when its pod is next replaced: %v", probe.Silence, l)
 		case l.InUse && !o.all && o.run == "":
 			text = fmt.Sprintf("in use, left alone ('calico-probe clean --run %s' removes it): %v", l.Run, l)
 		default:
@@ -166,7 +168,8 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 		}
 	}
 	dropTyped(o.In)
-	if _, err := fmt.Fprintf(o.ErrOut, "remove these %d, of which %d may be in use? Type yes: ", len(all), used); err != nil {
+	_, err := fmt.Fprintf(o.ErrOut, "remove these %d, of which %d may be in use? Type yes: ", len(all), used)
+	if err != nil {
 		return false, err
 	}
 	const longest = 256 // bytes of an answer

@@ -140,8 +140,12 @@ func (o *runOptions) destination(node *corev1.Node) string {
 // terminal's escapes of its own choice.
 func internalIP(node *corev1.Node) string {
 	for _, a := range node.Status.Addresses {
-		if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP && ip.Zone() == "" && ip.Unmap().IsGlobalUnicast() {
-			return ip.Unmap().String()
+		ip, err := netip.ParseAddr(a.Address)
+		if err != nil || a.Type != corev1.NodeInternalIP || ip.Zone() != "" {
+			continue
+		}
+		if ip = ip.Unmap(); ip.IsGlobalUnicast() {
+			return ip.String()
 		}
 	}
 	return ""
@@ -151,7 +155,8 @@ func internalIP(node *corev1.Node) string {
 // same: machines made from one image are not told apart by it.
 func machineOf(node *corev1.Node, all []corev1.Node) string {
 	id := node.Status.NodeInfo.MachineID
-	if slices.ContainsFunc(all, func(n corev1.Node) bool { return n.Name != node.Name && n.Status.NodeInfo.MachineID == id }) {
+	shared := func(n corev1.Node) bool { return n.Name != node.Name && n.Status.NodeInfo.MachineID == id }
+	if slices.ContainsFunc(all, shared) {
 		return ""
 	}
 	return id

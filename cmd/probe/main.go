@@ -191,7 +191,10 @@ func (o options) runner() *probe.Runner {
 		h.Only = strings.Split(*o.only, ",")
 	}
 	entry := netns.Entry{Host: h, Args: []string{"session", "--root", h.Root, "--only", *o.only, "--proc", h.Proc, "--node", h.Node}}
-	return &probe.Runner{Suite: checks.All(), Host: h, Version: probe.Release, Access: held(), Machine: sync.OnceValue(h.Machine), Tools: tools.All(), Enter: entry.Run}
+	return &probe.Runner{
+		Suite: checks.All(), Host: h, Version: probe.Release, Access: held(), Machine: sync.OnceValue(h.Machine),
+		Tools: tools.All(), Enter: entry.Run,
+	}
 }
 
 // session answers plans and calls until its client is gone or its life is over.

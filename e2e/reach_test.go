@@ -1,0 +1,250 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// sshPort is where a second sshd listens on a node.
+const sshPort = "2222"
+
+// sshdOn starts a second sshd on a node, with more to its configuration, and gives the flags
+// with which the client's ssh gets to it. Edits change the client's configuration.
+func sshdOn(t testing.TB, node, more string, edits ...string) []string {
+	t.Helper()
+	shell(t, node, fmt.Sprintf(`sed /Listen/d /etc/ssh/sshd_config >/run/sshd-e2e
+cat >>/run/sshd-e2e <<'END'
+Port %s
+PidFile /run/sshd-e2e.pid
+%s
+END
+/opt/sandbox/openssh-server/usr/sbin/sshd -f /run/sshd-e2e </dev/null >/dev/null 2>&1
+while [ ! -e /run/sshd-e2e.pid ]; do sleep 0.1; done`, sshPort, more))
+	t.Cleanup(func() {
+		shell(t, node, "kill $(cat /run/sshd-e2e.pid); while [ -e /run/sshd-e2e.pid ]; do sleep 0.1; done; rm /run/sshd-e2e")
+	})
+	return bySSH(t, append([]string{"User root\n", "User root\n  Port " + sshPort + "\n  HostKeyAlias " + addresses[node] + "\n"}, edits...)...)
+}
+
+// addresses are those of the sandbox's nodes.
+var addresses = map[string]string{"node-a": "10.88.0.11", "node-b": "10.88.0.12"}
+
+// placedBy gives the reason and the words of the one result about a way onto the node, and
+// fails where anything else came by that way.
+func placedBy(t testing.TB, d document, way string) (reason, saw string) {
+	t.Helper()
+	for _, r := range d.Results {
+		switch {
+		case r.Way != way:
+		case r.Check == "probe-placed" && saw == "":
+			reason, saw = r.Facts.Str(probe.FactReason), r.Saw
+		default:
+			t.Errorf("by %s came %v", way, r)
+		}
+	}
+	return reason, saw
+}
+
+// heaviest is the most memory that a program may take which does nothing but to refuse.
+const heaviest = 200 << 10 // KiB
+
+// TestFloodWhileBringing wants a node that prints without end, and often without a newline,
+// while the probe is brought to end in one sentence, long before its time, and with little
+// memory.
+func TestFloodWhileBringing(t *testing.T) {
+	flood := func(t *testing.T, says string, args ...string) {
+		t.Helper()
+		cmd := client(t, append(args, "-o", "json")...)
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		began := time.Now()
+		_ = cmd.Run() // its exit code is looked at
+		took := time.Since(began)
+		var d document
+		if err := json.Unmarshal(out.Bytes(), &d); err != nil {
+			t.Fatalf("%v\n%s%s", err, &out, &errs)
+		}
+		d.want(t, "probe-placed", probe.Unknown, says, "prints without end")
+		if got := cmd.ProcessState.ExitCode(); got != 5 || errs.Len() > 0 {
+			t.Errorf("exit %d\n%s", got, &errs)
+		}
+		if took > 12*time.Second { // the first word has 15
+			t.Errorf("that took %v", took)
+		}
+		if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; used > heaviest {
+			t.Errorf("that took %d MiB", used>>10)
+		}
+		nothingLeft(t)
+	}
+	for name, command := range map[string]string{
+		"no newline": "tr '\\0' x </dev/zero", "lines": "yes welcome", "stderr": "yes welcome >&2",
+	} {
+		t.Run("ssh: "+name, func(t *testing.T) {
+			flags := sshdOn(t, "node-a", "ForceCommand "+command)
+			flood(t, "ssh to 10.88.0.11: more than 1 MiB came back before the probe was there", append(flags, "run", "--node", "node-a", "--via", "ssh")...)
+		})
+	}
+	t.Run("exec", func(t *testing.T) {
+		door(t)
+		inDoor(t, `printf '#!/usr/bin/yes\n' >/tmp/flood; chmod 755 /tmp/flood; mount --bind /tmp/flood /usr/bin/sh; mount --bind /tmp/flood /bin/sh`)
+		flood(t, "more than 1 MiB came back before the probe was there", "run", "--node", "node-b", "--via", "exec")
+	})
+}
+
+// inDoor runs a script in the mount namespace of the container that door makes.
+func inDoor(t testing.TB, script string) {
+	t.Helper()
+	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods.Items {
+		if strings.HasPrefix(p.Name, "e2e-door") {
+			shell(t, "node-b", fmt.Sprintf(`for p in /proc/[0-9]*; do
+if tr - _ <$p/cgroup | grep -q %s && [ "$(readlink $p/root/usr/bin/sh)" ] && [ "$(cat $p/comm)" != pause ]; then exec nsenter -t ${p#/proc/} -m sh -ec '%s'; fi
+done; exit 1`, strings.ReplaceAll(string(p.UID), "-", "_"), strings.ReplaceAll(script, "'", `'\''`)))
+			return
+		}
+	}
+	t.Fatal("there is no door")
+}
+
+// TestSSHGivesNothingAway wants nothing of the user's environment, no shared connection and
+// no command here, whatever the user's configuration says, and how to get there left to it.
+func TestSSHGivesNothingAway(t *testing.T) {
+	dir := t.TempDir()
+	control, touched, dialled := filepath.Join(dir, "control"), filepath.Join(dir, "touched"), filepath.Join(dir, "dialled")
+	flags := sshdOn(t, "node-a", "AcceptEnv *\nForceCommand env >>/run/sshd-e2e.env; exec sh -c \"$SSH_ORIGINAL_COMMAND\"",
+		"IdentitiesOnly yes", fmt.Sprintf("IdentitiesOnly yes\n  SendEnv SECRET_* LANG\n  SetEnv CONFIGURED=secret\n  ControlMaster auto\n  ControlPath %s\n  ControlPersist 5\n  PermitLocalCommand yes\n  LocalCommand touch %s", control, touched),
+		"ProxyCommand ", "ProxyCommand echo ${SECRET_TOKEN:-none} ${KEPT_TOKEN:-none} >>"+dialled+"; exec ")
+	t.Cleanup(func() { shell(t, "node-a", "rm -f /run/sshd-e2e.env") })
+	cmd := client(t, append(flags, "run", "--node", "node-a", "--via", "ssh", "--checks", "node-swap")...)
+	cmd.Env = append(os.Environ(), "SECRET_TOKEN=hunter2", "KEPT_TOKEN=kept", "LANG=xx_YY.UTF-8")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	seen := mustSandbox(t, "exec", "node-a", "--", "cat", "/run/sshd-e2e.env")
+	for _, text := range []string{"hunter2", "CONFIGURED", "xx_YY"} {
+		if strings.Contains(seen, text) {
+			t.Errorf("the node was given %s:\n%s", text, seen)
+		}
+	}
+	if !strings.Contains(seen, "SSH_CONNECTION=") || !strings.Contains(seen, "LC_ALL=C") {
+		t.Errorf("this sshd tells nothing of what it is given:\n%s", seen)
+	}
+	for _, name := range []string{control, touched} {
+		if _, err := os.Stat(name); err == nil {
+			t.Errorf("there is %s", name)
+		}
+	}
+	if by, err := os.ReadFile(dialled); err != nil || string(by) != "none kept\n" {
+		t.Errorf("the user's ProxyCommand: %q %v", by, err)
+	}
+	nothingLeft(t)
+}
+
+// TestHostileNodeAddress has the Node say where ssh is to go: nothing but an IP address
+// gets there, and one of another machine gives no answer for the node.
+func TestHostileNodeAddress(t *testing.T) {
+	nodes := kube(t).CoreV1().Nodes()
+	signalAll(t, "node-b", "kubelet", "STOP") // which would write its own
+	was, err := nodes.Get(t.Context(), "node-b", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(ctx context.Context, addresses []corev1.NodeAddress) error {
+		patch, err := json.Marshal(map[string]any{"status": map[string]any{"addresses": addresses}})
+		if err == nil {
+			_, err = nodes.Patch(ctx, "node-b", types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		}
+		return err
+	}
+	t.Cleanup(func() {
+		if err := says(context.Background(), was.Status.Addresses); err != nil {
+			t.Error(err)
+		}
+		signalAll(t, "node-b", "kubelet", "CONT")
+		nodeReady(t, "node-b")
+	})
+	dir := t.TempDir()
+	touched, went := filepath.Join(dir, "touched"), filepath.Join(dir, "went")
+	flags := bySSH(t, "ProxyCommand ", "ProxyCommand echo %r@%h >>"+went+"; exec ")
+	for _, address := range []string{"root@10.88.0.11", "-oProxyCommand=touch " + touched, "\x1b[2J\x1b]0;owned\a10.88.0.12", "127.0.0.1"} {
+		if err := says(t.Context(), []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}); err != nil {
+			t.Fatal(err)
+		}
+		a := call(t, append(flags, "run", "--node", "node-b", "--via", "ssh", "--checks", "node-swap")...)
+		if a.exit == 0 || strings.Contains(a.stdout+a.stderr, "\x1b") || !strings.Contains(a.stdout, "has no InternalIP of node node-b that is an IP address") {
+			t.Errorf("%q: exit %d\n%q\n%q", address, a.exit, a.stdout, a.stderr)
+		}
+		p := call(t, append(flags, "preflight", "--node", "node-b", "--via", "ssh")...)
+		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") || !strings.Contains(p.stdout, "is an IP address") {
+			t.Errorf("%q: preflight: exit %d\n%q\n%q", address, p.exit, p.stdout, p.stderr)
+		}
+	}
+	for _, name := range []string{touched, went} {
+		if text, err := os.ReadFile(name); err == nil {
+			t.Errorf("ssh was started: %s", text)
+		}
+	}
+	if err := says(t.Context(), []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: addresses["node-a"]}}); err != nil {
+		t.Fatal(err)
+	}
+	d, a := report(t, append(flags, "run", "--node", "node-b", "--via", "ssh", "--checks", "node-swap")...)
+	if reason, saw := placedBy(t, d, "ssh"); reason != "machine" || !strings.Contains(saw, "ssh reached another machine: its machine-id is not that of node-b") {
+		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
+	}
+	if text, err := os.ReadFile(went); err != nil || string(text) != "root@"+addresses["node-a"]+"\n" {
+		t.Errorf("ssh went to %q: %v", text, err)
+	}
+	nothingLeft(t)
+}
+
+// TestMachine wants a machine whose machine-id is not the Node's to answer by no way that
+// compares it, and one that shows none by ssh only where the user has named it.
+func TestMachine(t *testing.T) {
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "node-a", "--checks", "node-swap")...)
+	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "see where node-a leads") {
+		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
+	}
+	door(t)
+	shell(t, "node-b", "mv /etc/machine-id /etc/machine-id.away")
+	t.Cleanup(func() { shell(t, "node-b", "mv /etc/machine-id.away /etc/machine-id") })
+	run := []string{"run", "--node", "node-b", "--checks", "node-swap"}
+	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh")...)...)
+	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "no machine-id is to be had there, so nothing says that this is node-b") {
+		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
+	}
+	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh", "--ssh", "root@{node}")...)...)
+	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id is to be had there: that root@node-b is node-b is known from --ssh alone") {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "node-swap", probe.OK)
+	if d, a = report(t, append(run, "--via", "exec")...); a.exit != 0 || a.stderr != "" {
+		t.Errorf("exit %d\n%s", a.exit, a.stderr)
+	}
+	d.want(t, "node-swap", probe.OK)
+
+	shell(t, "node-b", "echo 00112233445566778899aabbccddeeff >/etc/machine-id") // that the kubelet has read already
+	d, a = report(t, append(run, "--via", "exec")...)
+	if reason, saw := placedBy(t, d, "exec"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "its machine-id is not that of node-b") {
+		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
+	}
+	nothingLeft(t)
+}

@@ -1,0 +1,78 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestNoise wants a node that says something without end, before the probe is there or
+// while it is on its way, to be given up for that, long before its time is over, and no
+// more to be taken from it than it takes to know that.
+func TestNoise(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	for name, c := range map[string]struct {
+		line string // what it says again and again
+		word string // what it says first, of the script's
+		errs bool   // on stderr
+	}{
+		"no end of line":    {line: "xxxxxxxx"},
+		"line after line":   {line: "welcome!\n"},
+		"on stderr":         {line: "xxxxxxxx", errs: true},
+		"after a good word": {line: "xxxxxxxx", word: "send packed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := laden(t, standIn)
+			o.Start = time.Minute
+			said, ended := 0, make(chan struct{})
+			var flood line = func(_ context.Context, _ string, in io.Reader, out, errs io.Writer) error {
+				defer close(ended)
+				go func() { _, _ = io.Copy(io.Discard, in) }() // ends with the test's line
+				if c.word != "" {
+					_, _ = io.WriteString(out, "\n"+o.Run+" "+c.word+"\n") // or what follows fails too
+				}
+				if c.errs {
+					out = errs
+				}
+				piece := []byte(strings.Repeat(c.line, 1<<10))
+				for said <= 64<<20 {
+					n, err := out.Write(piece)
+					said += n
+					if err != nil {
+						return err
+					}
+				}
+				return errors.New("nobody stopped it")
+			}
+			began := time.Now()
+			_, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, flood)
+			failed, ok := errors.AsType[*lineError](err)
+			if !ok || !errors.Is(failed.err, errNoise) {
+				t.Fatalf("%v, want %v", err, errNoise)
+			}
+			if took := time.Since(began); took > o.Start/2 {
+				t.Errorf("that took %v", took)
+			}
+			if pe := sortSSH("n", failed); pe.Reason != ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+				t.Error(pe)
+			}
+			if pe := sortExec(door{pod: &corev1.Pod{}, container: &corev1.Container{}}, failed); pe.Reason != ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+				t.Error(pe)
+			}
+			if c.errs { // which nobody holds up
+				return
+			}
+			<-ended
+			if most := mostNoise + 64<<10; said > most {
+				t.Errorf("%d bytes were taken, want %d at most", said, most)
+			}
+		})
+	}
+}
