@@ -63,10 +63,12 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	}
 	h := &Host{Root: "/"}
 	for name, want := range map[string]string{
-		"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not", "tty": "is a device and not", "socket": "is a socket and not",
+		"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not",
+		"tty": "is a device and not", "socket": "is a socket and not",
 		"d": "is a folder and not", "sparse": "is longer than 1048576 bytes: not read",
 		"kmsg": "the kernel makes it", "status": "the kernel makes it", "sys": "the kernel makes it",
-		"a": "too many levels of symbolic links", "l60": "too many levels of symbolic links", "f/x": "not a directory", "none": "no such file",
+		"a": "too many levels of symbolic links", "l60": "too many levels of symbolic links",
+		"f/x": "not a directory", "none": "no such file",
 	} {
 		soon(t, name, func() {
 			if b, err := h.ReadFile(at(name)); err == nil || !strings.Contains(err.Error(), want) {
@@ -91,13 +93,14 @@ func TestOnlyFilesAreRead(t *testing.T) {
 // TestLinkRace reads files while folders on their way are exchanged with links that lead
 // out of the root, and are moved out of it.
 func TestLinkRace(t *testing.T) {
-	out := lay(t, map[string]string{"f": "outside", "secret": "outside", "moved/x": ""})
-	root := lay(t, map[string]string{"d/f": "inside", "evil": "-> " + out, "secret": "inside", "deep/d/x": "", "up": "-> deep/d/../../secret"})
-	if err := os.Rename(out, filepath.Join(root, "..", "out")); err != nil { // beside the root, so that the kernel may move folders
+	out := lay(t, map[string]string{"f": "outside", "moved/x": ""})
+	root := lay(t, map[string]string{"d/f": "inside", "secret": "inside", "deep/d/x": "", "up": "-> deep/d/../../secret"})
+	if err := os.Rename(out, filepath.Join(root, "..", "out")); err != nil {
 		t.Fatal(err)
 	}
 	out = filepath.Join(root, "..", "out")
-	if err := os.Remove(filepath.Join(root, "evil")); err != nil {
+	// Two folders up from deep/d once that is moved to out/moved.
+	if err := os.WriteFile(filepath.Join(root, "..", "secret"), []byte("outside"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(out, filepath.Join(root, "evil")); err != nil {
@@ -109,7 +112,8 @@ func TestLinkRace(t *testing.T) {
 		defer func() { swapped <- n }()
 		for ; ; n++ {
 			for _, pair := range [][2]string{{"d", "evil"}, {"deep/d", "../out/moved"}} {
-				if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, pair[0]), unix.AT_FDCWD, filepath.Join(root, pair[1]), unix.RENAME_EXCHANGE); err != nil {
+				one, other := filepath.Join(root, pair[0]), filepath.Join(root, pair[1])
+				if err := unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
 					t.Error(err)
 					return
 				}
@@ -145,7 +149,8 @@ func TestLinkRace(t *testing.T) {
 func TestWithoutOpenat2(t *testing.T) {
 	const child = "WITHOUT_OPENAT2"
 	if os.Getenv(child) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^(TestOnlyFilesAreRead|TestLinkRace|TestPathsStayInsideTheNode|TestDial|TestWithoutOpenat2)$", "-test.v")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v",
+			"-test.run", "^(TestOnlyFilesAreRead|TestLinkRace|TestPathsStayInsideTheNode|TestDial|TestWithoutOpenat2)$")
 		cmd.Env = append(os.Environ(), child+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil || strings.Count(string(out), "--- PASS: ") != 5 {
 			t.Errorf("%v\n%s", err, out)
@@ -169,7 +174,9 @@ func TestMain(m *testing.M) {
 		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 		runtime.LockOSThread() // the other threads get both from this one
 		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-		if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); err != nil || errno != 0 {
+		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
+			unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+		if err != nil || errno != 0 {
 			fmt.Fprintln(os.Stderr, "taking openat2 away:", err, errno)
 			os.Exit(1)
 		}
