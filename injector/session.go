@@ -18,7 +18,7 @@ import (
 // plans and calls; all else may be called by any, and Close more than once.
 type Session struct {
 	created []string
-	image   string // what the kubelet says the probe runs from, "" = nothing
+	image   string                           // what the kubelet says the probe runs from, "" = nothing
 	remove  func(answered, ended bool) error // ended: and was seen to
 	through string                           // what the line leads through
 	kept    bool                             // the probe outlives its line

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// promising are the sections of docs/security.md of which every bullet, row and paragraph
+// is a promise, and says which by its number: (P7).
+var promising = []string{"In short", "What is left behind", "What does not leave the node", "Who might be hostile"}
+
+var (
+	promise  = regexp.MustCompile(`\bP(\d+)\b`)
+	testName = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+)
+
+// TestEveryPromiseHasATest holds docs/security.md complete: what it promises has a row in its
+// table of promises, and each row names a test that there is, or says why there can be none.
+func TestEveryPromiseHasATest(t *testing.T) {
+	text, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, kept := map[string]bool{}, map[string]bool{}
+	tests := everyTest(t)
+	sections := 0
+	for section := range strings.SplitSeq(string(text), "\n## ") {
+		title, body, _ := strings.Cut(section, "\n")
+		if slices.Contains(promising, title) {
+			sections++
+			for _, block := range blocksOf(body) {
+				if !promise.MatchString(block) {
+					t.Errorf("%s: no promise is named by %q", title, block)
+				}
+				for _, p := range promise.FindAllString(block, -1) {
+					made[p] = true
+				}
+			}
+		}
+		if !strings.HasPrefix(title, "Every promise") {
+			continue
+		}
+		for row := range strings.Lines(body) {
+			cells := strings.Split(row, "|")
+			if len(cells) < 4 || !promise.MatchString(cells[1]) {
+				continue
+			}
+			number := promise.FindString(cells[1])
+			if kept[number] {
+				t.Errorf("%s stands in the table twice", number)
+			}
+			kept[number] = true
+			named := testName.FindAllStringSubmatch(cells[3], -1)
+			if len(named) == 0 && !strings.Contains(cells[3], "no test: ") {
+				t.Errorf("%s names no test, and does not say why there is none: %s", number, row)
+			}
+			for _, n := range named {
+				if !tests[n[1]] {
+					t.Errorf("%s names %s, and there is no such test", number, n[1])
+				}
+			}
+		}
+	}
+	if sections != len(promising) {
+		t.Errorf("%d of the sections %q were found", sections, promising)
+	}
+	for _, p := range slices.Sorted(maps.Keys(made)) {
+		if !kept[p] {
+			t.Errorf("%s is promised and does not stand in the table", p)
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(kept)) {
+		if !made[p] {
+			t.Errorf("%s stands in the table, and nothing promises it", p)
+		}
+	}
+}
+
+// blocksOf are the paragraphs, bullets and table rows of a section of Markdown, without
+// the heads of tables and what introduces a list.
+func blocksOf(body string) (blocks []string) {
+	for paragraph := range strings.SplitSeq(body, "\n\n") {
+		lines := strings.Split(strings.TrimSpace(paragraph), "\n")
+		switch {
+		case strings.HasPrefix(lines[0], "|"):
+			blocks = append(blocks, lines[min(2, len(lines)):]...)
+		case strings.HasPrefix(lines[0], "- "):
+			blocks = append(blocks, strings.Split(strings.TrimSpace(paragraph), "\n- ")...)
+		case lines[0] != "" && !strings.HasSuffix(lines[len(lines)-1], ":"):
+			blocks = append(blocks, paragraph)
+		}
+	}
+	return blocks
+}
+
+// everyTest is the names of all tests of the project.
+func everyTest(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2:
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			names[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
