@@ -15,8 +15,8 @@ import (
 // the counts. What else comes is dropped and counted, and makes the answer incomplete.
 type Intake struct {
 	asked   Request
-	pods    []string        // from which it may have been asked
-	checks  map[string]bool // that were asked; true = there is an answer
+	pods    []string       // from which it may have been asked
+	checks  map[string]int // that were asked, with how many answers there are
 	started bool
 	newer   int // the version of the format it speaks, where that is not known here
 	counts  Counts
@@ -34,6 +34,14 @@ const (
 	MaxHeld   = 32 << 20
 )
 
+// A check answers a few times about each of its targets, or about some hundred things that
+// the node has. What exceeds that would cost more than memory: rules compare answers with
+// each other.
+const (
+	mostOfCheck  = 1000
+	mostOfTarget = 4
+)
+
 // ErrTooMuch says that a probe exceeds that. Nothing more is read from it.
 var ErrTooMuch = errors.New("it says too much")
 
@@ -48,10 +56,10 @@ const (
 // NewIntake is for the answer to a plan or a call; of a request that is neither only logs are
 // let through.
 func NewIntake(asked Request) *Intake {
-	i := &Intake{asked: asked, checks: map[string]bool{}, counts: Counts{}}
+	i := &Intake{asked: asked, checks: map[string]int{}, counts: Counts{}}
 	if asked.Plan != nil {
 		for _, id := range asked.Plan.Checks {
-			i.checks[id] = false
+			i.checks[id] = 0
 		}
 		for _, t := range asked.Plan.Targets {
 			if t.Kind == KindLocal {
@@ -104,7 +112,7 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 		return nil, fmt.Errorf("%w: more than %d MiB in answer to one request; the rest is not read", ErrTooMuch, MaxHeld>>20)
 	}
 	if r := own.Result; r != nil {
-		i.checks[r.Check] = true
+		i.checks[r.Check]++
 		i.counts[r.Status]++
 	}
 	return []Event{own}, nil
@@ -129,14 +137,15 @@ func (i *Intake) start(s Start) (*Start, bool) {
 	return &s, true
 }
 
-// asks tells whether a result answers what was asked, and from where it was asked.
+// asks tells whether a result answers what was asked, from where it was asked, and not for the
+// thousandth time.
 func (i *Intake) asks(r Result) bool {
 	p := i.asked.Plan
 	if p == nil || !i.started {
 		return false
 	}
-	_, asked := i.checks[r.Check]
-	return asked && (r.From == "" || r.From == p.From || slices.Contains(i.pods, r.From))
+	n, asked := i.checks[r.Check]
+	return asked && n < mostOfCheck+mostOfTarget*len(p.Targets) && (r.From == "" || r.From == p.From || slices.Contains(i.pods, r.From))
 }
 
 // drop counts an event, and remembers what some of them were.
@@ -181,7 +190,7 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	var open []string
 	if p := i.asked.Plan; p != nil && !stopped {
 		for _, id := range p.Checks {
-			if !i.checks[id] && !slices.Contains(open, id) {
+			if i.checks[id] == 0 && !slices.Contains(open, id) {
 				open = append(open, id)
 			}
 		}
