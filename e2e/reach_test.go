@@ -28,7 +28,7 @@ const sshPort = "2222"
 // with which the client's ssh gets to it. Edits change the client's configuration.
 func sshdOn(t testing.TB, node, more string, edits ...string) []string {
 	t.Helper()
-	shell(t, node, fmt.Sprintf(`sed /Listen/d /etc/ssh/sshd_config >/run/sshd-e2e
+	shell(t, node, fmt.Sprintf(`sed -e /Listen/d -e /PidFile/d /etc/ssh/sshd_config >/run/sshd-e2e
 cat >>/run/sshd-e2e <<'END'
 Port %s
 PidFile /run/sshd-e2e.pid
