@@ -23,9 +23,9 @@ import (
 // poses is the label that anybody can give a pod.
 var poses = map[string]string{"k8s-app": "calico-node"}
 
-// tenant makes a namespace and lets what is in it go with the test. The result lists what
+// tenantNamespace makes a namespace and lets what is in it go with the test. The result lists what
 // was ever created in it beside the pods whose names begin so.
-func tenant(t *testing.T, name, own string) (others func() []string) {
+func tenantNamespace(t *testing.T, name, own string) (others func() []string) {
 	t.Helper()
 	k := kube(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -152,7 +152,7 @@ func onlyTold(t *testing.T, d document, a answer, namespace string) {
 // and the probe to take nothing from him.
 func TestDecoyCalicoNode(t *testing.T) {
 	calicoReady(t, "node-b")
-	created := tenant(t, "tenant", "decoy")
+	created := tenantNamespace(t, "tenant", "decoy")
 	t.Run("it crashes, the real one is well", func(t *testing.T) {
 		spec := withShell("calico-node")
 		spec.Containers[0].Command = []string{"sh", "-c", "exit 1"}
@@ -243,7 +243,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 // decide.
 func TestTwoDaemonSets(t *testing.T) {
 	calicoReady(t, "node-b")
-	created := tenant(t, "calico-system", "calico-node-")
+	created := tenantNamespace(t, "calico-system", "calico-node-")
 	posingSet(t, "calico-system", "calico-node")
 	const two = "2 DaemonSets claim to be calico-node on this node (calico-system/calico-node, kube-system/calico-node): " +
 		"name the namespace of the right one with --calico-namespace"
