@@ -137,8 +137,11 @@ func TestReleaseDigests(t *testing.T) {
 		if system == "linux" && !bytes.Equal(client, program(t, "../.cache/client.tar", digestOf(names["calico-probe"]), arch, "calico-probe")) {
 			t.Errorf("%s has another client than the image", at.URI)
 		}
-		if system == "linux" && read(t, filepath.Join(os.Getenv("DIST"), "probe_linux_"+arch)) != string(program(t, "../.cache/probe.tar", digestOf(names["probe"]), arch, "probe")) {
-			t.Errorf("the probe for %s is another one than that of the image", arch)
+		if system == "linux" {
+			sum := sha256.Sum256(program(t, "../.cache/probe.tar", digestOf(names["probe"]), arch, "probe"))
+			if line := hex.EncodeToString(sum[:]) + "  probe_linux_" + arch + "\n"; !strings.Contains(read(t, filepath.Join(os.Getenv("DIST"), "checksums.txt")), line) {
+				t.Errorf("the probe for %s is another one than that of the image", arch)
+			}
 		}
 		if system != runtime.GOOS || arch != runtime.GOARCH {
 			continue
