@@ -158,7 +158,8 @@ func (s *strays) Read(b []byte) (int, error) {
 		s.left, s.since = mostStrays, now
 	}
 	if s.left <= 0 {
-		return 0, fmt.Errorf("%w: more than %d MiB in a minute that nobody asked for; the rest is not read", probe.ErrTooMuch, mostStrays>>20)
+		return 0, fmt.Errorf("%w: more than %d MiB in a minute that nobody asked for; the rest is not read",
+			probe.ErrTooMuch, mostStrays>>20)
 	}
 	n, err := s.from.Read(b)
 	s.left -= n

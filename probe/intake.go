@@ -145,7 +145,8 @@ func (i *Intake) asks(r Result) bool {
 		return false
 	}
 	n, asked := i.checks[r.Check]
-	return asked && n < mostOfCheck+mostOfTarget*len(p.Targets) && (r.From == "" || r.From == p.From || slices.Contains(i.pods, r.From))
+	from := r.From == "" || r.From == p.From || slices.Contains(i.pods, r.From)
+	return asked && from && n < mostOfCheck+mostOfTarget*len(p.Targets)
 }
 
 // drop counts an event, and remembers what some of them were.
@@ -197,9 +198,11 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	}
 	switch {
 	case i.newer > 0:
-		return ReasonNewer, fmt.Sprintf("the probe speaks wire format %d, and this client reads up to %d: use a client of the probe's version", i.newer, Version)
+		return ReasonNewer, fmt.Sprintf("the probe speaks wire format %d, and this client reads up to %d: "+
+			"use a client of the probe's version", i.newer, Version)
 	case i.dropped > 0:
-		saw = fmt.Sprintf("%d events of the probe were dropped, as nobody asked for them or they are not a node's to say: %s", i.dropped, strings.Join(i.names, ", "))
+		saw = fmt.Sprintf("%d events of the probe were dropped, as nobody asked for them or they are not a node's "+
+			"to say: %s", i.dropped, strings.Join(i.names, ", "))
 		if len(open) > 0 {
 			saw += "; without an answer: " + strings.Join(open, ", ")
 		}

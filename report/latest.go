@@ -25,7 +25,7 @@ type Latest struct {
 	round   int
 	kept    []answer
 	newest  map[string]int // the round of what is kept, by node and check
-	owed    []string // asked of the node, and not answered whole since
+	owed    []string       // asked of the node, and not answered whole since
 	streams []*streamed
 	logs    []probe.Event
 	version string
