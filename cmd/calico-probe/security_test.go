@@ -93,7 +93,7 @@ func blocksOf(body string) (blocks []string) {
 			blocks = append(blocks, lines[min(2, len(lines)):]...)
 		case strings.HasPrefix(lines[0], "- "):
 			blocks = append(blocks, strings.Split(strings.TrimSpace(paragraph), "\n- ")...)
-		case lines[0] != "" && !strings.HasSuffix(lines[len(lines)-1], ":"):
+		case lines[0] != "" && !strings.HasPrefix(lines[0], "Every promise") && !strings.HasSuffix(lines[len(lines)-1], ":"):
 			blocks = append(blocks, paragraph)
 		}
 	}
