@@ -181,6 +181,7 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 	session := s.session
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	var showing atomic.Bool // in a pager perhaps, that is being read
+	var events atomic.Int64 // so far
 	sent, stopped := make(chan struct{}), make(chan struct{})
 	var id int64 // valid once it is sent
 	unasked := context.AfterFunc(ctx, func() {
@@ -202,12 +203,14 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 		}
 		tick := time.NewTicker(stopLimit / 40)
 		defer tick.Stop()
-		for left := 40; left > 0; {
+		for left, before := 40, int64(-1); left > 0; {
 			select {
 			case <-tick.C:
-				if !showing.Load() {
+				now := events.Load()
+				if !showing.Load() || now != before { // else it is the same that is being read
 					left--
 				}
+				before = now
 			case <-shell.Abandoned(ctx):
 				left = 0
 			case <-whole.Done():
@@ -235,6 +238,7 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 		var ev probe.Event
 		if ev, err = session.Next(whole); err == nil {
 			silent.Stop()
+			events.Add(1)
 			showing.Store(true)
 			each(ev)
 			showing.Store(false)
