@@ -5,10 +5,9 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,40 +19,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // refusing stands between the client and the real API server, and answers requests with a
 // status of its own for as long as it is told to, as an overloaded server does (429) or
 // one that has lost etcd (500). Streams that are open go on.
 type refusing struct {
-	*httptest.Server
-	status atomic.Int32 // 0 = it passes everything on
+	kubeconfig string
+	status     atomic.Int32 // 0 = it passes everything on
 }
 
 func newRefusing(t *testing.T) *refusing {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{
-		Transport:     transport,
-		FlushInterval: -1,
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
-	}
 	f := &refusing{}
-	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.kubeconfig = inFront(t, func(proxy *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request) {
 		status := int(f.status.Load())
 		if status == 0 {
 			proxy.ServeHTTP(w, r)
@@ -64,27 +43,9 @@ func newRefusing(t *testing.T) *refusing {
 			w.Header().Set("Retry-After", "1")
 		}
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"not now","code":` + strconv.Itoa(status) + `}`))
-	}))
-	t.Cleanup(func() {
-		f.CloseClientConnections()
-		f.Close()
+		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"not now","code":%d}`, status)
 	})
 	return f
-}
-
-// kubeconfig has the refusing server for its server.
-func (f *refusing) kubeconfig(t *testing.T) string {
-	t.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["e2e"] = &clientcmdapi.Cluster{Server: f.URL}
-	config.Contexts["e2e"] = &clientcmdapi.Context{Cluster: "e2e"}
-	config.CurrentContext = "e2e"
-	name := filepath.Join(t.TempDir(), "config")
-	if err := clientcmd.WriteToFile(*config, name); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // TestAPIRefusesFromTheStart has every request answered by 429 or 500, and wants one
@@ -94,7 +55,7 @@ func TestAPIRefusesFromTheStart(t *testing.T) {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			api := newRefusing(t)
 			api.status.Store(int32(status))
-			a := call(t, "run", "--node", "node-a", "--timeout", "20s", "--kubeconfig", api.kubeconfig(t))
+			a := call(t, "run", "--node", "node-a", "--timeout", "20s", "--kubeconfig", api.kubeconfig)
 			if a.exit != 1 || strings.Contains(a.stdout, "healthy") {
 				t.Errorf("exit %d, want 1\n%s%s", a.exit, a.stdout, a.stderr)
 			}
@@ -118,7 +79,7 @@ func TestAPIRefusesInMidRun(t *testing.T) {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			api := newRefusing(t)
 			var errs bytes.Buffer
-			cmd, out := started(t, &errs, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "-o", "ndjson", "--timeout", "90s", "--kubeconfig", api.kubeconfig(t))
+			cmd, out := started(t, &errs, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "-o", "ndjson", "--timeout", "90s", "--kubeconfig", api.kubeconfig)
 			waitFor(t, out, `"way":"pod"`)
 			api.status.Store(int32(status))
 			refused := time.AfterFunc(time.Minute, func() { api.status.Store(0) })

@@ -8,11 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // ours lists the probe pods and clean-up jobs there are, by their UIDs with their runs.
@@ -212,43 +205,17 @@ func TestClean(t *testing.T) {
 // the Date, and only that.
 func dated(t testing.TB, by time.Duration) string {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	front := httptest.NewTLSServer(&httputil.ReverseProxy{
-		Transport: next,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(at)
-			r.Out.Header.Del("Authorization")
-		},
-		ModifyResponse: func(r *http.Response) error {
+	return inFront(t, func(proxy *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request) {
+		moved := *proxy
+		moved.ModifyResponse = func(r *http.Response) error {
 			now, err := http.ParseTime(r.Header.Get("Date"))
 			if err == nil {
 				r.Header.Set("Date", now.Add(by).Format(http.TimeFormat))
 			}
 			return err
-		},
+		}
+		moved.ServeHTTP(w, r)
 	})
-	t.Cleanup(front.Close)
-	out := clientcmdapi.NewConfig()
-	out.Clusters["front"] = &clientcmdapi.Cluster{Server: front.URL, InsecureSkipTLSVerify: true}
-	out.AuthInfos["front"] = &clientcmdapi.AuthInfo{Token: "taken away on the way"}
-	out.Contexts["front"] = &clientcmdapi.Context{Cluster: "front", AuthInfo: "front"}
-	out.CurrentContext = "front"
-	name := filepath.Join(t.TempDir(), "config")
-	if err := clientcmd.WriteToFile(*out, name); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // TestCleanByServerClock wants the API server's clock, ten minutes ahead of this machine's
