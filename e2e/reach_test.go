@@ -42,6 +42,11 @@ while [ ! -e /run/sshd-e2e.pid ]; do sleep 0.1; done`, sshPort, more))
 	return bySSH(t, append([]string{"User root\n", "User root\n  Port " + sshPort + "\n  HostKeyAlias " + addresses[node] + "\n"}, edits...)...)
 }
 
+// byWayOf is a ProxyCommand that writes to a file before it goes on as the one there was.
+func byWayOf(words, file string) string {
+	return `ProxyCommand sh -c 'echo "` + words + `" >>` + file + `; exec "$0" "$@"' `
+}
+
 // addresses are those of the sandbox's nodes.
 var addresses = map[string]string{"node-a": "10.88.0.11", "node-b": "10.88.0.12"}
 
@@ -102,7 +107,9 @@ func TestFloodWhileBringing(t *testing.T) {
 	}
 	t.Run("exec", func(t *testing.T) {
 		door(t)
-		inDoor(t, `printf '#!/usr/bin/yes\n' >/tmp/flood; chmod 755 /tmp/flood; mount --bind /tmp/flood /usr/bin/sh; mount --bind /tmp/flood /bin/sh`)
+		inDoor(t, `mkdir -p /tmp; cp /usr/bin/dash /tmp/shell
+printf '#!/tmp/shell\nexec /usr/bin/tr "\\0" x </dev/zero\n' >/tmp/flood; chmod 755 /tmp/flood
+mount --bind /tmp/flood /usr/bin/sh; mount --bind /tmp/flood /bin/sh`)
 		flood(t, "more than 1 MiB came back before the probe was there", "run", "--node", "node-b", "--via", "exec")
 	})
 }
@@ -132,7 +139,7 @@ func TestSSHGivesNothingAway(t *testing.T) {
 	control, touched, dialled := filepath.Join(dir, "control"), filepath.Join(dir, "touched"), filepath.Join(dir, "dialled")
 	flags := sshdOn(t, "node-a", "AcceptEnv *\nForceCommand env >>/run/sshd-e2e.env; exec sh -c \"$SSH_ORIGINAL_COMMAND\"",
 		"IdentitiesOnly yes", fmt.Sprintf("IdentitiesOnly yes\n  SendEnv SECRET_* LANG\n  SetEnv CONFIGURED=secret\n  ControlMaster auto\n  ControlPath %s\n  ControlPersist 5\n  PermitLocalCommand yes\n  LocalCommand touch %s", control, touched),
-		"ProxyCommand ", "ProxyCommand echo ${SECRET_TOKEN:-none} ${KEPT_TOKEN:-none} >>"+dialled+"; exec ")
+		"ProxyCommand ", byWayOf("${SECRET_TOKEN:-none} ${KEPT_TOKEN:-none}", dialled))
 	t.Cleanup(func() { shell(t, "node-a", "rm -f /run/sshd-e2e.env") })
 	cmd := client(t, append(flags, "run", "--node", "node-a", "--via", "ssh", "--checks", "node-swap")...)
 	cmd.Env = append(os.Environ(), "SECRET_TOKEN=hunter2", "KEPT_TOKEN=kept", "LANG=xx_YY.UTF-8")
@@ -184,7 +191,7 @@ func TestHostileNodeAddress(t *testing.T) {
 	})
 	dir := t.TempDir()
 	touched, went := filepath.Join(dir, "touched"), filepath.Join(dir, "went")
-	flags := bySSH(t, "ProxyCommand ", "ProxyCommand echo %r@%h >>"+went+"; exec ")
+	flags := bySSH(t, "ProxyCommand ", byWayOf("%r@%h", went))
 	for _, address := range []string{"root@10.88.0.11", "-oProxyCommand=touch " + touched, "\x1b[2J\x1b]0;owned\a10.88.0.12", "127.0.0.1"} {
 		if err := says(t.Context(), []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}); err != nil {
 			t.Fatal(err)
