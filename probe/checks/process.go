@@ -53,22 +53,17 @@ func processesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]runn
 	return out, nil
 }
 
-// onNode is where the kubelet and the container runtime run: as root, in no pod's cgroup,
-// in the node's network, and of a program of that name. What this probe has no right to
-// see speaks against nobody.
+// outsidePods is where what the node itself starts is: it is root's, and in no pod's cgroup.
+func outsidePods(h *probe.Host, p procfs.Proc) bool {
+	uid, err := userOf(p)
+	return err == nil && uid == 0 && !inPod(h, p)
+}
+
+// onNode is where the kubelet and the container runtime run: also in the node's network, as
+// far as this probe has the right to see that.
 func onNode(h *probe.Host, p procfs.Proc) bool {
-	if uid, err := userOf(p); err != nil || uid != 0 || inPod(h, p) {
-		return false
-	}
-	if same, seen := nodesNetwork(h, p.PID); seen && !same {
-		return false
-	}
-	comm, err := p.Comm()
-	if err != nil {
-		return false
-	}
-	program, err := p.Executable()
-	return err != nil || program == "" || strings.HasPrefix(path.Base(program), comm)
+	same, seen := nodesNetwork(h, p.PID)
+	return (same || !seen) && outsidePods(h, p)
 }
 
 // inNodesNetwork is where calico-node and kube-proxy run, which are pods: in the node's
@@ -161,29 +156,39 @@ func nodesDaemon(h *probe.Host, name string) (pid int, args []string, _ error) {
 	if err != nil || len(all) == 0 { // without the proc file system there are none to be seen
 		return 0, nil, nil
 	}
-	// One that starts another program is two for a moment.
-	found := slices.DeleteFunc(slices.Clone(all), func(p running) bool {
-		stat, err := p.Stat()
-		child := slices.ContainsFunc(all, func(o running) bool { return o.PID == stat.PPID })
-		return errors.Is(err, fs.ErrNotExist) || err == nil && child
-	})
-	if len(found) > 1 { // some distributions run it in a container, so this is no must
-		first, err := mountsOf(h, 1)
-		if beside := slices.DeleteFunc(slices.Clone(found), func(p running) bool {
-			its, unseen := mountsOf(h, p.PID)
-			return err != nil || unseen != nil || its != first
-		}); len(beside) > 0 {
-			found = beside
+	first, _ := mountsOf(h, 1) // where that is not to be seen, it tells nothing
+	found := all
+	for _, likelier := range []func(running) bool{
+		// A script that starts it has its name too. A program for many components has another
+		// (hyperkube), so this is no must.
+		func(p running) bool { return strings.HasPrefix(programOf(p.Proc), name) },
+		// One that starts another program is two for a moment.
+		func(p running) bool {
+			stat, err := p.Stat()
+			return err == nil && !slices.ContainsFunc(found, func(o running) bool { return o.PID == stat.PPID })
+		},
+		// Some distributions run it in a container, so this is none either.
+		func(p running) bool { its, err := mountsOf(h, p.PID); return err == nil && its == first },
+	} {
+		better := slices.DeleteFunc(slices.Clone(found), func(p running) bool { return !likelier(p) })
+		if len(better) > 0 {
+			found = better
 		}
 	}
-	switch len(found) {
-	case 0:
-		return 0, nil, nil
-	case 1:
+	if len(found) == 1 {
 		return found[0].PID, found[0].args, nil
 	}
 	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: which one it is cannot be told",
 		len(found), name, found[0].PID, found[1].PID)
+}
+
+// programOf is the file name of a process's program, "" where that is not to be seen.
+func programOf(p procfs.Proc) string {
+	program, err := p.Executable()
+	if err != nil {
+		return ""
+	}
+	return path.Base(program)
 }
 
 // mountsOf names the mount namespace of a process.

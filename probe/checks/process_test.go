@@ -91,6 +91,11 @@ func TestNodesDaemon(t *testing.T) {
 		"a user's":                {[]process{but(func(p *process) { p.user = "1000" }), real}, "100"},
 		"in another network":      {[]process{but(func(p *process) { p.net = "net:[1]" }), real}, "100"},
 		"another program":         {[]process{but(func(p *process) { p.prog = "/bin/bash" }), real}, "100"},
+		"one for many components": {[]process{but(func(p *process) { p.prog = "/bin/hyperkube" })}, "200"},
+		"started by a script": {[]process{
+			but(func(p *process) { p.pid, p.prog = 50, "/bin/bash" }), but(func(p *process) { p.parent = 50 }),
+		}, "200"},
+		"two, one of which ends":  {[]process{but(func(p *process) { p.parent = -1 }), real}, "100"},
 		"of an upgraded program":  {[]process{but(func(p *process) { p.prog = "/usr/bin/kubelet (deleted)" })}, "200"},
 		"no right to see links":   {[]process{but(func(p *process) { p.net, p.mnt, p.prog = "", "", "" })}, "200"},
 		"without right, in a pod": {[]process{but(func(p *process) { p.net, p.mnt, p.prog, p.cgroup = "", "", "", pods })}, "0"},
@@ -108,6 +113,10 @@ func TestNodesDaemon(t *testing.T) {
 			files["proc/"+dir+"comm"], files["proc/"+dir+"cmdline"] = "kubelet\n", fmt.Sprintf("kubelet\x00--config=%d\x00", p.pid)
 			files["proc/"+dir+"status"] = fmt.Sprintf("Uid:\t0\t%s\t%[1]s\t%[1]s\n", p.user)
 			files["proc/"+dir+"cgroup"] = "0::" + p.cgroup + "\n"
+			if p.parent < 0 { // what ended after it was listed has no more to tell
+				files["proc/"+dir+"stat"] = "\n"
+				continue
+			}
 			files["proc/"+dir+"stat"] = fmt.Sprintf("%d (kubelet) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0%s\n", p.pid, p.parent, strings.Repeat(" 0", 28))
 			links[dir+"ns/net"], links[dir+"ns/mnt"], links[dir+"exe"] = p.net, p.mnt, p.prog
 		}
