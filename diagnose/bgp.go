@@ -103,11 +103,12 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 	var out []Case
 	for _, s := range downSessions(f) {
 		peer, node := s.Facts.Str(checks.FactPeer), nodeOf(s.Finding)
-		c := Case{About: s.Target, Peer: cmp.Or(node, peer), Family: familyOf(s.Finding), Args: map[string]Arg{"peer": Address(peer)}, Covers: pathFollows(f, familyOf(s.Finding), node)}
+		c := Case{About: s.Target, Peer: cmp.Or(node, peer), Family: familyOf(s.Finding), Args: map[string]Arg{"peer": Address(peer)}}
 		if node != "" {
 			c.Args["other"] = Node(node)
 		}
 		if fits(s, &c) {
+			c.Covers = pathFollows(f, familyOf(s.Finding), node) // which is slow where there are thousands
 			out = append(out, c)
 		}
 	}

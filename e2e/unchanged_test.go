@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,6 +29,7 @@ import (
 // run must not change. It is compared before and after everything the client can do.
 type others struct {
 	objects map[string]string
+	known   map[types.UID]bool
 	taken   time.Time
 }
 
@@ -64,15 +66,15 @@ func (before others) compare(t testing.TB) {
 			changed = append(changed, name+" is new and not ours: "+after.objects[name])
 		}
 	}
-	changed = append(changed, harmed(t, before.taken)...)
+	changed = append(changed, before.harmed(t)...)
 	if len(changed) > 0 {
 		t.Errorf("the client changed what is not its own:\n%s", strings.Join(changed, "\n"))
 	}
 }
 
-// harmed lists the events since a moment by which the kubelet or the scheduler ended or
-// moved a pod that is not ours.
-func harmed(t testing.TB, since time.Time) []string {
+// harmed lists the events since then by which the kubelet or the scheduler ended or moved
+// one of the objects.
+func (before others) harmed(t testing.TB) []string {
 	t.Helper()
 	list, err := kube(t).CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
@@ -86,7 +88,7 @@ func harmed(t testing.TB, since time.Time) []string {
 			last = e.EventTime.Time
 		}
 		// Events have whole seconds.
-		if bad && last.After(since.Add(-time.Second)) && !strings.HasPrefix(e.InvolvedObject.Name, "calico-probe-") {
+		if bad && before.known[e.InvolvedObject.UID] && last.After(before.taken.Add(-time.Second)) {
 			out = append(out, fmt.Sprintf("event %s about %s %s/%s: %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name, e.Message))
 		}
 	}
@@ -112,7 +114,7 @@ func readOthers(t testing.TB) others {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := others{objects: map[string]string{}, taken: time.Now()}
+	o := others{objects: map[string]string{}, known: map[types.UID]bool{}, taken: time.Now()}
 	for _, group := range resources {
 		gv, err := schema.ParseGroupVersion(group.GroupVersion)
 		if err != nil {
@@ -127,7 +129,8 @@ func readOthers(t testing.TB) others {
 				t.Fatalf("listing %s: %v", r.Name, err)
 			}
 			for _, item := range list.Items {
-				if !isOurs(item) {
+				if !isOurs(item) && item.GetDeletionTimestamp() == nil { // what another test has deleted goes
+					o.known[item.GetUID()] = true
 					o.objects[strings.Join([]string{r.Kind, item.GetNamespace(), item.GetName()}, " ")] = fingerprint(t, item)
 				}
 			}
@@ -252,7 +255,7 @@ func TestTheComparisonSees(t *testing.T) {
 	}
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: "somebodys-end", Namespace: namespace},
-		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "somebodys"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "somebodys", UID: made.UID},
 		Reason:         "Preempting", LastTimestamp: metav1.Now(), FirstTimestamp: metav1.Now(),
 	}
 	if _, err := k.CoreV1().Events(namespace).Create(ctx, event, metav1.CreateOptions{}); err != nil {
