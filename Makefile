@@ -34,7 +34,7 @@ BUILD   = CGO_ENABLED=0 $(if $(PINNED),$(SAME)) go build -trimpath $(if $(PINNED
 E2E_CLUSTER ?= e2e
 export E2E_CLUSTER
 
-.PHONY: help docs build probe image client toolbox sandbox tools unit test suite sessions lab machine faults soak demo bench lint fuzz clean
+.PHONY: help docs build probe image client toolbox sandbox tools unit test test-all suite sessions lab machine faults soak demo bench lint fuzz clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
@@ -102,7 +102,18 @@ unit: ## fast tests: no root, under a minute
 clients:
 	@CGO_ENABLED=0 go build -C e2e/tools -trimpath -ldflags='-s -w' -o $(CACHE)/bin/ ./kubectl helm.sh/helm/v4/cmd/helm
 
-test: build image toolbox-here client-here sandbox clients ## every test: unit, then end to end on a real cluster (as root)
+PARTS := build image toolbox-here client-here sandbox clients
+
+# The gate: every unit test, one fault of each family, the hostile and the nothing-changes
+# tests in their short form (-short). What takes minutes, or a quiet machine, is in test-all.
+test: $(PARTS) ## the gate: unit tests, then end to end on real clusters in short form (as root)
+	go test ./...
+	go test -C images ./...
+	@$(MAKE) --no-print-directory -j3 -Otarget gate-suite gate-sessions gate-lab
+	go test -tags e2e -short -count=1 -timeout 10m -run '^TestHealthy$$' ./e2e
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=500x
+
+test-all: $(PARTS) ## every test there is (an hour, as root): when its family was changed, and before a release
 	go test ./...
 	go test -C images ./...
 	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
@@ -116,23 +127,38 @@ test: build image toolbox-here client-here sandbox clients ## every test: unit, 
 SESSIONS := ^Test(Sh|Terminal)
 ALONE    := ^Test(Healthy|Soak|StreamFormats|WarmCheck|MachineFaults|NodeLoad)$$
 suite: # on the cluster, but for the sessions and the faults
-	go test -tags e2e -count=1 -timeout 30m -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)' ./e2e
+	go test -tags e2e -count=1 -timeout 45m -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)' ./e2e
 
 sessions: # the shell, on a cluster beside it; then the probe's parts on real daemons
 	E2E_CLUSTER=$(E2E_CLUSTER)-sh go test -tags e2e -count=1 -timeout 30m -run '$(SESSIONS)' ./e2e
 	go test -tags e2e -count=1 -timeout 20m ./probe/...
 
 lab: # every fault that only its own cluster feels, on another
-	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 30m -run '^TestFaults$$' ./e2e
+	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 45m -run '^TestFaults$$' ./e2e
 
 machine: # what takes a machine to itself: what every cluster on it feels, what is timed, and where its load counts
 	go test -tags e2e -count=1 -timeout 15m -run '$(ALONE)' ./e2e
 
+# What the gate leaves to test-all: each takes half a minute or more, or waits for a lease.
+SLOW := ^Test(SLOWLIST)$$
+# One fault of each family.
+GATE_FAULTS := ^(upgrade-ipam-hangs|containerd-frozen|swap-before-reboot|cni-config-missing|bgp-passive-second-nic|bgp-port-dropped|route-missing|small-mtu|forward-drop|felix-hangs|services-flushed|dns-dead|token-old)$$
+GATE_SESSIONS := ^Test(ShellProbeHangsOnItsLine|ShellWatch|Sh|ShLeft|ShCommand|ShTools|ShellTools|ShellOnTerminal|ShellPicks|ShellScript)$$
+GATE := go test -tags e2e -short -count=1 -timeout 20m
+.PHONY: gate-suite gate-sessions gate-lab
+gate-suite:
+	$(GATE) -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)|$(SLOW)' ./e2e
+gate-sessions:
+	E2E_CLUSTER=$(E2E_CLUSTER)-sh $(GATE) -run '$(GATE_SESSIONS)' ./e2e
+	go test -tags e2e -short -count=1 -timeout 20m ./probe/...
+gate-lab:
+	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '^TestFaults$$/$(GATE_FAULTS)' ./e2e
+
 faults: build image sandbox ## every fault of the lab, and docs/faults.md of what was seen (forty minutes)
 	FAULTS=write go test -tags e2e -count=1 -timeout 60m -run '^Test(Machine)?Faults$$' ./e2e
 
-soak: build image sandbox ## a hundred healthy runs, none above info; a thousand interrupted ones that leave nothing
-	SOAK=100 INTERRUPTED=1000 go test -tags e2e -count=1 -timeout 60m -run '^Test(Soak|InterruptedRuns)$$' -v ./e2e
+soak: build image sandbox ## a hundred healthy runs, a thousand interrupted ones that leave nothing, floods of two minutes
+	SOAK=100 INTERRUPTED=1000 FLOOD=2m go test -tags e2e -count=1 -timeout 90m -run '^Test(Soak|InterruptedRuns|LiarFloods|LiarIsInterrupted)$$' -v ./e2e
 
 fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 	@mkdir -p $(CACHE)
