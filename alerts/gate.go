@@ -45,6 +45,15 @@ func newGate(l net.Listener, closed func(from net.Addr)) *gate {
 	return &gate{Listener: l, closed: closed, open: map[*entered]struct{}{}}
 }
 
+// network is what counts as one address: of IPv6 a /64, of which one machine has all.
+func network(a netip.Addr) netip.Addr {
+	a = a.Unmap()
+	if !a.Is6() {
+		return a
+	}
+	return netip.PrefixFrom(a.WithZone(""), 64).Masked().Addr()
+}
+
 // Accept takes the next connection, as a stranger's.
 func (g *gate) Accept() (net.Conn, error) {
 	c, err := g.Listener.Accept()
@@ -52,7 +61,7 @@ func (g *gate) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	at, _ := netip.ParseAddrPort(c.RemoteAddr().String()) // what has no address shares none
-	e := &entered{Conn: c, gate: g, from: at.Addr().Unmap()}
+	e := &entered{Conn: c, gate: g, from: network(at.Addr())}
 	g.mu.Lock()
 	drop, _ := g.surplus(e) // strangers can always be closed
 	e.number = g.next()

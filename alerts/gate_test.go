@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"net/http"
 	"net/http/httptrace"
 	"os"
@@ -333,3 +334,16 @@ type discard struct{}
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
+
+// TestNetwork counts the addresses that one machine may have as one.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7",
+		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "2001:db8:1:2::9": "2001:db8:1:2::", "fe80::1%eth0": "fe80::",
+	} {
+		if got := network(netip.MustParseAddr(text)); got != netip.MustParseAddr(want) {
+			t.Errorf("%s counts as %v, want %s", text, got, want)
+		}
+	}
+}

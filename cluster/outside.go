@@ -70,7 +70,10 @@ const (
 // Outside is what the node's neighbours are to ask about it: its InternalIPs, the
 // address Calico registered where that is another one, and a workload pod of it.
 func Outside(s *Snapshot) []probe.Target {
-	kubelet := cmp.Or(int(s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port), portKubelet)
+	kubelet := int(s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	if kubelet < 1024 || kubelet > 65535 { // which the node says of itself: others are not sent to any port
+		kubelet = portKubelet
+	}
 	internal, own := InternalIPs(s.Node), Self(s.Node)
 	var out []probe.Target
 	add := func(a netip.Addr, port int, attrs map[string]string) {

@@ -167,14 +167,15 @@ func addressOf(text string) (netip.Addr, bool) {
 }
 
 // InternalIPs are the InternalIPs of a node. Its kubelet writes them, and may write
-// anything: what is no address is left out.
+// anything: what is no address, or one that every machine has for itself (loopback,
+// link-local, where clouds have their metadata), is left out.
 func InternalIPs(n *corev1.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
 		if a.Type != corev1.NodeInternalIP {
 			continue
 		}
-		if ip, ok := addressOf(a.Address); ok {
+		if ip, ok := addressOf(a.Address); ok && ip.Unmap().IsGlobalUnicast() {
 			out = append(out, ip)
 		}
 	}
