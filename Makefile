@@ -140,7 +140,7 @@ machine: # what takes a machine to itself: what every cluster on it feels, what 
 	go test -tags e2e -count=1 -timeout 15m -run '$(ALONE)' ./e2e
 
 # What the gate leaves to test-all: each takes half a minute or more, or waits for a lease.
-SLOW := ^Test(SLOWLIST)$$
+SLOW := ^Test(APIRefusesInMidRun|ControllersAwayAndClientKilled|NodeDeletedInMidRun|KubeletFrozen|RuntimeFrozen|KubeletFreezesMidRun|KilledWhileStarting|StalledInit|Alerts(Burst|Killed|Certificates)|Ladder[A-Za-z]*|NothingIsLeftBy(SSH|Exec)|CutLineBySSH|SSHRefused|BySSHAsAnybody|Altered(Unrehearsed|Ephemeral|Job)|AppArmor|Quotas|Pressure|PodLimit|FrozenDaemons|FlushedServices|DroppedPackets|ClusterDNS|Routes|NodesFiles|NoNetworkConfiguration|SwapOn|SecondNIC|DeadBIRD|Runbook(Repairs|SeesItHealed|KilledInAction|Action)|Rights|TwoDaemonSets|LiarInASession|NeighbourWay|Contrast|TunnelsProven|Limits)$$
 # One fault of each family.
 GATE_FAULTS := ^(upgrade-ipam-hangs|containerd-frozen|swap-before-reboot|cni-config-missing|bgp-passive-second-nic|bgp-port-dropped|route-missing|small-mtu|forward-drop|felix-hangs|services-flushed|dns-dead|token-old)$$
 GATE_SESSIONS := ^Test(ShellProbeHangsOnItsLine|ShellWatch|Sh|ShLeft|ShCommand|ShTools|ShellTools|ShellOnTerminal|ShellPicks|ShellScript)$$
