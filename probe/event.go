@@ -141,8 +141,6 @@ type Encoder struct {
 	seq  int64
 	err  error
 
-	dropped int
-
 	kept [][]byte // the last lines written, where they are kept at all
 	room int      // bytes they may still take
 	keep int      // bytes they may take, 0 = none are kept
@@ -179,7 +177,6 @@ func (e *Encoder) put(ev Event) {
 			e.put(second)
 			return
 		}
-		e.dropped++
 		lost := Event{Type: EventLog, Text: "left out: " + err.Error(), Node: ev.Node, Way: ev.Way, For: ev.For, At: ev.At, Seq: e.seq}
 		if line, err = fit(lost); err != nil {
 			return
@@ -189,9 +186,6 @@ func (e *Encoder) put(ev Event) {
 	e.remember(line)
 	_, e.err = e.w.Write(line)
 }
-
-// Dropped is how many events could not be written.
-func (e *Encoder) Dropped() int { e.lock(); defer e.unlock(); return e.dropped }
 
 // Keep makes the Encoder remember the last lines it wrote, of so many bytes in all,
 // for a reader whose line was cut.

@@ -31,9 +31,6 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 	plan.Targets = slices.DeleteFunc(slices.Clone(plan.Targets), func(t Target) bool {
 		return slices.Contains([]string{KindBlock, KindSession, KindTunnel}, t.Kind)
 	})
-	if at, ok := ctx.Deadline(); ok { // what is inside says itself that it timed out, its own grace included
-		plan.Limit = max(time.Until(at)-2*grace, time.Until(at)/2)
-	}
 	said := pair{report: report}
 	var mu sync.Mutex
 	entered := 0
@@ -51,10 +48,13 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 				mu.Unlock()
 				err := r.from(ctx, pod, plan, said.add)
 				mu.Lock()
-				if err == nil {
+				switch {
+				case err == nil:
 					entered++
-				} else if why = fmt.Sprintf("not asked from inside a pod: %v", err); !hidden(err) {
-					status = Unknown
+				case !hidden(err):
+					status, why = Unknown, fmt.Sprintf("not asked from inside a pod: %v", err)
+				case status == Skip: // else another pod made it unknown, and why says how
+					why = fmt.Sprintf("not asked from inside a pod: %v", err)
 				}
 				mu.Unlock()
 				if err == nil {
@@ -80,6 +80,9 @@ func hidden(err error) bool {
 // from asks out of one pod.
 func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Result)) error {
 	plan.From = pod.Name
+	if at, ok := ctx.Deadline(); ok { // what is inside says itself that it timed out, its own grace included
+		plan.Limit = max(time.Until(at)-2*grace, time.Until(at)/2)
+	}
 	return r.Enter(ctx, pod, Request{Type: RequestPlan, Plan: &plan}, func(ev Event) {
 		if ev.Result != nil {
 			r := ev.Result.Under(pod)

@@ -2,11 +2,18 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
+
+// refusal is why a pod cannot be entered, and after how long that shows.
+type refusal struct {
+	after time.Duration
+	err   error
+}
 
 // TestTwoPods asks out of two pods of different owners where there are two, and calls a fault
 // of all pods only what both see; a pod that hangs holds nothing up.
@@ -17,39 +24,65 @@ func TestTwoPods(t *testing.T) {
 		pods []Target
 		says map[string]Status // what each pod sees of the target; one that is not there hangs
 		want []string
+		// refused are the pods that cannot be entered, with why, and after how long that shows.
+		refused map[string]refusal
 	}{
 		"both see it": {
-			[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Fail},
-			[]string{"fail a/1: seen", "fail b/1: seen"},
+			pods: []Target{pod("a/1"), pod("b/1")}, says: map[string]Status{"a/1": Fail, "b/1": Fail},
+			want: []string{"fail a/1: seen", "fail b/1: seen"},
 		},
 		"only one sees it": {
-			[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": OK},
-			[]string{"ok b/1: seen", "warn a/1: seen; from b/1 it is well"},
+			pods: []Target{pod("a/1"), pod("b/1")}, says: map[string]Status{"a/1": Fail, "b/1": OK},
+			want: []string{"ok b/1: seen", "warn a/1: seen; from b/1 it is well"},
 		},
 		"the other does not know": {
-			[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Unknown},
-			[]string{"fail a/1: seen", "unknown b/1: seen"},
+			pods: []Target{pod("a/1"), pod("b/1")}, says: map[string]Status{"a/1": Fail, "b/1": Unknown},
+			want: []string{"fail a/1: seen", "unknown b/1: seen"},
 		},
 		"there is one, with two addresses": {
-			[]Target{pod("a/1"), pod("a/1")}, map[string]Status{"a/1": Fail}, []string{"fail a/1: seen"},
+			pods: []Target{pod("a/1"), pod("a/1")}, says: map[string]Status{"a/1": Fail}, want: []string{"fail a/1: seen"},
 		},
 		"of two owners": {
-			[]Target{pod("a/1"), pod("a/2"), pod("a/3"), pod("b/1")}, map[string]Status{"a/1": Fail, "b/1": Fail},
-			[]string{"fail a/1: seen", "fail b/1: seen"},
+			pods: []Target{pod("a/1"), pod("a/2"), pod("a/3"), pod("b/1")}, says: map[string]Status{"a/1": Fail, "b/1": Fail},
+			want: []string{"fail a/1: seen", "fail b/1: seen"},
 		},
 		"of one owner": {
-			[]Target{pod("a/1"), pod("a/2"), pod("a/3")}, map[string]Status{"a/1": OK, "a/2": OK},
-			[]string{"ok a/1: seen", "ok a/2: seen"},
+			pods: []Target{pod("a/1"), pod("a/2"), pod("a/3")}, says: map[string]Status{"a/1": OK, "a/2": OK},
+			want: []string{"ok a/1: seen", "ok a/2: seen"},
 		},
 		"one hangs": {
-			[]Target{pod("a/1"), pod("b/1")}, map[string]Status{"a/1": Fail}, []string{"fail a/1: seen"},
+			pods: []Target{pod("a/1"), pod("b/1")}, says: map[string]Status{"a/1": Fail}, want: []string{"fail a/1: seen"},
+		},
+		"two take their time and cannot be entered": {
+			pods: []Target{pod("a/1"), pod("b/1"), pod("a/2")}, says: map[string]Status{"a/2": OK}, want: []string{"ok a/2: seen"},
+			refused: map[string]refusal{"a/1": {time.Second, ErrNotVisible}, "b/1": {time.Second, ErrNotVisible}},
+		},
+		"one breaks, and then another is not seen": {
+			pods:    []Target{pod("a/1"), pod("b/1")},
+			refused: map[string]refusal{"a/1": {0, errors.New("it broke")}, "b/1": {50 * time.Millisecond, ErrNotVisible}},
+			want:    []string{"unknown : not asked from inside a pod: it broke"},
+		},
+		"none is seen": {
+			pods:    []Target{pod("a/1"), pod("b/1")},
+			refused: map[string]refusal{"a/1": {0, ErrNotVisible}, "b/1": {0, ErrNotVisible}},
+			want:    []string{"skip : not asked from inside a pod: " + ErrNotVisible.Error()},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			within := check("pod-only", func(context.Context, *Pass) {})
 			within.From, within.Limit = FromPod, 300*time.Millisecond
+			if c.refused != nil {
+				within.Limit = 2 * time.Second
+			}
 			enter := func(ctx context.Context, pod Target, req Request, emit func(Event)) error {
+				if at, ok := ctx.Deadline(); !ok || req.Plan.Limit > time.Until(at) {
+					t.Errorf("%s has %v of the %v that are left", pod.Name, req.Plan.Limit, time.Until(at))
+				}
+				if no, is := c.refused[pod.Name]; is {
+					time.Sleep(no.after)
+					return no.err
+				}
 				status, speaks := c.says[pod.Name]
 				if !speaks {
 					<-ctx.Done()

@@ -56,8 +56,9 @@ const (
 
 const journalKind = "RunbookJournal"
 
-// longestJournal bounds what is read, in bytes: a run has a few hundred KB.
-const longestJournal = 256 << 20
+// longestJournal bounds what is read, in bytes: all of it is held in memory. A run has a few
+// hundred KB, and a record at most mostAnswers of results.
+const longestJournal = 32 << 20
 
 // Why a journal is not gone on with.
 var (

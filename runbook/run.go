@@ -45,13 +45,27 @@ func noNodes(at string, s *Step, err error) error {
 
 // askOne asks one node. That it cannot be asked is an answer, unless it is a mistake
 // about the node of the runbook.
-func (w *walk) askOne(ctx context.Context, node string, r Run) (Asked, error) {
+func (w *walk) askOne(ctx context.Context, node string, r Run, room *budget) (Asked, error) {
 	w.World.Progress("asking " + node)
 	run, err := w.World.Run(ctx, node, r)
 	if ctx.Err() != nil || err != nil && node == w.node && errors.As(err, new(Mistake)) { // a run that was cut may end without an error
 		return Asked{}, cmp.Or(context.Cause(ctx), err)
 	}
-	return asked(node, run, err), nil
+	return asked(node, run, err, room), nil
+}
+
+// room is what the steps so far leave of a record's room for results.
+func (w *walk) room() *budget {
+	b := new(budget)
+	b.left.Store(mostAnswers)
+	for _, e := range w.record.Steps {
+		for _, a := range e.Asked {
+			for _, r := range a.Results {
+				b.left.Add(-r.size())
+			}
+		}
+	}
+	return b
 }
 
 // onEach does something for every node, a few at a time.
@@ -80,9 +94,9 @@ func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
 		return noNodes(e.Step, s, err)
 	}
 	e.At, e.Asked = at, make([]Asked, len(nodes))
-	times := make([]time.Time, len(nodes))
+	times, room := make([]time.Time, len(nodes)), w.room()
 	err = onEach(nodes, func(i int, node string) (err error) {
-		e.Asked[i], times[i], err = effect(w, e.Step+"@"+node, s.Name, func() (Asked, error) { return w.askOne(ctx, node, *s.Run) })
+		e.Asked[i], times[i], err = effect(w, e.Step+"@"+node, s.Name, func() (Asked, error) { return w.askOne(ctx, node, *s.Run, room) })
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -51,26 +52,46 @@ const (
 	wordFault      = report.WordFault
 )
 
-// asked takes from a run what a runbook needs. The error is why there is no whole answer.
-func asked(node string, run report.Run, err error) Asked {
+// mostAnswers is how much the results of one record may take, in bytes of JSON: a node that
+// talks without end is not to fill the memory or the disk of the machine that runs a runbook.
+const mostAnswers = 8 << 20
+
+// tooMuch is why results are missing that were had.
+const tooMuch = "says too much: some of its results are left out, as a record keeps at most 8 MiB of them"
+
+// budget is how many bytes of results a record still has room for.
+type budget struct{ left atomic.Int64 }
+
+// takes tells whether there is room for a result, and takes that room.
+func (b *budget) takes(r Result) bool { return b.left.Add(-r.size()) >= 0 }
+
+// size is how many bytes of JSON a result takes.
+func (r Result) size() int64 {
+	b, err := json.Marshal(r)
+	if err != nil { // the step fails when it is written
+		return 0
+	}
+	return int64(len(b))
+}
+
+// asked takes from a run what a runbook needs, of the results those that there is room for.
+// The error is why there is no whole answer.
+func asked(node string, run report.Run, err error, room *budget) Asked {
 	out := Asked{Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{}}
 	for _, c := range run.Causes {
 		out.Causes = append(out.Causes, Cause{node, c, copyable(c.Fix)})
 	}
 	slices.SortStableFunc(out.Causes, func(a, b Cause) int { return cmp.Compare(a.rank(), b.rank()) })
+	whole := true
 	for _, ev := range run.Events {
 		if ev.Way != "" && ev.Node == node && !slices.Contains(out.Ways, ev.Way) {
 			out.Ways = append(out.Ways, ev.Way)
 		}
 		if r := ev.Result; r != nil {
-			facts := map[string]any{}
-			for k, v := range r.Facts {
-				facts[string(k)] = v
+			result := resultOf(cmp.Or(ev.Node, node), ev.Way, r)
+			if whole = whole && room.takes(result); whole {
+				out.Results = append(out.Results, result)
 			}
-			out.Results = append(out.Results, Result{
-				Node: cmp.Or(ev.Node, node), Check: r.Check, Target: r.Target, From: r.From, Way: ev.Way, Status: string(r.Status), Saw: r.Saw,
-				Facts: facts, Lines: append([]string{}, r.Lines...),
-			})
 		}
 	}
 	switch {
@@ -81,7 +102,22 @@ func asked(node string, run report.Run, err error) Asked {
 	default:
 		out.Verdict = run.Verdict.Word
 	}
+	if !whole {
+		out.Unasked = strings.TrimPrefix(out.Unasked+"; "+tooMuch, "; ")
+		out.Verdict = worse(out.Verdict, wordIncomplete)
+	}
 	return out
+}
+
+func resultOf(node, way string, r *probe.Result) Result {
+	facts := map[string]any{}
+	for k, v := range r.Facts {
+		facts[string(k)] = v
+	}
+	return Result{
+		Node: node, Check: r.Check, Target: r.Target, From: r.From, Way: way, Status: string(r.Status), Saw: r.Saw,
+		Facts: facts, Lines: append([]string{}, r.Lines...),
+	}
 }
 
 // rank puts load behind every other cause that is more than suspected: a busy node has

@@ -96,9 +96,9 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 		return out, noNodes(at, s, err)
 	}
 	for {
-		all := make([]Asked, len(nodes))
+		all, room := make([]Asked, len(nodes)), w.room() // an attempt takes the place of the one before it
 		err := onEach(nodes, func(i int, node string) (err error) {
-			if all[i], err = w.askOne(limited, node, *r); err == nil {
+			if all[i], err = w.askOne(limited, node, *r, room); err == nil {
 				all[i], err = through(all[i])
 			}
 			return err

@@ -151,15 +151,18 @@ func (o *serveOptions) world(log *slog.Logger, run *runOptions, job alerts.Job) 
 
 // reported is the report of a runbook that has come to its end.
 func reported(r *runbook.Record) (alerts.Report, error) {
-	var text bytes.Buffer
+	var whole, text bounded
 	if err := runbook.WriteMarkdown(&text, r); err != nil {
 		return alerts.Report{}, err
 	}
-	whole, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
+	enc := json.NewEncoder(&whole)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
 		return alerts.Report{}, fmt.Errorf("encoding the record: %w", err)
 	}
-	return alerts.Report{Verdict: r.Outcome.Verdict, Says: cameTo(r), JSON: append(whole, '\n'), Markdown: text.Bytes()}, nil
+	return alerts.Report{
+		Verdict: r.Outcome.Verdict, Says: cameTo(r), JSON: whole.kept.Bytes(), Markdown: text.kept.Bytes(),
+	}, nil
 }
 
 // journalOf opens the journal of a job, or begins one. One that another version has

@@ -337,6 +337,16 @@ func TestServeBounded(t *testing.T) {
 	}
 }
 
+// TestServeBoundsRecords wants the same of the record of a runbook, in both forms.
+func TestServeBoundsRecords(t *testing.T) {
+	t.Parallel()
+	big := runbook.Entry{Kind: "note", Text: strings.Repeat("x", alerts.MaxJSON+1000)}
+	r, err := reported(&runbook.Record{Outcome: &runbook.Outcome{Verdict: alerts.Healthy}, Steps: []runbook.Entry{big}})
+	if err != nil || len(r.JSON) != alerts.MaxJSON+1 || len(r.Markdown) != alerts.MaxJSON+1 {
+		t.Errorf("%d and %d bytes are held, %v", len(r.JSON), len(r.Markdown), err)
+	}
+}
+
 // TestServeFirstOf wants the cause with the first sentence of its fix, and room for both.
 func TestServeFirstOf(t *testing.T) {
 	t.Parallel()
