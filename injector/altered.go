@@ -207,13 +207,13 @@ func seLinuxType(sc corev1.SecurityContext) string {
 }
 
 // telling are the variables that a Go program or its libraries read, and with which it
-// could answer otherwise. Others (of proxies, of tracing) the probe never looks at.
+// could answer otherwise, with their values. Others (of proxies, of tracing) the probe never looks at.
 func telling(env []corev1.EnvVar) []string {
 	var out []string
 	for _, v := range env {
 		for _, prefix := range []string{"GO", "GRPC_", "SSL_CERT_"} {
 			if strings.HasPrefix(v.Name, prefix) {
-				out = append(out, v.Name)
+				out = append(out, v.Name+"="+v.Value)
 			}
 		}
 	}

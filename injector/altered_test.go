@@ -165,6 +165,8 @@ func TestAltered(t *testing.T) {
 	o.Shell = true
 	root := podFor(o, nil)
 	probeOf := func(p *corev1.Pod) *corev1.Container { return &p.Spec.Containers[0] }
+	variable := plain.DeepCopy()
+	probeOf(variable).Env = []corev1.EnvVar{{Name: "GODEBUG", Value: "netdns=go"}}
 	apparmor := annotationAppArmor + containerName
 	for name, c := range map[string]struct {
 		asked *corev1.Pod // nil = plain
@@ -194,7 +196,12 @@ func TestAltered(t *testing.T) {
 		}},
 		"a variable of Go's": {
 			does: func(p *corev1.Pod) { probeOf(p).Env = []corev1.EnvVar{{Name: "GODEBUG", Value: "netdns=cgo"}} },
-			says: `spec.containers[0].env is ["GODEBUG"] instead of null`,
+			says: `spec.containers[0].env is ["GODEBUG=netdns=cgo"] instead of null`,
+		},
+		"another value of one": {
+			asked: variable,
+			does:  func(p *corev1.Pod) { probeOf(p).Env[0].Value = "netdns=cgo" },
+			says:  `spec.containers[0].env is ["GODEBUG=netdns=cgo"] instead of ["GODEBUG=netdns=go"]`,
 		},
 		"not the node's network": {
 			does: func(p *corev1.Pod) { p.Spec.HostNetwork = false },

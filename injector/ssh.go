@@ -34,7 +34,10 @@ func SSH() Way {
 		if err != nil {
 			return nil, sshFailed(o, err)
 		}
-		environ := unsent(os.Environ(), config["sendenv"])
+		environ, err := unsent(os.Environ(), config["sendenv"])
+		if err != nil {
+			return nil, refuse(ReasonSupport, "ssh to %s: %v", o.Destination, err)
+		}
 		over := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			cmd := exec.CommandContext(ctx, program, sshArgs(o, script)...)
 			cmd.Env = environ
@@ -108,18 +111,29 @@ func sshArgs(o Options, script string) []string {
 	return append(args, "--", o.Destination, "sh -c "+probe.Quote(script))
 }
 
+// sshNeeds are the variables by which ssh finds its agent and what it runs to get there.
+var sshNeeds = []string{"PATH", "HOME", "USER", "SSH_AUTH_SOCK", "SSH_ASKPASS"}
+
 // unsent is an environment without the variables that ssh would send to the node. An
-// argument cannot turn SendEnv off: ssh adds what its files say.
-func unsent(environ []string, patterns []string) []string {
-	if len(patterns) == 0 {
-		return environ
-	}
-	var all []string
+// argument cannot turn SendEnv off: ssh adds what its files say. What ssh needs itself can
+// be neither sent nor left out.
+func unsent(environ, patterns []string) ([]string, error) {
 	for _, p := range patterns {
-		all = append(all, strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p)))
+		match := regexp.MustCompile("(?is)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p)) + "$")
+		var kept []string
+		for _, v := range environ {
+			name, _, _ := strings.Cut(v, "=")
+			switch {
+			case !match.MatchString(name):
+				kept = append(kept, v)
+			case slices.Contains(sshNeeds, name):
+				return nil, fmt.Errorf("'SendEnv %s' of its configuration would send %s to the node: "+
+					"name fewer variables there, or use another file with --ssh-config", p, name)
+			}
+		}
+		environ = kept
 	}
-	sent := regexp.MustCompile("(?is)^(" + strings.Join(all, "|") + ")=")
-	return slices.DeleteFunc(slices.Clone(environ), sent.MatchString)
+	return environ, nil
 }
 
 // run runs a program to its end. It does not wait for a stdin nobody closes.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -93,10 +94,20 @@ func TestUnsent(t *testing.T) {
 		"LANG LC_*":    "HOME=/root TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
 		"TOKEN_? ANG":  "HOME=/root LANG=de LC_TIME=de TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
 		"MY.PATH [HE]": "HOME=/root LANG=de LC_TIME=de TOKEN_1=a=b TOKEN_10=x\ny MYxPATH=x EMPTY=",
-		"*":            "",
+		"*_* L*":       "HOME=/root MY.PATH=x MYxPATH=x EMPTY=",
 	} {
-		if got := strings.Join(unsent(environ, strings.Fields(patterns)), " "); got != want {
-			t.Errorf("%s: %q, want %q", patterns, got, want)
+		got, err := unsent(environ, strings.Fields(patterns))
+		if text := strings.Join(got, " "); err != nil || text != want {
+			t.Errorf("%s: %q (%v), want %q", patterns, text, err, want)
+		}
+	}
+	for patterns, name := range map[string]string{
+		"*": "HOME", "LANG H*": "HOME", "SSH_*": "SSH_AUTH_SOCK", "P?TH": "PATH", "USER": "USER", "SSH_ASKPASS": "SSH_ASKPASS",
+	} {
+		own := append(slices.Clone(environ), "PATH=/bin", "USER=me", "SSH_AUTH_SOCK=/agent", "SSH_ASKPASS=/ask")
+		_, err := unsent(own, strings.Fields(patterns))
+		if err == nil || !strings.Contains(err.Error(), "SendEnv") || !strings.Contains(err.Error(), "would send "+name+" to the node") {
+			t.Errorf("%s: %v, want a refusal that names %s", patterns, err, name)
 		}
 	}
 }

@@ -53,6 +53,10 @@ func lookUp(root int, name string, follow bool) (int, error) {
 // mostLinks is how many links the kernel follows on one path.
 const mostLinks = 40
 
+// mostDeep is how many folders below each other are held open on one path: the node's links
+// must not take all file numbers that this process may have.
+const mostDeep = 256
+
 // walk does the same step by step. Each folder is opened in the one before, so ".." goes
 // back to a folder that was reached from the root, wherever it has been moved since.
 func walk(root int, name string, follow bool) (int, error) {
@@ -74,6 +78,9 @@ func walk(root int, name string, follow bool) (int, error) {
 		case "..":
 			leave(max(len(reached)-1, 1))
 			continue
+		}
+		if len(reached) > mostDeep {
+			return -1, unix.ENAMETOOLONG
 		}
 		fd, err := steady(func() (int, error) {
 			return unix.Openat(reached[len(reached)-1], part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

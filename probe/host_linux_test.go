@@ -184,3 +184,36 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// TestDeepWalk has links lead deeper than a process may have files open.
+func TestDeepWalk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", 1000)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(strings.Repeat("d/", 200), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	for name, want := range map[string]error{
+		strings.Repeat("d/", mostDeep):          nil,
+		strings.Repeat("d/../", 1000) + "d":     nil,
+		"link/" + strings.Repeat("d/", 50):      nil,
+		strings.Repeat("d/", mostDeep+1):        unix.ENAMETOOLONG,
+		"link/" + strings.Repeat("d/", 100):     unix.ENAMETOOLONG,
+		strings.Repeat("d/", mostDeep) + "../d": nil,
+	} {
+		fd, err := walk(root, name, true)
+		if !errors.Is(err, want) {
+			t.Errorf("%.20s... (%d letters): %v, want %v", name, len(name), err, want)
+		}
+		if err == nil {
+			unix.Close(fd)
+		}
+	}
+}

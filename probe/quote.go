@@ -5,10 +5,10 @@ import "strings"
 // plainLetters mean only themselves to a shell, wherever in a word they stand.
 const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+%"
 
-// Quote makes one word of a shell's of any text, in quotes where it needs them. Behind ssh a
-// second shell reads it.
+// Quote makes one word of a shell's of any text, in quotes where it needs them: zsh looks for
+// a program where a word begins with =. Behind ssh a second shell reads it.
 func Quote(text string) string {
-	if text != "" && strings.Trim(text, plainLetters) == "" {
+	if text != "" && text[0] != '=' && strings.Trim(text, plainLetters) == "" {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

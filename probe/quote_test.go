@@ -17,7 +17,7 @@ func TestQuote(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "worker-3", "a b", "it's", "''", `\'`, `"$HOME"`, "$(id)", "`id`", "a;id", "a\nid", "~", "*", "#x", "!x",
-		"{a,b}", "a\\", "\x1b[31m", "名", "-n", "a=b", "&|<>()",
+		"=ls", "{a,b}", "a\\", "\x1b[31m", "名", "-n", "a=b", "&|<>()",
 	} {
 		out, err := exec.CommandContext(t.Context(), sh, "-c", "printf '%s|' "+probe.Quote(text)).CombinedOutput()
 		if want := text + "|"; err != nil || string(out) != want {
@@ -31,5 +31,8 @@ func TestQuote(t *testing.T) {
 	}
 	if strings.Contains(probe.Quote("a'b"), "a'b") {
 		t.Error("a quote ends the word")
+	}
+	if got := probe.Quote("=ls"); got != "'=ls'" {
+		t.Errorf("zsh makes a path of %s", got)
 	}
 }

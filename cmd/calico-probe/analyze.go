@@ -122,7 +122,7 @@ func (a *app) loadRuns(names []string) ([]savedRun, error) {
 		case err != nil:
 			return nil, err
 		case len(saved.Runs) == 0:
-			return nil, badUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), probe.Quote(name))
+			return nil, badUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), asFile(name))
 		}
 		for _, run := range saved.Runs {
 			out = append(out, savedRun{run, name})
@@ -224,6 +224,14 @@ func source(name string) string {
 		return "stdin"
 	}
 	return name
+}
+
+// asFile is the name as an argument that is not taken for an option; - is stdin.
+func asFile(name string) string {
+	if len(name) > 1 && name[0] == '-' {
+		name = "./" + name
+	}
+	return probe.Quote(name)
 }
 
 // replay shows a saved run's events and gives what it concludes from.

@@ -398,6 +398,16 @@ func TestAnalyzeTranscript(t *testing.T) {
 	}
 }
 
+// TestAsFile wants no file's name in a message to be taken for an option.
+func TestAsFile(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"-": "-", "-x": "./-x", "--": "./--", "-a b": "'./-a b'", "a-b": "a-b", "=x": "'=x'"} {
+		if got := asFile(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // TestExplainable wants a wrong ID to be told before anything is put anywhere.
 func TestExplainable(t *testing.T) {
 	t.Parallel()

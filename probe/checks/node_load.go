@@ -1,9 +1,11 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -206,8 +208,11 @@ func throttled(h *probe.Host) (probe.Result, bool) {
 		return probe.Result{}, false
 	}
 	file, err := cgroupFile(h, felix.PID, "cpu", "cpu.stat")
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible), errors.Is(err, errors.ErrUnsupported):
 		return probe.Result{}, false
+	case err != nil:
+		return probe.Failed(err), true
 	}
 	periods, times := limitsIn(file)
 	if periods <= 0 {
@@ -248,25 +253,41 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 	// Out of a cgroup namespace a path begins at the nearest directory in common,
 	// which is the root or at most two levels below it (kubepods, its class).
 	dir = path.Clean("/" + dir)
+	const levels = 3
 	above := []string{path.Join("/sys/fs/cgroup", hierarchy)}
-	for range 3 {
+	var odd error // the first that is not just the absence of it
+	for level := range levels {
 		var below []string
 		for _, top := range above {
 			text, err := h.ReadFile(path.Join(top, dir, file))
-			if err == nil || errors.Is(err, probe.ErrNotVisible) {
+			switch {
+			case err == nil || errors.Is(err, probe.ErrNotVisible):
 				return string(text), err
+			case !errors.Is(err, fs.ErrNotExist):
+				odd = cmp.Or(odd, err)
 			}
-			names, err := h.ReadDir(top)
-			if err != nil {
-				continue // a file, or a cgroup that has just ended
-			}
-			for _, name := range names {
-				below = append(below, path.Join(top, name))
+			if level < levels-1 {
+				below = append(below, foldersIn(h, top)...)
 			}
 		}
 		above = below
 	}
-	return "", fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported)
+	return "", cmp.Or(odd, fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported))
+}
+
+// foldersIn are the cgroups in one, none where it has just ended.
+func foldersIn(h *probe.Host, top string) []string {
+	names, err := h.ReadDir(top)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, name := range names {
+		if info, err := h.Stat(path.Join(top, name)); err == nil && info.IsDir() {
+			out = append(out, path.Join(top, name))
+		}
+	}
+	return out
 }
 
 // cgroupOf finds the directory that a process's cgroup file names for a

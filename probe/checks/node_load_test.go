@@ -59,9 +59,12 @@ func TestThrottled(t *testing.T) {
 		"v2, a namespace": {"0::/../../kubepods-pod1.slice/cri-containerd-abc.scope\n", "kubepods.slice/kubepods-burstable.slice/kubepods-pod1.slice/cri-containerd-abc.scope", "nr_periods 1000\nnr_throttled 250\n", probe.Warn},
 		"just started":    {"0::/a\n", "a", "nr_periods 50\nnr_throttled 50\n", probe.OK},
 		"no limit":        {"0::/a\n", "a", "nr_periods 0\nnr_throttled 0\n", ""},
+		"unreadable":      {"0::/a\n", "a", strings.Repeat("x", 2<<20), probe.Unknown},
+		"beside a file":   {"0::/x/b\n", "a/b/x/b", "nr_periods 200\nnr_throttled 2\n", probe.OK},
+		"too deep":        {"0::/b\n", "a/a/a/b", "nr_periods 9\n", ""},
 		"not visible":     {"0::/b\n", "a", "nr_periods 9\n", ""},
 	} {
-		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup, "sys/fs/cgroup/" + c.dir + "/cpu.stat": c.stat}
+		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup, "sys/fs/cgroup/" + c.dir + "/cpu.stat": c.stat, "sys/fs/cgroup/cgroup.procs": "1\n"}
 		process(files, 9, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
 		r, limited := throttled(node(t, files))
 		if limited != (c.status != "") || r.Status != c.status {
