@@ -285,10 +285,10 @@ func TestLeftovers(t *testing.T) {
 	for _, name := range []string{"calico-probe-1", "debugger", "calico-probe-2", "calico-probe-3"} { // the last waits for its image
 		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
 	}
-	if got := fmt.Sprint(waitingIn(p)); got != "[container kube-system/calico-node-x/calico-probe-1 on node n container kube-system/calico-node-x/calico-probe-3 on node n]" {
+	if got := fmt.Sprint(waitingIn(p, time.Time{})); got != "[container kube-system/calico-node-x/calico-probe-1 on node n container kube-system/calico-node-x/calico-probe-3 on node n]" {
 		t.Error(got)
 	}
-	if err := (&Client{}).Remove(t.Context(), waitingIn(p)[0]); err == nil {
+	if err := (&Client{}).Remove(t.Context(), waitingIn(p, time.Time{})[0]); err == nil {
 		t.Error("an ephemeral container was removed")
 	}
 }

@@ -33,6 +33,11 @@ type Leftover struct {
 	InUse bool
 	// Fixed says that Kubernetes has no way to remove it; it ends by itself.
 	Fixed bool
+	// Image, Privileged and Ran are of an ephemeral container that runs: for how long it has,
+	// by the API server's clock, at least a nanosecond; 0 = it does not run, or nobody knows.
+	Image      string
+	Privileged bool
+	Ran        time.Duration
 
 	uid types.UID
 }
@@ -90,7 +95,7 @@ func (c *Client) Leftovers(
 	} else {
 		for _, p := range joined.Items {
 			if calicos(&p) {
-				out = append(out, waitingIn(p)...)
+				out = append(out, waitingIn(p, c.time.now())...)
 			}
 		}
 	}
@@ -164,8 +169,8 @@ func jobFailed(j *batchv1.Job) bool {
 }
 
 // waitingIn lists our ephemeral containers in a pod that have not ended: they run,
-// or wait to start.
-func waitingIn(p corev1.Pod) []Leftover {
+// or wait to start. now is the API server's time, zero where it is not known.
+func waitingIn(p corev1.Pod, now time.Time) []Leftover {
 	var out []Leftover
 	for _, c := range p.Spec.EphemeralContainers {
 		run, ours := strings.CutPrefix(c.Name, managedBy+"-")
@@ -174,11 +179,15 @@ func waitingIn(p corev1.Pod) []Leftover {
 		}
 		l := Leftover{
 			Kind: "container", Namespace: p.Namespace, Name: c.Name, Pod: p.Name, Node: p.Spec.NodeName, Run: run,
-			InUse: true, Fixed: true,
+			InUse: true, Fixed: true, Image: probe.Line(c.Image),
+			Privileged: c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged,
 		}
 		ended := false
 		for _, s := range p.Status.EphemeralContainerStatuses {
 			ended = ended || s.Name == c.Name && s.State.Terminated != nil
+			if r := s.State.Running; s.Name == c.Name && r != nil && !now.IsZero() {
+				l.Ran = max(now.Sub(r.StartedAt.Time), 1)
+			}
 		}
 		if !ended {
 			out = append(out, l)

@@ -13,10 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // cleanLimit bounds what is asked of the API before, and after, somebody is asked.
@@ -39,7 +41,8 @@ clock. What may be in use is left alone: --run removes what belongs to one run, 
 everybody's, after a question. Only what has both our labels and our name is removed.
 
 What a killed client leaves also goes by itself: its pod within a minute, an ephemeral
-container's process within half of one.`,
+container's process within half of one. One that runs for longer is named, and the exit
+code is 1: only a new calico-node pod ends it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(); err != nil {
 				return err
@@ -86,9 +89,12 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	}
 	errs := []error{err}
 	var remove []injector.Leftover
+	running := false
 	for _, l := range found {
 		text := ""
 		switch {
+		case lasting(l):
+			running, text = true, stillRunning(l)
 		case l.Fixed:
 			text = fmt.Sprintf("harmless, left alone: its process ends within %v of its client, "+
 				"and its entry goes when its pod is next replaced: %v", probe.Silence, l)
@@ -108,11 +114,29 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 		}
 	}
 	errs = append(errs, o.remove(ctx, client, remove))
-	if err := errors.Join(errs...); err != nil || len(found) > 0 {
+	switch err := errors.Join(errs...); {
+	case err == nil && running:
+		return exit(report.ExitTool)
+	case err != nil || len(found) > 0:
 		return err
 	}
 	_, err = fmt.Fprintln(o.Out, "nothing to remove")
 	return err
+}
+
+// lasting tells of an ephemeral container that has run for longer than a probe outlives its
+// client. Whether that client lives cannot be known: nothing of it is on the cluster.
+func lasting(l injector.Leftover) bool { return l.Fixed && l.Ran > probe.Silence }
+
+// stillRunning says what such a container is, and the one thing that ends it.
+func stillRunning(l injector.Leftover) string {
+	image := "image " + l.Image
+	if l.Privileged {
+		image += ", privileged"
+	}
+	return fmt.Sprintf("STILL RUNNING after %s, %s: %v; unless run %s is under way, only a new pod ends it: "+
+		"'kubectl -n %s delete pod %s' (calico-node of %s restarts)",
+		duration.HumanDuration(l.Ran), image, l, l.Run, l.Namespace, l.Pod, l.Node)
 }
 
 // leftovers are those of the run that is named, or of all. Without a client nothing could

@@ -2,7 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -35,5 +43,96 @@ func TestCleanFlags(t *testing.T) {
 	streams.Out = &out
 	if got := Run(t.Context(), streams, []string{"clean", "--help"}); got != 0 || !strings.Contains(out.String(), "--run") {
 		t.Errorf("exit %d\n%s", got, &out)
+	}
+}
+
+// apiWith answers every list with the objects of its kind, of the API's JSON, and every
+// namespace but nosuchns. It is a kubeconfig's path.
+func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string, deleted func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var gone []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Date"] = []string{date}
+		w.Header().Set("Content-Type", "application/json")
+		kind, version, items := "PodList", "v1", pods
+		labelled := strings.Contains(r.URL.RawQuery, "calico-probe.io")
+		switch {
+		case r.Method == http.MethodDelete:
+			mu.Lock()
+			defer mu.Unlock()
+			gone = append(gone, r.URL.Path)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
+			return
+		case strings.HasSuffix(r.URL.Path, "/namespaces/nosuchns"):
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
+			return
+		case strings.Contains(r.URL.Path, "/namespaces/") && !strings.HasSuffix(r.URL.Path, "s"):
+			_, _ = w.Write([]byte(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"x"}}`))
+			return
+		case strings.Contains(r.URL.Path, "/batch/"):
+			kind, version, items = "JobList", "batch/v1", jobs
+		}
+		var chosen []any
+		for _, item := range items {
+			text, err := json.Marshal(item)
+			if err != nil {
+				t.Error(err)
+			}
+			if labelled == strings.Contains(string(text), "calico-probe.io/run") {
+				chosen = append(chosen, item)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": version, "metadata": map[string]any{}, "items": chosen})
+	}))
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],
+		"clusters":[{"name":"x","cluster":{"server":%q}}],"users":[{"name":"x","user":{}}]}`, server.URL)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(gone) }
+}
+
+// cleaned is what clean says and comes to with this kubeconfig.
+func cleaned(t *testing.T, kubeconfig string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	streams, _, o, e := genericiooptions.NewTestIOStreams()
+	code = Run(t.Context(), streams, append([]string{"clean", "--kubeconfig", kubeconfig}, args...))
+	return code, o.String(), e.String()
+}
+
+// TestCleanStillRunning wants an ephemeral container that outlives what a probe does
+// called what it is, and one that has just begun harmless.
+func TestCleanStillRunning(t *testing.T) {
+	t.Parallel()
+	pod := func(started string) []any {
+		return []any{map[string]any{
+			"metadata": map[string]any{"namespace": "kube-system", "name": "calico-node-x", "ownerReferences": []any{
+				map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "calico-node", "uid": "1", "controller": true},
+			}},
+			"spec": map[string]any{"nodeName": "node-a", "ephemeralContainers": []any{map[string]any{
+				"name": "calico-probe-7f3a09c1", "image": "workload:1", "securityContext": map[string]any{"privileged": true},
+			}}},
+			"status": map[string]any{"ephemeralContainerStatuses": []any{map[string]any{
+				"name": "calico-probe-7f3a09c1", "state": map[string]any{"running": map[string]any{"startedAt": started}},
+			}}},
+		}}
+	}
+	const now = "Sat, 03 Feb 2001 04:16:00 GMT"
+	kubeconfig, _ := apiWith(t, now, pod("2001-02-03T04:05:00Z"), nil)
+	code, out, errs := cleaned(t, kubeconfig)
+	if code != report.ExitTool || errs != "" || out != "STILL RUNNING after 11m, image workload:1, privileged: "+
+		"container kube-system/calico-node-x/calico-probe-7f3a09c1 on node node-a; unless run 7f3a09c1 is under way, "+
+		"only a new pod ends it: 'kubectl -n kube-system delete pod calico-node-x' (calico-node of node-a restarts)\n" {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	for _, started := range []string{"2001-02-03T04:15:45Z", "2001-02-03T04:20:00Z"} {
+		kubeconfig, _ = apiWith(t, now, pod(started), nil)
+		if code, out, errs := cleaned(t, kubeconfig); code != 0 || errs != "" || !strings.HasPrefix(out, "harmless, left alone") {
+			t.Errorf("%s: exit %d\n%s%s", started, code, out, errs)
+		}
 	}
 }

@@ -85,9 +85,10 @@ const (
 type tried struct {
 	way    string
 	reason injector.Reason
-	waited bool // nobody said no: the time was up
-	early  bool // and that was earlier than it had to be
-	twice  bool // it was not the first time
+	waited bool   // nobody said no: the time was up
+	early  bool   // and that was earlier than it had to be
+	twice  bool   // it was not the first time
+	mute   string // the image that ran and did not answer, "" = none did
 }
 
 func refusalOf(step rung, err error, took time.Duration, a attempt) tried {
@@ -148,6 +149,8 @@ func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
 			a.skip = "it leads through the kubelet's port 10250 too"
 		case t.reason == injector.ReasonImage && step.name == wayEphemeral:
 			a.skip = "it takes the same image"
+		case t.mute != "" && t.way == wayPod && step.name == wayEphemeral:
+			a.skip = fmt.Sprintf("image %s ran in a pod and did not answer as a probe; an ephemeral container could not be removed again", t.mute)
 		default:
 			continue
 		}
@@ -181,7 +184,10 @@ func onceMore(steps []rung, before []tried) (step rung, worth bool) {
 
 // notTried is the result of a way that is not worth trying.
 func notTried(way string, a attempt) probe.Event {
-	r := probe.Found(probe.Skip, "not tried: %s", a.skip).On(way).With(probe.FactReason, string(a.because))
+	r := probe.Found(probe.Skip, "not tried: %s", a.skip).On(way)
+	if a.because != "" {
+		r = r.With(probe.FactReason, string(a.because))
+	}
 	r.Check = probe.CheckPlaced
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: way}
 }

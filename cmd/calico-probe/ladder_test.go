@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,7 @@ func TestAttempts(t *testing.T) {
 		"runtime says no":      {pod: &tried{reason: injector.ReasonRuntime}, want: "40 own own"},
 		"10250 not reached":    {pod: &tried{reason: injector.ReasonAttach}, want: "- - own"},
 		"broke off":            {pod: &tried{}, want: "40 own own"},
+		"ran and said nothing": {pod: &tried{way: wayPod, mute: "workload:1"}, want: "- own own"},
 		"API fails":            {pod: &tried{reason: injector.ReasonAPI}, want: "- - own"},
 		"namespace is missing": {pod: &tried{reason: injector.ReasonNamespace}, want: "40 own own"},
 	} {
@@ -127,6 +129,40 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 	if text := strings.Join(said, ", "); text != "ssh probe-answered info, pod probe-placed ok" {
 		t.Errorf("%s: %+v", text, got)
+	}
+}
+
+// TestMuteImageStaysOut wants an image that ran in a pod and said nothing kept out of
+// calico-node, from which nothing could take it again. The ways are stand-ins, the sessions
+// are real.
+func TestMuteImageStaysOut(t *testing.T) {
+	t.Parallel()
+	var tried []string
+	mute := func(name string) rung {
+		return rung{name: name, open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+			tried = append(tried, name)
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			return injector.Local(&probe.Runner{Host: &probe.Host{}})(gone, opts)
+		}}
+	}
+	var got seenEvents
+	o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, image: "workload:1", id: "7f3a09c1", sink: &got, tally: report.NewTally()}
+	talk := func(way string, session *injector.Session, took time.Duration, said []probe.Event, last bool) (*probe.Event, error) {
+		return o.converse(t.Context(), way, session, nil, took, said, last)
+	}
+	if err := o.climb(t.Context(), []rung{mute(wayPod), mute(wayEphemeral), mute(wayExec)}, nil, func() bool { return true }, talk); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(tried, " ") != "pod exec" {
+		t.Errorf("tried: %v", tried)
+	}
+	skipped := slices.ContainsFunc(got, func(ev probe.Event) bool {
+		return ev.Way == wayEphemeral && ev.Result.Status == probe.Skip &&
+			ev.Result.Saw == "not tried: image workload:1 ran in a pod and did not answer as a probe; an ephemeral container could not be removed again"
+	})
+	if !skipped {
+		t.Errorf("%+v", got)
 	}
 }
 

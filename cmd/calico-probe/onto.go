@@ -108,7 +108,8 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 				return err
 			}
 			said = append(said, *lost)
-			before = append(before, tried{way: step.name, reason: injector.Reason(lost.Result.Facts.Str(probe.FactReason))})
+			reason := injector.Reason(lost.Result.Facts.Str(probe.FactReason))
+			before = append(before, tried{way: step.name, reason: reason, mute: opts.Image})
 			continue
 		}
 		namespace := ""
