@@ -125,7 +125,7 @@ test-all: $(PARTS) ## every test there is (an hour, as root): when its family wa
 # goes by waiting for leases, timers and packets. With five of them two cores are never idle,
 # and what is tested says so of its nodes.
 SESSIONS := ^Test(Sh|Terminal)
-ALONE    := ^Test(Healthy|Soak|StreamFormats|WarmCheck|MachineFaults|NodeLoad)$$
+ALONE    := ^Test(Healthy|Soak|StreamFormats|WarmCheck|MachineFaults|NodeLoad|Pressure)$$
 suite: # on the cluster, but for the sessions and the faults
 	go test -tags e2e -count=1 -timeout 45m -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)' ./e2e
 
@@ -137,10 +137,11 @@ lab: # every fault that only its own cluster feels, on another
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab go test -tags e2e -count=1 -timeout 45m -run '^TestFaults$$' ./e2e
 
 machine: # what takes a machine to itself: what every cluster on it feels, what is timed, and where its load counts
-	go test -tags e2e -count=1 -timeout 15m -run '$(ALONE)' ./e2e
+	go test -tags e2e -count=1 -timeout 15m -skip '^TestPressure$$' -run '$(ALONE)' ./e2e
+	go test -tags e2e -count=1 -timeout 10m -run '^TestPressure$$' ./e2e # its kubelet turns others' pods away too
 
 # What the gate leaves to test-all: each takes half a minute or more, or waits for a lease.
-SLOW := ^Test(APIRefusesInMidRun|ControllersAwayAndClientKilled|NodeDeletedInMidRun|KubeletFrozen|RuntimeFrozen|KubeletFreezesMidRun|KilledWhileStarting|StalledInit|Alerts(Burst|Killed|Certificates)|Ladder[A-Za-z]*|NothingIsLeftBy(SSH|Exec)|CutLineBySSH|SSHRefused|BySSHAsAnybody|Altered(Unrehearsed|Ephemeral|Job)|AppArmor|Quotas|Pressure|PodLimit|FrozenDaemons|FlushedServices|DroppedPackets|ClusterDNS|Routes|NodesFiles|NoNetworkConfiguration|SwapOn|SecondNIC|DeadBIRD|Runbook(Repairs|SeesItHealed|KilledInAction|Action)|Rights|TwoDaemonSets|LiarInASession|NeighbourWay|Contrast|TunnelsProven|Limits)$$
+SLOW := ^Test(APIRefusesInMidRun|ControllersAwayAndClientKilled|NodeDeletedInMidRun|KubeletFrozen|RuntimeFrozen|KubeletFreezesMidRun|KilledWhileStarting|StalledInit|Alerts(Burst|Killed|Certificates)|Ladder[A-Za-z]*|NothingIsLeftBy(SSH|Exec)|CutLineBySSH|SSHRefused|BySSHAsAnybody|Altered(Unrehearsed|Ephemeral|Job)|AppArmor|Quotas|PodLimit|FrozenDaemons|FlushedServices|DroppedPackets|ClusterDNS|Routes|NodesFiles|NoNetworkConfiguration|SwapOn|SecondNIC|DeadBIRD|Runbook(Repairs|SeesItHealed|KilledInAction|Action)|Rights|TwoDaemonSets|LiarInASession|NeighbourWay|Contrast|TunnelsProven|Limits)$$
 # One fault of each family.
 GATE_FAULTS := ^(upgrade-ipam-hangs|containerd-frozen|swap-before-reboot|cni-config-missing|bgp-passive-second-nic|bgp-port-dropped|route-missing|small-mtu|forward-drop|felix-hangs|services-flushed|dns-dead|token-old)$$
 GATE_SESSIONS := ^Test(ShellProbeHangsOnItsLine|ShellWatch|Sh|ShLeft|ShCommand|ShTools|ShellTools|ShellOnTerminal|ShellPicks|ShellScript)$$
