@@ -86,7 +86,7 @@ var faults = map[string]wanted{
 	"felix-hangs":               {cause: "felix-stuck"},
 	"felix-503":                 {cause: "felix-dataplane-late"},
 	"felix-moved":               {cause: "felix-elsewhere", book: path{"calico-node-crashloop", "wrong-place"}},
-	"localhost-elsewhere":       {cause: "localhost-foreign", book: path{"calico-node-crashloop", "wrong-place"}},
+	"localhost-elsewhere":       {cause: "localhost-foreign", early: []string{"felix-down"}, book: path{"calico-node-crashloop", "wrong-place"}},
 	"loopback-dropped":          {cause: "loopback-dropped"},
 	"services-flushed":          {cause: "kube-proxy-rules-lost", book: path{"node-trouble", "services"}},
 	"services-stale":            {cause: "kube-proxy-dead", mild: true},
