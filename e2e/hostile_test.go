@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,9 +18,6 @@ import (
 	"testing"
 	"time"
 	"unicode"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -270,30 +266,17 @@ func TestLiarInASession(t *testing.T) {
 	}
 }
 
-// TestHostileLeftovers has a tenant's pod bear our label, and annotations that steer a terminal
-// and make lines.
+// TestHostileLeftovers has a tenant's pod bear all our labels and a name as we give it, and
+// annotations that steer a terminal and make lines.
 func TestHostileLeftovers(t *testing.T) {
-	k, ctx := kube(t), t.Context()
 	const said = "x\x1b[2J\x1b]0;owned\x07\x1b[32m\u202e\u009b\nforged: all is well"
-	ours := map[string]string{"app.kubernetes.io/managed-by": "calico-probe"}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-", Namespace: "default", Labels: ours, Annotations: map[string]string{}},
-		Spec:       corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "c", Image: "none.invalid/none"}}},
+	annotations := map[string]string{}
+	for _, name := range []string{"node", "created-by", "who", "reason", "checks", "run", "expires", "lifetime"} {
+		annotations["calico-probe.io/"+name] = said
 	}
-	for _, name := range []string{"node", "created-by", "who", "reason", "checks", "run", "expires"} {
-		pod.Annotations["calico-probe.io/"+name] = said
-	}
-	pod, err := k.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.CoreV1().Pods("default").Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
-			t.Error(err)
-		}
-	})
+	pod := leftover(t, "default", "00000003", annotations)
 	a := call(t, "clean")
-	if a.exit != 0 || strings.Count(a.stdout, "\n") != 1 || !strings.Contains(a.stdout, "forged: all is well") {
+	if a.exit != 0 || strings.Count(a.stdout, "\n") != 1 || !strings.Contains(a.stdout, "pod default/"+pod.Name) || !strings.Contains(a.stdout, "forged: all is well") {
 		t.Errorf("exit %d %q %s", a.exit, a.stdout, a.stderr)
 	}
 	unsteered(t, a.stdout+a.stderr)
