@@ -115,9 +115,18 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 	}
 	fresh := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: node.Labels, Annotations: node.Annotations}, Spec: node.Spec}
 	fresh.Spec.Taints = nil
+	t.Cleanup(func() { nothingLeft(t) })
+	t.Cleanup(func() { nodeReady(t, "node-b") })
+	t.Cleanup(func() { mustSandbox(t, "felix", "node-b", "ok") })
 	mustSandbox(t, "felix", "node-b", "hang") // so that the run is still going on
 	cmd, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson", "--timeout", "60s")
 	waitFor(t, out, `"check":"node-swap"`)
+	t.Cleanup(func() {
+		if _, err := nodes.Create(context.Background(), fresh, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+		signalAll(t, "node-b", "kubelet", "TERM") // it registers only when it starts
+	})
 	if err := nodes.Delete(t.Context(), "node-b", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -130,13 +139,6 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 	if took := time.Since(began); took > 75*time.Second {
 		t.Errorf("it ended %v after its node was deleted", took)
 	}
-	mustSandbox(t, "felix", "node-b", "ok")
-	if _, err := nodes.Create(t.Context(), fresh, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	shell(t, "node-b", "kill $(pgrep -x kubelet)") // it registers only once
-	nodeReady(t, "node-b")
-	nothingLeft(t)
 }
 
 // TestKubeletRestartsInMidRun ends the kubelet under a run, which cuts the line to the
