@@ -50,8 +50,19 @@ func unchanged(t testing.TB) {
 func (before others) compare(t testing.TB) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string { return left(t) }) // ours, which may still be ending
-	after := readOthers(t)
-	var changed []string
+	changed := before.changed(readOthers(t))
+	list, err := kube(t).CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed = append(changed, before.harmed(list.Items)...)
+	if len(changed) > 0 {
+		t.Errorf("the client changed what is not its own:\n%s", strings.Join(changed, "\n"))
+	}
+}
+
+// changed lists the objects that are not as they were, are gone, or are new.
+func (before others) changed(after others) (changed []string) {
 	for _, name := range slices.Sorted(maps.Keys(before.objects)) {
 		now, there := after.objects[name]
 		switch {
@@ -66,22 +77,14 @@ func (before others) compare(t testing.TB) {
 			changed = append(changed, name+" is new and not ours: "+after.objects[name])
 		}
 	}
-	changed = append(changed, before.harmed(t)...)
-	if len(changed) > 0 {
-		t.Errorf("the client changed what is not its own:\n%s", strings.Join(changed, "\n"))
-	}
+	return changed
 }
 
-// harmed lists the events since then by which the kubelet or the scheduler ended or moved
+// harmed picks the events since then by which the kubelet or the scheduler ended or moved
 // one of the objects.
-func (before others) harmed(t testing.TB) []string {
-	t.Helper()
-	list, err := kube(t).CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+func (before others) harmed(events []corev1.Event) []string {
 	var out []string
-	for _, e := range list.Items {
+	for _, e := range events {
 		bad := slices.Contains([]string{"Preempting", "Preempted", "Killing", "Evicted", "TaintManagerEviction", "NodeControllerEviction"}, e.Reason)
 		last := e.LastTimestamp.Time
 		if last.IsZero() {
