@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -215,22 +214,39 @@ func TestNothingElseChanges(t *testing.T) {
 			}
 		}
 	}
-	for _, way := range []string{"pod", "ephemeral", "ssh"} {
+	for _, way := range []string{"pod", "ephemeral", "exec", "ssh"} {
 		a := call(t, append([]string{"shell", "--node", "node-b", "-c", "run node-swap; links; sh -- true"}, byWay[way]...)...)
 		if a.exit != 0 {
 			t.Errorf("a session by %s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
 		}
 	}
-	cmd, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson")
-	waitFor(t, out, `"type":"start"`)
-	waitFor(t, out, `"way":"pod"`)
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+	for _, way := range []string{"pod", "ephemeral", "exec", "ssh"} {
+		killedBy(t, way, byWay[way])
+		if a := call(t, "clean"); a.exit != 0 {
+			t.Errorf("clean after a client killed by way of %s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
+		}
+	}
+	killedBy(t, "pod", byWay["pod"])
+	for _, run := range ours(t) {
+		if a := call(t, "clean", "--run", run); a.exit != 0 {
+			t.Errorf("clean --run: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+		}
+	}
+	killedBy(t, "pod", byWay["pod"])
+	if a := call(t, "clean", "--all", "--yes"); a.exit != 0 || !strings.Contains(a.stdout, "removed ") {
+		t.Errorf("clean --all: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+}
+
+// killedBy kills a client as soon as its probe on node-b, by that way, answers.
+func killedBy(t *testing.T, way string, flags []string) {
+	t.Helper()
+	cmd, out := started(t, nil, append([]string{"run", "--node", "node-b", "-o", "ndjson"}, flags...)...)
+	waitFor(t, out, `"way":"`+way+`"`)
+	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	if a := call(t, "clean"); a.exit != 0 {
-		t.Errorf("clean: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
-	}
 }
 
 // TestTheComparisonSees changes one thing of everything the comparison has to see, and
