@@ -192,6 +192,9 @@ func TestLiarTooLong(t *testing.T) {
 	d.there().want(t, "neighbour-reach", probe.OK)
 }
 
+// stopping is how long the client gives what it has stopped to end.
+const stopping = 4 * time.Second
+
 // TestLiarIsInterrupted wants Ctrl-C to be heard while a node floods, in a run and in the output
 // of a tool, which may go on for as long as FLOOD says without costing memory.
 func TestLiarIsInterrupted(t *testing.T) {
@@ -232,7 +235,7 @@ func TestLiarIsInterrupted(t *testing.T) {
 			go func() { _ = m.Wait(); close(ended) }()
 			select {
 			case <-ended:
-			case <-time.After(40 * time.Second):
+			case <-time.After(stopping + 10*time.Second):
 				t.Fatalf("it does not end: %s", m.errs.String())
 			}
 			<-m.over
