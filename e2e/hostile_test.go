@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,56 +49,6 @@ func lies(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodeReady(t, "node-a")
-}
-
-// measured is a client whose memory is watched.
-type measured struct {
-	*exec.Cmd
-	out, errs bytes.Buffer
-	most      int // KiB it had resident at most
-	over      chan struct{}
-}
-
-// mostResident is what a client may take of memory whatever a node says, in KiB.
-const mostResident = 200 << 10
-
-// measure starts a client and watches its memory; wait gives what it came to.
-func measure(t *testing.T, args ...string) *measured {
-	t.Helper()
-	m := &measured{Cmd: client(t, args...), over: make(chan struct{})}
-	m.Stdout, m.Stderr = &m.out, &m.errs
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go m.watch()
-	return m
-}
-
-func (m *measured) watch() {
-	defer close(m.over)
-	for {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.Process.Pid))
-		_, after, found := strings.Cut(string(b), "VmHWM:")
-		if err != nil || !found { // it has ended
-			return
-		}
-		if n, err := strconv.Atoi(strings.Fields(after)[0]); err == nil {
-			m.most = max(m.most, n)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-func (m *measured) wait(t *testing.T) answer {
-	t.Helper()
-	began := time.Now()
-	_ = m.Wait() // its exit code says it
-	<-m.over
-	t.Logf("%d MiB resident at most", m.most>>10)
-	if m.most == 0 || m.most > mostResident {
-		t.Errorf("%d KiB resident, %d are allowed", m.most, mostResident)
-	}
-	return answer{m.ProcessState.ExitCode(), m.out.String(), m.errs.String(), time.Since(began)}
 }
 
 // unsteered wants nothing in a text that could steer a terminal.
@@ -209,16 +157,13 @@ func TestLiarIsInterrupted(t *testing.T) {
 		"tool": {"shell", "-c", "ping 127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &measured{Cmd: client(t, append(args, "--node", "node-a", "--via", "pod", "--image", lying)...), over: make(chan struct{})}
+			m := &measured{Cmd: client(t, append(args, "--node", "node-a", "--via", "pod", "--image", lying)...)}
 			m.Stderr = &m.errs
 			out, err := m.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Start(); err != nil {
-				t.Fatal(err)
-			}
-			go m.watch()
+			m.start(t)
 			waitFor(t, out, map[string]string{"run": `"check":"node-swap"`, "tool": "zzz"}[name])
 			if name == "tool" {
 				for end := time.Now().Add(flood); time.Now().Before(end); {
@@ -239,7 +184,7 @@ func TestLiarIsInterrupted(t *testing.T) {
 				t.Fatalf("it does not end: %s", m.errs.String())
 			}
 			<-m.over
-			if exit := m.ProcessState.ExitCode(); exit != 130 || m.most == 0 || m.most > mostResident {
+			if exit := m.ProcessState.ExitCode(); exit != 130 || !m.small() {
 				t.Errorf("exit %d, %d KiB resident, %s", exit, m.most, m.errs.String())
 			}
 			eventually(t, 20*time.Second, func() string { return left(t) })
