@@ -37,7 +37,8 @@ type others struct {
 // which harmed reads by themselves.
 var moving = []string{"leases", "events", "componentstatuses"}
 
-// unchanged takes down what is on the cluster, and compares it once the test is over.
+// unchanged takes down what is on the cluster, and compares it once the test is over, before
+// what the test has put there until then is taken away again.
 func unchanged(t testing.TB) {
 	t.Helper()
 	before := readOthers(t)
