@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -27,16 +28,20 @@ import (
 
 // refusing stands between the client and the real API server, and answers requests with a
 // status of its own for as long as it is told to, as an overloaded server does (429) or
-// one that has lost etcd (500). Streams that are open go on.
+// one that has lost etcd (500) or what it had in mind (410). Streams that are open go on.
 type refusing struct {
 	kubeconfig string
-	status     atomic.Int32 // 0 = it passes everything on
+	before     func(*http.Request) // where set, is shown every request first
+	status     atomic.Int32        // 0 = it passes everything on
 }
 
 func newRefusing(t *testing.T) *refusing {
 	t.Helper()
 	f := &refusing{}
 	f.kubeconfig = inFront(t, func(proxy *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request) {
+		if f.before != nil {
+			f.before(r)
+		}
 		status := int(f.status.Load())
 		if status == 0 {
 			proxy.ServeHTTP(w, r)
@@ -52,10 +57,13 @@ func newRefusing(t *testing.T) *refusing {
 	return f
 }
 
-// TestAPIRefusesFromTheStart has every request answered by 429 or 500, and wants one
+// refusals are what such a server answers with.
+var refusals = []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGone}
+
+// TestAPIRefusesFromTheStart has every request answered by 429, 500 or 410, and wants one
 // clear line within the time the run has, and no verdict that sounds like a good one.
 func TestAPIRefusesFromTheStart(t *testing.T) {
-	for _, status := range []int{http.StatusTooManyRequests, http.StatusInternalServerError} {
+	for _, status := range refusals {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			api := newRefusing(t)
 			api.status.Store(int32(status))
@@ -74,12 +82,12 @@ func TestAPIRefusesFromTheStart(t *testing.T) {
 	}
 }
 
-// TestAPIRefusesInMidRun has every request answered by 429 or 500 for a minute as soon as
+// TestAPIRefusesInMidRun has every request answered by 429, 500 or 410 for a minute as soon as
 // the probe answers. What is open goes on, so the answer is whole; nothing can be cleaned
 // up by the client, which says so, and the cluster does it.
 func TestAPIRefusesInMidRun(t *testing.T) {
 	unchanged(t)
-	for _, status := range []int{http.StatusTooManyRequests, http.StatusInternalServerError} {
+	for _, status := range refusals {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			api := newRefusing(t)
 			var errs bytes.Buffer
@@ -100,6 +108,46 @@ func TestAPIRefusesInMidRun(t *testing.T) {
 			if !strings.Contains(errs.String(), "cleaning up") {
 				t.Errorf("nothing is said of what could not be removed:\n%s", errs.String())
 			}
+			nothingLeft(t)
+		})
+	}
+}
+
+// TestAPIRecoversInMidRun has every request refused for eight seconds from the one on that
+// would create the probe's pod: the run goes on where it can, or says what refused it.
+func TestAPIRecoversInMidRun(t *testing.T) {
+	unchanged(t)
+	for _, status := range refusals {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			api := newRefusing(t)
+			begun := make(chan struct{})
+			begin := sync.OnceFunc(func() {
+				api.status.Store(int32(status))
+				time.AfterFunc(8*time.Second, func() { api.status.Store(0) })
+				close(begun)
+			})
+			api.before = func(r *http.Request) {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") {
+					begin()
+				}
+			}
+			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--timeout", "90s", "--kubeconfig", api.kubeconfig)
+			select {
+			case <-begun:
+			default:
+				t.Fatalf("nothing was refused\n%s%s", a.stdout, a.stderr)
+			}
+			switch {
+			case a.exit == 0: // it asked again
+			case a.exit != 1 && a.exit != 5, strings.Contains(a.stdout, "healthy"):
+				t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+			case !strings.Contains(a.stdout+a.stderr, "not now"):
+				t.Errorf("exit %d, and nothing says what refused it\n%s%s", a.exit, a.stdout, a.stderr)
+			}
+			if strings.Count(a.stderr, "\n") > 2 {
+				t.Errorf("said:\n%s", a.stderr)
+			}
+			t.Logf("exit %d after %v\n%s", a.exit, a.took.Round(time.Second), a.stderr)
 			nothingLeft(t)
 		})
 	}
