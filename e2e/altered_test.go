@@ -105,7 +105,7 @@ func TestAlteredPod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			altering(t, "", "pods", "CREATE", onlyOurs, c.patch)
 			eventually(t, 30*time.Second, func() string { return preflighted(t, 3, c.says) })
-			check := untouched(t)
+			unchanged(t)
 			d, a := report(t, "run", "--node", "node-b", "--via", "pod", "-n", "kube-system")
 			if a.exit != 5 {
 				t.Errorf("exit %d\n%s", a.exit, a.stderr)
@@ -122,7 +122,6 @@ func TestAlteredPod(t *testing.T) {
 			d.want(t, "probe-placed", probe.Info, "pod: ", c.says)
 			d.want(t, "probe-placed", probe.OK, "ephemeral: ")
 			nothingLeft(t)
-			check()
 		})
 	}
 }
@@ -141,7 +140,7 @@ func (d document) saidNothing(t testing.TB, way string) {
 // once, and nothing of it is believed.
 func TestAlteredUnrehearsed(t *testing.T) {
 	altering(t, "", "pods", "CREATE", undeclared, offNetwork)
-	check := untouched(t)
+	unchanged(t)
 	var d document
 	eventually(t, 30*time.Second, func() string {
 		var a answer
@@ -155,7 +154,6 @@ func TestAlteredUnrehearsed(t *testing.T) {
 	}
 	d.want(t, "probe-placed", probe.Unknown, "spec.hostNetwork is false instead of true; so nothing was asked of it")
 	d.saidNothing(t, "pod")
-	check()
 }
 
 // TestAlteredEphemeral is the same with a container in calico-node's pod, which nobody can
@@ -177,14 +175,14 @@ func TestAlteredEphemeral(t *testing.T) {
 	t.Run("rehearsed", func(t *testing.T) {
 		altering(t, "", "pods/ephemeralcontainers", "UPDATE", "true", patch)
 		eventually(t, 30*time.Second, func() string { return preflighted(t, 3, says, "ephemeral") })
-		check, before := untouched(t), len(calico().Spec.EphemeralContainers)
+		unchanged(t)
+		before := len(calico().Spec.EphemeralContainers)
 		d, a := report(t, "run", "--node", "node-b", "--via", "ephemeral")
 		if a.exit != 5 || len(calico().Spec.EphemeralContainers) != before {
 			t.Errorf("exit %d, %d containers, before %d\n%s", a.exit, len(calico().Spec.EphemeralContainers), before, a.stderr)
 		}
 		d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", says)
 		d.saidNothing(t, "ephemeral")
-		check()
 	})
 	t.Run("not rehearsed", func(t *testing.T) {
 		altering(t, "", "pods/ephemeralcontainers", "UPDATE", "!request.dryRun", patch)
@@ -195,7 +193,7 @@ func TestAlteredEphemeral(t *testing.T) {
 			}
 			calicoReady(t, "node-b")
 		})
-		check := untouched(t)
+		unchanged(t)
 		var d document
 		var a answer
 		eventually(t, 30*time.Second, func() string {
@@ -209,7 +207,6 @@ func TestAlteredEphemeral(t *testing.T) {
 		if !strings.Contains(a.stderr, "cannot be taken out of pod kube-system/calico-node-") {
 			t.Error(a.stderr)
 		}
-		check()
 	})
 }
 

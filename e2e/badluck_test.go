@@ -5,13 +5,16 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,20 +22,26 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // refusing stands between the client and the real API server, and answers requests with a
 // status of its own for as long as it is told to, as an overloaded server does (429) or
-// one that has lost etcd (500). Streams that are open go on.
+// one that has lost etcd (500) or what it had in mind (410). Streams that are open go on.
 type refusing struct {
 	kubeconfig string
-	status     atomic.Int32 // 0 = it passes everything on
+	before     func(*http.Request) // where set, is shown every request first
+	status     atomic.Int32        // 0 = it passes everything on
 }
 
 func newRefusing(t *testing.T) *refusing {
 	t.Helper()
 	f := &refusing{}
 	f.kubeconfig = inFront(t, func(proxy *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request) {
+		if f.before != nil {
+			f.before(r)
+		}
 		status := int(f.status.Load())
 		if status == 0 {
 			proxy.ServeHTTP(w, r)
@@ -48,10 +57,13 @@ func newRefusing(t *testing.T) *refusing {
 	return f
 }
 
-// TestAPIRefusesFromTheStart has every request answered by 429 or 500, and wants one
+// refusals are what such a server answers with.
+var refusals = []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGone}
+
+// TestAPIRefusesFromTheStart has every request answered by 429, 500 or 410, and wants one
 // clear line within the time the run has, and no verdict that sounds like a good one.
 func TestAPIRefusesFromTheStart(t *testing.T) {
-	for _, status := range []int{http.StatusTooManyRequests, http.StatusInternalServerError} {
+	for _, status := range refusals {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			api := newRefusing(t)
 			api.status.Store(int32(status))
@@ -70,12 +82,12 @@ func TestAPIRefusesFromTheStart(t *testing.T) {
 	}
 }
 
-// TestAPIRefusesInMidRun has every request answered by 429 or 500 for a minute as soon as
+// TestAPIRefusesInMidRun has every request answered by 429, 500 or 410 for a minute as soon as
 // the probe answers. What is open goes on, so the answer is whole; nothing can be cleaned
 // up by the client, which says so, and the cluster does it.
 func TestAPIRefusesInMidRun(t *testing.T) {
 	unchanged(t)
-	for _, status := range []int{http.StatusTooManyRequests, http.StatusInternalServerError} {
+	for _, status := range refusals {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			api := newRefusing(t)
 			var errs bytes.Buffer
@@ -101,6 +113,46 @@ func TestAPIRefusesInMidRun(t *testing.T) {
 	}
 }
 
+// TestAPIRecoversInMidRun has every request refused for eight seconds from the one on that
+// would create the probe's pod: the run goes on where it can, or says what refused it.
+func TestAPIRecoversInMidRun(t *testing.T) {
+	unchanged(t)
+	for _, status := range refusals {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			api := newRefusing(t)
+			begun := make(chan struct{})
+			begin := sync.OnceFunc(func() {
+				api.status.Store(int32(status))
+				time.AfterFunc(8*time.Second, func() { api.status.Store(0) })
+				close(begun)
+			})
+			api.before = func(r *http.Request) {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") {
+					begin()
+				}
+			}
+			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--timeout", "90s", "--kubeconfig", api.kubeconfig)
+			select {
+			case <-begun:
+			default:
+				t.Fatalf("nothing was refused\n%s%s", a.stdout, a.stderr)
+			}
+			switch {
+			case a.exit == 0: // it asked again
+			case a.exit != 1 && a.exit != 5, strings.Contains(a.stdout, "healthy"):
+				t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+			case !strings.Contains(a.stdout+a.stderr, "not now"):
+				t.Errorf("exit %d, and nothing says what refused it\n%s%s", a.exit, a.stdout, a.stderr)
+			}
+			if strings.Count(a.stderr, "\n") > 2 {
+				t.Errorf("said:\n%s", a.stderr)
+			}
+			t.Logf("exit %d after %v\n%s", a.exit, a.took.Round(time.Second), a.stderr)
+			nothingLeft(t)
+		})
+	}
+}
+
 // TestNodeDeletedInMidRun deletes the Node object while its probe answers, and wants the
 // run to end by itself, without "healthy", and nothing of ours left.
 func TestNodeDeletedInMidRun(t *testing.T) {
@@ -111,9 +163,18 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 	}
 	fresh := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: node.Labels, Annotations: node.Annotations}, Spec: node.Spec}
 	fresh.Spec.Taints = nil
+	t.Cleanup(func() { nothingLeft(t) })
+	t.Cleanup(func() { nodeReady(t, "node-b") })
+	t.Cleanup(func() { mustSandbox(t, "felix", "node-b", "ok") })
 	mustSandbox(t, "felix", "node-b", "hang") // so that the run is still going on
 	cmd, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson", "--timeout", "60s")
 	waitFor(t, out, `"check":"node-swap"`)
+	t.Cleanup(func() {
+		if _, err := nodes.Create(context.Background(), fresh, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+		signalAll(t, "node-b", "kubelet", "TERM") // it registers only when it starts
+	})
 	if err := nodes.Delete(t.Context(), "node-b", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,13 +187,6 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 	if took := time.Since(began); took > 75*time.Second {
 		t.Errorf("it ended %v after its node was deleted", took)
 	}
-	mustSandbox(t, "felix", "node-b", "ok")
-	if _, err := nodes.Create(t.Context(), fresh, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	shell(t, "node-b", "kill $(pgrep -x kubelet)") // it registers only once
-	nodeReady(t, "node-b")
-	nothingLeft(t)
 }
 
 // TestKubeletRestartsInMidRun ends the kubelet under a run, which cuts the line to the
@@ -140,13 +194,34 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 func TestKubeletRestartsInMidRun(t *testing.T) {
 	unchanged(t)
 	cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "-o", "ndjson")
-	waitFor(t, out, `"check":"node-swap"`)
+	said := waitFor(t, out, `"check":"node-swap"`)
 	shell(t, "node-a", "kill -9 $(pgrep -x kubelet)")
-	waitFor(t, out, `"type":"verdict"`)
-	_ = cmd.Wait()
+	rest, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said += string(rest)
+	_ = cmd.Wait() // its exit code is looked at
 	// The kubelet may be seen down by the checks that ask it, and that is so.
-	if code := cmd.ProcessState.ExitCode(); code != 0 && code != 3 && code != 5 {
-		t.Errorf("exit %d", code)
+	if code := cmd.ProcessState.ExitCode(); code != 0 && code != 3 {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+	ended := false
+	for line := range strings.Lines(said) {
+		var ev probe.Event
+		if err := json.Unmarshal([]byte(line), &ev); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		if ev.Node != "node-a" {
+			continue
+		}
+		ended = ended || ev.Type == probe.EventEnd && ev.Way == "pod"
+		if ev.Result != nil && ev.Result.Check == probe.CheckAnswered {
+			t.Errorf("the probe's answer is not whole: %s", line)
+		}
+	}
+	if !ended {
+		t.Errorf("the probe's answer has no end:\n%s", said)
 	}
 	nodeReady(t, "node-a")
 	nothingLeft(t)

@@ -93,6 +93,27 @@ func stranger(t testing.TB, name string, labels map[string]string) *corev1.Pod {
 	return pod
 }
 
+// leftover makes a pod as a client that was killed leaves it, by name and labels, with the
+// annotations given. No node takes it.
+func leftover(t testing.TB, namespace, run string, annotations map[string]string) *corev1.Pod {
+	t.Helper()
+	pods := kube(t).CoreV1().Pods(namespace)
+	pod, err := pods.Create(t.Context(), &corev1.Pod{Spec: neverRuns(), ObjectMeta: metav1.ObjectMeta{
+		Name: "calico-probe-left-" + run, Annotations: annotations,
+		Labels: map[string]string{"app.kubernetes.io/managed-by": "calico-probe", "app.kubernetes.io/name": "calico-probe", "calico-probe.io/run": run},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := pods.Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		if err != nil && !apierrors.IsNotFound(err) { // clean may have removed it
+			t.Error(err)
+		}
+	})
+	return pod
+}
+
 // neverRuns is a pod that no node takes.
 func neverRuns() corev1.PodSpec {
 	return corev1.PodSpec{NodeSelector: map[string]string{"e2e": "nowhere"}, Containers: []corev1.Container{{Name: "never", Image: "sandbox.local/workload:1"}}}
@@ -221,20 +242,8 @@ func dated(t testing.TB, by time.Duration) string {
 // TestCleanByServerClock wants the API server's clock, ten minutes ahead of this machine's
 // or behind it, to say what is over.
 func TestCleanByServerClock(t *testing.T) {
-	pods := kube(t).CoreV1().Pods("default")
 	left := func(run, life string) *corev1.Pod {
-		pod, err := pods.Create(t.Context(), &corev1.Pod{Spec: neverRuns(), ObjectMeta: metav1.ObjectMeta{
-			Name:        "calico-probe-node-a-" + run,
-			Labels:      map[string]string{"app.kubernetes.io/managed-by": "calico-probe", "app.kubernetes.io/name": "calico-probe", "calico-probe.io/run": run},
-			Annotations: map[string]string{"calico-probe.io/node": "node-a", "calico-probe.io/lifetime": life},
-		}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = pods.Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}) // gone, if all went well
-		})
-		return pod
+		return leftover(t, "default", run, map[string]string{"calico-probe.io/node": "node-a", "calico-probe.io/lifetime": life})
 	}
 	long, short := left("00000001", "2m10s"), left("00000002", "1s")
 	time.Sleep(time.Until(short.CreationTimestamp.Add(3 * time.Second)))
@@ -248,7 +257,7 @@ func TestCleanByServerClock(t *testing.T) {
 		t.Errorf("exit %d, %v %v\n%s%s", a.exit, there(t, long), there(t, short), a.stdout, a.stderr)
 	}
 	a = call(t, "clean", "--kubeconfig", dated(t, 10*time.Minute))
-	if a.exit != 0 || there(t, long) || !strings.Contains(a.stdout, "removed pod default/calico-probe-node-a-00000001") {
+	if a.exit != 0 || there(t, long) || !strings.Contains(a.stdout, "removed pod default/calico-probe-left-00000001") {
 		t.Errorf("a server whose clock is ahead: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -67,10 +68,13 @@ table inet watch {
 }
 END
 export KUBECONFIG=$config
-` + file("bin/calico-probe") + " " + args + ` >/dev/null 2>&1 </dev/null || true
+` + file("bin/calico-probe") + " " + args + ` >"$said" 2>&1 </dev/null && code=0 || code=$?
+echo "exit $code"
 nft list counter inet watch elsewhere | tr '\n' ' '; echo
 bash -c 'echo x >/dev/udp/198.51.100.1/53' 2>/dev/null || true
 nft list counter inet watch elsewhere | tr '\n' ' '; echo`}
+			said := filepath.Join(t.TempDir(), "said")
+			cmd.Env = append(os.Environ(), "said="+said)
 			cmd.Stderr = os.Stderr
 			in, err := cmd.StdinPipe()
 			if err != nil {
@@ -91,6 +95,10 @@ nft list counter inet watch elsewhere | tr '\n' ' '; echo`}
 			port := r.listener.Addr().(*net.TCPAddr).Port
 			if _, err := fmt.Fprintf(in, "%d\n%s\n", port, r.kubeconfig(t)); err != nil {
 				t.Fatal(err)
+			}
+			if !out.Scan() || out.Text() != "exit 0" {
+				text, err := os.ReadFile(said)
+				t.Errorf("the client ended with %q: %s %v", out.Text(), text, err)
 			}
 			var counted []string
 			for out.Scan() {

@@ -17,14 +17,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// untouched begins to look at everything that is not ours. What it returns fails the test
-// where something of that was changed since, or a pod was made to end.
-func untouched(t testing.TB) func() {
-	t.Helper()
-	before := readOthers(t)
-	return func() { t.Helper(); before.compare(t) }
-}
-
 // customer runs a customer's pod on a node, with those requests, to the end of the test.
 func customer(t testing.TB, name, node string, requests corev1.ResourceList) {
 	t.Helper()
@@ -95,7 +87,7 @@ func fill(t testing.TB, node string) {
 func TestFullNode(t *testing.T) {
 	const node = "node-b"
 	fill(t, node)
-	check := untouched(t)
+	unchanged(t)
 	d, a := report(t, "run", "--node", node, "--via", "pod", "--skip", "node-load")
 	if a.exit != 0 {
 		t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
@@ -105,7 +97,6 @@ func TestFullNode(t *testing.T) {
 		t.Errorf("exit %d: %s%s", a.exit, a.stdout, a.stderr)
 	}
 	nothingLeft(t)
-	check()
 }
 
 // kubeletWith has a node's kubelet run with more settings until the test ends, and waits until
@@ -142,7 +133,7 @@ func TestPodLimit(t *testing.T) {
 	kubeletWith(t, node, fmt.Sprintf("maxPods: %d", n), func(got *corev1.Node) bool {
 		return got.Status.Allocatable.Pods().Equal(*resource.NewQuantity(int64(n), resource.DecimalSI))
 	})
-	check := untouched(t)
+	unchanged(t)
 	d, a := report(t, "run", "--node", node, "--via", "pod")
 	if a.exit != 5 {
 		t.Errorf("by pod: exit %d\n%s", a.exit, a.stderr)
@@ -158,7 +149,6 @@ func TestPodLimit(t *testing.T) {
 	d.want(t, "probe-placed", probe.Info, "pod: the kubelet rejected the pod: OutOfpods: ")
 	d.want(t, "probe-placed", probe.OK, "ephemeral: ")
 	nothingLeft(t)
-	check()
 }
 
 // TestPressure has the kubelet itself say that the node is short of something. Its

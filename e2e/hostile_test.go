@@ -3,25 +3,19 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 	"unicode"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -55,56 +49,6 @@ func lies(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodeReady(t, "node-a")
-}
-
-// measured is a client whose memory is watched.
-type measured struct {
-	*exec.Cmd
-	out, errs bytes.Buffer
-	most      int // KiB it had resident at most
-	over      chan struct{}
-}
-
-// mostResident is what a client may take of memory whatever a node says, in KiB.
-const mostResident = 200 << 10
-
-// measure starts a client and watches its memory; wait gives what it came to.
-func measure(t *testing.T, args ...string) *measured {
-	t.Helper()
-	m := &measured{Cmd: client(t, args...), over: make(chan struct{})}
-	m.Stdout, m.Stderr = &m.out, &m.errs
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go m.watch()
-	return m
-}
-
-func (m *measured) watch() {
-	defer close(m.over)
-	for {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.Process.Pid))
-		_, after, found := strings.Cut(string(b), "VmHWM:")
-		if err != nil || !found { // it has ended
-			return
-		}
-		if n, err := strconv.Atoi(strings.Fields(after)[0]); err == nil {
-			m.most = max(m.most, n)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-func (m *measured) wait(t *testing.T) answer {
-	t.Helper()
-	began := time.Now()
-	_ = m.Wait() // its exit code says it
-	<-m.over
-	t.Logf("%d MiB resident at most", m.most>>10)
-	if m.most == 0 || m.most > mostResident {
-		t.Errorf("%d KiB resident, %d are allowed", m.most, mostResident)
-	}
-	return answer{m.ProcessState.ExitCode(), m.out.String(), m.errs.String(), time.Since(began)}
 }
 
 // unsteered wants nothing in a text that could steer a terminal.
@@ -196,6 +140,9 @@ func TestLiarTooLong(t *testing.T) {
 	d.there().want(t, "neighbour-reach", probe.OK)
 }
 
+// stopping is how long the client gives what it has stopped to end.
+const stopping = 4 * time.Second
+
 // TestLiarIsInterrupted wants Ctrl-C to be heard while a node floods, in a run and in the output
 // of a tool, which may go on for as long as FLOOD says without costing memory.
 func TestLiarIsInterrupted(t *testing.T) {
@@ -210,16 +157,13 @@ func TestLiarIsInterrupted(t *testing.T) {
 		"tool": {"shell", "-c", "ping 127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &measured{Cmd: client(t, append(args, "--node", "node-a", "--via", "pod", "--image", lying)...), over: make(chan struct{})}
+			m := &measured{Cmd: client(t, append(args, "--node", "node-a", "--via", "pod", "--image", lying)...)}
 			m.Stderr = &m.errs
 			out, err := m.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Start(); err != nil {
-				t.Fatal(err)
-			}
-			go m.watch()
+			m.start(t)
 			waitFor(t, out, map[string]string{"run": `"check":"node-swap"`, "tool": "zzz"}[name])
 			if name == "tool" {
 				for end := time.Now().Add(flood); time.Now().Before(end); {
@@ -236,11 +180,11 @@ func TestLiarIsInterrupted(t *testing.T) {
 			go func() { _ = m.Wait(); close(ended) }()
 			select {
 			case <-ended:
-			case <-time.After(40 * time.Second):
+			case <-time.After(stopping + 10*time.Second):
 				t.Fatalf("it does not end: %s", m.errs.String())
 			}
 			<-m.over
-			if exit := m.ProcessState.ExitCode(); exit != 130 || m.most == 0 || m.most > mostResident {
+			if exit := m.ProcessState.ExitCode(); exit != 130 || !m.small() {
 				t.Errorf("exit %d, %d KiB resident, %s", exit, m.most, m.errs.String())
 			}
 			eventually(t, 20*time.Second, func() string { return left(t) })
@@ -270,30 +214,17 @@ func TestLiarInASession(t *testing.T) {
 	}
 }
 
-// TestHostileLeftovers has a tenant's pod bear our label, and annotations that steer a terminal
-// and make lines.
+// TestHostileLeftovers has a tenant's pod bear all our labels and a name as we give it, and
+// annotations that steer a terminal and make lines.
 func TestHostileLeftovers(t *testing.T) {
-	k, ctx := kube(t), t.Context()
 	const said = "x\x1b[2J\x1b]0;owned\x07\x1b[32m\u202e\u009b\nforged: all is well"
-	ours := map[string]string{"app.kubernetes.io/managed-by": "calico-probe"}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-", Namespace: "default", Labels: ours, Annotations: map[string]string{}},
-		Spec:       corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "c", Image: "none.invalid/none"}}},
+	annotations := map[string]string{}
+	for _, name := range []string{"node", "created-by", "who", "reason", "checks", "run", "expires", "lifetime"} {
+		annotations["calico-probe.io/"+name] = said
 	}
-	for _, name := range []string{"node", "created-by", "who", "reason", "checks", "run", "expires"} {
-		pod.Annotations["calico-probe.io/"+name] = said
-	}
-	pod, err := k.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.CoreV1().Pods("default").Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
-			t.Error(err)
-		}
-	})
+	pod := leftover(t, "default", "00000003", annotations)
 	a := call(t, "clean")
-	if a.exit != 0 || strings.Count(a.stdout, "\n") != 1 || !strings.Contains(a.stdout, "forged: all is well") {
+	if a.exit != 0 || strings.Count(a.stdout, "\n") != 1 || !strings.Contains(a.stdout, "pod default/"+pod.Name) || !strings.Contains(a.stdout, "forged: all is well") {
 		t.Errorf("exit %d %q %s", a.exit, a.stdout, a.stderr)
 	}
 	unsteered(t, a.stdout+a.stderr)

@@ -23,6 +23,7 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // An interruption ends a run, or a session, before its time. at is called once it is to be
@@ -32,7 +33,7 @@ type interruption struct {
 	session bool // of a session whose probe answers until it is ended, else of a run
 	flags   []string
 	at      func(t *testing.T, r *interruptedRun)
-	exits   []int // what the client may exit with, where it lives to say so
+	exit    int // what the client exits with, 0 = anything but 0
 }
 
 // interruptedRun is one that is ended early.
@@ -44,33 +45,35 @@ type interruptedRun struct {
 	live   bool   // a probe had begun to answer, and had not ended, when there was no more to read
 }
 
-func interruptions() []interruption {
+func interruptions(k kubernetes.Interface) []interruption {
 	signal := func(s syscall.Signal) func(*testing.T, *interruptedRun) {
 		return func(_ *testing.T, r *interruptedRun) { _ = r.Process.Signal(s) } // it may have ended just before
 	}
 	return []interruption{
 		{name: "killed", at: signal(syscall.SIGKILL)},
-		{name: "Ctrl-C", at: signal(syscall.SIGINT), exits: []int{130}},
+		{name: "Ctrl-C", at: signal(syscall.SIGINT), exit: 130},
 		{name: "cut", at: func(_ *testing.T, r *interruptedRun) { r.relay.away(true) }, flags: []string{"--timeout", "6s"}},
 		{name: "timed out", session: true, at: func(*testing.T, *interruptedRun) {}, flags: []string{"--timeout", "8s"}},
-		{name: "evicted", session: true, at: evictProbe, flags: []string{"--timeout", "15s"}},
+		{name: "evicted", session: true, at: evictProbe(k), flags: []string{"--timeout", "15s"}},
 	}
 }
 
 // evictProbe has the API evict the probe's pod, as a drain of its node would.
-func evictProbe(t *testing.T, r *interruptedRun) {
-	pods := kube(t).CoreV1().Pods("kube-system")
-	list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for _, p := range list.Items {
-		if p.Annotations["calico-probe.io/reason"] != r.reason {
-			continue
+func evictProbe(k kubernetes.Interface) func(*testing.T, *interruptedRun) {
+	pods := k.CoreV1().Pods("kube-system")
+	return func(t *testing.T, r *interruptedRun) {
+		list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
+		if err != nil {
+			t.Error(err)
+			return
 		}
-		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}}
-		_ = pods.EvictV1(context.Background(), eviction) // it may be gone by now
+		for _, p := range list.Items {
+			if p.Annotations["calico-probe.io/reason"] != r.reason {
+				continue
+			}
+			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}}
+			_ = pods.EvictV1(context.Background(), eviction) // it may be gone by now
+		}
 	}
 }
 
@@ -90,13 +93,14 @@ func TestInterruptedRuns(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	total, live := map[string]int{}, map[string]int{}
-	kinds := interruptions()
+	kinds := interruptions(kube(t))
 	for i := range runs {
 		turn <- struct{}{}
+		kind, round := kinds[i%len(kinds)], i/len(kinds)
+		r := toInterrupt(t, round, kind, ssh)
 		all.Go(func() {
 			defer func() { <-turn }()
-			kind := kinds[i%len(kinds)]
-			r := interrupted(t, i, kind, ssh)
+			r.interrupt(t, round, kind)
 			mu.Lock()
 			defer mu.Unlock()
 			total[kind.name]++
@@ -117,13 +121,12 @@ func TestInterruptedRuns(t *testing.T) {
 	}
 }
 
-// interrupted makes the i-th run and ends it: every other one as soon as its probe
-// answers, the rest at a random moment. Ephemeral containers stay listed in their pod for
-// ever, so few runs go that way.
-func interrupted(t *testing.T, i int, kind interruption, ssh []string) *interruptedRun {
-	round := i / len(interruptions())
+// toInterrupt makes the run that is ended in one way in a round. Ephemeral containers stay
+// listed in their pod for ever, so few runs go that way.
+func toInterrupt(t *testing.T, round int, kind interruption, ssh []string) *interruptedRun {
+	t.Helper()
 	node := []string{"node-a", "node-b"}[round/2%2]
-	r := &interruptedRun{way: "pod", reason: fmt.Sprintf("interrupted run %d, %s", i, kind.name)}
+	r := &interruptedRun{way: "pod", reason: fmt.Sprintf("interrupted run %d, %s", round, kind.name)}
 	args := []string{"run", "-o", "ndjson", "--profile", "deep"}
 	if kind.session {
 		args = []string{"shell", "-c", "ping -c 0 -i 100ms 10.88.0.1"}
@@ -142,6 +145,13 @@ func interrupted(t *testing.T, i int, kind interruption, ssh []string) *interrup
 		r.relay = newRelay(t)
 		r.Env = append(os.Environ(), "KUBECONFIG="+r.relay.kubeconfig(t))
 	}
+	return r
+}
+
+// interrupt starts the run and ends it: in every other round as soon as its probe answers,
+// in the rest at a random moment. A run that was ended while its probe answered must not
+// end as a good one does.
+func (r *interruptedRun) interrupt(t *testing.T, round int, kind interruption) {
 	var errs bytes.Buffer
 	r.Stderr = &errs
 	out, err := r.StdoutPipe()
@@ -150,7 +160,7 @@ func interrupted(t *testing.T, i int, kind interruption, ssh []string) *interrup
 	}
 	if err != nil {
 		t.Error(err)
-		return r
+		return
 	}
 	end := sync.OnceFunc(func() { kind.at(t, r) })
 	if round%2 == 1 {
@@ -165,13 +175,16 @@ func interrupted(t *testing.T, i int, kind interruption, ssh []string) *interrup
 		}
 	})
 	_ = r.Wait() // with the exit code of what ended it
-	if code := r.ProcessState.ExitCode(); r.live && len(kind.exits) > 0 && !slices.Contains(kind.exits, code) {
-		t.Errorf("%s by %s: exit %d, want %v\n%s", kind.name, r.way, code, kind.exits, errs.String())
+	code := r.ProcessState.ExitCode()
+	if bad := code == 0 || kind.exit != 0 && code != kind.exit; r.live && bad {
+		t.Errorf("%s by %s: exit %d, want %d, 0 = any other\n%s", kind.name, r.way, code, kind.exit, errs.String())
+	}
+	if r.live && strings.Contains(said, `"verdict":"healthy"`) {
+		t.Errorf("%s by %s: called healthy\n%s", kind.name, r.way, said)
 	}
 	if strings.Contains(said+errs.String(), "panic:") {
 		t.Errorf("%s by %s: %s%s", kind.name, r.way, said, errs.String())
 	}
-	return r
 }
 
 // answering is a line of a ping that has been answered, in a session.

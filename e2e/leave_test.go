@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"io"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,8 +82,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// waitFor reads r until a line contains text.
-func waitFor(t testing.TB, r interface{ Read([]byte) (int, error) }, text string) {
+// waitFor reads r until a line contains text, and returns what it read.
+func waitFor(t testing.TB, r io.Reader, text string) string {
 	t.Helper()
 	var seen bytes.Buffer
 	buf := make([]byte, 4096)
@@ -93,6 +94,7 @@ func waitFor(t testing.TB, r interface{ Read([]byte) (int, error) }, text string
 			t.Fatalf("%q did not come: %v\n%s", text, err, seen.String())
 		}
 	}
+	return seen.String()
 }
 
 // TestBrokenStream cuts every connection of the client as soon as the first

@@ -3,14 +3,12 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -66,34 +64,23 @@ func placedBy(t testing.TB, d document, way string) (reason, saw string) {
 	return reason, saw
 }
 
-// heaviest is the most memory that a program may take which does nothing but to refuse.
-const heaviest = 200 << 10 // KiB
-
 // TestFloodWhileBringing wants a node that prints without end, and often without a newline,
 // while the probe is brought to end in one sentence, long before its time, and with little
 // memory.
 func TestFloodWhileBringing(t *testing.T) {
 	flood := func(t *testing.T, says string, args ...string) {
 		t.Helper()
-		cmd := client(t, append(args, "-o", "json")...)
-		var out, errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		began := time.Now()
-		_ = cmd.Run() // its exit code is looked at
-		took := time.Since(began)
+		a := measure(t, append(args, "-o", "json")...).wait(t)
 		var d document
-		if err := json.Unmarshal(out.Bytes(), &d); err != nil {
-			t.Fatalf("%v\n%s%s", err, &out, &errs)
+		if err := json.Unmarshal([]byte(a.stdout), &d); err != nil {
+			t.Fatalf("%v\n%s%s", err, a.stdout, a.stderr)
 		}
 		d.want(t, "probe-placed", probe.Unknown, says, "prints without end")
-		if got := cmd.ProcessState.ExitCode(); got != 5 || errs.Len() > 0 {
-			t.Errorf("exit %d\n%s", got, &errs)
+		if a.exit != 5 || a.stderr != "" {
+			t.Errorf("exit %d\n%s", a.exit, a.stderr)
 		}
-		if took > 12*time.Second { // the first word has 15
-			t.Errorf("that took %v", took)
-		}
-		if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; used > heaviest {
-			t.Errorf("that took %d MiB", used>>10)
+		if a.took > 12*time.Second { // the first word has 15
+			t.Errorf("that took %v", a.took)
 		}
 		nothingLeft(t)
 	}

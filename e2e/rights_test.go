@@ -90,9 +90,9 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("without -n", func(t *testing.T) { withoutNamespace(t, as[:2:2]) })
 	t.Run("all of clean", func(t *testing.T) {
-		leave(t, "left-whole")
+		leave(t)
 		a := call(t, "clean", as[0], as[1])
-		if a.exit != 0 || strings.Count(a.stdout, "left-whole") != 2 {
+		if a.exit != 0 || strings.Count(a.stdout, "calico-probe-left-00000000") != 2 {
 			t.Errorf("exit %d: %s%s", a.exit, a.stdout, a.stderr)
 		}
 	})
@@ -253,7 +253,7 @@ func (l lesser) isTold(t *testing.T) {
 	var a answer
 	switch l.use {
 	case "clean":
-		leave(t, l.user)
+		leave(t)
 		a = call(t, "clean", as[0], as[1])
 		if a.exit != 1 {
 			t.Errorf("clean: exit %d, want 1", a.exit)
@@ -322,19 +322,16 @@ func (l lesser) isTold(t *testing.T) {
 }
 
 // leave makes a pod and a job as a killed client leaves them: their time is over.
-func leave(t *testing.T, name string) {
+func leave(t *testing.T) {
 	t.Helper()
-	k := kube(t)
-	meta := metav1.ObjectMeta{Name: "calico-probe-" + name + "-00000000",
-		Labels:      map[string]string{"app.kubernetes.io/managed-by": "calico-probe", "app.kubernetes.io/name": "calico-probe", "calico-probe.io/run": "00000000"},
-		Annotations: map[string]string{"calico-probe.io/node": "node-b", "calico-probe.io/expires": "2020-01-01T00:00:00Z"}}
-	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, NodeSelector: map[string]string{"e2e": "nowhere"},
-		Containers: []corev1.Container{{Name: "never", Image: probe.Image}}}
-	if _, err := k.CoreV1().Pods(install.Namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	over := map[string]string{"calico-probe.io/node": "node-b", "calico-probe.io/expires": "2020-01-01T00:00:00Z"}
+	pod := leftover(t, install.Namespace, "00000000", over)
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Labels: pod.Labels, Annotations: over},
+		Spec:       batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: neverRuns()}},
 	}
-	job := &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: spec}}}
-	if _, err := k.BatchV1().Jobs(install.Namespace).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	if _, err := kube(t).BatchV1().Jobs(install.Namespace).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -38,7 +37,8 @@ type others struct {
 // which harmed reads by themselves.
 var moving = []string{"leases", "events", "componentstatuses"}
 
-// unchanged takes down what is on the cluster, and compares it once the test is over.
+// unchanged takes down what is on the cluster, and compares it once the test is over, before
+// what the test has put there until then is taken away again.
 func unchanged(t testing.TB) {
 	t.Helper()
 	before := readOthers(t)
@@ -50,8 +50,19 @@ func unchanged(t testing.TB) {
 func (before others) compare(t testing.TB) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string { return left(t) }) // ours, which may still be ending
-	after := readOthers(t)
-	var changed []string
+	changed := before.changed(readOthers(t))
+	list, err := kube(t).CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed = append(changed, before.harmed(list.Items)...)
+	if len(changed) > 0 {
+		t.Errorf("the client changed what is not its own:\n%s", strings.Join(changed, "\n"))
+	}
+}
+
+// changed lists the objects that are not as they were, are gone, or are new.
+func (before others) changed(after others) (changed []string) {
 	for _, name := range slices.Sorted(maps.Keys(before.objects)) {
 		now, there := after.objects[name]
 		switch {
@@ -66,22 +77,14 @@ func (before others) compare(t testing.TB) {
 			changed = append(changed, name+" is new and not ours: "+after.objects[name])
 		}
 	}
-	changed = append(changed, before.harmed(t)...)
-	if len(changed) > 0 {
-		t.Errorf("the client changed what is not its own:\n%s", strings.Join(changed, "\n"))
-	}
+	return changed
 }
 
-// harmed lists the events since then by which the kubelet or the scheduler ended or moved
+// harmed picks the events since then by which the kubelet or the scheduler ended or moved
 // one of the objects.
-func (before others) harmed(t testing.TB) []string {
-	t.Helper()
-	list, err := kube(t).CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+func (before others) harmed(events []corev1.Event) []string {
 	var out []string
-	for _, e := range list.Items {
+	for _, e := range events {
 		bad := slices.Contains([]string{"Preempting", "Preempted", "Killing", "Evicted", "TaintManagerEviction", "NodeControllerEviction"}, e.Reason)
 		last := e.LastTimestamp.Time
 		if last.IsZero() {
@@ -212,22 +215,39 @@ func TestNothingElseChanges(t *testing.T) {
 			}
 		}
 	}
-	for _, way := range []string{"pod", "ephemeral", "ssh"} {
+	for _, way := range []string{"pod", "ephemeral", "exec", "ssh"} {
 		a := call(t, append([]string{"shell", "--node", "node-b", "-c", "run node-swap; links; sh -- true"}, byWay[way]...)...)
 		if a.exit != 0 {
 			t.Errorf("a session by %s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
 		}
 	}
-	cmd, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson")
-	waitFor(t, out, `"type":"start"`)
-	waitFor(t, out, `"way":"pod"`)
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+	for _, way := range []string{"pod", "ephemeral", "exec", "ssh"} {
+		killedBy(t, way, byWay[way])
+		if a := call(t, "clean"); a.exit != 0 {
+			t.Errorf("clean after a client killed by way of %s: exit %d\n%s%s", way, a.exit, a.stdout, a.stderr)
+		}
+	}
+	killedBy(t, "pod", byWay["pod"])
+	for _, run := range ours(t) {
+		if a := call(t, "clean", "--run", run); a.exit != 0 {
+			t.Errorf("clean --run: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+		}
+	}
+	killedBy(t, "pod", byWay["pod"])
+	if a := call(t, "clean", "--all", "--yes"); a.exit != 0 || !strings.Contains(a.stdout, "removed ") {
+		t.Errorf("clean --all: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
+	}
+}
+
+// killedBy kills a client as soon as its probe on node-b, by that way, answers.
+func killedBy(t *testing.T, way string, flags []string) {
+	t.Helper()
+	cmd, out := started(t, nil, append([]string{"run", "--node", "node-b", "-o", "ndjson"}, flags...)...)
+	waitFor(t, out, `"way":"`+way+`"`)
+	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	if a := call(t, "clean"); a.exit != 0 {
-		t.Errorf("clean: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
-	}
 }
 
 // TestTheComparisonSees changes one thing of everything the comparison has to see, and
