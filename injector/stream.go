@@ -199,8 +199,10 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		for _, ev := range let {
+		if len(let) > 0 { // it may be let through as two: what it is, and that something was cut
 			in.left += d.Size
+		}
+		for _, ev := range let {
 			if err := s.pass(ctx, ev); err != nil {
 				return err
 			}

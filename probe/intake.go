@@ -24,6 +24,7 @@ type Intake struct {
 	held    int // bytes these take
 	dropped int
 	names   []string // of some of what was dropped
+	often   int      // answers to what was asked that were dropped, as there were too many of them
 }
 
 // What may be let through for one request. A mesh of 5,000 nodes answers some 15,000 times to
@@ -76,6 +77,10 @@ func NewIntake(asked Request) *Intake {
 func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	own := Event{Seq: ev.Seq, Type: ev.Type}
 	ok := false
+	if r := ev.Result; ev.Type == EventResult && i.asks(*r) && i.checks[r.Check] >= i.most() {
+		i.often++
+		return nil, nil
+	}
 	switch ev.Type {
 	case EventStart:
 		own.Start, ok = i.start(*ev.Start)
@@ -137,17 +142,19 @@ func (i *Intake) start(s Start) (*Start, bool) {
 	return &s, true
 }
 
-// asks tells whether a result answers what was asked, from where it was asked, and not for the
-// thousandth time.
+// asks tells whether a result answers what was asked, from where it was asked.
 func (i *Intake) asks(r Result) bool {
 	p := i.asked.Plan
 	if p == nil || !i.started {
 		return false
 	}
-	n, asked := i.checks[r.Check]
+	_, asked := i.checks[r.Check]
 	from := r.From == "" || r.From == p.From || slices.Contains(i.pods, r.From)
-	return asked && from && n < mostOfCheck+mostOfTarget*len(p.Targets)
+	return asked && from
 }
+
+// most is how many answers to one check are let through.
+func (i *Intake) most() int { return mostOfCheck + mostOfTarget*len(i.asked.Plan.Targets) }
 
 // drop counts an event, and remembers what some of them were.
 func (i *Intake) drop(ev Event) {
@@ -207,6 +214,9 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 			saw += "; without an answer: " + strings.Join(open, ", ")
 		}
 		return ReasonUnasked, clipTo(saw, maxSaw)
+	case i.often > 0:
+		return ReasonTooMuch, fmt.Sprintf("%d answers of the probe were dropped: "+
+			"more than %d answers to one check are too many", i.often, i.most())
 	case len(open) > 0:
 		return ReasonUnspoken, clipTo("the probe ended its answer without one to: "+strings.Join(open, ", "), maxSaw)
 	}

@@ -198,6 +198,12 @@ func TestIntakeHasABudget(t *testing.T) {
 	if most := mostOfCheck + mostOfTarget*len(asking.Plan.Targets); n != most {
 		t.Errorf("%d answers of one check, %d are let through", n, most)
 	}
+	often := NewIntake(asking)
+	taken(t, often, Event{Type: EventStart, Start: &Start{V: 1}})
+	taken(t, often, slices.Repeat([]Event{gives("felix-live", OK)}, n+7)...)
+	if reason, saw := often.lacks(false); reason != ReasonTooMuch || !strings.HasPrefix(saw, "7 answers of the probe were dropped") {
+		t.Errorf("said too often: %s, %q", reason, saw)
+	}
 	if got := taken(t, i, gives("pod-ping", OK), Event{Type: EventEnd, End: &End{}}); len(got) != 3 || got[1] != "result probe-answered unknown not-asked" {
 		t.Errorf("%q", got)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -140,11 +139,7 @@ func (o *runOptions) destination(node *corev1.Node) string {
 // The kubelet writes that status: what is no IP address would be a user, a host or a
 // terminal's escapes of its own choice.
 func internalIP(node *corev1.Node) string {
-	for _, a := range node.Status.Addresses {
-		ip, err := netip.ParseAddr(a.Address)
-		if err != nil || a.Type != corev1.NodeInternalIP || ip.Zone() != "" {
-			continue
-		}
+	for _, ip := range cluster.InternalIPs(node) {
 		if ip = ip.Unmap(); ip.IsGlobalUnicast() {
 			return ip.String()
 		}
