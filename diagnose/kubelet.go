@@ -325,7 +325,14 @@ func fromOutside(f Findings, port float64) reached {
 }
 
 // saying names the neighbours that say something of the kubelet's port.
-func saying(fs []Finding) string { return " (as " + strings.Join(askers(fs), " and ") + " says)" }
+func saying(fs []Finding) string {
+	verb := " say)"
+	all := askers(fs)
+	if len(all) == 1 {
+		verb = " says)"
+	}
+	return " (as " + strings.Join(all, " and ") + verb
+}
 
 // askers are the nodes that findings come from.
 func askers(fs []Finding) []string {

@@ -47,3 +47,17 @@ func TestWitnesses(t *testing.T) {
 		}
 	}
 }
+
+// TestSaying names one witness or more in a sentence.
+func TestSaying(t *testing.T) {
+	t.Parallel()
+	b, c := Finding{Node: "node-b"}, Finding{Node: "node-c"}
+	for want, fs := range map[string][]Finding{
+		" (as node-b says)":           {b, b},
+		" (as node-b and node-c say)": {b, c, b},
+	} {
+		if got := saying(fs); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
