@@ -156,6 +156,8 @@ func TestRefusedByPolicy(t *testing.T) {
 	d.want(t, "probe-placed", probe.OK)
 	d, _ = report(t, "run", "--node", "node-a", "-n", "e2e-full", "--via", "pod")
 	d.want(t, "probe-placed", probe.Unknown, "quota")
-	d, _ = report(t, "run", "--node", "node-a", "-n", "not-there", "--via", "pod")
-	d.want(t, "probe-placed", probe.Unknown, "not-there")
+	a = call(t, "run", "--node", "node-a", "-n", "not-there")
+	if a.exit != 2 || !strings.Contains(a.stderr, `there is no namespace "not-there": leave out -n`) {
+		t.Errorf("no such namespace: exit %d, want 2\n%s", a.exit, a.stderr)
+	}
 }

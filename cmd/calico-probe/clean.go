@@ -64,6 +64,9 @@ var runID = regexp.MustCompile("^[0-9a-f]{8}$")
 
 // complete checks the flags against each other before anything is asked.
 func (o *cleanOptions) complete() error {
+	if err := o.inNamespace(); err != nil {
+		return err
+	}
 	switch {
 	case o.run != "" && o.all:
 		return badUsage("--run and --all: leave out one of them")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -110,6 +111,9 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 			reason := injector.Reason(lost.Result.Facts.Str(probe.FactReason))
 			before = append(before, tried{way: step.name, reason: reason, mute: opts.Image})
 			continue
+		}
+		if err := o.wrongNamespace(err); err != nil {
+			return err
 		}
 		namespace := ""
 		if step.name == wayPod {
@@ -262,6 +266,22 @@ func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
 		}
 		return session, err
 	}
+}
+
+// wrongNamespace is what is wrong with the namespace that the user named for the pod, which
+// no other way mends; nil = nothing is.
+func (o *runOptions) wrongNamespace(err error) error {
+	pe, refused := errors.AsType[*injector.PlacementError](err)
+	switch {
+	case !refused || pe.Reason != injector.ReasonNamespace || !o.namedNamespace():
+		return nil
+	case apierrors.IsNotFound(pe.Err):
+		name := *o.flags.Namespace
+		return badUsage("there is no namespace %q: leave out -n, or 'calico-probe install --print -n %s' prints it", name, name)
+	case strings.Contains(pe.Text, "being terminated"):
+		return badUsage("namespace %q is being deleted: leave out -n, or name another", *o.flags.Namespace)
+	}
+	return nil // kube-controller-manager, perhaps, has not made what a pod needs there
 }
 
 // admitted are the reasons for which a pod comes to nothing that a namespace has taken.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -423,6 +424,9 @@ func rehearsed(err error, good string) probe.Result {
 	}
 	r := probe.Found(probe.Fail, "%s", explainError(err)).With(probe.FactReason, string(pe.Reason))
 	if pe.Reason == injector.ReasonNamespace {
+		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) && gone.ErrStatus.Details != nil {
+			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
+		}
 		r.Saw += "; 'calico-probe install --print' prints one that admits probes"
 	}
 	return r
@@ -482,6 +486,9 @@ func (p *preflight) conclude(ways []string) error {
 		}
 		for _, ev := range p.found {
 			r := ev.Result
+			if p.namedNamespace() && r.Facts.Str(probe.FactReason) == string(injector.ReasonNamespace) {
+				continue // a run ends at it, whatever else would work
+			}
 			if ev.Way != "" && ev.Way != wayAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
 				r.Status = probe.Warn
 			}

@@ -52,6 +52,16 @@ func (n *namespaceFlag) Set(name string) error {
 	return nil
 }
 
+// inNamespace checks the name that -n gives.
+func (a *app) inNamespace() error {
+	if n := a.flags.Namespace; n != nil && *n != "" {
+		if bad := validation.IsDNS1123Label(*n); len(bad) > 0 {
+			return badUsage("-n %q is no name of a namespace: %s", *n, bad[0])
+		}
+	}
+	return nil
+}
+
 // connecting adds the flags that say which cluster is read, and where Calico is in it.
 func (a *app) connecting(f *pflag.FlagSet) {
 	a.flags.AddFlags(f)

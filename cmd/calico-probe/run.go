@@ -209,6 +209,9 @@ func (o *runOptions) complete() error {
 	if strings.HasPrefix(o.ssh, "-") || strings.ContainsAny(o.ssh, " \t\n") {
 		return badUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.ssh)
 	}
+	if err := o.inNamespace(); err != nil {
+		return err
+	}
 	if o.ssh == sshNone && o.via == waySSH {
 		return badUsage("--via ssh and --ssh none: leave out one of them")
 	}
