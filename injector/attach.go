@@ -2,6 +2,7 @@ package injector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -14,7 +15,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport"
+	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
@@ -74,24 +78,37 @@ func (p *placed) attach(ctx context.Context, in io.Reader, out io.Writer) error 
 }
 
 // converse carries stdin, stdout and stderr of an attach or an exec until either side
-// ends. It speaks WebSocket, and SPDY to servers and proxies that do not, as kubectl
-// does.
+// ends, or more than a budget comes beside stdout. It speaks WebSocket, and SPDY to
+// servers and proxies that do not, as kubectl does.
 func (c *Client) converse(ctx context.Context, at *url.URL, in io.Reader, out, errs io.Writer) error {
-	ws, err := remotecommand.NewWebSocketExecutor(c.config, "GET", at.String())
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	b := &budget{end: end}
+	counted := rest.CopyConfig(c.config)
+	counted.WrapTransport = transport.Wrappers(b.webSocket, c.config.WrapTransport) // first: next to the connection
+	ws, err := remotecommand.NewWebSocketExecutor(counted, "GET", at.String())
 	if err != nil {
 		return fmt.Errorf("opening a line: %w", err)
 	}
-	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", at)
+	by, upgrade, err := spdy.RoundTripperFor(c.config)
 	if err != nil {
 		return fmt.Errorf("opening a line: %w", err)
 	}
-	exec, err := remotecommand.NewFallbackExecutor(ws, spdy, func(err error) bool {
+	older, err := remotecommand.NewSPDYExecutorForTransports(briefly{by}, countedSPDY{upgrade, b}, "POST", at)
+	if err != nil {
+		return fmt.Errorf("opening a line: %w", err)
+	}
+	exec, err := remotecommand.NewFallbackExecutor(ws, older, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	if err != nil {
 		return fmt.Errorf("opening a line: %w", err)
 	}
-	return exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: b.output(out), Stderr: errs})
+	if why := context.Cause(ctx); errors.Is(why, errBeside) {
+		return why
+	}
+	return err
 }
 
 // reread opens the container's log from its beginning and follows it.

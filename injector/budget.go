@@ -1,0 +1,203 @@
+package injector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	gorilla "github.com/gorilla/websocket"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	spdystream "k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/client-go/transport/websocket"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// budget bounds what comes over the connection of one attach or exec beside stdout, which
+// is judged by whoever reads it: client-go keeps in memory all that comes on the stream for
+// errors. A quarter of stdout again is for frames and encryption.
+type budget struct {
+	arrived, delivered atomic.Int64 // bytes: of all, and of stdout
+	end                context.CancelCauseFunc
+}
+
+// mostBeside is how much may come beside stdout, whatever that brings.
+const mostBeside = 8 << 20
+
+// errBeside ends a conversation for good: on another connection the same would come.
+var errBeside = fmt.Errorf("%w: more than %d MiB beside its output came over the line; the rest is not read",
+	probe.ErrTooMuch, mostBeside>>20)
+
+// came counts bytes that have arrived. The error says that they are too many, and ends the
+// conversation.
+func (b *budget) came(n int) error {
+	delivered := b.delivered.Load()
+	if b.arrived.Add(int64(n)) <= mostBeside+delivered+delivered/4 {
+		return nil
+	}
+	b.end(errBeside)
+	return errBeside
+}
+
+// output counts what stdout takes.
+func (b *budget) output(to io.Writer) io.Writer {
+	return writer(func(p []byte) (int, error) {
+		n, err := to.Write(p)
+		b.delivered.Add(int64(n))
+		return n, err
+	})
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// webSocket has a round tripper of client-go's for WebSocket connect over a connection that
+// is counted: its own way to connect has no place for that.
+func (b *budget) webSocket(rt http.RoundTripper) http.RoundTripper {
+	ws, ok := rt.(*websocket.RoundTripper)
+	if !ok { // that of some other connection
+		return rt
+	}
+	return &countedWebSocket{ws, b}
+}
+
+type countedWebSocket struct {
+	*websocket.RoundTripper
+	budget *budget
+}
+
+// RoundTrip opens the connection. The error is an UpgradeFailureError where the server
+// answers something else, as client-go has it.
+func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
+	header := r.Header.Clone()
+	protocols := header[wsstream.WebSocketProtocolHeader]
+	delete(header, wsstream.WebSocketProtocolHeader)
+	at := *r.URL
+	switch at.Scheme {
+	case "https":
+		at.Scheme = "wss"
+	default:
+		at.Scheme = "ws"
+	}
+	size := c.DataBufferSize() + 1024 // the reader's buffer must hold a frame with its first byte
+	dialer := gorilla.Dialer{
+		Proxy: c.Proxier, TLSClientConfig: c.TLSConfig, Subprotocols: protocols,
+		ReadBufferSize: size, WriteBufferSize: size,
+		NetDialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &countedConn{conn, c.budget}, nil
+		},
+	}
+	conn, resp, err := dialer.DialContext(r.Context(), at.String(), header)
+	switch {
+	case errors.Is(err, gorilla.ErrBadHandshake) && resp != nil:
+		return nil, &httpstream.UpgradeFailureError{Cause: answered(err, resp)}
+	case errors.Is(err, gorilla.ErrBadHandshake):
+		return nil, &httpstream.UpgradeFailureError{Cause: err}
+	case err != nil:
+		return nil, err
+	}
+	for _, p := range protocols {
+		if p == conn.Subprotocol() {
+			c.Conn = conn
+			return resp, nil
+		}
+	}
+	_ = conn.Close()
+	return nil, &httpstream.UpgradeFailureError{
+		Cause: fmt.Errorf("the server speaks %q, which is none of %q", conn.Subprotocol(), protocols),
+	}
+}
+
+// answered is what a server answered that did not open a WebSocket: as the API's status,
+// where it is one.
+func answered(err error, resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, mostAnswer)) // what came of it says what there is to say
+	status := metav1.Status{}
+	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" {
+		return &apierrors.StatusError{ErrStatus: status}
+	}
+	return fmt.Errorf("%w (%s): %s", err, resp.Status, oneLine(string(body)))
+}
+
+// mostAnswer is how much is read of the answer of a server that does not open a connection.
+const mostAnswer = 64 << 10
+
+type countedConn struct {
+	net.Conn
+	budget *budget
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if over := c.budget.came(n); over != nil {
+		return 0, over
+	}
+	return n, err
+}
+
+// countedSPDY counts what comes on the streams of a SPDY connection.
+type countedSPDY struct {
+	spdy.Upgrader
+	budget *budget
+}
+
+func (c countedSPDY) NewConnection(resp *http.Response) (spdystream.Connection, error) {
+	conn, err := c.Upgrader.NewConnection(resp)
+	if err != nil {
+		return nil, err
+	}
+	return countedStreams{conn, c.budget}, nil
+}
+
+// briefly is a round tripper of whose answers no more is read than it takes to say what
+// they are. To close one would be to read it to its end.
+type briefly struct{ http.RoundTripper }
+
+func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(io.LimitReader(resp.Body, mostAnswer))
+	return resp, nil
+}
+
+type countedStreams struct {
+	spdystream.Connection
+	budget *budget
+}
+
+func (c countedStreams) CreateStream(header http.Header) (spdystream.Stream, error) {
+	s, err := c.Connection.CreateStream(header)
+	if err != nil {
+		return nil, err
+	}
+	return countedStream{s, c.budget}, nil
+}
+
+type countedStream struct {
+	spdystream.Stream
+	budget *budget
+}
+
+func (s countedStream) Read(p []byte) (int, error) {
+	n, err := s.Stream.Read(p)
+	if over := s.budget.came(n); over != nil {
+		return 0, over
+	}
+	return n, err
+}

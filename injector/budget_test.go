@@ -1,0 +1,192 @@
+package injector
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	gorilla "github.com/gorilla/websocket"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// v5 is a stream's number in the WebSocket protocol.
+const (
+	v5Stdout = 1
+	v5Stderr = 2
+	v5Errors = 3
+)
+
+// overWebSocket is a server whose kubelet sends pieces of 32 KiB on streams: it is asked
+// for the stream of each, until it says 0 and the command has ended well.
+func overWebSocket(t *testing.T, next func(sent int64) byte) (*Client, *atomic.Int64) {
+	t.Helper()
+	sent := &atomic.Int64{}
+	up := gorilla.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		go func() { // ends with the connection
+			for {
+				if _, _, err := conn.ReadMessage(); err != nil {
+					return
+				}
+			}
+		}()
+		piece := []byte(strings.Repeat("x", 32<<10))
+		for sent.Load() < 64<<20 {
+			piece[0] = next(sent.Load())
+			if piece[0] == 0 {
+				_ = conn.WriteMessage(gorilla.BinaryMessage, append([]byte{v5Errors}, `{"status":"Success"}`...))
+				_ = conn.WriteMessage(gorilla.CloseMessage, gorilla.FormatCloseMessage(gorilla.CloseNormalClosure, ""))
+				return
+			}
+			if conn.WriteMessage(gorilla.BinaryMessage, piece) != nil {
+				return
+			}
+			sent.Add(int64(len(piece)))
+		}
+	}))
+	t.Cleanup(srv.Close)
+	c, err := NewClient(&rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, sent
+}
+
+// attachTo opens a line with a server, whose stdin stays open.
+func attachTo(t *testing.T, c *Client, out, errs io.Writer) error {
+	t.Helper()
+	at, err := url.Parse(c.config.Host + "/api/v1/namespaces/n/pods/p/attach")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, feed := io.Pipe()
+	defer feed.Close()
+	return c.converse(t.Context(), at, in, out, errs)
+}
+
+// TestBesideOutput wants a kubelet that sends without end on another stream than stdout to
+// be given up for that, before client-go has kept much of it in memory; and a command with
+// as much on stdout to go on to its end.
+func TestBesideOutput(t *testing.T) {
+	t.Parallel()
+	most := int64(mostBeside + 8<<20) // what lies in buffers of the kernel, and more
+	for name, stream := range map[string]byte{"errors": v5Errors, "stderr": v5Stderr, "nobody's": 9} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, sent := overWebSocket(t, func(int64) byte { return stream })
+			err := attachTo(t, c, io.Discard, io.Discard)
+			if !errors.Is(err, errBeside) || !errors.Is(err, probe.ErrTooMuch) {
+				t.Errorf("%v, want %v", err, errBeside)
+			}
+			if sent.Load() > most {
+				t.Errorf("%d bytes were taken, want %d at most", sent.Load(), most)
+			}
+		})
+	}
+	t.Run("stdout", func(t *testing.T) {
+		t.Parallel()
+		c, _ := overWebSocket(t, func(sent int64) byte {
+			if sent > 48<<20 {
+				return 0
+			}
+			return v5Stdout
+		})
+		var got atomic.Int64
+		err := attachTo(t, c, writer(func(p []byte) (int, error) { got.Add(int64(len(p))); return len(p), nil }), io.Discard)
+		if err != nil || got.Load() < 48<<20 {
+			t.Errorf("%d bytes and %v", got.Load(), err)
+		}
+	})
+}
+
+// TestBesideOutputOfSPDY is the same with a server that knows no WebSocket.
+func TestBesideOutputOfSPDY(t *testing.T) {
+	t.Parallel()
+	for _, flooded := range []string{"error", "stderr"} {
+		t.Run(flooded, func(t *testing.T) {
+			t.Parallel()
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Upgrade") == "websocket" {
+					http.Error(w, "no WebSocket here", http.StatusBadRequest)
+					return
+				}
+				if _, err := httpstream.Handshake(r, w, []string{"v4.channel.k8s.io"}); err != nil {
+					return
+				}
+				streams := make(chan httpstream.Stream, 8)
+				conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
+					streams <- s
+					return nil
+				})
+				if conn == nil {
+					return
+				}
+				defer conn.Close()
+				piece := []byte(strings.Repeat("x", 32<<10))
+				var to httpstream.Stream
+				for range 4 { // nobody reads before all are there
+					select {
+					case s := <-streams:
+						if s.Headers().Get("streamType") == flooded {
+							to = s
+						}
+					case <-conn.CloseChan():
+						return
+					}
+				}
+				for sent := 0; sent < 64<<20; sent += len(piece) {
+					if _, err := to.Write(piece); err != nil {
+						return
+					}
+				}
+				<-conn.CloseChan()
+			}))
+			defer srv.Close()
+			c, err := NewClient(&rest.Config{Host: srv.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := attachTo(t, c, io.Discard, io.Discard); !errors.Is(err, errBeside) {
+				t.Errorf("%v, want %v", err, errBeside)
+			}
+		})
+	}
+}
+
+// TestRefusedUpgrade wants what a server answers instead of opening a line, as far as it says
+// something, and the rest not waited for.
+func TestRefusedUpgrade(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		for r.Header.Get("Upgrade") != "websocket" {
+			if _, err := io.WriteString(w, strings.Repeat("x", 32<<10)); err != nil {
+				return
+			}
+		}
+	}))
+	defer srv.Close()
+	defer srv.CloseClientConnections()
+	c, err := NewClient(&rest.Config{Host: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = attachTo(t, c, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "unable to upgrade connection") || len(err.Error()) > 2*mostAnswer {
+		t.Errorf("%.300v", err)
+	}
+}
