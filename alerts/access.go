@@ -72,8 +72,6 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 		if _, err := a.current(); err != nil {
 			return nil, err
 		}
-	} else {
-		log.Warn("without TLS tokens can be read on their way: name a certificate, unless a mesh sees to that or nobody else reaches this")
 	}
 	return a, nil
 }
@@ -94,7 +92,7 @@ func (a *access) tokens(name string) ([][]byte, error) {
 			continue
 		}
 		if len(line) < shortestToken {
-			return nil, fmt.Errorf("%s has a token of %d letters: %d are the fewest", name, len(line), shortestToken)
+			return nil, fmt.Errorf("%s has a token of %d characters; at least %d are needed", name, len(line), shortestToken)
 		}
 		out = append(out, line)
 	}

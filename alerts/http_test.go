@@ -126,6 +126,10 @@ func TestAccess(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("abcde\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		Access
 		want string
@@ -135,6 +139,7 @@ func TestAccess(t *testing.T) {
 		"half a pair":    {Access{TokenFile: empty, Cert: empty}, "belong together"},
 		"a CA alone":     {Access{ClientCA: empty}, "take TLS"},
 		"no token":       {Access{TokenFile: empty}, "has no token"},
+		"a short one":    {Access{TokenFile: short}, "has a token of 5 characters; at least 16 are needed"},
 		"no such file":   {Access{TokenFile: empty + "x"}, "no such file"},
 		"no certificate": {Access{ClientCA: empty, Cert: empty, Key: empty}, "reading the certificate"},
 	} {

@@ -122,16 +122,71 @@ func (o *serveOptions) check() error {
 		return nil
 	case o.store == "":
 		return badUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
-	case o.access.TokenFile == "" && o.access.ClientCA == "":
-		return badUsage("whoever reaches this could have runs started: name who may with --token-file, or --client-ca with --tls-cert and --tls-key")
-	case o.access.TokenFile != "" && o.access.Cert == "" && !o.insecure && !isLoopback(o.listen):
-		return badUsage("tokens would be sent to %s without TLS, for anybody on the way to read: name --tls-cert and --tls-key, --listen on 127.0.0.1, or say --insecure-http", o.listen)
 	case o.via == waySSH || o.via == wayLocal:
 		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.via)
+	}
+	if err := o.checkListeners(); err != nil {
+		return err
+	}
+	if err := o.checkAccess(); err != nil {
+		return err
 	}
 	asking := *o.runOptions
 	asking.node = "any"
 	return asking.complete()
+}
+
+// checkAccess refuses what would let everybody in, and half of a pair of flags.
+func (o *serveOptions) checkAccess() error {
+	a := o.access
+	switch {
+	case a.TokenFile == "" && a.ReadTokenFile != "":
+		return badUsage("--read-token-file names who may only read: name with --token-file who may post alerts, too")
+	case a.TokenFile == "" && a.ClientCA == "":
+		return badUsage("whoever reaches this could have runs started: " +
+			"name who may with --token-file, or --client-ca with --tls-cert and --tls-key")
+	case (a.Cert == "") != (a.Key == ""):
+		return badUsage("--tls-cert and --tls-key belong together: name both, or none")
+	case a.ClientCA != "" && a.Cert == "":
+		return badUsage("--client-ca takes TLS: name --tls-cert and --tls-key too")
+	case a.Cert == "" && !o.insecure && !isLoopback(o.listen):
+		return badUsage("tokens would be sent to %s without TLS, for anybody on the way to read: "+
+			"name --tls-cert and --tls-key, --listen on 127.0.0.1, or say --insecure-http", o.listen)
+	}
+	return nil
+}
+
+// checkListeners refuses addresses that cannot be listened on, or not both at once.
+func (o *serveOptions) checkListeners() error {
+	host, port, err := listened("--listen", o.listen)
+	if err != nil {
+		return err
+	}
+	healthHost, healthPort, err := listened("--health-listen", o.health)
+	if err != nil {
+		return err
+	}
+	all := func(host string) bool {
+		at, err := netip.ParseAddr(host)
+		return host == "" || err == nil && at.IsUnspecified()
+	}
+	if port == healthPort && port != 0 && (host == healthHost || all(host) || all(healthHost)) {
+		return badUsage("--listen %s and --health-listen %s are the same address: give --health-listen another port",
+			o.listen, o.health)
+	}
+	return nil
+}
+
+// listened takes the address of a listener apart.
+func listened(flag, at string) (host string, port int, err error) {
+	host, name, err := net.SplitHostPort(at)
+	if err == nil && name != "" {
+		port, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", name)
+	}
+	if err != nil || name == "" {
+		return "", 0, badUsage("%s takes HOST:PORT, or :PORT for every address of this machine; %q is neither", flag, at)
+	}
+	return host, port, nil
 }
 
 // isLoopback tells whether only this machine reaches an address to listen on.
