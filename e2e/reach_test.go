@@ -226,7 +226,7 @@ func TestMachine(t *testing.T) {
 		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
 	}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh", "--ssh", "root@{node}")...)...)
-	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id is to be had there: that root@node-b is node-b is known from --ssh alone") {
+	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id is to be had there: only your --ssh says that root@node-b is node-b") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "node-swap", probe.OK)

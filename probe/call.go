@@ -50,6 +50,9 @@ func (r *Runner) call(ctx context.Context, c Call, by *asked, emit func(Event)) 
 	mu.Lock()
 	open = false
 	mu.Unlock()
+	if ctx.Err() != nil && !stopped(ctx) { // evicted, perhaps: what came so far is not the answer
+		outcome = Found(Unknown, "the probe was told to end before %s was done", c.Tool)
+	}
 	outcome.Check, outcome.Elapsed = c.Tool, time.Since(began)
 	if !slices.Contains(Statuses(), outcome.Status) {
 		outcome.Status = Unknown
