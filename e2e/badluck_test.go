@@ -131,7 +131,7 @@ func TestAPIRecoversInMidRun(t *testing.T) {
 					begin()
 				}
 			}
-			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--timeout", "90s", "--kubeconfig", api.kubeconfig)
+			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--peers", "0", "--timeout", "90s", "--kubeconfig", api.kubeconfig)
 			select {
 			case <-begun:
 			default:

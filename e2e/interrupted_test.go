@@ -177,7 +177,7 @@ func (r *interruptedRun) interrupt(t *testing.T, round int, kind interruption) {
 	_ = r.Wait() // with the exit code of what ended it
 	code := r.ProcessState.ExitCode()
 	if bad := code == 0 || kind.exit != 0 && code != kind.exit; r.live && bad {
-		t.Errorf("%s by %s: exit %d, want %d, 0 = any other\n%s", kind.name, r.way, code, kind.exit, errs.String())
+		t.Errorf("%s by %s: exit %d, want %d, 0 = any other\n%s%s", kind.name, r.way, code, kind.exit, said, errs.String())
 	}
 	if r.live && strings.Contains(said, `"verdict":"healthy"`) {
 		t.Errorf("%s by %s: called healthy\n%s", kind.name, r.way, said)
