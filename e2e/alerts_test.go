@@ -18,7 +18,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -59,7 +59,7 @@ const (
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
-		port := 10000 + rand.IntN(20000)
+		port := 10000 + mathrand.IntN(20000)
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			l.Close()
