@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -85,10 +84,6 @@ func (c *Client) Leftovers(
 			out = append(out, c.leftover("job", j.ObjectMeta, jobFailed(&j))...)
 		}
 	}
-	if c.time.now().IsZero() && slices.ContainsFunc(out, func(l Leftover) bool { return l.InUse }) {
-		errs = append(errs, errors.New("the API server's answers have no Date, so whose time is over is not known: "+
-			"'calico-probe clean --run ID' removes what belongs to a run"))
-	}
 	joined, err := c.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: calicoPods})
 	if err != nil {
 		errs = append(errs, fmt.Errorf("listing calico-node pods: %w", err))
@@ -101,6 +96,10 @@ func (c *Client) Leftovers(
 	}
 	return out, errors.Join(errs...)
 }
+
+// Dated says whether the API server told its time when it was last asked: without that it is
+// not known whose time is over, and nothing's is.
+func (c *Client) Dated() bool { return !c.time.now().IsZero() }
 
 // leftover is an object that has our labels, or nothing where its name is none that we give.
 func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftover {

@@ -204,7 +204,7 @@ func TestIntakeHasABudget(t *testing.T) {
 	if reason, saw := often.lacks(false); reason != ReasonTooMuch || !strings.HasPrefix(saw, "7 answers of the probe were dropped") {
 		t.Errorf("said too often: %s, %q", reason, saw)
 	}
-	if got := taken(t, i, gives("pod-ping", OK), Event{Type: EventEnd, End: &End{}}); len(got) != 3 || got[1] != "result probe-answered unknown not-asked" {
+	if got := taken(t, i, gives("pod-ping", OK), Event{Type: EventEnd, End: &End{}}); len(got) != 3 || got[1] != "result probe-answered unknown too-much" {
 		t.Errorf("%q", got)
 	}
 	i = NewIntake(calling)

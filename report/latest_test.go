@@ -207,11 +207,13 @@ func TestNotBelieved(t *testing.T) {
 		}
 		return tally.Verdict(false).Word
 	}
-	bad := []string{"asked pod a", "start pod", "pod a ok", "pod probe-answered unknown " + probe.ReasonUnasked, "end pod"}
-	if got := word(bad...); got != WordIncomplete {
-		t.Error(got)
-	}
-	if got := word(append(bad, "asked pod a", "start pod", "pod a ok", "end pod")...); got != WordHealthy {
-		t.Error("asked again:", got)
+	for _, reason := range []string{probe.ReasonUnasked, probe.ReasonTooMuch, probe.ReasonNewer} {
+		bad := []string{"asked pod a", "start pod", "pod a ok", "pod probe-answered unknown " + reason, "end pod"}
+		if got := word(bad...); got != WordIncomplete {
+			t.Error(reason, got)
+		}
+		if got := word(append(bad, "asked pod a", "start pod", "pod a ok", "end pod")...); got != WordHealthy {
+			t.Error("asked again:", reason, got)
+		}
 	}
 }

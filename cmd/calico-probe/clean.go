@@ -91,6 +91,10 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 		return err
 	}
 	errs := []error{err}
+	if o.run == "" && !o.all && !client.Dated() && slices.ContainsFunc(found, func(l injector.Leftover) bool { return l.InUse && !l.Fixed }) {
+		errs = append(errs, errors.New("the API server's answers have no Date, so whose time is over is not known: "+
+			"'calico-probe clean --run ID' removes what belongs to a run"))
+	}
 	var remove []injector.Leftover
 	running := false
 	for _, l := range found {
