@@ -73,7 +73,7 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 			return nil, err
 		}
 	} else {
-		log.Warn("without TLS tokens can be read on their way: name a certificate, unless a mesh sees to that or nobody else reaches this")
+		log.Warn("tokens are sent unencrypted: set --tls-cert and --tls-key")
 	}
 	return a, nil
 }
