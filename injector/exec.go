@@ -30,8 +30,7 @@ func Exec(c *Client) Way {
 		}
 		all := doorsOf(pods, o.Calico)
 		if len(all) == 0 {
-			return nil, refuse(ReasonSupport, "no container of a DaemonSet, or of a static pod, runs in the network of node %s "+
-				"in namespace %s", o.Node, strings.Join(systemNamespaces(o.Calico), " or "))
+			return nil, refuse(ReasonSupport, "%s", NoDoor(o.Node, o.Calico))
 		}
 		var passed []string
 		all = slices.DeleteFunc(all, func(d door) bool {
@@ -70,6 +69,13 @@ func Exec(c *Client) Way {
 		none.Waited = silent > 0 && silent == len(all)
 		return nil, none
 	}
+}
+
+// NoDoor says that no container of a node may be entered; calico is calico-node's pod,
+// verified, or nil.
+func NoDoor(node string, calico *corev1.Pod) string {
+	return fmt.Sprintf("node %s runs no DaemonSet or static pod of namespace %s in the host's network that can take a probe",
+		node, strings.Join(systemNamespaces(calico), " or "))
 }
 
 // mostDoors is how many containers are tried. One without a shell says so in a second

@@ -30,9 +30,9 @@ func TestStrange(t *testing.T) {
 		"another":               {id: "1", said: other, reason: ReasonMachine, says: "ssh reached another machine: its machine-id is not that of worker-3.example.com"},
 		"another by name":       {id: "1", named: true, said: other, reason: ReasonMachine, says: "ssh reached another machine"},
 		"it shows none":         {id: "1", reason: ReasonMachine, says: "no machine-id is to be had there, so nothing says that this is worker-3.example.com: name the host with --ssh"},
-		"it shows none by name": {id: "1", named: true, says: "no machine-id is to be had there: that n is worker-3.example.com is known from --ssh alone"},
+		"it shows none by name": {id: "1", named: true, says: "no machine-id is to be had there: only your --ssh says that n is worker-3.example.com"},
 		"the API has none":      {said: mine, reason: ReasonMachine, says: "the API has no machine-id that is worker-3.example.com's alone"},
-		"none by name":          {named: true, said: mine, says: "known from --ssh alone"},
+		"none by name":          {named: true, said: mine, says: "only your --ssh says that n is "},
 		"neither has one":       {reason: ReasonMachine, says: "the API has no machine-id"},
 		"it does not say":       {id: "1", named: true, err: errors.New("it broke off"), reason: ReasonReach, says: "does not say on which machine it is: it broke off"},
 	} {

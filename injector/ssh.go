@@ -84,7 +84,7 @@ func strange(o Options, said string, err error) *PlacementError {
 		return refuse(ReasonMachine, "ssh to %s: %s, so nothing says that this is %s: name the host with --ssh USER@HOST",
 			o.Destination, lacks, o.Node)
 	}
-	o.Note(fmt.Sprintf("%s: that %s is %s is known from --ssh alone", lacks, o.Destination, o.Node))
+	o.Note(fmt.Sprintf("%s: only your --ssh says that %s is %s", lacks, o.Destination, o.Node))
 	return nil
 }
 

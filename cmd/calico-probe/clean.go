@@ -103,8 +103,8 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 		case lasting(l):
 			running, text = true, stillRunning(l)
 		case l.Fixed:
-			text = fmt.Sprintf("harmless, left alone: its process ends within %v of its client, "+
-				"and its entry goes when its pod is next replaced: %v", probe.Silence, l)
+			text = fmt.Sprintf("cannot be removed: Kubernetes lists it until its pod is replaced; "+
+				"its process ends within %v after its client: %v", probe.Silence, l)
 		case l.InUse && !o.all && o.run == "":
 			text = fmt.Sprintf("in use, left alone ('calico-probe clean --run %s' removes it): %v", l.Run, l)
 		default:

@@ -198,7 +198,7 @@ func (o *runOptions) lookFrom(ctx context.Context, client *cluster.Client, snap 
 type lateError time.Duration
 
 func (e lateError) Error() string {
-	return fmt.Sprintf("no whole answer of it came within %v, which is all the time a neighbour is given", time.Duration(e))
+	return fmt.Sprintf("its answer was not complete within %v, the limit for a neighbour", time.Duration(e))
 }
 
 // tardy makes an error that only says that the time of a peer was over say so.

@@ -371,8 +371,7 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 		case err != nil:
 			add(askDoor, probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.node, explainError(err)))
 		case len(doors) == 0:
-			add(askDoor, probe.Found(probe.Fail,
-				"no running container of a DaemonSet on node %s is in the node's network and takes a probe", p.node))
+			add(askDoor, probe.Found(probe.Fail, "%s", injector.NoDoor(p.node, snap.Calico)))
 		default:
 			var asks []authorizationv1.ResourceAttributes
 			for _, d := range doors {

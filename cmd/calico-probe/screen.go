@@ -18,6 +18,9 @@ import (
 // are cleaned too, before they are coloured: here a new line and a colour are as good as
 // any other.
 //
+// A colour must be one Write: of one in two pieces the first is not known to be a colour yet,
+// and is shown as a question mark.
+//
 // What is meant to steer the terminal is written to what is behind it, shell.Bare: a shell
 // that has the terminal to itself, the output of one command in a pipe or a file, the line that
 // is being typed, and a text that takes the place of the one before.

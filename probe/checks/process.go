@@ -28,9 +28,9 @@ type running struct {
 type place func(*probe.Host, procfs.Proc) bool
 
 // processesOf lists the processes at a place whose name in the kernel, which has at most
-// 15 letters, is wanted. Of others the command line is not read: that waits for a lock
-// which a process that hangs in the kernel may hold for ever, and for memory that a
-// process can make its own business.
+// 15 letters, is wanted. Of others the command line is not read: a read of it
+// touches the process's memory, and blocks while the process holds that memory's lock in the
+// kernel, or where userfaultfd or a FUSE file system stands behind that memory.
 func processesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]running, error) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
