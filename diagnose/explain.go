@@ -22,7 +22,8 @@ type candidate struct {
 	found Case
 	cause probe.Cause
 	score int
-	also  []Clue // the evidence of causes that follow from it
+	also  []Clue  // the evidence of causes that follow from it, and of cases it stands for
+	more  []Cover // what the cases it stands for explain
 	// covered are the indices of the bad results it explains.
 	covered []int
 }
@@ -35,15 +36,19 @@ func surest(a, b candidate) int {
 // Explain asks every rule. Of two causes that are equally sure, the one that explains more
 // of what is bad is the likelier: a busy node may well be busy and lack a route.
 func Explain(f Findings, rules []*Rule) Diagnosis {
+	f = f.indexed()
 	var all []candidate
 	for _, rule := range rules {
+		var of []candidate
 		for _, c := range rule.Match(f) {
 			if got, ok := weigh(f, rule, c); ok {
-				all = append(all, got)
+				of = append(of, got)
 			}
 		}
+		all = append(all, surestCases(of)...)
 	}
 	slices.SortStableFunc(all, surest)
+	all = all[:min(len(all), mostCandidates)]
 	kept := inBothFamilies(explainedAway(f, all))
 	for i := range kept {
 		kept[i].covered = covers(f, kept[i])
@@ -66,6 +71,29 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		}
 	}
 	return d
+}
+
+// Causes are compared with each other, and a node decides how many cases its answers make.
+const (
+	mostCases      = 20  // of one rule
+	mostCandidates = 100 // of all rules
+)
+
+// surestCases are the surest cases of a rule. The last of them stands for those that are too
+// many: it says how many there are, and explains what they explain.
+func surestCases(of []candidate) []candidate {
+	if len(of) <= mostCases {
+		return of
+	}
+	slices.SortStableFunc(of, surest)
+	kept, rest := of[:mostCases:mostCases], of[mostCases:]
+	last := &kept[mostCases-1]
+	last.cause.Says += fmt.Sprintf("; the same holds for %d more that are not listed", len(rest))
+	for _, c := range rest {
+		last.also = append(last.also, c.found.For...)
+		last.more = append(last.more, c.found.Covers...)
+	}
+	return kept
 }
 
 // weigh makes a cause of a case, unless its evidence is outweighed.
@@ -146,27 +174,12 @@ func rank(c probe.Confidence) int {
 	return map[probe.Confidence]int{probe.High: 3, probe.Medium: 2, probe.Low: 1}[c]
 }
 
-// within tells whether everything bad that speaks for a cause follows from another
-// one.
-func within(f Findings, c, of candidate) bool {
-	some := false
-	for _, clue := range c.found.For {
-		if clue.context || clue.Node != f.Node || !bad(clue.Status) {
-			continue
-		}
-		if !slices.ContainsFunc(of.found.Covers, func(cover Cover) bool { return cover.has(clue.Finding) }) {
-			return false
-		}
-		some = true
-	}
-	return some
-}
-
 // explainedAway drops the causes that follow from another one that is at least as
 // sure, and names them there: those its rule says it explains, and those with no
 // evidence but its consequences.
 func explainedAway(f Findings, all []candidate) []candidate {
 	by := map[int]int{} // a cause, and the one it follows from
+	within := consequences(f, all)
 	named := func(i, j int) bool {
 		a, b := all[i].found, all[j].found
 		apart := a.Peer != "" && b.Peer != "" && a.Peer != b.Peer || a.Family != 0 && b.Family != 0 && a.Family != b.Family
@@ -176,7 +189,7 @@ func explainedAway(f Findings, all []candidate) []candidate {
 	// both are said.
 	follows := func(i, j int) bool {
 		surer := rank(all[i].cause.Confidence) > rank(all[j].cause.Confidence)
-		return !all[j].rule.Apart && within(f, all[j], all[i]) && (surer || !within(f, all[i], all[j]))
+		return !all[j].rule.Apart && within(j, i) && (surer || !within(i, j))
 	}
 	for _, explains := range []func(i, j int) bool{named, follows} {
 		for i := range all {
@@ -201,7 +214,8 @@ func explainedAway(f Findings, all []candidate) []candidate {
 			all[i].cause.Explains = append(all[i].cause.Explains, follow)
 			// What the consequence explains, its cause does.
 			all[i].found.Covers = append(all[i].found.Covers, all[j].found.Covers...)
-			all[i].also = append(all[i].also, all[j].found.For...)
+			all[i].also = slices.Concat(all[i].also, all[j].found.For, all[j].also)
+			all[i].more = append(all[i].more, all[j].more...)
 		}
 		kept = append(kept, all[i])
 	}
@@ -222,7 +236,7 @@ func inBothFamilies(all []candidate) []candidate {
 			continue
 		}
 		into := &out[i]
-		into.also = slices.Concat(into.also, c.also)
+		into.also, into.more = slices.Concat(into.also, c.also), slices.Concat(into.more, c.more)
 		into.found.For, into.found.Covers = slices.Concat(into.found.For, c.found.For), slices.Concat(into.found.Covers, c.found.Covers)
 		into.cause.For, into.cause.Against = slices.Concat(into.cause.For, c.cause.For), slices.Concat(into.cause.Against, c.cause.Against)
 		into.cause.Explains = slices.Concat(into.cause.Explains, c.cause.Explains)
@@ -242,45 +256,6 @@ func root(by map[int]int, at int) int {
 		at = next
 	}
 	return at
-}
-
-// covers are the indices of the bad results a cause explains, its evidence among
-// them.
-func covers(f Findings, c candidate) []int {
-	var out []int
-	for i, r := range f.All {
-		if r.Node != f.Node || !bad(r.Status) {
-			continue
-		}
-		isEvidence := slices.ContainsFunc(slices.Concat(c.found.For, c.also), func(clue Clue) bool { return same(clue.Finding, r) })
-		isCovered := slices.ContainsFunc(c.found.Covers, func(cover Cover) bool { return cover.has(r) })
-		if isEvidence || isCovered {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-// follows counts what a cause explains besides its own evidence.
-func follows(f Findings, c candidate) []probe.Follows {
-	var out []probe.Follows
-	for _, at := range c.covered {
-		r := f.All[at]
-		if slices.ContainsFunc(c.found.For, func(clue Clue) bool { return same(clue.Finding, r) }) {
-			continue
-		}
-		i := slices.IndexFunc(out, func(have probe.Follows) bool { return have.Check == r.Check })
-		if i < 0 {
-			out = append(out, probe.Follows{Check: r.Check, Count: 1})
-			continue
-		}
-		out[i].Count++
-	}
-	return out
-}
-
-func same(a, b Finding) bool {
-	return a.Node == b.Node && a.Way == b.Way && a.Check == b.Check && a.Target == b.Target && a.From == b.From
 }
 
 // Validate says what is wrong with a list of rules, "" when nothing is.

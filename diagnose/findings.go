@@ -19,6 +19,46 @@ type Finding struct {
 type Findings struct {
 	Node string // the one in question
 	All  []Finding
+
+	byCheck map[string][]Finding // All of each check, where it was indexed
+}
+
+// What rules read of one check on one node: they compare results with each other, and a node
+// can give many. Each bad one may make a case.
+const (
+	mostBad    = 300
+	mostOthers = 2000
+)
+
+// indexed is what rules read of the findings, with the results of a check found quickly.
+func (f Findings) indexed() Findings {
+	type kind struct {
+		node, check string
+		bad         bool
+	}
+	read := map[kind]int{}
+	out := Findings{Node: f.Node, byCheck: map[string][]Finding{}}
+	for _, r := range f.All {
+		of := kind{r.Node, r.Check, bad(r.Status)}
+		most := mostOthers
+		if of.bad {
+			most = mostBad
+		}
+		if read[of]++; read[of] > most {
+			continue
+		}
+		out.All = append(out.All, r)
+		out.byCheck[r.Check] = append(out.byCheck[r.Check], r)
+	}
+	return out
+}
+
+// of are the results of a check on all nodes.
+func (f Findings) of(check string) []Finding {
+	if f.byCheck != nil {
+		return f.byCheck[check]
+	}
+	return keep(f.All, func(r Finding) bool { return r.Check == check })
 }
 
 // Add takes the results out of a run's events. The first event that names a node
@@ -46,7 +86,10 @@ func travelled(facts probe.Facts) probe.Facts {
 }
 
 // At is what was seen on another node, as if that were the one in question.
-func (f Findings) At(node string) Findings { return Findings{Node: node, All: f.All} }
+func (f Findings) At(node string) Findings {
+	f.Node = node
+	return f
+}
 
 // Others are the other nodes that were asked.
 func (f Findings) Others() []string {
@@ -61,14 +104,14 @@ func (f Findings) Others() []string {
 
 // Of are the results of a check on the node in question.
 func (f Findings) Of(check string) []Finding {
-	return f.where(func(r Finding) bool { return r.Check == check })
+	return f.those(check, everything)
 }
 
 // Elsewhere are the results of a check on other nodes.
 func (f Findings) Elsewhere(check string) []Finding {
 	var out []Finding
-	for _, r := range f.All {
-		if r.Node != f.Node && r.Check == check {
+	for _, r := range f.of(check) {
+		if r.Node != f.Node {
 			out = append(out, r)
 		}
 	}
@@ -77,28 +120,39 @@ func (f Findings) Elsewhere(check string) []Finding {
 
 // Bad are those that are fail or warn.
 func (f Findings) Bad(check string) []Finding {
-	return f.where(func(r Finding) bool { return r.Check == check && bad(r.Status) })
+	return f.those(check, func(r Finding) bool { return bad(r.Status) })
 }
 
 // Failed are those that are fail.
 func (f Findings) Failed(check string) []Finding {
-	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.Fail })
+	return f.those(check, func(r Finding) bool { return r.Status == probe.Fail })
 }
 
 // With are those that carry the fact with that value; a number compares as a number.
 func (f Findings) With(check string, key probe.Fact, value any) []Finding {
-	return f.where(func(r Finding) bool { return r.Check == check && holds(r.Facts, key, value) })
+	return f.those(check, func(r Finding) bool { return holds(r.Facts, key, value) })
 }
 
 // Answered tells whether a check gave a good or bad answer.
 func (f Findings) Answered(check string) bool {
-	return len(f.where(func(r Finding) bool { return r.Check == check && answered(r.Status) })) > 0
+	return len(f.those(check, func(r Finding) bool { return answered(r.Status) })) > 0
 }
 
 // Fine tells whether a check was answered, and every answer was good.
 func (f Findings) Fine(check string) bool {
 	of := f.Of(check)
 	return f.Answered(check) && !slices.ContainsFunc(of, func(r Finding) bool { return bad(r.Status) || r.Status == probe.Unknown })
+}
+
+// those are the results of a check on the node in question that are to be kept.
+func (f Findings) those(check string, keep func(Finding) bool) []Finding {
+	var out []Finding
+	for _, r := range f.of(check) {
+		if r.Node == f.Node && keep(r) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func (f Findings) where(keep func(Finding) bool) []Finding {
@@ -113,7 +167,7 @@ func (f Findings) where(keep func(Finding) bool) []Finding {
 
 // good are the good answers of a check.
 func good(f Findings, check string) []Finding {
-	return f.where(func(r Finding) bool { return r.Check == check && r.Status == probe.OK })
+	return f.those(check, func(r Finding) bool { return r.Status == probe.OK })
 }
 
 // because is for keeping the findings with one of these reasons.

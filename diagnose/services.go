@@ -32,7 +32,7 @@ func brokenPath(f Findings) (broken, answering []Finding) {
 				continue
 			}
 			broken = append(broken, service)
-			if !slices.ContainsFunc(answering, func(r Finding) bool { return same(r, behind[0]) }) {
+			if !slices.ContainsFunc(answering, func(r Finding) bool { return questionOf(r) == questionOf(behind[0]) }) {
 				answering = append(answering, behind[0])
 			}
 		}

@@ -3,6 +3,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -15,8 +16,9 @@ import (
 // the counts. What else comes is dropped and counted, and makes the answer incomplete.
 type Intake struct {
 	asked   Request
-	pods    []string       // from which it may have been asked
-	checks  map[string]int // that were asked, with how many answers there are
+	pods    []string          // from which it may have been asked
+	states  map[string]string // of nodes that are not ready, as the API has it
+	checks  map[string]int    // that were asked, with how many answers there are
 	started bool
 	newer   int // the version of the format it speaks, where that is not known here
 	counts  Counts
@@ -57,7 +59,7 @@ const (
 // NewIntake is for the answer to a plan or a call; of a request that is neither only logs are
 // let through.
 func NewIntake(asked Request) *Intake {
-	i := &Intake{asked: asked, checks: map[string]int{}, counts: Counts{}}
+	i := &Intake{asked: asked, states: map[string]string{}, checks: map[string]int{}, counts: Counts{}}
 	if asked.Plan != nil {
 		for _, id := range asked.Plan.Checks {
 			i.checks[id] = 0
@@ -65,6 +67,9 @@ func NewIntake(asked Request) *Intake {
 		for _, t := range asked.Plan.Targets {
 			if t.Kind == KindLocal {
 				i.pods = append(i.pods, t.Name)
+			}
+			if state := t.Attrs[AttrNode]; state != "" {
+				i.states[t.Node] = state
 			}
 		}
 	}
@@ -85,7 +90,7 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	case EventStart:
 		own.Start, ok = i.start(*ev.Start)
 	case EventResult:
-		own.Result, ok = ev.Result, i.asks(*ev.Result)
+		own.Result, ok = i.known(*ev.Result), i.asks(*ev.Result)
 	case EventLog:
 		own.Text, ok = ev.Text, true
 	case EventOut:
@@ -155,6 +160,20 @@ func (i *Intake) asks(r Result) bool {
 
 // most is how many answers to one check are let through.
 func (i *Intake) most() int { return mostOfCheck + mostOfTarget*len(i.asked.Plan.Targets) }
+
+// known is a result with what the API says of the node it is about, in place of what the probe
+// says that it says: on a node's word no other one may seem to be gone.
+func (i *Intake) known(r Result) *Result {
+	if _, says := r.Facts[FactNodeState]; !says {
+		return &r
+	}
+	r.Facts = maps.Clone(r.Facts)
+	delete(r.Facts, FactNodeState)
+	if state := i.states[r.Facts.Str(FactNode)]; state != "" {
+		r.Facts[FactNodeState] = state
+	}
+	return &r
+}
 
 // drop counts an event, and remembers what some of them were.
 func (i *Intake) drop(ev Event) {

@@ -215,3 +215,22 @@ func TestIntakeHasABudget(t *testing.T) {
 		}
 	}
 }
+
+// TestIntakeKnowsNodes wants of a node's state what the plan has of it from the API, and nothing
+// that a probe makes up.
+func TestIntakeKnowsNodes(t *testing.T) {
+	t.Parallel()
+	asked := Request{Type: RequestPlan, Plan: &Plan{Node: "a", Checks: []string{"node-ping"}, Targets: []Target{
+		{Kind: KindNode, Name: "gone", Node: "gone", Attrs: map[string]string{AttrNode: NodeNotReady}}, {Kind: KindNode, Name: "well", Node: "well"},
+	}}}
+	for node, want := range map[string]string{"gone": NodeNotReady, "well": "", "": ""} {
+		in := NewIntake(asked)
+		taken(t, in, Event{Type: EventStart, Start: &Start{V: Version}})
+		ev := gives("node-ping", Fail)
+		ev.Result.Facts = Facts{FactNode: node, FactNodeState: NodeSilent}
+		let, err := in.Take(ev, false)
+		if err != nil || len(let) != 1 || let[0].Result.Facts.Str(FactNodeState) != want || let[0].Result.Facts.Str(FactNode) != node {
+			t.Errorf("about node %q: %+v, %v, want the state %q", node, let, err, want)
+		}
+	}
+}

@@ -32,6 +32,13 @@ type Fact string
 // read it. Reason gives it for errors of the network.
 const FactReason Fact = "reason"
 
+// FactNode is the node on which what was asked about lives, and FactNodeState what the API says
+// of it when it is not Ready: NodeNotReady or NodeSilent.
+const (
+	FactNode      Fact = "node"
+	FactNodeState Fact = "node_state"
+)
+
 // FactPolicy names the network policy that may forbid what was asked.
 const FactPolicy Fact = "policy"
 

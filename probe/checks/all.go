@@ -90,8 +90,8 @@ const (
 
 // Facts that several checks use.
 const (
-	FactFamily    probe.Fact = "family"     // 4 or 6
-	FactNodeState probe.Fact = "node_state" // what the API says of the target's node, when that is not Ready
+	FactFamily    probe.Fact = "family"            // 4 or 6
+	FactNodeState            = probe.FactNodeState // what the API says of the target's node, when that is not Ready
 )
 
 func family(a netip.Addr) int {

@@ -14,12 +14,12 @@ import (
 
 // Facts of the ping checks.
 const (
-	FactSent     probe.Fact = "sent"       // packets
-	FactReceived probe.Fact = "received"   // packets
-	FactRTT      probe.Fact = "rtt_ms"     // mean, milliseconds
-	FactRTTMin   probe.Fact = "rtt_min_ms" // milliseconds
-	FactRTTMax   probe.Fact = "rtt_max_ms" // milliseconds
-	FactNode     probe.Fact = "node"       // the node the target lives on
+	FactSent     probe.Fact = "sent"         // packets
+	FactReceived probe.Fact = "received"     // packets
+	FactRTT      probe.Fact = "rtt_ms"       // mean, milliseconds
+	FactRTTMin   probe.Fact = "rtt_min_ms"   // milliseconds
+	FactRTTMax   probe.Fact = "rtt_max_ms"   // milliseconds
+	FactNode                = probe.FactNode // the node the target lives on
 )
 
 func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobody string) {

@@ -1,0 +1,146 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// cover tells quickly what a list of covers has.
+type cover map[string]*covered
+
+// covered is what of one check is covered: all of it, or the targets with some words.
+type covered struct {
+	all    bool
+	abouts map[string]bool
+	widths []int // how many words these have
+}
+
+func newCover(covers ...[]Cover) cover {
+	out := cover{}
+	for _, list := range covers {
+		for _, c := range list {
+			of := out[c.Check]
+			if of == nil {
+				of = &covered{abouts: map[string]bool{}}
+				out[c.Check] = of
+			}
+			about := strings.TrimSpace(c.About)
+			of.all = of.all || c.About == ""
+			if of.abouts[about] {
+				continue
+			}
+			of.abouts[about] = true
+			if width := 1 + strings.Count(about, " "); !slices.Contains(of.widths, width) {
+				of.widths = append(of.widths, width)
+			}
+		}
+	}
+	return out
+}
+
+func (c cover) has(check, target string) bool {
+	of := c[check]
+	if of == nil || of.all {
+		return of != nil
+	}
+	words := strings.Split(target, " ")
+	for _, width := range of.widths {
+		for at := 0; at+width <= len(words); at++ {
+			if of.abouts[strings.Join(words[at:at+width], " ")] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// consequences gives a function that tells whether everything bad that speaks for one of the
+// candidates follows from another one. Each pair is asked about, so what follows from which is
+// found out before.
+func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
+	type about struct{ check, target string }
+	ids := map[about]int{}
+	var list []about
+	evidence := make([][]int, len(all))
+	for i, c := range all {
+		mine := map[int]bool{}
+		for _, clue := range c.found.For {
+			if clue.context || clue.Node != f.Node || !bad(clue.Status) {
+				continue
+			}
+			key := about{clue.Check, clue.Target}
+			id, known := ids[key]
+			if !known {
+				id = len(list)
+				ids[key] = id
+				list = append(list, key)
+			}
+			if !mine[id] {
+				mine[id] = true
+				evidence[i] = append(evidence[i], id)
+			}
+		}
+	}
+	follows := make([][]bool, len(all))
+	for i, c := range all {
+		has := newCover(c.found.Covers)
+		follows[i] = make([]bool, len(list))
+		for id, key := range list {
+			follows[i][id] = has.has(key.check, key.target)
+		}
+	}
+	return func(c, of int) bool {
+		outside := func(id int) bool { return !follows[of][id] }
+		return len(evidence[c]) > 0 && !slices.ContainsFunc(evidence[c], outside)
+	}
+}
+
+// covers are the indices of the bad results a cause explains, its evidence among
+// them.
+func covers(f Findings, c candidate) []int {
+	isEvidence, isCovered := asked(c.found.For, c.also), newCover(c.found.Covers, c.more)
+	var out []int
+	for i, r := range f.All {
+		if r.Node == f.Node && bad(r.Status) && (isEvidence[questionOf(r)] || isCovered.has(r.Check, r.Target)) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// follows counts what a cause explains besides its own evidence.
+func follows(f Findings, c candidate) []probe.Follows {
+	var out []probe.Follows
+	isEvidence, at := asked(c.found.For), map[string]int{}
+	for _, index := range c.covered {
+		r := f.All[index]
+		if isEvidence[questionOf(r)] {
+			continue
+		}
+		i, have := at[r.Check]
+		if !have {
+			at[r.Check] = len(out)
+			out = append(out, probe.Follows{Check: r.Check, Count: 1})
+			continue
+		}
+		out[i].Count++
+	}
+	return out
+}
+
+// question is what was asked, and where.
+type question struct{ node, way, check, target, from string }
+
+func questionOf(r Finding) question { return question{r.Node, r.Way, r.Check, r.Target, r.From} }
+
+func asked(clues ...[]Clue) map[question]bool {
+	out := map[question]bool{}
+	for _, list := range clues {
+		for _, clue := range list {
+			out[questionOf(clue.Finding)] = true
+		}
+	}
+	return out
+}
