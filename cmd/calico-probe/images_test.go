@@ -35,7 +35,7 @@ func TestImageName(t *testing.T) {
 			args := append(strings.Fields(verb), image)
 			flag := args[len(args)-2]
 			exit, out, errs := call(t, args...)
-			if exit != report.ExitUsage || out != "" || errs != fmt.Sprintf("error: %s %q is no name of an image\n", flag, image) {
+			if exit != report.ExitUsage || out != "" || errs != fmt.Sprintf("calico-probe: error: %s %q is no name of an image\n", flag, image) {
 				t.Errorf("%s %q: exit %d, %s%s", verb, image, exit, out, errs)
 			}
 		}
