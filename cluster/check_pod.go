@@ -219,7 +219,7 @@ const (
 
 func calicoBudget(s *Snapshot, report func(probe.Result)) {
 	if s.CalicoErr != nil {
-		report(unread(s.CalicoErr))
+		report(unread(elsewhereSaid(s.CalicoErr)))
 		return
 	}
 	spec, status := calicoContainerOf(s.Calico)

@@ -60,11 +60,12 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if s.peering.configs != nil { // the BGPPeers could not be read, and they do not say it
 		portErr = nil
 	}
+	calicoErr := elsewhereSaid(s.CalicoErr)
 	for kind, err := range map[string]error{
-		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, s.CalicoErr), probe.KindPod: s.PodsErr,
+		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, calicoErr), probe.KindPod: s.PodsErr,
 		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindPool: s.poolErr, probe.KindTunnel: s.tunnelErr,
-		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr, probe.KindTypha: errors.Join(s.CalicoErr, s.typhaErr),
-		probe.KindBackend: errors.Join(s.CalicoErr, s.backendErr, portErr), probe.KindCalico: errors.Join(s.CalicoErr, s.infoErr),
+		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr, probe.KindTypha: errors.Join(calicoErr, s.typhaErr),
+		probe.KindBackend: errors.Join(calicoErr, s.backendErr, portErr), probe.KindCalico: errors.Join(calicoErr, s.infoErr),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,6 +51,15 @@ type UnverifiedError struct{ text string }
 
 func (e *UnverifiedError) Error() string { return e.text }
 
+// elsewhereSaid is err for all but the check of calico-node's pod, which says in full why
+// no pod is believed to be that.
+func elsewhereSaid(err error) error {
+	if errors.As(err, new(*UnverifiedError)) {
+		return unverified("which pod is calico-node's is not known: see %s", CheckCalicoPod)
+	}
+	return err
+}
+
 func unverified(format string, args ...any) error {
 	return &UnverifiedError{fmt.Sprintf(format, args...)}
 }
@@ -94,8 +104,7 @@ func claimsOf(pods []corev1.Pod, namespaces []string) claims {
 		out.pod = nil
 		out.err = unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), few(sets), choice(sets))
 	case len(elsewhere) > 0:
-		out.err = unverified("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace "+
-			"with --calico-namespace", strings.Join(namespaces, " or "), few(elsewhere))
+		out.err = unverified("%s", outside(namespaces, elsewhere))
 	case len(loose) > 0:
 		out.err = unverified("pod %s has the label of calico-node and no DaemonSet controls it: it is not believed", few(loose))
 	}
@@ -122,14 +131,50 @@ func replacement(have, next *corev1.Pod) *corev1.Pod {
 	return have
 }
 
-// choice says what to do about several DaemonSets, each as NAMESPACE/NAME.
-func choice(sets []string) string {
-	first, _, _ := strings.Cut(sets[0], "/")
-	last, _, _ := strings.Cut(sets[len(sets)-1], "/")
-	if first == last {
-		return "delete the one that is not Calico's"
+// outside says of a node that has DaemonSets elsewhere than in the namespaces what to do.
+func outside(namespaces, sets []string) string {
+	if len(namespaces) > 1 { // the usual ones: none was named
+		return fmt.Sprintf("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace "+
+			"with --calico-namespace", strings.Join(namespaces, " or "), few(sets))
 	}
-	return "name the namespace of the right one with --calico-namespace"
+	text := fmt.Sprintf("no calico-node pod in namespace %s, which --calico-namespace names, but DaemonSet ", namespaces[0])
+	for _, set := range sets {
+		if namespace := namespaceOf(set); slices.Contains(Namespaces(""), namespace) {
+			return text + fmt.Sprintf("%s has one here: leave the flag out, or say --calico-namespace %s", few([]string{set}), namespace)
+		}
+	}
+	return text + fmt.Sprintf("%s has one here: if that is Calico, say --calico-namespace %s", few(sets), namespaceOf(sets[0]))
+}
+
+// namespaceOf is that of a DaemonSet as NAMESPACE/NAME.
+func namespaceOf(set string) string {
+	namespace, _, _ := strings.Cut(set, "/")
+	return namespace
+}
+
+// choice says what to do about several DaemonSets, each as NAMESPACE/NAME, sorted.
+func choice(sets []string) string {
+	in := map[string]int{}
+	for _, set := range sets {
+		in[namespaceOf(set)]++
+	}
+	crowd := ""
+	for _, set := range sets {
+		if namespace := namespaceOf(set); in[namespace] > 1 {
+			crowd = fmt.Sprintf("in namespace %s, so --calico-namespace cannot tell them apart: see whose each is "+
+				"('kubectl -n %s get daemonsets'); until only one has pods here, calico-node is not asked", namespace, namespace)
+		}
+	}
+	const name = "name the namespace of the right one with --calico-namespace"
+	switch {
+	case crowd == "":
+		return name
+	case len(in) > 1:
+		return name + "; where it is one of several, they are " + crowd
+	case len(sets) == 2:
+		return "both are " + crowd
+	}
+	return "all are " + crowd
 }
 
 // mostNamed is how many pods or DaemonSets are named: a tenant may make a hundred.
@@ -148,6 +193,7 @@ func few(names []string) string {
 // believed that this is so. Nothing else is taken from them.
 func (s *Snapshot) Ignored() []probe.Result {
 	var out []probe.Result
+	named := len(s.calicoIn) == 1
 	for i := range s.ignored[:min(len(s.ignored), mostNamed)] {
 		p := &s.ignored[i]
 		why := "no DaemonSet controls it"
@@ -155,10 +201,13 @@ func (s *Snapshot) Ignored() []probe.Result {
 			why = "Calico's pods are looked for in namespace " + strings.Join(s.calicoIn, " or ")
 		}
 		r := probe.Found(probe.Info, "calls itself calico-node and is not Calico's: ignored (%s)", why)
+		if named && p.Namespace != s.calicoIn[0] {
+			r = probe.Found(probe.Info, "has the label of calico-node and is outside namespace %s: ignored", s.calicoIn[0])
+		}
 		out = append(out, r.On(p.Namespace+"/"+p.Name))
 	}
 	if more := len(s.ignored) - mostNamed; more > 0 {
-		out = append(out, probe.Found(probe.Info, "%s more, each of which calls itself calico-node: ignored", plural(more, "pod")))
+		out = append(out, probe.Found(probe.Info, "%s more with the label of calico-node: ignored", plural(more, "pod")))
 	}
 	return out
 }

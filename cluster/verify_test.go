@@ -77,7 +77,12 @@ func TestClaims(t *testing.T) {
 		},
 		"named, and elsewhere": {
 			named: "ours", pods: []corev1.Pod{real}, ignored: "kube-system/real",
-			err: "no calico-node pod in namespace ours, but one of DaemonSet kube-system/calico-node",
+			err: "no calico-node pod in namespace ours, which --calico-namespace names, but DaemonSet kube-system/calico-node has one here: " +
+				"leave the flag out, or say --calico-namespace kube-system",
+		},
+		"named, and a stranger's": {
+			named: "kube-system", pods: []corev1.Pod{tenantsSet}, ignored: "tenant/x",
+			err: "but DaemonSet tenant/calico-node has one here: if that is Calico, say --calico-namespace tenant",
 		},
 		"an update":            {pods: []corev1.Pod{gone(newer), real}, pod: "real"},
 		"an update, both stay": {pods: []corev1.Pod{newer, real}, pod: "newer"},
@@ -91,7 +96,13 @@ func TestClaims(t *testing.T) {
 		"two, one is going": {pods: []corev1.Pod{gone(real), operators}, err: "2 DaemonSets claim"},
 		"two in one namespace": {
 			pods: []corev1.Pod{real, claimant("kube-system/c", "canal", 0)},
-			err:  "(kube-system/calico-node, kube-system/canal): delete the one that is not Calico's",
+			err: "(kube-system/calico-node, kube-system/canal): both are in namespace kube-system, so --calico-namespace cannot tell " +
+				"them apart: see whose each is ('kubectl -n kube-system get daemonsets'); until only one has pods here, calico-node is not asked",
+		},
+		"two in one namespace, one in another": {
+			pods: []corev1.Pod{real, operators, claimant("kube-system/c", "canal", 0)},
+			err: "name the namespace of the right one with --calico-namespace; where it is one of several, they are in namespace kube-system, " +
+				"so --calico-namespace cannot tell them apart",
 		},
 		"of nobody": {
 			pods: []corev1.Pod{orphan}, ignored: "kube-system/orphan",
@@ -198,12 +209,11 @@ func TestUnverified(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, check := range []string{CheckCalicoPod, CheckCalicoBudget} {
-		wantFirst(t, ask(t, s, check), probe.Unknown, "2 DaemonSets claim to be calico-node")
-	}
+	wantFirst(t, ask(t, s, CheckCalicoPod), probe.Unknown, "2 DaemonSets claim to be calico-node")
+	wantFirst(t, ask(t, s, CheckCalicoBudget), probe.Unknown, "which pod is calico-node's is not known: see calico-pod")
 	_, gaps := Targets(s)
 	for _, kind := range []string{probe.KindFelix, probe.KindTypha, probe.KindBackend, probe.KindCalico} {
-		if !strings.Contains(gaps[kind], "2 DaemonSets claim") {
+		if !strings.Contains(gaps[kind], "which pod is calico-node's is not known: see calico-pod") {
 			t.Errorf("the gap of %s is %q", kind, gaps[kind])
 		}
 	}
@@ -217,6 +227,10 @@ func TestManyDecoys(t *testing.T) {
 		s.ignored = append(s.ignored, claimant(fmt.Sprintf("tenant/decoy-%d", i), "", 0))
 	}
 	got := s.Ignored()
+	s.calicoIn = Namespaces("kube-system")
+	if saw := s.Ignored()[0].Saw; saw != "has the label of calico-node and is outside namespace kube-system: ignored" {
+		t.Error(saw)
+	}
 	if len(got) != mostNamed+1 || !strings.HasPrefix(got[mostNamed].Saw, "97 pods more") {
 		t.Errorf("%v", got)
 	}

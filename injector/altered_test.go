@@ -334,6 +334,7 @@ func TestRehearsedFirst(t *testing.T) {
 	t.Parallel()
 	o := options
 	o.Calico = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}}
+	o.Calico.Spec.HostNetwork = true
 	forbidden := func(text string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(text))
 	}

@@ -142,6 +142,11 @@ func TestEphemeral(t *testing.T) {
 	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico {
 		t.Errorf("nothing to join: %v", err)
 	}
+	o.Calico = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "x"}}
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico ||
+		pe.Text != "pod tenant/x is not in the node's network, so it is not calico-node's: is --calico-namespace tenant right?" {
+		t.Errorf("a pod that is not the node's: %v", err)
+	}
 }
 
 // TestRefusals sorts answers as API servers give them.

@@ -47,6 +47,10 @@ func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 // RehearseEphemeral does the same with the ephemeral container; there is a calico-node
 // pod to join.
 func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
+	if !o.Calico.Spec.HostNetwork {
+		return refuse(ReasonNoCalico, "pod %s/%s is not in the node's network, so it is not calico-node's: is --calico-namespace %s right?",
+			o.Calico.Namespace, o.Calico.Name, o.Calico.Namespace)
+	}
 	pod, container, err := c.join(ctx, o, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 
+	"github.com/distribution/reference"
+
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -21,6 +23,14 @@ func pinned(image, digest string) string {
 		return image
 	}
 	return image + "@" + digest
+}
+
+// imageName checks what a flag names as an image the way a kubelet does.
+func imageName(flag, image string) error {
+	if _, err := reference.ParseNormalizedNamed(image); err != nil {
+		return badUsage("--%s %q is no name of an image", flag, image)
+	}
+	return nil
 }
 
 // asListed is the name under which a kubelet lists an image: where there is a digest,

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
 )
 
 func TestAsListed(t *testing.T) {
@@ -21,6 +23,26 @@ func TestAsListed(t *testing.T) {
 	} {
 		if got := asListed(image); got != want {
 			t.Errorf("%s is listed as %s, want %s", image, got, want)
+		}
+	}
+}
+
+// TestImageName wants what is no name of an image refused before anything is asked.
+func TestImageName(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"run --node a --image", "shell --node a -c help --image", "preflight --image", "shell --node a -c help --toolbox-image"} {
+		for _, image := range []string{"", "bad image", "UPPER/case", "a:b:c", "a@sha256:0"} {
+			args := append(strings.Fields(verb), image)
+			flag := args[len(args)-2]
+			exit, out, errs := call(t, args...)
+			if exit != report.ExitUsage || out != "" || errs != fmt.Sprintf("calico-probe: error: %s %q is no name of an image\n", flag, image) {
+				t.Errorf("%s %q: exit %d, %s%s", verb, image, exit, out, errs)
+			}
+		}
+	}
+	for _, image := range []string{probe.Image, "a", "local:5000/a/b_c:1", pinned(probe.Toolbox, "sha256:"+strings.Repeat("0f", 32))} {
+		if err := imageName("image", image); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestPreflightVerdict(t *testing.T) {
 			}
 			kept.others = append(kept.others, sink)
 		}
-		p := &preflight{runOptions: &runOptions{node: "node-a", sink: kept, tally: report.NewTally()}, ways: c.named}
+		p := &preflight{runOptions: &runOptions{app: &app{flags: genericclioptions.NewConfigFlags(false)}, node: "node-a", sink: kept, tally: report.NewTally()}, ways: c.named}
 		ways := c.named
 		if ways == nil {
 			ways = auto

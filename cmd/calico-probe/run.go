@@ -212,6 +212,9 @@ func (o *runOptions) complete() error {
 	if err := o.inNamespace(); err != nil {
 		return err
 	}
+	if err := imageName("image", o.image); err != nil {
+		return err
+	}
 	if o.ssh == sshNone && o.via == waySSH {
 		return badUsage("--via ssh and --ssh none: leave out one of them")
 	}

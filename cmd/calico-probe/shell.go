@@ -88,6 +88,9 @@ func (o *shellOptions) open(ctx context.Context) error {
 	end, _ := ctx.Deadline()
 	typing := isTerminal(o.In)
 	interactive := typing && !o.scripted
+	if err := imageName("toolbox-image", o.toolboxImage); err != nil {
+		return err
+	}
 	switch {
 	case o.idle < 0:
 		return badUsage("--idle must not be negative; 0 = never")

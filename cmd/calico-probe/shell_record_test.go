@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/cluster"
@@ -70,8 +71,11 @@ func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ..
 	}
 	t.Cleanup(func() { _ = session.Close() })
 	o := &runOptions{
-		app: &app{interrupts: &interrupts{}, IOStreams: genericiooptions.IOStreams{Out: io.Discard, ErrOut: t.Output()}}, node: "node-a",
-		via: wayLocal, profile: "quick", failOn: "fail", timeout: time.Minute, ssh: sshNone,
+		app: &app{
+			flags: genericclioptions.NewConfigFlags(false), interrupts: &interrupts{},
+			IOStreams: genericiooptions.IOStreams{Out: io.Discard, ErrOut: t.Output()},
+		},
+		node: "node-a", via: wayLocal, image: probe.Image, profile: "quick", failOn: "fail", timeout: time.Minute, ssh: sshNone,
 	}
 	if err := o.complete(); err != nil {
 		t.Fatal(err)
