@@ -63,6 +63,20 @@ func badAdmitted(admit []string) error {
 	return nil
 }
 
+// onlyForServe refuses flags that say how 'serve' is set up where it is not.
+func onlyForServe(cmd *cobra.Command) error {
+	f := cmd.Flags()
+	if f.Changed("serve") {
+		return nil
+	}
+	for _, name := range []string{"client-image", "image", "external-url", "storage-class", "no-volume", "admit", "insecure-http"} {
+		if f.Changed(name) {
+			return badUsage("--%s is for --serve: add --serve, or leave it out", name)
+		}
+	}
+	return nil
+}
+
 func (a *app) install() *cobra.Command {
 	var printed, serve, create bool
 	var from install.Serve
@@ -74,9 +88,12 @@ func (a *app) install() *cobra.Command {
 takes; with --user, --group or --service-account also their bindings. It changes
 nothing: whoever may grant rights reads it and applies it. A run finds the namespace
 ` + install.Namespace + " by itself; one of another name is named when you run, by -n too.",
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !printed {
 				return badUsage("this program grants no rights, it prints them: use install --print | kubectl apply -f -")
+			}
+			if err := onlyForServe(cmd); err != nil {
+				return err
 			}
 			for _, name := range []string{o.Namespace, o.CalicoNamespace} {
 				if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
