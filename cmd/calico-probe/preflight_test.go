@@ -225,6 +225,11 @@ func TestInstallPrintsOnly(t *testing.T) {
 		"install --print -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},
 		"install --print --calico-namespace a/b":       {report.ExitUsage, `"a/b" is no name of a namespace`},
 		"preflight --via local":                        {report.ExitUsage, `unknown way "local"`},
+		"preflight --ssh root@a;b":                     {report.ExitUsage, `--ssh "root@a;b" is no destination`},
+		"preflight --ssh root@":                        {report.ExitUsage, `--ssh "root@" is no destination`},
+		"preflight --ssh {other}":                      {report.ExitUsage, `--ssh "{other}" is no destination`},
+		"preflight --ssh-config /nofile":               {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
+		"preflight --ssh-config /":                     {report.ExitUsage, "--ssh-config: / is a folder"},
 		"preflight --ssh -x":                           {report.ExitUsage, "is no destination"},
 	} {
 		var out, errs bytes.Buffer
