@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -28,6 +29,19 @@ func TestInstallForServe(t *testing.T) {
 			if code != want || strings.Contains(errs.String(), "--"+flag+" is for --serve") == serve {
 				t.Errorf("%v: exit %d, want %d: %s", args, code, want, errs.String())
 			}
+		}
+	}
+}
+
+// TestServeNotes wants the head of what 'install --print --serve' prints to say who may connect.
+func TestServeNotes(t *testing.T) {
+	t.Parallel()
+	for want, admit := range map[string][]string{
+		"# Pods of the namespace calico-probe may connect to it; ":                                                 nil,
+		"# Pods of the namespaces calico-probe and ingress may connect to it, and the network 10.0.0.0/8; --admit": {"10.0.0.0/8", "ingress"},
+	} {
+		if got := serveNotes("calico-probe", install.Serve{Admit: admit}); !strings.Contains(got, want) {
+			t.Errorf("%v: no %q in %s", admit, want, got)
 		}
 	}
 }
