@@ -41,6 +41,8 @@ func TestOneClearLine(t *testing.T) {
 		{"unknown check", "run --node node-a --checks bgp-sesion", 2, "did you mean bgp-session?"},
 		{"unknown way", "run --node node-a --via magic", 2, "auto, api, pod, ephemeral, exec, ssh"},
 		{"an option for ssh", "run --node node-a --ssh -oProxyCommand=id", 2, "--ssh \"-oProxyCommand=id\" is no destination"},
+		{"no destination for ssh", "run --node node-a --ssh root@a;b", 2, "--ssh \"root@a;b\" is no destination"},
+		{"no such configuration of ssh", "run --node node-a --ssh-config /nowhere", 2, "/nowhere: no such file"},
 		{"ssh and none", "run --node node-a --via ssh --ssh none", 2, "leave out one of them"},
 		{"an API nobody asks", "run --via local --context x", 2, "leave out --context"},
 		{"unknown profile", "run --node node-a --profile full", 2, "quick, standard, deep"},

@@ -60,12 +60,12 @@ func writeMarkdown(w io.Writer, d Document) error {
 	return err
 }
 
-// badTable is what is not good, as far as there is room for it.
+// badTable is what has a line of its own, as far as there is room for it.
 func (d Document) badTable(b *strings.Builder) {
 	shown := map[string]int{}
 	for _, s := range probe.Statuses() {
 		for _, r := range d.own() {
-			if r.Status != s || quiet(s) {
+			if r.Status != s || !lined(r.Result) {
 				continue
 			}
 			if len(shown) == 0 {

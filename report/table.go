@@ -70,7 +70,7 @@ func (t *table) Event(ev probe.Event) error {
 			break
 		}
 		t.note(*ev.Result)
-		if t.wide || !quiet(ev.Result.Status) && t.room(*ev.Result) {
+		if t.wide || lined(*ev.Result) && t.room(*ev.Result) {
 			t.row(&b, *ev.Result)
 		}
 	case probe.EventContrast:
@@ -134,6 +134,12 @@ func (t *table) room(r probe.Result) bool {
 
 // quiet tells what only a wide table has a line for.
 func quiet(s probe.Status) bool { return s == probe.OK || s == probe.Info || s == probe.Skip }
+
+// lined tells what has a line of its own: what is not good, and what is odd about calico-node,
+// as a pod that calls itself so and is ignored.
+func lined(r probe.Result) bool {
+	return !quiet(r.Status) || r.Status == probe.Info && r.Check == "calico-pod"
+}
 
 // note remembers which checks had which answers.
 func (t *table) note(r probe.Result) {

@@ -21,7 +21,7 @@ const installExample = `  # what every way needs, for a group of people
 
   # 'serve' too, which takes alerts; its tokens and its certificate are in secrets of yours
   calico-probe install --print --serve | kubectl apply -f -
-  kubectl -n calico-probe create secret generic calico-probe-serve --from-file=token
+  kubectl -n calico-probe create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
   kubectl -n calico-probe create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key`
 
 // installNote is for whoever applies it, or takes it away again.
@@ -36,8 +36,9 @@ const (
 `
 	tlsNote = `# and one with its certificate for calico-probe-serve.%[1]s.svc, as cert-manager makes them, or:
 # kubectl -n %[1]s create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key
+# (how to make tls.crt and tls.key: docs/alerts.md, "Five minutes", step 2)
 `
-	admitNote = "# Pods of namespace %s may connect to it%s; --admit names other namespaces and networks.\n"
+	admitNote = "# Pods of the namespace%s may connect to it%s; --admit names others in their place.\n"
 )
 
 // serveNotes are for whoever applies what 'serve' takes.
@@ -46,11 +47,15 @@ func serveNotes(namespace string, s install.Serve) string {
 	if !s.InsecureHTTP {
 		out += fmt.Sprintf(tlsNote, namespace)
 	}
-	also := ""
-	if len(s.Admit) > 0 {
-		also = ", and of " + strings.Join(s.Admit, ", ")
+	namespaces, networks, many := []string{namespace}, "", ""
+	for _, name := range s.Admit {
+		if _, err := netip.ParsePrefix(name); err == nil {
+			networks += ", and the network " + name
+		} else if name != namespace {
+			namespaces, many = append(namespaces, name), "s"
+		}
 	}
-	return out + fmt.Sprintf(admitNote, namespace, also)
+	return out + fmt.Sprintf(admitNote, many+" "+strings.Join(namespaces, " and "), networks)
 }
 
 // badAdmitted says which of those who are to be admitted is neither a namespace nor a network.
@@ -58,6 +63,20 @@ func badAdmitted(admit []string) error {
 	for _, name := range admit {
 		if _, err := netip.ParsePrefix(name); err != nil && len(validation.IsDNS1123Label(name)) > 0 {
 			return badUsage("--admit takes namespaces and networks as 10.0.0.0/8, and %q is neither", name)
+		}
+	}
+	return nil
+}
+
+// onlyForServe refuses flags that say how 'serve' is set up where it is not.
+func onlyForServe(cmd *cobra.Command) error {
+	f := cmd.Flags()
+	if f.Changed("serve") {
+		return nil
+	}
+	for _, name := range []string{"client-image", "image", "external-url", "storage-class", "no-volume", "admit", "insecure-http"} {
+		if f.Changed(name) {
+			return badUsage("--%s is for --serve: add --serve, or leave it out", name)
 		}
 	}
 	return nil
@@ -74,9 +93,12 @@ func (a *app) install() *cobra.Command {
 takes; with --user, --group or --service-account also their bindings. It changes
 nothing: whoever may grant rights reads it and applies it. A run finds the namespace
 ` + install.Namespace + " by itself; one of another name is named when you run, by -n too.",
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !printed {
 				return badUsage("this program grants no rights, it prints them: use install --print | kubectl apply -f -")
+			}
+			if err := onlyForServe(cmd); err != nil {
+				return err
 			}
 			for _, name := range []string{o.Namespace, o.CalicoNamespace} {
 				if bad := validation.IsDNS1123Label(name); len(bad) > 0 {

@@ -401,7 +401,7 @@ func namespaceOf(door string) string {
 // that does not run.
 func enterable(doors []string, may []bool) probe.Result {
 	if i := slices.Index(may, true); i >= 0 {
-		return probe.Found(probe.OK, "container %s is there to go into", doors[i])
+		return probe.Found(probe.Unknown, "container %s is there to go into; whether it has a shell is not known: a run shows it", doors[i])
 	}
 	var lack []string
 	for _, d := range doors {

@@ -225,6 +225,11 @@ func TestInstallPrintsOnly(t *testing.T) {
 		"install --print -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},
 		"install --print --calico-namespace a/b":       {report.ExitUsage, `"a/b" is no name of a namespace`},
 		"preflight --via local":                        {report.ExitUsage, `unknown way "local"`},
+		"preflight --ssh root@a;b":                     {report.ExitUsage, `--ssh "root@a;b" is no destination`},
+		"preflight --ssh root@":                        {report.ExitUsage, `--ssh "root@" is no destination`},
+		"preflight --ssh {other}":                      {report.ExitUsage, `--ssh "{other}" is no destination`},
+		"preflight --ssh-config /nofile":               {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
+		"preflight --ssh-config /":                     {report.ExitUsage, "--ssh-config: / is a folder"},
 		"preflight --ssh -x":                           {report.ExitUsage, "is no destination"},
 	} {
 		var out, errs bytes.Buffer
@@ -295,8 +300,8 @@ func TestEnterable(t *testing.T) {
 		may    []bool
 		status probe.Status
 	}{
-		"container calico-system/calico-node-x/calico-node is": {[]bool{true, true}, probe.OK},
-		"container kube-system/kube-proxy-y/kube-proxy is":     {[]bool{false, true}, probe.OK},
+		"container calico-system/calico-node-x/calico-node is there to go into; whether it has a shell is not known":                                           {[]bool{true, true}, probe.Unknown},
+		"container kube-system/kube-proxy-y/kube-proxy is there to go into; whether it has a shell is not known":                                               {[]bool{false, true}, probe.Unknown},
 		"create pods/exec in namespace calico-system or kube-system: ask for what 'calico-probe install --print --ways exec --calico-namespace calico-system'": {[]bool{false, false}, probe.Fail},
 	} {
 		if r := enterable(doors, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {

@@ -206,8 +206,8 @@ func (o *runOptions) complete() error {
 	if o.via != "auto" && !slices.Contains(wayNames(), o.via) {
 		return badUsage("unknown way %q: --via takes auto, %s", o.via, strings.Join(wayNames(), ", "))
 	}
-	if strings.HasPrefix(o.ssh, "-") || strings.ContainsAny(o.ssh, " \t\n") {
-		return badUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.ssh)
+	if err := o.checkSSH(); err != nil {
+		return err
 	}
 	if err := o.inNamespace(); err != nil {
 		return err
@@ -247,6 +247,25 @@ func (o *runOptions) complete() error {
 		return err
 	}
 	o.id, o.tally, o.seen = newRunID(), report.NewTally(), diagnose.Findings{Node: o.node}
+	return nil
+}
+
+// checkSSH refuses a destination that ssh refuses, and a configuration that is not there.
+func (o *runOptions) checkSSH() error {
+	to := strings.NewReplacer("{node}", "", "{ip}", "").Replace(o.ssh)
+	if strings.HasPrefix(to, "-") || strings.HasSuffix(o.ssh, "@") || strings.ContainsAny(to, " \t\n'`\";&<>|(){}") {
+		return badUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.ssh)
+	}
+	if o.sshConfig == "" || o.sshConfig == "none" { // which is ssh's word for no file
+		return nil
+	}
+	file, err := os.Stat(o.sshConfig)
+	switch {
+	case err != nil:
+		return badUsage("--ssh-config: %w", err)
+	case file.IsDir():
+		return badUsage("--ssh-config: %s is a folder", o.sshConfig)
+	}
 	return nil
 }
 

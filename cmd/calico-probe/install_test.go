@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// TestInstallForServe wants flags that only say how 'serve' is set up refused without --serve,
+// where they would change nothing.
+func TestInstallForServe(t *testing.T) {
+	t.Parallel()
+	for flag, value := range map[string]string{
+		"client-image": "x:1", "image": "x:1", "external-url": "https://x", "storage-class": "x",
+		"no-volume": "true", "admit": "ops", "insecure-http": "true",
+	} {
+		for _, serve := range []bool{false, true} {
+			args, want := []string{"install", "--print", "--" + flag + "=" + value}, report.ExitUsage
+			if serve {
+				args, want = append(args, "--serve"), report.ExitHealthy
+			}
+			var out, errs bytes.Buffer
+			code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, args)
+			if code != want || strings.Contains(errs.String(), "--"+flag+" is for --serve") == serve {
+				t.Errorf("%v: exit %d, want %d: %s", args, code, want, errs.String())
+			}
+		}
+	}
+}
+
+// TestServeNotes wants the head of what 'install --print --serve' prints to say who may connect.
+func TestServeNotes(t *testing.T) {
+	t.Parallel()
+	for want, admit := range map[string][]string{
+		"# Pods of the namespace calico-probe may connect to it; ":                                                 nil,
+		"# Pods of the namespaces calico-probe and ingress may connect to it, and the network 10.0.0.0/8; --admit": {"10.0.0.0/8", "ingress"},
+	} {
+		if got := serveNotes("calico-probe", install.Serve{Admit: admit}); !strings.Contains(got, want) {
+			t.Errorf("%v: no %q in %s", admit, want, got)
+		}
+	}
+}

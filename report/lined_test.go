@@ -1,0 +1,42 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestIgnoredPodIsNamed wants a pod that only calls itself calico-node named in what people read
+// by default, where other results that are no more than information have no line.
+func TestIgnoredPodIsNamed(t *testing.T) {
+	t.Parallel()
+	events := []probe.Event{
+		{Type: probe.EventRun, Node: "node-a", Start: &probe.Start{V: 1, Version: "0.0.0", Run: "7f3a"}},
+		{Type: probe.EventResult, Node: "node-a", Way: "api", Result: &probe.Result{
+			Check: "calico-pod", Target: "tenant/decoy", Status: probe.Info, Saw: "calls itself calico-node"}},
+		{Type: probe.EventResult, Node: "node-a", Way: "api", Result: &probe.Result{
+			Check: "node-ready", Status: probe.Info, Saw: "nothing to read"}},
+		{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: WordHealthy}},
+	}
+	for _, f := range Formats() {
+		if f.Name != "table" && f.Name != "markdown" {
+			continue
+		}
+		var out bytes.Buffer
+		sink, err := f.Sink(&out, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range events {
+			if err := sink.Event(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := out.String()
+		if !strings.Contains(got, "tenant/decoy") || !strings.Contains(got, "calls itself") || strings.Contains(got, "nothing to read") {
+			t.Errorf("%s: %s", f.Name, got)
+		}
+	}
+}
