@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// kubeProxyIn answers on kube-proxy's own ports as a healthy one does, and skips
-// the test where they are taken.
+// kubeProxyIn answers on kube-proxy's own ports as a healthy one does. Where they are
+// taken nothing could be tested, and that is a failure.
 func kubeProxyIn(t *testing.T, mode string) {
 	t.Helper()
 	for port, answer := range map[string]string{"10256": "{}", "10249": mode} {
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) })}
 		go func() { _ = server.Serve(l) }() // until it is closed
@@ -25,11 +25,11 @@ func kubeProxyIn(t *testing.T, mode string) {
 	}
 }
 
-// TestKubeProxyHealth needs kube-proxy's own port, and skips where that is taken.
+// TestKubeProxyHealth needs kube-proxy's own port, and fails where that is taken.
 func TestKubeProxyHealth(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:10256")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	code, deleted := http.StatusOK, http.StatusNotFound // of /healthz, and of /livez
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
