@@ -183,10 +183,11 @@ func methodFor(family int, internal string, auto Finding) map[string]Arg {
 		best = "kubernetes-internal-ip"
 		args["since"] = own(" (from Calico v3.22; before, can-reach= with the address of another node)")
 	}
-	name, value, _ := strings.Cut(best, "=")
-	args["method"] = Arg{said: best, typed: best}
-	if name == "interface" { // a pattern
-		args["method"] = Arg{said: best, typed: "'" + best + "'"}
+	name, _, _ := strings.Cut(best, "=")
+	// What the node tried is its word alone, and the setting is for all nodes.
+	args["method"] = nodesWord(best, "METHOD")
+	if name == "kubernetes-internal-ip" {
+		args["method"] = own(best)
 	}
 	// The operator refuses an Installation with two methods for a family.
 	var fields []string
@@ -196,9 +197,9 @@ func methodFor(family int, internal string, auto Finding) map[string]Arg {
 		case name == "kubernetes-internal-ip" && field == "kubernetes":
 			set = `"NodeInternalIP"`
 		case name == "cidr" && field == "cidrs":
-			set = `["` + value + `"]`
+			set = `["VALUE"]`
 		case name == "can-reach" && field == "canReach", name == "interface" && field == "interface":
-			set = `"` + value + `"`
+			set = `"VALUE"`
 		}
 		fields = append(fields, `"`+field+`":`+set)
 	}

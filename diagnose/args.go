@@ -51,6 +51,9 @@ func Sysctl(s string) Arg { return checked(s, isWord(s), "SYSCTL") }
 // Number is a positive number without fraction; 0 is one that is not known.
 func Number(n float64) Arg { return checked(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER") }
 
+// nodesWord is what a node alone says. A command that changes every node has a word in place of it.
+func nodesWord(s, otherwise string) Arg { return Arg{probe.Line(s), otherwise} }
+
 // Process is the number of a process.
 func Process(pid float64) Arg {
 	return checked(fmt.Sprintf("%.0f", pid), pid >= 1 && pid < 1e15, "PID")

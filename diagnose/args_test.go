@@ -41,7 +41,7 @@ func TestArgs(t *testing.T) {
 				}
 				for _, command := range commandsOf(fix) {
 					for key, value := range c.Args {
-						if strings.Trim(value.typed, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && value != own("CONTROL-PLANE-NODE") && key != "tried" && strings.Contains(command, "{"+key+"}") {
+						if strings.Trim(value.typed, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && value != own("CONTROL-PLANE-NODE") && key != "tried" && value != nodesWord(value.said, "MTU") && value != nodesWord(value.said, "METHOD") && strings.Contains(command, "{"+key+"}") {
 							t.Errorf("%s, %s: %q for %s in %s", filepath.Base(name), rule.ID, value.said, key, command)
 						}
 					}
@@ -85,5 +85,35 @@ func TestKnownNames(t *testing.T) {
 		if !strings.Contains(text, wants) {
 			t.Errorf("%s has no %q:\n%s", file, wants, text)
 		}
+	}
+}
+
+// TestNodesWord wants no number or method that only a node says in a command for all nodes.
+func TestNodesWord(t *testing.T) {
+	t.Parallel()
+	for _, r := range []probe.Result{
+		{Check: checks.CNIMTU.ID, Status: probe.Fail, Facts: probe.Facts{checks.FactRoom: 1.0}},
+		{Check: checks.CNIMTU.ID, Status: probe.Fail, Facts: probe.Facts{checks.FactRoom: 1333.0}},
+		{Check: checks.IPAutodetect.ID, Target: "10.0.0.5", Status: probe.Fail, Facts: probe.Facts{
+			checks.FactPicked: "172.17.0.1", checks.FactRegistered: "10.0.0.5", checks.FactMethod: "first-found",
+			checks.FactAlternatives: map[string]any{"cidr=203.0.113.0/32": "10.0.0.5"},
+		}},
+	} {
+		causes := Explain(Findings{Node: "n", All: []Finding{{Node: "n", Result: r}}}, Rules()).Causes
+		if len(causes) == 0 {
+			t.Errorf("no cause of %+v", r)
+		}
+		for _, c := range causes {
+			for _, command := range commandsOf(c.Fix) {
+				for _, word := range []string{`mtu":1`, `mtu":"1`, "1333", "203.0.113.0"} {
+					if strings.Contains(command, word) {
+						t.Errorf("%s: %s in %s", c.ID, word, command)
+					}
+				}
+			}
+		}
+	}
+	if got := timeFor(Findings{Node: "n"}, 1e300)["moretime"].typed; !strings.HasSuffix(got, `"initialDelaySeconds":3600}`) {
+		t.Errorf("a start without end: %s", got)
 	}
 }

@@ -172,6 +172,9 @@ var (
 	}
 )
 
+// isMTU tells whether pods can have that MTU: what is less does not carry IPv6.
+func isMTU(n float64) bool { return n >= 1280 && n <= 9000 }
+
 // remeasure is the fix where nobody could say what fits.
 var remeasure = &probe.Fix{
 	Says: "What would fit is not known: have it measured, then set the MTU of pods to it and start pods anew.",
@@ -202,8 +205,8 @@ var MTUTooBig = &Rule{
 			Says: "packets of pods on {node} do not fit: " + wrong[0].Saw, Fix: remeasure,
 			For: append(clues(strong, wrong), clues(hint, lost)...), Covers: Covers(checks.PodMTU.ID),
 		}
-		if room > 0 {
-			c.Args, c.Fix = map[string]Arg{"mtu": Number(room)}, nil
+		if isMTU(room) {
+			c.Args, c.Fix = map[string]Arg{"mtu": nodesWord(fmt.Sprint(room), "MTU")}, nil
 		}
 		return []Case{c}
 	},
@@ -238,8 +241,8 @@ var MTUPathSmall = &Rule{
 			For: clues(strong, lost), Fix: remeasure,
 			Says: fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more", strings.Join(nodes, ", ")),
 		}
-		if smallest > 0 {
-			c.Args, c.Fix = map[string]Arg{"mtu": Number(float64(smallest))}, nil
+		if isMTU(float64(smallest)) {
+			c.Args, c.Fix = map[string]Arg{"mtu": nodesWord(fmt.Sprint(smallest), "MTU")}, nil
 			c.Says = fmt.Sprintf("packets of more than %d bytes between {node} and %s vanish on the way, though the interfaces promise more", smallest, strings.Join(nodes, ", "))
 		}
 		if len(nodes) == 1 {

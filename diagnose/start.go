@@ -95,7 +95,8 @@ func budgetOf(f Findings) float64 {
 // timeFor is the setting that leaves a start of so many seconds half as much again,
 // of the probe that sets the budget: a startup probe holds the liveness probe back.
 func timeFor(f Findings, startup float64) map[string]Arg {
-	whole := max(60, int(startup*1.5/10+1)*10)
+	const most = 3600 // a node says how long its start takes, and the setting is for all nodes
+	whole := min(most, max(60, int(min(startup, most)*1.5/10+1)*10))
 	if len(f.With(cluster.CheckCalicoBudget, cluster.FactProbe, "startup")) == 0 {
 		return map[string]Arg{"moretime": own(fmt.Sprintf(`"livenessProbe":{"initialDelaySeconds":%d}`, whole))}
 	}

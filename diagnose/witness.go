@@ -1,8 +1,11 @@
 package diagnose
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// soleWitness is the other node, or the pod, on whose word alone most of the evidence rests; ""
+// soleWitness is the other node, or the pods' namespace, on whose word alone most of the evidence rests; ""
 // where the node itself and the API say as much, or two others say it. A node may lie about
 // another one, and what is asked inside a pod passes the rules of whoever owns the pod.
 func soleWitness(f Findings, evidence []Clue) string {
@@ -32,13 +35,14 @@ func soleWitness(f Findings, evidence []Clue) string {
 	return ""
 }
 
-// witnessOf is whose word a finding is: another node's, a pod's, or "" for the node itself and
-// the API.
+// witnessOf is whose word a finding is: another node's, that of whoever owns the pods of a
+// namespace, or "" for the node itself and the API.
 func witnessOf(f Findings, r Finding) string {
 	if r.Node != f.Node {
 		return r.Node
 	}
-	return r.From
+	namespace, _, _ := strings.Cut(r.From, "/")
+	return namespace
 }
 
 // witnesses are what neighbours say that got no answer at all from this node, and what those

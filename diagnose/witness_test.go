@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestWitnesses wants no cause certain on the word of one other node, or of one pod, and the
+// TestWitnesses wants no cause certain on the word of one other node, or of one namespace's pods, and the
 // sentence to say whose word it is.
 func TestWitnesses(t *testing.T) {
 	t.Parallel()
@@ -17,6 +17,7 @@ func TestWitnesses(t *testing.T) {
 	}
 	own, peer, other := seen("b", "", "own"), seen("a", "", "felt"), seen("c", "", "felt")
 	pod, second := seen("b", "shop/one", "felt"), seen("b", "shop/two", "felt")
+	elsewhere := seen("b", "bank/one", "felt")
 	both := func(a, b []Clue) []Clue { return append(a, b...) }
 	for name, c := range map[string]struct {
 		clues []Clue
@@ -30,13 +31,14 @@ func TestWitnesses(t *testing.T) {
 		"a neighbour, and a hint here": {both(clues(proof, []Finding{peer}), clues(hint, []Finding{own})), probe.Medium, "a"},
 		"a neighbour, and one beside":  {both(clues(proof, []Finding{peer}), clues(0, []Finding{own})), probe.Medium, "a"},
 		"the node, and a hint there":   {both(clues(strong, []Finding{own}), clues(hint, []Finding{peer})), probe.High, ""},
-		"one pod":                      {clues(proof, []Finding{pod}), probe.Medium, "shop/one"},
-		"two pods":                     {clues(proof, []Finding{pod, second}), probe.High, ""},
+		"one pod":                      {clues(proof, []Finding{pod}), probe.Medium, "shop"},
+		"two pods of one owner":        {clues(proof, []Finding{pod, second}), probe.Medium, "shop"},
+		"pods of two namespaces":       {clues(proof, []Finding{pod, elsewhere}), probe.High, ""},
 		"a pod, and the node":          {clues(proof, []Finding{pod, seen("b", "", "felt")}), probe.High, ""},
 		"little of one neighbour":      {clues(hint, []Finding{peer}), probe.Low, "a"},
 	} {
 		rule := &Rule{ID: "r", Match: func(Findings) []Case { return []Case{{Says: "it is so", For: c.clues}} }}
-		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second}}, []*Rule{rule}).Causes
+		causes := Explain(Findings{Node: "b", All: []Finding{own, peer, other, pod, second, elsewhere}}, []*Rule{rule}).Causes
 		if len(causes) != 1 || causes[0].Confidence != c.want {
 			t.Errorf("%s: %+v", name, causes)
 			continue
