@@ -181,7 +181,7 @@ func TestClean(t *testing.T) {
 	}
 	untouched("after clean --run of another")
 	a = call(t, "clean", "--run", killed)
-	if a.exit != 0 || a.stdout != "nothing to remove\n" {
+	if a.exit != 0 || a.stdout != "nothing of run "+killed+"\n" {
 		t.Errorf("with nothing to do: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 
@@ -196,7 +196,7 @@ func TestClean(t *testing.T) {
 	s.wants("reason: theirs")
 	s.wantsLast("remove these 2, of which 2 may be in use? Type yes:")
 	s.enter("y")
-	s.left(0)
+	s.left(1)
 	s.wants("nothing was removed")
 	untouched("after a question that was not answered with yes")
 

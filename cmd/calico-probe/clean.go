@@ -71,7 +71,7 @@ func (o *cleanOptions) complete() error {
 	case o.run != "" && o.all:
 		return badUsage("--run and --all: leave out one of them")
 	case o.run != "" && !runID.MatchString(o.run):
-		return badUsage("--run %q is no ID of a run (eight hexadecimal digits): 'calico-probe clean' lists them", o.run)
+		return badUsage("--run %q is no ID of a run (eight of 0-9 and a-f, in lower case): 'calico-probe clean' lists them", o.run)
 	case o.yes && !o.all:
 		return badUsage("--yes answers what --all asks: leave it out, or add --all")
 	case o.all && !o.yes && !o.atTerminal():
@@ -117,6 +117,9 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	}
 	if o.all && !o.yes && len(remove) > 0 {
 		if yes, err := o.agreed(ctx, remove); !yes {
+			if unlisted := errors.Join(errs...); unlisted != nil && errors.As(err, new(exit)) {
+				return unlisted // which is not said yet
+			}
 			return errors.Join(append(errs, err)...)
 		}
 	}
@@ -127,7 +130,14 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	case err != nil || len(found) > 0:
 		return err
 	}
-	_, err = fmt.Fprintln(o.Out, "nothing to remove")
+	nothing := "nothing to remove"
+	if o.run != "" {
+		nothing = "nothing of run " + o.run
+		if n := o.flags.Namespace; n != nil && *n != "" {
+			nothing += " in namespace " + *n + "; -n limits what is looked at"
+		}
+	}
+	_, err = fmt.Fprintln(o.Out, nothing)
 	return err
 }
 
@@ -209,13 +219,14 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 		text, _ := bufio.NewReader(io.LimitReader(o.In, longest)).ReadString('\n') // Ctrl-D is no yes
 		typed <- text
 	}()
+	defer o.interrupts.stopping("nothing was removed")()
 	select {
 	case text := <-typed:
 		if strings.TrimSpace(text) == "yes" {
 			return true, nil
 		}
-		_, err := fmt.Fprintln(o.Out, "nothing was removed")
-		return false, err
+		_, err := fmt.Fprintln(o.Out, "nothing was removed: only \"yes\" removes")
+		return false, errors.Join(err, exit(report.ExitTool))
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}

@@ -25,8 +25,8 @@ func TestCleanFlags(t *testing.T) {
 		"clean --all":                        "there is no terminal to ask on: add --yes, or name one run with --run ID",
 		"clean --run 7f3a09c1 --all":         "--run and --all",
 		"clean --run 7f3a09c1 --all --yes":   "--run and --all",
-		"clean --run 7f3a09c":                "eight hexadecimal digits",
-		"clean --run calico-probe.io/run!=x": "eight hexadecimal digits",
+		"clean --run 7f3a09c":                "eight of 0-9 and a-f, in lower case",
+		"clean --run calico-probe.io/run!=x": "eight of 0-9 and a-f, in lower case",
 		"clean --yes":                        "--yes answers what --all asks",
 		"clean all":                          "all",
 	} {
@@ -133,6 +133,21 @@ func TestCleanStillRunning(t *testing.T) {
 		kubeconfig, _ = apiWith(t, now, pod(started), nil)
 		if code, out, errs := cleaned(t, kubeconfig); code != 0 || errs != "" || !strings.HasPrefix(out, "harmless, left alone") {
 			t.Errorf("%s: exit %d\n%s%s", started, code, out, errs)
+		}
+	}
+}
+
+// TestCleanNothing wants a run that has left nothing named, and a limit by -n with it.
+func TestCleanNothing(t *testing.T) {
+	t.Parallel()
+	kubeconfig, _ := apiWith(t, "Sat, 03 Feb 2001 04:16:00 GMT", nil, nil)
+	for args, want := range map[string]string{
+		"":                          "nothing to remove\n",
+		"--run c3e9f15e":            "nothing of run c3e9f15e\n",
+		"--run c3e9f15e -n default": "nothing of run c3e9f15e in namespace default; -n limits what is looked at\n",
+	} {
+		if code, out, errs := cleaned(t, kubeconfig, strings.Fields(args)...); code != 0 || out != want || errs != "" {
+			t.Errorf("%s: exit %d, %s%s", args, code, out, errs)
 		}
 	}
 }

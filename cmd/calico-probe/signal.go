@@ -16,6 +16,32 @@ type interrupts struct {
 	mu    sync.Mutex
 	taker func()
 	last  func()
+	says  string // what a signal that ends the program says; "" = that what was created is removed
+}
+
+// stopping is what a signal says from now on, where nothing was created, until it is given back.
+func (i *interrupts) stopping(says string) (back func()) {
+	set := func(says string) (before string) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		before, i.says = i.says, says
+		return before
+	}
+	before := set(says)
+	return func() { set(before) }
+}
+
+// sayStopping says what a signal comes to.
+func (i *interrupts) sayStopping(to io.Writer) {
+	i.mu.Lock()
+	says := i.says
+	i.mu.Unlock()
+	if says == "" {
+		say(to, "stopping: removing what was created (once more to stop at once)")
+		return
+	}
+	_, _ = io.WriteString(to, "\n") // the question is still on the line
+	say(to, "%s", says)
 }
 
 // take makes f what Ctrl-C does until it is given back to whoever had it.
@@ -103,7 +129,7 @@ func untilSignal(ctx context.Context, errOut io.Writer, i *interrupts) (context.
 					os.Exit(int(code))
 				}
 				i.end() // first, so that what is said is read
-				say(errOut, "stopping: removing what was created (once more to stop at once)")
+				i.sayStopping(errOut)
 				cancel()
 			}
 		}
