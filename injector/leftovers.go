@@ -94,6 +94,9 @@ func (c *Client) Leftovers(
 			}
 		}
 	}
+	if namespace == "" && slices.ContainsFunc(errs, apierrors.IsForbidden) {
+		errs = append(errs, errors.New("-n NAMESPACE may be enough"))
+	}
 	return out, errors.Join(errs...)
 }
 

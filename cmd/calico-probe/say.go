@@ -86,7 +86,8 @@ func explainError(err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("%s: %v; 'calico-probe preflight' says what else is missing, and 'calico-probe install --print' what to have granted", lacking(err), err)
+		several := strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
+		return fmt.Sprintf("%s: %s; 'calico-probe preflight' says what else is missing, and 'calico-probe install --print' what to have granted", lacking(err), several)
 	case errors.As(err, &unreachable):
 		host := unreachable.URL
 		if u, bad := url.Parse(unreachable.URL); bad == nil {
