@@ -31,7 +31,7 @@ func TestAsListed(t *testing.T) {
 func TestImageName(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"run --node a --image", "shell --node a -c help --image", "preflight --image", "shell --node a -c help --toolbox-image"} {
-		for _, image := range []string{"", "bad image", "UPPER/case", "a:b:c", "a@sha256:0"} {
+		for _, image := range []string{"", "bad image", "a/UPPER", "a:b:c", "a@sha256:0"} {
 			args := append(strings.Fields(verb), image)
 			flag := args[len(args)-2]
 			exit, out, errs := call(t, args...)
