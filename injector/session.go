@@ -32,21 +32,22 @@ type Session struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
-	mu      sync.Mutex
-	feed    io.WriteCloser // of the line there is now; nil = it is cut
-	open    []question     // plans and calls sent and not answered to their end
-	beside  *probe.Intake  // of what is said in answer to none of them
-	ids     int64          // ID of the last of them
-	stopped int64          // ID of the last that was to stop
-	given   int64          // ID of the last whose answer nobody wants any more
-	missed  int64          // ID of the last of whose answer something may be missing for good
-	next    int64          // number of the next event wanted
-	resumed bool           // what comes now follows on what came before
-	heard   time.Time      // when the last event came
-	full    bool           // nobody takes the events there are: no wonder that none comes
-	cut     func(error)    // ends the stream that is read now
-	back    func()         // is told when a line that was made again is of use
-	cause   error          // why there are no more events, once over is closed
+	mu       sync.Mutex
+	feed     io.WriteCloser // of the line there is now; nil = it is cut
+	open     []question     // plans and calls sent and not answered to their end
+	beside   *probe.Intake  // of what is said in answer to none of them
+	ids      int64          // ID of the last of them
+	stopped  int64          // ID of the last that was to stop
+	stopping bool           // a stop that nobody waits for is on its way
+	given    int64          // ID of the last whose answer nobody wants any more
+	missed   int64          // ID of the last of whose answer something may be missing for good
+	next     int64          // number of the next event wanted
+	resumed  bool           // what comes now follows on what came before
+	heard    time.Time      // when the last event came
+	full     bool           // nobody takes the events there are: no wonder that none comes
+	cut      func(error)    // ends the stream that is read now
+	back     func()         // is told when a line that was made again is of use
+	cause    error          // why there are no more events, once over is closed
 
 	closing  sync.Once
 	closeErr error
@@ -210,9 +211,28 @@ func (s *Session) Abandon() {
 }
 
 // stopSoon stops what was asked with an ID and waits for nothing: where that cannot be
-// sent, it is stopped before the next is asked.
+// sent, it is stopped before the next is asked. One stop is on its way at a time.
 func (s *Session) stopSoon(id int64) {
-	go func() { _ = s.Stop(context.Background(), id) }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = max(s.stopped, id)
+	if s.stopping {
+		return
+	}
+	s.stopping = true
+	go func() {
+		for sent := int64(0); ; {
+			s.mu.Lock()
+			last := s.stopped
+			s.stopping = last > sent
+			s.mu.Unlock()
+			if last <= sent {
+				return
+			}
+			_ = s.Stop(context.Background(), last)
+			sent = last
+		}
+	}()
 }
 
 // Cut tells that there is no line to the probe just now, though another may be made.

@@ -1,0 +1,45 @@
+package injector
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestResumeFlood wants a probe that says again and again that answers are lost, and takes
+// no request, to be sent one stop at a time.
+func TestResumeFlood(t *testing.T) {
+	const lines = 2000
+	before := runtime.NumGoroutine()
+	s := &Session{remove: func(bool, bool) error { return nil }}
+	s.talk(t.Context(), func(ctx context.Context, in io.Reader, out io.Writer) error {
+		if _, err := in.Read(make([]byte, 1)); err != nil { // of the plan, and nothing of what follows
+			return err
+		}
+		for i := range lines {
+			if _, err := fmt.Fprintf(out, "{\"seq\":%d,\"type\":\"resume\"}\n", i+1); err != nil {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}, nil)
+	go func() { // ends with the session: the plan is never taken whole
+		_, _ = s.Send(context.WithoutCancel(t.Context()), probe.Request{
+			Type: probe.RequestPlan, Plan: &probe.Plan{Run: "r", Node: "n", Checks: []string{"kubelet"}},
+		})
+	}()
+	for range lines {
+		if _, err := s.Next(t.Context()); err == nil {
+			t.Fatal("an answer that is lost was given")
+		}
+	}
+	if more := runtime.NumGoroutine() - before; more > lines/10 {
+		t.Errorf("%d goroutines after %d lines", more, lines)
+	}
+	_ = s.Close()
+}
