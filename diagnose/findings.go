@@ -26,7 +26,7 @@ type Findings struct {
 // What rules read of one check on one node: they compare results with each other, and a node
 // can give many. Each bad one may make a case.
 const (
-	mostBad    = 300
+	mostBad    = 100
 	mostOthers = 2000
 )
 
