@@ -404,7 +404,7 @@ func TestReading(t *testing.T) {
 		}
 	}
 	without()
-	for _, c := range []struct{ file, says string }{{"", "this file has none"}, {"short", "has a token of 5 letters"}, {token + "\n", "lets post too"}} {
+	for _, c := range []struct{ file, says string }{{"", "this file has none"}, {"short", "has a token of 5 characters"}, {token + "\n", "lets post too"}} {
 		write(c.file)
 		said.Reset()
 		without()

@@ -87,7 +87,7 @@ func explainTime(t *testing.T, ids []string, events int, give func(string, int) 
 		r := give(ids[i%len(ids)], i)
 		take(probe.Event{Type: probe.EventResult, Result: &r})
 	}
-	if len(f.All) < events/2 {
+	if len(f.All) < min(events/2, 2000) { // the bytes may end it first
 		t.Fatalf("%d of %d events were let through", len(f.All), events)
 	}
 	begin := time.Now()

@@ -104,7 +104,7 @@ func TestWhoseContainers(t *testing.T) {
 	tenants.Namespace = "tenant"
 	o := options
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{tenants}, nil }
-	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "in namespace kube-system") {
+	if _, err := Exec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of namespace kube-system") {
 		t.Errorf("%v, want it said where containers are looked for", err)
 	}
 }

@@ -174,8 +174,8 @@ func TestIntakeHasABudget(t *testing.T) {
 		ev        Event
 		low, high int
 	}{
-		"logs":  {Event{Type: EventLog, Text: "x"}, MaxEvents - 1, MaxEvents},
-		"large": {big, 300, 1000},
+		"logs":  {Event{Type: EventLog, Text: "x"}, 10_000, MaxEvents},
+		"large": {big, 100, 400},
 	} {
 		i := NewIntake(asking)
 		taken(t, i, Event{Type: EventStart, Start: &Start{V: 1}})

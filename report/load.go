@@ -95,7 +95,7 @@ func loadRun(b []byte) (Run, error) {
 
 // mostHeld is what the answers of a node, two neighbours and the API may take in memory, and
 // as much again.
-const mostHeld = 8 * probe.MaxHeld
+const mostHeld = 32 * probe.MaxHeld
 
 // readable refuses what a newer client wrote. What a node said of its version refuses nothing.
 func readable(ev probe.Event) error {

@@ -131,7 +131,7 @@ func TestCleanStillRunning(t *testing.T) {
 	}
 	for _, started := range []string{"2001-02-03T04:15:45Z", "2001-02-03T04:20:00Z"} {
 		kubeconfig, _ = apiWith(t, now, pod(started), nil)
-		if code, out, errs := cleaned(t, kubeconfig); code != 0 || errs != "" || !strings.HasPrefix(out, "harmless, left alone") {
+		if code, out, errs := cleaned(t, kubeconfig); code != 0 || errs != "" || !strings.HasPrefix(out, "cannot be removed: ") {
 			t.Errorf("%s: exit %d\n%s%s", started, code, out, errs)
 		}
 	}

@@ -61,7 +61,7 @@
 // do not know; v rises only when the meaning of an existing field changes. Statuses are
 // ok, info, warn, fail, skip and unknown. Durations are nanoseconds.
 //
-// A client reads no longer line than that, nor more than 20,000 events or 32 MiB of memory in
+// A client reads no longer line than that, nor more than 20,000 events or 8 MiB of memory in
 // answer to one request, what a tool writes left out. It drops results of checks it has not
 // asked for, and calls an answer incomplete in which there were such, or that lacks a check.
 //
