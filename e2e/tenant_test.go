@@ -37,7 +37,7 @@ func tenant(t testing.TB, name, script string, folders ...string) {
 		}
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path, SubPath: sub})
 	}
-	mount("work", "/work", "", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	mount("work", "/own", "", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 	mount("usr", "/usr", "", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/usr"}})
 	for _, dir := range []string{"bin", "lib", "lib64"} {
 		mount("usr", "/"+dir, dir, corev1.VolumeSource{})
@@ -94,7 +94,7 @@ func TestPodCalledKubelet(t *testing.T) {
 		return strings.Join(out, "\n")
 	}
 	before := answers()
-	tenant(t, "e2e-kubelet", `cp /bin/bash /work/kubelet; exec /work/kubelet -c 'while sleep 1; do :; done' kubelet `+
+	tenant(t, "e2e-kubelet", `cp /bin/bash /own/kubelet; exec /own/kubelet -c 'while sleep 1; do :; done' kubelet `+
 		`--fail-swap-on=true --healthz-port=1 --container-runtime-endpoint=unix:///run/nothing.sock --config=/nothing --cluster-domain=example`)
 	shell(t, node, `old=$(grep -L kubepods $(grep -l '^kubelet$' /proc/[0-9]*/comm | sed s/comm/cgroup/) | cut -d/ -f3)
 kill -KILL $old
@@ -128,10 +128,10 @@ func TestLaidByATenant(t *testing.T) {
 log=/var/log/pods/default_e2e-tenant_$UID_OF_POD/c/0.log
 touch `+networks+`/10.244.9.9; mkfifo `+networks+`/lock
 while :; do
-  while [ ! -e /work/lay ]; do sleep 0.1; done
-  what=$(cat /work/lay); rm -f /work/lay $log
+  while [ ! -e /own/lay ]; do sleep 0.1; done
+  what=$(cat /own/lay); rm -f /own/lay $log
   case $what in pipe) mkfifo $log;; zero) ln -s /dev/zero $log;; *) ln -s $what $log;; esac
-  touch /work/laid
+  touch /own/laid
 done`, "/var/log/pods", networks)
 	work := func(script string) {
 		t.Helper()
