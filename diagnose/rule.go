@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -48,10 +47,6 @@ type Case struct {
 type Cover struct {
 	Check string
 	About string // whole words of the target, "" for any
-}
-
-func (c Cover) has(r Finding) bool {
-	return c.Check == r.Check && strings.Contains(" "+r.Target+" ", " "+strings.TrimSpace(c.About)+" ") || c.Check == r.Check && c.About == ""
 }
 
 // Covers are all results of some checks.
