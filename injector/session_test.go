@@ -48,7 +48,7 @@ func drain(t *testing.T, s *Session) ([]probe.EventType, error) {
 }
 
 func TestLocal(t *testing.T) {
-	s, err := Local(&probe.Runner{Suite: suite(2), Host: &probe.Host{}})(t.Context(), Options{})
+	s, err := Local((&probe.Runner{Suite: suite(2), Host: &probe.Host{}}).Serve)(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestNoRightToAttach(t *testing.T) {
 }
 
 func TestStopped(t *testing.T) {
-	s, err := Local(&probe.Runner{Host: &probe.Host{}})(t.Context(), Options{})
+	s, err := Local((&probe.Runner{Host: &probe.Host{}}).Serve)(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (o *runOptions) local(m machine) (rung, error) {
 		return rung{}, err
 	}
 	runner := &probe.Runner{Suite: checks.All(), Tools: tools.All(), Host: &probe.Host{Node: o.node, Root: "/", Proc: "/proc"}, Version: probe.Release}
-	step := rung{name: wayLocal, open: injector.Local(runner)}
+	step := rung{name: wayLocal, open: injector.Local(runner.Serve)}
 	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)", m.hostname, strings.Join(signs()[:3], ", "))
 	switch {
 	case m.alien && o.keep:

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -96,7 +98,7 @@ func TestAttempts(t *testing.T) {
 func TestPatientInTheEnd(t *testing.T) {
 	t.Parallel()
 	var tries []injector.Options
-	local := injector.Local(&probe.Runner{Host: &probe.Host{}})
+	local := injector.Local((&probe.Runner{Host: &probe.Host{}}).Serve)
 	steps := []rung{
 		{name: wayPod, open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 			if tries = append(tries, opts); len(tries) == 1 {
@@ -105,9 +107,7 @@ func TestPatientInTheEnd(t *testing.T) {
 			return local(ctx, opts)
 		}},
 		{name: waySSH, open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
-			gone, cancel := context.WithCancel(ctx)
-			cancel()
-			return local(gone, opts)
+			return silentSession(ctx, opts)
 		}},
 	}
 	var got seenEvents
@@ -132,6 +132,14 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 }
 
+// silentSession is one with a program that takes what it is asked and ends without a word.
+func silentSession(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+	return injector.Local(func(_ context.Context, in io.Reader, _ io.Writer) error {
+		_, err := bufio.NewReader(in).ReadString('\n')
+		return err
+	})(ctx, opts)
+}
+
 // TestMuteImageStaysOut wants an image that ran in a pod and said nothing kept out of
 // calico-node, from which nothing could take it again. The ways are stand-ins, the sessions
 // are real.
@@ -141,9 +149,7 @@ func TestMuteImageStaysOut(t *testing.T) {
 	mute := func(name string) rung {
 		return rung{name: name, open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 			tried = append(tried, name)
-			gone, cancel := context.WithCancel(ctx)
-			cancel()
-			return injector.Local(&probe.Runner{Host: &probe.Host{}})(gone, opts)
+			return silentSession(ctx, opts)
 		}}
 	}
 	var got seenEvents

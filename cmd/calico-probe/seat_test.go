@@ -38,7 +38,7 @@ func seated(t *testing.T) *seat {
 func seatOf(t *testing.T, all ...*probe.Tool) *seat {
 	t.Helper()
 	r := &probe.Runner{Host: &probe.Host{}, Tools: all}
-	session, err := injector.Local(r)(t.Context(), injector.Options{})
+	session, err := injector.Local(r.Serve)(t.Context(), injector.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

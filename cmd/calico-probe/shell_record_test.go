@@ -65,7 +65,7 @@ func TestWatchArguments(t *testing.T) {
 func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ...*probe.Tool) (c *conversation, transcript string) {
 	t.Helper()
 	check := &probe.Check{ID: "node-swap", From: probe.FromNode, Run: probe.Once(func(ctx context.Context, _ *probe.Host) probe.Result { return swap(ctx) })}
-	session, err := injector.Local(&probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{check}, Tools: all})(t.Context(), injector.Options{})
+	session, err := injector.Local((&probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{check}, Tools: all}).Serve)(t.Context(), injector.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
