@@ -70,7 +70,7 @@ type told struct {
 // many bytes of memory they may take: after that the probe has to wait.
 const (
 	waiting     = 4096
-	mostWaiting = 8 << 20
+	mostWaiting = probe.MaxHeld / 2
 )
 
 // begin makes the session ready for its first line.
