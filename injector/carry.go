@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,19 +29,37 @@ type view struct {
 	only       []string // nil = all of it
 }
 
-// carrying is the script that unpacks a carried probe and runs it. It stands on one
-// line and has neither ! nor a backslash, so that every login shell passes it on to
-// sh as it is. The folder must be one where programs may be run: /run, /tmp and
-// /dev/shm often are not. The client sends the probe only when it is told to, and
+// machineIDs are the files with the node's machine-id, in the order in which the kubelet
+// looks for it; none where the node's root is not in sight.
+func (v view) machineIDs() []string {
+	if v.only != nil {
+		return nil
+	}
+	return []string{path.Join(v.root, "etc/machine-id"), path.Join(v.root, "var/lib/dbus/machine-id")}
+}
+
+// judge says why a machine is not taken for the node, nil where it is; id is its
+// machine-id, "" = it shows none.
+type judge func(id string) *PlacementError
+
+// carrying is the script that unpacks a carried probe and runs it. It stands on one line,
+// without a backslash and with ! only before a blank, so that every login shell passes it on
+// to sh as it is. Before it creates anything it prints the machine's machine-id and waits for
+// "go". The folder must be one where programs may be run: /run, /tmp and /dev/shm often are
+// not. The client sends the probe only when it is told to, and
 // speaks to it only when the script is ready: what reads the one never swallows the
 // other. Each word stands on a line of its own, also behind login files that leave
 // theirs unfinished. Where the line is cut without a word, what waits for the probe is
 // ended: a shell runs its trap only between two programs. The probe removes itself as
 // soon as it runs; the trap does where it never gets that far.
 const carrying = `umask 077; d=;
+say() { echo; echo "{run} $*"; };
+i=; for p in {ids}; do [ -n "$i" ] || read i <"$p"; done 2>/dev/null;
+say on "$i";
+( i=0; while [ $i -lt 15 ]; do sleep 2 || exit; i=$((i+1)); done; kill $$ ) </dev/null >/dev/null 2>&1 & k=$! ;
+read g; kill $k 2>/dev/null; [ "$g" = go ] || exit 1;
 trap 'r=$?; [ -z "$d" ] || rm -rf "$d"; exit $r' EXIT;
 trap 'exit 1' HUP INT TERM PIPE;
-say() { echo; echo "{run} $*"; };
 for x in chmod head mkdir rm sh wc; do command -v $x >/dev/null 2>&1 || { say lacks $x; exit 1; }; done;
 for b in {folders}; do
 free=$(df -Pk "$b" 2>/dev/null | { read h; read f s u a r; echo "$a"; });
@@ -79,8 +98,8 @@ const (
 )
 
 // carry brings the client's own probe to the node over a line and opens the
-// conversation with it.
-func carry(ctx context.Context, o Options, way, whereto string, v view, l line) (*Session, error) {
+// conversation with it. Nothing is created there before judge is content.
+func carry(ctx context.Context, o Options, way, whereto string, v view, l line, judge judge) (*Session, error) {
 	if len(o.Carried) == 0 {
 		return nil, refuse(ReasonSupport, "this client carries no probe for %s: use a release of calico-probe, or one that 'make build' made", cmp.Or(o.Arch, "the node's architecture, which the API does not tell"))
 	}
@@ -99,7 +118,7 @@ func carry(ctx context.Context, o Options, way, whereto string, v view, l line) 
 		in.CloseWithError(errOr(c.err, errors.New("the line is closed")))
 		sink.CloseWithError(errOr(c.err, io.EOF))
 	}()
-	if err := c.start(ctx, plain); err != nil {
+	if err := c.start(ctx, plain, judge); err != nil {
 		stopped := context.Cause(ctx)
 		feed.Close()
 		out.Close()
@@ -148,9 +167,22 @@ type carried struct {
 }
 
 // start goes through the handshake until the probe is there.
-func (c *carried) start(ctx context.Context, plain []byte) error {
+func (c *carried) start(ctx context.Context, plain []byte, judge judge) error {
 	word, err := c.next(ctx, cmp.Or(c.options.Start, firstWord))
 	if err != nil {
+		return err
+	}
+	id, ours := strings.CutPrefix(word, "on")
+	if !ours {
+		return c.refusal(word)
+	}
+	if refused := judge(machineID(id)); refused != nil {
+		return refused
+	}
+	if err := c.send(ctx, []byte("go\n")); err != nil {
+		return err
+	}
+	if word, err = c.next(ctx, firstWord); err != nil {
 		return err
 	}
 	var load []byte
@@ -178,6 +210,14 @@ func (c *carried) start(ctx context.Context, plain []byte) error {
 		return nil
 	}
 	return c.refusal(word)
+}
+
+// machineID is what a machine-id is compared by, "" = a file that has none, or none yet.
+func machineID(text string) string {
+	if text = strings.TrimSpace(text); text == "uninitialized" {
+		return ""
+	}
+	return text
 }
 
 // errStill is a step of a carried start that did not come to its end in time.
@@ -312,6 +352,10 @@ func room(plain int) int { return plain*3/2>>10 + 1 }
 
 // scriptFor fills in the script, on one line.
 func scriptFor(o Options, way string, v view, plain int) string {
+	var ids []string
+	for _, p := range v.machineIDs() {
+		ids = append(ids, probe.Quote(p))
+	}
 	only, dirs := "", ""
 	if v.only != nil {
 		only = "/none" // an empty list would mean everything
@@ -324,7 +368,7 @@ func scriptFor(o Options, way string, v view, plain int) string {
 		args = append(args, probe.Quote(a))
 	}
 	return strings.NewReplacer(
-		"\n", " ", "{run}", o.Run, "{folders}", folders, "{kb}", strconv.Itoa(room(plain)),
+		"\n", " ", "{run}", o.Run, "{ids}", strings.Join(ids, " "), "{folders}", folders, "{kb}", strconv.Itoa(room(plain)),
 		"{packed}", strconv.Itoa(len(o.Carried)), "{plain}", strconv.Itoa(plain),
 		"{only}", only, "{dirs}", dirs, "{args}", strings.Join(args, " "),
 	).Replace(carrying)

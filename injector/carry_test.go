@@ -57,6 +57,9 @@ func here(shell string, env ...string) line {
 	}
 }
 
+// anywhere is content with every machine.
+func anywhere(string) *PlacementError { return nil }
+
 var errNoShell = errors.New("no such shell on this machine")
 
 // noLeft fails if a run's folder is still on this machine.
@@ -116,7 +119,7 @@ func TestCarry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := laden(t, standIn)
-			s, err := carry(t.Context(), o, "ssh", "somewhere", view{root: "/", proc: "/proc", only: []string{"/tmp", "/not here"}}, l)
+			s, err := carry(t.Context(), o, "ssh", "somewhere", view{root: "/", proc: "/proc", only: []string{"/tmp", "/not here"}}, l, anywhere)
 			if errors.Is(err, errNoShell) {
 				t.Skip(err)
 			}
@@ -165,7 +168,7 @@ func TestSudo(t *testing.T) {
 		o := laden(t, strings.Replace(standIn, `"$*"`, `"$WAS"`, 1))
 		note := ""
 		o.Note = func(text string) { note = text }
-		s, err := carry(t.Context(), o, "ssh", "", view{root: "/", proc: "/proc"}, here("/bin/sh", path))
+		s, err := carry(t.Context(), o, "ssh", "", view{root: "/", proc: "/proc"}, here("/bin/sh", path), anywhere)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +214,7 @@ func TestCarriedInVain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := laden(t, c.program)
-			_, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, c.line)
+			_, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, c.line, anywhere)
 			pe, ok := errors.AsType[*PlacementError](err)
 			if !ok || pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) || strings.Contains(pe.Text, "\n") {
 				t.Errorf("%v, want %s %q", err, c.reason, c.says)
@@ -221,7 +224,7 @@ func TestCarriedInVain(t *testing.T) {
 	}
 	o := laden(t, standIn)
 	o.Carried = nil
-	if _, err := carry(t.Context(), o, "ssh", "", view{}, nil); err == nil || !strings.Contains(err.Error(), "carries no probe for amd64") {
+	if _, err := carry(t.Context(), o, "ssh", "", view{}, nil, anywhere); err == nil || !strings.Contains(err.Error(), "carries no probe for amd64") {
 		t.Error(err)
 	}
 }
@@ -248,7 +251,7 @@ func TestCutWhileCarrying(t *testing.T) {
 	var half line = func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 		return here("sh")(ctx, script, io.LimitReader(in, int64(len(o.Carried)/2)), out, errs)
 	}
-	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, half); err == nil {
+	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, half, anywhere); err == nil {
 		t.Error("half a probe was taken for a whole one")
 	}
 	eventuallyNoLeft(t, o)
@@ -258,6 +261,7 @@ func TestScriptIsOneLine(t *testing.T) {
 	t.Parallel()
 	s := scriptFor(laden(t, standIn), "ssh", view{root: "/", proc: "/proc"}, 7)
 	s = strings.ReplaceAll(s, `'it'\''s'`, "") // quoted as every shell reads it
+	s = strings.ReplaceAll(s, "! ", "")        // which csh leaves as it is
 	if strings.ContainsAny(s, "\n!\\") {
 		t.Errorf("a login shell may trip over this: %s", s)
 	}
@@ -269,19 +273,29 @@ func TestStandsStill(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
 	o := laden(t, standIn)
-	in, never, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	defer never.Close()
-	script := strings.Replace(scriptFor(o, "ssh", view{root: "/", proc: "/proc"}, len(standIn)), "-lt 60", "-lt 1", 1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script)
-	cmd.Stdin, cmd.Env = in, append(os.Environ(), tools(t, "chmod", "head", "mkdir", "rm", "sh", "sleep", "wc"))
-	if out, err := cmd.Output(); err == nil || ctx.Err() != nil || !strings.Contains(string(out), o.Run+" broken") {
-		t.Errorf("%s: %v", out, err)
+	for _, c := range []struct{ sent, limit, word string }{
+		{"", "-lt 15", "on"},
+		{"go\n", "-lt 60", "broken"},
+	} {
+		in, feed, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		defer feed.Close()
+		if _, err := feed.WriteString(c.sent); err != nil {
+			t.Fatal(err)
+		}
+		script := strings.Replace(scriptFor(o, "ssh", view{root: t.TempDir(), proc: "/proc"}, len(standIn)), c.limit, "-lt 1", 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script)
+		cmd.Stdin, cmd.Env = in, append(os.Environ(), tools(t, "chmod", "head", "mkdir", "rm", "sh", "sleep", "wc"))
+		out, err := cmd.Output()
+		words := strings.Split(strings.TrimSpace(string(out)), o.Run+" ")
+		if err == nil || ctx.Err() != nil || strings.TrimSpace(words[len(words)-1]) != c.word {
+			t.Errorf("%s: %v", out, err)
+		}
 	}
 	noLeft(t, o)
 }

@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	utilexec "k8s.io/client-go/util/exec"
-
-	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Exec is the way into a container that runs on the node already, in the node's
@@ -43,10 +41,7 @@ func Exec(c *Client) Way {
 		for _, d := range all[:min(len(all), mostDoors)] {
 			s, err := carry(ctx, o, "exec", "in container "+d.String(), d.view(), func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 				return c.stream(ctx, d, script, in, out, errs)
-			})
-			if err == nil {
-				s, err = s.onMachine(ctx, o, d.elsewhere(o))
-			}
+			}, d.elsewhere(o))
 			failed, broke := errors.AsType[*lineError](err)
 			pe, refused := errors.AsType[*PlacementError](err)
 			switch {
@@ -167,16 +162,13 @@ func doorsOf(pods []corev1.Pod, calico *corev1.Pod) []door {
 	return all
 }
 
-// elsewhere says why the probe in the container is not believed, nil where it is. That the
+// elsewhere says why a container is not entered, nil where it is. That the
 // container is the node's the API server vouches for: a machine-id that is not to be had
 // is no obstacle, another one is.
 func (d door) elsewhere(o Options) judge {
-	want := probe.MachineOf(o.Machine)
-	return func(said string, err error) *PlacementError {
-		switch {
-		case err != nil:
-			return waited(ReasonSilent, "the probe in container %s does not say on which machine it is: %v", d, err)
-		case said != "" && want != "" && said != want:
+	want := machineID(o.Machine)
+	return func(id string) *PlacementError {
+		if id != "" && want != "" && id != want {
 			return refuse(ReasonMachine, "container %s is on another machine: its machine-id is not that of %s", d, o.Node)
 		}
 		return nil

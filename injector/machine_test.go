@@ -4,24 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/calico-probe/calico-probe/probe"
 )
 
 // TestStrange holds when a machine that ssh has reached is taken for the node.
 func TestStrange(t *testing.T) {
 	t.Parallel()
-	mine, other := probe.MachineOf("1"), probe.MachineOf("2")
+	const mine, other = "1", "2"
 	for name, c := range map[string]struct {
 		id     string // the Node's
 		named  bool
 		said   string
-		err    error
 		reason Reason // "" = it is taken
 		says   string // in the refusal, or in a note
 	}{
@@ -34,14 +35,14 @@ func TestStrange(t *testing.T) {
 		"the API has none":      {said: mine, reason: ReasonMachine, says: "the API has no machine-id that is worker-3.example.com's alone"},
 		"none by name":          {named: true, said: mine, says: "only your --ssh says that n is "},
 		"neither has one":       {reason: ReasonMachine, says: "the API has no machine-id"},
-		"it does not say":       {id: "1", named: true, err: errors.New("it broke off"), reason: ReasonReach, says: "does not say on which machine it is: it broke off"},
+		"not yet made":          {id: "uninitialized", said: mine, reason: ReasonMachine, says: "the API has no machine-id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			note := ""
 			o := options
 			o.Destination, o.Machine, o.Named, o.Note = "n", c.id, c.named, func(text string) { note = text }
-			pe := strange(o, c.said, c.err)
+			pe := strange(o, c.said)
 			if pe == nil {
 				pe = &PlacementError{Text: note}
 			}
@@ -58,94 +59,105 @@ func TestElsewhere(t *testing.T) {
 	o := options
 	d := door{pod: &corev1.Pod{}, container: &corev1.Container{}}
 	for said, c := range map[string]struct{ id, says string }{
-		probe.MachineOf("1"): {"1", ""},
-		probe.MachineOf("2"): {"1", "is on another machine"},
-		probe.MachineOf("3"): {"", ""},
-		"":                   {"1", ""},
+		"1": {"1", ""},
+		"2": {"1", "is on another machine"},
+		"3": {"", ""},
+		"":  {"1", ""},
 	} {
 		o.Machine = c.id
-		pe := d.elsewhere(o)(said, nil)
+		pe := d.elsewhere(o)(said)
 		if (pe != nil) != (c.says != "") || pe != nil && (pe.Reason != ReasonMachine || !strings.Contains(pe.Text, c.says)) {
 			t.Errorf("%q: %v", said, pe)
 		}
 	}
-	if pe := d.elsewhere(o)("", errors.New("it broke off")); pe == nil || !pe.Waited {
-		t.Error(pe)
-	}
 }
 
-// onMachine is a carried probe that says on which machine it is, tells a result that nobody
-// has asked for before that, and answers whatever is asked then.
-func onMachine(id string) string {
-	return strings.Replace(standIn, `echo '{"seq":0,"type":"start","start":{"v":1,"access":["'"$*"'"]}}'
-echo '{"seq":1,`, fmt.Sprintf(`echo '{"seq":0,"type":"log","text":"believe me"}'
-echo '{"seq":1,"type":"result","result":{"check":"felix-live","status":"ok","saw":"alive"}}'
-echo '{"seq":2,"type":"start","start":{"v":1,"machine":%q}}'
-echo '{"seq":3,"type":"end","end":{}}'
-read plan
-echo '{"seq":4,"type":"start","start":{"v":1}}'
-echo '{"seq":5,`, probe.MachineOf(id)), 1)
-}
-
-// TestOnMachine wants nothing passed on that was said before it is known where, and the
-// probe on another machine to be ended and to leave nothing.
+// TestOnMachine wants nothing created on a machine before its machine-id was seen to be the
+// node's, in the file that the kubelet reads; and a machine that does not say it waited for
+// no longer than any other word.
 func TestOnMachine(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
-	open := func(t *testing.T, o Options) (*Session, error) {
-		s, err := carry(t.Context(), o, "ssh", "somewhere", view{root: "/", proc: "/proc"}, here("sh"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.onMachine(t.Context(), o, func(said string, err error) *PlacementError { return strange(o, said, err) })
-	}
-	t.Run("the node", func(t *testing.T) {
-		t.Parallel()
-		o := laden(t, onMachine("1"))
-		o.Machine = "1"
-		s, err := open(t, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.Run}}); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []probe.EventType{probe.EventStart, probe.EventEnd} {
-			if ev, err := s.Next(t.Context()); err != nil || ev.Type != want {
-				t.Errorf("%+v %v, want %s", ev, err, want)
+	for name, c := range map[string]struct {
+		etc, dbus, want string // "-" = there is no such file
+		another         bool
+	}{
+		"the node":        {etc: "1\n", dbus: "2\n", want: "1"},
+		"only of D-Bus":   {etc: "-", dbus: " 1", want: "1"},
+		"not yet made":    {etc: "uninitialized\n", dbus: "-", want: ""},
+		"it shows none":   {etc: "-", dbus: "-", want: ""},
+		"another machine": {etc: "2\n", dbus: "1\n", want: "2", another: true},
+		"quotes and more": {etc: "'$(id)'\n", dbus: "-", want: "'$(id)'", another: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			for file, text := range map[string]string{"etc/machine-id": c.etc, "var/lib/dbus/machine-id": c.dbus} {
+				if text == "-" {
+					continue
+				}
+				file = filepath.Join(root, file)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+					t.Fatal(err)
+				}
 			}
+			o := laden(t, standIn)
+			asked := ""
+			s, err := carry(t.Context(), o, "ssh", "somewhere", view{root: root, proc: "/proc"}, here("sh"), func(id string) *PlacementError {
+				asked = "asked " + id
+				noLeft(t, o)
+				if c.another {
+					return refuse(ReasonMachine, "another machine")
+				}
+				return nil
+			})
+			if asked != "asked "+c.want {
+				t.Errorf("%q, want %q", asked, c.want)
+			}
+			if pe, refused := errors.AsType[*PlacementError](err); refused != c.another || refused && pe.Reason != ReasonMachine || !refused && err != nil {
+				t.Errorf("%v", err)
+			}
+			if s != nil {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			eventuallyNoLeft(t, o)
+		})
+	}
+	if got := (view{root: "/proc/1/root", only: []string{"/run"}}).machineIDs(); got != nil {
+		t.Errorf("a container's own: %v", got)
+	}
+}
+
+// TestStrangersMachine wants a shell that neither says where it is nor lets go given up, and
+// nothing sent to one on another machine.
+func TestStrangersMachine(t *testing.T) {
+	onUnix(t)
+	t.Parallel()
+	var sent atomic.Int64
+	says := func(word string) line {
+		return func(ctx context.Context, script string, in io.Reader, out, _ io.Writer) error {
+			run, _, _ := strings.Cut(script[strings.Index(script, `echo "`)+len(`echo "`):], " ")
+			if _, err := fmt.Fprintf(out, "%s %s\n", run, word); err != nil {
+				return err
+			}
+			n, _ := io.Copy(io.Discard, in)
+			sent.Add(n)
+			<-ctx.Done()
+			return ctx.Err()
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		noLeft(t, o)
-	})
-	t.Run("another", func(t *testing.T) {
-		t.Parallel()
-		o := laden(t, onMachine("2"))
-		o.Machine = "1"
-		s, err := open(t, o)
-		pe, ok := errors.AsType[*PlacementError](err)
-		if s != nil || !ok || pe.Reason != ReasonMachine {
-			t.Errorf("%v %v", s, err)
-		}
-		eventuallyNoLeft(t, o)
-	})
-	t.Run("it says all but that", func(t *testing.T) {
-		t.Parallel()
-		o := laden(t, strings.Replace(standIn, "echo '{", "n=0; while echo '{\"seq\":'$n',\"type\":\"log\",\"text\":\"soon\"}'; do n=$((n+1)); done; echo '{", 1))
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("the user has gone"))
-		defer cancel()
-		s, err := carry(ctx, o, "ssh", "somewhere", view{root: "/", proc: "/proc"}, here("sh"))
-		if errors.Is(err, errNoShell) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s, err = s.onMachine(ctx, o, func(said string, err error) *PlacementError { return strange(o, said, err) }); s != nil || err == nil || !strings.Contains(err.Error(), "it says too much") {
-			t.Errorf("%v %v", s, err)
-		}
-		eventuallyNoLeft(t, o)
-	})
+	}
+	o := laden(t, standIn)
+	o.Start = 100 * time.Millisecond
+	never := func(string) *PlacementError { return refuse(ReasonMachine, "another machine") }
+	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, says("on 2"), never); err == nil || err.Error() != "another machine" {
+		t.Error(err)
+	}
+	if sent.Load() != 0 {
+		t.Errorf("%d bytes were sent to a strange machine", sent.Load())
+	}
+	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, says("send packed"), never); err == nil || !strings.Contains(err.Error(), "makes no sense") {
+		t.Error(err)
+	}
 }

@@ -43,11 +43,12 @@ func SSH() Way {
 			cmd.Env = environ
 			return run(cmd, in, out, errs)
 		}
-		s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, over)
+		s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, over,
+			func(id string) *PlacementError { return strange(o, id) })
 		if err != nil {
 			return nil, sshFailed(o, err)
 		}
-		return s.onMachine(ctx, o, func(said string, err error) *PlacementError { return strange(o, said, err) })
+		return s, nil
 	}
 }
 
@@ -62,19 +63,17 @@ func sshFailed(o Options, err error) error {
 	return err
 }
 
-// strange says why a machine that ssh has reached is not taken for the node, nil where it is.
-func strange(o Options, said string, err error) *PlacementError {
-	want := probe.MachineOf(o.Machine)
+// strange says why a machine that ssh has reached, with that machine-id, is not taken for the
+// node, nil where it is.
+func strange(o Options, id string) *PlacementError {
+	want := machineID(o.Machine)
 	lacks := ""
 	switch {
-	case err != nil:
-		return waited(ReasonReach, "ssh to %s: the probe there does not say on which machine it is: %v",
-			o.Destination, err)
 	case want == "":
 		lacks = "the API has no machine-id that is " + o.Node + "'s alone"
-	case said == "":
+	case id == "":
 		lacks = "no machine-id is to be had there"
-	case said == want:
+	case id == want:
 		return nil
 	default:
 		return refuse(ReasonMachine, "ssh reached another machine: its machine-id is not that of %s: "+

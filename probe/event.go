@@ -91,7 +91,6 @@ type Start struct {
 	Time    time.Time `json:"time"` // the answering machine's clock
 	Checks  []string  `json:"checks"`
 	Access  []string  `json:"access,omitempty"`  // what the probe really holds
-	Machine string    `json:"machine,omitempty"` // MachineOf the node's machine-id; of a plan
 	Tool    string    `json:"tool,omitempty"`    // of a call, which has no checks
 	Tools   []string  `json:"tools,omitempty"`   // what this probe has; of a plan without checks
 	ID      int64     `json:"id,omitempty"`      // of the request that is answered

@@ -75,7 +75,7 @@ func (s *Start) clone() Start {
 
 // texts are all its texts; each is one line.
 func (s *Start) texts() []*string {
-	out := []*string{&s.Version, &s.Run, &s.Node, &s.Way, &s.Tool, &s.Machine}
+	out := []*string{&s.Version, &s.Run, &s.Node, &s.Way, &s.Tool}
 	if s.Cluster != nil {
 		out = append(out, &s.Cluster.Context, &s.Cluster.Server)
 	}

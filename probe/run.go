@@ -19,7 +19,6 @@ type Runner struct {
 	Host    *Host
 	Version string
 	Access  []string      // what this probe holds, for the start event
-	Machine func() string // for it too: MachineOf the node; nil = it says nothing of that
 	Tools   []*Tool       // what a user may ask for by hand
 	// Enter answers a plan or a call inside the network namespace of a workload pod on
 	// this node, a KindLocal target. nil = this probe cannot.
@@ -36,9 +35,6 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	start := Start{
 		V: Version, Version: r.Version, Run: plan.Run, Node: plan.Node, Way: plan.Way,
 		Time: began.UTC(), Checks: plan.Checks, Access: r.Access,
-	}
-	if r.Machine != nil && plan.From == "" { // inside a pod nobody asks
-		start.Machine = r.Machine()
 	}
 	if len(plan.Checks) == 0 { // the client is only asking who is there
 		start.Tools = r.toolNames()

@@ -30,7 +30,7 @@
 // other it is dropped. end lets what was asked be answered and then ends the probe.
 // Events:
 //
-//	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","node":"worker-3","way":"ssh","id":1,"time":"...","checks":[...],"access":[...],"machine":"9f86d0..."}}
+//	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","node":"worker-3","way":"ssh","id":1,"time":"...","checks":[...],"access":[...]}}
 //	{"seq":1,"type":"result","result":{"check":"bgp-session","target":"10.0.0.2","status":"ok","saw":"...","facts":{...},"lines":[...],"elapsed_ns":1200000}}
 //	{"seq":2,"type":"log","text":"..."}
 //	{"seq":3,"type":"beat"}
@@ -52,12 +52,7 @@
 // probe that knows of no keys, output is plain; results of a plan always are. A stream
 // without end is incomplete, whatever it says. A plan without checks is answered with a
 // start event that names the tools there are ("tools"); a probe that names none is older than
-// they are and takes no calls. A start event has the id of what is answered. That of a plan
-// has in machine, where the node shows it, the HMAC-SHA256 of its machine-id (hexadecimal,
-// white space around it left out, as read of /etc/machine-id or else of
-// /var/lib/dbus/machine-id) under the key "calico-probe: the machine of a node": a client
-// that came by ssh or exec compares it with that of the Node's status.nodeInfo.machineID
-// before it believes anything. Readers skip event types and fields they
+// they are and takes no calls. A start event has the id of what is answered. Readers skip event types and fields they
 // do not know; v rises only when the meaning of an existing field changes. Statuses are
 // ok, info, warn, fail, skip and unknown. Durations are nanoseconds.
 //
@@ -95,7 +90,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -192,7 +186,7 @@ func (o options) runner() *probe.Runner {
 	}
 	entry := netns.Entry{Host: h, Args: []string{"session", "--root", h.Root, "--only", *o.only, "--proc", h.Proc, "--node", h.Node}}
 	return &probe.Runner{
-		Suite: checks.All(), Host: h, Version: probe.Release, Access: held(), Machine: sync.OnceValue(h.Machine),
+		Suite: checks.All(), Host: h, Version: probe.Release, Access: held(),
 		Tools: tools.All(), Enter: entry.Run,
 	}
 }

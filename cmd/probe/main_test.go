@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -243,26 +242,6 @@ func TestStartFields(t *testing.T) {
 		if name != "cluster" && !strings.Contains(string(text), `"`+name+`"`) { // which a client writes
 			t.Errorf("%q is not described", name)
 		}
-	}
-}
-
-// TestSaysWhichMachine wants the answer to a plan to say on which machine it was given, and
-// once more on the next, as the file is read but once.
-func TestSaysWhichMachine(t *testing.T) {
-	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "etc/machine-id"), []byte("77\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	in := strings.NewReader(strings.Repeat(`{"type":"plan","plan":{}}`+"\n", 2) + `{"type":"end"}` + "\n")
-	if err := command(t.Context(), []string{"session", "--root", root}, in, &out); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Count(out.String(), `"machine":"`+probe.MachineOf("77")+`"`); got != 2 {
-		t.Errorf("%d times:\n%s", got, &out)
 	}
 }
 
