@@ -90,10 +90,10 @@ type Start struct {
 	Way     string    `json:"way,omitempty"`
 	Time    time.Time `json:"time"` // the answering machine's clock
 	Checks  []string  `json:"checks"`
-	Access  []string  `json:"access,omitempty"`  // what the probe really holds
-	Tool    string    `json:"tool,omitempty"`    // of a call, which has no checks
-	Tools   []string  `json:"tools,omitempty"`   // what this probe has; of a plan without checks
-	ID      int64     `json:"id,omitempty"`      // of the request that is answered
+	Access  []string  `json:"access,omitempty"` // what the probe really holds
+	Tool    string    `json:"tool,omitempty"`   // of a call, which has no checks
+	Tools   []string  `json:"tools,omitempty"`  // what this probe has; of a plan without checks
+	ID      int64     `json:"id,omitempty"`     // of the request that is answered
 	// Cluster is the one that is asked, where a client says this of itself; none by way of local.
 	Cluster *Cluster `json:"cluster,omitempty"`
 }

@@ -18,8 +18,8 @@ type Runner struct {
 	Suite   []*Check
 	Host    *Host
 	Version string
-	Access  []string      // what this probe holds, for the start event
-	Tools   []*Tool       // what a user may ask for by hand
+	Access  []string // what this probe holds, for the start event
+	Tools   []*Tool  // what a user may ask for by hand
 	// Enter answers a plan or a call inside the network namespace of a workload pod on
 	// this node, a KindLocal target. nil = this probe cannot.
 	Enter func(ctx context.Context, pod Target, request Request, emit func(Event)) error

@@ -67,6 +67,10 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		case err != nil: // it has just ended
 			continue
 		}
+		if wrong = ours(ns); wrong != nil {
+			ns.Close()
+			continue
+		}
 		if wrong = has(ns, pod.Addr); wrong == nil {
 			wrong = e.fit(p.PID)
 		}
@@ -98,6 +102,35 @@ func belongs(p procfs.Proc, uid string) bool {
 		return strings.Contains(g.Path, "pod"+uid) || strings.Contains(g.Path, "pod"+strings.ReplaceAll(uid, "-", "_"))
 	})
 }
+
+// ours is nil when a network namespace belongs to the user namespace that this program is in,
+// as the runtime's do. Whoever runs in a pod can make others, without a privilege, and give
+// them any address: what is seen in one of those is what its maker wants seen.
+func ours(ns netns.NsHandle) error {
+	fd, err := unix.IoctlRetInt(int(ns), unix.NS_GET_USERNS)
+	if errors.Is(err, unix.EPERM) { // one that this program is itself inside of
+		return errForeign
+	}
+	if err != nil {
+		return fmt.Errorf("asking whose a pod's network namespace is: %w", err)
+	}
+	defer unix.Close(fd)
+	var owner, own unix.Stat_t
+	if err := unix.Fstat(fd, &owner); err != nil {
+		return fmt.Errorf("asking whose a pod's network namespace is: %w", err)
+	}
+	if err := unix.Stat("/proc/self/ns/user", &own); err != nil {
+		return fmt.Errorf("asking for the probe's own user namespace: %w", err)
+	}
+	if owner.Dev != own.Dev || owner.Ino != own.Ino {
+		return errForeign
+	}
+	return nil
+}
+
+// errForeign is a network namespace that somebody in a pod may have made.
+const errForeign = unfit("the pod's network namespace belongs to another user namespace (hostUsers: false?): " +
+	"whoever runs in the pod decides what is seen there")
 
 // has is nil when an address is on an interface of a namespace.
 func has(ns netns.NsHandle, want netip.Addr) error {

@@ -97,8 +97,13 @@ func pod(t *testing.T, name, uid, group, addr string) probe.Target {
 
 func process(t *testing.T, name, uid, group, addr string) (target probe.Target, pid string) {
 	t.Helper()
+	return start(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, name, uid, group, addr)
+}
+
+func start(t *testing.T, as *syscall.SysProcAttr, name, uid, group, addr string) (target probe.Target, pid string) {
+	t.Helper()
 	cmd := exec.Command("sleep", "600")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	cmd.SysProcAttr = as
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -256,6 +261,17 @@ func TestWrongPods(t *testing.T) {
 	wants(t, asked(t, dials, runner(), whole), "d/nested", probe.OK, "connected")
 	// The first that can be entered stands for all.
 	wants(t, asked(t, dials, runner(), wrong, whole), "d/nested", probe.OK, "connected")
+
+	// What anybody in a pod can make: a network namespace with the pod's address in a user
+	// namespace of their own, before the pod's.
+	posed := unique(6)
+	root := []syscall.SysProcIDMap{{HostID: 0, Size: 1}}
+	made, _ := start(t, &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, UidMappings: root, GidMappings: root,
+	}, "d/posed", posed, "kubepods-pod"+posed, "10.244.0.7/32")
+	wants(t, asked(t, dials, runner(), made), "", probe.Skip, "belongs to another user namespace")
+	pod(t, "d/posed", posed, "kubepods-pod"+posed, "10.244.0.7/32")
+	wants(t, asked(t, dials, runner(), made), "d/posed", probe.OK, "connected")
 
 	// In a mesh the pod's own proxy takes every connection, and a virtual machine takes
 	// every answer.
