@@ -77,6 +77,8 @@ func alteredPod(asked, got *corev1.Pod) string {
 		{"spec.activeDeadlineSeconds", a.ActiveDeadlineSeconds, g.ActiveDeadlineSeconds},
 		{"metadata.labels", asked.Labels, known(asked.Labels, got.Labels)},
 		{"metadata.annotations", asked.Annotations, known(asked.Annotations, got.Annotations)},
+		{"metadata.annotations", deciding(asked), deciding(got)},
+		{"spec.resourceClaims", a.ResourceClaims, g.ResourceClaims},
 		{"metadata.ownerReferences", owners(asked, asked), owners(got, asked)},
 	}); what != "" {
 		return what
@@ -121,6 +123,8 @@ func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Con
 		{path + "env", telling(a.Env), telling(g.Env)},
 		{path + "envFrom", a.EnvFrom, g.EnvFrom},
 		{path + "volumeMounts", mounts(a.VolumeMounts, a.VolumeMounts), mounts(g.VolumeMounts, a.VolumeMounts)},
+		{path + "resources.claims", a.Resources.Claims, g.Resources.Claims},
+		{path + "terminationMessagePath", messagePath(a), messagePath(g)},
 		{path + "volumeDevices", a.VolumeDevices, g.VolumeDevices},
 		{path + "lifecycle", a.Lifecycle, g.Lifecycle},
 		{path + "livenessProbe", a.LivenessProbe, g.LivenessProbe},
@@ -278,6 +282,29 @@ func known(asked, got map[string]string) map[string]string {
 		}
 	}
 	return out
+}
+
+// deciding are the annotations by which a kubelet does not run a pod at all, or by which a
+// container runtime gives it devices, mounts, hooks or a machine of its own: of static pods
+// (k8s.io/kubernetes), of the Container Device Interface, of containerd, CRI-O and Kata.
+func deciding(p *corev1.Pod) []string {
+	var out []string
+	for key := range p.Annotations {
+		for _, prefix := range []string{
+			"kubernetes.io/config.", "cdi.k8s.io/", "io.containerd.", "io.kubernetes.cri", "io.katacontainers.",
+		} {
+			if strings.HasPrefix(key, prefix) {
+				out = append(out, key)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// messagePath is where the kubelet mounts a file of its own in a container.
+func messagePath(c *corev1.Container) string {
+	return cmp.Or(c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 }
 
 // owners are the UIDs of a pod's owners that the other pod has, too.
