@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -91,14 +92,15 @@ func alteredPod(asked, got *corev1.Pod) string {
 }
 
 // alteredEphemeral says in what the ephemeral container of that pod is not the one that
-// was asked for on the node, "" = in nothing.
-func alteredEphemeral(asked corev1.EphemeralContainer, node string, pod *corev1.Pod) string {
+// was asked for in the verified pod of the node, "" = in nothing.
+func alteredEphemeral(asked corev1.EphemeralContainer, node string, verified types.UID, pod *corev1.Pod) string {
 	all := pod.Spec.EphemeralContainers
 	at := slices.IndexFunc(all, func(c corev1.EphemeralContainer) bool { return c.Name == asked.Name })
 	if at < 0 {
 		return "spec.ephemeralContainers has no " + asked.Name
 	}
 	if what := firstDifferent([]field{
+		{"metadata.uid", verified, pod.UID},
 		{"spec.nodeName", node, pod.Spec.NodeName},
 		{"spec.hostNetwork", true, pod.Spec.HostNetwork},
 		{"its targetContainerName", asked.TargetContainerName, all[at].TargetContainerName},

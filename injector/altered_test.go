@@ -309,6 +309,11 @@ func TestAlteredElsewhere(t *testing.T) {
 	o.Calico = &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{volume("nodeproc", "/proc", "")}}}
 	asked := ephemeralFor(o)
 	type container = corev1.EphemeralContainer
+	if what := alteredEphemeral(asked, o.Node, "1", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2"}, Spec: corev1.PodSpec{
+		EphemeralContainers: []container{asked},
+	}}); !isSaid(what, `metadata.uid is "2" instead of "1"`) {
+		t.Errorf("another pod of the same name: %q", what)
+	}
 	for says, does := range map[string]func(*corev1.PodSpec, *container){
 		"":                             func(*corev1.PodSpec, *container) {},
 		"its image is":                 func(_ *corev1.PodSpec, c *container) { c.Image = "x" },
@@ -321,7 +326,7 @@ func TestAlteredElsewhere(t *testing.T) {
 		spec := corev1.PodSpec{NodeName: o.Node, HostNetwork: true}
 		spec.EphemeralContainers = []container{{}, *asked.DeepCopy()} // one is somebody else's
 		does(&spec, &spec.EphemeralContainers[1])
-		if what := alteredEphemeral(asked, o.Node, &corev1.Pod{Spec: spec}); !isSaid(what, says) {
+		if what := alteredEphemeral(asked, o.Node, "", &corev1.Pod{Spec: spec}); !isSaid(what, says) {
 			t.Errorf("%q, want %q", what, says)
 		}
 	}
