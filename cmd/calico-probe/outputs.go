@@ -316,7 +316,7 @@ func (o *outputs) sink() (report.Sink, error) {
 			continue
 		}
 		var err error
-		if out.takes, err = out.Sink(out, report.Options{Colour: out.colour, Width: out.width, Expr: out.expr}); err != nil {
+		if out.takes, err = out.Sink(out, report.Options{Colour: out.colour, Width: out.width, Expr: out.expr, Family: families()}); err != nil {
 			return nil, usageError{err}
 		}
 	}
