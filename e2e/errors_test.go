@@ -155,7 +155,7 @@ func TestRefusedByPolicy(t *testing.T) {
 		t.Errorf("by auto: exit %d, want 0\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Info, "PodSecurity")
-	d.want(t, "probe-placed", probe.OK)
+	d.want(t, "probe-placed", probe.OK, "probe running after")
 	d, _ = report(t, "run", "--node", "node-a", "-n", "e2e-full", "--via", "pod")
 	d.want(t, "probe-placed", probe.Unknown, "quota")
 	a = call(t, "run", "--node", "node-a", "-n", "not-there")

@@ -43,7 +43,7 @@ func Ephemeral(c *Client) Way {
 		p := &placed{
 			client: c, options: o, namespace: pod.Namespace, pod: pod.Name, container: container.Name, joined: true,
 			created:    []string{"container " + container.Name + " in pod " + in},
-			altered:    func(pod *corev1.Pod) string { return alteredEphemeral(container, o.Node, pod) },
+			altered:    func(pod *corev1.Pod) string { return alteredEphemeral(container, o.Node, o.Calico.UID, pod) },
 			afterwards: fmt.Sprintf("Kubernetes keeps the ended container %s listed in pod %s until that pod is replaced", container.Name, in),
 		}
 		if err := p.awaitRunning(ctx, pod); err != nil {

@@ -55,7 +55,7 @@ func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if what := alteredEphemeral(container, o.Node, pod); what != "" {
+	if what := alteredEphemeral(container, o.Node, o.Calico.UID, pod); what != "" {
 		return alteredBy(what)
 	}
 	return nil
