@@ -76,7 +76,7 @@ func TestSharedMachine(t *testing.T) {
 	}
 }
 
-// TestPodElsewhere wants a pod that is refused beside calico-node to go where 'install'
+// TestPodElsewhere wants a pod that is refused beside calico-node to go where 'manifests'
 // grants it, which is said once, and only where nobody has named a namespace. The way is a
 // stand-in for the API server's answers.
 func TestPodElsewhere(t *testing.T) {
@@ -84,11 +84,11 @@ func TestPodElsewhere(t *testing.T) {
 	refused := func(r injector.Reason) error {
 		return &injector.PlacementError{Reason: r, Text: "refused by " + string(r)}
 	}
-	const both = install.Namespace + ", which 'calico-probe install --print' prints: "
+	const both = install.Namespace + ", which 'calico-probe manifests' prints: "
 	for name, c := range map[string]struct {
 		named  string
 		beside error  // what kube-system says
-		there  error  // what the namespace of 'install' says
+		there  error  // what the namespace of 'manifests' says
 		tried  string // for the first probe and the second
 		says   string
 	}{
@@ -102,7 +102,7 @@ func TestPodElsewhere(t *testing.T) {
 		"a dead kubelet there":   {beside: refused(injector.ReasonRBAC), there: refused(injector.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
 		"the API fails there":    {beside: refused(injector.ReasonQuota), there: refused(injector.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
 		"stopped there":          {beside: refused(injector.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
-		"named":                  {named: "kube-system", beside: refused(injector.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'install --print' was applied, it is -n calico-probe"},
+		"named":                  {named: "kube-system", beside: refused(injector.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'manifests' was applied, it is -n calico-probe"},
 		"named, policy":          {named: "kube-system", beside: refused(injector.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
 		"named as it is printed": {named: install.Namespace, there: refused(injector.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
 	} {
