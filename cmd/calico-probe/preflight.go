@@ -285,6 +285,8 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		return probe.Result{}, err
 	}
 	var needed, lines, missing []string
+	ask := "ask for what 'calico-probe manifests --ways " + way
+	inCalico := false
 	i := 0
 	for _, r := range rights {
 		had := slices.Contains(may[i:i+len(r.Groups)], true)
@@ -292,6 +294,7 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		if had {
 			continue
 		}
+		inCalico = inCalico || r.In == install.Calico
 		name := r.String()
 		if in := where(r.In); in != "" {
 			name += " in namespace " + in
@@ -303,14 +306,17 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		missing = append(missing, name)
 		lines = append(lines, "without the right to "+name+": "+r.Without)
 	}
-	ask := fmt.Sprintf("ask for what 'calico-probe install --print --ways %s' prints", way)
+	if at := where(install.Calico); inCalico && at != install.CalicoNamespace {
+		ask += " --calico-namespace " + probe.Quote(at)
+	}
+	ask += "' prints"
 	switch {
 	case len(needed) > 0:
 		return probe.Found(probe.Fail, "no right to %s: %s", strings.Join(needed, ", "), ask).Because(lines...), nil
 	case len(missing) > 0:
 		return probe.Found(probe.Warn, "it works with less, without the right to %s; %s", strings.Join(missing, ", "), ask).Because(lines...), nil
 	}
-	return probe.Found(probe.OK, "all %d are had", len(rights)), nil
+	return probe.Found(probe.OK, "all %d rights granted", len(rights)), nil
 }
 
 // ofWay is what can be told of one way but for its rights.
@@ -410,7 +416,7 @@ func enterable(doors []string, may []bool) probe.Result {
 			lack = append(lack, namespace)
 		}
 	}
-	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe install --print --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe manifests --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
 }
 
 // rehearsed is what the API server said to a dry run.
@@ -427,7 +433,7 @@ func rehearsed(err error, good string) probe.Result {
 		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) && gone.ErrStatus.Details != nil {
 			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
 		}
-		r.Saw += "; 'calico-probe install --print' prints one that admits probes"
+		r.Saw += "; 'calico-probe manifests' prints one that admits probes"
 	}
 	return r
 }

@@ -112,32 +112,35 @@ func completeRunbook(dirs *[]string) func(*cobra.Command, []string, string) ([]s
 }
 
 func (a *app) runbookList() *cobra.Command {
-	var output string
 	var dirs []string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the runbooks there are, and the alerts they answer", Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			items, err := library(dirs)
-			if err != nil {
-				return err
-			}
-			switch output {
-			case "table":
-				for _, it := range items {
-					if err := runbook.WriteItem(a.Out, it); err != nil {
-						return err
-					}
+	cmd := listVerb(a, "list", "List the runbooks", listing[runbook.Item]{
+		kind:  "runbook",
+		items: func() ([]runbook.Item, error) { return library(dirs) },
+		columns: []column[runbook.Item]{
+			{head: "NAME", text: func(it runbook.Item) string { return it.Name }},
+			{head: "SOURCE", text: sourceOf, wide: true},
+			{head: "ALERTS", text: func(it runbook.Item) string { return strings.Join(it.Alerts, ",") }, wide: true},
+			{head: "TITLE", text: func(it runbook.Item) string {
+				if it.Err != nil {
+					return "cannot be run: see 'calico-probe runbook lint'"
 				}
-				return nil
-			case "json":
-				return report.WriteJSON(a.Out, "  ", items)
-			}
-			return badUsage("unknown output format %q: use table or json", output)
+				return it.Title
+			}},
 		},
-	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	})
 	folders(cmd, &dirs)
 	return cmd
+}
+
+// sourceOf is where a runbook comes from.
+func sourceOf(it runbook.Item) string {
+	switch {
+	case it.BuiltIn:
+		return "built in"
+	case it.Replaces != "":
+		return it.File + ", replaces " + it.Replaces
+	}
+	return it.File
 }
 
 func (a *app) runbookShow() *cobra.Command {

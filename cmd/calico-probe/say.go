@@ -87,7 +87,7 @@ func explainError(err error) string {
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
 		several := strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
-		return fmt.Sprintf("%s: %s; 'calico-probe preflight' says what else is missing, and 'calico-probe install --print' what to have granted", lacking(err), several)
+		return fmt.Sprintf("%s: %s; 'calico-probe preflight' says what else is missing, and 'calico-probe manifests' what to have granted", lacking(err), several)
 	case errors.As(err, &unreachable):
 		host := unreachable.URL
 		if u, bad := url.Parse(unreachable.URL); bad == nil {

@@ -17,8 +17,8 @@ func lookups() []*shell.Command {
 			Run:      func(_ context.Context, call *shell.Call) error { return explainID(call.Out, call.Args[0]) },
 			Complete: func(context.Context, []string) []string { return append(checkIDs(suite()), causeIDs()...) },
 		},
-		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *shell.Call) error { return listChecks(call.Out) }},
-		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *shell.Call) error { return listCauses(call.Out) }},
+		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *shell.Call) error { return writeList(checkList(), call.Out) }},
+		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *shell.Call) error { return writeList(causeList(), call.Out) }},
 	}
 }
 
