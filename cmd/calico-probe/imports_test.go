@@ -30,10 +30,12 @@ func TestImportsRunForward(t *testing.T) {
 		"injector":     {own + "cluster", own + "report", own + "probe/", "k8s.io/kubectl"},
 		"report":       {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},
 		"diagnose":     {own + "report", "k8s.io/kubectl"},
-		"shell":        {own, "k8s.io/", "sigs.k8s.io/"},
-		"install":      {own, "k8s.io/client-go", "k8s.io/kubectl"},
-		"alerts":       {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
-		"runbook":      {own + "cluster", own + "injector", own + "probe/", own + "shell", "k8s.io/"},
+		"prompt":       {own, "k8s.io/", "sigs.k8s.io/"},
+		"ui": {own + "cluster", own + "diagnose", own + "injector", own + "output", own + "report", own + "probe/",
+			"k8s.io/", "github.com/spf13/"},
+		"install": {own, "k8s.io/client-go", "k8s.io/kubectl"},
+		"alerts":  {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
+		"runbook": {own + "cluster", own + "injector", own + "probe/", own + "prompt", "k8s.io/"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", own+pkg).Output()
 		if err != nil {

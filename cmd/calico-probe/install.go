@@ -117,7 +117,7 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 			o.Existing = !create
 			var err error
 			if o.Uses, err = install.Named(ways...); err != nil {
-				return usageError{err}
+				return badUsage("%w", err)
 			}
 			for _, of := range []struct {
 				kind  string
@@ -126,7 +126,7 @@ nothing: whoever may grant rights reads it and applies it. A run finds the names
 				for _, name := range of.names {
 					s, err := install.Subject(of.kind, name)
 					if err != nil {
-						return usageError{err}
+						return badUsage("%w", err)
 					}
 					o.Subjects = append(o.Subjects, s)
 				}

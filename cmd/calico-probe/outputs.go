@@ -17,8 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // outputs are the -o flags of a verb: FORMAT for stdout, FORMAT=FILE for a file, or
@@ -101,7 +102,7 @@ func (o *outputs) open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 		out.over = func() <-chan struct{} { return o.ctx.Done() }
 		if out.Sink != nil { // an expression that cannot be read is found by making it
 			if _, err := out.Sink(io.Discard, report.Options{Expr: out.expr}); err != nil {
-				return usageError{err}
+				return badUsage("%w", err)
 			}
 		}
 		if out.file != "" {
@@ -131,7 +132,7 @@ func (o *outputs) parse(stdout io.Writer) error {
 		name, rest, more := strings.Cut(typed, "=")
 		f, err := report.Find(o.formats, name)
 		if err != nil {
-			return usageError{err}
+			return badUsage("%w", err)
 		}
 		out := &output{Format: f}
 		switch {
@@ -156,7 +157,7 @@ func (o *outputs) parse(stdout io.Writer) error {
 		onStdout = &output{Format: o.formats[0]}
 		o.to = slices.Insert(o.to, 0, onStdout)
 	}
-	onStdout.w, onStdout.colour, onStdout.width = stdout, colourful(stdout), widthOf(stdout)
+	onStdout.w, onStdout.colour, onStdout.width = stdout, ui.Colourful(stdout), ui.Width(stdout)
 	return nil
 }
 
@@ -190,7 +191,7 @@ func (out *output) openFile() error {
 // anything from anybody, as terminals and /dev/null do.
 func infoOf(x any) fs.FileInfo {
 	if w, ok := x.(io.Writer); ok {
-		x = shell.Bare(w)
+		x = prompt.Bare(w)
 	}
 	f, ok := x.(*os.File)
 	if !ok {
@@ -317,7 +318,7 @@ func (o *outputs) sink() (report.Sink, error) {
 		}
 		var err error
 		if out.takes, err = out.Sink(out, report.Options{Colour: out.colour, Width: out.width, Expr: out.expr}); err != nil {
-			return nil, usageError{err}
+			return nil, badUsage("%w", err)
 		}
 	}
 	o.begin()

@@ -127,7 +127,7 @@ func (p *preflight) look(ctx context.Context) error {
 	}
 	snap, unread := p.snapshot(ctx, client)
 	if errors.As(unread, new(*cluster.UnknownNodeError)) {
-		return usageError{unread}
+		return badUsage("%w", unread)
 	}
 	p.node = cmp.Or(p.node, "any") // nothing could be read of one, and none is asked about
 	if err := p.begun(); err != nil {

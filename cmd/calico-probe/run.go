@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // runOptions are the flags of the run verb.
@@ -345,6 +346,9 @@ type overError time.Duration
 
 func (e overError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
 
+// Sentence marks it as written for the user (cluster.Sentence).
+func (e overError) Sentence() {}
+
 func (o *runOptions) ask(ctx context.Context) error {
 	if err := o.begun(); err != nil {
 		return err
@@ -543,7 +547,7 @@ func (o *runOptions) nodeChecks() []string {
 
 // progress is for a person who waits; nobody else needs it.
 func (o *runOptions) progress(format string, args ...any) {
-	if isTerminal(o.ErrOut) && !o.quiet {
+	if ui.IsTerminal(o.ErrOut) && !o.quiet {
 		say(o.ErrOut, format, args...)
 	}
 }
@@ -551,7 +555,7 @@ func (o *runOptions) progress(format string, args ...any) {
 // notSuchNode makes a misnamed node the user's mistake, not the tool's.
 func notSuchNode(err error) error {
 	if _, ok := err.(*cluster.UnknownNodeError); ok {
-		return usageError{err}
+		return badUsage("%w", err)
 	}
 	return err
 }

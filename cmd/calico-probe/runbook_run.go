@@ -314,7 +314,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	switch {
 	case err != nil:
 		if errors.As(err, new(runbook.Mistake)) {
-			err = usageError{err}
+			err = badUsage("%w", err)
 		}
 	case r.Outcome.Exit != report.ExitHealthy:
 		err = exit(r.Outcome.Exit)

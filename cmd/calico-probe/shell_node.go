@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // sit goes to a node: to the probe that is there already, or with a new one.
@@ -93,9 +94,9 @@ func (c *conversation) meant(typed string) (string, error) {
 	case len(within) == 1:
 		return within[0], nil
 	case len(within) > 5:
-		return "", shell.Usagef("%q fits %d nodes: %s, ...", typed, len(within), strings.Join(within[:5], ", "))
+		return "", prompt.Usagef("%q fits %d nodes: %s, ...", typed, len(within), strings.Join(within[:5], ", "))
 	case len(within) > 1:
-		return "", shell.Usagef("%q fits %d nodes: %s", typed, len(within), strings.Join(within, ", "))
+		return "", prompt.Usagef("%q fits %d nodes: %s", typed, len(within), strings.Join(within, ", "))
 	}
 	return typed, nil
 }
@@ -114,7 +115,7 @@ func (c *conversation) leave() {
 
 // rowsOf shows the answers about a node, one row each.
 func rowsOf(w io.Writer, s *seat) (report.Sink, error) {
-	rows, err := report.New("wide", w, colourful(w))
+	rows, err := report.New("wide", w, ui.Colourful(w))
 	if err != nil {
 		return nil, err
 	}
