@@ -178,7 +178,7 @@ func TestNothingForeignIsDecoded(t *testing.T) {
 		}
 	}
 	// Live, it is the same before anything is concluded of it.
-	o := &runOptions{node: "node-a", tally: report.NewTally(), seen: diagnose.Findings{Node: "node-a"}, sink: sinkFunc(func(ev probe.Event) error {
+	o := &runOptions{node: "node-a", tally: report.NewTally(), seen: diagnose.Findings{Node: "node-a"}, sink: report.SinkFunc(func(ev probe.Event) error {
 		look("live", ev.Result.Saw)
 		look("live", ev.Result.Facts[probe.Fact("list")])
 		return nil

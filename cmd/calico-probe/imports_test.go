@@ -46,7 +46,7 @@ func TestImportsRunForward(t *testing.T) {
 				continue
 			}
 			// -o jsonpath is kubectl's; its package has no Kubernetes in it but a template parser.
-			if slices.Contains([]string{"report", "runbook", "alerts"}, pkg) && (dep == "k8s.io/client-go/util/jsonpath" || dep == "k8s.io/client-go/third_party/forked/golang/template") {
+			if slices.Contains([]string{"report", "output", "runbook", "alerts"}, pkg) && (dep == "k8s.io/client-go/util/jsonpath" || dep == "k8s.io/client-go/third_party/forked/golang/template") {
 				continue
 			}
 			if slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(dep, f) }) {

@@ -40,7 +40,7 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	}
 	var why []probe.Event
 	s.o.id = newRunID()
-	s.o.sink = sinkFunc(func(ev probe.Event) error {
+	s.o.sink = report.SinkFunc(func(ev probe.Event) error {
 		c.record(s, ev)
 		why = append(why, ev)
 		return nil
@@ -119,15 +119,10 @@ func rowsOf(w io.Writer, s *seat) (report.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sinkFunc(func(ev probe.Event) error {
+	return report.SinkFunc(func(ev probe.Event) error {
 		if ev.Result == nil || ev.Node != s.o.node {
 			return nil
 		}
 		return rows.Event(ev)
 	}), nil
 }
-
-// sinkFunc is a sink that is one function.
-type sinkFunc func(probe.Event) error
-
-func (f sinkFunc) Event(ev probe.Event) error { return f(ev) }

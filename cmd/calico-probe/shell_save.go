@@ -122,7 +122,7 @@ func (c *conversation) asks(ctx context.Context, s *seat, own *runOptions, shown
 // asksInto does the same and has its answers recorded by record.
 func (c *conversation) asksInto(ctx context.Context, s *seat, own *runOptions, record func(*seat, probe.Event), shown report.Sink) error {
 	own.warm = s
-	own.sink = sinkFunc(func(ev probe.Event) error {
+	own.sink = report.SinkFunc(func(ev probe.Event) error {
 		record(s, ev)
 		return shown.Event(ev)
 	})

@@ -137,7 +137,7 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 		own.timeout = min(own.timeout, time.Until(end).Round(time.Second))
 	}
 	came := "no probe for a shell was put on the node"
-	own.sink = sinkFunc(func(ev probe.Event) error {
+	own.sink = report.SinkFunc(func(ev probe.Event) error {
 		if ev.Result != nil {
 			came = ev.Result.Saw
 		}

@@ -201,7 +201,7 @@ func (c *conversation) once(ctx context.Context, s *seat, what watching, into *t
 	}
 	own.byName()
 	var events []probe.Event
-	err = c.asksInto(ctx, s, &own, into.add, sinkFunc(func(ev probe.Event) error { events = append(events, ev); return nil }))
+	err = c.asksInto(ctx, s, &own, into.add, report.SinkFunc(func(ev probe.Event) error { events = append(events, ev); return nil }))
 	for _, r := range only(s, events) {
 		switch {
 		case r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered:

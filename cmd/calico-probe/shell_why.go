@@ -63,7 +63,7 @@ func (c *conversation) why(_ context.Context, call *prompt.Call) error {
 	if err != nil {
 		return err
 	}
-	code, err := s.concluded(sinkFunc(func(ev probe.Event) error {
+	code, err := s.concluded(report.SinkFunc(func(ev probe.Event) error {
 		if ev.Verdict != nil && ev.Verdict.Word == report.WordHealthy && missing {
 			v := *ev.Verdict
 			v.Word, v.Exit, ev.Verdict = "nothing bad so far", report.ExitIncomplete, &v
