@@ -60,7 +60,7 @@ var ProbeQuota = &Rule{
 // ProbeRights is the user's own role.
 var ProbeRights = &Rule{
 	ID: "probe-rights", Title: "you have no right to put a probe on the node",
-	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe install --print' grants for a way, or somebody who has that.`,
+	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
 		Says: "Have the rights given, or have somebody run it who has them.",
 		Manifest: []string{
@@ -68,7 +68,7 @@ var ProbeRights = &Rule{
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "you may grant it to whoever is to run it then again, without -n", Manifest: []string{"calico-probe install --print --ways pod --user YOU | kubectl apply -f -"}},
+			{If: "you may grant it to whoever is to run it then again, without -n", Manifest: []string{"calico-probe manifests --ways pod --user YOU | kubectl apply -f -"}},
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},
@@ -81,7 +81,7 @@ var ProbeNamespace = &Rule{
 	Doc: `The namespace given with -n does not exist, or is being deleted and takes nothing new. The node is not ill for that.`,
 	Fix: probe.Fix{
 		Says:     "Name another namespace, or have one made.",
-		Manifest: []string{"calico-probe run --node {node} -n {namespace}", "calico-probe install --print  # makes one that admits probes"},
+		Manifest: []string{"calico-probe run --node {node} -n {namespace}", "calico-probe manifests  # makes one that admits probes"},
 		Radius:   "the probe only",
 	},
 	Match: keptOff(facts.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),

@@ -344,7 +344,7 @@ func trusting(t testing.TB, ca string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
 }
 
-// deployed is serve as 'calico-probe install' sets it up, with the rights it has there, and the
+// deployed is serve as 'calico-probe manifests' sets it up, with the rights it has there, and the
 // CA of its certificate. The sandbox has no volumes to claim and no registry, and the routes are
 // the tests' own.
 func deployed(t testing.TB) (s serving, ca string) {
@@ -354,7 +354,7 @@ func deployed(t testing.TB) (s serving, ca string) {
 	k := kube(t)
 	const name, namespace = "calico-probe-serve", install.Namespace
 	var deployment appsv1.Deployment
-	printed := call(t, "install", "--print", "--serve").stdout
+	printed := call(t, "manifests", "--serve").stdout
 	t.Cleanup(func() {
 		cmd := exec.Command(file(".cache/bin/kubectl"), "delete", "--ignore-not-found", "--timeout=2m", "-f", "-")
 		cmd.Stdin = strings.NewReader(printed)

@@ -143,9 +143,8 @@ func TestServeManifests(t *testing.T) {
 		return ran(t, append([]string{helm, "template", "x", chart, "--namespace", "default", "--set", "serve.enabled=true"}, args...)...)
 	}
 	for _, c := range []struct{ name, manifests, namespace, scheme, policy string }{
-		{"install", call(t, "install", "--print", "--serve", "--admit", "ops,10.0.0.0/8").stdout, "calico-probe", "https",
+		{"manifests", call(t, "manifests", "--serve", "--admit", "ops,10.0.0.0/8").stdout, "calico-probe", "https",
 			"[podSelector, namespaceSelector:kubernetes.io/metadata.name=ops, ipBlock:10.0.0.0/8]"},
-		{"install without TLS", call(t, "install", "--print", "--serve", "--insecure-http", "--admit", "").stdout, "calico-probe", "http", "[podSelector]"},
 		{"kustomize", kubectl(t, "", "kustomize", file("deploy/kustomize/serve")), "calico-probe", "https",
 			"[podSelector, namespaceSelector:kubernetes.io/metadata.name=monitoring]"},
 		{"helm", template("--set", "namespace.name=e2e-serve"), "e2e-serve", "https", "[podSelector, namespaceSelector:kubernetes.io/metadata.name=monitoring]"},

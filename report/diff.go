@@ -291,7 +291,7 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 	case "json":
 		return WriteJSON(w, "  ", d)
 	case "yaml":
-		return asYAML(w, d)
+		return WriteYAML(w, d)
 	}
 	var b strings.Builder
 	d.A.head(&b, "A")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -25,7 +26,7 @@ const diffExample = `  # what has changed since the node was well
   calico-probe diff worker-3 worker-4 --profile quick`
 
 func (a *app) diff(factory util.Factory) *cobra.Command {
-	o, out := &runOptions{app: a}, &outputs{}
+	o, out := &runOptions{app: a}, &output.Set{}
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "Say what two runs, or two nodes, do not have alike", Example: diffExample,
 		Long: `A and B are saved runs ('run -o ndjson' or -o json) or names of nodes, which are then
@@ -51,22 +52,22 @@ was cut, could not ask everything, or does not answer what A does. Else with 0.`
 				return badUsage("--via %s cannot ask two nodes side by side: save a run of each, and compare the files", o.via)
 			}
 			sides := []side{savedAs(args[0]), savedAs(args[1])}
-			if err := out.open(a.Out, a.inputs(sides[0].file, sides[1].file)...); err != nil {
+			if err := out.Open(a.Out, output.Inputs(a.In, sides[0].file, sides[1].file)...); err != nil {
 				return err
 			}
-			out.until(cmd.Context())
-			return out.close(o.compare(cmd.Context(), out, sides))
+			out.Until(cmd.Context())
+			return out.Close(o.compare(cmd.Context(), out, sides))
 		},
 	}
 	o.asking(cmd)
-	out.flag(cmd, report.DiffFormats())
+	out.Flag(cmd, report.DiffFormats())
 	a.connecting(cmd.Flags())
 	o.completions(cmd, factory)
 	return cmd
 }
 
 // compare has both runs, shows what differs, and says by its error whether B is worse.
-func (o *runOptions) compare(ctx context.Context, out *outputs, sides []side) error {
+func (o *runOptions) compare(ctx context.Context, out *output.Set, sides []side) error {
 	var runs [2]report.Run
 	var errs [2]error
 	for i, s := range sides {
@@ -77,7 +78,7 @@ func (o *runOptions) compare(ctx context.Context, out *outputs, sides []side) er
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	out.begin()
+	out.Begin()
 	var all sync.WaitGroup
 	for i, s := range sides {
 		if s.file == "" {
@@ -89,7 +90,7 @@ func (o *runOptions) compare(ctx context.Context, out *outputs, sides []side) er
 		return err
 	}
 	d := report.Diff(sides[0].typed, runs[0], sides[1].typed, runs[1])
-	if err := out.each(func(to *output) error { return report.WriteDiff(to, to.Name, d) }); err != nil {
+	if err := out.Each(func(to *output.Place) error { return report.WriteDiff(to, to.Name, d) }); err != nil {
 		return err
 	}
 	return worseOf(d)

@@ -97,7 +97,7 @@ func TestNamedNamespace(t *testing.T) {
 		refused     error
 		tries       int
 	}{
-		{"nosuchns", `there is no namespace "nosuchns": leave out -n, or 'calico-probe install --print -n nosuchns' prints it`, missing, 1},
+		{"nosuchns", `there is no namespace "nosuchns": leave out -n, or 'calico-probe manifests -n nosuchns' prints it`, missing, 1},
 		{"old", `namespace "old" is being deleted`, ending, 1},
 		{"new", "", early, 2},
 		{"", "", missing, 2},

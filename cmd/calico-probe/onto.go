@@ -222,8 +222,8 @@ func (o *runOptions) namedNamespace() bool {
 	return o.flags.Namespace != nil && *o.flags.Namespace != ""
 }
 
-// podOrElsewhere is the way of a pod that goes into the namespace of 'install' where the
-// user named none and the one beside calico-node refuses it: who has what 'install' prints
+// podOrElsewhere is the way of a pod that goes into the namespace of 'manifests' where the
+// user named none and the one beside calico-node refuses it: who has what 'manifests' prints
 // may make it there and nowhere else, and the next way takes more. The one that took it is
 // asked first from then on.
 func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
@@ -232,7 +232,7 @@ func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
 		refused := refusedByNamespace(err)
 		if refused != nil && o.namedNamespace() {
 			if refused.Reason == facts.ReasonRBAC && opts.Namespace != install.Namespace {
-				err = refused.And("where 'install --print' was applied, it is -n " + install.Namespace)
+				err = refused.And("where 'manifests' was applied, it is -n " + install.Namespace)
 			}
 			return nil, err
 		}
@@ -250,7 +250,7 @@ func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
 		case refusedByNamespace(err) != nil:
 			name, why := other, there.Text
 			if other == install.Namespace {
-				name += ", which 'calico-probe install --print' prints"
+				name += ", which 'calico-probe manifests' prints"
 			}
 			if there.Reason == facts.ReasonRBAC {
 				why = "no right there either"
@@ -278,7 +278,7 @@ func (o *runOptions) wrongNamespace(err error) error {
 		return nil
 	case apierrors.IsNotFound(pe.Err):
 		name := *o.flags.Namespace
-		return badUsage("there is no namespace %q: leave out -n, or 'calico-probe install --print -n %s' prints it", name, name)
+		return badUsage("there is no namespace %q: leave out -n, or 'calico-probe manifests -n %s' prints it", name, name)
 	case strings.Contains(pe.Text, "being terminated"):
 		return badUsage("namespace %q is being deleted: leave out -n, or name another", *o.flags.Namespace)
 	}

@@ -77,7 +77,7 @@ func TestSharedMachine(t *testing.T) {
 	}
 }
 
-// TestPodElsewhere wants a pod that is refused beside calico-node to go where 'install'
+// TestPodElsewhere wants a pod that is refused beside calico-node to go where 'manifests'
 // grants it, which is said once, and only where nobody has named a namespace. The way is a
 // stand-in for the API server's answers.
 func TestPodElsewhere(t *testing.T) {
@@ -85,11 +85,11 @@ func TestPodElsewhere(t *testing.T) {
 	refused := func(r facts.Reason) error {
 		return &injector.PlacementError{Reason: r, Text: "refused by " + string(r)}
 	}
-	const both = install.Namespace + ", which 'calico-probe install --print' prints: "
+	const both = install.Namespace + ", which 'calico-probe manifests' prints: "
 	for name, c := range map[string]struct {
 		named  string
 		beside error  // what kube-system says
-		there  error  // what the namespace of 'install' says
+		there  error  // what the namespace of 'manifests' says
 		tried  string // for the first probe and the second
 		says   string
 	}{
@@ -103,7 +103,7 @@ func TestPodElsewhere(t *testing.T) {
 		"a dead kubelet there":   {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
 		"the API fails there":    {beside: refused(facts.ReasonQuota), there: refused(facts.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
 		"stopped there":          {beside: refused(facts.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
-		"named":                  {named: "kube-system", beside: refused(facts.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'install --print' was applied, it is -n calico-probe"},
+		"named":                  {named: "kube-system", beside: refused(facts.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'manifests' was applied, it is -n calico-probe"},
 		"named, policy":          {named: "kube-system", beside: refused(facts.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
 		"named as it is printed": {named: install.Namespace, there: refused(facts.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
 	} {

@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
@@ -57,7 +58,7 @@ type preflight struct {
 }
 
 func (a *app) preflight(factory util.Factory) *cobra.Command {
-	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &outputs{}
+	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &output.Set{}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say whether the ways onto a node would be let through", Args: noArguments,
 		Long: `Asks for each way whether you have the rights it takes, whether policy and quota admit
@@ -70,21 +71,21 @@ API cannot be reached.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), preflightLimit)
 			defer cancel()
-			if err := out.open(a.Out); err != nil {
+			if err := out.Open(a.Out); err != nil {
 				return err
 			}
 			var err error
-			if p.sink, err = out.sink(); err != nil {
+			if p.sink, err = out.Sink(); err != nil {
 				return err
 			}
-			out.until(ctx)
-			return out.close(p.settled(out, p.look(ctx)))
+			out.Until(ctx)
+			return out.Close(p.settled(out, p.look(ctx)))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.node, "node", "", "the node to go to (default: the first that is ready)")
 	f.StringSliceVar(&p.ways, "via", nil, "what has to work: "+strings.Join(preflightWays(), ", "))
-	out.flag(cmd, report.Formats())
+	out.Flag(cmd, report.Formats())
 	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&p.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.StringVar(&p.ssh, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
@@ -128,7 +129,7 @@ func (p *preflight) look(ctx context.Context) error {
 	}
 	snap, unread := p.snapshot(ctx, client)
 	if errors.As(unread, new(*cluster.UnknownNodeError)) {
-		return usageError{unread}
+		return badUsage("%w", unread)
 	}
 	p.node = cmp.Or(p.node, "any") // nothing could be read of one, and none is asked about
 	if err := p.begun(); err != nil {
@@ -285,6 +286,8 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		return probe.Result{}, err
 	}
 	var needed, lines, missing []string
+	ask := "ask for what 'calico-probe manifests --ways " + way
+	inCalico := false
 	i := 0
 	for _, r := range rights {
 		had := slices.Contains(may[i:i+len(r.Groups)], true)
@@ -292,6 +295,7 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		if had {
 			continue
 		}
+		inCalico = inCalico || r.In == install.Calico
 		name := r.String()
 		if in := where(r.In); in != "" {
 			name += " in namespace " + in
@@ -303,14 +307,17 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		missing = append(missing, name)
 		lines = append(lines, "without the right to "+name+": "+r.Without)
 	}
-	ask := fmt.Sprintf("ask for what 'calico-probe install --print --ways %s' prints", way)
+	if at := where(install.Calico); inCalico && at != install.CalicoNamespace {
+		ask += " --calico-namespace " + probe.Quote(at)
+	}
+	ask += "' prints"
 	switch {
 	case len(needed) > 0:
 		return probe.Found(probe.Fail, "no right to %s: %s", strings.Join(needed, ", "), ask).Because(lines...), nil
 	case len(missing) > 0:
 		return probe.Found(probe.Warn, "it works with less, without the right to %s; %s", strings.Join(missing, ", "), ask).Because(lines...), nil
 	}
-	return probe.Found(probe.OK, "all %d are had", len(rights)), nil
+	return probe.Found(probe.OK, "all %d rights granted", len(rights)), nil
 }
 
 // ofWay is what can be told of one way but for its rights.
@@ -410,7 +417,7 @@ func enterable(doors []string, may []bool) probe.Result {
 			lack = append(lack, namespace)
 		}
 	}
-	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe install --print --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe manifests --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
 }
 
 // rehearsed is what the API server said to a dry run.
@@ -427,7 +434,7 @@ func rehearsed(err error, good string) probe.Result {
 		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) && gone.ErrStatus.Details != nil {
 			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
 		}
-		r.Saw += "; 'calico-probe install --print' prints one that admits probes"
+		r.Saw += "; 'calico-probe manifests' prints one that admits probes"
 	}
 	return r
 }

@@ -47,7 +47,7 @@ type serveOptions struct {
 	asks        *probe.Cluster
 }
 
-const serveExample = `  # in a cluster: what 'calico-probe install --print --serve' sets up runs about this
+const serveExample = `  # in a cluster: what 'calico-probe manifests --serve' sets up runs about this
   calico-probe serve --token-file /etc/calico-probe/token --tls-cert tls.crt --tls-key tls.key --store /var/lib/calico-probe
 
   # is the file of routes right?
