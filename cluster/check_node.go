@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func nodeReady(s *Snapshot, report func(probe.Result)) {
@@ -22,16 +23,16 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		}
 		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
 		_, server := s.Node.Labels["node-role.kubernetes.io/control-plane"]
-		report(r.With(FactKubelet, info.KubeletVersion).With(FactRuntime, kind).With(FactServer, server))
+		report(r.With(facts.Kubelet, info.KubeletVersion).With(facts.Runtime, kind).With(facts.ControlPlane, server))
 	}
 	switch c.Status {
 	case corev1.ConditionTrue:
 		tell(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason).With(FactUnready, unready(c.Message)))
+		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(facts.APIReason, c.Reason).With(facts.Unready, unready(c.Message)))
 	default:
-		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason))
+		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(facts.APIReason, c.Reason))
 	}
 	for _, c := range s.Node.Status.Conditions {
 		// Every other condition of Kubernetes is bad news when True. Unknown says
@@ -45,7 +46,7 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 			status = probe.Fail
 		}
 		report(probe.Found(status, "%s for %s: %s: %s", c.Type, span(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, oneLine(c.Message)).
-			On(string(c.Type)).With(FactAPIReason, c.Reason))
+			On(string(c.Type)).With(facts.APIReason, c.Reason))
 	}
 }
 
@@ -54,9 +55,9 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 func unready(message string) []string {
 	var out []string
 	for _, has := range [][2]string{
-		{"container runtime is down", UnreadyRuntime}, {"container runtime status check may not have completed", UnreadyRuntime},
-		{"PLEG is not healthy", UnreadyPLEG},
-		{"network plugin is not ready", UnreadyNetwork}, {"NetworkPluginNotReady", UnreadyNetwork},
+		{"container runtime is down", facts.UnreadyRuntime}, {"container runtime status check may not have completed", facts.UnreadyRuntime},
+		{"PLEG is not healthy", facts.UnreadyPLEG},
+		{"network plugin is not ready", facts.UnreadyNetwork}, {"NetworkPluginNotReady", facts.UnreadyNetwork},
 	} {
 		if strings.Contains(message, has[0]) && !slices.Contains(out, has[1]) {
 			out = append(out, has[1])
@@ -83,7 +84,7 @@ func KubeletSilent(s *Snapshot) bool {
 // answer it, which it does half a minute after the last answer.
 func RuntimeDown(s *Snapshot) bool {
 	c := readiness(s.Node)
-	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), UnreadyRuntime)
+	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), facts.UnreadyRuntime)
 }
 
 func nodeLease(s *Snapshot, report func(probe.Result)) {
@@ -114,7 +115,7 @@ func nodeLease(s *Snapshot, report func(probe.Result)) {
 	if status == probe.Fail {
 		r.Saw = "the lease has run out: last renewed " + span(age) + " ago"
 	}
-	report(r.With(FactAge, int(age.Seconds())))
+	report(r.With(facts.Age, int(age.Seconds())))
 }
 
 func nodeTaints(s *Snapshot, report func(probe.Result)) {
@@ -134,7 +135,7 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 	case len(texts) == 0:
 		report(probe.Found(probe.OK, "no taints"))
 	default:
-		report(probe.Found(status, "%s", strings.Join(texts, ", ")).With(FactTaints, texts))
+		report(probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts))
 	}
 }
 

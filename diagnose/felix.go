@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // felixRules are those of Felix's health port. The causes of an odd answer come
@@ -36,7 +36,7 @@ func ofLiveness(f Findings, reason string) []Finding {
 
 // unwell are the API's signs that calico-node suffers.
 func unwell(f Findings) []Finding {
-	return append(f.Failed(cluster.CheckCalicoBudget), f.Bad(cluster.CheckCalicoPod)...)
+	return append(f.Failed(facts.CheckCalicoBudget), f.Bad(facts.CheckCalicoPod)...)
 }
 
 // LocalhostForeign is projectcalico/calico#2146 and #2880.
@@ -213,7 +213,7 @@ Told from a data plane that hangs by liveness and by the component's name; why i
 		}
 		return []Case{{
 			Says: fmt.Sprintf("Felix lives and is not ready: %s has not heard everything from the datastore yet", waiting[0]),
-			For:  append(clues(strong, unready), clues(0, f.Of(checks.FelixLive.ID))...), Covers: Covers(cluster.CheckCalicoPod, checks.FelixReady.ID),
+			For:  append(clues(strong, unready), clues(0, f.Of(checks.FelixLive.ID))...), Covers: Covers(facts.CheckCalicoPod, checks.FelixReady.ID),
 		}}
 	},
 }

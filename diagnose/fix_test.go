@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestFixes holds that fixes name what is there on this node.
@@ -18,17 +17,17 @@ func TestFixes(t *testing.T) {
 	result := func(check, target string, status probe.Status, facts probe.Facts) probe.Result {
 		return probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}
 	}
-	canal := result(cluster.CheckCalicoPod, "kube-system/canal-x", probe.Fail, probe.Facts{cluster.FactPod: "kube-system/canal-x", cluster.FactOwner: "canal"})
+	canal := result(facts.CheckCalicoPod, "kube-system/canal-x", probe.Fail, probe.Facts{facts.Pod: "kube-system/canal-x", facts.Owner: "canal"})
 	killed := func(which string) probe.Result {
-		return result(cluster.CheckCalicoBudget, "", probe.Fail, probe.Facts{cluster.FactBudget: 70, cluster.FactLived: 71, cluster.FactProbe: which, cluster.FactPeriod: 20})
+		return result(facts.CheckCalicoBudget, "", probe.Fail, probe.Facts{facts.Budget: 70, facts.Lived: 71, facts.BudgetProbe: which, facts.Period: 20})
 	}
 	version := func(kubelet, runtime string, server bool) probe.Result {
-		return result(cluster.CheckNodeReady, "", probe.OK, probe.Facts{cluster.FactKubelet: kubelet, cluster.FactRuntime: runtime, cluster.FactServer: server})
+		return result(facts.CheckNodeReady, "", probe.OK, probe.Facts{facts.Kubelet: kubelet, facts.Runtime: runtime, facts.ControlPlane: server})
 	}
 	hung := func(socket string) probe.Result {
 		return result(checks.ContainerdHealth.ID, "version", probe.Fail, probe.Facts{probe.FactReason: "timeout", checks.FactSocket: socket})
 	}
-	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(injector.ReasonQuota), probe.FactNamespace: "tools"})
+	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(facts.ReasonQuota), probe.FactNamespace: "tools"})
 	for name, c := range map[string]struct {
 		seen []probe.Result
 		want string

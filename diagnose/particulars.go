@@ -5,20 +5,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // particulars puts this run's names into a cause's sentence and its fix.
 func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]Arg) {
 	with := known(f)
-	for _, r := range f.Of(cluster.CheckCalicoPod) {
-		namespace, pod, ok := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
+	for _, r := range f.Of(facts.CheckCalicoPod) {
+		namespace, pod, ok := strings.Cut(r.Facts.Str(facts.Pod), "/")
 		if !ok {
 			continue
 		}
 		with["namespace"], with["pod"], fix.Install = Namespace(namespace), Pod(pod), "manifest"
-		if owner := r.Facts.Str(cluster.FactOwner); owner != "" {
+		if owner := r.Facts.Str(facts.Owner); owner != "" {
 			with["daemonset"] = DaemonSet(owner)
 			with["config"] = own(map[bool]string{true: "canal-config", false: "calico-config"}[owner == "canal"])
 		}

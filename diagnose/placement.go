@@ -1,9 +1,8 @@
 package diagnose
 
 import (
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // placementRules are what keeps a probe off a node without the node being ill: the
@@ -24,7 +23,7 @@ var ProbeImage = &Rule{
 		},
 		Radius: "the probe only",
 	},
-	Match: keptOff(injector.ReasonImage, "the probe's image cannot be had on {node}, so nothing was asked there"),
+	Match: keptOff(facts.ReasonImage, "the probe's image cannot be had on {node}, so nothing was asked there"),
 }
 
 // ProbePolicy is PodSecurity, a SecurityContextConstraint, a webhook or a mutating policy.
@@ -43,7 +42,7 @@ var ProbePolicy = &Rule{
 		},
 		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
 	},
-	Match: keptOff(injector.ReasonAdmission, "the cluster's policy does not let the probe's pod be as it is asked for, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonAdmission, "the cluster's policy does not let the probe's pod be as it is asked for, so nothing was asked on {node}"),
 }
 
 // ProbeQuota is a namespace that is full.
@@ -55,7 +54,7 @@ var ProbeQuota = &Rule{
 		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {tried}"},
 		Radius:   "the probe only",
 	},
-	Match: keptOff(injector.ReasonQuota, "a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonQuota, "a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),
 }
 
 // ProbeRights is the user's own role.
@@ -73,7 +72,7 @@ var ProbeRights = &Rule{
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},
-	Match: keptOff(injector.ReasonRBAC, "the API gives you no right to put a probe on {node}, so nothing was asked there"),
+	Match: keptOff(facts.ReasonRBAC, "the API gives you no right to put a probe on {node}, so nothing was asked there"),
 }
 
 // ProbeNamespace is a namespace that is not there.
@@ -85,7 +84,7 @@ var ProbeNamespace = &Rule{
 		Manifest: []string{"calico-probe run --node {node} -n {namespace}", "calico-probe manifests  # makes one that admits probes"},
 		Radius:   "the probe only",
 	},
-	Match: keptOff(injector.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),
 }
 
 // ProbeRejected is a kubelet that takes no more pods.
@@ -97,12 +96,12 @@ var ProbeRejected = &Rule{
 		Manifest: []string{"calico-probe run --node {node} --via ephemeral", "kubectl describe node {node} | grep -A12 -E 'Conditions|Allocated'"},
 		Radius:   "the probe only",
 	},
-	Match: keptOff(injector.ReasonRejected, "the kubelet of {node} rejects the probe's pod, so nothing was asked there"),
+	Match: keptOff(facts.ReasonRejected, "the kubelet of {node} rejects the probe's pod, so nothing was asked there"),
 }
 
 // keptOff matches where no way led onto the node and this is why. While the API
 // itself sees something wrong with the node, that is likelier what people look for.
-func keptOff(why injector.Reason, says string) func(Findings) []Case {
+func keptOff(why facts.Reason, says string) func(Findings) []Case {
 	return func(f Findings) []Case {
 		var refused []Finding
 		for _, r := range notPlaced(f, why) {
@@ -114,7 +113,7 @@ func keptOff(why injector.Reason, says string) func(Findings) []Case {
 			return nil
 		}
 		weight := proof
-		for _, id := range []string{cluster.CheckNodeReady, cluster.CheckNodeLease, cluster.CheckCalicoPod, cluster.CheckIPRegistered, cluster.CheckCalicoBudget} {
+		for _, id := range []string{facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckCalicoPod, facts.CheckIPRegistered, facts.CheckCalicoBudget} {
 			if len(f.Failed(id)) > 0 {
 				weight = hint
 			}

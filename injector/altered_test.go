@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // mayDiffer are the fields that an API server or a policy may fill in or change, and why
@@ -360,12 +362,12 @@ func TestRehearsedFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		rehearsal error // nil = an altered object
 		made      bool
-		want      Reason
+		want      facts.Reason
 	}{
-		"altered":     {nil, false, ReasonAdmission},
-		"refused":     {forbidden("exceeded quota: none"), false, ReasonQuota},
-		"API is busy": {apierrors.NewServiceUnavailable("later"), false, ReasonAPI},
-		"no dry run":  {noDryRun, true, ReasonRBAC},
+		"altered":     {nil, false, facts.ReasonAdmission},
+		"refused":     {forbidden("exceeded quota: none"), false, facts.ReasonQuota},
+		"API is busy": {apierrors.NewServiceUnavailable("later"), false, facts.ReasonAPI},
+		"no dry run":  {noDryRun, true, facts.ReasonRBAC},
 	} {
 		for way, open := range map[string]func(*Client) Way{"pod": Pod, "ephemeral": Ephemeral} {
 			made := false

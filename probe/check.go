@@ -72,7 +72,7 @@ type Check struct {
 	From   Vantage       // where it is asked
 	Inside bool          // asked from the node, and again out of the network namespaces of two workload pods, where there are two
 	In     Profile       // the smallest profile that has it; "" = Quick
-	Tags   []string      // families it belongs to: "bgp", "runtime", ...
+	Tags   []string      // its families: "bgp", "runtime", ...; none if it takes a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
 	Needs  []*Check      // without a usable answer of these, this one is skipped; of one FromPod, the part inside pods
 	Access []string      // what it must be able to touch on the node, for whoever approves privileges

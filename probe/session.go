@@ -56,7 +56,7 @@ type asked struct {
 	stop  context.CancelCauseFunc
 	ended chan struct{}
 	typed *inbox
-	sizes chan Size
+	sizes *Sizes
 }
 
 // waiting is a plan or a call behind another.
@@ -196,15 +196,11 @@ func (s *session) take(req Request) {
 			s.queue[i].stopped = s.queue[i].stopped || s.queue[i].ID == req.ID
 		}
 	case req.Type == RequestTyped && forNow && s.now.typed != nil:
+		if req.Size != (Size{}) { // first, for what is typed is typed on it
+			s.now.sizes.Put(req.Size)
+		}
 		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
 			s.log("what was typed is lost: nothing reads it")
-		}
-		if req.Size != (Size{}) {
-			select {
-			case <-s.now.sizes: // an older one nobody has taken
-			default:
-			}
-			s.now.sizes <- req.Size
 		}
 	case req.Type == RequestResume:
 		select {
@@ -225,7 +221,7 @@ func (s *session) begin(ctx context.Context) {
 	ctx, stop := context.WithCancelCause(ctx)
 	now := &asked{id: req.ID, stop: stop, ended: make(chan struct{})}
 	if req.Call != nil {
-		now.typed, now.sizes = newInbox(), make(chan Size, 1)
+		now.typed, now.sizes = newInbox(), NewSizes()
 		context.AfterFunc(ctx, now.typed.close)
 	}
 	if req.stopped {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // rung is one step of the ladder.
@@ -84,7 +85,7 @@ const (
 // tried is a way that came to nothing.
 type tried struct {
 	way    string
-	reason injector.Reason
+	reason facts.Reason
 	waited bool   // nobody said no: the time was up
 	early  bool   // and that was earlier than it had to be
 	twice  bool   // it was not the first time
@@ -105,7 +106,7 @@ type attempt struct {
 	start   time.Duration // 0 = what a carried probe takes
 	idle    time.Duration // how long nothing at all may happen, 0 = as long
 	skip    string
-	because injector.Reason
+	because facts.Reason
 }
 
 // attemptOf decides about one way from what came of those before it: what stood in
@@ -136,18 +137,18 @@ func attemptOf(step rung, others bool, before []tried, silent bool) attempt {
 	}
 	for _, t := range before {
 		switch {
-		case t.reason == injector.ReasonAPI:
+		case t.reason == facts.ReasonAPI:
 			a.skip = "it leads through the API server too, which fails"
-		case t.reason == injector.ReasonKubelet && t.waited && step.name == wayExec:
+		case t.reason == facts.ReasonKubelet && t.waited && step.name == wayExec:
 			a.start = knock // one that no longer hears of pods may still let us into those it has
 			continue
-		case t.reason == injector.ReasonKubelet && t.waited:
+		case t.reason == facts.ReasonKubelet && t.waited:
 			a.skip = "it takes the same kubelet, which has taken nothing up"
-		case t.reason == injector.ReasonRuntime && t.waited:
+		case t.reason == facts.ReasonRuntime && t.waited:
 			a.skip = "it takes the same container runtime, which has started nothing"
-		case t.reason == injector.ReasonAttach:
+		case t.reason == facts.ReasonAttach:
 			a.skip = "it leads through the kubelet's port 10250 too"
-		case t.reason == injector.ReasonImage && step.name == wayEphemeral:
+		case t.reason == facts.ReasonImage && step.name == wayEphemeral:
 			a.skip = "it takes the same image"
 		case t.mute != "" && t.way == wayPod && step.name == wayEphemeral:
 			a.skip = fmt.Sprintf("image %s ran in a pod and did not answer as a probe; an ephemeral container could not be removed again", t.mute)

@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -111,7 +112,7 @@ func (o *runOptions) local(m machine) (rung, error) {
 		o.note("%s: %s", wayLocal, alien)
 	case m.alien:
 		step.open = func(context.Context, injector.Options) (*injector.Session, error) {
-			return nil, &injector.PlacementError{Reason: injector.ReasonNoNode, Text: alien}
+			return nil, &injector.PlacementError{Reason: facts.ReasonNoNode, Text: alien}
 		}
 	case unsure != "":
 		o.note("%s: make sure that this machine is %s: %s", wayLocal, o.node, unsure)

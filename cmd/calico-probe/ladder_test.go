@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -32,21 +33,21 @@ func TestAttempts(t *testing.T) {
 		pod    *tried
 		want   string // ephemeral, exec, ssh
 	}{
-		"no right":             {pod: &tried{reason: injector.ReasonRBAC}, want: "40 own own"},
-		"policy":               {pod: &tried{reason: injector.ReasonAdmission}, want: "40 own own"},
-		"policy, silent":       {pod: &tried{reason: injector.ReasonAdmission}, silent: true, want: "5 2 own"},
-		"quota":                {pod: &tried{reason: injector.ReasonQuota}, want: "40 own own"},
-		"no image":             {pod: &tried{reason: injector.ReasonImage}, want: "- own own"},
-		"kubelet silent":       {pod: &tried{reason: injector.ReasonKubelet, waited: true}, silent: true, want: "- 2 own"},
-		"kubelet idle":         {pod: &tried{reason: injector.ReasonKubelet, waited: true}, want: "- 2 own"},
-		"kubelet says no":      {pod: &tried{reason: injector.ReasonKubelet}, want: "40 own own"},
-		"runtime hangs":        {pod: &tried{reason: injector.ReasonRuntime, waited: true}, want: "- - own"},
-		"runtime says no":      {pod: &tried{reason: injector.ReasonRuntime}, want: "40 own own"},
-		"10250 not reached":    {pod: &tried{reason: injector.ReasonAttach}, want: "- - own"},
+		"no right":             {pod: &tried{reason: facts.ReasonRBAC}, want: "40 own own"},
+		"policy":               {pod: &tried{reason: facts.ReasonAdmission}, want: "40 own own"},
+		"policy, silent":       {pod: &tried{reason: facts.ReasonAdmission}, silent: true, want: "5 2 own"},
+		"quota":                {pod: &tried{reason: facts.ReasonQuota}, want: "40 own own"},
+		"no image":             {pod: &tried{reason: facts.ReasonImage}, want: "- own own"},
+		"kubelet silent":       {pod: &tried{reason: facts.ReasonKubelet, waited: true}, silent: true, want: "- 2 own"},
+		"kubelet idle":         {pod: &tried{reason: facts.ReasonKubelet, waited: true}, want: "- 2 own"},
+		"kubelet says no":      {pod: &tried{reason: facts.ReasonKubelet}, want: "40 own own"},
+		"runtime hangs":        {pod: &tried{reason: facts.ReasonRuntime, waited: true}, want: "- - own"},
+		"runtime says no":      {pod: &tried{reason: facts.ReasonRuntime}, want: "40 own own"},
+		"10250 not reached":    {pod: &tried{reason: facts.ReasonAttach}, want: "- - own"},
 		"broke off":            {pod: &tried{}, want: "40 own own"},
 		"ran and said nothing": {pod: &tried{way: wayPod, mute: "workload:1"}, want: "- own own"},
-		"API fails":            {pod: &tried{reason: injector.ReasonAPI}, want: "- - own"},
-		"namespace is missing": {pod: &tried{reason: injector.ReasonNamespace}, want: "40 own own"},
+		"API fails":            {pod: &tried{reason: facts.ReasonAPI}, want: "- - own"},
+		"namespace is missing": {pod: &tried{reason: facts.ReasonNamespace}, want: "40 own own"},
 	} {
 		var got []string
 		for _, way := range []string{wayEphemeral, wayExec, waySSH} {
@@ -83,7 +84,7 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
-	slow := &injector.PlacementError{Reason: injector.ReasonRuntime, Waited: true}
+	slow := &injector.PlacementError{Reason: facts.ReasonRuntime, Waited: true}
 	if got := refusalOf(rung{name: wayPod}, slow, 9*time.Second, attempt{start: startUsual, idle: idle}); !got.early || !got.waited {
 		t.Errorf("%+v", got)
 	}
@@ -102,7 +103,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	steps := []rung{
 		{name: wayPod, open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 			if tries = append(tries, opts); len(tries) == 1 {
-				return nil, &injector.PlacementError{Reason: injector.ReasonKubelet, Waited: true, Text: "not taken up"}
+				return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not taken up"}
 			}
 			return local(ctx, opts)
 		}},
@@ -180,7 +181,7 @@ func TestWaitedAsAsked(t *testing.T) {
 	way := func(name string) rung {
 		return rung{name: name, open: func(_ context.Context, opts injector.Options) (*injector.Session, error) {
 			tried = append(tried, fmt.Sprintf("%s %v %v", name, opts.Start, opts.Idle))
-			return nil, &injector.PlacementError{Reason: injector.ReasonKubelet, Waited: true, Text: "not taken up"}
+			return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not taken up"}
 		}}
 	}
 	o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &bytes.Buffer{}}, flags: genericclioptions.NewConfigFlags(true)}, sink: &seenEvents{}, tally: report.NewTally(), startTimeout: 200 * time.Millisecond}
@@ -230,7 +231,7 @@ func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
 		gaveUp := func(way string) injector.Way {
 			return func(_ context.Context, opts injector.Options) (*injector.Session, error) {
 				tries = append(tries, fmt.Sprintf("%s %v", way, opts.Start))
-				return nil, &injector.PlacementError{Reason: injector.ReasonRuntime, Waited: true, Text: "not started"}
+				return nil, &injector.PlacementError{Reason: facts.ReasonRuntime, Waited: true, Text: "not started"}
 			}
 		}
 		snap := &cluster.Snapshot{Node: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
@@ -267,7 +268,7 @@ func TestNodesWithoutLinux(t *testing.T) {
 		tries := 0
 		step := rung{name: wayPod, open: func(context.Context, injector.Options) (*injector.Session, error) {
 			tries++
-			return nil, &injector.PlacementError{Reason: injector.ReasonRBAC, Text: "no right"}
+			return nil, &injector.PlacementError{Reason: facts.ReasonRBAC, Text: "no right"}
 		}}
 		snap := &cluster.Snapshot{Node: &corev1.Node{Status: corev1.NodeStatus{NodeInfo: c.info}}}
 		snap.Node.Name, snap.Node.Labels = "n1", c.labels

@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -67,7 +68,7 @@ func TestWhereTheProbeGoes(t *testing.T) {
 	}
 	snap := &cluster.Snapshot{Node: &corev1.Node{}, CalicoErr: &cluster.UnverifiedError{}}
 	opts := o.placement(wayEphemeral, snap, attempt{})
-	if pe, ok := errors.AsType[*injector.PlacementError](opts.CalicoErr); !ok || pe.Reason != injector.ReasonNoCalico || opts.Calico != nil {
+	if pe, ok := errors.AsType[*injector.PlacementError](opts.CalicoErr); !ok || pe.Reason != facts.ReasonNoCalico || opts.Calico != nil {
 		t.Errorf("to join there is %v, %v", opts.Calico, opts.CalicoErr)
 	}
 }
@@ -86,11 +87,11 @@ func TestNamedNamespace(t *testing.T) {
 		}
 	}
 	missing := &injector.PlacementError{
-		Reason: injector.ReasonNamespace, Text: "not found",
+		Reason: facts.ReasonNamespace, Text: "not found",
 		Err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "nosuchns"),
 	}
-	ending := &injector.PlacementError{Reason: injector.ReasonNamespace, Text: "forbidden, because it is being terminated"}
-	early := &injector.PlacementError{Reason: injector.ReasonNamespace, Text: "error looking up service account"}
+	ending := &injector.PlacementError{Reason: facts.ReasonNamespace, Text: "forbidden, because it is being terminated"}
+	early := &injector.PlacementError{Reason: facts.ReasonNamespace, Text: "error looking up service account"}
 	for _, c := range []struct {
 		named, says string
 		refused     error

@@ -17,6 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // The ways onto a node, in the order auto tries them. The API is no way onto
@@ -65,7 +66,7 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 ) error {
 	if snap != nil && steps[0].name != wayLocal {
 		if why := unlike(snap.Node); why != "" {
-			refused := &injector.PlacementError{Reason: injector.ReasonSupport, Text: why + ": only the API was asked"}
+			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": only the API was asked"}
 			return o.emit(steps[0].name, unplaced(steps[0].name, "", refused))
 		}
 	}
@@ -108,7 +109,7 @@ func (o *runOptions) climb(ctx context.Context, steps []rung, snap *cluster.Snap
 				return err
 			}
 			said = append(said, *lost)
-			reason := injector.Reason(lost.Result.Facts.Str(probe.FactReason))
+			reason := facts.Reason(lost.Result.Facts.Str(probe.FactReason))
 			before = append(before, tried{way: step.name, reason: reason, mute: opts.Image})
 			continue
 		}
@@ -230,7 +231,7 @@ func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
 		session, err := open(ctx, opts)
 		refused := refusedByNamespace(err)
 		if refused != nil && o.namedNamespace() {
-			if refused.Reason == injector.ReasonRBAC && opts.Namespace != install.Namespace {
+			if refused.Reason == facts.ReasonRBAC && opts.Namespace != install.Namespace {
 				err = refused.And("where 'manifests' was applied, it is -n " + install.Namespace)
 			}
 			return nil, err
@@ -251,7 +252,7 @@ func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
 			if other == install.Namespace {
 				name += ", which 'calico-probe manifests' prints"
 			}
-			if there.Reason == injector.ReasonRBAC {
+			if there.Reason == facts.ReasonRBAC {
 				why = "no right there either"
 			}
 			return nil, refused.And("nor in namespace " + name + ": " + why)
@@ -273,7 +274,7 @@ func (o *runOptions) podOrElsewhere(open injector.Way) injector.Way {
 func (o *runOptions) wrongNamespace(err error) error {
 	pe, refused := errors.AsType[*injector.PlacementError](err)
 	switch {
-	case !refused || pe.Reason != injector.ReasonNamespace || !o.namedNamespace():
+	case !refused || pe.Reason != facts.ReasonNamespace || !o.namedNamespace():
 		return nil
 	case apierrors.IsNotFound(pe.Err):
 		name := *o.flags.Namespace
@@ -285,14 +286,14 @@ func (o *runOptions) wrongNamespace(err error) error {
 }
 
 // admitted are the reasons for which a pod comes to nothing that a namespace has taken.
-var admitted = []injector.Reason{
-	injector.ReasonImage, injector.ReasonKubelet, injector.ReasonRejected, injector.ReasonRuntime, injector.ReasonAttach, injector.ReasonSilent,
+var admitted = []facts.Reason{
+	facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach, facts.ReasonSilent,
 }
 
 // refusedByNamespace is the refusal of a pod that another namespace might admit, else nil.
 func refusedByNamespace(err error) *injector.PlacementError {
 	pe, _ := errors.AsType[*injector.PlacementError](err)
-	if pe != nil && slices.Contains([]injector.Reason{injector.ReasonRBAC, injector.ReasonAdmission, injector.ReasonQuota, injector.ReasonNamespace}, pe.Reason) {
+	if pe != nil && slices.Contains([]facts.Reason{facts.ReasonRBAC, facts.ReasonAdmission, facts.ReasonQuota, facts.ReasonNamespace}, pe.Reason) {
 		return pe
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func TestDestination(t *testing.T) {
@@ -81,7 +82,7 @@ func TestSharedMachine(t *testing.T) {
 // stand-in for the API server's answers.
 func TestPodElsewhere(t *testing.T) {
 	t.Parallel()
-	refused := func(r injector.Reason) error {
+	refused := func(r facts.Reason) error {
 		return &injector.PlacementError{Reason: r, Text: "refused by " + string(r)}
 	}
 	const both = install.Namespace + ", which 'calico-probe manifests' prints: "
@@ -93,18 +94,18 @@ func TestPodElsewhere(t *testing.T) {
 		says   string
 	}{
 		"admitted":               {tried: "kube-system kube-system"},
-		"no right":               {beside: refused(injector.ReasonRBAC), tried: "kube-system calico-probe calico-probe"},
-		"policy":                 {beside: refused(injector.ReasonAdmission), tried: "kube-system calico-probe calico-probe"},
-		"quota":                  {beside: refused(injector.ReasonQuota), tried: "kube-system calico-probe calico-probe"},
-		"no right anywhere":      {beside: refused(injector.ReasonRBAC), there: refused(injector.ReasonRBAC), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by rbac; nor in namespace " + both + "no right there either"},
-		"nothing installed":      {beside: refused(injector.ReasonAdmission), there: refused(injector.ReasonNamespace), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by admission; nor in namespace " + both + "refused by namespace"},
-		"a dead kubelet":         {beside: refused(injector.ReasonKubelet), tried: "kube-system kube-system", says: "refused by kubelet"},
-		"a dead kubelet there":   {beside: refused(injector.ReasonRBAC), there: refused(injector.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
-		"the API fails there":    {beside: refused(injector.ReasonQuota), there: refused(injector.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
-		"stopped there":          {beside: refused(injector.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
-		"named":                  {named: "kube-system", beside: refused(injector.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'manifests' was applied, it is -n calico-probe"},
-		"named, policy":          {named: "kube-system", beside: refused(injector.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
-		"named as it is printed": {named: install.Namespace, there: refused(injector.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
+		"no right":               {beside: refused(facts.ReasonRBAC), tried: "kube-system calico-probe calico-probe"},
+		"policy":                 {beside: refused(facts.ReasonAdmission), tried: "kube-system calico-probe calico-probe"},
+		"quota":                  {beside: refused(facts.ReasonQuota), tried: "kube-system calico-probe calico-probe"},
+		"no right anywhere":      {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonRBAC), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by rbac; nor in namespace " + both + "no right there either"},
+		"nothing installed":      {beside: refused(facts.ReasonAdmission), there: refused(facts.ReasonNamespace), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by admission; nor in namespace " + both + "refused by namespace"},
+		"a dead kubelet":         {beside: refused(facts.ReasonKubelet), tried: "kube-system kube-system", says: "refused by kubelet"},
+		"a dead kubelet there":   {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
+		"the API fails there":    {beside: refused(facts.ReasonQuota), there: refused(facts.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
+		"stopped there":          {beside: refused(facts.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
+		"named":                  {named: "kube-system", beside: refused(facts.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'manifests' was applied, it is -n calico-probe"},
+		"named, policy":          {named: "kube-system", beside: refused(facts.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
+		"named as it is printed": {named: install.Namespace, there: refused(facts.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
 	} {
 		var errs bytes.Buffer
 		o := &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: &errs}, flags: &genericclioptions.ConfigFlags{Namespace: &c.named}}}
@@ -141,7 +142,7 @@ func TestPodBack(t *testing.T) {
 	var tried []string
 	open := o.podOrElsewhere(func(_ context.Context, opts injector.Options) (*injector.Session, error) {
 		if tried = append(tried, opts.Namespace); opts.Namespace == refuses {
-			return nil, &injector.PlacementError{Reason: injector.ReasonQuota, Text: "full"}
+			return nil, &injector.PlacementError{Reason: facts.ReasonQuota, Text: "full"}
 		}
 		return nil, nil
 	})

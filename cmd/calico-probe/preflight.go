@@ -22,6 +22,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -424,11 +425,11 @@ func rehearsed(err error, good string) probe.Result {
 	switch {
 	case err == nil:
 		return probe.Found(probe.OK, "%s", good)
-	case refused && pe.Reason == injector.ReasonAPI, refused && pe.Reason == injector.ReasonSupport, !refused: // a webhook that takes no dry run, perhaps
+	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused: // a webhook that takes no dry run, perhaps
 		return probe.Found(probe.Unknown, "the API server does not say: %s", explainError(err))
 	}
 	r := probe.Found(probe.Fail, "%s", explainError(err)).With(probe.FactReason, string(pe.Reason))
-	if pe.Reason == injector.ReasonNamespace {
+	if pe.Reason == facts.ReasonNamespace {
 		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) && gone.ErrStatus.Details != nil {
 			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
 		}
@@ -491,7 +492,7 @@ func (p *preflight) conclude(ways []string) error {
 		}
 		for _, ev := range p.found {
 			r := ev.Result
-			if p.namedNamespace() && r.Facts.Str(probe.FactReason) == string(injector.ReasonNamespace) {
+			if p.namedNamespace() && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
 				continue // a run ends at it, whatever else would work
 			}
 			if ev.Way != "" && ev.Way != wayAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {

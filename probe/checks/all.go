@@ -73,7 +73,10 @@ func All() []*probe.Check {
 	}
 }
 
-// Tags are the families a check can belong to.
+// Tags are the families that a check can belong to. --checks and --skip take them, so a family holds
+// what its name says and nothing else: BGP is BIRD's sessions and configuration, not what a cluster
+// without BGP needs too. A check that takes a probe on another node has no family: nobody who asks for
+// a family expects a second pod. It is chosen by its ID, or by its profile.
 const (
 	tagFelix   = "felix"
 	tagBGP     = "bgp"

@@ -18,7 +18,7 @@ import (
 // had come, at the next restart.
 var IPAutodetect = &probe.Check{
 	ID: "ip-autodetect", Asks: "which address would Calico pick for this node, by its own method and by every other?", From: probe.FromNode,
-	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "netlink"}, Run: ipAutodetect,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: ipAutodetect,
 	Doc: `calico-node looks at the interfaces from the newest to the oldest and takes the first address that its method allows; what is left out by default depends on its version. It looks again every minute (from v3.16) or at its next start.
 ok: its method picks the address that is registered. info: so it does, and the address is not the node's InternalIP; or the address is set by hand; or nothing is registered yet.
 fail: its method picks another address than the registered one, which will change; or the method does not exist in this version. warn: its method finds nothing, so the registered address is kept.

@@ -20,7 +20,7 @@ import (
 // it was the first suspect, wrongly, and nobody could show that it was fine.
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", Asks: "does kube-proxy live, and in which mode does it work?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "proc"}, Run: kubeProxyHealth,
+	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", "proc"}, Run: kubeProxyHealth,
 	Doc: `kube-proxy answers 10256/livez (before Kubernetes 1.28: /healthz, which later also says 503 while the Node is being deleted), with 200 as long as it has updated its rules lately, and tells its mode on 127.0.0.1:10249.
 ok: healthy, and the mode it says; about its services: what it has written into the kernel in this mode is there, and how much. info, of its services: some virtual services of ipvs have no destination, as a service without ready pods has; each of its NodePorts is one of them, and a dead one shows here. fail, 503: it has not updated its rules for a while: it cannot reach the API server, or rules take too long. fail, no answer: it is frozen. fail, of its services: it calls itself healthy, and the kernel has nothing of it, or no destination for any service: somebody flushed the rules (a restart of nftables or firewalld does), and no service works from this node until it writes them again: in the mode iptables it notices within a minute, in the others perhaps not before some service changes.
 warn: nothing listens, and rules of kube-proxy's are in the kernel: it has died, and they send to pods as they were then; or it was removed and they were left; or it is set to answer elsewhere. info: the same, with a process of that name on the node, or with the eBPF data plane.

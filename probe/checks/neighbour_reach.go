@@ -17,7 +17,7 @@ import (
 // whose kubelet is dead look the same to the API.
 var NeighbourReach = &probe.Check{
 	ID: "neighbour-reach", Asks: "how does the node look from its neighbours?", From: probe.FromNode, In: probe.Standard,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
+	Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
 	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not asked where a session stands (skip): BIRD would take that for a restart, and a session stands on for minutes after the other end has died.
 ok: it answers. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: nobody on the link answers for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
 info: sshd does not answer and something else does, as many nodes have none; or a ping does not come back and something else does, as where a network lets none through.

@@ -16,7 +16,7 @@ import (
 // them, and their tables with what it registered for the other nodes.
 var OverlayTunnels = &probe.Check{
 	ID: "overlay-tunnels", Asks: "are this node's tunnels there, and do they lead to the other nodes?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: overlayTunnels,
+	Tags: []string{tagNetwork, tagOverlay}, Access: []string{"host network", "netlink"}, Run: overlayTunnels,
 	Doc: `Where a pool uses IPIP or VXLAN, or WireGuard is on, Felix makes a device for it (tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali, wg-v6.cali) with the address that Calico keeps for the node. For VXLAN it writes two entries for every other node: its tunnel address has that MAC (a neighbour), and that MAC lives behind the node's own address (the forwarding table, "bridge fdb").
 ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it.
 warn: the MTU is not the one that FelixConfiguration sets. info: a device that no pool uses (left over), or a pool with a tunnel and no tunnel address for this node, as when the pool does not select it.

@@ -19,7 +19,7 @@ import (
 // after each start, without a word in the log.
 var StartupBudget = &probe.Check{
 	ID: "startup-budget", Asks: "does calico-node start in the time its probe allows?", From: probe.FromNode,
-	Tags: []string{tagFelix, tagDatastore, tagHost}, Access: []string{"host network", "host processes"}, Run: startupBudget, Limit: 10 * time.Second,
+	Tags: []string{tagFelix, tagDatastore}, Access: []string{"host network", "host processes"}, Run: startupBudget, Limit: 10 * time.Second,
 	Doc: `Felix opens its health port when start-up is over: a chain of some twenty calls to the datastore, one after the other. A container whose liveness or startup probe fails for its whole budget before that is killed and begins again.
 measured: how long start-up took before Felix was started, by the ages of the processes in the container; or how long one that is at work now has taken so far.
 estimate: twenty calls at the distance measured just now, and what start-up works by itself, stretched by the load on the CPUs.
