@@ -163,7 +163,7 @@ soak: build image sandbox ## a hundred healthy runs, a thousand interrupted ones
 
 fuzz: ## every parser on odd input, some thousand times (FUZZTIME=5000x)
 	@mkdir -p $(CACHE)
-	@for p in $$(go list ./probe/... ./cluster/... ./shell/... ./runbook/... ./alerts/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in $$(go list ./probe/... ./cluster/... ./prompt/... ./runbook/... ./alerts/...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "fuzz $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }; done; done
 
 bench: build image sandbox ## measure, as ratios within one run

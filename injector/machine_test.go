@@ -26,7 +26,7 @@ func TestStrange(t *testing.T) {
 		named  bool
 		said   string
 		reason facts.Reason // "" = it is taken
-		says   string // in the refusal, or in a note
+		says   string       // in the refusal, or in a note
 	}{
 		"the same":              {id: "1", said: mine},
 		"the same by name":      {id: "1", named: true, said: mine},

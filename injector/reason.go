@@ -24,6 +24,9 @@ type PlacementError struct {
 func (e *PlacementError) Error() string { return e.Text }
 func (e *PlacementError) Unwrap() error { return e.Err }
 
+// Sentence marks Text as written for the user (cluster.Sentence).
+func (e *PlacementError) Sentence() {}
+
 // And is the same with more to its text.
 func (e *PlacementError) And(more string) *PlacementError {
 	longer := *e

@@ -49,6 +49,12 @@ type Sink interface {
 	Event(probe.Event) error
 }
 
+// SinkFunc is a Sink that is one function.
+type SinkFunc func(probe.Event) error
+
+// Event calls the function.
+func (f SinkFunc) Event(ev probe.Event) error { return f(ev) }
+
 // InSession is a table for the prompt of a session, which hints at what can be typed there.
 func InSession(w io.Writer, o Options) Sink {
 	return &table{w: w, colour: o.Colour, width: o.Width, session: true}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -28,7 +29,7 @@ const analyzeExample = `  # what was saved at night, looked at in the morning
 
 func (a *app) analyze() *cobra.Command {
 	var node string
-	out := &outputs{}
+	out := &output.Set{}
 	var typed bool
 	cmd := &cobra.Command{
 		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,
@@ -54,16 +55,16 @@ wrong usage, exit code 2.`,
 			case typed:
 				return a.listTyped(args, node)
 			}
-			if err := out.open(a.Out, a.inputs(args...)...); err != nil {
+			if err := out.Open(a.Out, output.Inputs(a.In, args...)...); err != nil {
 				return err
 			}
-			out.until(cmd.Context())
-			return out.close(a.analyzeFiles(args, node, out))
+			out.Until(cmd.Context())
+			return out.Close(a.analyzeFiles(args, node, out))
 		},
 	}
 	cmd.Flags().BoolVar(&typed, "typed", false, "of the transcript of a session: list its commands instead, with time, node and what each came to")
 	cmd.Flags().StringVar(&node, "node", "", "of several nodes, show only this one; the others are still its peers")
-	out.flag(cmd, report.Formats())
+	out.Flag(cmd, report.Formats())
 	return cmd
 }
 
@@ -73,7 +74,7 @@ type savedRun struct {
 	file string
 }
 
-func (a *app) analyzeFiles(names []string, node string, out *outputs) error {
+func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
 	all, err := a.loadRuns(names)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (a *app) analyzeFiles(names []string, node string, out *outputs) error {
 			shown = append(shown, run)
 		}
 	}
-	single, several := out.severalReports()
+	single, several := out.SeveralReports()
 	switch {
 	case len(shown) == 0:
 		return badUsage("nothing was saved of %s, only of %s", node, nodesOf(runs))
@@ -99,7 +100,7 @@ func (a *app) analyzeFiles(names []string, node string, out *outputs) error {
 	worst := report.ExitHealthy
 	for i, run := range shown {
 		if i > 0 {
-			out.between()
+			out.Between()
 		}
 		code, err := a.analyzeRun(run, runs, out)
 		if err != nil {
@@ -133,8 +134,8 @@ func (a *app) loadRuns(names []string) ([]savedRun, error) {
 
 // analyzeRun shows one run, with the other nodes of all for its peers, and says where other
 // causes follow from it now than did then.
-func (a *app) analyzeRun(run savedRun, all []report.Run, out *outputs) (exit, error) {
-	sink, err := out.sink()
+func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set) (exit, error) {
+	sink, err := out.Sink()
 	if err != nil {
 		return 0, err
 	}

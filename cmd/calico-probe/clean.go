@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // cleanLimit bounds what is asked of the API before, and after, somebody is asked.
@@ -82,7 +83,7 @@ func (o *cleanOptions) complete() error {
 }
 
 // atTerminal tells whether there is a person to ask.
-func (a *app) atTerminal() bool { return isTerminal(a.In) && isTerminal(a.ErrOut) }
+func (a *app) atTerminal() bool { return ui.IsTerminal(a.In) && ui.IsTerminal(a.ErrOut) }
 
 // clean removes what the flags say, after a question with --all.
 func (o *cleanOptions) clean(ctx context.Context) error {
@@ -111,7 +112,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 			remove = append(remove, l)
 			continue
 		}
-		if _, err := fmt.Fprintln(o.Out, advised(text)); err != nil {
+		if _, err := fmt.Fprintln(o.Out, ui.Advised(text)); err != nil {
 			return err
 		}
 	}
@@ -208,7 +209,7 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 			return false, err
 		}
 	}
-	dropTyped(o.In)
+	ui.DropTyped(o.In)
 	_, err := fmt.Fprintf(o.ErrOut, "remove these %d, of which %d may be in use? Type yes: ", len(all), used)
 	if err != nil {
 		return false, err
@@ -219,7 +220,7 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 		text, _ := bufio.NewReader(io.LimitReader(o.In, longest)).ReadString('\n') // Ctrl-D is no yes
 		typed <- text
 	}()
-	defer o.interrupts.stopping("nothing was removed")()
+	defer o.interrupts.Stopping("nothing was removed")()
 	select {
 	case text := <-typed:
 		if strings.TrimSpace(text) == "yes" {

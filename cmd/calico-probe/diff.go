@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -23,7 +24,7 @@ const diffExample = `  # what has changed since the node was well
   calico-probe diff good.ndjson bad.ndjson`
 
 func (a *app) diff() *cobra.Command {
-	out := &outputs{}
+	out := &output.Set{}
 	cmd := &cobra.Command{
 		Use: "diff FILE[:NODE] FILE[:NODE]", Short: "Say how two saved runs differ", Example: diffExample,
 		Long: `Compares two saved runs A and B ('run -o ndjson' or -o json; - for stdin). FILE:NODE is one
@@ -50,19 +51,19 @@ not answer all that A does; else with 0.`,
 					return err
 				}
 			}
-			if err := out.open(a.Out, a.inputs(sides[0].file, sides[1].file)...); err != nil {
+			if err := out.Open(a.Out, output.Inputs(a.In, sides[0].file, sides[1].file)...); err != nil {
 				return err
 			}
-			out.until(cmd.Context())
-			return out.close(a.compare(out, sides))
+			out.Until(cmd.Context())
+			return out.Close(a.compare(out, sides))
 		},
 	}
-	out.flag(cmd, report.DiffFormats())
+	out.Flag(cmd, report.DiffFormats())
 	return cmd
 }
 
 // compare reads both runs, shows what differs, and says by its error whether B is worse.
-func (a *app) compare(out *outputs, sides [2]side) error {
+func (a *app) compare(out *output.Set, sides [2]side) error {
 	var runs [2]report.Run
 	for i, s := range sides {
 		var err error
@@ -70,9 +71,9 @@ func (a *app) compare(out *outputs, sides [2]side) error {
 			return err
 		}
 	}
-	out.begin()
+	out.Begin()
 	d := report.Diff(sides[0].typed, runs[0], sides[1].typed, runs[1])
-	if err := out.each(func(to *output) error { return report.WriteDiff(to, to.Name, d) }); err != nil {
+	if err := out.Each(func(to *output.Place) error { return report.WriteDiff(to, to.Name, d) }); err != nil {
 		return err
 	}
 	return worseOf(d)

@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
 )
 
 // TestNoToolSteersTheTerminal wants nothing of what a node says to reach a terminal, or what
@@ -44,7 +44,7 @@ func TestNoToolSteersTheTerminal(t *testing.T) {
 		}})
 		var out bytes.Buffer
 		c := &conversation{at: s}
-		if err := c.useTool(t.Context(), &shell.Call{Out: &out}, probe.Call{Tool: "says"}); err != nil || out.String() != want+"\n" {
+		if err := c.useTool(t.Context(), &prompt.Call{Out: &out}, probe.Call{Tool: "says"}); err != nil || out.String() != want+"\n" {
 			t.Errorf("%q: got %q, %v, want %q", said, out.String(), err, want)
 		}
 		if got := string(lines([]byte(said))); strings.ContainsAny(got, "\x1b\x07\u009b\u202e\x00") {
@@ -117,10 +117,10 @@ func TestCommandsDoNotWaitForTab(t *testing.T) {
 	}
 	<-asked
 	var out bytes.Buffer
-	ping := c.completed([]*shell.Command{{Name: "ping", Run: func(ctx context.Context, call *shell.Call) error {
+	ping := c.completed([]*prompt.Command{{Name: "ping", Run: func(ctx context.Context, call *prompt.Call) error {
 		return c.useTool(ctx, call, probe.Call{Tool: "ping"})
 	}}})[0]
-	if err := ping.Run(t.Context(), &shell.Call{Out: &out}); err != nil || out.String() != "answered\n" {
+	if err := ping.Run(t.Context(), &prompt.Call{Out: &out}); err != nil || out.String() != "answered\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	<-ended // and not for its own time to be over
@@ -178,7 +178,7 @@ func TestNothingForeignIsDecoded(t *testing.T) {
 		}
 	}
 	// Live, it is the same before anything is concluded of it.
-	o := &runOptions{node: "node-a", tally: report.NewTally(), seen: diagnose.Findings{Node: "node-a"}, sink: sinkFunc(func(ev probe.Event) error {
+	o := &runOptions{node: "node-a", tally: report.NewTally(), seen: diagnose.Findings{Node: "node-a"}, sink: report.SinkFunc(func(ev probe.Event) error {
 		look("live", ev.Result.Saw)
 		look("live", ev.Result.Facts[probe.Fact("list")])
 		return nil
@@ -205,7 +205,7 @@ func TestPeersAreCleaned(t *testing.T) {
 	s.client, s.snap = &cluster.Client{}, &cluster.Snapshot{Node: &here, Nodes: []corev1.Node{here, node("node-b")}, Read: time.Now()}
 	s.run.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: checks.BGPSession.ID, Status: probe.OK}})
 	var out bytes.Buffer
-	if err := (&conversation{at: s}).peersOf(t.Context(), &shell.Call{Out: &out}); err != nil {
+	if err := (&conversation{at: s}).peersOf(t.Context(), &prompt.Call{Out: &out}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Contains(out.String(), "forged") || !strings.Contains(out.String(), "node-b") {

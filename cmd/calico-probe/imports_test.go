@@ -31,10 +31,12 @@ func TestImportsRunForward(t *testing.T) {
 		"report":       {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},
 		"diagnose":     {own + "cluster", own + "injector", own + "report", "k8s.io/"},
 		"probe/facts":  {own + "probe/", own + "cluster", own + "injector", own + "report", "k8s.io/"},
-		"shell":        {own, "k8s.io/", "sigs.k8s.io/"},
-		"install":      {own, "k8s.io/client-go", "k8s.io/kubectl"},
-		"alerts":       {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
-		"runbook":      {own + "cluster", own + "injector", own + "probe/", own + "shell", "k8s.io/"},
+		"prompt":       {own, "k8s.io/", "sigs.k8s.io/"},
+		"ui": {own + "cluster", own + "diagnose", own + "injector", own + "output", own + "report", own + "probe/",
+			"k8s.io/", "github.com/spf13/"},
+		"install": {own, "k8s.io/client-go", "k8s.io/kubectl"},
+		"alerts":  {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
+		"runbook": {own + "cluster", own + "injector", own + "probe/", own + "prompt", "k8s.io/"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", own+pkg).Output()
 		if err != nil {
@@ -50,7 +52,7 @@ func TestImportsRunForward(t *testing.T) {
 				continue
 			}
 			// -o jsonpath is kubectl's; its package has no Kubernetes in it but a template parser.
-			if slices.Contains([]string{"report", "runbook", "alerts"}, pkg) && (dep == "k8s.io/client-go/util/jsonpath" || dep == "k8s.io/client-go/third_party/forked/golang/template") {
+			if slices.Contains([]string{"report", "output", "runbook", "alerts"}, pkg) && (dep == "k8s.io/client-go/util/jsonpath" || dep == "k8s.io/client-go/third_party/forked/golang/template") {
 				continue
 			}
 			if slices.ContainsFunc(forbidden, func(f string) bool { return strings.HasPrefix(dep, f) }) {

@@ -109,7 +109,7 @@ func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 		}
 	}
 	if m.Uses, err = install.Named(m.ways...); err != nil {
-		return usageError{err}
+		return badUsage("%w", err)
 	}
 	m.Existing = !m.create
 	for _, of := range []struct {
@@ -119,7 +119,7 @@ func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 		for _, name := range of.names {
 			subject, err := install.Subject(of.kind, name)
 			if err != nil {
-				return usageError{err}
+				return badUsage("%w", err)
 			}
 			m.Subjects = append(m.Subjects, subject)
 		}

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -17,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/joshdk/go-junit"
-	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -120,53 +116,6 @@ func TestOutputsRefused(t *testing.T) {
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
-// TestALostOutputLosesNoOther has one output break after another.
-func TestALostOutputLosesNoOther(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("has no /dev/full")
-	}
-	opened := func(stdout io.Writer, typed ...string) (*outputs, report.Sink) {
-		o := &outputs{}
-		o.flag(&cobra.Command{}, report.Formats())
-		o.typed = typed
-		if err := o.open(stdout); err != nil {
-			t.Fatal(err)
-		}
-		sink, err := o.sink()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o, sink
-	}
-	verdict := probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: "fault", Exit: 3}}
-	file := filepath.Join(t.TempDir(), "report.json")
-	var out bytes.Buffer
-	o, sink := opened(&out, "ndjson=/dev/full", "json="+file)
-	if err := sink.Event(verdict); err != nil {
-		t.Error(err)
-	}
-	err := o.close(exit(3))
-	if err == nil || errors.As(err, new(exit)) || !strings.Contains(err.Error(), "-o ndjson to /dev/full: ") || !strings.Contains(out.String(), "fault") || !strings.Contains(read(t, file), `"fault"`) {
-		t.Errorf("%v, %q", err, out.String())
-	}
-	o, sink = opened(fullDisk{}, "json="+file)
-	if err := sink.Event(verdict); err != nil {
-		t.Error(err)
-	}
-	if err := o.close(exit(3)); err == nil || errors.As(err, new(exit)) || !strings.Contains(read(t, file), `"fault"`) {
-		t.Error(err)
-	}
-	o, sink = opened(fullDisk{})
-	err = sink.Event(verdict)
-	if err == nil { // nobody hears: the run can end
-		t.Error("a run goes on for nobody")
-	}
-	if err := o.close(err); err == nil || err.Error() != "-o table to stdout: no space left on device" {
-		t.Error(err)
-	}
-}
 
 // TestNoFileTellsOfAnEarlierRun has a run come to nothing where the files of a good one lie.
 func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
@@ -312,36 +261,6 @@ func TestAFileStaysWhatItIs(t *testing.T) {
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" || read(t, file) != read(t, file+".link") || !json.Valid([]byte(read(t, file))) {
 		t.Errorf("%v, %v", info.Mode(), err)
-	}
-}
-
-// stuck is a reader that has stopped, as a pager does.
-type stuck chan struct{}
-
-func (s stuck) Write([]byte) (int, error) { <-s; return 0, io.ErrClosedPipe }
-
-// TestWhoDoesNotReadHoldsNothingUp beyond the end of the run.
-func TestWhoDoesNotReadHoldsNothingUp(t *testing.T) {
-	t.Parallel()
-	never := make(stuck)
-	defer close(never)
-	file := filepath.Join(t.TempDir(), "report.json")
-	o := &outputs{}
-	o.flag(&cobra.Command{}, report.Formats())
-	o.typed = []string{"json=" + file}
-	if err := o.open(never); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	o.until(ctx)
-	sink, err := o.sink()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	err = sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: "fault", Exit: 3}})
-	if err = errors.Join(err, o.close(exit(3))); err == nil || err.Error() != "-o table to stdout: nobody reads it" || !strings.Contains(read(t, file), `"fault"`) {
-		t.Error(err)
 	}
 }
 

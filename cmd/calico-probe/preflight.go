@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
@@ -57,7 +58,7 @@ type preflight struct {
 }
 
 func (a *app) preflight(factory util.Factory) *cobra.Command {
-	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &outputs{}
+	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &output.Set{}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say whether the ways onto a node would be let through", Args: noArguments,
 		Long: `Asks for each way whether you have the rights it takes, whether policy and quota admit
@@ -70,21 +71,21 @@ API cannot be reached.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), preflightLimit)
 			defer cancel()
-			if err := out.open(a.Out); err != nil {
+			if err := out.Open(a.Out); err != nil {
 				return err
 			}
 			var err error
-			if p.sink, err = out.sink(); err != nil {
+			if p.sink, err = out.Sink(); err != nil {
 				return err
 			}
-			out.until(ctx)
-			return out.close(p.settled(out, p.look(ctx)))
+			out.Until(ctx)
+			return out.Close(p.settled(out, p.look(ctx)))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.node, "node", "", "the node to go to (default: the first that is ready)")
 	f.StringSliceVar(&p.ways, "via", nil, "what has to work: "+strings.Join(preflightWays(), ", "))
-	out.flag(cmd, report.Formats())
+	out.Flag(cmd, report.Formats())
 	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&p.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.StringVar(&p.ssh, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
@@ -128,7 +129,7 @@ func (p *preflight) look(ctx context.Context) error {
 	}
 	snap, unread := p.snapshot(ctx, client)
 	if errors.As(unread, new(*cluster.UnknownNodeError)) {
-		return usageError{unread}
+		return badUsage("%w", unread)
 	}
 	p.node = cmp.Or(p.node, "any") // nothing could be read of one, and none is asked about
 	if err := p.begun(); err != nil {

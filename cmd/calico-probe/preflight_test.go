@@ -27,6 +27,7 @@ import (
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // TestPreflightVerdict wants every way that was named to have to work, and of those that
@@ -309,9 +310,9 @@ func TestAdvised(t *testing.T) {
 	}
 	data := []string{"schema", "event"}
 	plain := said(data...)
-	asPlugin = true
-	defer func() { asPlugin = false }()
-	if got, want := advised("use 'calico-probe clean', container calico-probe-1\n  calico-probe run\n"), "use 'kubectl calico-probe clean', container calico-probe-1\n  kubectl calico-probe run\n"; got != want {
+	ui.AsPlugin = true
+	defer func() { ui.AsPlugin = false }()
+	if got, want := ui.Advised("use 'calico-probe clean', container calico-probe-1\n  calico-probe run\n"), "use 'kubectl calico-probe clean', container calico-probe-1\n  kubectl calico-probe run\n"; got != want {
 		t.Errorf("got %q", got)
 	}
 	for want, args := range map[string][]string{

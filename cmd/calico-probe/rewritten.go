@@ -7,7 +7,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // rewritten is what a person reads on, with a text that takes the place of the one before
@@ -33,7 +34,7 @@ func (r *rewritten) Write(p []byte) (int, error) {
 
 // say says a text, on a terminal that can in the place of the one before.
 func (r *rewritten) say(text string) {
-	width := widthOf(r.to)
+	width := ui.Width(r.to)
 	if width == 0 || os.Getenv("TERM") == "dumb" {
 		say(r, "%s", text)
 		return
@@ -45,9 +46,9 @@ func (r *rewritten) put(text string, width int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rows > 0 {
-		_, _ = fmt.Fprintf(shell.Bare(r.to), "\x1b[%dA\r\x1b[J", r.rows)
+		_, _ = fmt.Fprintf(prompt.Bare(r.to), "\x1b[%dA\r\x1b[J", r.rows)
 	}
-	line := cut(text, mostRows*width)
+	line := ui.Cut(text, mostRows*width)
 	_, _ = fmt.Fprintln(r.to, line)
 	r.rows = (utf8.RuneCountInString(line) + width - 1) / width
 }

@@ -26,13 +26,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // app is what every verb is given.
 type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
-	interrupts *interrupts
+	interrupts *ui.Interrupts
 	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'manifests' has taken it
 
 	calicoNamespace namespaceFlag // the only one in which calico-node is looked for; "" = where it usually is
@@ -119,10 +120,10 @@ func (a *app) cluster() (*cluster.Client, error) {
 
 // Run is the whole program: arguments in, exit code out.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	streams.Out, streams.ErrOut = &screen{to: streams.Out}, &screen{to: streams.ErrOut}
+	streams.Out, streams.ErrOut = ui.NewScreen(streams.Out, report.Colours()), ui.NewScreen(streams.ErrOut, report.Colours())
 	klog.SetLogger(logr.Discard()) // client-go's own chatter; what matters of it comes back as errors
-	taken := &interrupts{}
-	ctx, signalled, stop := untilSignal(ctx, streams.ErrOut, taken)
+	taken := &ui.Interrupts{}
+	ctx, signalled, stop := ui.UntilSignal(ctx, streams.ErrOut, taken)
 	defer stop()
 	a := &app{IOStreams: streams, interrupts: taken, elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
 	root := a.command()
@@ -144,19 +145,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	return report.ExitTool
 }
 
-// exit carries an exit code out of a verb that has already said everything.
-type exit int
-
-func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// usageError is bad input: one line, exit code 2.
-type usageError struct{ error }
-
-func badUsage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 func (a *app) command() *cobra.Command {
 	name := "calico-probe"
-	if asPlugin {
+	if ui.AsPlugin {
 		name = "kubectl calico-probe"
 	}
 	root := &cobra.Command{
@@ -182,12 +173,12 @@ on it, tests the node directly from there and reports what was seen.`,
 		root.AddCommand(verb)
 	}
 	root.InitDefaultCompletionCmd()
-	if help := root.HelpFunc(); asPlugin {
+	if help := root.HelpFunc(); ui.AsPlugin {
 		root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 			var text bytes.Buffer
 			cmd.SetOut(&text)
 			help(cmd, args)
-			_, _ = io.WriteString(a.Out, advised(text.String()))
+			_, _ = io.WriteString(a.Out, ui.Advised(text.String()))
 		})
 	}
 	return root

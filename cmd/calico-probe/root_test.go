@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/report"
 )
 
 // TestMistyped wants one line about what was mistyped, with what was probably meant.
@@ -36,5 +38,14 @@ func TestVersion(t *testing.T) {
 	_, verb, _ := call(t, "version")
 	if exit, flag, errs := call(t, "--version"); exit != 0 || flag != verb || !strings.HasPrefix(verb, "calico-probe ") || errs != "" {
 		t.Errorf("exit %d, %q, and the command says %q %s", exit, flag, verb, errs)
+	}
+}
+
+// TestProgramIsBehindTheScreen runs the program: what a user types comes back in its messages.
+func TestProgramIsBehindTheScreen(t *testing.T) {
+	t.Parallel()
+	exit, out, errs := call(t, "explain", "no\x1b[2J\u202esuch")
+	if exit != report.ExitUsage || strings.ContainsAny(out+errs, "\x1b\u202e") || !strings.Contains(errs, "such") {
+		t.Errorf("exit %d, %q, %q", exit, out, errs)
 	}
 }

@@ -18,9 +18,11 @@ import (
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // runOptions are the flags of the run verb.
@@ -76,7 +78,7 @@ const runExample = `  # everything about one node
   calico-probe run --node worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run(factory util.Factory) *cobra.Command {
-	o, out := &runOptions{app: a}, &outputs{}
+	o, out := &runOptions{app: a}, &output.Set{}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
 		Long: `Asks the API about the node, puts a probe on it by whichever way works, streams what it
@@ -99,22 +101,22 @@ sees, and names the causes with their proof and their fix, which is never run.
 			if err := o.isHere(); err != nil {
 				return err
 			}
-			if err := out.open(a.Out); err != nil {
+			if err := out.Open(a.Out); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, overError(o.timeout))
 			defer cancel()
-			out.until(ctx)
+			out.Until(ctx)
 			var err error
-			if o.sink, err = out.sink(); err != nil {
+			if o.sink, err = out.Sink(); err != nil {
 				return err
 			}
-			return out.close(o.settled(out, o.do(ctx)))
+			return out.Close(o.settled(out, o.do(ctx)))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "the node to test")
-	out.flag(cmd, report.Formats())
+	out.Flag(cmd, report.Formats())
 	f.StringVar(&o.failOn, "fail-on", "fail", "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong: their answers, how the node looks from there, both ends of BGP sessions; 0 = none")
 	o.asking(cmd)
@@ -320,11 +322,11 @@ func (o *runOptions) do(ctx context.Context) error {
 // settled has the files of a run that came to no verdict say so: what was there before is
 // gone, and whoever reads only the file would take an empty one for good news, or an
 // older one for this run's. It returns what the run came to.
-func (o *runOptions) settled(out *outputs, came error) error {
-	if came == nil || errors.As(came, new(exit)) || errors.Is(came, errUnheard) {
+func (o *runOptions) settled(out *output.Set, came error) error {
+	if came == nil || errors.As(came, new(exit)) || errors.Is(came, output.ErrAllBroken) {
 		return came
 	}
-	o.sink = out.inFiles()
+	o.sink = out.FilesSink()
 	if o.tally == nil { // it did not begin
 		o.tally, o.seen = report.NewTally(), diagnose.Findings{Node: o.node}
 	}
@@ -344,6 +346,9 @@ func (o *runOptions) settled(out *outputs, came error) error {
 type overError time.Duration
 
 func (e overError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
+
+// Sentence marks it as written for the user (cluster.Sentence).
+func (e overError) Sentence() {}
 
 func (o *runOptions) ask(ctx context.Context) error {
 	if err := o.begun(); err != nil {
@@ -543,7 +548,7 @@ func (o *runOptions) nodeChecks() []string {
 
 // progress is for a person who waits; nobody else needs it.
 func (o *runOptions) progress(format string, args ...any) {
-	if isTerminal(o.ErrOut) && !o.quiet {
+	if ui.IsTerminal(o.ErrOut) && !o.quiet {
 		say(o.ErrOut, format, args...)
 	}
 }
@@ -551,7 +556,7 @@ func (o *runOptions) progress(format string, args ...any) {
 // notSuchNode makes a misnamed node the user's mistake, not the tool's.
 func notSuchNode(err error) error {
 	if _, ok := err.(*cluster.UnknownNodeError); ok {
-		return usageError{err}
+		return badUsage("%w", err)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -250,7 +251,7 @@ func filesToLint(args []string) ([]string, error) {
 }
 
 func (a *app) runbookRecord() *cobra.Command {
-	out := &outputs{}
+	out := &output.Set{}
 	cmd := &cobra.Command{
 		Use: "record JOURNAL", Short: "Tell what a runbook saw, decided and did, from its journal",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -260,19 +261,19 @@ func (a *app) runbookRecord() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.open(a.Out, a.inputs(args...)...); err != nil {
+			if err := out.Open(a.Out, output.Inputs(a.In, args...)...); err != nil {
 				return err
 			}
-			out.until(cmd.Context())
-			return out.close(fromJournal(out, args[0]))
+			out.Until(cmd.Context())
+			return out.Close(fromJournal(out, args[0]))
 		},
 	}
-	out.flag(cmd, recordFormats())
+	out.Flag(cmd, recordFormats())
 	return cmd
 }
 
 // fromJournal writes what a journal holds.
-func fromJournal(out *outputs, journal string) error {
+func fromJournal(out *output.Set, journal string) error {
 	j, err := runbook.OpenJournal(journal, false)
 	if err != nil {
 		return badUsage("%w", err)
@@ -285,7 +286,7 @@ func fromJournal(out *outputs, journal string) error {
 	if err != nil {
 		return badUsage("%s: %w", journal, err)
 	}
-	err = out.each(func(to *output) error {
+	err = out.Each(func(to *output.Place) error {
 		if err := begunWith(to, r); err != nil {
 			return err
 		}
@@ -313,7 +314,7 @@ func recordFormats() []report.Format {
 }
 
 // begunWith, wrote and finished write a record to an output as it comes.
-func begunWith(to *output, r *runbook.Record) error {
+func begunWith(to *output.Place, r *runbook.Record) error {
 	if to.Name != "text" {
 		return nil
 	}
@@ -321,7 +322,7 @@ func begunWith(to *output, r *runbook.Record) error {
 	return err
 }
 
-func wrote(to *output, e runbook.Entry) error {
+func wrote(to *output.Place, e runbook.Entry) error {
 	switch to.Name {
 	case "text":
 		return runbook.WriteEntry(to, e)
@@ -333,8 +334,8 @@ func wrote(to *output, e runbook.Entry) error {
 
 // finished writes the end of a record; of one that has none, what is a document as far as
 // it goes.
-func finished(out *outputs, r *runbook.Record) error {
-	return out.each(func(to *output) error {
+func finished(out *output.Set, r *runbook.Record) error {
+	return out.Each(func(to *output.Place) error {
 		switch {
 		case to.Name == "markdown":
 			return runbook.WriteMarkdown(to, r)

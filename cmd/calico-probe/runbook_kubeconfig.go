@@ -34,7 +34,7 @@ func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), 
 			return "", nil, err
 		}
 		gone := func() { _ = os.Remove(name) } // it lies in a folder of the user's own
-		back := o.interrupts.atEnd(gone)
+		back := o.interrupts.AtEnd(gone)
 		return name, func() { gone(); back() }, nil
 	}, ""
 }

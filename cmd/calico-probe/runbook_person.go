@@ -9,6 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // stopwatch calls over when what is left has gone by while it ran. The time of a person
@@ -42,7 +43,7 @@ type lineRead struct {
 func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {
 	o.clock.stop()
 	defer o.clock.run()
-	dropTyped(o.In)
+	ui.DropTyped(o.In)
 	select {
 	case l, more := <-o.lines:
 		if l.err != nil || !more {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -22,7 +23,7 @@ import (
 // runbookOptions are the flags of 'runbook run'.
 type runbookOptions struct {
 	*runOptions
-	out             outputs
+	out             output.Set
 	dirs            []string
 	params, answers []string
 	actions         []string
@@ -83,7 +84,7 @@ with 3 where the last run saw a fault, else with 5.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "the node it is about")
-	o.out.flag(cmd, recordFormats())
+	o.out.Flag(cmd, recordFormats())
 	f.StringArrayVar(&o.params, "param", nil, "NAME=VALUE of a parameter of the runbook; may be repeated")
 	f.StringArrayVar(&o.answers, "answer", nil, "STEP=TEXT, the answer to a question of the runbook, where nobody is to be asked; may be repeated")
 	f.StringSliceVar(&o.actions, "allow-actions", nil, "steps that may change something, by their names, separated by commas; each is shown as a dry run and confirmed on the terminal")
@@ -222,7 +223,7 @@ func pairs(flag, form string, typed []string) (map[string]string, error) {
 // ready holds the flags to each other and to the file that is read, and tells which API
 // will be asked, "" for none.
 func (o *runbookOptions) ready(read string) (server string, err error) {
-	if err := o.out.open(o.Out, o.inputs(read)...); err != nil {
+	if err := o.out.Open(o.Out, output.Inputs(o.In, read)...); err != nil {
 		return "", err
 	}
 	if o.timeout < time.Second || o.runTimeout < time.Second {
@@ -285,7 +286,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
 			Run: o.runOn, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
-			Show:     func(e runbook.Entry) error { return o.out.each(func(to *output) error { return wrote(to, e) }) },
+			Show:     func(e runbook.Entry) error { return o.out.Each(func(to *output.Place) error { return wrote(to, e) }) },
 			Progress: func(text string) { o.progress("%s", text) },
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
 			Waits: func(text string) { // its runs are told of by it alone
@@ -300,9 +301,9 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	}
 	e.World.Kubeconfig, e.World.NoKubectl = o.kubeconfig()
 	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Cluster: j.Begun.Cluster, Began: j.Begun.At}
-	o.out.until(ctx)
-	if err := o.out.each(func(to *output) error { return begunWith(to, begun) }); err != nil {
-		return o.out.close(err)
+	o.out.Until(ctx)
+	if err := o.out.Each(func(to *output.Place) error { return begunWith(to, begun) }); err != nil {
+		return o.out.Close(err)
 	}
 	r, err := e.Do(ctx)
 	if unheard := finished(&o.out, r); err == nil {
@@ -314,12 +315,12 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	switch {
 	case err != nil:
 		if errors.As(err, new(runbook.Mistake)) {
-			err = usageError{err}
+			err = badUsage("%w", err)
 		}
 	case r.Outcome.Exit != report.ExitHealthy:
 		err = exit(r.Outcome.Exit)
 	}
-	return o.out.close(err)
+	return o.out.Close(err)
 }
 
 // runOn asks a node.

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 const twoClusters = `apiVersion: v1
@@ -42,7 +44,7 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 	}
 	flags := genericclioptions.NewConfigFlags(true)
 	*flags.KubeConfig, *flags.Context, *flags.Impersonate = file, "far", "ann"
-	o := &runbookOptions{runOptions: &runOptions{app: &app{flags: flags, interrupts: &interrupts{}}}}
+	o := &runbookOptions{runOptions: &runOptions{app: &app{flags: flags, interrupts: &ui.Interrupts{}}}}
 	lead, not := o.kubeconfig()
 	if not != "" {
 		t.Fatal(not)
@@ -84,7 +86,7 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 	if err != nil || !slices.Equal(there(), []string{next}) {
 		t.Errorf("%v, there are %q", err, there())
 	}
-	if o.interrupts.end(); len(there()) != 0 {
+	if o.interrupts.End(); len(there()) != 0 {
 		t.Errorf("a signal leaves %q", there())
 	}
 	removeNext()

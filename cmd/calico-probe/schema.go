@@ -27,7 +27,7 @@ is the same; IDs of checks and causes are none.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			b, err := schema.Of(args[0])
 			if err != nil {
-				return usageError{err}
+				return badUsage("%w", err)
 			}
 			_, err = a.Out.Write(b)
 			return err

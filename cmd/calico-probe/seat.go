@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
 )
 
 // seat is one node of a session: the probe that stays there and all it has answered.
@@ -211,7 +211,7 @@ func (s *seat) ask(ctx context.Context, request probe.Request, each func(probe.E
 					left--
 				}
 				before = now
-			case <-shell.Abandoned(ctx):
+			case <-prompt.Abandoned(ctx):
 				left = 0
 			case <-whole.Done():
 				return

@@ -13,8 +13,8 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
 )
 
 // seated is a seat whose probe is in this process, and has a tool that stays until it is
@@ -169,7 +169,7 @@ func TestClosedOutputEndsATool(t *testing.T) {
 		out.CloseWithError(syscall.EPIPE)
 	}()
 	c := &conversation{at: s}
-	if err := c.useTool(t.Context(), &shell.Call{Out: into}, probe.Call{Tool: "much"}); !errors.Is(err, syscall.EPIPE) {
+	if err := c.useTool(t.Context(), &prompt.Call{Out: into}, probe.Call{Tool: "much"}); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("%v", err)
 	}
 	if s.session == nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 const shellExample = `  # choose a node, the worst first, and look around
@@ -86,7 +87,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, overError(o.timeout))
 	defer cancel()
 	end, _ := ctx.Deadline()
-	typing := isTerminal(o.In)
+	typing := ui.IsTerminal(o.In)
 	interactive := typing && !o.scripted
 	if err := imageName("toolbox-image", o.toolboxImage); err != nil {
 		return err
@@ -109,12 +110,12 @@ func (o *shellOptions) open(ctx context.Context) error {
 	}
 	c := &conversation{shellOptions: o}
 	defer c.leave()
-	s := &shell.Shell{
-		Out: o.Out, ErrOut: o.ErrOut, Terminal: isTerminal(o.Out), Idle: o.idle,
+	s := &prompt.Shell{
+		Out: o.Out, ErrOut: o.ErrOut, Terminal: ui.IsTerminal(o.Out), Idle: o.idle,
 		Prompt:     c.prompt,
-		Interrupts: o.interrupts.take,
+		Interrupts: o.interrupts.Take,
 		Typed:      c.typed,
-		Failed:     func(_ shell.Line, err error) { c.failed("", err) },
+		Failed:     func(_ prompt.Line, err error) { c.failed("", err) },
 	}
 	all := c.commandsOf()
 	s.Commands = c.completed(slices.Insert(all, len(all)-1, s.Help()))
@@ -122,7 +123,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 		if err := s.Check(script); err != nil { // before anything is put anywhere
 			return usage(err)
 		}
-		if lines, _ := shell.Parse(script); len(lines) == 0 {
+		if lines, _ := prompt.Parse(script); len(lines) == 0 {
 			return badUsage("there is no command to run: give some with -c, or on stdin")
 		}
 	}
@@ -154,7 +155,7 @@ func (o *shellOptions) open(ctx context.Context) error {
 		return c.ended(s.Interact(ctx))
 	}
 	worst := report.ExitHealthy
-	err := s.Script(ctx, script, func(l shell.Line, err error) {
+	err := s.Script(ctx, script, func(l prompt.Line, err error) {
 		c.failed(l.Text+": ", err)
 		worst = worse(worst, codeOf(err))
 	})
@@ -171,12 +172,12 @@ func (o *shellOptions) open(ctx context.Context) error {
 }
 
 // openTerminal makes the terminal one that lines are read from; the result gives it back.
-func (c *conversation) openTerminal(s *shell.Shell) func() {
-	s.Editor = shell.NewEditor(c.ErrOut, s.Terminal)
-	back := c.interrupts.atEnd(s.Editor.Restore)
+func (c *conversation) openTerminal(s *prompt.Shell) func() {
+	s.Editor = prompt.NewEditor(c.ErrOut, s.Terminal)
+	back := c.interrupts.AtEnd(s.Editor.Restore)
 	// What is said meanwhile must not get into what is typed.
 	aside := *c.app
-	aside.ErrOut = &screen{to: s.Editor.Beside(shell.Bare(c.ErrOut))}
+	aside.ErrOut = ui.NewScreen(s.Editor.Beside(prompt.Bare(c.ErrOut)), report.Colours())
 	c.app = &aside
 	return func() {
 		back()
@@ -187,7 +188,7 @@ func (c *conversation) openTerminal(s *shell.Shell) func() {
 // ended is what the end of a prompt comes to.
 func (c *conversation) ended(err error) error {
 	switch {
-	case errors.Is(err, shell.ErrIdle):
+	case errors.Is(err, prompt.ErrIdle):
 		say(c.ErrOut, "nothing was typed for %v (--idle): leaving", c.idle)
 		return nil
 	case errors.As(err, new(overError)):
@@ -210,12 +211,12 @@ func (c *conversation) prompt() string {
 
 // remember has the prompt know what was typed in other sessions, and those what is typed
 // here. Without a place to keep that it is said, and done without.
-func (c *conversation) remember(s *shell.Shell) {
+func (c *conversation) remember(s *prompt.Shell) {
 	path, err := historyFile()
-	var history *shell.History
+	var history *prompt.History
 	var lines []string
 	if err == nil {
-		history, lines, err = shell.OpenHistory(path)
+		history, lines, err = prompt.OpenHistory(path)
 	}
 	if err != nil {
 		c.note("what is typed is not remembered for other sessions: %v", err)
@@ -261,8 +262,8 @@ func stateDir() (string, error) {
 
 // usage makes the shell's mistakes of typing the program's.
 func usage(err error) error {
-	if errors.As(err, new(shell.UsageError)) {
-		return usageError{err}
+	if errors.As(err, new(prompt.UsageError)) {
+		return badUsage("%w", err)
 	}
 	return err
 }
@@ -289,7 +290,7 @@ func codeOf(err error) int {
 		return worst
 	}
 	var code exit
-	var pipe shell.PipeError
+	var pipe prompt.PipeError
 	switch {
 	case err == nil:
 		return report.ExitHealthy
@@ -297,7 +298,7 @@ func codeOf(err error) int {
 		return int(code)
 	case errors.As(err, &pipe):
 		return pipe.Code
-	case errors.As(err, new(shell.UsageError)), errors.As(err, new(usageError)):
+	case errors.As(err, new(prompt.UsageError)), errors.As(err, new(usageError)):
 		return report.ExitUsage
 	}
 	return report.ExitTool
@@ -314,7 +315,7 @@ func (c *conversation) failed(which string, err error) {
 	var code exit
 	switch {
 	case errors.As(err, new(outcomeError)):
-	case errors.As(err, new(shell.PipeError)): // which speaks for itself
+	case errors.As(err, new(prompt.PipeError)): // which speaks for itself
 		return
 	case errors.As(err, &code):
 		if which != "" {

@@ -7,13 +7,13 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/tools"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
 )
 
 // commandsOf are the words of a session.
-func (c *conversation) commandsOf() []*shell.Command {
-	all := []*shell.Command{
+func (c *conversation) commandsOf() []*prompt.Command {
+	all := []*prompt.Command{
 		{
 			Name: "run", Usage: "[CHECK...]", Short: "ask everything, or these checks", Check: checksNamed, Run: c.runChecks,
 			Complete: func(context.Context, []string) []string { return checkIDs(suite()) },
@@ -30,14 +30,14 @@ func (c *conversation) commandsOf() []*shell.Command {
 	all = append(all, c.watchCommand(), c.whyCommand(), c.peersCommand(), c.diffCommand(), c.saveCommand())
 	all = append(all, lookups()...)
 	all = append(all,
-		&shell.Command{Name: "node", Usage: "NODE", Short: "go to another node, and the probe here stays; or try again on this one, which has none", Check: one("a node"), Run: func(ctx context.Context, call *shell.Call) error {
+		&prompt.Command{Name: "node", Usage: "NODE", Short: "go to another node, and the probe here stays; or try again on this one, which has none", Check: one("a node"), Run: func(ctx context.Context, call *prompt.Call) error {
 			return c.sit(ctx, call.Args[0])
 		}},
-		&shell.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *shell.Call) error { return shell.ErrExit }},
+		&prompt.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *prompt.Call) error { return prompt.ErrExit }},
 	)
 	for _, command := range all {
 		run := command.Run
-		command.Run = func(ctx context.Context, call *shell.Call) error {
+		command.Run = func(ctx context.Context, call *prompt.Call) error {
 			err := run(ctx, call)
 			c.done(ctx, err)
 			return err
@@ -63,7 +63,7 @@ func checksNamed(args []string) error {
 
 // runChecks asks everything there is to ask about the node, like the verb run, or some
 // checks only, of which each answer is a row.
-func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
+func (c *conversation) runChecks(ctx context.Context, call *prompt.Call) error {
 	s := c.at
 	own := *s.o
 	own.want = call.Args
@@ -94,18 +94,18 @@ func (c *conversation) runChecks(ctx context.Context, call *shell.Call) error {
 }
 
 // tool makes a command of a tool.
-func (c *conversation) tool(t *probe.Tool) *shell.Command {
-	return &shell.Command{
+func (c *conversation) tool(t *probe.Tool) *prompt.Command {
+	return &prompt.Command{
 		Name: t.Name, Usage: t.Usage, Short: t.Short, Doc: t.Doc,
 		Check: func(args []string) error { _, err := t.Parse(args); return err },
-		Run: func(ctx context.Context, call *shell.Call) error {
+		Run: func(ctx context.Context, call *prompt.Call) error {
 			return c.useTool(ctx, call, probe.Call{Tool: t.Name, Args: call.Args})
 		},
 	}
 }
 
 // useTool runs a tool on the node and shows what it writes.
-func (c *conversation) useTool(ctx context.Context, call *shell.Call, what probe.Call) error {
+func (c *conversation) useTool(ctx context.Context, call *prompt.Call, what probe.Call) error {
 	outcome, err := c.at.through(ctx, what, call.Out, printable, func(ev probe.Event) { c.record(c.at, ev) })
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // Tab does not wait: what a probe does not say within a moment is there at the next one.
@@ -38,7 +38,7 @@ type words struct {
 
 // completed gives commands what completes their arguments, and has each end what a probe
 // is asked for that: it answers one after the other.
-func (c *conversation) completed(all []*shell.Command) []*shell.Command {
+func (c *conversation) completed(all []*prompt.Command) []*prompt.Command {
 	for _, command := range all {
 		own := command.Complete
 		command.Complete = func(ctx context.Context, before []string) []string {
@@ -50,7 +50,7 @@ func (c *conversation) completed(all []*shell.Command) []*shell.Command {
 			return c.suggest(ctx, command.Name, before)
 		}
 		run := command.Run
-		command.Run = func(ctx context.Context, call *shell.Call) error {
+		command.Run = func(ctx context.Context, call *prompt.Call) error {
 			if err := c.known.end(ctx); err != nil {
 				return err
 			}

@@ -6,16 +6,16 @@ import (
 	"sync"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
 )
 
 const diffWithDoc = `Asks this node and NODE at the same time what was asked of this one so far, or
 everything where nothing was, and shows what this one has worse or better than NODE.
 NODE has a probe then that stays, as with 'node NODE'.`
 
-func (c *conversation) diffCommand() *shell.Command {
-	return &shell.Command{
+func (c *conversation) diffCommand() *prompt.Command {
+	return &prompt.Command{
 		Name: "diff", Usage: "with NODE", Short: "what this node and another one do not have alike", Doc: diffWithDoc, Run: c.diffWith,
 		Check: func(args []string) error {
 			if len(args) != 2 || args[0] != "with" {
@@ -27,14 +27,14 @@ func (c *conversation) diffCommand() *shell.Command {
 }
 
 // diffWith compares the node with another one, both asked now.
-func (c *conversation) diffWith(ctx context.Context, call *shell.Call) error {
+func (c *conversation) diffWith(ctx context.Context, call *prompt.Call) error {
 	here := c.at
 	other, err := c.meant(call.Args[1])
 	if err != nil {
 		return err
 	}
 	if other == here.o.node {
-		return shell.Usagef("%s is this node: name another one", other)
+		return prompt.Usagef("%s is this node: name another one", other)
 	}
 	err = c.sit(ctx, other)
 	there := c.at

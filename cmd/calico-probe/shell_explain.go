@@ -6,19 +6,19 @@ import (
 
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // lookups are the commands that ask nobody.
-func lookups() []*shell.Command {
-	return []*shell.Command{
+func lookups() []*prompt.Command {
+	return []*prompt.Command{
 		{
 			Name: "explain", Usage: "CHECK|CAUSE", Short: "what a check's answers mean, or how a cause comes about and what to do", Check: explainable,
-			Run:      func(_ context.Context, call *shell.Call) error { return explainID(call.Out, call.Args[0]) },
+			Run:      func(_ context.Context, call *prompt.Call) error { return explainID(call.Out, call.Args[0]) },
 			Complete: func(context.Context, []string) []string { return append(checkIDs(suite()), causeIDs()...) },
 		},
-		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *shell.Call) error { return writeList(checkList(), call.Out) }},
-		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *shell.Call) error { return writeList(causeList(), call.Out) }},
+		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *prompt.Call) error { return writeList(checkList(), call.Out) }},
+		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *prompt.Call) error { return writeList(causeList(), call.Out) }},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/tools"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // insideTools are those that make sense in a pod's network: what they say is about a
@@ -40,8 +40,8 @@ func insideNames() []string {
 }
 
 // in makes the command that runs a tool in the network namespace of a pod.
-func (c *conversation) in() *shell.Command {
-	return &shell.Command{
+func (c *conversation) in() *prompt.Command {
+	return &prompt.Command{
 		Name: "in", Usage: "POD COMMAND...", Short: "run ping, dial, dns, route, links or neigh in a pod's network",
 		Doc: `Runs a command inside the network namespace of a pod that runs on the node: what goes out
 goes out as the pod's own packets do, through its policies. No program of the pod is run,
@@ -79,7 +79,7 @@ func checkInside(args []string) error {
 	return err
 }
 
-func (c *conversation) runInside(ctx context.Context, call *shell.Call) error {
+func (c *conversation) runInside(ctx context.Context, call *prompt.Call) error {
 	client, snap, err := c.at.fresh(ctx)
 	if err != nil {
 		return err
@@ -107,14 +107,14 @@ func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 	fit := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Name != name && p.Namespace+"/"+p.Name != name })
 	switch {
 	case len(fit) == 0:
-		return probe.Target{}, shell.Usagef("no pod %s runs on %s; 'ps pods' lists them", name, node)
+		return probe.Target{}, prompt.Usagef("no pod %s runs on %s; 'ps pods' lists them", name, node)
 	case len(fit) > 1:
-		return probe.Target{}, shell.Usagef("%s runs in namespaces %s and %s: name it NAMESPACE/NAME", name, fit[0].Namespace, fit[1].Namespace)
+		return probe.Target{}, prompt.Usagef("%s runs in namespaces %s and %s: name it NAMESPACE/NAME", name, fit[0].Namespace, fit[1].Namespace)
 	}
 	p := &fit[0]
 	full := p.Namespace + "/" + p.Name
 	if p.Spec.HostNetwork {
-		return probe.Target{}, shell.Usagef("%s is in the node's own network: ask without 'in'", full)
+		return probe.Target{}, prompt.Usagef("%s is in the node's own network: ask without 'in'", full)
 	}
 	for _, ip := range p.Status.PodIPs {
 		if a, err := netip.ParseAddr(ip.IP); err == nil {

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // sit goes to a node: to the probe that is there already, or with a new one.
@@ -39,7 +40,7 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	}
 	var why []probe.Event
 	s.o.id = newRunID()
-	s.o.sink = sinkFunc(func(ev probe.Event) error {
+	s.o.sink = report.SinkFunc(func(ev probe.Event) error {
 		c.record(s, ev)
 		why = append(why, ev)
 		return nil
@@ -93,9 +94,9 @@ func (c *conversation) meant(typed string) (string, error) {
 	case len(within) == 1:
 		return within[0], nil
 	case len(within) > 5:
-		return "", shell.Usagef("%q fits %d nodes: %s, ...", typed, len(within), strings.Join(within[:5], ", "))
+		return "", prompt.Usagef("%q fits %d nodes: %s, ...", typed, len(within), strings.Join(within[:5], ", "))
 	case len(within) > 1:
-		return "", shell.Usagef("%q fits %d nodes: %s", typed, len(within), strings.Join(within, ", "))
+		return "", prompt.Usagef("%q fits %d nodes: %s", typed, len(within), strings.Join(within, ", "))
 	}
 	return typed, nil
 }
@@ -114,19 +115,14 @@ func (c *conversation) leave() {
 
 // rowsOf shows the answers about a node, one row each.
 func rowsOf(w io.Writer, s *seat) (report.Sink, error) {
-	rows, err := report.New("wide", w, colourful(w))
+	rows, err := report.New("wide", w, ui.Colourful(w))
 	if err != nil {
 		return nil, err
 	}
-	return sinkFunc(func(ev probe.Event) error {
+	return report.SinkFunc(func(ev probe.Event) error {
 		if ev.Result == nil || ev.Node != s.o.node {
 			return nil
 		}
 		return rows.Event(ev)
 	}), nil
 }
-
-// sinkFunc is a sink that is one function.
-type sinkFunc func(probe.Event) error
-
-func (f sinkFunc) Event(ev probe.Event) error { return f(ev) }

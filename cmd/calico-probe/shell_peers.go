@@ -15,15 +15,15 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
 )
 
 const peersDoc = `Lists the other nodes, the worst first: whether the API calls each ready, its address,
 the addresses Calico registered for it, and the BGP session with it as this node's BIRD
 had it when bgp-session was asked last; where it was not, it is asked now.`
 
-func (c *conversation) peersCommand() *shell.Command {
-	return &shell.Command{Name: "peers", Short: "the other nodes, and the BGP session with each", Doc: peersDoc, Run: c.peersOf}
+func (c *conversation) peersCommand() *prompt.Command {
+	return &prompt.Command{Name: "peers", Short: "the other nodes, and the BGP session with each", Doc: peersDoc, Run: c.peersOf}
 }
 
 // peerRow is a node as peers shows it.
@@ -32,7 +32,7 @@ type peerRow struct {
 	bad                               int // the more, the worse
 }
 
-func (c *conversation) peersOf(ctx context.Context, call *shell.Call) error {
+func (c *conversation) peersOf(ctx context.Context, call *prompt.Call) error {
 	s := c.at
 	_, snap, err := s.fresh(ctx)
 	if err != nil {

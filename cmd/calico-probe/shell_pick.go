@@ -5,24 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // offered is how many nodes are listed to choose from: what fits on a screen.
 const offered = 20
 
 // pick has the user choose a node, "" = none.
-func (c *conversation) pick(ctx context.Context, e *shell.Editor) (string, error) {
+func (c *conversation) pick(ctx context.Context, e *prompt.Editor) (string, error) {
 	client, err := c.cluster()
 	if err != nil {
 		return "", err
@@ -43,13 +40,13 @@ func (c *conversation) pick(ctx context.Context, e *shell.Editor) (string, error
 		names = append(names, n.Node)
 	}
 	complete := func(line string, pos int) (string, []string, string) {
-		return "", shell.Matching(names, line[:len(string([]rune(line)[:pos]))]), string([]rune(line)[pos:])
+		return "", prompt.Matching(names, line[:len(string([]rune(line)[:pos]))]), string([]rune(line)[pos:])
 	}
 	show(c.ErrOut, nodes, nodes)
 	for {
 		typed, err := e.Read(ctx, fmt.Sprintf("node (number or name; Enter = %s): ", names[0]), c.idle, complete)
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, shell.ErrDropped):
+		case errors.Is(err, io.EOF), errors.Is(err, prompt.ErrDropped):
 			return "", nil
 		case err != nil:
 			return "", err
@@ -103,32 +100,11 @@ func show(w io.Writer, all, some []cluster.Standing) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", number[n.Node], n.Node, state, oneLine(n.Saw))
 	}
 	_ = t.Flush() // to memory
-	width := widthOf(w)
+	width := ui.Width(w)
 	for line := range strings.Lines(b.String()) {
-		fmt.Fprintln(w, cut(strings.TrimRight(line, " \n"), width))
+		fmt.Fprintln(w, ui.Cut(strings.TrimRight(line, " \n"), width))
 	}
 	if more := len(some) - offered; more > 0 {
 		fmt.Fprintf(w, "and %d more: a part of a name lists those it fits\n", more)
 	}
-}
-
-// cut shortens a line to a width in characters, 0 = any.
-func cut(line string, width int) string {
-	if width <= 1 || utf8.RuneCountInString(line) <= width {
-		return line
-	}
-	return string([]rune(line)[:width-1]) + "…"
-}
-
-// widthOf is that of the terminal that w leads to, 0 = none.
-func widthOf(w io.Writer) int {
-	f, ok := shell.Bare(w).(*os.File)
-	if !ok {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
 }

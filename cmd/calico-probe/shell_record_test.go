@@ -21,8 +21,9 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 func TestWatchArguments(t *testing.T) {
@@ -72,7 +73,7 @@ func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ..
 	t.Cleanup(func() { _ = session.Close() })
 	o := &runOptions{
 		app: &app{
-			flags: genericclioptions.NewConfigFlags(false), interrupts: &interrupts{},
+			flags: genericclioptions.NewConfigFlags(false), interrupts: &ui.Interrupts{},
 			IOStreams: genericiooptions.IOStreams{Out: io.Discard, ErrOut: t.Output()},
 		},
 		node: "node-a", via: wayLocal, image: probe.Image, profile: "quick", failOn: "fail", timeout: time.Minute, ssh: sshNone,
@@ -108,7 +109,7 @@ func TestWatchStopped(t *testing.T) {
 		return probe.Found(probe.OK, "no swap for %ds", times)
 	})
 	var out strings.Builder
-	if err := c.watch(ctx, &shell.Call{Args: []string{"-n", "0.5", "node-swap"}, Out: &out}); err != nil || times != 4 {
+	if err := c.watch(ctx, &prompt.Call{Args: []string{"-n", "0.5", "node-swap"}, Out: &out}); err != nil || times != 4 {
 		t.Fatalf("%v, %d times", err, times)
 	}
 	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "no swap for 1s") {
@@ -166,10 +167,10 @@ func TestWatchATool(t *testing.T) {
 	}}
 	c, _ := watchedBy(t, nil, dial, bird)
 	var out strings.Builder
-	if err := c.watch(t.Context(), &shell.Call{Args: []string{"bird", "show", "route"}, Out: &out}); err == nil || !strings.Contains(err.Error(), "more than 4 MB") || codeOf(err) != 2 {
+	if err := c.watch(t.Context(), &prompt.Call{Args: []string{"bird", "show", "route"}, Out: &out}); err == nil || !strings.Contains(err.Error(), "more than 4 MB") || codeOf(err) != 2 {
 		t.Errorf("%v %s", err, out.String())
 	}
-	if err := c.watch(ctx, &shell.Call{Args: []string{"-n", "0.5", "dial", "10.0.0.12:179"}, Out: &out}); err != nil {
+	if err := c.watch(ctx, &prompt.Call{Args: []string{"-n", "0.5", "dial", "10.0.0.12:179"}, Out: &out}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -185,11 +186,11 @@ func TestWhyOfLittle(t *testing.T) {
 	t.Parallel()
 	c, _ := watchedBy(t, func(context.Context) probe.Result { return probe.Found(probe.OK, "no swap") })
 	var out strings.Builder
-	do := func(run func(context.Context, *shell.Call) error, args ...string) error {
+	do := func(run func(context.Context, *prompt.Call) error, args ...string) error {
 		t.Helper()
-		c.typed(shell.Line{})
+		c.typed(prompt.Line{})
 		out.Reset()
-		return run(t.Context(), &shell.Call{Args: args, Out: &out})
+		return run(t.Context(), &prompt.Call{Args: args, Out: &out})
 	}
 	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "nothing was asked") || c.bad.cameTo(5) != "incomplete (exit code 5)" {
 		t.Errorf("%v %s", err, out.String())

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
 )
 
 // record keeps an event of a node: among its latest answers, and in the transcript.
@@ -93,7 +93,7 @@ func (c *conversation) beginTranscript() error {
 }
 
 // typed records a command, and what it came to.
-func (c *conversation) typed(l shell.Line) {
+func (c *conversation) typed(l prompt.Line) {
 	c.bad = badOnes{}
 	c.write(probe.Event{Type: probe.EventTyped, Node: c.at.o.node, Text: l.Text})
 }
@@ -101,7 +101,7 @@ func (c *conversation) typed(l shell.Line) {
 func (c *conversation) done(ctx context.Context, err error) {
 	text := ""
 	switch {
-	case err == nil, errors.Is(err, shell.ErrExit):
+	case err == nil, errors.Is(err, prompt.ErrExit):
 	case ctx.Err() != nil:
 		text = "stopped"
 	default:
@@ -122,7 +122,7 @@ func (c *conversation) asks(ctx context.Context, s *seat, own *runOptions, shown
 // asksInto does the same and has its answers recorded by record.
 func (c *conversation) asksInto(ctx context.Context, s *seat, own *runOptions, record func(*seat, probe.Event), shown report.Sink) error {
 	own.warm = s
-	own.sink = sinkFunc(func(ev probe.Event) error {
+	own.sink = report.SinkFunc(func(ev probe.Event) error {
 		record(s, ev)
 		return shown.Event(ev)
 	})
@@ -189,18 +189,18 @@ func saving(args []string) (name string, over bool, err error) {
 	return rest[0], len(rest) < len(args), nil
 }
 
-func (c *conversation) saveCommand() *shell.Command {
-	return &shell.Command{
+func (c *conversation) saveCommand() *prompt.Command {
+	return &prompt.Command{
 		Name: "save", Usage: "[-f] FILE", Short: "write the latest answers to a file", Doc: saveDoc, Run: c.save,
 		Check: func(args []string) error { _, _, err := saving(args); return err },
 	}
 }
 
 // save writes what the node answered last, as if it had been one run.
-func (c *conversation) save(_ context.Context, call *shell.Call) error {
+func (c *conversation) save(_ context.Context, call *prompt.Call) error {
 	name, over, err := saving(call.Args)
 	if err != nil {
-		return shell.Usagef("%w", err)
+		return prompt.Usagef("%w", err)
 	}
 	if len(c.at.run.Asked()) == 0 {
 		return fmt.Errorf("nothing was asked of %s so far: 'run' asks, then there is something to save", c.at.o.node)

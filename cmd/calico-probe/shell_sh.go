@@ -12,13 +12,14 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/tools"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // shCommand is the one command that lets its user change the node.
-func (c *conversation) shCommand() *shell.Command {
-	return &shell.Command{
+func (c *conversation) shCommand() *prompt.Command {
+	return &prompt.Command{
 		Name: tools.Sh.Name, Usage: tools.Sh.Usage, Short: tools.Sh.Short, Doc: tools.Sh.Doc,
 		Check: func(args []string) error { _, err := tools.Sh.Parse(args); return err },
 		Run:   c.sh, Terminal: true, Plain: oneCommand,
@@ -46,7 +47,7 @@ func lines(b []byte) []byte {
 }
 
 // sh gives the user a shell on the node, or runs one command in it.
-func (c *conversation) sh(ctx context.Context, call *shell.Call) error {
+func (c *conversation) sh(ctx context.Context, call *prompt.Call) error {
 	toolbox := false
 	for _, arg := range call.Args {
 		if arg == "-c" || arg == "--" {
@@ -67,12 +68,12 @@ func (c *conversation) sh(ctx context.Context, call *shell.Call) error {
 }
 
 // shOf runs the shell of the node, or that of the toolbox, by a probe that may.
-func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string, toolbox bool) (probe.Result, error) {
+func (c *conversation) shOf(ctx context.Context, call *prompt.Call, args []string, toolbox bool) (probe.Result, error) {
 	in, typed := c.In.(*os.File)
-	out, shown := shell.Bare(c.Out).(*os.File)
-	alone := call.Terminal && typed && shown && isTerminal(in)
+	out, shown := prompt.Bare(c.Out).(*os.File)
+	alone := call.Terminal && typed && shown && ui.IsTerminal(in)
 	if !alone && !oneCommand(args) { // before anything is put anywhere
-		return probe.Result{}, shell.Usagef("a shell takes a terminal; without one, give it a command: sh -c COMMAND")
+		return probe.Result{}, prompt.Usagef("a shell takes a terminal; without one, give it a command: sh -c COMMAND")
 	}
 	s, leave, err := c.shellSeat(ctx, toolbox)
 	if err != nil {
@@ -80,7 +81,7 @@ func (c *conversation) shOf(ctx context.Context, call *shell.Call, args []string
 	}
 	what := probe.Call{Tool: tools.Sh.Name, Args: args}
 	if !alone {
-		to, fit := shell.Bare(call.Out), asItIs
+		to, fit := prompt.Bare(call.Out), asItIs
 		if call.Terminal {
 			to, fit = call.Out, printable
 		}
@@ -136,7 +137,7 @@ func (c *conversation) shellSeat(ctx context.Context, toolbox bool) (s *seat, le
 		own.timeout = min(own.timeout, time.Until(end).Round(time.Second))
 	}
 	came := "no probe for a shell was put on the node"
-	own.sink = sinkFunc(func(ev probe.Event) error {
+	own.sink = report.SinkFunc(func(ev probe.Event) error {
 		if ev.Result != nil {
 			came = ev.Result.Saw
 		}

@@ -19,7 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/tools"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // errLeft is a user who has left the shell, whatever it does.
@@ -62,8 +63,8 @@ func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call,
 				say(c.ErrOut, "left the shell: ending what runs in it")
 			}
 		})
-		idle = time.AfterFunc(limit, func() { end(shell.ErrIdle) }) // nor was anything written
-		session, id := s.session, s.asked                           // the seat lets go of one that is lost
+		idle = time.AfterFunc(limit, func() { end(prompt.ErrIdle) }) // nor was anything written
+		session, id := s.session, s.asked                            // the seat lets go of one that is lost
 		t := &typed{more: make(chan struct{}, 1)}
 		typing.Go(func() { t.read(ctx, keys, func() { idle.Reset(limit) }, end) })
 		typing.Go(func() { t.send(ctx, session, id, what.Size, changes, out) })
@@ -102,7 +103,7 @@ func (c *conversation) onTerminal(ctx context.Context, s *seat, what probe.Call,
 		_ = keys.Close()
 	}
 	switch {
-	case errors.Is(cause, shell.ErrIdle), begun != nil, failed != nil:
+	case errors.Is(cause, prompt.ErrIdle), begun != nil, failed != nil:
 		return outcome, cause
 	case err != nil && errors.Is(cause, errLeft):
 		return outcome, fmt.Errorf("left the shell, and its end was not seen: %w", err)
@@ -246,12 +247,12 @@ func (c *conversation) take(in, out *os.File) (*taken, error) {
 	if err != nil {
 		return nil, fmt.Errorf("taking the terminal: %w", err)
 	}
-	rawTerminal.Store(true)
+	ui.SetRaw(true)
 	t := &taken{out: out, plain: steerable(out), cooked: func() {
-		rawTerminal.Store(false)
+		ui.SetRaw(false)
 		_ = term.Restore(int(in.Fd()), before) // a terminal that is gone needs nothing back
 	}}
-	t.forget = c.interrupts.atEnd(func() { t.giveBack(false) })
+	t.forget = c.interrupts.AtEnd(func() { t.giveBack(false) })
 	return t, nil
 }
 

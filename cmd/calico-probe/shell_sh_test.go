@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // TestWayOut wants Enter ~ . to leave, wherever the pieces it comes in are cut, and
@@ -134,12 +134,12 @@ func TestShUnread(t *testing.T) {
 		}, nil
 	}})
 	c := &conversation{shellOptions: &shellOptions{runOptions: s.o}, at: s}
-	err := c.sh(t.Context(), &shell.Call{Args: []string{"-c", "yes"}, Out: full{}})
+	err := c.sh(t.Context(), &prompt.Call{Args: []string{"-c", "yes"}, Out: full{}})
 	if !errors.Is(err, io.ErrShortWrite) || s.session == nil || s.session.Gone() != nil {
 		t.Errorf("%v", err)
 	}
-	err = c.sh(t.Context(), &shell.Call{Out: full{}})
-	if !errors.As(err, new(shell.UsageError)) || asked != 1 {
+	err = c.sh(t.Context(), &prompt.Call{Out: full{}})
+	if !errors.As(err, new(prompt.UsageError)) || asked != 1 {
 		t.Errorf("%v, asked %d times", err, asked)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 func TestPickedNode(t *testing.T) {
@@ -62,21 +63,21 @@ func TestPickedNode(t *testing.T) {
 	if strings.Contains(out.String(), "worker-20") {
 		t.Errorf("too many nodes are listed:\n%s", out.String())
 	}
-	if got := cut("größer als das", 6); got != "größe…" {
+	if got := ui.Cut("größer als das", 6); got != "größe…" {
 		t.Error(got)
 	}
 }
 
 func TestExitCodeOfCommands(t *testing.T) {
 	t.Parallel()
-	pipe := func(code int) error { return shell.PipeError{Command: "grep x", Code: code} }
+	pipe := func(code int) error { return prompt.PipeError{Command: "grep x", Code: code} }
 	for _, c := range []struct {
 		err  error
 		want int
 	}{
 		{nil, 0},
 		{errors.New("the line is gone"), 1},
-		{shell.Usagef("no such"), 2},
+		{prompt.Usagef("no such"), 2},
 		{badUsage("no such node"), 2},
 		{outcomeError{exit(3), "nobody answers"}, 3},
 		{fmt.Errorf("asking: %w", exit(5)), 5},
@@ -135,7 +136,7 @@ func TestSuggestions(t *testing.T) {
 	}
 	nodes := []corev1.Node{named("node-a", "10.0.0.1"), named("node-b", "10.0.0.2")}
 	c := &conversation{at: &seat{o: &runOptions{node: "node-a"}, snap: &cluster.Snapshot{Node: &nodes[0], Nodes: nodes}}}
-	commands := map[string]*shell.Command{}
+	commands := map[string]*prompt.Command{}
 	for _, command := range c.completed(c.commandsOf()) {
 		commands[command.Name] = command
 	}

@@ -12,8 +12,9 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/tools"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 const watchDoc = `Asks again and again, every two seconds or as -n says, until Ctrl-C. Shows the first
@@ -69,8 +70,8 @@ func watchingOf(args []string) (watching, error) {
 	return w, checksNamed(args)
 }
 
-func (c *conversation) watchCommand() *shell.Command {
-	return &shell.Command{
+func (c *conversation) watchCommand() *prompt.Command {
+	return &prompt.Command{
 		Name: "watch", Usage: "[-n SECONDS] CHECK...", Short: "ask again and again, and show what changes", Doc: watchDoc, Run: c.watch,
 		Check:    func(args []string) error { _, err := watchingOf(args); return err },
 		Complete: func(context.Context, []string) []string { return checkIDs(suite()) },
@@ -78,10 +79,10 @@ func (c *conversation) watchCommand() *shell.Command {
 }
 
 // watch asks until Ctrl-C, which is how it is meant to end.
-func (c *conversation) watch(ctx context.Context, call *shell.Call) error {
+func (c *conversation) watch(ctx context.Context, call *prompt.Call) error {
 	what, err := watchingOf(call.Args)
 	if err != nil {
-		return shell.Usagef("%w", err)
+		return prompt.Usagef("%w", err)
 	}
 	if what.tool == nil { // what this way cannot ask is told at once
 		own := *c.at.o
@@ -92,9 +93,9 @@ func (c *conversation) watch(ctx context.Context, call *shell.Call) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer c.interrupts.takeFree(cancel)() // at a prompt it ends ctx
+	defer c.interrupts.TakeFree(cancel)() // at a prompt it ends ctx
 	s := c.at
-	changes := report.NewChanges(call.Terminal && colourful(c.Out))
+	changes := report.NewChanges(call.Terminal && ui.Colourful(c.Out))
 	pace := pace{every: what.every}
 	var last *turn // not in the transcript yet
 	defer func() { last.write(c) }()
@@ -200,7 +201,7 @@ func (c *conversation) once(ctx context.Context, s *seat, what watching, into *t
 	}
 	own.byName()
 	var events []probe.Event
-	err = c.asksInto(ctx, s, &own, into.add, sinkFunc(func(ev probe.Event) error { events = append(events, ev); return nil }))
+	err = c.asksInto(ctx, s, &own, into.add, report.SinkFunc(func(ev probe.Event) error { events = append(events, ev); return nil }))
 	for _, r := range only(s, events) {
 		switch {
 		case r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered:
@@ -237,7 +238,7 @@ func (c *conversation) useOnce(ctx context.Context, s *seat, what watching, into
 	name := strings.Join(what.args, " ")
 	switch {
 	case out.Len() > mostWatched:
-		return nil, "", shell.Usagef("%s %s writes more than %d MB each time, which is more than watch compares: ask for less", what.tool.Name, name, mostWatched>>20)
+		return nil, "", prompt.Usagef("%s %s writes more than %d MB each time, which is more than watch compares: ask for less", what.tool.Name, name, mostWatched>>20)
 	case err != nil:
 		return nil, explainError(err), nil
 	case outcome.Status == probe.Unknown:

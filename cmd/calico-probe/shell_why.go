@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 const whyDoc = `Concludes from the latest answer to each check that was asked in this session, the
@@ -17,8 +18,8 @@ neighbours' included, and says how many those are and how old. A node is called 
 when all was answered that 'run' asks; what is merely not bad so far is incomplete (exit
 code 5).`
 
-func (c *conversation) whyCommand() *shell.Command {
-	return &shell.Command{Name: "why", Short: "the causes, of all that was answered so far", Doc: whyDoc, Run: c.why}
+func (c *conversation) whyCommand() *prompt.Command {
+	return &prompt.Command{Name: "why", Short: "the causes, of all that was answered so far", Doc: whyDoc, Run: c.why}
 }
 
 // concluded shows the latest answers about a node and what follows from them; the exit
@@ -38,16 +39,16 @@ func (s *seat) concluded(sink report.Sink) (exit, error) {
 }
 
 // tableTo is what shows answers where a command writes to.
-func (c *conversation) tableTo(call *shell.Call) report.Sink {
+func (c *conversation) tableTo(call *prompt.Call) report.Sink {
 	var o report.Options
 	if call.Terminal {
-		o = report.Options{Colour: colourful(c.Out), Width: widthOf(c.Out)}
+		o = report.Options{Colour: ui.Colourful(c.Out), Width: ui.Width(c.Out)}
 	}
 	return report.InSession(call.Out, o)
 }
 
 // why names the causes first, then what they rest on.
-func (c *conversation) why(_ context.Context, call *shell.Call) error {
+func (c *conversation) why(_ context.Context, call *prompt.Call) error {
 	s := c.at
 	asked := s.run.Asked()
 	known := slices.ContainsFunc(s.run.Run().Events, func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Status == probe.Unknown })
@@ -62,7 +63,7 @@ func (c *conversation) why(_ context.Context, call *shell.Call) error {
 	if err != nil {
 		return err
 	}
-	code, err := s.concluded(sinkFunc(func(ev probe.Event) error {
+	code, err := s.concluded(report.SinkFunc(func(ev probe.Event) error {
 		if ev.Verdict != nil && ev.Verdict.Word == report.WordHealthy && missing {
 			v := *ev.Verdict
 			v.Word, v.Exit, ev.Verdict = "nothing bad so far", report.ExitIncomplete, &v

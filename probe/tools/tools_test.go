@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
-	prompt "github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // use runs a tool on a made-up node, whose files are below root.

@@ -1,7 +1,7 @@
-// Package shell is a prompt for commands: it reads lines from a terminal or a script,
+// Package prompt is a prompt for commands: it reads lines from a terminal or a script,
 // completes them, runs one command after the other, pipes what they write, and gives
 // the terminal back as it was. Of nodes and clusters it knows nothing.
-package shell
+package prompt
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"os"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropTyped forgets what was typed on a terminal and not read yet.
-func dropTyped(in any) {
+// DropTyped forgets what was typed on a terminal and not read yet.
+func DropTyped(in any) {
 	const reading = 1 // FREAD of <sys/fcntl.h>
 	if f, ok := in.(*os.File); ok {
 		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCFLUSH, reading) // no terminal: nothing is typed there

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"os"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// dropTyped forgets what was typed on a console and not read yet.
-func dropTyped(in any) {
+// DropTyped forgets what was typed on a console and not read yet.
+func DropTyped(in any) {
 	if f, ok := in.(*os.File); ok {
 		_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // no console: nothing is typed there
 	}

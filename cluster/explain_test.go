@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ func TestErrorsApart(t *testing.T) {
 	of := func(what string) error {
 		return fmt.Errorf("listing %s: %w", what, apierrors.NewForbidden(schema.GroupResource{Resource: what}, "", errors.New("no")))
 	}
-	got := explainError(errors.Join(of("pods"), of("jobs"), errors.New("-n NAMESPACE may be enough")))
+	got := Explain(errors.Join(of("pods"), of("jobs"), errors.New("-n NAMESPACE may be enough")))
 	if !strings.Contains(got, ": no; listing jobs: ") || !strings.Contains(got, ": no; -n NAMESPACE may be enough; 'calico-probe preflight'") {
 		t.Error(got)
 	}

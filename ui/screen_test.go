@@ -1,12 +1,11 @@
-package main
+package ui
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/report"
-	"github.com/calico-probe/calico-probe/shell"
+	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // TestScreenLetsThroughText and the colours of reports, however it is cut into pieces.
@@ -26,7 +25,7 @@ func TestScreenLetsThroughText(t *testing.T) {
 				continue // a colour is one piece
 			}
 			var out bytes.Buffer
-			s := &screen{to: &out}
+			s := NewScreen(&out, colours())
 			for i := 0; i < len(said); i += size {
 				if n, err := s.Write([]byte(said[i:min(i+size, len(said))])); err != nil || n != min(size, len(said)-i) {
 					t.Fatal(n, err)
@@ -37,21 +36,15 @@ func TestScreenLetsThroughText(t *testing.T) {
 			}
 		}
 	}
-	if s := (&screen{to: t.Output()}); shell.Bare(s) != t.Output() {
+	if s := NewScreen(t.Output(), nil); prompt.Bare(s) != t.Output() {
 		t.Error("what is behind it cannot be had")
 	}
-	for _, c := range report.Colours() {
-		if got := shown(c); got != c {
+	for _, c := range colours() {
+		if got := shown(c, colours()); got != c {
 			t.Errorf("the colour %q is shown as %q", c, got)
 		}
 	}
 }
 
-// TestProgramIsBehindTheScreen runs the program: what a user types comes back in its messages.
-func TestProgramIsBehindTheScreen(t *testing.T) {
-	t.Parallel()
-	exit, out, errs := call(t, "explain", "no\x1b[2J\u202esuch")
-	if exit != report.ExitUsage || strings.ContainsAny(out+errs, "\x1b\u202e") || !strings.Contains(errs, "such") {
-		t.Errorf("exit %d, %q, %q", exit, out, errs)
-	}
-}
+// colours are some of a report's.
+func colours() []string { return []string{"\x1b[1;31m", "\x1b[32m", "\x1b[0m"} }

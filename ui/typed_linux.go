@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"os"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropTyped forgets what was typed on a terminal and not read yet.
-func dropTyped(in any) {
+// DropTyped forgets what was typed on a terminal and not read yet.
+func DropTyped(in any) {
 	if f, ok := in.(*os.File); ok {
 		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // no terminal: nothing is typed there
 	}

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 // what is usual before and after it.
 func TestSayStopping(t *testing.T) {
 	t.Parallel()
-	i := &interrupts{}
+	i := &Interrupts{}
 	said := func() string {
 		var out bytes.Buffer
 		i.sayStopping(&out)
@@ -19,7 +19,7 @@ func TestSayStopping(t *testing.T) {
 	if text := said(); !strings.Contains(text, "stopping: removing what was created") {
 		t.Error(text)
 	}
-	back := i.stopping("nothing was removed")
+	back := i.Stopping("nothing was removed")
 	if text := said(); !strings.HasPrefix(text, "\n") || !strings.HasSuffix(text, "nothing was removed\n") || strings.Contains(text, "created") {
 		t.Errorf("%q", text)
 	}

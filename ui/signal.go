@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"context"
@@ -10,17 +10,17 @@ import (
 	"syscall"
 )
 
-// interrupts lets a verb take Ctrl-C for itself for a while, and do a last thing where the
+// Interrupts lets a verb take Ctrl-C for itself for a while, and do a last thing where the
 // program ends without it.
-type interrupts struct {
+type Interrupts struct {
 	mu    sync.Mutex
 	taker func()
 	last  func()
 	says  string // what a signal that ends the program says; "" = that what was created is removed
 }
 
-// stopping is what a signal says from now on, where nothing was created, until it is given back.
-func (i *interrupts) stopping(says string) (back func()) {
+// Stopping is what a signal says from now on, where nothing was created, until it is given back.
+func (i *Interrupts) Stopping(says string) (back func()) {
 	set := func(says string) (before string) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
@@ -32,26 +32,26 @@ func (i *interrupts) stopping(says string) (back func()) {
 }
 
 // sayStopping says what a signal comes to.
-func (i *interrupts) sayStopping(to io.Writer) {
+func (i *Interrupts) sayStopping(to io.Writer) {
 	i.mu.Lock()
 	says := i.says
 	i.mu.Unlock()
 	if says == "" {
-		say(to, "stopping: removing what was created (once more to stop at once)")
+		Say(to, "stopping: removing what was created (once more to stop at once)")
 		return
 	}
 	_, _ = io.WriteString(to, "\n") // the question is still on the line
-	say(to, "%s", says)
+	Say(to, "%s", says)
 }
 
-// take makes f what Ctrl-C does until it is given back to whoever had it.
-func (i *interrupts) take(f func()) (back func()) {
+// Take makes f what Ctrl-C does until it is given back to whoever had it.
+func (i *Interrupts) Take(f func()) (back func()) {
 	before := i.set(f)
 	return func() { i.set(before) }
 }
 
-// takeFree makes f what Ctrl-C does, unless somebody has taken it: in a script nobody has.
-func (i *interrupts) takeFree(f func()) (back func()) {
+// TakeFree makes f what Ctrl-C does, unless somebody has taken it: in a script nobody has.
+func (i *Interrupts) TakeFree(f func()) (back func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.taker != nil {
@@ -61,16 +61,16 @@ func (i *interrupts) takeFree(f func()) (back func()) {
 	return func() { i.set(nil) }
 }
 
-func (i *interrupts) set(f func()) (before func()) {
+func (i *Interrupts) set(f func()) (before func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	before, i.taker = i.taker, f
 	return before
 }
 
-// atEnd makes f what is done before a signal ends the program, until what was done before
+// AtEnd makes f what is done before a signal ends the program, until what was done before
 // it takes its place again.
-func (i *interrupts) atEnd(f func()) (back func()) {
+func (i *Interrupts) AtEnd(f func()) (back func()) {
 	set := func(f func()) (before func()) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
@@ -81,8 +81,8 @@ func (i *interrupts) atEnd(f func()) (back func()) {
 	return func() { set(before) }
 }
 
-// end does what is to be done before the program ends.
-func (i *interrupts) end() {
+// End does what is to be done before the program ends.
+func (i *Interrupts) End() {
 	i.mu.Lock()
 	last := i.last
 	i.mu.Unlock()
@@ -92,7 +92,7 @@ func (i *interrupts) end() {
 }
 
 // taken tells whether somebody takes Ctrl-C, who is told of it.
-func (i *interrupts) taken() bool {
+func (i *Interrupts) taken() bool {
 	i.mu.Lock()
 	taker := i.taker
 	i.mu.Unlock()
@@ -103,10 +103,10 @@ func (i *interrupts) taken() bool {
 	return true
 }
 
-// untilSignal returns a context that ends with the first Ctrl-C, SIGTERM or
+// UntilSignal returns a context that ends with the first Ctrl-C, SIGTERM or
 // SIGHUP, so that the verb cleans up and returns; the second one ends the
 // program at once. The second value is 128 + the first signal's number, or 0.
-func untilSignal(ctx context.Context, errOut io.Writer, i *interrupts) (context.Context, func() int, func()) {
+func UntilSignal(ctx context.Context, errOut io.Writer, i *Interrupts) (context.Context, func() int, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var first atomic.Int64
 	signals := make(chan os.Signal, 2)
@@ -124,11 +124,11 @@ func untilSignal(ctx context.Context, errOut io.Writer, i *interrupts) (context.
 				}
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
-					say(errOut, "stopped before everything was removed; what is left ends by itself within a minute; 'calico-probe clean' lists it, and 'calico-probe clean --run ID' removes it at once")
-					i.end()
+					Say(errOut, "stopped before everything was removed; what is left ends by itself within a minute; 'calico-probe clean' lists it, and 'calico-probe clean --run ID' removes it at once")
+					i.End()
 					os.Exit(int(code))
 				}
-				i.end() // first, so that what is said is read
+				i.End() // first, so that what is said is read
 				i.sayStopping(errOut)
 				cancel()
 			}

@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// A Sentence is an error whose text is written for the user as it stands, whatever error it
+// was made of.
+type Sentence interface {
+	error
+	Sentence()
+}
+
+// Explain turns an error of the API's client into the one line a user needs: what was
+// tried, why it failed, what to do. Any other error is put on one line.
+func Explain(err error) string {
+	var unreachable *url.Error
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return "no cluster is configured: set KUBECONFIG or use --kubeconfig"
+	case errors.As(err, new(Sentence)):
+		return ui.OneLine(err.Error())
+	case apierrors.IsUnauthorized(err):
+		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
+	case apierrors.IsForbidden(err):
+		several := strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
+		return fmt.Sprintf("%s: %s; 'calico-probe preflight' says what else is missing, "+
+			"and 'calico-probe manifests' what to have granted", lacking(err), several)
+	case errors.As(err, &unreachable):
+		host := unreachable.URL
+		if u, bad := url.Parse(unreachable.URL); bad == nil {
+			host = u.Host
+		}
+		if errors.As(err, new(*tls.CertificateVerificationError)) {
+			return fmt.Sprintf("%s answers with a certificate that is not accepted (%s): "+
+				"check the cluster's CA in the kubeconfig, or what stands in between", host, ui.OneLine(unreachable.Err.Error()))
+		}
+		return fmt.Sprintf("the API server %s cannot be reached (%s): check --context, VPN and network, "+
+			"or run calico-probe on the node itself with --via local", host, because(unreachable.Err))
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the API server did not answer in time: try again, or run calico-probe on the node itself with --via local"
+	}
+	return ui.OneLine(err.Error())
+}
+
+// cannot is how the API server names a right that somebody lacks.
+var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"`)
+
+// lacking names the right for want of which the API server refuses.
+func lacking(err error) string {
+	if right := cannot.FindStringSubmatch(err.Error()); right != nil {
+		return "no right to " + right[1] + " " + right[2]
+	}
+	return "no right to do this"
+}
+
+// because names a network error in words.
+func because(err error) string {
+	var dns *net.DNSError
+	switch reason := probe.Reason(err); {
+	case errors.As(err, &dns):
+		return "its name does not resolve: " + dns.Name
+	case reason == "refused":
+		return "connection refused"
+	case reason == "timeout":
+		return "no answer in time"
+	case reason == "net-unreachable", reason == "host-unreachable":
+		return "no route to it"
+	}
+	return ui.OneLine(err.Error())
+}
