@@ -87,7 +87,7 @@ func TestContrast(t *testing.T) {
 			t.Errorf("%s: %s %v\nlive: %s %v", file, again.Verdict, again.Causes, verdict, causes)
 		}
 	}
-	for _, args := range [][]string{{"diff", good, stream}, {"diff", good, bad}, {"diff", "node-a", "node-b"}} {
+	for _, args := range [][]string{{"diff", good, stream}, {"diff", good, bad}} {
 		if a := call(t, args...); a.exit != 3 || !strings.Contains(a.stdout, "worse    bird-socket        /run/calico/bird.ctl") {
 			t.Errorf("%v: exit %d\n%s%s", args, a.exit, a.stdout, a.stderr)
 		}
