@@ -312,7 +312,7 @@ spec:
   - when: causes.size() > 0
     conclude:
       verdict: fault
-      says: ${causes[0].says}
+      says: ${first(causes).says}
 `
 
 // certificate is made as docs/alerts.md says, for the Service and for localhost.

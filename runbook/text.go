@@ -98,7 +98,7 @@ func writeAsked(para func(int, string), head string, a Asked) {
 	}
 	bad := a.bad()
 	for _, r := range bad[:min(len(bad), shownBad)] {
-		para(4, fmt.Sprintf("%s %s: %s", r.Status, strings.TrimSpace(r.Check+" "+r.Target), r.Saw))
+		para(4, fmt.Sprintf("%s %s: %s", r.Status, r.label(), r.Saw))
 	}
 	if n := len(bad) - shownBad; n > 0 {
 		para(4, fmt.Sprintf("and %d more that are not good", n))

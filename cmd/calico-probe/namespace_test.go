@@ -27,7 +27,7 @@ import (
 func TestCalicoNamespaceFlag(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{
-		"run --node a", "shell --node a -c help", "preflight", "runbook run node-not-ready --node a", "serve", "diff a b", "clean",
+		"run --node a", "shell --node a -c help", "preflight", "runbook run node-not-ready --node a", "serve", "clean",
 	} {
 		for _, name := range []string{"a/b", "--all", "Tenant", ""} {
 			var out, errs bytes.Buffer

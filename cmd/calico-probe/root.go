@@ -170,7 +170,7 @@ on it, tests the node directly from there and reports what was seen.`,
 	root.SetErr(a.ErrOut)
 	root.SetFlagErrorFunc(wrongFlag)
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
-	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(factory), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(), a.schema(), a.clean(), a.serve(), a.manifests(), a.preflight(factory), a.version(), a.man()} {
+	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(), a.schema(), a.clean(), a.serve(), a.manifests(), a.preflight(factory), a.version(), a.man()} {
 		root.AddCommand(verb)
 	}
 	root.InitDefaultCompletionCmd()

@@ -179,7 +179,7 @@ and names of checks, causes, steps and parameters that do not exist. A runbook w
 these cannot be run; lint exits with 2 then.
 
 What can be run and is odd all the same is FILE:LINE: warning: WHAT, which leaves the exit
-code 0: causes[0] where no cause need be named, an answer of a check that no step asks, a
+code 0: causes[0], which need not be there, an answer of a check that no step asks, a
 wait that is longer than the whole runbook may take.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
