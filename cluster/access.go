@@ -28,8 +28,10 @@ func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttribu
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
-			review, err := c.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
-				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &ask}}, metav1.CreateOptions{})
+			asked := &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &ask},
+			}
+			review, err := c.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, asked, metav1.CreateOptions{})
 			if errs[i] = err; err == nil {
 				may[i] = review.Status.Allowed
 			}

@@ -137,6 +137,13 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 			}
 		}
 	}
+	peers, err := bgpPeers(s, all, globalAS)
+	l.addPeers(peers, func(n speaker) bool { return n.node.Name == of.Name })
+	return l.targets, err
+}
+
+// bgpPeers are the BGPPeers in the order of confd: global ones come before those of nodes.
+func bgpPeers(s *Snapshot, all []speaker, globalAS string) ([]peer, error) {
 	var peers []peer
 	var errs []error
 	for name, spec := range s.peering.peers {
@@ -147,14 +154,18 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 		}
 		peers = append(peers, p)
 	}
-	// Global peers come before those of nodes, as in confd.
 	slices.SortFunc(peers, func(a, b peer) int {
 		if a.scope != b.scope {
 			return strings.Compare(a.scope, b.scope) // "global" before "node"
 		}
 		return strings.Compare(a.name, b.name)
 	})
-	isOwn := func(n speaker) bool { return n.node.Name == of.Name }
+	return peers, errors.Join(errs...)
+}
+
+// addPeers adds the sessions that BGPPeers make on a node: those it opens, and the other ends of
+// those that are told to peer with it.
+func (l *sessions) addPeers(peers []peer, isOwn func(speaker) bool) {
 	for _, p := range peers {
 		if !slices.ContainsFunc(p.here, isOwn) {
 			continue
@@ -171,7 +182,7 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 			l.add(p.scope, p.name, node, p.addr, p.port, p.as)
 		}
 	}
-	// What one node is told to peer with peers back, unless told not to.
+	// A node that another one is told to peer with peers back, unless told not to.
 	for _, p := range peers {
 		if p.oneSided || !slices.ContainsFunc(p.there, isOwn) && !slices.ContainsFunc(p.behind, isOwn) {
 			continue
@@ -181,7 +192,6 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 			l.addNode("node", n, p.wanted)
 		}
 	}
-	return l.targets, errors.Join(errs...)
 }
 
 func speakerOf(n *corev1.Node, by peering, globalAS string) speaker {

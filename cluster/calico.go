@@ -41,9 +41,9 @@ func (c *Client) readSpec(ctx context.Context, resource string, names ...string)
 	return merged, nil
 }
 
-// listSpecs lists the specs of Calico's resources of one kind by their names, those in
-// namespaces as namespace/name, none where that kind is not installed. A limit gives the first few of them, 0 all, out of the API
-// server's cache.
+// listSpecs lists the specs of Calico's resources of one kind by their names, those in namespaces as
+// namespace/name, none where that kind is not installed. A limit gives the first few of them; 0 gives
+// all, out of the API server's cache.
 func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (map[string]map[string]any, error) {
 	options := metav1.ListOptions{Limit: limit}
 	if limit == 0 {

@@ -29,7 +29,9 @@ func TestCalicoControllers(t *testing.T) {
 	state(corev1.ContainerStatus{State: running})
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "not ready, 0 restarts, on a")
 	state(corev1.ContainerStatus{RestartCount: 1, Ready: true,
-		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.Now.Add(-recent / 2))}}})
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{
+			StartedAt: metav1.NewTime(s.Now.Add(-recent / 2)),
+		}}})
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "running for 5m, 1 restart")
 	state(corev1.ContainerStatus{RestartCount: 7,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}})

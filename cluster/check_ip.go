@@ -20,22 +20,22 @@ func ipRegistered(s *Snapshot, report func(probe.Result)) {
 	}
 }
 
-// seat is one node's place in one family: what Calico registered and what the
+// registration is one node's addresses in one family: the one Calico registered and the one the
 // kubelet reports.
-type seat struct {
+type registration struct {
 	node       string
 	registered netip.Prefix
 	internal   netip.Addr
 }
 
-func (p seat) agrees() bool { return p.registered.Addr() == p.internal }
+func (p registration) agrees() bool { return p.registered.Addr() == p.internal }
 
 // registeredFamily reports about one address family and tells whether any node
 // has an address there.
 func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 	family := strings.TrimSuffix(strings.TrimPrefix(key, "projectcalico.org/"), "Address")
-	seats, mine := seatsOf(s, key)
-	if len(seats) == 0 {
+	all, mine := registrationsOf(s, key)
+	if len(all) == 0 {
 		return false
 	}
 	if mine == nil {
@@ -44,25 +44,26 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 			status = probe.Info
 		}
 		report(probe.Found(status, "no %s address registered here, while %s have one", family,
-			plural(len(seats), "other node")).On(family))
+			plural(len(all), "other node")).On(family))
 		return true
 	}
-	report(judgeSeat(*mine, seats).On(family).
+	report(judgeRegistration(*mine, all).On(family).
 		With(facts.Registered, mine.registered.Addr().String()).With(facts.Internal, textOf(mine.internal)))
-	for _, other := range seats {
+	for _, other := range all {
 		if other.node != mine.node && other.internal.IsValid() && mine.agrees() && !other.agrees() {
 			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.node,
 				other.registered.Addr(), other.internal).
-				On(family+" "+other.node).With(probe.FactNode, other.node).With(probe.FactReason,
-				facts.ReasonPeer).With(facts.Registered, other.registered.Addr().String()).With(facts.Internal, textOf(other.internal)))
+				On(family+" "+other.node).
+				With(probe.FactNode, other.node).With(probe.FactReason, facts.ReasonPeer).
+				With(facts.Registered, other.registered.Addr().String()).With(facts.Internal, textOf(other.internal)))
 		}
 	}
 	return true
 }
 
-func judgeSeat(mine seat, seats []seat) probe.Result {
+func judgeRegistration(mine registration, all []registration) probe.Result {
 	agree, neighbours := 0, 0
-	for _, o := range seats {
+	for _, o := range all {
 		if o.node == mine.node {
 			continue
 		}
@@ -77,7 +78,7 @@ func judgeSeat(mine seat, seats []seat) probe.Result {
 			neighbours++
 		}
 	}
-	others := len(seats) - 1
+	others := len(all) - 1
 	switch {
 	case !mine.internal.IsValid():
 		return probe.Found(probe.Info, "%s is registered; the node reports no InternalIP of this family", mine.registered)
@@ -100,25 +101,25 @@ func judgeSeat(mine seat, seats []seat) probe.Result {
 		With(probe.FactReason, facts.ReasonOutside)
 }
 
-func seatsOf(s *Snapshot, key string) (seats []seat, mine *seat) {
+func registrationsOf(s *Snapshot, key string) (all []registration, mine *registration) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		reg, ok := registered(n, key)
 		if !ok {
 			continue
 		}
-		p := seat{node: n.Name, registered: reg}
+		p := registration{node: n.Name, registered: reg}
 		for _, a := range InternalIPs(n) {
 			if a.Is4() == reg.Addr().Is4() && (!p.internal.IsValid() || a == reg.Addr()) {
 				p.internal = a // of several, the one that was registered
 			}
 		}
-		seats = append(seats, p)
+		all = append(all, p)
 		if n.Name == s.Node.Name {
 			mine = &p
 		}
 	}
-	return seats, mine
+	return all, mine
 }
 
 func hasInternal(n *corev1.Node, v4 bool) bool {

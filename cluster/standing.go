@@ -35,7 +35,7 @@ const (
 	rankWarned
 	rankCordoned
 	rankReady
-	rankElsewhere
+	rankWindows
 )
 
 // Standings reads how every node stands, the worst first. What could not be read beside
@@ -99,41 +99,10 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 
 // standingOf asks the checks that tell nodes apart.
 func standingOf(s *Snapshot) Standing {
-	out := Standing{Node: s.Node.Name, rank: rankReady, Status: probe.OK}
-	var said []string
-	take := func(rank int, r probe.Result) {
-		if rank < out.rank {
-			out.rank = rank
-		}
-		if !slices.Contains(said, r.Saw) {
-			said = append(said, r.Saw)
-		}
-		if out.Status != probe.Fail && r.Status != probe.Info {
-			out.Status = r.Status
-		}
-	}
-	well := ""
-	bad := func(rank int) func(probe.Result) {
-		return func(r probe.Result) {
-			own := rank
-			if rank == rankUnready && r.Target != "" {
-				own = rankPressure
-			}
-			switch r.Status {
-			case probe.Fail:
-				take(own, r)
-			case probe.Warn:
-				take(rankWarned, r)
-			case probe.OK:
-				if rank == rankUnready {
-					well = r.Saw
-				}
-			}
-		}
-	}
-	nodeReady(s, bad(rankUnready))
+	j := judged{Standing: Standing{Node: s.Node.Name, rank: rankReady, Status: probe.OK}}
+	nodeReady(s, j.by(rankUnready))
 	if s.LeaseErr == nil || apierrors.IsNotFound(s.LeaseErr) {
-		nodeLease(s, bad(rankSilent))
+		nodeLease(s, j.by(rankSilent))
 	}
 	windows := s.Node.Labels[corev1.LabelOSStable] == "windows"
 	if s.CalicoErr == nil && !windows {
@@ -141,29 +110,63 @@ func standingOf(s *Snapshot) Standing {
 			if r.Target != "" {
 				r.Saw = "calico-node: " + strings.TrimPrefix(r.Saw, calicoContainer+" ")
 			}
-			bad(rankCalico)(r)
+			j.by(rankCalico)(r)
 		})
 	}
 	if errors.As(s.CalicoErr, new(*UnverifiedError)) && !windows {
-		take(rankWarned, unread(s.CalicoErr))
+		j.take(rankWarned, unread(s.CalicoErr))
 	}
 	if s.Node.Spec.Unschedulable {
-		take(rankCordoned, probe.Found(probe.Info, "cordoned"))
+		j.take(rankCordoned, probe.Found(probe.Info, "cordoned"))
 	}
 	if windows {
-		take(rankElsewhere, probe.Found(probe.Info, "runs Windows, where the probe does not"))
-		if out.rank == rankReady {
-			out.rank = rankElsewhere
+		j.take(rankWindows, probe.Found(probe.Info, "runs Windows, where the probe does not"))
+		if j.rank == rankReady {
+			j.rank = rankWindows
 		}
 	}
-	if s.LeaseErr != nil && !apierrors.IsNotFound(s.LeaseErr) && out.Status == probe.OK {
-		out.Status = probe.Unknown // Ready says it for a minute after a kubelet fell silent
+	if s.LeaseErr != nil && !apierrors.IsNotFound(s.LeaseErr) && j.Status == probe.OK {
+		j.Status = probe.Unknown // Ready stays true for a minute after a kubelet fell silent
 	}
-	if well != "" && (len(said) == 0 || out.rank >= rankCordoned) {
-		said = append(said, well)
+	if j.ready != "" && (len(j.said) == 0 || j.rank >= rankCordoned) {
+		j.said = append(j.said, j.ready)
 	}
-	out.Saw = strings.Join(said, "; ")
-	return out
+	j.Saw = strings.Join(j.said, "; ")
+	return j.Standing
+}
+
+// judged is a node's state while the answers of the checks are put together.
+type judged struct {
+	Standing
+	said  []string // what is wrong, each once
+	ready string   // what node-ready says of a good node
+}
+
+// take notes something worth saying; the worst rank counts.
+func (j *judged) take(rank int, r probe.Result) {
+	j.rank = min(j.rank, rank)
+	if !slices.Contains(j.said, r.Saw) {
+		j.said = append(j.said, r.Saw)
+	}
+	if j.Status != probe.Fail && r.Status != probe.Info {
+		j.Status = r.Status
+	}
+}
+
+// by takes the answers of a check whose failure has this rank.
+func (j *judged) by(rank int) func(probe.Result) {
+	return func(r probe.Result) {
+		switch {
+		case r.Status == probe.Fail && rank == rankUnready && r.Target != "":
+			j.take(rankPressure, r)
+		case r.Status == probe.Fail:
+			j.take(rank, r)
+		case r.Status == probe.Warn:
+			j.take(rankWarned, r)
+		case r.Status == probe.OK && rank == rankUnready:
+			j.ready = r.Saw
+		}
+	}
 }
 
 // Named lists the nodes a selector of labels picks, by their names.

@@ -156,7 +156,10 @@ func TestServicesWorthAsking(t *testing.T) {
 		service("udp", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }),
 		service("local", func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = &local }),
 		service("outside", func(s *corev1.Service) { s.Spec.Selector = nil }),
-		service("everywhere", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080; s.CreationTimestamp = metav1.NewTime(now) }),
+		service("everywhere", func(s *corev1.Service) {
+			s.Spec.Ports[0].NodePort = 30080
+			s.CreationTimestamp = metav1.NewTime(now)
+		}),
 	}
 	var names []string
 	for _, s := range usable(all, policies{}) {

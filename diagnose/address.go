@@ -34,7 +34,8 @@ var setMethod = probe.Fix{
 
 // afterAddress are the causes that come of a wrong address.
 var afterAddress = []string{
-	"address-will-change", "bgp-filtered", "bgp-rejected", "bgp-unknown-peer", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead", "peer-down", "node-cut-off",
+	"address-will-change", "bgp-filtered", "bgp-rejected", "bgp-unknown-peer", "bgp-password", "bgp-waits",
+	"bgp-one-way", "peer-bird-dead", "peer-down", "node-cut-off",
 	"tunnel-filtered", "tunnel-refused", "tunnel-source-unknown", "uplink-down",
 }
 
@@ -308,7 +309,8 @@ var addressTaken = &Rule{
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken) {
-			address, internal, other := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal), reg.Facts.Str(probe.FactNode)
+			address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
+			other := reg.Facts.Str(probe.FactNode)
 			says := fmt.Sprintf("%s is registered for {node} and for %s", address, other)
 			if internal != "" && internal != address {
 				says += fmt.Sprintf("; {node} itself has %s", internal)
@@ -335,7 +337,8 @@ var peerAddress = &Rule{
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonPeer) {
-			peer, address, internal := reg.Facts.Str(probe.FactNode), reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
+			peer := reg.Facts.Str(probe.FactNode)
+			address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 			family := familyOf(reg)
 			c := Case{
 				About: peer, Peer: peer, Family: family, For: clues(strong, []Finding{reg}),

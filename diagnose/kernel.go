@@ -32,7 +32,8 @@ Told from one by ping between nodes that have an entry, and by the kernel's coun
 			Args: map[string]Arg{"max": numberArg(max(262144, 4*num(full, checks.FactMax)))},
 			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
 				checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
-				checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.TyphaReach.ID, checks.FelixLive.ID, checks.FelixReady.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID),
+				checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.TyphaReach.ID, checks.FelixLive.ID, checks.FelixReady.ID,
+				checks.KubeletHealth.ID, checks.KubeProxyHealth.ID),
 		}}
 	},
 }

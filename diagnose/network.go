@@ -92,7 +92,8 @@ func textsOf(r Finding, key probe.Fact) map[string]string {
 
 // pathChecks are those that need packets to pass between nodes or their pods.
 var pathChecks = []string{
-	checks.BGPSession.ID, checks.BGPPort.ID, checks.RouteBlocks.ID, checks.RouteCanReach.ID, checks.NodePing.ID, checks.NodeNeighbours.ID,
+	checks.BGPSession.ID, checks.BGPPort.ID, checks.RouteBlocks.ID, checks.RouteCanReach.ID, checks.NodePing.ID,
+	checks.NodeNeighbours.ID,
 	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
 	checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
 }

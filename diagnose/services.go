@@ -16,7 +16,8 @@ func serviceRules() []*Rule {
 
 // serviceless is what a node shows on which services do not work.
 var serviceless = Covers(
-	checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID, checks.DatastoreLatency.ID,
+	checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
+	checks.DatastoreLatency.ID,
 	checks.KubeProxyHealth.ID, checks.InitStall.ID,
 )
 

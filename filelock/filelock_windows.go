@@ -14,6 +14,7 @@ import (
 // is a byte far behind the file's end, because nobody can read what is locked.
 func Lock(f *os.File) bool {
 	behind := windows.Overlapped{OffsetHigh: math.MaxInt32}
-	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &behind)
+	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
+		0, 1, 0, &behind)
 	return !errors.Is(err, windows.ERROR_LOCK_VIOLATION)
 }

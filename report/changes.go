@@ -205,7 +205,8 @@ var (
 // moves are the words after a number that moves: units, and the types of DNS records,
 // before which their time to live stands.
 var moves = []string{
-	"ns", "us", "µs", "ms", "s", "sec", "seconds", "min", "minutes", "h", "hours", "days", "kB", "MB", "GB", "KiB", "MiB", "GiB",
+	"ns", "us", "µs", "ms", "s", "sec", "seconds", "min", "minutes", "h", "hours", "days", "kB", "MB", "GB", "KiB",
+	"MiB", "GiB",
 	"A", "AAAA", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT",
 }
 

@@ -72,7 +72,8 @@ func writeJUnits(w io.Writer, all []Document) error {
 	for _, d := range all {
 		s := d.junitSuite()
 		out.Suites = append(out.Suites, s)
-		out.Tests, out.Failures, out.Errors, took = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors, took+d.Elapsed
+		out.Tests, out.Failures, out.Errors = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors
+		took += d.Elapsed
 	}
 	out.Time = seconds(took)
 	b, err := xml.MarshalIndent(out, "", "  ")

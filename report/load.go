@@ -28,8 +28,8 @@ type Run struct {
 // longestRun bounds what is read: a run of a thousand nodes' sessions has a few MB.
 const longestRun = 256 << 20
 
-// ErrNoRun says that a file is no saved run.
-var ErrNoRun = errors.New("is neither what 'run -o ndjson' writes, nor what 'run -o json' or 'shell --transcript' does")
+// errNoRun says that a file is no saved run.
+var errNoRun = errors.New("is neither what 'run -o ndjson' writes, nor what 'run -o json' or 'shell --transcript' does")
 
 // Saved is what a file holds: a run, or of the transcript of a session the latest
 // answers of each node, each as a run, and what was done.
@@ -134,7 +134,7 @@ func loadStream(b []byte) (Run, error) {
 	}
 	switch {
 	case len(run.Events) == 0:
-		return Run{}, ErrNoRun
+		return Run{}, errNoRun
 	case run.Verdict == nil:
 		run.Lacks = "it ends before its verdict"
 	case lost || odd > 0:
@@ -185,7 +185,7 @@ func loadDocument(b []byte) (Run, error) {
 		return Run{}, fmt.Errorf("is no JSON report: %w", err)
 	}
 	if d.Verdict == nil || d.Node == "" {
-		return Run{}, ErrNoRun
+		return Run{}, errNoRun
 	}
 	run := Run{Node: d.Node, Version: d.Version, Causes: d.Causes, Verdict: d.Verdict}
 	if !d.Time.IsZero() {

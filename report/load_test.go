@@ -86,9 +86,9 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 		text string
 		says string
 	}{
-		"nothing": {"", ErrNoRun.Error()}, "words": {"hello\n", ErrNoRun.Error()},
-		"other JSON": {`{"kind":"List"}`, ErrNoRun.Error()},
-		"a list":     {`[1]`, ErrNoRun.Error()}, "an empty report": {`{"kind":"Report","v":1}`, ErrNoRun.Error()},
+		"nothing": {"", errNoRun.Error()}, "words": {"hello\n", errNoRun.Error()},
+		"other JSON": {`{"kind":"List"}`, errNoRun.Error()},
+		"a list":     {`[1]`, errNoRun.Error()}, "an empty report": {`{"kind":"Report","v":1}`, errNoRun.Error()},
 		"a cut report":     {document[:len(document)-20], "was cut"},
 		"a newer report":   {strings.Replace(document, `"v": 1`, `"v": 2`, 1), "newer calico-probe"},
 		"a newer stream":   {strings.Replace(stream, `"v":1`, `"v":2`, 1), "newer calico-probe"},
@@ -98,7 +98,7 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := loadOne(failing{}); err == nil || errors.Is(err, ErrNoRun) {
+	if _, err := loadOne(failing{}); err == nil || errors.Is(err, errNoRun) {
 		t.Errorf("a disk that fails: %v", err)
 	}
 }

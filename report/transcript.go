@@ -27,8 +27,8 @@ type Transcript struct {
 
 // Why a file is not written into.
 var (
-	ErrNoTranscript = errors.New("is there and is no transcript of a session: name a new file")
-	ErrRecording    = errors.New("is the transcript of another session, which goes on: name another file")
+	errNoTranscript = errors.New("is there and is no transcript of a session: name a new file")
+	errRecording    = errors.New("is the transcript of another session, which goes on: name another file")
 )
 
 // Record begins a transcript in a file that is new or empty, or goes on with one that is
@@ -36,7 +36,7 @@ var (
 func Record(name string) (*Transcript, error) {
 	// Opening a pipe waits for its other end.
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s %w", name, ErrNoTranscript)
+		return nil, fmt.Errorf("%s %w", name, errNoTranscript)
 	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -53,7 +53,7 @@ func Record(name string) (*Transcript, error) {
 // begin makes a file ready to be written into at its end.
 func begin(f *os.File) error {
 	if !filelock.Lock(f) {
-		return ErrRecording
+		return errRecording
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -62,7 +62,7 @@ func begin(f *os.File) error {
 	if info.Size() > 0 {
 		ev, err := probe.NewDecoder(io.NewSectionReader(f, 0, probe.MaxLine)).Next()
 		if err != nil || ev.Type != probe.EventSession {
-			return ErrNoTranscript
+			return errNoTranscript
 		}
 	}
 	if info.Mode().Perm()&0o077 != 0 {

@@ -169,7 +169,7 @@ func TestTranscriptOfTwo(t *testing.T) {
 	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", err, info.Mode())
 	}
-	if _, err := Record(name); !errors.Is(err, ErrRecording) {
+	if _, err := Record(name); !errors.Is(err, errRecording) {
 		t.Errorf("the second: %v", err)
 	}
 	if _, err := Load(bytes.NewReader(read(t, name))); err != nil {
@@ -225,14 +225,14 @@ func TestTranscriptIsNobodyElses(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Record(name); !errors.Is(err, ErrNoTranscript) {
+		if _, err := Record(name); !errors.Is(err, errNoTranscript) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if got := read(t, name); string(got) != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	if _, err := Record(t.TempDir()); !errors.Is(err, ErrNoTranscript) {
+	if _, err := Record(t.TempDir()); !errors.Is(err, errNoTranscript) {
 		t.Errorf("a folder: %v", err)
 	}
 	if _, err := Record(filepath.Join(t.TempDir(), "no", "folder")); err == nil {

@@ -67,7 +67,8 @@ func (p *parser) and(depth int) (Selector, error) {
 }
 
 // joined reads one or more parts with an operator between them.
-func (p *parser) joined(operator string, depth int, part func(int) (Selector, error), join func([]Selector) Selector) (Selector, error) {
+func (p *parser) joined(operator string, depth int, part func(int) (Selector, error),
+	join func([]Selector) Selector) (Selector, error) {
 	var all []Selector
 	for {
 		s, err := part(depth)

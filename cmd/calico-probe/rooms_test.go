@@ -1,0 +1,284 @@
+package main_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// How large things may be. What is larger has a second thing in it.
+const (
+	longestFunction = 60  // lines
+	longestFile     = 400 // lines
+	widestLine      = 120 // columns, a tab being one; a line with a text of its own may be wider
+	ownText         = 30  // letters that make a literal such a text
+)
+
+// source is one Go file of the repository.
+type source struct {
+	path  string // from the root, with slashes
+	text  string
+	lines []string
+	file  *ast.File
+	set   *token.FileSet
+}
+
+// folder is its package, as its path from the root.
+func (s source) folder() string { return filepath.ToSlash(filepath.Dir(s.path)) }
+
+// unmendedList has what is not mended yet.
+var unmendedList = filepath.Join("testdata", "rooms.txt")
+
+// TestRooms holds how large functions, files and lines may be, that every package says what it is
+// for, and that a name is exported only where another package uses it. What is not so yet stands in
+// a list that may only shrink: a line of it that is not true any more fails too, and -update takes it
+// out. Nothing is ever added to the list.
+func TestRooms(t *testing.T) {
+	all := sources(t, filepath.Join("..", ".."))
+	found := map[string]string{} // the line of the list, and an example
+	for _, s := range all {
+		maps.Copy(found, tooLarge(s))
+	}
+	maps.Copy(found, withoutDoc(all))
+	maps.Copy(found, unusedElsewhere(all))
+	b, err := os.ReadFile(unmendedList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var still []string
+	known := strings.Split(strings.TrimSpace(string(b)), "\n")
+	update := flag.Lookup("update").Value.String() == "true"
+	for _, line := range known {
+		if _, wrong := found[line]; wrong {
+			still = append(still, line)
+		} else if line != "" && !update {
+			t.Errorf("%q is mended: take it out of %s (go test -run TestRooms -update)", line, unmendedList)
+		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(found)) {
+		if !slices.Contains(known, line) {
+			t.Errorf("%s: %s", line, found[line])
+		}
+	}
+	if update {
+		if err := os.WriteFile(unmendedList, []byte(strings.Join(still, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sources are all Go files below a folder, but those of other modules' caches.
+func sources(t *testing.T, root string) []source {
+	t.Helper()
+	var out []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		s := source{path: filepath.ToSlash(rel), text: string(b), lines: strings.Split(string(b), "\n"), set: token.NewFileSet()}
+		if s.file, err = parser.ParseFile(s.set, path, b, parser.ParseComments); err != nil {
+			return err
+		}
+		out = append(out, s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// tooLarge says what of a file is. Tests are lists of cases, so only the width of their lines counts.
+func tooLarge(s source) map[string]string {
+	out := map[string]string{}
+	if !strings.HasSuffix(s.path, "_test.go") {
+		for _, d := range s.file.Decls {
+			f, is := d.(*ast.FuncDecl)
+			if !is {
+				continue
+			}
+			if long := s.lineOf(f.End()) - s.lineOf(f.Pos()) + 1; long > longestFunction {
+				out["long function in "+s.path+": "+f.Name.Name] = fmt.Sprintf("%d lines, at most %d", long, longestFunction)
+			}
+		}
+		if long := len(s.lines) - 1; long > longestFile {
+			out["long file: "+s.path] = fmt.Sprintf("%d lines, at most %d", long, longestFile)
+		}
+	}
+	texts := s.texts()
+	for i, line := range s.lines {
+		if width := utf8.RuneCountInString(line); width > widestLine && !texts[i+1] {
+			out["wide lines in "+s.folder()] = fmt.Sprintf("%s:%d has %d columns, at most %d", s.path, i+1, width, widestLine)
+		}
+	}
+	return out
+}
+
+func (s source) lineOf(at token.Pos) int { return s.set.Position(at).Line }
+
+// texts are the lines with a text in them.
+func (s source) texts() map[int]bool {
+	out := map[int]bool{}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if lit, is := n.(*ast.BasicLit); is && lit.Kind == token.STRING && len(lit.Value) > ownText {
+			for line := s.lineOf(lit.Pos()); line <= s.lineOf(lit.End()); line++ {
+				out[line] = true
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// withoutDoc are the packages of which no file says what they are for.
+func withoutDoc(all []source) map[string]string {
+	said := map[string]bool{}
+	for _, s := range all {
+		if !strings.HasSuffix(s.path, "_test.go") {
+			said[s.folder()] = said[s.folder()] || s.file.Doc != nil
+		}
+	}
+	out := map[string]string{}
+	for folder, has := range said {
+		if !has {
+			out["no package comment in "+folder] = "say what the package is for, above a package clause"
+		}
+	}
+	return out
+}
+
+// unusedElsewhere are the exported functions, types and values that no other package names. By
+// names alone: a package that is imported under another name is not found.
+func unusedElsewhere(all []source) map[string]string {
+	used := map[string]bool{} // package.Name
+	for _, s := range all {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if sel, is := n.(*ast.SelectorExpr); is {
+				if x, is := sel.X.(*ast.Ident); is {
+					used[x.Name+"."+sel.Sel.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	out := map[string]string{}
+	for _, s := range all {
+		if strings.HasSuffix(s.path, "_test.go") || s.file.Name.Name == "main" {
+			continue
+		}
+		for _, name := range exported(s.file) {
+			if !used[s.file.Name.Name+"."+name] && !inExported(all, s.folder(), name) {
+				out["exported for nobody in "+s.folder()] = name + " is used in no other package"
+			}
+		}
+	}
+	return out
+}
+
+// exported are the names that a file exports, without methods and fields.
+func exported(f *ast.File) []string {
+	var out []string
+	add := func(name *ast.Ident) {
+		if name.IsExported() {
+			out = append(out, name.Name)
+		}
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				add(d.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					add(spec.Name)
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						add(name)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// inExported tells whether a type is part of something else that its package exports: a reader of
+// that has to find it, though nobody has to write its name.
+func inExported(all []source, folder, name string) bool {
+	for _, s := range all {
+		if s.folder() != folder || strings.HasSuffix(s.path, "_test.go") {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			if f, is := d.(*ast.FuncDecl); is && f.Name.IsExported() && names(f.Type, name) {
+				return true
+			}
+			g, is := d.(*ast.GenDecl)
+			if !is {
+				continue
+			}
+			for _, spec := range g.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					if spec.Name.Name != name && spec.Name.IsExported() && names(spec.Type, name) {
+						return true
+					}
+				case *ast.ValueSpec:
+					if spec.Type != nil && names(spec.Type, name) || typed(g, name) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// typed tells whether a list of constants has a type of which name is one.
+func typed(g *ast.GenDecl, name string) bool {
+	if g.Tok != token.CONST || len(g.Specs) < 2 {
+		return false
+	}
+	return slices.ContainsFunc(g.Specs, func(s ast.Spec) bool {
+		v, is := s.(*ast.ValueSpec)
+		return is && slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name == name })
+	})
+}
+
+// names tells whether a type or a signature has a name in it.
+func names(n ast.Node, name string) bool {
+	found := false
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, is := n.(*ast.Ident); is {
+			found = found || id.Name == name
+		}
+		return !found
+	})
+	return found
+}

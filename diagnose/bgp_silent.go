@@ -1,0 +1,62 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// bgpOneWay is a session that opens and dies of silence.
+var bgpOneWay = &Rule{
+	ID: "bgp-one-way", Title: "a session opens and then hears nothing",
+	Doc: `The connection stands, and the messages of one side do not come through: the session hangs in OpenSent or ends with "Hold timer expired". Packets of one direction are lost, or only large ones are (MTU): the first messages are small, a table of routes is not.`,
+	Fix: probe.Fix{
+		Says:     "Look for what loses packets between the two: try large ones that may not be fragmented, both ways.",
+		Manifest: []string{"ssh {node} ping -M do -s 1472 -c 3 {peer}", "calico-probe run --node {node} --profile deep"},
+		Radius:   "nothing: three packets, and a second probe on another node",
+	},
+	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered},
+	Match: func(f Findings) []Case {
+		return perSession(f, func(s session, c *Case) bool {
+			state := s.Facts.Str(checks.FactBGPState)
+			hangs := (state == "OpenSent" || state == "OpenConfirm") && reasonOf(s.Finding) == ""
+			if reasonOf(s.Finding) != "hold-expired" && !hangs || s.refusal() != "" || !s.answers() {
+				return false
+			}
+			c.For = append(clues(strong, []Finding{s.Finding}), clues(0, []Finding{s.ping}, s.there)...)
+			c.Says = fmt.Sprintf("the session with %s opens and then hears nothing: packets of one direction, or large ones, are lost", s.Target)
+			return true
+		})
+	},
+}
+
+// bgpWaits is the end of a session that can only wait.
+var bgpWaits = &Rule{
+	ID: "bgp-waits", Title: "this side of the session waits, and the other end does not get through",
+	Doc: `Of two nodes the one whose address is the smaller text is passive: it never dials and has no error to show. A connection from here to the peer's port works, so the peer's BIRD lives; why it does not get through to here only the other end can say.`,
+	Fix: probe.Fix{
+		Says:     "Look at the other end.",
+		Manifest: []string{"calico-probe run --node {other} --checks bgp,node-ping"},
+		Radius:   "nothing: it only looks",
+	},
+	Match: func(f Findings) []Case {
+		return perSession(f, func(s session, c *Case) bool {
+			if s.Facts.Str(checks.FactBGPState) != "Passive" || s.refusal() != "" || reasonOf(s.Finding) == "unknown-peer" ||
+				!s.ported {
+				return false
+			}
+			c.For, c.Fix = clues(hint, []Finding{s.Finding}), s.where()
+			c.Says = fmt.Sprintf("{node} waits for %s to dial (Passive), and nothing here says why it does not get through",
+				s.Target)
+			for _, theirs := range s.there {
+				if bad(theirs.Status) {
+					c.For = append(c.For, clues(hint, []Finding{theirs})...)
+					c.Says = fmt.Sprintf("{node} waits for %s to dial (Passive), and that end says: %s", s.Target, theirs.Saw)
+				}
+			}
+			return true
+		})
+	},
+}

@@ -1,0 +1,103 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// calicoOutOfMemory is a memory limit that calico-node does not fit into.
+var calicoOutOfMemory = &Rule{
+	ID: "calico-out-of-memory", Title: "calico-node is killed for using more memory than its limit",
+	Doc: `A container that goes beyond its memory limit is killed by the kernel with exit code 137, the same as by a failed liveness probe; the reason OOMKilled tells them apart. One of the programs in it may be killed alone and is started anew by runit, of which Kubernetes does not tell. Felix needs more with every policy, endpoint and node.
+Told from a node that has no memory left by what is available there, and by the limit: without one the container cannot have gone beyond it.`,
+	Fix: probe.Fix{
+		Says:     "Raise or remove the memory limit of calico-node.",
+		Manifest: []string{"kubectl -n {namespace} set resources ds {daemonset} -c calico-node --limits=memory={memory}Mi"},
+		Operator: []string{`kubectl patch installation default --type merge -p '{"spec":{"calicoNodeDaemonSet":{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","resources":{"limits":{"memory":"{memory}Mi"}}}]}}}}}}'`},
+		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
+	},
+	Explains: append([]string{"start-outlasts-budget"}, withoutCalico...),
+	Match: func(f Findings) []Case {
+		ended, inside := f.With(facts.CheckCalicoBudget, facts.APIReason, "OOMKilled"), killedForMemory(f)
+		ended = slices.DeleteFunc(ended, func(r Finding) bool { return r.Facts[facts.Over] == true })
+		if len(f.Bad(facts.CheckCalicoPod)) == 0 {
+			ended = nil
+		}
+		killed := append(inside, ended...)
+		limit, known := memoryLimit(f)
+		if len(killed) == 0 || known && limit == 0 || len(f.With(checks.NodeMemory.ID, checks.FactLimited, false)) > 0 {
+			return nil
+		}
+		short, pressure := shortOfMemory(f)
+		c := Case{
+			Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: clues(strong, killed),
+			// Then it may have been the whole node's want.
+			Against: clues(strong, slices.Concat(pressure, short)), Covers: append(Covers(checks.NodeMemory.ID), calicoDown...),
+			Args: map[string]Arg{"memory": numberArg(1024)},
+		}
+		if len(ended) > 0 {
+			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)",
+				seconds(num(ended, facts.Lived)))
+		}
+		if known {
+			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
+			c.For[0].Weight, c.Args["memory"] = proof, numberArg(max(1024, 2*limit/(1<<20)))
+		}
+		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(checks.NodeMemory.ID), about("")),
+			func(r Finding) bool { return bad(r.Status) }))...)
+		return []Case{c}
+	},
+}
+
+// memoryLimit is that of calico-node's container in bytes, 0 without one; false when
+// it is not known.
+func memoryLimit(f Findings) (float64, bool) {
+	for _, r := range f.Of(facts.CheckCalicoPod) {
+		if n, ok := r.Facts.Num(facts.Memory); ok {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// calicoCPULimit is a CPU limit that starves Felix on an idle node
+// (projectcalico/calico#3420).
+var calicoCPULimit = &Rule{
+	ID: "calico-cpu-limit", Title: "a CPU limit starves calico-node",
+	Doc: `A container with a CPU limit is stopped for the rest of each period of 100 ms in which it has used its share up. Felix then answers its probes late ("net/http: request canceled", "Client.Timeout exceeded") although the node has CPUs to spare.
+Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped.`,
+	Fix: probe.Fix{
+		Says:     "Remove calico-node's CPU limit; a request is enough.",
+		Manifest: []string{`kubectl -n {namespace} patch ds {daemonset} --type json -p '[{"op":"remove","path":"/spec/template/spec/containers/0/resources/limits/cpu"}]'`},
+		Operator: []string{`kubectl get installation default -o jsonpath='{.spec.calicoNodeDaemonSet}'  # take the cpu limit out of it with 'kubectl edit installation default'`},
+		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
+	},
+	Explains: []string{"start-outlasts-budget", "felix-stuck", "felix-dataplane-late"},
+	Match: func(f Findings) []Case {
+		var held []Finding
+		for _, r := range f.Bad(checks.NodeLoad.ID) {
+			if _, ok := r.Facts.Num(checks.FactThrottled); ok {
+				held = append(held, r)
+			}
+		}
+		if len(held) == 0 {
+			return nil
+		}
+		c := Case{
+			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods",
+				num(held, checks.FactThrottled)),
+			For: clues(strong, held), Covers: Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID,
+				checks.FelixReady.ID),
+		}
+		late := append(f.With(checks.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
+		c.For = append(c.For, clues(hint, late)...)
+		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
+			c.Against = clues(hint, load)
+		}
+		return []Case{c}
+	},
+}
