@@ -349,7 +349,7 @@ func TestRehearsedFirst(t *testing.T) {
 		"API is busy": {apierrors.NewServiceUnavailable("later"), false, ReasonAPI},
 		"no dry run":  {noDryRun, true, ReasonRBAC},
 	} {
-		for way, open := range map[string]func(*Client) Way{"pod": Pod, "ephemeral": Ephemeral} {
+		for way, open := range map[string]func(*Client) Open{"pod": Pod, "ephemeral": Ephemeral} {
 			made := false
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")

@@ -11,28 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
 
-// wayChecks are the two questions the client itself answers on its way.
-func wayChecks() []*probe.Check {
-	return []*probe.Check{
-		{
-			ID: probe.CheckPlaced, Asks: "could a probe be put on the node?", From: probe.FromClient,
-			Doc: `Not being able to get onto a node is a finding of its own: an image that cannot be pulled, a policy that refuses the pod, a container runtime or a kubelet that does not answer.
-ok: the probe is running, and how long that took; the fact image_id is what the node made of the name of its image. info: this way failed and another one worked. unknown: no way worked, so nothing is known about the node from the inside; the sentence says what stood in the way.`,
-		},
-		{
-			ID: probe.CheckAnswered, Asks: "did the probe's answer arrive whole?", From: probe.FromClient,
-			Doc: `A probe ends its answer with a record of its own. Without it the report is incomplete and nothing is called healthy, however good the results that did arrive.
-unknown: the stream broke and could not be read again from the container's log. Or the answer came to its end and is not to be trusted as a whole: events in it were not asked for or are not a node's to say (not-asked), a check has no answer (no-answer), it was longer than any node's is (too-much), or the probe speaks a later format (newer). There is no result when all went well.`,
-		},
-	}
-}
-
 func (a *app) checks() *cobra.Command {
-	return a.list("checks", "List every check", listChecks, func() any { return described(suite()) })
+	return a.list("checks", "List every check", listChecks, func() any { return described(examine.Suite()) })
 }
 
 // list is a verb that lists something for people, or as JSON.
@@ -57,7 +42,7 @@ func (a *app) list(use, short string, table func(io.Writer) error, whole func() 
 func listChecks(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tASKED FROM\tPROFILE\tTAGS\tQUESTION")
-	for _, c := range suite() {
+	for _, c := range examine.Suite() {
 		d := describe(c)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.ID, strings.Join(d.From, ","), d.Profile, strings.Join(d.Tags, ","), d.Asks)
 	}
@@ -111,7 +96,7 @@ func (a *app) explain() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain CHECK|CAUSE", Short: "Say why a check matters and what its answers mean, or how a cause comes about and what to do",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append(checkIDs(suite()), causeIDs()...), cobra.ShellCompDirectiveNoFileComp
+			return append(examine.CheckIDs(examine.Suite()), causeIDs()...), cobra.ShellCompDirectiveNoFileComp
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -130,7 +115,7 @@ func explainID(out io.Writer, id string) error {
 		explainCause(out, diagnose.Rules()[i])
 		return nil
 	}
-	found, err := probe.Select(suite(), []string{id}, nil)
+	found, err := probe.Select(examine.Suite(), []string{id}, nil)
 	if err != nil {
 		return badUsage("unknown check or cause %q%s; 'checks' and 'causes' list what there is", id, probe.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
 	}
@@ -193,14 +178,6 @@ func causeIDs() []string {
 	var ids []string
 	for _, r := range diagnose.Rules() {
 		ids = append(ids, r.ID)
-	}
-	return ids
-}
-
-func checkIDs(suite []*probe.Check) []string {
-	ids := make([]string, 0, len(suite))
-	for _, c := range suite {
-		ids = append(ids, c.ID)
 	}
 	return ids
 }

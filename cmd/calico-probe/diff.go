@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -26,7 +27,7 @@ const diffExample = `  # what has changed since the node was well
   calico-probe diff worker-3 worker-4 --profile quick`
 
 func (a *app) diff(factory util.Factory) *cobra.Command {
-	o, out := &runOptions{app: a}, &output.Set{}
+	o, out := &runFlags{app: a}, &output.Set{}
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "Say what two runs, or two nodes, do not have alike", Example: diffExample,
 		Long: `A and B are saved runs ('run -o ndjson' or -o json) or names of nodes, which are then
@@ -45,11 +46,11 @@ was cut, could not ask everything, or does not answer what A does. Else with 0.`
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.asTyped(cmd); err != nil {
+			if err := o.noContradiction(cmd); err != nil {
 				return err
 			}
-			if o.via == wayLocal || o.via == wayNeighbour {
-				return badUsage("--via %s cannot ask two nodes side by side: save a run of each, and compare the files", o.via)
+			if o.Via == injector.MethodLocal || o.Via == injector.MethodNeighbour {
+				return badUsage("--via %s cannot ask two nodes side by side: save a run of each, and compare the files", o.Via)
 			}
 			sides := []side{savedAs(args[0]), savedAs(args[1])}
 			if err := out.Open(a.Out, output.Inputs(a.In, sides[0].file, sides[1].file)...); err != nil {
@@ -67,7 +68,7 @@ was cut, could not ask everything, or does not answer what A does. Else with 0.`
 }
 
 // compare has both runs, shows what differs, and says by its error whether B is worse.
-func (o *runOptions) compare(ctx context.Context, out *output.Set, sides []side) error {
+func (o *runFlags) compare(ctx context.Context, out *output.Set, sides []side) error {
 	var runs [2]report.Run
 	var errs [2]error
 	for i, s := range sides {
@@ -78,11 +79,15 @@ func (o *runOptions) compare(ctx context.Context, out *output.Set, sides []side)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
 	out.Begin()
 	var all sync.WaitGroup
 	for i, s := range sides {
 		if s.file == "" {
-			all.Go(func() { runs[i], errs[i] = o.of(s.typed).record(ctx) })
+			all.Go(func() { runs[i], errs[i] = examine.Record(ctx, client, o.of(s.typed)) })
 		}
 	}
 	all.Wait()
@@ -93,7 +98,7 @@ func (o *runOptions) compare(ctx context.Context, out *output.Set, sides []side)
 	if err := out.Each(func(to *output.Place) error { return report.WriteDiff(to, to.Name, d) }); err != nil {
 		return err
 	}
-	return worseOf(d)
+	return examine.DiffError(d)
 }
 
 // loadOne reads a saved run, or one node of the transcript of a session.
@@ -113,25 +118,6 @@ func (a *app) loadOne(s side) (report.Run, error) {
 		return report.Run{}, badUsage("%s has answers of %s: name one, as %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
 	}
 	return runs[0], nil
-}
-
-// showDiff says what differs; its error is the exit code.
-func showDiff(w io.Writer, output string, d report.Difference) error {
-	if err := report.WriteDiff(w, output, d); err != nil {
-		return err
-	}
-	return worseOf(d)
-}
-
-// worseOf is the exit code of a difference.
-func worseOf(d report.Difference) error {
-	switch {
-	case d.Worse():
-		return exit(report.ExitFault)
-	case d.Short():
-		return exit(report.ExitIncomplete)
-	}
-	return nil
 }
 
 // side is one of what is compared: a saved run, or where file is "" the node typed.
@@ -155,8 +141,8 @@ func savedAs(name string) side {
 
 // of are the same options for one node. Each is what the other is compared with: no
 // further node is asked.
-func (o *runOptions) of(node string) *runOptions {
-	own := *o
-	own.node, own.failOn, own.peers = node, "fail", 0
-	return &own
+func (o *runFlags) of(node string) examine.Options {
+	own := o.Options
+	own.Node, own.FailOn, own.Baselines = node, examine.FailOnFail, 0
+	return own
 }

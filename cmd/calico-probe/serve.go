@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -19,10 +18,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/alerts"
-	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -31,7 +29,8 @@ import (
 
 // serveOptions are the flags of the serve verb.
 type serveOptions struct {
-	*runOptions // how a node is asked, the same for every alert
+	*runFlags   // how a node is asked, the same for every alert
+	client      *examine.Client
 	listen      string
 	health      string // address to say whether it lives
 	insecure    bool   // tokens are taken without TLS
@@ -54,7 +53,7 @@ const serveExample = `  # in a cluster: what 'calico-probe install --print --ser
   calico-probe serve --config routes.yaml --check-config`
 
 func (a *app) serve() *cobra.Command {
-	o := &serveOptions{runOptions: &runOptions{app: a, failOn: "fail", profile: string(probe.Standard), ssh: sshNone, peers: 2}}
+	o := &serveOptions{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail, Profile: string(probe.Standard), SSH: examine.SSHNone}}}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Take alerts from Alertmanager and look at the nodes they are about", Example: serveExample, Args: noArguments,
 		Long: `serve takes Alertmanager's webhook at ` + alerts.PathAlerts + ` and, for each alert, carries out a
@@ -90,7 +89,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f.StringVar(&o.access.Cert, "tls-cert", "", "certificate to serve with; read anew when it changes")
 	f.StringVar(&o.access.Key, "tls-key", "", "its key")
 	f.BoolVar(&o.insecure, "insecure-http", false, "take tokens without TLS on an address that others reach: anybody on the way can read them, and use them")
-	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong with one, also by a job for another; 0 = none")
+	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes to ask too when something is wrong with one, also by a job for another; 0 = none")
 	f.IntVar(&o.limits.Workers, "workers", 2, "how many jobs run at once; a node has one at most, beside questions to it as a peer")
 	f.IntVar(&o.limits.Queue, "queue", 100, "how many jobs may wait; when that is full Alertmanager is told to send again")
 	f.IntVar(&o.limits.RunsPerHour, "max-runs-per-hour", 30, "how many jobs are begun within any hour; others wait")
@@ -122,8 +121,8 @@ func (o *serveOptions) check() error {
 		return nil
 	case o.store == "":
 		return badUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
-	case o.via == waySSH || o.via == wayLocal:
-		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.via)
+	case o.Via == injector.MethodSSH || o.Via == injector.MethodLocal:
+		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.Via)
 	}
 	if err := o.checkListeners(); err != nil {
 		return err
@@ -131,9 +130,7 @@ func (o *serveOptions) check() error {
 	if err := o.checkAccess(); err != nil {
 		return err
 	}
-	asking := *o.runOptions
-	asking.node = "any"
-	return asking.complete()
+	return o.Validate()
 }
 
 // checkAccess refuses what would let everybody in, and half of a pair of flags.
@@ -214,7 +211,7 @@ func (o *serveOptions) routes() (alerts.Routes, error) {
 	if err != nil {
 		return alerts.Routes{}, badUsage("%w", err)
 	}
-	routes, err := alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), profileNames())
+	routes, err := alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), examine.ProfileNames())
 	if err != nil {
 		return alerts.Routes{}, badUsage("%s: %w", o.config, err)
 	}
@@ -258,10 +255,13 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
-	if o.asks, err = o.where(); err != nil {
+	if o.client, err = o.app.client(); err != nil {
 		return err
 	}
-	reading, err := cluster.NewClient(config, string(o.calicoNamespace))
+	if o.asks, err = o.chosen(); err != nil {
+		return err
+	}
+	reading, err := o.client.Reader()
 	if err != nil {
 		return err
 	}
@@ -299,16 +299,15 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 
 // look carries out what is to be done about an alert.
 func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job, folder string) (alerts.Report, error) {
-	run := *o.runOptions
-	own := *o.app
-	own.IOStreams = genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: logged{log.With("job", job.ID)}}
-	run.app, run.node, run.profile = &own, job.Node, job.Procedure.Profile
-	run.reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
+	client := o.client.Writing(logged{log.With("job", job.ID)})
+	run := o.Options
+	run.Node, run.Profile = job.Node, job.Procedure.Profile
+	run.Reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
 	if job.Procedure.Runbook != "" {
-		run.profile = string(probe.Standard) // of runs that name none
-		return o.follow(ctx, log, &run, job, folder)
+		run.Profile = string(probe.Standard) // of runs that name none
+		return o.follow(ctx, log, client, run, job, folder)
 	}
-	return o.plain(ctx, &run)
+	return plainRun(ctx, client, run)
 }
 
 // firstOf is what a run came to, in a line.
