@@ -23,7 +23,11 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		}
 		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
 		_, server := s.Node.Labels["node-role.kubernetes.io/control-plane"]
-		report(r.With(facts.Kubelet, info.KubeletVersion).With(facts.Runtime, kind).With(facts.ControlPlane, server))
+		r = r.With(facts.Kubelet, info.KubeletVersion).With(facts.Runtime, kind).With(facts.ControlPlane, server)
+		if s.kubeProxy != nil {
+			r = r.With(facts.KubeProxy, s.kubeProxy)
+		}
+		report(r)
 	}
 	switch c.Status {
 	case corev1.ConditionTrue:

@@ -45,7 +45,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		if _, owner, ok := strings.Cut(daemonSetOf(pod), "/"); ok {
 			r = r.With(facts.Owner, owner)
 		}
-		report(r.On(name).With(facts.Pod, name))
+		report(r.On(name).With(facts.Pod, name).With(facts.Operator, byOperator(pod)))
 	}
 	if pod.DeletionTimestamp != nil {
 		age := s.Now.Sub(pod.DeletionTimestamp.Time)
@@ -65,6 +65,17 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase, span(age)).
 			With(facts.Phase, string(pod.Status.Phase)))
 	}
+}
+
+// byOperator tells whether the Tigera operator made a calico-node pod: it annotates the pod with
+// the hashes of what it was made of, whatever the namespace.
+func byOperator(pod *corev1.Pod) bool {
+	for key := range pod.Annotations {
+		if strings.Contains(key, "hash.operator.tigera.io/") {
+			return true
+		}
+	}
+	return false
 }
 
 // initState reports the init container the pod hangs in, if any.

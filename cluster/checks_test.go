@@ -518,7 +518,11 @@ func TestFixFacts(t *testing.T) {
 	s.Calico = calico(3)
 	daemonset := true
 	s.Calico.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "canal", Controller: &daemonset}}
-	if got := ask(t, s, "calico-pod"); got[0].Facts.Str(facts.Owner) != "canal" {
+	if got := ask(t, s, "calico-pod"); got[0].Facts.Str(facts.Owner) != "canal" || got[0].Facts[facts.Operator] != false {
+		t.Errorf("%v", got)
+	}
+	s.Calico.Annotations = map[string]string{"hash.operator.tigera.io/typha-ca": "1"}
+	if got := ask(t, s, "calico-pod"); got[0].Facts[facts.Operator] != true {
 		t.Errorf("%v", got)
 	}
 	spec := &s.Calico.Spec.Containers[0]

@@ -271,13 +271,23 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 		if silent[0].Facts[checks.FactTaken] == false {
 			c.For[0].Weight = hint // see loopback-dropped
 		}
-		if f.Fine(checks.KubeletHealth.ID) { // on the same loopback, and in time
-			c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
+		if kubelet := kubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
+			c.For = append(c.For, clues(hint, kubelet)...)
 		} else if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
 		return []Case{c}
 	},
+}
+
+// kubeletAnswers is the kubelet's answer to a question by the network, where it gave no bad one; what
+// is read of its files says nothing about the loopback or the load.
+func kubeletAnswers(f Findings) []Finding {
+	if !f.Fine(checks.KubeletHealth.ID) {
+		return nil
+	}
+	all := keep(f.Of(checks.KubeletHealth.ID), func(r Finding) bool { return answered(r.Status) && r.Target != checks.TargetCertificate })
+	return all[:min(len(all), 1)]
 }
 
 // FelixDown is a Felix that does not run in a container that does.

@@ -142,7 +142,7 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		case <-silence.C:
 			s.queue = nil
 			lost()
-			s.log("nothing heard from the client for " + Silence.String() + ", ending")
+			s.log("no request from the client for " + Silence.String() + ", ending")
 		case <-ctx.Done():
 			if s.now != nil {
 				<-s.now.ended // checks and tools honour ctx and the runner's grace bounds the rest
@@ -200,7 +200,7 @@ func (s *session) take(req Request) {
 			s.now.sizes.Put(req.Size)
 		}
 		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
-			s.log("what was typed is lost: nothing reads it")
+			s.log("typed input is lost: nothing reads it")
 		}
 	case req.Type == RequestResume:
 		select {

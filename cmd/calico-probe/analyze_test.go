@@ -69,7 +69,7 @@ func TestAnalyze(t *testing.T) {
 		{faulty, 3, []string{"fault: 1 fail (node-clock), 1 ok on node node-b"}},
 		{strict, 4, []string{"warnings: 1 warn"}},
 		{cut, 5, []string{"the saved run is not whole: it ends before its verdict", "incomplete: 1 unknown (probe-answered)"}},
-		{cut + " " + faulty + " " + healthy, 3, []string{"on node node-a", "on node node-b", "on node node-c", "compared with node-c, node-a:", "fine on node-a: right"}},
+		{cut + " " + faulty + " " + healthy, 3, []string{"on node node-a", "on node node-b", "on node node-c", "compared with baseline nodes node-c, node-a:", "ok on node-a: right"}},
 		{"/nonexistent", 2, []string{"no such file"}},
 		{"-", 2, []string{"stdin is neither"}},
 		{"", 2, []string{"takes the files"}},
@@ -78,7 +78,7 @@ func TestAnalyze(t *testing.T) {
 		{healthy + " " + faulty + " -o json", 2, []string{"-o json is the form of one run", "choose one of node-a, node-b with --node"}},
 		{healthy + " " + healthy + " -o json", 2, []string{"-o json is the form of one run", "one file at a time"}},
 		{healthy + " " + faulty + " --node node-a", 0, []string{"healthy: 2 ok on node node-a"}},
-		{healthy + " " + faulty + " --node node-b", 3, []string{"on node node-b", "fine on node-a: right"}},
+		{healthy + " " + faulty + " --node node-b", 3, []string{"on node node-b", "ok on node-a: right"}},
 		{healthy + " --node node-x", 2, []string{"nothing was saved of node-x, only of node-a"}},
 	} {
 		exit, out, errs := call(t, append([]string{"analyze"}, strings.Fields(c.args)...)...)

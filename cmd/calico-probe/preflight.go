@@ -58,7 +58,7 @@ type preflight struct {
 }
 
 func (a *app) preflight(factory util.Factory) *cobra.Command {
-	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &output.Set{}
+	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say whether the ways onto a node would be let through", Args: noArguments,
 		Long: `Asks for each way whether you have the rights it takes, whether policy and quota admit

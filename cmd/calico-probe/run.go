@@ -78,7 +78,7 @@ const runExample = `  # everything about one node
   calico-probe run --node worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run(factory util.Factory) *cobra.Command {
-	o, out := &runOptions{app: a}, &output.Set{}
+	o, out := &runOptions{app: a}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
 		Long: `Asks the API about the node, puts a probe on it by whichever way works, streams what it

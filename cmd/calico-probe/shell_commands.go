@@ -80,11 +80,7 @@ func (c *conversation) runChecks(ctx context.Context, call *prompt.Call) error {
 		return own.conclude()
 	}
 	own.byName()
-	shown, err := rowsOf(call.Out, s)
-	if err != nil {
-		return err
-	}
-	if err := c.asks(ctx, s, &own, shown); err != nil {
+	if err := c.asks(ctx, s, &own, rowsOf(call.Out, s)); err != nil {
 		return err
 	}
 	if v := own.tally.Verdict(false); v.Exit != report.ExitHealthy {

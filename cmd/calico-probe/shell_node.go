@@ -58,10 +58,7 @@ func (c *conversation) sit(ctx context.Context, node string) error {
 	case ctx.Err() != nil: // and who stopped it is still where they were
 		return context.Cause(ctx)
 	default:
-		rows, err := rowsOf(c.ErrOut, s)
-		if err != nil {
-			return err
-		}
+		rows := rowsOf(c.ErrOut, s)
 		for _, ev := range why {
 			if err := rows.Event(ev); err != nil {
 				return err
@@ -114,15 +111,12 @@ func (c *conversation) leave() {
 }
 
 // rowsOf shows the answers about a node, one row each.
-func rowsOf(w io.Writer, s *seat) (report.Sink, error) {
-	rows, err := report.New("wide", w, ui.Colourful(w))
-	if err != nil {
-		return nil, err
-	}
+func rowsOf(w io.Writer, s *seat) report.Sink {
+	rows := report.Rows(w, ui.Colourful(w))
 	return report.SinkFunc(func(ev probe.Event) error {
 		if ev.Result == nil || ev.Node != s.o.node {
 			return nil
 		}
 		return rows.Event(ev)
-	}), nil
+	})
 }

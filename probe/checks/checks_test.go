@@ -93,7 +93,7 @@ func TestInEtcd(t *testing.T) {
 		}
 	}
 	felix.Host, felix.Port = "127.0.0.1", 1 // nothing listens there
-	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Skip, "refused", "whether Felix is to answer there is not known")
+	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Skip, "refused", "whether Felix should answer there is not known")
 	felix.Attrs = map[string]string{probe.AttrEnabled: "true"} // by its environment
 	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Fail, "refused")
 }

@@ -27,7 +27,7 @@ unknown, of BGP: nothing comes back and the session has a password, or whether i
 func neighbourReach(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindOutside)
 	if len(targets) == 0 {
-		p.Report(probe.Found(probe.Skip, "is asked by a probe on another node, which only the client can place"))
+		p.Report(probe.Found(probe.Skip, "is asked by a probe on another node, which only the client can start"))
 		return
 	}
 	var bgp []int
@@ -89,7 +89,7 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 			note(t, unseen(err))
 		case up[t.Addr]:
 			// It stands until its hold time is over, whether the node lives or not.
-			note(t, probe.Found(probe.Skip, "not asked beside the session that stands; bgp-session has it"))
+			note(t, probe.Found(probe.Skip, "not asked: the BGP session is up, see bgp-session"))
 		default:
 			all.Go(func() {
 				r := dialBGP(asking, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))
@@ -114,7 +114,7 @@ func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr
 	}
 	switch {
 	case secret:
-		r.Status, r.Saw = probe.Unknown, r.Saw+"; the session has a password, and what comes without it is dropped like that"
+		r.Status, r.Saw = probe.Unknown, r.Saw+"; the session has a password, and a connection without it times out in the same way"
 	case gap != "":
 		r.Status, r.Saw = probe.Unknown, r.Saw+"; whether the session has a password is not known: "+gap
 	}
@@ -224,7 +224,7 @@ func linked(r probe.Result, state string) probe.Result {
 		return r
 	}
 	if r.Status == probe.Fail && (state == "failed" || state == "incomplete") {
-		r.Saw += fmt.Sprintf("; nobody on the link answers for it (neighbour entry %s)", state)
+		r.Saw += fmt.Sprintf("; no answer to ARP or NDP on the link (neighbour entry %s)", state)
 	}
 	return r.With(FactNeighbour, state)
 }

@@ -48,10 +48,10 @@ func podAnswers(r probe.Result, c connection, declared bool) probe.Result {
 		return r
 	}
 	r.Status = probe.OK
-	r.Saw = fmt.Sprintf("reached in %v: it refuses port %d, which it does not declare", c.took.Round(10*time.Microsecond), c.to.Port())
+	r.Saw = fmt.Sprintf("reachable in %v (reset from unused port %d)", c.took.Round(10*time.Microsecond), c.to.Port())
 	if declared {
 		r.Status = probe.Info
-		r.Saw = fmt.Sprintf("reached in %v, and nothing listens on its port %d", c.took.Round(10*time.Microsecond), c.to.Port())
+		r.Saw = fmt.Sprintf("reachable in %v, but nothing listens on its port %d", c.took.Round(10*time.Microsecond), c.to.Port())
 	}
 	return r
 }

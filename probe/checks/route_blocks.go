@@ -204,7 +204,7 @@ func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
 		missing = append(missing, l.String())
 		if l.state == "" {
 			expected = false
-		} else if of := l.node + " " + l.state; !slices.Contains(quiet, of) {
+		} else if of := l.node + " as " + l.state; !slices.Contains(quiet, of) {
 			quiet = append(quiet, of)
 		}
 	}
@@ -212,16 +212,16 @@ func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
 		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared), total, what, some(f.shared)))
 	}
 	if len(f.wrong) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d %s lead to another machine: %s", len(f.wrong), total, what, some(f.wrong)))
+		bad = append(bad, fmt.Sprintf("%d of %d %s lead to the wrong node: %s", len(f.wrong), total, what, some(f.wrong)))
 	}
 	if len(f.swallowed) > 0 {
-		bad = append(bad, fmt.Sprintf("this node swallows %d of %d %s by a blackhole route: %s", len(f.swallowed), total, what, some(f.swallowed)))
+		bad = append(bad, fmt.Sprintf("this node discards packets to %d of %d %s by a blackhole route: %s", len(f.swallowed), total, what, some(f.swallowed)))
 	}
 	if len(missing) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, some(missing), in.said))
 	}
 	if len(quiet) > 0 {
-		bad = append(bad, "the API calls "+some(quiet))
+		bad = append(bad, "the API reports "+some(quiet))
 	}
 	switch {
 	case len(bad) > 0:
@@ -232,7 +232,7 @@ func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
 	case f.asking != nil:
 		r = unseen(f.asking)
 	case len(f.routed) > 0:
-		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which has to know them: %s", len(f.routed), total, what, some(f.routed))
+		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which must know them: %s", len(f.routed), total, what, some(f.routed))
 	}
 	if len(in.known) > 0 {
 		r = r.With(FactInBIRD, in.known)
@@ -292,9 +292,9 @@ func (d daemon) inBIRD(ctx context.Context, h *probe.Host, a atlas, missing []la
 	case len(in.known) == 0:
 		in.said = "; BIRD has " + either
 	case len(unreachable) == len(in.known):
-		in.said = fmt.Sprintf("; BIRD has %s and knows no way to the next hop", some(in.known))
+		in.said = fmt.Sprintf("; BIRD has %s but no route to the next hop", some(in.known))
 	default:
-		in.said = fmt.Sprintf("; BIRD has %s and has not given it to the kernel", some(in.known))
+		in.said = fmt.Sprintf("; BIRD has %s but has not written it to the kernel", some(in.known))
 	}
 	if n := len(missing) - len(in.known); n > 0 && len(in.known) > 0 {
 		in.said += fmt.Sprintf(", and no route to %d others", n)

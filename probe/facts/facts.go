@@ -40,9 +40,11 @@ const (
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
+	KubeProxy      probe.Fact = "kube_proxy"      // list of the running kube-proxy pods on the node, by name
 	LastEnd        probe.Fact = "last_end"        // how the last run of a container ended: OOMKilled, Error
 	Lived          probe.Fact = "lived_s"         // seconds the last run of a container lived
 	Memory         probe.Fact = "memory"          // bytes a container killed for memory may use, 0 = no limit
+	Operator       probe.Fact = "operator"        // whether the Tigera operator made the calico-node pod
 	Over           probe.Fact = "over"            // whether the present run has been ready for a while
 	Owner          probe.Fact = "owner"           // name of the DaemonSet that controls a pod
 	Period         probe.Fact = "period_s"        // seconds between two attempts of the probe that sets the budget
