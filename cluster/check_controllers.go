@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // controllersPods selects the pods of Calico's Deployment, by manifest and operator.
@@ -58,13 +59,13 @@ func controllersState(s *Snapshot, p *corev1.Pod) probe.Result {
 	r := probe.Found(probe.OK, "running and ready, %s", restarts)
 	switch {
 	case c.State.Waiting != nil:
-		r = probe.Found(probe.Warn, "waits: %s, %s%s", c.State.Waiting.Reason, restarts, lastRun(c)).With(FactAPIReason, c.State.Waiting.Reason)
+		r = probe.Found(probe.Warn, "waits: %s, %s%s", c.State.Waiting.Reason, restarts, lastRun(c)).With(facts.APIReason, c.State.Waiting.Reason)
 	case c.State.Terminated != nil:
 		r = probe.Found(probe.Warn, "ended: %s, exit code %d, %s", c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts)
 	case c.State.Running != nil && c.RestartCount > 0 && s.Now.Sub(c.State.Running.StartedAt.Time) < recent:
-		r = probe.Found(probe.Warn, "running for %s, %s%s", span(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts, lastRun(c))
+		r = probe.Found(probe.Warn, "running for %s, %s%s", probe.Age(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts, lastRun(c))
 	case !c.Ready:
 		r = probe.Found(probe.Warn, "not ready, %s", restarts)
 	}
-	return r.With(FactRestarts, int(c.RestartCount))
+	return r.With(facts.Restarts, int(c.RestartCount))
 }

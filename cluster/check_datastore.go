@@ -1,9 +1,9 @@
 package cluster
 
-import "github.com/calico-probe/calico-probe/probe"
-
-// FactSwitch is ClusterInformation's datastoreReady.
-const FactSwitch probe.Fact = "datastore_ready"
+import (
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
 
 func datastoreReady(s *Snapshot, report func(probe.Result)) {
 	if s.infoErr != nil {
@@ -14,8 +14,8 @@ func datastoreReady(s *Snapshot, report func(probe.Result)) {
 	case !there:
 		report(probe.Found(probe.Skip, "no ClusterInformation says it"))
 	case on:
-		report(probe.Found(probe.OK, "datastoreReady is true").With(FactSwitch, true))
+		report(probe.Found(probe.OK, "datastoreReady is true").With(facts.DatastoreReady, true))
 	default:
-		report(probe.Found(probe.Fail, "datastoreReady is false: no pod gets a network, and no calico-node starts").With(FactSwitch, false))
+		report(probe.Found(probe.Fail, "datastoreReady is false: no pod gets a network, and no calico-node starts").With(facts.DatastoreReady, false))
 	}
 }

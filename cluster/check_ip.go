@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func ipRegistered(s *Snapshot, report func(probe.Result)) {
@@ -46,11 +47,11 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 		return true
 	}
 	report(judgeSeat(*mine, seats).On(family).
-		With(FactRegistered, mine.registered.Addr().String()).With(FactInternal, textOf(mine.internal)))
+		With(facts.Registered, mine.registered.Addr().String()).With(facts.Internal, textOf(mine.internal)))
 	for _, other := range seats {
 		if other.node != mine.node && other.internal.IsValid() && mine.agrees() && !other.agrees() {
 			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.node, other.registered.Addr(), other.internal).
-				On(family+" "+other.node).With(FactNode, other.node).With(probe.FactReason, ReasonPeer).With(FactRegistered, other.registered.Addr().String()).With(FactInternal, textOf(other.internal)))
+				On(family+" "+other.node).With(probe.FactNode, other.node).With(probe.FactReason, facts.ReasonPeer).With(facts.Registered, other.registered.Addr().String()).With(facts.Internal, textOf(other.internal)))
 		}
 	}
 	return true
@@ -64,7 +65,7 @@ func judgeSeat(mine seat, seats []seat) probe.Result {
 		}
 		if o.registered.Addr() == mine.registered.Addr() {
 			return probe.Found(probe.Fail, "%s is registered for this node and for %s", mine.registered.Addr(), o.node).
-				With(probe.FactReason, ReasonTaken).With(FactNode, o.node)
+				With(probe.FactReason, facts.ReasonTaken).With(probe.FactNode, o.node)
 		}
 		if o.agrees() {
 			agree++
@@ -87,11 +88,11 @@ func judgeSeat(mine seat, seats []seat) probe.Result {
 		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, and no other node's is either: a network of its own for pods?", mine.registered, mine.internal)
 	case mine.registered.IsSingleIP():
 		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, while %d of %d other nodes registered theirs", mine.registered.Addr(), mine.internal, agree, others).
-			With(probe.FactReason, ReasonOutside)
+			With(probe.FactReason, facts.ReasonOutside)
 	}
 	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, and %d of %d other nodes are registered outside %s",
 		mine.registered.Addr(), mine.internal, others-neighbours, others, mine.registered.Masked()).
-		With(probe.FactReason, ReasonOutside)
+		With(probe.FactReason, facts.ReasonOutside)
 }
 
 func seatsOf(s *Snapshot, key string) (seats []seat, mine *seat) {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,11 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func nodeReady(s *Snapshot, report func(probe.Result)) {
 	c := readiness(s.Node)
-	since := span(s.Now.Sub(c.LastTransitionTime.Time))
+	since := probe.Age(s.Now.Sub(c.LastTransitionTime.Time))
 	info := s.Node.Status.NodeInfo
 	tell := func(r probe.Result) {
 		if r.Status == probe.OK && KubeletSilent(s) { // the node controller takes its time
@@ -22,16 +24,20 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		}
 		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
 		_, server := s.Node.Labels["node-role.kubernetes.io/control-plane"]
-		report(r.With(FactKubelet, info.KubeletVersion).With(FactRuntime, kind).With(FactServer, server))
+		r = r.With(facts.Kubelet, info.KubeletVersion).With(facts.Runtime, kind).With(facts.ControlPlane, server)
+		if s.kubeProxy != nil {
+			r = r.With(facts.KubeProxy, s.kubeProxy)
+		}
+		report(r)
 	}
 	switch c.Status {
 	case corev1.ConditionTrue:
 		tell(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason).With(FactUnready, unready(c.Message)))
+		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, message(c.Message)).With(facts.APIReason, c.Reason).With(facts.Unready, unready(c.Message)))
 	default:
-		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(FactAPIReason, c.Reason))
+		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, message(c.Message)).With(facts.APIReason, c.Reason))
 	}
 	for _, c := range s.Node.Status.Conditions {
 		// Every other condition of Kubernetes is bad news when True. Unknown says
@@ -44,8 +50,8 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
 			status = probe.Fail
 		}
-		report(probe.Found(status, "%s for %s: %s: %s", c.Type, span(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, oneLine(c.Message)).
-			On(string(c.Type)).With(FactAPIReason, c.Reason))
+		report(probe.Found(status, "%s for %s: %s: %s", c.Type, probe.Age(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, message(c.Message)).
+			On(string(c.Type)).With(facts.APIReason, c.Reason))
 	}
 }
 
@@ -54,9 +60,9 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 func unready(message string) []string {
 	var out []string
 	for _, has := range [][2]string{
-		{"container runtime is down", UnreadyRuntime}, {"container runtime status check may not have completed", UnreadyRuntime},
-		{"PLEG is not healthy", UnreadyPLEG},
-		{"network plugin is not ready", UnreadyNetwork}, {"NetworkPluginNotReady", UnreadyNetwork},
+		{"container runtime is down", facts.UnreadyRuntime}, {"container runtime status check may not have completed", facts.UnreadyRuntime},
+		{"PLEG is not healthy", facts.UnreadyPLEG},
+		{"network plugin is not ready", facts.UnreadyNetwork}, {"NetworkPluginNotReady", facts.UnreadyNetwork},
 	} {
 		if strings.Contains(message, has[0]) && !slices.Contains(out, has[1]) {
 			out = append(out, has[1])
@@ -83,14 +89,14 @@ func KubeletSilent(s *Snapshot) bool {
 // answer it, which it does half a minute after the last answer.
 func RuntimeDown(s *Snapshot) bool {
 	c := readiness(s.Node)
-	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), UnreadyRuntime)
+	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), facts.UnreadyRuntime)
 }
 
 func nodeLease(s *Snapshot, report func(probe.Result)) {
 	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {
 	case apierrors.IsNotFound(s.LeaseErr) && registered < leaseOver:
-		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", span(registered)))
+		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", probe.Age(registered)))
 		return
 	case apierrors.IsNotFound(s.LeaseErr):
 		report(probe.Found(probe.Fail, "the node has no lease: its kubelet never renewed one, or the lease was deleted"))
@@ -110,11 +116,11 @@ func nodeLease(s *Snapshot, report func(probe.Result)) {
 	case age > leaseLate:
 		status = probe.Warn
 	}
-	r := probe.Found(status, "lease renewed %s ago", span(age))
+	r := probe.Found(status, "lease renewed %s ago", probe.Age(age))
 	if status == probe.Fail {
-		r.Saw = "the lease has run out: last renewed " + span(age) + " ago"
+		r.Saw = "the lease has run out: last renewed " + probe.Age(age) + " ago"
 	}
-	report(r.With(FactAge, int(age.Seconds())))
+	report(r.With(facts.Age, int(age.Seconds())))
 }
 
 func nodeTaints(s *Snapshot, report func(probe.Result)) {
@@ -134,18 +140,12 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 	case len(texts) == 0:
 		report(probe.Found(probe.OK, "no taints"))
 	default:
-		report(probe.Found(status, "%s", strings.Join(texts, ", ")).With(FactTaints, texts))
+		report(probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts))
 	}
 }
 
-// oneLine makes an API message fit for a sentence.
-func oneLine(s string) string {
-	s = probe.Plain(strings.Join(strings.Fields(s), " "))
-	if s == "" {
-		return "no message"
-	}
-	return s
-}
+// message is the text of an API condition, fit for a sentence.
+func message(s string) string { return cmp.Or(probe.OneLine(s), "no message") }
 
 // plural is "1 restart", "3 restarts".
 func plural(n int, noun string) string {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // patience is how long a container may be starting, or have restarted, before
@@ -31,7 +32,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 		return
 	case s.Calico == nil:
 		report(probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)%s",
-			CalicoPods, strings.Join(s.calicoIn, " or "), unlabelled(s.Node)).With(probe.FactReason, NoPod))
+			CalicoPods, strings.Join(s.calicoIn, " or "), unlabelled(s.Node)).With(probe.FactReason, facts.ReasonNoPod))
 		return
 	}
 	pod := s.Calico
@@ -42,13 +43,13 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 			r.Saw = "the kubelet is silent (see node-lease); when it last spoke, " + r.Saw
 		}
 		if _, owner, ok := strings.Cut(daemonSetOf(pod), "/"); ok {
-			r = r.With(FactOwner, owner)
+			r = r.With(facts.Owner, owner)
 		}
-		report(r.On(name).With(FactPod, name))
+		report(r.On(name).With(facts.Pod, name).With(facts.Operator, byOperator(pod)))
 	}
 	if pod.DeletionTimestamp != nil {
 		age := s.Now.Sub(pod.DeletionTimestamp.Time)
-		tell(probe.Found(lateness(age), "being deleted, due %s ago", span(max(0, age))))
+		tell(probe.Found(lateness(age), "being deleted, due %s ago", probe.Age(max(0, age))))
 	}
 	if r, stuck := initState(s); stuck {
 		tell(r)
@@ -56,14 +57,25 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		for _, r := range containerState(s, c) {
-			tell(r.With(FactContainer, c.Name))
+			tell(r.With(facts.Container, c.Name))
 		}
 	}
 	if len(pod.Status.ContainerStatuses) == 0 {
 		age := s.Now.Sub(pod.CreationTimestamp.Time)
-		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase, span(age)).
-			With(FactPhase, string(pod.Status.Phase)))
+		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase, probe.Age(age)).
+			With(facts.Phase, string(pod.Status.Phase)))
 	}
+}
+
+// byOperator tells whether the Tigera operator made a calico-node pod: it annotates the pod with
+// the hashes of what it was made of, whatever the namespace.
+func byOperator(pod *corev1.Pod) bool {
+	for key := range pod.Annotations {
+		if strings.Contains(key, "hash.operator.tigera.io/") {
+			return true
+		}
+	}
+	return false
 }
 
 // initState reports the init container the pod hangs in, if any.
@@ -78,18 +90,18 @@ func initState(s *Snapshot) (probe.Result, bool) {
 			continue // a sidecar
 		case c.State.Running != nil:
 			age := s.Now.Sub(c.State.Running.StartedAt.Time)
-			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, span(age), plural(int(c.RestartCount), "restart")).
-				With(FactContainer, c.Name).With(FactAge, int(age.Seconds())).With(FactAPIReason, at), true
+			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age), plural(int(c.RestartCount), "restart")).
+				With(facts.Container, c.Name).With(facts.Age, int(age.Seconds())).With(facts.APIReason, at), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
 			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason, lastRun(c)).
-				With(FactContainer, c.Name).With(FactAPIReason, c.State.Waiting.Reason).With(FactRestarts, int(c.RestartCount)), c), true
+				With(facts.Container, c.Name).With(facts.APIReason, c.State.Waiting.Reason).With(facts.Restarts, int(c.RestartCount)), c), true
 		case c.State.Terminated != nil:
 			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name, c.State.Terminated.ExitCode, c.State.Terminated.Reason).
-				With(FactContainer, c.Name).With(FactExitCode, int(c.State.Terminated.ExitCode)), true
+				With(facts.Container, c.Name).With(facts.ExitCode, int(c.State.Terminated.ExitCode)), true
 		default:
 			age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
-			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name, span(age)).
-				With(FactContainer, c.Name), true
+			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name, probe.Age(age)).
+				With(facts.Container, c.Name), true
 		}
 	}
 	return probe.Result{}, false
@@ -106,7 +118,7 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 			status = lateness(age)
 		}
 		out = append(out, pulled(probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts, lastRun(c)).
-			With(FactAPIReason, c.State.Waiting.Reason), c))
+			With(facts.APIReason, c.State.Waiting.Reason), c))
 	case c.State.Terminated != nil:
 		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts))
 	case c.State.Running == nil: // nothing is set while the kubelet has not said anything
@@ -115,9 +127,9 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 	case !c.Ready:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time))
-		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name, span(unready), span(age), restarts))
+		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name, probe.Age(unready), probe.Age(age), restarts))
 		if asksBIRD(s, c.Name) && (s.backend == "vxlan" || s.backend == "none") {
-			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, ReasonBirdProbe)
+			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, facts.ReasonBirdProbe)
 			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run", s.backend)
 		}
 	default:
@@ -126,14 +138,14 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		if c.RestartCount > 0 && age < recent {
 			status, note = probe.Warn, lastRun(c)
 		}
-		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, span(age), restarts, note).With(FactImage, c.Image))
+		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts, note).With(facts.Image, c.Image))
 	}
 	for i := range out {
-		out[i] = out[i].With(FactRestarts, int(c.RestartCount))
+		out[i] = out[i].With(facts.Restarts, int(c.RestartCount))
 		if t := c.LastTerminationState.Terminated; t != nil {
-			out[i] = out[i].With(FactLastEnd, t.Reason)
+			out[i] = out[i].With(facts.LastEnd, t.Reason)
 			if spec, _ := calicoContainerOf(s.Calico); t.Reason == "OOMKilled" && spec != nil && spec.Name == c.Name {
-				out[i] = out[i].With(FactMemory, spec.Resources.Limits.Memory().Value())
+				out[i] = out[i].With(facts.Memory, spec.Resources.Limits.Memory().Value())
 			}
 		}
 	}
@@ -154,8 +166,8 @@ func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	if !probe.ImageWanting(c.State.Waiting.Reason) {
 		return r
 	}
-	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, oneLine(c.State.Waiting.Message))
-	return r.With(FactImage, c.Image)
+	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, message(c.State.Waiting.Message))
+	return r.With(facts.Image, c.Image)
 }
 
 // asksBIRD tells whether a probe of the container wants a BIRD.
@@ -186,7 +198,7 @@ func lastRun(c corev1.ContainerStatus) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)", span(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason)
+	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)", probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason)
 }
 
 // lateness is warn for what has begun lately and fail for what should be over.
@@ -233,14 +245,14 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		return
 	}
 	tell := func(r probe.Result) {
-		report(r.With(FactBudget, int(budget.Seconds())).With(FactPeriod, period).With(FactProbe, which))
+		report(r.With(facts.Budget, int(budget.Seconds())).With(facts.Period, period).With(facts.BudgetProbe, which))
 	}
 	var last *corev1.ContainerStateTerminated
 	if status != nil {
 		last = status.LastTerminationState.Terminated
 	}
 	if last == nil {
-		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short", which, span(budget)))
+		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short", which, probe.Age(budget)))
 		return
 	}
 	lived := last.FinishedAt.Sub(last.StartedAt.Time)
@@ -250,7 +262,7 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 	late := budget*6/5 + 10*time.Second
 	near := lived > budget*4/5 && lived < late
 	r := probe.Found(probe.Info, "the last run lived %s and ended with exit code %d (%s); the %s probe allows about %s",
-		span(lived), last.ExitCode, last.Reason, which, span(budget))
+		probe.Age(lived), last.ExitCode, last.Reason, which, probe.Age(budget))
 	now := status.State.Running
 	ready := status.Ready && now != nil
 	over := ready && s.Now.Sub(now.StartedAt.Time) > recent
@@ -261,14 +273,14 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 	case ready && (spec.ReadinessProbe != nil || s.Now.Sub(now.StartedAt.Time) > late):
 		r.Status = probe.Warn
 		r.Saw = fmt.Sprintf("it was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the run since is ready",
-			span(s.Now.Sub(last.FinishedAt.Time)), last.ExitCode, span(lived), which, span(budget))
+			probe.Age(s.Now.Sub(last.FinishedAt.Time)), last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	default:
 		r.Status = probe.Fail
 		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
-			last.ExitCode, span(lived), which, span(budget))
+			last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	}
-	tell(r.With(FactLived, int(lived.Seconds())).With(FactExitCode, int(last.ExitCode)).With(FactAPIReason, last.Reason).
-		With(FactRestarts, int(status.RestartCount)).With(FactOver, over))
+	tell(r.With(facts.Lived, int(lived.Seconds())).With(facts.ExitCode, int(last.ExitCode)).With(facts.APIReason, last.Reason).
+		With(facts.Restarts, int(status.RestartCount)).With(facts.Over, over))
 }
 
 func calicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {

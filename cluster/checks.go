@@ -2,10 +2,10 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // Checks lists the checks the API alone can answer, bound to a snapshot. With a
@@ -16,25 +16,25 @@ func Checks(s *Snapshot) []*probe.Check {
 	}
 	checks := []*probe.Check{
 		{
-			ID: CheckNodeReady, Asks: "what does the API say about the node's state?", Run: bind(nodeReady),
+			ID: facts.CheckNodeReady, Asks: "what does the API say about the node's state?", Run: bind(nodeReady),
 			Doc: `The kubelet reports the node's conditions; when it stops, the node controller sets Ready to Unknown after about 50 s.
 ok: Ready is True and no other condition is out of order.
 fail: Ready is False (the kubelet itself says so, and why) or Unknown (the kubelet stopped reporting: it is dead, frozen or cut off); or a pressure condition or NetworkUnavailable is set.
 What usually breaks it: a container runtime that does not answer, swap that came back after a reboot, a dead network, CNI not ready.`,
 		},
 		{
-			ID: CheckNodeLease, Asks: "when did the kubelet last renew its lease?", Run: bind(nodeLease),
+			ID: facts.CheckNodeLease, Asks: "when did the kubelet last renew its lease?", Run: bind(nodeLease),
 			Doc: `A living kubelet renews the node's Lease every 10 s. The lease goes stale long before the Ready condition changes, so this is the earliest sign of a dead kubelet that the API has.
 ok: renewed within 20 s. warn: 20 to 40 s. fail: more than 40 s, the lease has run out; or there is none. info: there is none yet, on a node that registered less than 40 s ago.
 Ages are taken by the API server's clock, not by the clock of the machine that asks.`,
 		},
 		{
-			ID: CheckNodeTaints, Asks: "which taints keep pods off the node?", Run: bind(nodeTaints),
+			ID: facts.CheckNodeTaints, Asks: "which taints keep pods off the node?", Run: bind(nodeTaints),
 			Doc: `Taints say what the control plane and people think of the node. Those of node.kubernetes.io/* with effect NoExecute evict pods.
 ok: none. info: taints that somebody set, or the node is cordoned. warn: taints the control plane set because something is wrong (not-ready, unreachable, memory-pressure, ...).`,
 		},
 		{
-			ID: CheckCalicoPod, Asks: "how is the calico-node pod doing?", Run: bind(calicoPod),
+			ID: facts.CheckCalicoPod, Asks: "how is the calico-node pod doing?", Run: bind(calicoPod),
 			Doc: `Everything Calico does on a node is done by its calico-node pod: routes, policy, BGP. This looks at its init containers, restarts, last termination and readiness as the API has them.
 ok: running and ready, no restart in the last ten minutes. warn: restarted recently, or starting for less than two minutes. fail: no such pod, an init container or the pod stuck, crash-looping, not ready.
 Anybody can give a pod the label of calico-node, so a pod is believed only if a DaemonSet controls it and it is in namespace kube-system or calico-system, or in the one that --calico-namespace names. info: another pod on the node has the label; it is ignored. unknown: two DaemonSets that may be Calico's claim the node, or only one in another namespace does; the line says what to name with --calico-namespace.
@@ -42,23 +42,23 @@ Init containers run in the order upgrade-ipam, install-cni, then flexvol-driver,
 What usually breaks it: the API's service address out of reach from the node, a container runtime that lost track of its containers, a node too loaded to start in time.`,
 		},
 		{
-			ID: CheckCalicoBudget, Asks: "how long may calico-node take to start before it is killed?", Run: bind(calicoBudget),
+			ID: facts.CheckCalicoBudget, Asks: "how long may calico-node take to start before it is killed?", Run: bind(calicoBudget),
 			Doc: `The kubelet kills a container whose liveness probe fails for its whole budget: initial delay + (failure threshold - 1) x period + one timeout. Felix opens its health port only after start-up has finished, so on a slow or far-away node a start that is longer than the budget never ends: the container is killed and starts again.
 ok: no run was cut short. fail: the last run was ended from outside (exit 137 or 143; or 0, when start-up was over and runit had taken charge) at about the age the budget allows, and the present one is not ready, or nothing asks whether it is and it is not yet past that age. warn: it is, and has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
 		},
 		{
-			ID: CheckControllers, Asks: "how is calico-kube-controllers doing?", Run: bind(calicoControllers),
+			ID: facts.CheckControllers, Asks: "how is calico-kube-controllers doing?", Run: bind(calicoControllers),
 			Doc: `calico-kube-controllers frees the addresses of nodes and pods that are gone. It is a pod like others: where Calico does not work on its node it has no network, does not reach the API and restarts again and again. That is a consequence and seldom the fault.
 ok: running and ready. warn: it waits, ended, is not ready or has restarted within ten minutes, and is on this node. info: the same, on another node. skip: the cluster has none where Calico is looked for: in namespace kube-system or calico-system, or in the one that --calico-namespace names.`,
 		},
 		{
-			ID: CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?", Run: bind(ipRegistered),
+			ID: facts.CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?", Run: bind(ipRegistered),
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
 ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
 		},
 		{
-			ID: CheckDatastoreReady, Asks: "does Calico call its datastore ready?", Run: bind(datastoreReady),
+			ID: facts.CheckDatastoreReady, Asks: "does Calico call its datastore ready?", Run: bind(datastoreReady),
 			Doc: `Calico's resource ClusterInformation has a switch, datastoreReady. While it is off, the CNI plugin makes no pod's network ("Calico is currently not ready to process requests"), Felix waits, and a start of calico-node does not end.
 ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at work, or was left half done. skip: there is no such resource here, as with Calico's data in an etcd of its own, or before Calico has started for the first time.`,
 		},
@@ -67,78 +67,6 @@ ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at 
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
 	}
 	return checks
-}
-
-// IDs of the API checks; rules read their results.
-const (
-	CheckNodeReady    = "node-ready"
-	CheckNodeLease    = "node-lease"
-	CheckNodeTaints   = "node-taints"
-	CheckCalicoPod    = "calico-pod"
-	CheckCalicoBudget = "calico-budget"
-	CheckControllers  = "calico-controllers"
-	CheckIPRegistered = "ip-registered"
-
-	CheckDatastoreReady = "datastore-ready"
-)
-
-// Why ip-registered is bad, or calico-pod: its facts' reason.
-const (
-	ReasonOutside   = "outside"    // registered is an address the other nodes are not near to
-	ReasonTaken     = "taken"      // another node has the same
-	ReasonPeer      = "peer"       // it is another node whose address is odd
-	ReasonBirdProbe = "bird-probe" // the container's probe asks for a BIRD that Calico's backend here does not run
-)
-
-// Facts of the API checks.
-const (
-	FactAge        probe.Fact = "age_s"       // seconds
-	FactAPIReason  probe.Fact = "api_reason"  // the API's own word: KubeletNotReady, CrashLoopBackOff, Init:0/3
-	FactProbe      probe.Fact = "probe"       // liveness or startup, whichever sets the budget
-	FactContainer  probe.Fact = "container"   // container name
-	FactRestarts   probe.Fact = "restarts"    // count
-	FactExitCode   probe.Fact = "exit_code"   // of the last termination
-	FactLived      probe.Fact = "lived_s"     // seconds the last run lived
-	FactBudget     probe.Fact = "budget_s"    // seconds from start to kill without a good answer
-	FactOver       probe.Fact = "over"        // whether the present run is ready and has been at work for a while
-	FactRegistered probe.Fact = "registered"  // address Calico registered, without its prefix length
-	FactInternal   probe.Fact = "internal_ip" // the Node's InternalIP of that family
-	FactNode       probe.Fact = "node"        // another node, by name
-	FactTaints     probe.Fact = "taints"      // list of key=value:effect
-	FactPhase      probe.Fact = "phase"       // pod phase
-	FactImage      probe.Fact = "image"       // image of the calico-node container
-	FactPod        probe.Fact = "pod"         // namespace/name
-	FactUnready    probe.Fact = "unready"     // what the kubelet says is not ready: list of Unready words
-	FactLastEnd    probe.Fact = "last_end"    // how the last run of a container ended: OOMKilled, Error
-	FactMemory     probe.Fact = "memory"      // bytes a container killed for memory may use, 0 = without a limit
-	FactOwner      probe.Fact = "owner"       // name of the DaemonSet a pod is of
-	FactPeriod     probe.Fact = "period_s"    // seconds between two tries of that probe
-	FactKubelet    probe.Fact = "kubelet"     // its version, which names k3s, RKE2 and k0s
-	FactRuntime    probe.Fact = "runtime"     // kind of the container runtime: containerd, cri-o, docker
-	FactServer     probe.Fact = "server"      // whether the node is of the control plane, by its labels
-)
-
-// What a kubelet that calls its node not ready says the reason is.
-const (
-	UnreadyRuntime = "runtime" // the container runtime does not answer it
-	UnreadyPLEG    = "pleg"    // it no longer hears from the runtime which containers changed
-	UnreadyNetwork = "network" // the runtime has no usable network configuration
-)
-
-// NoPod is the reason of calico-pod where the node has no such pod.
-const NoPod = "no-pod"
-
-// span prints an age as people say it: 45s, 12m, 3h, 5d.
-func span(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
 // unread is the result of a question whose part of the snapshot is missing.

@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 var now = time.Date(2026, 11, 21, 3, 50, 0, 0, time.UTC)
@@ -282,11 +282,11 @@ func TestIPRegistered(t *testing.T) {
 			}
 			// Rules read why, and which other node it is about.
 			reasons := map[string][2]string{
-				"incident 003, a new NIC": {ReasonOutside, ""}, "incident 004, a docker bridge": {ReasonOutside, ""}, "bare and odd": {ReasonOutside, ""},
-				"the other is odd": {ReasonPeer, "b"}, "twice the same": {ReasonTaken, "b"},
+				"incident 003, a new NIC": {facts.ReasonOutside, ""}, "incident 004, a docker bridge": {facts.ReasonOutside, ""}, "bare and odd": {facts.ReasonOutside, ""},
+				"the other is odd": {facts.ReasonPeer, "b"}, "twice the same": {facts.ReasonTaken, "b"},
 			}
 			last := got[len(got)-1].Facts
-			if saw := [2]string{last.Str(probe.FactReason), last.Str(FactNode)}; saw != reasons[name] {
+			if saw := [2]string{last.Str(probe.FactReason), last.Str(probe.FactNode)}; saw != reasons[name] {
 				t.Errorf("reason and node %q, want %q", saw, reasons[name])
 			}
 		})
@@ -295,7 +295,7 @@ func TestIPRegistered(t *testing.T) {
 
 // TestBirdProbe wants a probe that asks for what the backend does not run named.
 func TestBirdProbe(t *testing.T) {
-	for backend, want := range map[string]string{"vxlan": ReasonBirdProbe, "none": ReasonBirdProbe, "bird": "", "": ""} {
+	for backend, want := range map[string]string{"vxlan": facts.ReasonBirdProbe, "none": facts.ReasonBirdProbe, "bird": "", "": ""} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Calico, s.backend = calico(3), backend
 		s.Calico.Status.ContainerStatuses[0].Ready = false
@@ -443,34 +443,18 @@ func TestUnknownNodeNamesTheNearest(t *testing.T) {
 	}
 }
 
-func TestServerClock(t *testing.T) {
-	c := &serverClock{}
-	c.note("not a date")
-	if d := time.Until(c.now()).Abs(); d > time.Second {
-		t.Errorf("without a date: off by %v", d)
-	}
-	c.note(time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat))
-	if d := time.Until(c.now()); d < 9*time.Minute {
-		t.Errorf("a server ten minutes ahead: %v", d)
-	}
-	c.note(time.Now().UTC().Format(http.TimeFormat))
-	if d := time.Until(c.now()).Abs(); d > time.Second {
-		t.Errorf("a nearer reading: off by %v", d)
-	}
-}
-
 // TestUnready reads what kubelets say: of Kubernetes 1.36 with containerd, and of
 // 1.19 with docker.
 func TestUnready(t *testing.T) {
 	for message, want := range map[string][]string{
-		"[container runtime is down, PLEG is not healthy: pleg was last seen active 3m12s ago; threshold is 3m0s]":                                              {UnreadyRuntime, UnreadyPLEG},
-		"container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized": {UnreadyNetwork},
-		"runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:docker: network plugin is not ready: cni config uninitialized":      {UnreadyNetwork},
+		"[container runtime is down, PLEG is not healthy: pleg was last seen active 3m12s ago; threshold is 3m0s]":                                              {facts.UnreadyRuntime, facts.UnreadyPLEG},
+		"container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized": {facts.UnreadyNetwork},
+		"runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:docker: network plugin is not ready: cni config uninitialized":      {facts.UnreadyNetwork},
 		"CSINode is not yet initialized": nil,
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: message}}
-		if got := ask(t, s, "node-ready")[0].Facts[FactUnready]; fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := ask(t, s, "node-ready")[0].Facts[facts.Unready]; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: got %v, want %v", message, got, want)
 		}
 	}
@@ -486,13 +470,13 @@ func TestCalicoImage(t *testing.T) {
 	}}}
 	got := ask(t, s, "calico-pod")
 	wantFirst(t, got, probe.Fail, "image docker.io/calico/cni:v3.30.0: Back-off pulling image: dial tcp 10.0.0.9:443: i/o timeout")
-	if got[0].Facts.Str(FactImage) != "docker.io/calico/cni:v3.30.0" || got[0].Facts.Str(FactAPIReason) != "ImagePullBackOff" {
+	if got[0].Facts.Str(facts.Image) != "docker.io/calico/cni:v3.30.0" || got[0].Facts.Str(facts.APIReason) != "ImagePullBackOff" {
 		t.Errorf("%v", got[0].Facts)
 	}
 	s.Calico = nil
 	got = ask(t, s, "calico-pod")
 	wantFirst(t, got, probe.Fail, `the node's label kubernetes.io/os is ""`)
-	if got[0].Facts.Str(probe.FactReason) != NoPod {
+	if got[0].Facts.Str(probe.FactReason) != facts.ReasonNoPod {
 		t.Errorf("%v", got[0].Facts)
 	}
 	s.Node.Labels = map[string]string{corev1.LabelOSStable: "linux"}
@@ -502,11 +486,11 @@ func TestCalicoImage(t *testing.T) {
 	s.Calico = calico(3)
 	s.Calico.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}
-	if got = ask(t, s, "calico-pod"); got[0].Facts.Str(FactLastEnd) != "OOMKilled" || got[0].Facts[FactMemory] != int64(0) {
+	if got = ask(t, s, "calico-pod"); got[0].Facts.Str(facts.LastEnd) != "OOMKilled" || got[0].Facts[facts.Memory] != int64(0) {
 		t.Errorf("%v", got)
 	}
 	s.Calico.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
-	if got = ask(t, s, "calico-pod"); got[0].Facts[FactMemory] != int64(256<<20) {
+	if got = ask(t, s, "calico-pod"); got[0].Facts[facts.Memory] != int64(256<<20) {
 		t.Errorf("%v", got)
 	}
 }
@@ -517,18 +501,22 @@ func TestFixFacts(t *testing.T) {
 	s.Calico = calico(3)
 	daemonset := true
 	s.Calico.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "canal", Controller: &daemonset}}
-	if got := ask(t, s, "calico-pod"); got[0].Facts.Str(FactOwner) != "canal" {
+	if got := ask(t, s, "calico-pod"); got[0].Facts.Str(facts.Owner) != "canal" || got[0].Facts[facts.Operator] != false {
+		t.Errorf("%v", got)
+	}
+	s.Calico.Annotations = map[string]string{"hash.operator.tigera.io/typha-ca": "1"}
+	if got := ask(t, s, "calico-pod"); got[0].Facts[facts.Operator] != true {
 		t.Errorf("%v", got)
 	}
 	spec := &s.Calico.Spec.Containers[0]
 	spec.StartupProbe = &corev1.Probe{PeriodSeconds: 5, FailureThreshold: 12}
-	if got := ask(t, s, "calico-budget"); got[0].Facts[FactPeriod] != 5 || got[0].Facts.Str(FactProbe) != "startup" {
+	if got := ask(t, s, "calico-budget"); got[0].Facts[facts.Period] != 5 || got[0].Facts.Str(facts.BudgetProbe) != "startup" {
 		t.Errorf("%v", got)
 	}
 	s.Node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 	s.Node.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.34.1+k3s1", ContainerRuntimeVersion: "containerd://2.1.4-k3s1"}
 	got := ask(t, s, "node-ready")
-	if f := got[0].Facts; f.Str(FactKubelet) != "v1.34.1+k3s1" || f.Str(FactRuntime) != "containerd" || f[FactServer] != true {
+	if f := got[0].Facts; f.Str(facts.Kubelet) != "v1.34.1+k3s1" || f.Str(facts.Runtime) != "containerd" || f[facts.ControlPlane] != true {
 		t.Errorf("%v", got)
 	}
 }

@@ -62,6 +62,7 @@ type Snapshot struct {
 	tunnelErr      error
 	local          []corev1.Pod // running workload pods on the node itself
 	localErr       error
+	kubeProxy      []string       // names of the node's running kube-proxy pods, nil = not known
 	unready        []corev1.Pod   // likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
 	services       []probe.Target // one TCP service with ready endpoints, at its addresses
 	serviceErr     error
@@ -111,7 +112,8 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		if s.LeaseErr != nil {
 			s.Lease = nil
 		}
-		s.Now, s.Read = c.clock.now(), time.Now()
+		s.Read = time.Now()
+		s.Now, _ = c.clock.Now()
 	})
 	all.Go(func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
@@ -130,7 +132,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	ctx = whole
 	all.Go(func() { s.backend, s.backendErr = c.readBackend(ctx, s.Calico) })
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
-	all.Go(func() { s.local, s.localErr = c.readPods(ctx, []corev1.Node{*s.Node}, doors, s.policies) })
+	all.Go(func() { c.readLocal(ctx, s) })
 	if KubeletSilent(s) {
 		all.Go(func() { s.unready = c.readUnready(ctx, s.Node.Name) })
 	}
@@ -206,9 +208,6 @@ func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Po
 	return of.pod, of.ignored, of.err
 }
 
-// doors is how many workload pods of the node itself a probe may try to enter.
-const doors = 3
-
 // readPods finds running pods with addresses of their own, at most n on each of
 // the nodes.
 func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under policies) ([]corev1.Pod, error) {
@@ -217,21 +216,43 @@ func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, n int, under
 	var all sync.WaitGroup
 	for i, node := range nodes {
 		all.Go(func() {
-			list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-				FieldSelector: "status.phase=Running,spec.nodeName=" + node.Name, ResourceVersion: "0",
-			})
+			running, err := c.Running(ctx, node.Name)
 			if err != nil {
-				errs[i] = fmt.Errorf("listing pods of node %s: %w", node.Name, err)
+				errs[i] = err
 				return
 			}
-			if found[i] = pingable(list.Items, n, under); found[i] == nil && slices.ContainsFunc(list.Items, ownAddress) {
-				errs[i] = fmt.Errorf("no workload pod on node %s is ready", node.Name)
+			if found[i] = pingable(running, n, under); found[i] == nil && slices.ContainsFunc(running, ownAddress) {
+				errs[i] = notReady(node.Name)
 			}
 		})
 	}
 	all.Wait()
 	return slices.Concat(found...), errors.Join(errs...)
 }
+
+// entered is how many workload pods of the node itself a probe may try to enter.
+const entered = 3
+
+// readLocal finds workload pods on the node itself, and the kube-proxy pods there. Installers agree
+// about the namespace and the label of these; anybody can give a pod the label elsewhere.
+func (c *Client) readLocal(ctx context.Context, s *Snapshot) {
+	running, err := c.Running(ctx, s.Node.Name)
+	if err != nil {
+		s.localErr = err
+		return
+	}
+	if s.local = pingable(running, entered, s.policies); s.local == nil && slices.ContainsFunc(running, ownAddress) {
+		s.localErr = notReady(s.Node.Name)
+	}
+	s.kubeProxy = []string{}
+	for _, p := range running {
+		if p.Namespace == metav1.NamespaceSystem && p.Labels["k8s-app"] == "kube-proxy" && metav1.GetControllerOf(&p) != nil {
+			s.kubeProxy = append(s.kubeProxy, p.Name)
+		}
+	}
+}
+
+func notReady(node string) error { return fmt.Errorf("no workload pod on node %s is ready", node) }
 
 // Running lists the pods that run on a node.
 func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error) {
@@ -250,7 +271,7 @@ func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error)
 func (c *Client) readUnready(ctx context.Context, node string) []corev1.Pod {
 	running, err := c.Running(ctx, node)
 	if err != nil {
-		return nil // readPods says so
+		return nil // readLocal says so
 	}
 	return slices.DeleteFunc(running, func(p corev1.Pod) bool { return !ownAddress(p) })
 }

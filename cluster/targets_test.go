@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func TestLoans(t *testing.T) {
@@ -219,6 +220,42 @@ func TestTyphaNotReady(t *testing.T) {
 		}
 		if err != nil || len(got) != 1 || got[0].String() != want || got[0].Port != 5473 {
 			t.Errorf("%q: %+v, %v", endpoints, got, err)
+		}
+	}
+}
+
+// TestLocal wants the pods of the node itself from one list: those that can be asked, and kube-proxy's,
+// which a pod of another namespace or without a controller cannot pretend to be.
+func TestLocal(t *testing.T) {
+	const pod = `{"metadata":{"namespace":%q,"name":%q,"labels":{"k8s-app":"kube-proxy"},"ownerReferences":[%s]},"status":{"phase":"Running"}}`
+	const daemonSet = `{"apiVersion":"apps/v1","kind":"DaemonSet","name":"kube-proxy","uid":"1","controller":true}`
+	for name, c := range map[string]struct {
+		pods []string
+		want []string
+	}{
+		"kube-proxy":           {[]string{fmt.Sprintf(pod, "kube-system", "kube-proxy-x", daemonSet)}, []string{"kube-proxy-x"}},
+		"none":                 {nil, []string{}},
+		"one of a tenant":      {[]string{fmt.Sprintf(pod, "default", "kube-proxy-y", daemonSet)}, []string{}},
+		"one made by hand":     {[]string{fmt.Sprintf(pod, "kube-system", "kube-proxy-z", "")}, []string{}},
+		"the API does not say": {[]string{"no JSON"}, nil},
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","items":[%s]}`, strings.Join(c.pods, ","))
+		}))
+		defer srv.Close()
+		client, err := NewClient(&rest.Config{Host: srv.URL}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := snapshot(node("a", "10.1.0.1", ""))
+		client.readLocal(t.Context(), s)
+		if !slices.Equal(s.kubeProxy, c.want) || (s.kubeProxy == nil) != (c.want == nil) || (s.localErr == nil) != (c.want != nil) {
+			t.Errorf("%s: %#v, %v", name, s.kubeProxy, s.localErr)
+		}
+		told := ask(t, s, "node-ready")[0].Facts[facts.KubeProxy]
+		if (told == nil) != (c.want == nil) {
+			t.Errorf("%s: the fact is %#v", name, told)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // CalicoPods selects the DaemonSet pods that run Felix: Calico's own, by manifest or
@@ -55,7 +56,7 @@ func (e *UnverifiedError) Error() string { return e.text }
 // no pod is believed to be that.
 func elsewhereSaid(err error) error {
 	if errors.As(err, new(*UnverifiedError)) {
-		return unverified("which pod is calico-node's is not known: see %s", CheckCalicoPod)
+		return unverified("which pod is calico-node's is not known: see %s", facts.CheckCalicoPod)
 	}
 	return err
 }
@@ -182,7 +183,7 @@ const mostNamed = 3
 
 // few names the first of a list. An owner's name is free text to the API.
 func few(names []string) string {
-	text := oneLine(strings.Join(names[:min(len(names), mostNamed)], ", "))
+	text := probe.OneLine(strings.Join(names[:min(len(names), mostNamed)], ", "))
 	if more := len(names) - mostNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

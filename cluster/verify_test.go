@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // claimant is a pod with the label of calico-node, as NAMESPACE/NAME, of that DaemonSet.
@@ -175,7 +176,7 @@ func TestDecoy(t *testing.T) {
 	if err := errors.Join(s.etcdErr, s.typhaErr); err != nil || len(s.etcd)+len(s.typha) > 0 {
 		t.Errorf("etcd %v, Typha %v, %v", s.etcd, s.typha, err)
 	}
-	got := ask(t, s, CheckCalicoPod)
+	got := ask(t, s, facts.CheckCalicoPod)
 	wantFirst(t, got, probe.Fail, "CrashLoopBackOff")
 	last := got[len(got)-1]
 	if len(got) != 2 || last.Status != probe.Info || last.Target != "tenant/calico-node" ||
@@ -183,14 +184,14 @@ func TestDecoy(t *testing.T) {
 		t.Errorf("%v, want the decoy told of", got)
 	}
 	// Rules read where calico-node is from these.
-	if last.Facts.Str(FactPod) != "" || last.Facts.Str(FactOwner) != "" {
+	if last.Facts.Str(facts.Pod) != "" || last.Facts.Str(facts.Owner) != "" {
 		t.Errorf("the decoy has facts: %v", last.Facts)
 	}
 	f.pods = f.pods[1:] // without the real one
 	if s, err = f.client(t).Read(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	got = ask(t, s, CheckCalicoPod)
+	got = ask(t, s, facts.CheckCalicoPod)
 	wantFirst(t, got, probe.Fail, "no calico-node pod on this node (label "+CalicoPods+", namespace kube-system or calico-")
 	if s.Calico != nil || len(got) != 2 || len(s.etcd) > 0 {
 		t.Errorf("%v, etcd %v", got, s.etcd)
@@ -209,8 +210,8 @@ func TestUnverified(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFirst(t, ask(t, s, CheckCalicoPod), probe.Unknown, "2 DaemonSets claim to be calico-node")
-	wantFirst(t, ask(t, s, CheckCalicoBudget), probe.Unknown, "which pod is calico-node's is not known: see calico-pod")
+	wantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Unknown, "2 DaemonSets claim to be calico-node")
+	wantFirst(t, ask(t, s, facts.CheckCalicoBudget), probe.Unknown, "which pod is calico-node's is not known: see calico-pod")
 	_, gaps := Targets(s)
 	for _, kind := range []string{probe.KindFelix, probe.KindTypha, probe.KindBackend, probe.KindCalico} {
 		if !strings.Contains(gaps[kind], "which pod is calico-node's is not known: see calico-pod") {

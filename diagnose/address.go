@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func addressRules() []*Rule {
@@ -60,9 +60,9 @@ Peers report "Network unreachable", or nothing at all, for an address like 172.1
 // or on another kind of interface.
 func misregistered(f Findings, bridge bool) []Case {
 	var out []Case
-	for _, reg := range f.With(cluster.CheckIPRegistered, probe.FactReason, cluster.ReasonOutside) {
+	for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside) {
 		family := familyOf(reg)
-		address, internal := reg.Facts.Str(cluster.FactRegistered), reg.Facts.Str(cluster.FactInternal)
+		address, internal := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 		auto, looked := at(f, checks.IPAutodetect.ID, reg.Target)
 		_, knows := auto.Facts[checks.FactKeptOn]
 		on, kind := auto.Facts.Str(checks.FactKeptOn), auto.Facts.Str(checks.FactKeptOnKind)
@@ -229,12 +229,12 @@ func settable(method string) bool {
 var AddressWillChange = &Rule{
 	ID: "address-will-change", Title: "Calico will pick another address when it looks again",
 	Doc: `The registered address is right, and the method that calico-node uses picks another one on this node as it is now: a NIC, a bridge or an address was added after the last look. From v3.16 calico-node looks every minute, before only at its next start, which may be weeks away: then an upgrade or a reboot gets the blame.`,
-	Fix: setMethod, Wants: []string{cluster.CheckIPRegistered},
+	Fix: setMethod, Wants: []string{facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, auto := range f.Failed(checks.IPAutodetect.ID) {
 			picked, registered := auto.Facts.Str(checks.FactPicked), auto.Facts.Str(checks.FactRegistered)
-			reg, ok := at(f, cluster.CheckIPRegistered, auto.Target)
+			reg, ok := at(f, facts.CheckIPRegistered, auto.Target)
 			if picked == "" || registered == "" || ok && bad(reg.Status) {
 				continue
 			}
@@ -273,7 +273,7 @@ var AddressGone = &Rule{
 				Says: fmt.Sprintf("%s, which Calico registered for {node}, is on none of its interfaces", registered),
 			}
 			c.For = append(c.For, clues(0, keep(f.Bad(checks.BGPPort.ID), lost), keep(f.Bad(checks.BGPSession.ID), lost))...)
-			c.Covers = append(c.Covers, Cover{cluster.CheckIPRegistered, auto.Target})
+			c.Covers = append(c.Covers, Cover{facts.CheckIPRegistered, auto.Target})
 			out = append(out, c)
 		}
 		return out
@@ -293,8 +293,8 @@ var AddressTaken = &Rule{
 	Explains: append([]string{"address-second-nic", "address-bridge", "address-gone", "peer-address", "bgp-peers-missing"}, afterAddress...),
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, reg := range f.With(cluster.CheckIPRegistered, probe.FactReason, cluster.ReasonTaken) {
-			address, internal, other := reg.Facts.Str(cluster.FactRegistered), reg.Facts.Str(cluster.FactInternal), reg.Facts.Str(cluster.FactNode)
+		for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken) {
+			address, internal, other := reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal), reg.Facts.Str(probe.FactNode)
 			says := fmt.Sprintf("%s is registered for {node} and for %s", address, other)
 			if internal != "" && internal != address {
 				says += fmt.Sprintf("; {node} itself has %s", internal)
@@ -319,8 +319,8 @@ var PeerAddress = &Rule{
 	Explains: []string{"bgp-filtered", "bgp-rejected", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead", "peer-down", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, reg := range f.With(cluster.CheckIPRegistered, probe.FactReason, cluster.ReasonPeer) {
-			peer, address, internal := reg.Facts.Str(cluster.FactNode), reg.Facts.Str(cluster.FactRegistered), reg.Facts.Str(cluster.FactInternal)
+		for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonPeer) {
+			peer, address, internal := reg.Facts.Str(probe.FactNode), reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 			family := familyOf(reg)
 			c := Case{
 				About: peer, Peer: peer, Family: family, For: clues(strong, []Finding{reg}), Args: methodFor(family, internal, Finding{}), Covers: pathFollows(f, family, peer),
@@ -350,8 +350,8 @@ var PeerAddress = &Rule{
 					c.Against = append(c.Against, clues(strong, []Finding{s})...)
 				}
 			}
-			c.For = append(c.For, clues(0, keep(f.Elsewhere(cluster.CheckIPRegistered), func(r Finding) bool {
-				return r.Node == peer && reasonOf(r) == cluster.ReasonOutside
+			c.For = append(c.For, clues(0, keep(f.Elsewhere(facts.CheckIPRegistered), func(r Finding) bool {
+				return r.Node == peer && reasonOf(r) == facts.ReasonOutside
 			}))...)
 			out = append(out, c)
 		}

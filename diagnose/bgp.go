@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func sessionRules() []*Rule {
@@ -124,7 +124,7 @@ var BGPFiltered = &Rule{
 		Manifest: []string{"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp", "ssh {node} sudo iptables-save | grep -n -e 179"},
 		Radius:   "both only read; a rule that lets 179 in opens BGP to whom the rule names",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, cluster.CheckIPRegistered},
+	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[checks.FactPassword] == true || reasonOf(s.Finding) == "password" {
@@ -158,7 +158,7 @@ var BGPRejected = &Rule{
 		Manifest: []string{"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent", "ssh {other} sudo firewall-cmd --reload"},
 		Radius:   "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 90 s",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, cluster.CheckIPRegistered}, Explains: []string{"bgp-filtered"},
+	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered}, Explains: []string{"bgp-filtered"},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			lives := keep(s.theirBirds, func(r Finding) bool { return r.Status == probe.OK })
@@ -203,7 +203,7 @@ var PeerBirdDead = &Rule{
 		Manifest: []string{"calico-probe run --node {other}", "kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
 		Radius:   "nothing: both only look",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, cluster.CheckIPRegistered},
+	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			said := s.refusal()
@@ -248,7 +248,7 @@ var BGPWrongAS = &Rule{
 		},
 		Radius: "both only read; a changed number restarts the sessions of every node it is for",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, cluster.CheckIPRegistered},
+	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			theirs := keep(s.there, func(r Finding) bool { return reasonOf(r) == "bad-as" })
@@ -340,7 +340,7 @@ var BGPOneWay = &Rule{
 		Manifest: []string{"ssh {node} ping -M do -s 1472 -c 3 {peer}", "calico-probe run --node {node} --profile deep"},
 		Radius:   "nothing: three packets, and a second probe on another node",
 	},
-	RuledOut: []string{checks.BirdSocket.ID, cluster.CheckIPRegistered},
+	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			state := s.Facts.Str(checks.FactBGPState)

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func birdRules() []*Rule {
@@ -59,7 +59,7 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			}
 			c := Case{About: familyName(family), Family: family, Says: says, For: clues(strong, []Finding{socket}), Covers: pathFollows(f, family, "")}
 			c.Covers = append(c.Covers, Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...)
-			pod := keep(f.Bad(cluster.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(cluster.FactAPIReason) == "" })
+			pod := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(facts.APIReason) == "" })
 			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
 			sure := hint
 			if unsettled(f) {
@@ -149,7 +149,7 @@ var BirdProbe = &Rule{
 		Radius:   "every node: calico-node restarts on one after the other; pods keep running",
 	},
 	Match: func(f Findings) []Case {
-		pod := keep(f.Bad(cluster.CheckCalicoPod), func(r Finding) bool { return reasonOf(r) == cluster.ReasonBirdProbe })
+		pod := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return reasonOf(r) == facts.ReasonBirdProbe })
 		if len(pod) == 0 {
 			return nil
 		}

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // CNIConfigMissing is a node whose pods get no network at all.
@@ -26,13 +26,13 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 	Wants: []string{checks.CNIConfig.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.InitStall.ID},
 	Match: func(f Findings) []Case {
 		none := keep(f.Failed(checks.CNIConfig.ID), because(checks.CNINone, checks.CNIUnusable))
-		said := kubeletSaid(f, cluster.UnreadyNetwork)
+		said := kubeletSaid(f, facts.UnreadyNetwork)
 		if len(none) == 0 && (f.Answered(checks.CNIConfig.ID) || len(said) == 0) {
 			return nil
 		}
 		c := Case{
 			For:    slices.Concat(clues(strong, none), clues(hint, said), clues(0, notReadyNetwork(f))),
-			Covers: Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, cluster.CheckNodeReady, cluster.CheckNodeTaints),
+			Covers: Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady, facts.CheckNodeTaints),
 		}
 		if len(none) > 0 {
 			c.Says = "no new pod gets a network on {node}: " + none[0].Saw
@@ -76,7 +76,7 @@ Multus comes first by intent and is not meant here.`,
 			return nil
 		}
 		weight := strong // CRI-O may be told a network by name
-		if len(f.With(cluster.CheckNodeReady, cluster.FactRuntime, "containerd"))+len(f.With(cluster.CheckNodeReady, cluster.FactRuntime, "docker")) > 0 {
+		if len(f.With(facts.CheckNodeReady, facts.Runtime, "containerd"))+len(f.With(facts.CheckNodeReady, facts.Runtime, "docker")) > 0 {
 			weight = proof
 		}
 		return []Case{{
@@ -130,7 +130,7 @@ A file that is missing because calico-node has not started yet is no cause but w
 	Match: func(f Findings) []Case {
 		other := keep(f.Failed(checks.CNINodename.ID), because("other"))
 		missing := keep(f.Failed(checks.CNINodename.ID), because("missing"))
-		runs := f.where(func(r Finding) bool { return r.Check == cluster.CheckCalicoPod && r.Status == probe.OK })
+		runs := f.where(func(r Finding) bool { return r.Check == facts.CheckCalicoPod && r.Status == probe.OK })
 		switch {
 		case len(other) > 0:
 			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw, For: clues(proof, other), Covers: Covers(checks.CNINodename.ID)}}

@@ -11,24 +11,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// What a contrast shows at most: with its head it stays under a dozen lines.
+// What a comparison shows at most: with its head it stays under a dozen lines.
 const (
 	mostChecks   = 5
 	mostSessions = 4
 )
 
-// Contrast says in a few lines how the node in question compares with the peers that
-// were asked: what is bad here and fine there, what is bad there too, how the node
-// looks from there, and both ends of the BGP sessions between them. Without a peer's
-// answer there are no lines.
+// Contrast compares the node in question with its baseline nodes in a few lines: what is bad here
+// and ok there, what is bad on both, what of the node answers when asked from there, and both ends
+// of the BGP sessions between them. Without an answer from a baseline node there are no lines.
 func Contrast(f Findings) []string {
-	var peers []string
+	var baseline []string
 	for _, node := range f.Others() {
 		if slices.ContainsFunc(f.At(node).where(everything), func(r Finding) bool { return answered(r.Status) }) {
-			peers = append(peers, node)
+			baseline = append(baseline, node)
 		}
 	}
-	if len(peers) == 0 {
+	if len(baseline) == 0 {
 		return nil
 	}
 	var lines, ids []string
@@ -42,20 +41,24 @@ func Contrast(f Findings) []string {
 			lines = append(lines, fmt.Sprintf("and %d more with -o json: %s", len(ids)-i, strings.Join(ids[i:], ", ")))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("%-18s %s", id, opposed(f, id, peers)))
+		lines = append(lines, fmt.Sprintf("%-18s %s", id, compared(f, id, baseline)))
 	}
-	for _, node := range peers {
-		lines = append(lines, lookFrom(f, node)...)
+	for _, node := range baseline {
+		lines = append(lines, seenFrom(f, node)...)
 	}
-	return append([]string{"compared with " + strings.Join(peers, ", ") + ":"}, append(lines, sessions(f, peers)...)...)
+	head := "compared with baseline node "
+	if len(baseline) > 1 {
+		head = "compared with baseline nodes "
+	}
+	return append([]string{head + strings.Join(baseline, ", ") + ":"}, append(lines, sessions(f, baseline)...)...)
 }
 
 func everything(Finding) bool { return true }
 
-// opposed says how a check that is bad here is on the peers.
-func opposed(f Findings, id string, peers []string) string {
+// compared says how a check that is bad here is on the baseline nodes.
+func compared(f Findings, id string, baseline []string) string {
 	var parts []string
-	for _, node := range peers {
+	for _, node := range baseline {
 		var good, worst, about []Finding
 		for _, r := range f.At(node).Of(id) {
 			switch {
@@ -71,9 +74,9 @@ func opposed(f Findings, id string, peers []string) string {
 		case len(worst) > 0:
 			parts = append(parts, fmt.Sprintf("bad on %s too: %s", node, brief(worst[0])))
 		case len(about) > 0:
-			parts = append(parts, fmt.Sprintf("on %s bad about %s alone: %s", node, f.Node, brief(about[0])))
+			parts = append(parts, fmt.Sprintf("%s fails only towards %s: %s", node, f.Node, brief(about[0])))
 		case len(good) > 0:
-			parts = append(parts, fmt.Sprintf("fine on %s: %s", node, brief(good[0])))
+			parts = append(parts, fmt.Sprintf("ok on %s: %s", node, brief(good[0])))
 		default:
 			parts = append(parts, "no answer on "+node)
 		}
@@ -86,7 +89,7 @@ func concerns(r Finding, node string) bool {
 	return r.Facts.Str(checks.FactNode) == node || slices.Contains(strings.Fields(r.Target), node)
 }
 
-// width of a sentence in a contrast; the whole is among the results.
+// widthSaw is how much of a sentence a comparison shows; the whole is among the results.
 const widthSaw = 90
 
 func brief(r Finding) string {
@@ -97,9 +100,9 @@ func brief(r Finding) string {
 	return text
 }
 
-// lookFrom is how the node looks from a peer, by what answers there: of several
-// addresses together where all are alike.
-func lookFrom(f Findings, node string) []string {
+// seenFrom says which addresses and ports of the node answer when asked from a baseline node;
+// several addresses share an entry where all give the same answer.
+func seenFrom(f Findings, node string) []string {
 	var kinds []string
 	answers, silent, at := map[string]bool{}, map[string][]string{}, map[string][]string{}
 	for _, r := range f.At(node).Of(checks.NeighbourReach.ID) {
@@ -115,7 +118,7 @@ func lookFrom(f Findings, node string) []string {
 			continue
 		}
 		why := cmp.Or(r.Facts.Str(probe.FactReason), string(r.Status))
-		// Others tell nothing: reachable is what was so half a minute ago.
+		// Other states prove nothing: reachable is how it was half a minute ago.
 		if state := r.Facts.Str(checks.FactNeighbour); state == "failed" || state == "incomplete" {
 			why += ", neighbour entry " + state
 		}
@@ -128,7 +131,7 @@ func lookFrom(f Findings, node string) []string {
 		case len(why) == 0:
 			good = append(good, kind)
 		case answers[kind]:
-			// The address is named where another one does answer.
+			// The address is named where another address answers.
 			not = append(not, fmt.Sprintf("%s of %s (%s)", kind, strings.Join(at[kind], " and "), why[0]))
 		default:
 			not = append(not, fmt.Sprintf("%s (%s)", kind, why[0]))
@@ -160,11 +163,11 @@ func splitAddr(what string) (kind, addr string) {
 	return strings.Join(rest, " "), addr
 }
 
-// sessions are both ends of the BGP sessions with the peers.
-func sessions(f Findings, peers []string) []string {
+// sessions are both ends of the BGP sessions with the baseline nodes.
+func sessions(f Findings, baseline []string) []string {
 	type pair struct{ here, there []Finding }
 	var lines []string
-	for _, node := range peers {
+	for _, node := range baseline {
 		byFamily := map[float64]*pair{}
 		at := func(r Finding) *pair {
 			family, _ := r.Facts.Num(checks.FactFamily)
@@ -191,13 +194,13 @@ func sessions(f Findings, peers []string) []string {
 			if len(lines) == mostSessions {
 				return append(lines, "more BGP sessions with -o json")
 			}
-			lines = append(lines, fmt.Sprintf("BGP IPv%.0f  %s about %s: %s | %s about %s: %s", family, f.Node, node, state(f, p.here, family), node, f.Node, state(f.At(node), p.there, family)))
+			lines = append(lines, fmt.Sprintf("BGP IPv%.0f  %s to %s: %s | %s to %s: %s", family, f.Node, node, state(f, p.here, family), node, f.Node, state(f.At(node), p.there, family)))
 		}
 	}
 	return lines
 }
 
-// state is one end of a session as its node has it: "start Passive", "start Connect,
+// state is one end of a session as BIRD on that node reports it: "start Passive", "start Connect,
 // Connection refused".
 func state(f Findings, of []Finding, family float64) string {
 	if len(of) == 0 {
@@ -221,9 +224,9 @@ func state(f Findings, of []Finding, family float64) string {
 	}
 	hold, known := facts.Num(checks.FactHold)
 	left, _ := facts.Num(checks.FactHoldLeft)
-	// BIRD's peers speak three times in a hold time.
+	// A BIRD peer sends a keepalive three times per hold time.
 	if known && of[0].Status == probe.OK && left < hold/3 {
-		text += fmt.Sprintf(", but nothing heard for %.0f s", hold-left)
+		text += fmt.Sprintf(", but nothing received for %.0f s", hold-left)
 	}
 	return text
 }

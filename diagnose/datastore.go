@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func datastoreRules() []*Rule {
@@ -16,7 +16,7 @@ func datastoreRules() []*Rule {
 // withoutDatastore is what a node shows that does not reach the API server.
 var withoutDatastore = append(Covers(
 	checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID, checks.InitStall.ID, checks.FelixReady.ID,
-	cluster.CheckNodeLease, cluster.CheckNodeReady, cluster.CheckNodeTaints,
+	facts.CheckNodeLease, facts.CheckNodeReady, facts.CheckNodeTaints,
 ), calicoDown...)
 
 // toService and toServers split what was found by asking a service, and its servers
@@ -46,7 +46,7 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.CNIToken.ID}, Explains: []string{"felix-waits", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {
-		off := f.With(cluster.CheckDatastoreReady, cluster.FactSwitch, false)
+		off := f.With(facts.CheckDatastoreReady, facts.DatastoreReady, false)
 		if len(off) == 0 {
 			return nil
 		}
@@ -161,7 +161,7 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 		if len(slow) == 0 {
 			return nil
 		}
-		c := Case{Says: "the API server is near and slow: " + slow[0].Saw, For: clues(strong, slow), Covers: Covers(checks.StartupBudget.ID, cluster.CheckCalicoPod, cluster.CheckCalicoBudget)}
+		c := Case{Says: "the API server is near and slow: " + slow[0].Saw, For: clues(strong, slow), Covers: Covers(checks.StartupBudget.ID, facts.CheckCalicoPod, facts.CheckCalicoBudget)}
 		if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // felixRules are those of Felix's health port. The causes of an odd answer come
@@ -36,7 +36,7 @@ func ofLiveness(f Findings, reason string) []Finding {
 
 // unwell are the API's signs that calico-node suffers.
 func unwell(f Findings) []Finding {
-	return append(f.Failed(cluster.CheckCalicoBudget), f.Bad(cluster.CheckCalicoPod)...)
+	return append(f.Failed(facts.CheckCalicoBudget), f.Bad(facts.CheckCalicoPod)...)
 }
 
 // LocalhostForeign is projectcalico/calico#2146 and #2880.
@@ -213,7 +213,7 @@ Told from a data plane that hangs by liveness and by the component's name; why i
 		}
 		return []Case{{
 			Says: fmt.Sprintf("Felix lives and is not ready: %s has not heard everything from the datastore yet", waiting[0]),
-			For:  append(clues(strong, unready), clues(0, f.Of(checks.FelixLive.ID))...), Covers: Covers(cluster.CheckCalicoPod, checks.FelixReady.ID),
+			For:  append(clues(strong, unready), clues(0, f.Of(checks.FelixLive.ID))...), Covers: Covers(facts.CheckCalicoPod, checks.FelixReady.ID),
 		}}
 	},
 }
@@ -271,13 +271,23 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 		if silent[0].Facts[checks.FactTaken] == false {
 			c.For[0].Weight = hint // see loopback-dropped
 		}
-		if f.Fine(checks.KubeletHealth.ID) { // on the same loopback, and in time
-			c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
+		if kubelet := kubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
+			c.For = append(c.For, clues(hint, kubelet)...)
 		} else if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
 		return []Case{c}
 	},
+}
+
+// kubeletAnswers is the kubelet's answer to a question by the network, where it gave no bad one; what
+// is read of its files says nothing about the loopback or the load.
+func kubeletAnswers(f Findings) []Finding {
+	if !f.Fine(checks.KubeletHealth.ID) {
+		return nil
+	}
+	all := keep(f.Of(checks.KubeletHealth.ID), func(r Finding) bool { return answered(r.Status) && r.Target != checks.TargetCertificate })
+	return all[:min(len(all), 1)]
 }
 
 // FelixDown is a Felix that does not run in a container that does.

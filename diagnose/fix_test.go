@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestFixes holds that fixes name what is there on this node.
@@ -18,17 +17,17 @@ func TestFixes(t *testing.T) {
 	result := func(check, target string, status probe.Status, facts probe.Facts) probe.Result {
 		return probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}
 	}
-	canal := result(cluster.CheckCalicoPod, "kube-system/canal-x", probe.Fail, probe.Facts{cluster.FactPod: "kube-system/canal-x", cluster.FactOwner: "canal"})
+	canal := result(facts.CheckCalicoPod, "kube-system/canal-x", probe.Fail, probe.Facts{facts.Pod: "kube-system/canal-x", facts.Owner: "canal"})
 	killed := func(which string) probe.Result {
-		return result(cluster.CheckCalicoBudget, "", probe.Fail, probe.Facts{cluster.FactBudget: 70, cluster.FactLived: 71, cluster.FactProbe: which, cluster.FactPeriod: 20})
+		return result(facts.CheckCalicoBudget, "", probe.Fail, probe.Facts{facts.Budget: 70, facts.Lived: 71, facts.BudgetProbe: which, facts.Period: 20})
 	}
 	version := func(kubelet, runtime string, server bool) probe.Result {
-		return result(cluster.CheckNodeReady, "", probe.OK, probe.Facts{cluster.FactKubelet: kubelet, cluster.FactRuntime: runtime, cluster.FactServer: server})
+		return result(facts.CheckNodeReady, "", probe.OK, probe.Facts{facts.Kubelet: kubelet, facts.Runtime: runtime, facts.ControlPlane: server})
 	}
 	hung := func(socket string) probe.Result {
 		return result(checks.ContainerdHealth.ID, "version", probe.Fail, probe.Facts{probe.FactReason: "timeout", checks.FactSocket: socket})
 	}
-	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(injector.ReasonQuota), probe.FactNamespace: "tools"})
+	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(facts.ReasonQuota), probe.FactNamespace: "tools"})
 	for name, c := range map[string]struct {
 		seen []probe.Result
 		want string
@@ -54,6 +53,97 @@ func TestFixes(t *testing.T) {
 				t.Errorf("no fix has %q: %+v", c.want, causes)
 			}
 		})
+	}
+}
+
+// TestFixNamesWhatExists wants a fix to restart, or to patch, what the API says is there.
+func TestFixNamesWhatExists(t *testing.T) {
+	t.Parallel()
+	lost := probe.Result{Check: checks.KubeProxyHealth.ID, Target: checks.TargetServices, Status: probe.Fail, Saw: "no rules"}
+	ready := func(f probe.Facts) probe.Result {
+		return probe.Result{Check: facts.CheckNodeReady, Status: probe.OK, Saw: "Ready", Facts: f}
+	}
+	mtu := probe.Result{Check: checks.CNIMTU.ID, Status: probe.Fail, Saw: "1500 does not fit", Facts: probe.Facts{checks.FactRoom: 1450}}
+	calico := func(f probe.Facts) probe.Result {
+		f[facts.Pod] = "calico-system/calico-node-x"
+		return probe.Result{Check: facts.CheckCalicoPod, Status: probe.OK, Saw: "ready", Facts: f}
+	}
+	const selector, configMap, installation = "-l k8s-app=kube-proxy", "patch configmap", "patch installation"
+	for name, c := range map[string]struct {
+		seen      []probe.Result
+		has, none []string // among all that can be copied
+		copied    string   // among what is copied at once
+	}{
+		"a kube-proxy pod":          {[]probe.Result{lost, ready(probe.Facts{facts.KubeProxy: []string{"kube-proxy-x"}})}, []string{"delete pod kube-proxy-x"}, []string{selector}, "delete pod kube-proxy-x"},
+		"no kube-proxy pod":         {[]probe.Result{lost, ready(probe.Facts{facts.KubeProxy: []string{}})}, []string{"pgrep -a kube-proxy"}, []string{selector, "delete"}, "pgrep"},
+		"not known":                 {[]probe.Result{lost, ready(nil)}, []string{"delete pod " + selector}, nil, "get pods " + selector},
+		"Calico of the operator":    {[]probe.Result{mtu, calico(probe.Facts{facts.Operator: true})}, []string{installation}, []string{configMap}, "ip -d link show"},
+		"Calico in its namespace":   {[]probe.Result{mtu, calico(probe.Facts{facts.Operator: false})}, []string{installation, configMap}, nil, "ip -d link show"},
+		"Calico as recorded once":   {[]probe.Result{mtu, calico(probe.Facts{})}, []string{installation}, []string{configMap}, "ip -d link show"},
+		"the interface comes first": {[]probe.Result{mtu}, []string{"ip link set dev"}, nil, "ip -d link show"},
+	} {
+		f := Findings{Node: "node-a"}
+		for _, r := range c.seen {
+			f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &r})
+		}
+		causes := Explain(f, Rules()).Causes
+		if len(causes) != 1 {
+			t.Fatalf("%s: %+v", name, causes)
+		}
+		all := strings.Join(commandsOf(causes[0].Fix), "\n")
+		for _, text := range c.has {
+			if !strings.Contains(all, text) {
+				t.Errorf("%s: no %q in\n%s", name, text, all)
+			}
+		}
+		for _, text := range c.none {
+			if strings.Contains(all, text) {
+				t.Errorf("%s: %q in\n%s", name, text, all)
+			}
+		}
+		if first := strings.Join(causes[0].Fix.Manifest, "\n"); !strings.Contains(first, c.copied) || strings.Contains(first, "patch") {
+			t.Errorf("%s: copied at once:\n%s", name, first)
+		}
+	}
+}
+
+// TestEvidenceBelongs wants of a check's answers the one that says something about the cause.
+func TestEvidenceBelongs(t *testing.T) {
+	t.Parallel()
+	f := Findings{Node: "node-a"}
+	add := func(check, target string, status probe.Status, f2 probe.Facts) {
+		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: f2}})
+	}
+	add(checks.KubeletHealth.ID, checks.TargetCertificate, probe.OK, nil)
+	add(checks.FelixLive.ID, "", probe.Fail, probe.Facts{probe.FactReason: "timeout"})
+	evidence := func(id string) []string {
+		for _, c := range Explain(f, Rules()).Causes {
+			if c.ID == id {
+				var out []string
+				for _, clue := range c.For {
+					out = append(out, strings.TrimSpace(clue.Check+" "+clue.Target))
+				}
+				return out
+			}
+		}
+		return nil
+	}
+	if got := evidence(FelixStuck.ID); len(got) != 1 {
+		t.Errorf("a certificate: %q", got)
+	}
+	add(checks.KubeletHealth.ID, "healthz", probe.OK, nil)
+	if got := evidence(FelixStuck.ID); len(got) != 2 || got[1] != "kubelet-health healthz" {
+		t.Errorf("healthz: %q", got)
+	}
+	add(checks.DNSCluster.ID, "endpoint 10.244.1.5:53 udp", probe.Fail, probe.Facts{checks.FactRole: checks.RoleEndpoint, checks.FactNode: "node-b"})
+	add(checks.PodTCP.ID, "kube-system/calico-kube-controllers-x", probe.OK, probe.Facts{checks.FactDeclared: false, checks.FactNode: "node-c"})
+	add(checks.PodTCP.ID, "default/web-c", probe.OK, probe.Facts{checks.FactDeclared: true, checks.FactNode: "node-c"})
+	if got := evidence(DNSDown.ID); !slices.Contains(got, "pod-tcp default/web-c") || len(got) != 2 {
+		t.Errorf("a declared port: %q", got)
+	}
+	add(checks.PodTCP.ID, "default/web-b", probe.OK, probe.Facts{checks.FactDeclared: false, checks.FactNode: "node-b"})
+	if got := evidence(DNSDown.ID); !slices.Contains(got, "pod-tcp default/web-b") || len(got) != 2 {
+		t.Errorf("the server's node: %q", got)
 	}
 }
 

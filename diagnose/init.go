@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // initRules are those of calico-node's pod before calico-node itself begins, and of
@@ -18,7 +18,7 @@ func initRules() []*Rule {
 }
 
 // notStarted is what a calico-node that has not begun leaves undone.
-var notStarted = Covers(cluster.CheckCalicoPod, cluster.CheckControllers, cluster.CheckNodeReady, cluster.CheckNodeTaints, checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
+var notStarted = Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady, facts.CheckNodeTaints, checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
 	checks.FelixLive.ID, checks.FelixReady.ID, checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID)
 
 // upgrading is how every one of the causes about upgrade-ipam begins.
@@ -124,7 +124,7 @@ var UpgradeStuck = &Rule{
 		}
 		c := Case{
 			For:     slices.Concat(clues(strong, slices.Concat(process, api)), clues(0, f.Bad(checks.IPAMFiles.ID))),
-			Against: clues(strong, f.Failed(cluster.CheckNodeLease)), Covers: notStarted,
+			Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 			Says: hanging(api, process) + ", and none of the known reasons was seen",
 		}
 		if n > 0 {
@@ -141,7 +141,7 @@ func upgradeCase(f Findings, why []Finding) []Case {
 	if len(why) == 0 {
 		return nil
 	}
-	c := Case{Covers: notStarted, For: clues(strong, why), Against: clues(strong, f.Failed(cluster.CheckNodeLease))}
+	c := Case{Covers: notStarted, For: clues(strong, why), Against: clues(strong, f.Failed(facts.CheckNodeLease))}
 	if len(api)+len(process) == 0 {
 		if why[0].Check != checks.IPAMFiles.ID {
 			return nil
@@ -158,7 +158,7 @@ func upgradeCase(f Findings, why []Finding) []Case {
 // inInit is an init container that is at work: by the API, and by its process.
 func inInit(f Findings, name string) (api, process []Finding) {
 	for _, r := range initByAPI(f) {
-		if r.Facts.Str(cluster.FactContainer) == name {
+		if r.Facts.Str(facts.Container) == name {
 			api = append(api, r)
 		}
 	}
@@ -168,7 +168,7 @@ func inInit(f Findings, name string) (api, process []Finding) {
 // initByAPI is the init container that the API calls running.
 func initByAPI(f Findings) []Finding {
 	return f.where(func(r Finding) bool {
-		return r.Check == cluster.CheckCalicoPod && bad(r.Status) && strings.HasPrefix(r.Facts.Str(cluster.FactAPIReason), "Init:")
+		return r.Check == facts.CheckCalicoPod && bad(r.Status) && strings.HasPrefix(r.Facts.Str(facts.APIReason), "Init:")
 	})
 }
 
@@ -176,14 +176,14 @@ func initByAPI(f Findings) []Finding {
 func hanging(api, process []Finding) string {
 	what, age := "an init container", 0.0
 	for _, r := range slices.Concat(api, process) {
-		what = cmp.Or(r.Facts.Str(cluster.FactContainer), r.Facts.Str(checks.FactProgram), what)
-		if n, ok := r.Facts.Num(cluster.FactAge); ok {
+		what = cmp.Or(r.Facts.Str(facts.Container), r.Facts.Str(checks.FactProgram), what)
+		if n, ok := r.Facts.Num(facts.Age); ok {
 			age = max(age, n)
 		}
 	}
 	text := fmt.Sprintf("calico-node on {node} hangs in init container %s for %s", what, lasting(age))
 	if len(api) > 0 {
-		text = fmt.Sprintf("calico-node on {node} hangs in %s, init container %s, for %s", api[0].Facts.Str(cluster.FactAPIReason), what, lasting(age))
+		text = fmt.Sprintf("calico-node on {node} hangs in %s, init container %s, for %s", api[0].Facts.Str(facts.APIReason), what, lasting(age))
 	}
 	if len(process) == 0 {
 		return text
@@ -228,7 +228,7 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID}, Explains: append([]string{"cni-config-missing", "cni-plugin-missing"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		api := f.where(func(r Finding) bool {
-			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(cluster.FactContainer) == "install-cni" && !probe.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
+			return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(facts.Container) == "install-cni" && !probe.ImageWanting(r.Facts.Str(facts.APIReason))
 		})
 		process := keep(f.With(checks.InitStall.ID, checks.FactProgram, "install-cni"), about(""))
 		stuck := slices.DeleteFunc(slices.Clone(process), func(r Finding) bool { return r.Status != probe.Fail })
@@ -239,7 +239,7 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 		disk := f.Failed(checks.NodeDisk.ID)
 		c := Case{
 			For:     slices.Concat(clues(strong, slices.Concat(api, stuck)), clues(hint, away), clues(hint, disk)),
-			Against: clues(strong, f.Failed(cluster.CheckNodeLease)), Covers: notStarted,
+			Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 		}
 		c.Says = "install-cni does not get done on {node}: " + slices.Concat(api, stuck)[0].Saw
 		switch {
@@ -271,14 +271,14 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 	Explains: append([]string{"cni-config-missing", "probe-image"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		wanting := f.where(func(r Finding) bool {
-			return r.Check == cluster.CheckCalicoPod && r.Status == probe.Fail && probe.ImageWanting(r.Facts.Str(cluster.FactAPIReason))
+			return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && probe.ImageWanting(r.Facts.Str(facts.APIReason))
 		})
 		if len(wanting) == 0 {
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s", wanting[0].Saw), Args: map[string]Arg{"image": Image(wanting[0].Facts.Str(cluster.FactImage))},
-			For: clues(proof, wanting), Against: clues(strong, f.Failed(cluster.CheckNodeLease)), Covers: notStarted,
+			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s", wanting[0].Saw), Args: map[string]Arg{"image": Image(wanting[0].Facts.Str(facts.Image))},
+			For: clues(proof, wanting), Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 		}}
 	},
 }
@@ -305,14 +305,14 @@ var CalicoPodMissing = &Rule{
 	},
 	Explains: append([]string{"cni-config-missing"}, withoutCalico...),
 	Match: func(f Findings) []Case {
-		none := f.With(cluster.CheckCalicoPod, probe.FactReason, cluster.NoPod)
+		none := f.With(facts.CheckCalicoPod, probe.FactReason, facts.ReasonNoPod)
 		if len(none) == 0 {
 			return nil
 		}
 		return []Case{{
 			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(proof, none), Covers: notStarted,
 			// A node that has just come gets its pod in a moment.
-			Against: clues(strong, f.where(func(r Finding) bool { return r.Check == cluster.CheckNodeLease && r.Status == probe.Info })),
+			Against: clues(strong, f.where(func(r Finding) bool { return r.Check == facts.CheckNodeLease && r.Status == probe.Info })),
 		}}
 	},
 }

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // nodeRules are those of the kubelet, the runtime, the machine, and of what keeps a
@@ -22,7 +21,7 @@ func nodeRules() []*Rule {
 }
 
 // kubeletGone is what a kubelet that does not run leaves behind.
-var kubeletGone = Covers(cluster.CheckNodeReady, cluster.CheckNodeLease, cluster.CheckNodeTaints, cluster.CheckCalicoPod, cluster.CheckControllers, checks.KubeletHealth.ID)
+var kubeletGone = Covers(facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, checks.KubeletHealth.ID)
 
 // KubeletCertificate is a kubelet that the API server no longer knows.
 var KubeletCertificate = &Rule{
@@ -49,9 +48,9 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		}
 		return []Case{{
 			Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
-			For:  slices.Concat(clues(strong, expired), clues(hint, f.Failed(cluster.CheckNodeLease))),
+			For:  slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease))),
 			// The kubelet may have renewed it elsewhere.
-			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))), Covers: kubeletGone,
+			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))), Covers: kubeletGone,
 		}}
 	},
 }
@@ -73,9 +72,9 @@ var KubeletDead = &Rule{
 		}
 		c := Case{
 			Says: "the kubelet does not run on {node}",
-			For:  slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
+			For:  slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(facts.CheckNodeLease)), clues(0, f.Failed(facts.CheckNodeReady))),
 			// A probe it has just started is of a kubelet that lives.
-			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, cluster.CheckNodeLease)), clues(strong, slices.DeleteFunc(notPlaced(f, injector.ReasonAttach), silentExec))), Covers: kubeletGone,
+			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, facts.CheckNodeLease)), clues(strong, slices.DeleteFunc(notPlaced(f, facts.ReasonAttach), silentExec))), Covers: kubeletGone,
 		}
 		if here.dead() {
 			// One that has just ended has a lease yet.
@@ -99,14 +98,14 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.NodeLoad.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
-		lease := f.Failed(cluster.CheckNodeLease)
+		lease := f.Failed(facts.CheckNodeLease)
 		contradicted, _ := witnesses(f)
 		c := Case{Covers: kubeletGone}
 		switch {
 		case len(here.silent) > 0 && len(here.ok) == 0:
 			c.Says = "the kubelet on {node} takes connections and answers nobody: it is frozen" + since(f)
-			c.For = slices.Concat(clues(proof, here.silent), clues(hint, lease), clues(strong, notPlaced(f, injector.ReasonKubelet)))
-			c.Against = slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(hint, f.Failed(checks.NodeLoad.ID)))
+			c.For = slices.Concat(clues(proof, here.silent), clues(hint, lease), clues(strong, notPlaced(f, facts.ReasonKubelet)))
+			c.Against = slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(hint, f.Failed(checks.NodeLoad.ID)))
 		case len(here.ill) > 0:
 			c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.ill[0].Saw
 			c.For = clues(strong, here.ill)
@@ -136,7 +135,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 	Apart: true, Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID}, Explains: []string{"kubelet-silent", "api-cut-off"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
-		lease := f.Failed(cluster.CheckNodeLease)
+		lease := f.Failed(facts.CheckNodeLease)
 		contradicted, _ := witnesses(f)
 		unreached := toServers(f.Failed(checks.DatastoreLatency.ID))
 		c := Case{Covers: append(Covers(checks.DatastoreLatency.ID), kubeletGone...)}
@@ -182,13 +181,13 @@ var NodeUnreachable = &Rule{
 			return nil
 		}
 		weight := strong
-		if len(silent) == len(keep(silent, because("host-unreachable", "net-unreachable"))) && len(f.Failed(cluster.CheckNodeLease)) > 0 {
+		if len(silent) == len(keep(silent, because("host-unreachable", "net-unreachable"))) && len(f.Failed(facts.CheckNodeLease)) > 0 {
 			weight = proof
 		}
 		c := Case{
 			Says:    fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(silent), ", "), since(f)),
-			For:     slices.Concat(clues(weight, silent), clues(0, f.Failed(cluster.CheckNodeLease)), clues(0, f.Failed(cluster.CheckNodeReady))),
-			Against: slices.Concat(clues(strong, good(f, cluster.CheckNodeLease)), clues(proof, good(f, probe.CheckPlaced))),
+			For:     slices.Concat(clues(weight, silent), clues(0, f.Failed(facts.CheckNodeLease)), clues(0, f.Failed(facts.CheckNodeReady))),
+			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(proof, good(f, probe.CheckPlaced))),
 			Covers:  kubeletGone,
 		}
 		if len(heard) > 0 { // one of them is wrong, or something lies between
@@ -210,9 +209,9 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 		Manifest: []string{"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # the API server's own words", "kubectl get node {node} -o wide  # the address it dials"},
 		Radius:   "only looks",
 	},
-	RuledOut: []string{cluster.CheckNodeLease, cluster.CheckNodeReady},
+	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
 	Match: func(f Findings) []Case {
-		attach := notPlaced(f, injector.ReasonAttach)
+		attach := notPlaced(f, facts.ReasonAttach)
 		if len(attach) == 0 {
 			return nil
 		}
@@ -224,7 +223,7 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 			Says: "pods start on {node} and the API server cannot talk to them: " + attach[0].Saw,
 			For:  slices.Concat(clues(weight, attach), clues(hint, fromOutside(f, kubeletPort).open)),
 			// A kubelet that died in between.
-			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
+			Against: clues(strong, f.Failed(facts.CheckNodeLease)),
 		}
 		if here := kubeletHere(f); len(here.ok) > 0 { // a firewall on the node stands before its own questions too
 			for _, r := range slices.Concat(here.refused, here.silent) {
@@ -250,14 +249,14 @@ var KubeletSilent = &Rule{
 	},
 	Wants: []string{checks.KubeletHealth.ID},
 	Match: func(f Findings) []Case {
-		lease := f.Failed(cluster.CheckNodeLease)
-		late, placed := f.Bad(cluster.CheckNodeLease), notPlaced(f, injector.ReasonKubelet)
+		lease := f.Failed(facts.CheckNodeLease)
+		late, placed := f.Bad(facts.CheckNodeLease), notPlaced(f, facts.ReasonKubelet)
 		if kubeletHere(f).answered() || len(lease) == 0 && len(placed) == 0 {
 			return nil
 		}
 		c := Case{
 			Says: "nothing is heard of {node}'s kubelet" + since(f) + ": it is dead, frozen or cut off, or the node is",
-			For:  slices.Concat(clues(strong, lease), clues(hint, placed), clues(hint, f.With(cluster.CheckNodeReady, cluster.FactAPIReason, "NodeStatusUnknown"))), Covers: kubeletGone,
+			For:  slices.Concat(clues(strong, lease), clues(hint, placed), clues(hint, f.With(facts.CheckNodeReady, facts.APIReason, "NodeStatusUnknown"))), Covers: kubeletGone,
 		}
 		if len(lease) == 0 {
 			c.Says = "{node}'s kubelet takes up no pod"
@@ -348,7 +347,7 @@ func askers(fs []Finding) []string {
 // notPlaced are the ways onto the node that failed for a reason, those among them that
 // got a probe there and no word from it. What was not tried for that reason shows no
 // more than the one that was.
-func notPlaced(f Findings, why injector.Reason) []Finding {
+func notPlaced(f Findings, why facts.Reason) []Finding {
 	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)), f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
 	return slices.DeleteFunc(tried, func(r Finding) bool { return r.Status == probe.Skip })
 }
@@ -360,8 +359,8 @@ func silentExec(r Finding) bool { return r.Way == "exec" }
 // since says for how long the kubelet has been silent, "" where the lease has not
 // run out.
 func since(f Findings) string {
-	for _, r := range f.Failed(cluster.CheckNodeLease) {
-		if age, ok := r.Facts.Num(cluster.FactAge); ok {
+	for _, r := range f.Failed(facts.CheckNodeLease) {
+		if age, ok := r.Facts.Num(facts.Age); ok {
 			return " for " + lasting(age)
 		}
 	}

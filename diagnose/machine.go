@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // machineRules are those of the machine's disks and memory; that of its clock comes
@@ -34,7 +34,7 @@ var DiskFull = &Rule{
 		Radius: "images that are removed are pulled again when they are needed; old journal entries are gone. DiskPressure ends some minutes after there is room",
 	},
 	Match: func(f Findings) []Case {
-		pressure := keep(f.Failed(cluster.CheckNodeReady), about("DiskPressure"))
+		pressure := keep(f.Failed(facts.CheckNodeReady), about("DiskPressure"))
 		var out []Case
 		for _, r := range f.Failed(checks.NodeDisk.ID) {
 			if holds(r.Facts, checks.FactReadOnly, true) {
@@ -49,12 +49,12 @@ var DiskFull = &Rule{
 			out = append(out, Case{
 				About: r.Target, Args: map[string]Arg{"path": File(r.Target)},
 				Says: fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw), For: append(clues(weight, []Finding{r}), clues(hint, pressure)...),
-				Covers: Covers(cluster.CheckNodeTaints),
+				Covers: Covers(facts.CheckNodeTaints),
 			})
 		}
 		if len(out) == 0 && len(pressure) > 0 {
 			out = []Case{{
-				Args: map[string]Arg{"path": File("/var/lib/kubelet")}, For: clues(strong, pressure), Covers: Covers(cluster.CheckNodeTaints),
+				Args: map[string]Arg{"path": File("/var/lib/kubelet")}, For: clues(strong, pressure), Covers: Covers(facts.CheckNodeTaints),
 				Says: "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
 			}}
 		}
@@ -87,7 +87,7 @@ Told from a full disk by its mount options.`,
 			if holds(r.Facts, checks.FactReadOnly, true) {
 				out = append(out, Case{
 					About: r.Target, Says: fmt.Sprintf("%s of {node} is read-only, and nothing there can be written", r.Target),
-					For: clues(proof, []Finding{r}), Covers: Covers(cluster.CheckNodeTaints, checks.CNINodename.ID),
+					For: clues(proof, []Finding{r}), Covers: Covers(facts.CheckNodeTaints, checks.CNINodename.ID),
 				})
 			}
 		}
@@ -118,7 +118,7 @@ That something was once killed since boot is no sign by itself. A kill because o
 		c := Case{
 			Says:   "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw,
 			For:    slices.Concat(clues(strong, short), clues(strong, pressure), clues(hint, killedForMemory(f))),
-			Covers: Covers(cluster.CheckNodeTaints, checks.NodeMemory.ID),
+			Covers: Covers(facts.CheckNodeTaints, checks.NodeMemory.ID),
 		}
 		if len(f.Failed(checks.NodeMemory.ID)) == 0 && len(pressure) == 0 {
 			c.For[0].Weight = hint // short, and not yet out of it
@@ -129,12 +129,12 @@ That something was once killed since boot is no sign by itself. A kill because o
 
 // shortOfMemory is the node's want, by its own count and by the kubelet's word.
 func shortOfMemory(f Findings) (short, pressure []Finding) {
-	return keep(f.Bad(checks.NodeMemory.ID), about("")), keep(f.Failed(cluster.CheckNodeReady), about("MemoryPressure"))
+	return keep(f.Bad(checks.NodeMemory.ID), about("")), keep(f.Failed(facts.CheckNodeReady), about("MemoryPressure"))
 }
 
 // killedForMemory are the signs that something of calico-node's was.
 func killedForMemory(f Findings) []Finding {
-	killed := slices.Concat(f.With(cluster.CheckCalicoPod, cluster.FactLastEnd, "OOMKilled"), keep(f.Bad(checks.NodeMemory.ID), about(checks.TargetCalicoMemory)))
+	killed := slices.Concat(f.With(facts.CheckCalicoPod, facts.LastEnd, "OOMKilled"), keep(f.Bad(checks.NodeMemory.ID), about(checks.TargetCalicoMemory)))
 	return slices.DeleteFunc(killed, func(r Finding) bool { return !bad(r.Status) })
 }
 
@@ -160,7 +160,7 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 		}
 		c := Case{
 			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off), Args: map[string]Arg{"host": Node(f.Node)},
-			Covers: Covers(checks.CNIToken.ID, cluster.CheckNodeLease, checks.NodeClock.ID),
+			Covers: Covers(checks.CNIToken.ID, facts.CheckNodeLease, checks.NodeClock.ID),
 		}
 		for _, r := range f.Bad(checks.DatastoreLatency.ID) {
 			if r.Facts.Str(checks.FactExpires) != "" || reasonOf(r) == "certificate-refused" { // a server that does not answer has no clock at fault

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // networkRules are those of addresses, BGP, routes, tunnels, firewalls and IPAM.
@@ -20,7 +20,7 @@ func familyOf(r Finding) int {
 		return int(n)
 	}
 	for name, f := range map[string]int{"IPv4": 4, "IPv6": 6} {
-		if r.Check == cluster.CheckIPRegistered && strings.HasPrefix(r.Target, name) {
+		if r.Check == facts.CheckIPRegistered && strings.HasPrefix(r.Target, name) {
 			return f
 		}
 	}
@@ -122,8 +122,8 @@ func pathFollows(f Findings, family int, peer string) []Cover {
 // that waits or crashes has another reason.
 func unready(f Findings) []Cover {
 	var out []Cover
-	for _, r := range f.Bad(cluster.CheckCalicoPod) {
-		if r.Facts.Str(cluster.FactAPIReason) == "" {
+	for _, r := range f.Bad(facts.CheckCalicoPod) {
+		if r.Facts.Str(facts.APIReason) == "" {
 			out = append(out, Cover{Check: r.Check, About: r.Target})
 		}
 	}

@@ -190,9 +190,18 @@ var MTUTooBig = &Rule{
 	ID: "mtu-too-big", Title: "pods send larger packets than fit through the tunnel or the interface",
 	Doc: `What the tunnel adds (20 bytes for IPIP, 50 for VXLAN, 60 for WireGuard) does not fit the interface any more: connections open, small answers come, and large ones hang. The MTU was set by hand, or the interface is one Felix does not look at (bond*, br*, vlan*), or pods are older than a change. Told from a small MTU in the network between the nodes by this node's own numbers.`,
 	Fix: probe.Fix{
-		Says:     "Set the MTU of pods to what fits here, {mtu}, and start pods anew: a pod keeps what it was made with.",
-		Manifest: setMTU, Operator: setMTUByOperator,
-		Radius: "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
+		Says: "Compare the interface with those of the other nodes. Where only this node's is smaller, give it their MTU; " +
+			"else set the MTU of pods to what fits here, {mtu}, and start pods anew: a pod keeps the MTU it was made with.",
+		Manifest: []string{
+			"ssh {node} ip -d link show",
+			"calico-probe run --node {node} --checks cni-mtu,pod-mtu -o wide",
+		},
+		OnlyIf: []probe.Conditional{
+			{If: "only this node's interface is smaller than those of the other nodes", Manifest: []string{"ssh {node} sudo ip link set dev DEVICE mtu MTU"}},
+			{If: "the interfaces of all nodes are that small", Manifest: setMTU, Operator: setMTUByOperator},
+		},
+		Radius: "the interface: this node, at once, until it boots (its configuration keeps it). The MTU of pods: every node, calico-node restarts " +
+			"on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID}, Explains: []string{"mtu-path-small"},
 	Match: func(f Findings) []Case {

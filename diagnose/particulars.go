@@ -5,26 +5,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // particulars puts this run's names into a cause's sentence and its fix.
 func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]Arg) {
 	with := known(f)
-	for _, r := range f.Of(cluster.CheckCalicoPod) {
-		namespace, pod, ok := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
+	for _, r := range f.Of(facts.CheckCalicoPod) {
+		namespace, pod, ok := strings.Cut(r.Facts.Str(facts.Pod), "/")
 		if !ok {
 			continue
 		}
-		with["namespace"], with["pod"], fix.Install = Namespace(namespace), Pod(pod), "manifest"
-		if owner := r.Facts.Str(cluster.FactOwner); owner != "" {
+		with["namespace"], with["pod"] = Namespace(namespace), Pod(pod)
+		if owner := r.Facts.Str(facts.Owner); owner != "" {
 			with["daemonset"] = DaemonSet(owner)
 			with["config"] = own(map[bool]string{true: "canal-config", false: "calico-config"}[owner == "canal"])
 		}
-		if namespace == "calico-system" { // where the operator puts it
-			fix.Install = "operator"
-		}
+		fix.Install = installOf(r, namespace)
 	}
 	maps.Copy(with, args)
 	say := func(text string) string { return filled(text, with, inSentence) }
@@ -44,6 +42,20 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 		fix.OnlyIf[i] = probe.Conditional{If: say(c.If), Manifest: commands(c.Manifest), Operator: commands(c.Operator)}
 	}
 	cause.Fix = fix
+}
+
+// installOf says what manages Calico: "operator", "manifest", or "" where that is not known. The
+// operator puts calico-node into calico-system, and others may do so too; what older versions
+// recorded has no more than the namespace.
+func installOf(calico Finding, namespace string) string {
+	made, recorded := calico.Facts[facts.Operator].(bool)
+	switch inOperators := namespace == "calico-system"; {
+	case made, inOperators && !recorded:
+		return "operator"
+	case inOperators:
+		return ""
+	}
+	return "manifest"
 }
 
 // known are the args that every fix may name, before calico-node's pod is looked at.

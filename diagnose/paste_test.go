@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // hostile are values that a node, or an object of the API, may have in place of a name, an
@@ -101,11 +101,11 @@ func values(f Findings) map[[2]string][]string {
 		}
 	}
 	add("", "node", f.Node)
-	for _, r := range f.Of(cluster.CheckCalicoPod) {
-		namespace, pod, _ := strings.Cut(r.Facts.Str(cluster.FactPod), "/")
+	for _, r := range f.Of(facts.CheckCalicoPod) {
+		namespace, pod, _ := strings.Cut(r.Facts.Str(facts.Pod), "/")
 		add("", "namespace", namespace)
 		add("", "pod", pod)
-		add("", "daemonset", r.Facts.Str(cluster.FactOwner))
+		add("", "daemonset", r.Facts.Str(facts.Owner))
 	}
 	for _, rule := range Rules() {
 		for _, c := range rule.Match(f) {

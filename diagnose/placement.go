@@ -1,9 +1,8 @@
 package diagnose
 
 import (
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // placementRules are what keeps a probe off a node without the node being ill: the
@@ -24,7 +23,7 @@ var ProbeImage = &Rule{
 		},
 		Radius: "the probe only",
 	},
-	Match: keptOff(injector.ReasonImage, "the probe's image cannot be had on {node}, so nothing was asked there"),
+	Match: keptOff(facts.ReasonImage, "the probe's image cannot be had on {node}, so nothing was asked there"),
 }
 
 // ProbePolicy is PodSecurity, a SecurityContextConstraint, a webhook or a mutating policy.
@@ -43,7 +42,7 @@ var ProbePolicy = &Rule{
 		},
 		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
 	},
-	Match: keptOff(injector.ReasonAdmission, "the cluster's policy does not let the probe's pod be as it is asked for, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonAdmission, "the cluster's policy does not let the probe's pod be as it is asked for, so nothing was asked on {node}"),
 }
 
 // ProbeQuota is a namespace that is full.
@@ -55,13 +54,13 @@ var ProbeQuota = &Rule{
 		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {tried}"},
 		Radius:   "the probe only",
 	},
-	Match: keptOff(injector.ReasonQuota, "a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonQuota, "a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),
 }
 
 // ProbeRights is the user's own role.
 var ProbeRights = &Rule{
 	ID: "probe-rights", Title: "you have no right to put a probe on the node",
-	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe install --print' grants for a way, or somebody who has that.`,
+	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
 		Says: "Have the rights given, or have somebody run it who has them.",
 		Manifest: []string{
@@ -69,11 +68,11 @@ var ProbeRights = &Rule{
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "you may grant it to whoever is to run it then again, without -n", Manifest: []string{"calico-probe install --print --ways pod --user YOU | kubectl apply -f -"}},
+			{If: "you may grant it to whoever is to run it then again, without -n", Manifest: []string{"calico-probe manifests --ways pod --user YOU | kubectl apply -f -"}},
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},
-	Match: keptOff(injector.ReasonRBAC, "the API gives you no right to put a probe on {node}, so nothing was asked there"),
+	Match: keptOff(facts.ReasonRBAC, "the API gives you no right to put a probe on {node}, so nothing was asked there"),
 }
 
 // ProbeNamespace is a namespace that is not there.
@@ -82,10 +81,10 @@ var ProbeNamespace = &Rule{
 	Doc: `The namespace given with -n does not exist, or is being deleted and takes nothing new. The node is not ill for that.`,
 	Fix: probe.Fix{
 		Says:     "Name another namespace, or have one made.",
-		Manifest: []string{"calico-probe run --node {node} -n {namespace}", "calico-probe install --print  # makes one that admits probes"},
+		Manifest: []string{"calico-probe run --node {node} -n {namespace}", "calico-probe manifests  # makes one that admits probes"},
 		Radius:   "the probe only",
 	},
-	Match: keptOff(injector.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),
 }
 
 // ProbeRejected is a kubelet that takes no more pods.
@@ -97,12 +96,12 @@ var ProbeRejected = &Rule{
 		Manifest: []string{"calico-probe run --node {node} --via ephemeral", "kubectl describe node {node} | grep -A12 -E 'Conditions|Allocated'"},
 		Radius:   "the probe only",
 	},
-	Match: keptOff(injector.ReasonRejected, "the kubelet of {node} rejects the probe's pod, so nothing was asked there"),
+	Match: keptOff(facts.ReasonRejected, "the kubelet of {node} rejects the probe's pod, so nothing was asked there"),
 }
 
 // keptOff matches where no way led onto the node and this is why. While the API
 // itself sees something wrong with the node, that is likelier what people look for.
-func keptOff(why injector.Reason, says string) func(Findings) []Case {
+func keptOff(why facts.Reason, says string) func(Findings) []Case {
 	return func(f Findings) []Case {
 		var refused []Finding
 		for _, r := range notPlaced(f, why) {
@@ -114,7 +113,7 @@ func keptOff(why injector.Reason, says string) func(Findings) []Case {
 			return nil
 		}
 		weight := proof
-		for _, id := range []string{cluster.CheckNodeReady, cluster.CheckNodeLease, cluster.CheckCalicoPod, cluster.CheckIPRegistered, cluster.CheckCalicoBudget} {
+		for _, id := range []string{facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckCalicoPod, facts.CheckIPRegistered, facts.CheckCalicoBudget} {
 			if len(f.Failed(id)) > 0 {
 				weight = hint
 			}

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // runtimeRules are those of containerd, docker and the others. That of two daemons
@@ -19,7 +18,7 @@ func runtimeRules() []*Rule {
 
 // runtimeGone is what follows from a runtime that does not answer.
 var runtimeGone = Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID, checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
-	cluster.CheckNodeReady, cluster.CheckNodeTaints, cluster.CheckCalicoPod, cluster.CheckControllers)
+	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers)
 
 // hangs are the reasons of a daemon that is there and does not speak.
 var hangs = []string{"timeout", "closed", "reset"}
@@ -50,10 +49,10 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 		switch {
 		case len(all) > 0:
 			c.Says = fmt.Sprintf("containerd on {node} takes connections at %s and answers nothing: no container can start or end", socketOf(all[0]))
-			c.For = slices.Concat(clues(proof, all), clues(0, kubelets), clues(0, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
+			c.For = slices.Concat(clues(proof, all), clues(0, kubelets), clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
 		case len(keep(hung, about("cri-status"))) > 0:
 			c.Says = "containerd on {node} answers, and the part of it that the kubelet asks (CRI) does not: no pod can start or end"
-			c.For = slices.Concat(clues(strong, kubelets), clues(hint, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)))
+			c.For = slices.Concat(clues(strong, kubelets), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
 		default:
 			return nil
 		}
@@ -80,7 +79,7 @@ Told from one that hangs by the refusal. One that is just being restarted looks 
 		return []Case{{
 			Says: "containerd does not run on {node}: " + dead[0].Saw,
 			For: slices.Concat(clues(strong, dead), clues(hint, keep(f.Failed(checks.CRIHealth.ID), because("refused", "missing"))),
-				clues(hint, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+				clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
 	},
@@ -108,7 +107,7 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		}
 		return []Case{{
 			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + without[0].Saw,
-			For:  slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("version"))), clues(0, kubeletSaid(f, cluster.UnreadyRuntime))),
+			For:  slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime))),
 			// Behind docker nobody asks that part.
 			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
 		}}
@@ -139,7 +138,7 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		behind := keep(f.Failed(checks.ContainerdHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
 		return []Case{{
 			Says: "dockerd on {node} answers its ping, and not what it has to ask containerd for: what it says of containers is old, and none can start or end",
-			For:  slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind), clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+			For:  slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind), clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			// Then dockerd waits for something else: a volume, a plugin.
 			Against: clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("tasks"))), Covers: runtimeGone,
 		}}
@@ -166,7 +165,7 @@ var DockerHangs = &Rule{
 		}
 		return []Case{{
 			Says:   "dockerd on {node} does not answer: " + ping[0].Saw,
-			For:    slices.Concat(clues(proof, keep(ping, because(hangs...))), clues(strong, keep(ping, because("refused", "missing"))), clues(hint, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG))),
+			For:    slices.Concat(clues(proof, keep(ping, because(hangs...))), clues(strong, keep(ping, because("refused", "missing"))), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
 	},
@@ -193,7 +192,7 @@ var RuntimeHangs = &Rule{
 		}
 		return []Case{{
 			Says: "the container runtime of {node} does not answer the kubelet: " + bad[0].Saw,
-			For:  slices.Concat(clues(strong, bad), clues(hint, kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)), clues(hint, slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec))),
+			For:  slices.Concat(clues(strong, bad), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)), clues(hint, slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec))),
 			// The same daemon answers elsewhere: one question of it hangs.
 			Against: clues(hint, good(f, checks.CRIHealth.ID)), Covers: runtimeGone,
 		}}
@@ -270,10 +269,10 @@ Told from an init container that hangs by its process: that one is there, and in
 		}
 		// The API's word against what is on the node: that container's program is known.
 		api, none := initByAPI(f), good(f, checks.InitStall.ID)
-		if len(api) == 0 || len(none) == 0 || api[0].Status != probe.Fail || len(f.Failed(cluster.CheckNodeLease)) > 0 {
+		if len(api) == 0 || len(none) == 0 || api[0].Status != probe.Fail || len(f.Failed(facts.CheckNodeLease)) > 0 {
 			return nil
 		}
-		name := api[0].Facts.Str(cluster.FactContainer)
+		name := api[0].Facts.Str(facts.Container)
 		return []Case{{
 			Says: fmt.Sprintf("init container %s of calico-node is called running, and on {node} there is no such process: the runtime's state is old", name),
 			For:  slices.Concat(clues(hint, api), clues(strong, none)), Covers: notStarted,
@@ -298,11 +297,11 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		},
 		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set{together}",
 	},
-	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{cluster.CheckNodeLease}, Explains: []string{"kubelet-silent"},
+	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{facts.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
-		placed, said := slices.DeleteFunc(notPlaced(f, injector.ReasonRuntime), silentExec), kubeletSaid(f, cluster.UnreadyRuntime, cluster.UnreadyPLEG)
+		placed, said := slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec), kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)
 		// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
-		idle, alive := notPlaced(f, injector.ReasonKubelet), good(f, cluster.CheckNodeLease)
+		idle, alive := notPlaced(f, facts.ReasonKubelet), good(f, facts.CheckNodeLease)
 		if len(alive) == 0 {
 			idle = nil
 		}
@@ -312,7 +311,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		c := Case{
 			Says: "the container runtime of {node} starts no container", Covers: runtimeGone,
 			For:     slices.Concat(clues(proof, placed), clues(proof, said)),
-			Against: clues(strong, f.Failed(cluster.CheckNodeLease)),
+			Against: clues(strong, f.Failed(facts.CheckNodeLease)),
 		}
 		if silent, heard := witnesses(f); len(heard) == 0 { // the lease was read before the waiting
 			c.Against = append(c.Against, clues(map[bool]int{true: proof, false: strong}[len(askers(silent)) > 1], silent)...)
@@ -333,7 +332,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 // kubeletSaid are the kubelet's own words for why its node is not ready.
 func kubeletSaid(f Findings, wanted ...string) []Finding {
 	return f.where(func(r Finding) bool {
-		return r.Check == cluster.CheckNodeReady && slices.ContainsFunc(listOf(r, cluster.FactUnready), func(w string) bool { return slices.Contains(wanted, w) })
+		return r.Check == facts.CheckNodeReady && slices.ContainsFunc(listOf(r, facts.Unready), func(w string) bool { return slices.Contains(wanted, w) })
 	})
 }
 

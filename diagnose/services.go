@@ -1,11 +1,13 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func serviceRules() []*Rule {
@@ -40,11 +42,46 @@ func brokenPath(f Findings) (broken, answering []Finding) {
 	return broken, answering
 }
 
-// kubeProxyFix starts kube-proxy on this node anew, which writes all its rules.
+// kubeProxyRadius is what a restart of kube-proxy touches.
+const kubeProxyRadius = "this node only; the rules that are there stay while it starts, and open connections go on"
+
+// kubeProxyFix restarts kube-proxy on this node where the API did not say whether it is a pod.
 var kubeProxyFix = probe.Fix{
-	Says:     "Start kube-proxy on this node anew: it writes all its rules.",
-	Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"},
-	Radius:   "this node only; what is left of its rules stays while it starts, and open connections go on",
+	Says:     "Restart kube-proxy on this node: it writes all its rules again.",
+	Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"},
+	OnlyIf: []probe.Conditional{{
+		If:       "that lists a pod",
+		Manifest: []string{"kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"},
+	}},
+	Radius: kubeProxyRadius,
+}
+
+// restartKubeProxy is the fix of a case, by the kube-proxy pods that the API has of this node.
+func restartKubeProxy(f Findings, c Case) Case {
+	for _, r := range f.Of(facts.CheckNodeReady) {
+		if _, known := r.Facts[facts.KubeProxy]; !known {
+			continue
+		}
+		if pods := listOf(r, facts.KubeProxy); len(pods) > 0 {
+			c.Fix = &probe.Fix{
+				Says: kubeProxyFix.Says, Radius: kubeProxyRadius,
+				Manifest: []string{"kubectl -n kube-system delete pod {proxy}"},
+			}
+			c.Args = map[string]Arg{"proxy": Pod(pods[0])}
+			return c
+		}
+		c.Fix = &probe.Fix{
+			Says: "No kube-proxy pod runs on this node: find what translates its services (a program of the host, " +
+				"the distribution's kubelet, eBPF), and restart that.",
+			Manifest: []string{
+				"ssh {node} \"pgrep -a kube-proxy; systemctl list-units --no-pager --type=service | grep -iE 'kube|k3s|rke2|k0s'\"",
+				"kubectl get pods -A -o wide --field-selector spec.nodeName={node}",
+			},
+			Radius: "nothing: both only look",
+		}
+		return c
+	}
+	return c
 }
 
 // KubeProxyRulesLost is a flush behind kube-proxy's back.
@@ -60,10 +97,10 @@ Told from a dead kube-proxy by its answer, from an API server that is down by it
 			return nil
 		}
 		broken, direct := brokenPath(f)
-		return []Case{{
-			Says: lost[0].Saw, For: append(append(clues(proof, lost), clues(0, broken)...), clues(0, direct)...),
+		return []Case{restartKubeProxy(f, Case{
+			Says: lost[0].Saw, For: slices.Concat(clues(proof, lost), clues(0, broken), clues(0, direct)),
 			Covers: append(serviceless, calicoDown...),
-		}}
+		})}
 	},
 }
 
@@ -87,13 +124,13 @@ Told from one that has died by its port, which takes connections; from rules tha
 		c := Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw, For: append(clues(proof, stuck), clues(0, broken)...), Covers: serviceless}
 		if reasonOf(stuck[0]) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
 			c.For[0].Weight = strong
-			if f.Fine(checks.KubeletHealth.ID) { // on the same loopback, and in time
-				c.For = append(c.For, clues(hint, f.Of(checks.KubeletHealth.ID)[:1])...)
+			if kubelet := kubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
+				c.For = append(c.For, clues(hint, kubelet)...)
 			} else if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
 				c.Against = clues(hint, load)
 			}
 		}
-		return []Case{c}
+		return []Case{restartKubeProxy(f, c)}
 	},
 }
 
@@ -143,10 +180,11 @@ Told from an API server or DNS server that is down by those servers' answers.`,
 		if len(broken) == 0 {
 			return nil
 		}
-		return []Case{{
-			Says: fmt.Sprintf("services do not work on {node}: %s does not answer (%s), and the server behind it does (%s)", broken[0].Target, broken[0].Saw, direct[0].Target),
-			For:  append(clues(strong, broken), clues(0, direct)...), Covers: append(serviceless, calicoDown...),
-		}}
+		return []Case{restartKubeProxy(f, Case{
+			Says: fmt.Sprintf("services do not work on {node}: %s does not answer (%s), and the server behind it does (%s)",
+				broken[0].Target, broken[0].Saw, direct[0].Target),
+			For: append(clues(strong, broken), clues(0, direct)...), Covers: append(serviceless, calicoDown...),
+		})}
 	},
 }
 
@@ -183,7 +221,7 @@ Told from broken services by the servers, which are asked directly, from a broke
 			For:  clues(strong, dead), Covers: Covers(checks.DNSCluster.ID, checks.DNSExternal.ID),
 		}
 		if f.Fine(checks.PodTCP.ID) { // so pods can be reached
-			c.For = append(c.For, clues(hint, f.Of(checks.PodTCP.ID)[:1])...)
+			c.For = append(c.For, clues(hint, podBeside(f, dead))...)
 		} else if pods := f.Failed(checks.PodTCP.ID); len(pods) > 0 {
 			c.Against = clues(hint, pods)
 		}
@@ -192,6 +230,24 @@ Told from broken services by the servers, which are asked directly, from a broke
 		}
 		return []Case{c}
 	},
+}
+
+// podBeside is a pod that answers this node: if possible on the node of a server that does not, and
+// by a port that it declares.
+func podBeside(f Findings, dead []Finding) []Finding {
+	all := keep(f.Of(checks.PodTCP.ID), func(r Finding) bool { return answered(r.Status) })
+	best := func(r Finding) int {
+		score := 0
+		if slices.ContainsFunc(dead, func(d Finding) bool { return nodeOf(d) != "" && nodeOf(d) == nodeOf(r) }) {
+			score += 2
+		}
+		if declared, _ := r.Facts[checks.FactDeclared].(bool); declared {
+			score++
+		}
+		return score
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(best(b), best(a)) })
+	return all[:1]
 }
 
 // DNSNoUpstream is a DNS that knows the cluster and nothing else.

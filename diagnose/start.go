@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // startRules are those of calico-node's start, Felix, the datastore, services and the
@@ -25,7 +25,7 @@ var withoutCalico = []string{"felix-down", "felix-stuck", "bird-dead", "bird-unf
 
 // calicoDown is what a calico-node that is not up leaves behind, on its own node.
 var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Covers( // its own port; those of peers are another matter
-	cluster.CheckCalicoPod, cluster.CheckControllers, cluster.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID, checks.FelixReady.ID,
+	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID, checks.FelixReady.ID,
 	checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPExpected.ID, checks.RouteBlocks.ID,
 	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
 )...)
@@ -71,7 +71,7 @@ func estimateOf(f Findings) (estimate, bool) {
 
 // cutShort are the findings that say a start of calico-node does not get to its end.
 func cutShort(f Findings) []Finding {
-	out := f.Failed(cluster.CheckCalicoBudget)
+	out := f.Failed(facts.CheckCalicoBudget)
 	for _, r := range f.With(checks.StartupBudget.ID, checks.FactOver, false) {
 		if r.Status == probe.Fail {
 			out = append(out, r)
@@ -82,7 +82,7 @@ func cutShort(f Findings) []Finding {
 
 // budgetOf is how long a start may take, in seconds, 0 when that is not known.
 func budgetOf(f Findings) float64 {
-	for _, check := range []string{cluster.CheckCalicoBudget, checks.StartupBudget.ID} {
+	for _, check := range []string{facts.CheckCalicoBudget, checks.StartupBudget.ID} {
 		for _, r := range f.Of(check) {
 			if n, ok := r.Facts.Num(checks.FactBudget); ok && n > 0 {
 				return n
@@ -97,10 +97,10 @@ func budgetOf(f Findings) float64 {
 func timeFor(f Findings, startup float64) map[string]Arg {
 	const most = 3600 // a node says how long its start takes, and the setting is for all nodes
 	whole := min(most, max(60, int(min(startup, most)*1.5/10+1)*10))
-	if len(f.With(cluster.CheckCalicoBudget, cluster.FactProbe, "startup")) == 0 {
+	if len(f.With(facts.CheckCalicoBudget, facts.BudgetProbe, "startup")) == 0 {
 		return map[string]Arg{"moretime": own(fmt.Sprintf(`"livenessProbe":{"initialDelaySeconds":%d}`, whole))}
 	}
-	period := int(num(f.Of(cluster.CheckCalicoBudget), cluster.FactPeriod))
+	period := int(num(f.Of(facts.CheckCalicoBudget), facts.Period))
 	if period <= 0 {
 		period = 10 // Kubernetes' default
 	}
@@ -134,7 +134,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		OnlyIf:   []probe.Conditional{{If: "the load cannot go soon: this gives the start more time, on every node", Manifest: moreTime.Manifest, Operator: moreTime.Operator}},
 		Radius:   "cordoning keeps new pods off this node; " + moreTime.Radius,
 	},
-	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{cluster.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},
+	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{facts.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},
 	Explains: append([]string{"start-outlasts-budget", "node-overloaded", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		load, short := loads(f.Bad(checks.NodeLoad.ID)), cutShort(f)
@@ -154,7 +154,7 @@ Told from a far datastore by what startup-budget reckons a start to be made of, 
 		}
 		c.For = append(clues(weight, load), clues(hint, short)...)
 		killed := "it was killed for that"
-		if num(short, cluster.FactRestarts) > 1 {
+		if num(short, facts.Restarts) > 1 {
 			killed = "it is killed again and again"
 		}
 		c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so %s",
@@ -270,7 +270,7 @@ Told from a Felix or BIRD that died by the process of start-up, which is there a
 		}
 		return []Case{{
 			Says: "calico-node on {node} is still starting: " + busy[0].Saw, For: clues(proof, busy), Covers: calicoDown,
-			Against: clues(hint, f.Failed(cluster.CheckCalicoBudget)),
+			Against: clues(hint, f.Failed(facts.CheckCalicoBudget)),
 		}}
 	},
 }
@@ -285,17 +285,17 @@ Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end
 		Manifest: moreTime.Manifest, Operator: moreTime.Operator, Radius: moreTime.Radius,
 	},
 	Match: func(f Findings) []Case {
-		short := f.Failed(cluster.CheckCalicoBudget)
+		short := f.Failed(facts.CheckCalicoBudget)
 		if len(short) == 0 {
 			return nil
 		}
 		c := Case{
 			Says: fmt.Sprintf("calico-node's start outlasts the %v its %s probe allows: it was killed after %v, as the node is overloaded, or its datastore far away, or its health port somewhere else",
-				seconds(budgetOf(f)), short[0].Facts.Str(cluster.FactProbe), seconds(num(short, cluster.FactLived))),
+				seconds(budgetOf(f)), short[0].Facts.Str(facts.BudgetProbe), seconds(num(short, facts.Lived))),
 			Args: timeFor(f, 4*budgetOf(f)), For: clues(strong, short), Covers: calicoDown,
 		}
 		if e, ok := estimateOf(f); ok && e.Status == probe.OK {
-			c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", seconds(num(short, cluster.FactLived)), seconds(budgetOf(f)), seconds(e.startup))
+			c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", seconds(num(short, facts.Lived)), seconds(budgetOf(f)), seconds(e.startup))
 			c.Against = append(c.Against, Clue{Finding: e.Finding, Weight: hint})
 		}
 		return []Case{c}
@@ -315,9 +315,9 @@ Told from a node that has no memory left by what is available there, and by the 
 	},
 	Explains: append([]string{"start-outlasts-budget"}, withoutCalico...),
 	Match: func(f Findings) []Case {
-		ended, inside := f.With(cluster.CheckCalicoBudget, cluster.FactAPIReason, "OOMKilled"), killedForMemory(f)
-		ended = slices.DeleteFunc(ended, func(r Finding) bool { return r.Facts[cluster.FactOver] == true })
-		if len(f.Bad(cluster.CheckCalicoPod)) == 0 {
+		ended, inside := f.With(facts.CheckCalicoBudget, facts.APIReason, "OOMKilled"), killedForMemory(f)
+		ended = slices.DeleteFunc(ended, func(r Finding) bool { return r.Facts[facts.Over] == true })
+		if len(f.Bad(facts.CheckCalicoPod)) == 0 {
 			ended = nil
 		}
 		killed := append(inside, ended...)
@@ -333,7 +333,7 @@ Told from a node that has no memory left by what is available there, and by the 
 			Args: map[string]Arg{"memory": Number(1024)},
 		}
 		if len(ended) > 0 {
-			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)", seconds(num(ended, cluster.FactLived)))
+			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)", seconds(num(ended, facts.Lived)))
 		}
 		if known {
 			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
@@ -347,8 +347,8 @@ Told from a node that has no memory left by what is available there, and by the 
 // memoryLimit is that of calico-node's container in bytes, 0 without one; false when
 // it is not known.
 func memoryLimit(f Findings) (float64, bool) {
-	for _, r := range f.Of(cluster.CheckCalicoPod) {
-		if n, ok := r.Facts.Num(cluster.FactMemory); ok {
+	for _, r := range f.Of(facts.CheckCalicoPod) {
+		if n, ok := r.Facts.Num(facts.Memory); ok {
 			return n, true
 		}
 	}
@@ -380,9 +380,9 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 		}
 		c := Case{
 			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods", num(held, checks.FactThrottled)),
-			For:  clues(strong, held), Covers: Covers(cluster.CheckCalicoPod, cluster.CheckCalicoBudget, checks.FelixLive.ID, checks.FelixReady.ID),
+			For:  clues(strong, held), Covers: Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID, checks.FelixReady.ID),
 		}
-		late := append(f.With(checks.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(cluster.CheckCalicoBudget)...)
+		late := append(f.With(checks.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
 		c.For = append(c.For, clues(hint, late)...)
 		if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)

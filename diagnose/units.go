@@ -3,8 +3,8 @@ package diagnose
 import (
 	"strings"
 
-	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // units are the systemd units of this node's kubelet and runtime. Some distributions
@@ -14,14 +14,14 @@ func units(f Findings) map[string]string {
 	out := map[string]string{"kubelet": "kubelet", "containerd": "containerd", "runtime": "containerd", "together": ""}
 	one := func(agent, server string) {
 		unit := agent
-		if len(f.With(cluster.CheckNodeReady, cluster.FactServer, true)) > 0 {
+		if len(f.With(facts.CheckNodeReady, facts.ControlPlane, true)) > 0 {
 			unit = server
 		}
 		out["kubelet"], out["containerd"], out["runtime"] = unit, unit, unit
 		out["together"] = "; " + unit + " is kubelet and containerd in one here, and on a control plane node the API server and its datastore too"
 	}
-	for _, r := range f.Of(cluster.CheckNodeReady) {
-		switch version := r.Facts.Str(cluster.FactKubelet); {
+	for _, r := range f.Of(facts.CheckNodeReady) {
+		switch version := r.Facts.Str(facts.Kubelet); {
 		case strings.Contains(version, "+k3s"):
 			one("k3s-agent", "k3s")
 		case strings.Contains(version, "+rke2"):
@@ -29,7 +29,7 @@ func units(f Findings) map[string]string {
 		case strings.Contains(version, "+k0s"):
 			one("k0sworker", "k0scontroller")
 		}
-		switch r.Facts.Str(cluster.FactRuntime) {
+		switch r.Facts.Str(facts.Runtime) {
 		case "cri-o":
 			out["runtime"] = "crio"
 		case "docker":

@@ -48,7 +48,7 @@ func TestStalledInit(t *testing.T) {
 	}
 	time.Sleep(time.Until(began.Add(125 * time.Second)))
 	d = locally(t, node, "", "init-stall")
-	d.want(t, "init-stall", probe.Fail, "install-cni (process ", "is at work for ", "state S")
+	d.want(t, "init-stall", probe.Fail, "install-cni (process ", "has been running for ", "state S")
 }
 
 // TestNodeLoad makes the load average of a node that is too busy: more processes
@@ -80,7 +80,7 @@ func TestNodeLoad(t *testing.T) {
 	})
 	// On a machine that is busy already it may be more than ten.
 	for _, r := range d.of("node-load") {
-		if r.Target == "" && (r.Status != probe.Warn && r.Status != probe.Fail || !strings.Contains(r.Saw, " for each")) {
+		if r.Target == "" && (r.Status != probe.Warn && r.Status != probe.Fail || !strings.Contains(r.Saw, " per CPU")) {
 			t.Error(r)
 		}
 	}

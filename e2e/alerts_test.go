@@ -290,10 +290,12 @@ spec:
     runbook: node-trouble
 `
 
-// withRoutes are the flags of a process that has them, and a token.
-func withRoutes(t testing.TB) []string {
+// withRoutes are the flags of a process that has them, and a token; limits are YAML of
+// spec.limits, "" = those it has by itself.
+func withRoutes(t testing.TB, limits string) []string {
 	t.Helper()
-	return []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", routeEverything), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook))}
+	config := routeEverything + "  limits: {" + limits + "}\n"
+	return []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", config), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook))}
 }
 
 // ourRunbook leaves out how busy this machine is, which a node shares with other tests.
@@ -312,7 +314,7 @@ spec:
   - when: causes.size() > 0
     conclude:
       verdict: fault
-      says: ${causes[0].says}
+      says: ${first(causes).says}
 `
 
 // certificate is made as docs/alerts.md says, for the Service and for localhost.
@@ -344,7 +346,7 @@ func trusting(t testing.TB, ca string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
 }
 
-// deployed is serve as 'calico-probe install' sets it up, with the rights it has there, and the
+// deployed is serve as 'calico-probe manifests' sets it up, with the rights it has there, and the
 // CA of its certificate. The sandbox has no volumes to claim and no registry, and the routes are
 // the tests' own.
 func deployed(t testing.TB) (s serving, ca string) {
@@ -354,7 +356,7 @@ func deployed(t testing.TB) (s serving, ca string) {
 	k := kube(t)
 	const name, namespace = "calico-probe-serve", install.Namespace
 	var deployment appsv1.Deployment
-	printed := call(t, "install", "--print", "--serve").stdout
+	printed := call(t, "manifests", "--serve").stdout
 	t.Cleanup(func() {
 		cmd := exec.Command(file(".cache/bin/kubectl"), "delete", "--ignore-not-found", "--timeout=2m", "-f", "-")
 		cmd.Stdin = strings.NewReader(printed)
@@ -599,7 +601,7 @@ func address(t testing.TB, node string) string {
 // and the alert, which Alertmanager goes on sending, starts no other.
 func TestAlertsKilled(t *testing.T) {
 	port, dir := freePort(t), t.TempDir()
-	args := append(withRoutes(t), "--store", dir)
+	args := append(withRoutes(t, ""), "--store", dir)
 	s, kill := serve(t, port, args...)
 	am := startAlertmanager(t, plainly(t, s.url))
 	am.fire(t, "CalicoNodeNotReady", "node=node-a")
@@ -759,7 +761,7 @@ func TestAlertsBurst(t *testing.T) {
 		t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(context.Background(), n.Name, metav1.DeleteOptions{}) })
 	}
 	dir := t.TempDir()
-	s, _ := serve(t, freePort(t), append(withRoutes(t), "--store", dir, "--via", "api", "--workers", "3", "--queue", "10", "--max-runs-per-hour", "1000")...)
+	s, _ := serve(t, freePort(t), append(withRoutes(t, "workers: 3, queue: 10, runsPerHour: 1000"), "--store", dir, "--via", "api")...)
 	counted := &counting{requests: map[int]int{}}
 	am := startAlertmanager(t, plainly(t, counted.before(t, s)))
 	var list []map[string]any

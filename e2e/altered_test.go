@@ -81,6 +81,7 @@ const offNetwork = `[JSONPatch{op: "remove", path: "/spec/hostNetwork"}]`
 // TestAlteredPod has the cluster's policy change the probe's pod, and wants the field named,
 // nothing made, nobody's pod ended for it, and another access method taken.
 func TestAlteredPod(t *testing.T) {
+	nothingLeft(t) // of the tests before: what is looked for below is this one's
 	fill(t, "node-b")
 	for name, c := range map[string]struct{ patch, says string }{
 		"network": {offNetwork, "spec.hostNetwork is false instead of true"},

@@ -95,7 +95,7 @@ func TestNoRightToCreatePods(t *testing.T) {
 		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "node-ready", probe.OK)
-	d.want(t, "probe-placed", probe.Unknown, "pods", "reader", "; nor in namespace calico-probe, which 'calico-probe install --print' prints: no right there either")
+	d.want(t, "probe-placed", probe.Unknown, "pods", "reader", "; nor in namespace calico-probe, which 'calico-probe manifests' prints: no right there either")
 
 	a = call(t, "run", "--node", "node-a", "--via", "api", "--as", "nobody-at-all")
 	if a.exit != 1 || !strings.Contains(a.stderr, "error: no right to list nodes: ") || !strings.Contains(a.stderr, "'calico-probe preflight'") || strings.Count(a.stderr, "\n") != 1 {
@@ -155,7 +155,7 @@ func TestRefusedByPolicy(t *testing.T) {
 		t.Errorf("by auto: exit %d, want 0\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Info, "PodSecurity")
-	d.want(t, "probe-placed", probe.OK)
+	d.want(t, "probe-placed", probe.OK, "probe running after")
 	d, _ = report(t, "run", "--node", "node-a", "-n", "e2e-full", "--via", "pod")
 	d.want(t, "probe-placed", probe.Unknown, "quota")
 	a = call(t, "run", "--node", "node-a", "-n", "not-there")

@@ -89,7 +89,7 @@ func TestFrozenDaemons(t *testing.T) {
 		d.want(t, "kubelet-health", probe.Fail, part+": no answer from 127.0.0.1:")
 	}
 	for _, socket := range []string{"bird.ctl", "bird6.ctl"} {
-		d.want(t, "bird-socket", probe.Fail, socket, "does not speak")
+		d.want(t, "bird-socket", probe.Fail, socket, "does not answer")
 	}
 	d.want(t, "bgp-session", probe.Skip, "bird-socket gave no good answer")
 }
@@ -105,7 +105,7 @@ func TestFlushedServices(t *testing.T) {
 	const flush = "nft delete table ip kube-proxy || true; nft delete table ip6 kube-proxy || true"
 	eventually(t, 10*time.Second, func() string { // it may just be writing
 		for _, r := range locally(t, node, flush, "kubeproxy-health").of("kubeproxy-health") {
-			if r.Status == probe.Fail && strings.Contains(r.Saw, "calls itself healthy in the mode nftables, and there is no table kube-proxy in nftables") {
+			if r.Status == probe.Fail && strings.Contains(r.Saw, "reports healthy in mode nftables, but there is no table kube-proxy in nftables") {
 				return ""
 			}
 		}
@@ -174,12 +174,12 @@ EOF`)
 	d, _ := report(t, "run", "--node", node, "--via", "pod", "--checks", "bgp-session,bgp-port,datastore-latency,dns-cluster,pod-ping,node-ping")
 	d.want(t, "bgp-session", probe.Fail, "node-a 10.88.0.11", "Connect")
 	d.want(t, "bgp-session", probe.OK, "node-a fd00:10:88::11", "Established")
-	d.want(t, "bgp-port", probe.Fail, "node-a 10.88.0.11", "without an answer within")
+	d.want(t, "bgp-port", probe.Fail, "node-a 10.88.0.11", "got no answer within")
 	d.want(t, "datastore-latency", probe.Fail, "endpoint 10.88.0.1:6443", "no answer")
 	d.want(t, "datastore-latency", probe.Fail, "service 10.96.0.1:443", "no answer")
 	d.want(t, "dns-cluster", probe.Fail, "service 10.96.0.10:53 udp", "no answer")
 	d.want(t, "dns-cluster", probe.Fail, "service 10.96.0.10:53 tcp", "refused")
-	d.want(t, "pod-ping", probe.Fail, "default/workload-a 10.244.", "own firewall")
+	d.want(t, "pod-ping", probe.Fail, "default/workload-a 10.244.", "rejected locally")
 	d.want(t, "pod-ping", probe.Fail, "default/workload-a fd00:", "none of 5")
 	d.want(t, "node-ping", probe.OK, "node-a 10.88.0.11")
 	d.want(t, "node-ping", probe.Fail, "node-a fd00:10:88::11", "none of 5")
@@ -234,7 +234,7 @@ func TestRoutes(t *testing.T) {
 	}
 	shell(t, node, "ip route replace blackhole "+block+"; ip -6 route del "+block6)
 	d, _ := report(t, "run", "--node", node, "--via", "pod", "--checks", "route-blocks,route-can-reach,pod-ping,node-ping")
-	d.want(t, "route-blocks", probe.Fail, "IPv4: ", "swallows", "by a blackhole route: "+block+" of node-b")
+	d.want(t, "route-blocks", probe.Fail, "IPv4: ", "discards", "by a blackhole route: "+block+" of node-b")
 	d.want(t, "route-blocks", probe.Fail, "IPv6: ", "no route: "+block6+" of node-b")
 	d.want(t, "route-can-reach", probe.Fail, "default/workload-b 10.244.", "blackhole")
 	d.want(t, "route-can-reach", probe.Info, "default/workload-b fd00:", "only the default route")
@@ -281,11 +281,11 @@ touch $(seq -f /var/lib/containers/%g 19)
 mount -t tmpfs -o size=1m tmpfs /var/lib/docker
 mount -o remount,ro /var/lib/docker
 `, all)
-	d.want(t, "felix-live", probe.Fail, "localhost leads to 192.0.2.7 on this node, which is not its loopback")
+	d.want(t, "felix-live", probe.Fail, "localhost resolves to 192.0.2.7 on this node, which is not its loopback")
 	d.want(t, "felix-live", probe.OK, "127.0.0.1:9099")
 	d.want(t, "cni-config", probe.Fail, "05-bridge.conf comes first and names bridge", "10-calico.conflist is not used")
-	d.want(t, "cni-nodename", probe.Fail, `"node-a.example.com", while Kubernetes calls this node "node-a"`)
-	d.want(t, "cni-token", probe.Fail, "the token ran out")
+	d.want(t, "cni-nodename", probe.Fail, `"node-a.example.com", but Kubernetes calls this node "node-a"`)
+	d.want(t, "cni-token", probe.Fail, "the token expired")
 	d.want(t, "ipam-files", probe.Warn, "1 addresses")
 	d.want(t, "node-swap", probe.Warn, "comes back at the next reboot", "/etc/fstab line 1 (/dev/sda3)", "/etc/systemd/system/swapfile.swap")
 	d.want(t, "node-disk", probe.Fail, "/var/lib/containers: ", " 0 % of the inodes")

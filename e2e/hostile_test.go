@@ -124,7 +124,7 @@ func TestLiarFloods(t *testing.T) {
 			if answers := len(d.of(check)); answers > probe.MaxEvents {
 				t.Errorf("%d answers", answers)
 			}
-			d.there().want(t, "neighbour-reach", probe.OK)
+			d.there().want(t, "neighbour-reach", probe.OK, "icmp")
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestLiarTooLong(t *testing.T) {
 	if a.exit != 5 || d.reasonOf("") == "" || d.reasonOf("node-b") != "" {
 		t.Errorf("exit %d, %q\n%s%s", a.exit, d.reasonOf(""), a.stdout, a.stderr)
 	}
-	d.there().want(t, "neighbour-reach", probe.OK)
+	d.there().want(t, "neighbour-reach", probe.OK, "icmp")
 }
 
 // stopping is how long the client gives what it has stopped to end.

@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -199,21 +200,25 @@ func (d document) of(check string) []located {
 	return out
 }
 
-// want fails unless some result of the check has the status and says all of saw.
+// want fails unless there is a result of the check that says all of saw (without saw: any
+// result of it), and every one that does has the status.
 func (d document) want(t testing.TB, check string, s probe.Status, saw ...string) {
 	t.Helper()
-next:
+	says := func(r located) bool {
+		return !slices.ContainsFunc(saw, func(text string) bool { return !strings.Contains(r.Target+": "+r.Saw, text) })
+	}
+	found := 0
 	for _, r := range d.of(check) {
-		for _, text := range saw {
-			if r.Status != s || !strings.Contains(r.Target+": "+r.Saw, text) {
-				continue next
-			}
+		if !says(r) {
+			continue
 		}
-		if r.Status == s {
-			return
+		if found++; r.Status != s {
+			t.Errorf("%s: got %v, want %s of what says %q", check, r, s, saw)
 		}
 	}
-	t.Errorf("%s: got %v, want %s with %q", check, d.of(check), s, saw)
+	if found == 0 {
+		t.Errorf("%s: got %v, want %s with %q", check, d.of(check), s, saw)
+	}
 }
 
 func (r located) String() string {

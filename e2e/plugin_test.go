@@ -142,8 +142,8 @@ func objectsOf(t *testing.T, manifests string) map[string]string {
 	return out
 }
 
-// TestManifestsAgree wants the Helm chart and the kustomize base to grant what 'install
-// --print' does, and the API server to take what they make.
+// TestManifestsAgree wants the Helm chart and the kustomize base to grant what 'manifests'
+// does, and the API server to take what they make.
 func TestManifestsAgree(t *testing.T) {
 	plugged(t)
 	helm, chart := file(".cache/bin/helm"), file("deploy/helm/calico-probe")
@@ -152,7 +152,7 @@ func TestManifestsAgree(t *testing.T) {
 	}
 	same := func(name, got string, args ...string) {
 		t.Helper()
-		a := call(t, append([]string{"install", "--print"}, args...)...)
+		a := call(t, append([]string{"manifests"}, args...)...)
 		have, want := objectsOf(t, got), objectsOf(t, a.stdout)
 		for name, object := range want {
 			if have[name] != object {
@@ -175,12 +175,12 @@ func TestManifestsAgree(t *testing.T) {
 	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "ways=[]"), "--ways", "api", "--serve")
 	same("helm for serve beside an operator's Calico", template("--set", "serve.enabled=true,calicoNamespace=calico-system", "--set-json", "ways=[]"),
 		"--ways", "api", "--serve", "--calico-namespace", "calico-system")
-	same("helm for serve elsewhere", template("--set", "serve.enabled=true,serve.externalURL=https://probe.example.com/x,serve.persistence.storageClass=fast,namespace.name=ops", "--set-json", "ways=[]"),
-		"--ways", "api", "--serve", "-n", "ops", "--external-url", "https://probe.example.com/x", "--storage-class", "fast")
+	same("helm for serve elsewhere", template("--set", "serve.enabled=true,namespace.name=ops", "--set-json", "ways=[]"),
+		"--ways", "api", "--serve", "-n", "ops")
 	same("helm for serve and people", template("--set", "serve.enabled=true", "--set-json", `ways=["api"],subjects=[{"kind":"Group","name":"readers"}]`),
 		"--ways", "api", "--serve", "--group", "readers")
-	same("helm for serve without TLS", template("--set", "serve.enabled=true,serve.insecureHTTP=true", "--set-json", "ways=[]", "--set-json", "serve.admit=[]"),
-		"--ways", "api", "--serve", "--insecure-http", "--admit", "")
+	same("helm for serve that admits nobody else", template("--set", "serve.enabled=true", "--set-json", "ways=[]", "--set-json", "serve.admit=[]"),
+		"--ways", "api", "--serve", "--admit", "")
 	same("helm for some", template("--set", "ways={neighbour},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
 		"--ways", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
 	overlay := t.TempDir()
@@ -197,6 +197,12 @@ func TestManifestsAgree(t *testing.T) {
 	for _, want := range []string{"- --external-url=https://probe.example.com\n", "- --image=registry.example/probe:", "image: registry.example/calico-probe:"} {
 		if !strings.Contains(made, want) {
 			t.Errorf("no %s in %s", want, made)
+		}
+	}
+	elsewhere := template("--set", "serve.enabled=true,serve.insecureHTTP=true,serve.externalURL=https://probe.example.com/x,serve.persistence.storageClass=fast")
+	for _, want := range []string{"- --insecure-http\n", "- \"https://probe.example.com/x\"\n", "storageClassName: \"fast\"\n", "targetPort: http\n"} {
+		if !strings.Contains(elsewhere, want) {
+			t.Errorf("no %s in %s", want, elsewhere)
 		}
 	}
 	other := template("--set", "serve.enabled=true,serve.clientCertificates=true,serve.tokenSecret=,serve.routes=x: y,serve.persistence.enabled=false",

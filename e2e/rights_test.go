@@ -37,11 +37,11 @@ func kubectl(t testing.TB, stdin string, args ...string) string {
 	return string(out)
 }
 
-// TestRights wants what 'install --print' grants to be enough for every use, and nothing
+// TestRights wants what 'manifests' grants to be enough for every use, and nothing
 // in it to be idle: one verb less is said, by a run and by preflight, and leaves nothing.
 func TestRights(t *testing.T) {
 	door(t)
-	printed := call(t, "install", "--print", "--service-account", install.Namespace+":oncall")
+	printed := call(t, "manifests", "--service-account", install.Namespace+":oncall")
 	if printed.exit != 0 {
 		t.Fatal(printed.stderr)
 	}
@@ -116,7 +116,7 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("all of serve", func(t *testing.T) {
 		// No Deployment: its image is not on this cluster, nor is there a class of volumes.
-		for doc := range strings.SplitSeq(call(t, "install", "--print", "--ways", "api", "--serve").stdout, "---\n") {
+		for doc := range strings.SplitSeq(call(t, "manifests", "--ways", "api", "--serve").stdout, "---\n") {
 			if !strings.Contains(doc, "\nkind: Deployment\n") && !strings.Contains(doc, "\nkind: PersistentVolumeClaim\n") {
 				kubectl(t, doc, "apply", "--server-side", "-f", "-")
 			}
@@ -149,7 +149,7 @@ func TestRights(t *testing.T) {
 	nothingLeft(t)
 }
 
-// withoutNamespace wants whoever may make pods only where 'install' grants it to need no
+// withoutNamespace wants whoever may make pods only where 'manifests' grants it to need no
 // more words for that, and no other way taken that they may take too.
 func withoutNamespace(t *testing.T, as []string) {
 	const there = "pod: namespace kube-system does not take it (%s), so it goes into calico-probe\n"

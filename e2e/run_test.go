@@ -110,7 +110,7 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	d.want(t, "felix-live", probe.Fail, "refused")
 	d.want(t, "bird-socket", probe.Fail)
 	d.want(t, "ipam-files", probe.Warn, "1 addresses", "upgrade-ipam migrates them")
-	d.want(t, "init-stall", probe.Info, "upgrade-ipam", "is at work")
+	d.want(t, "init-stall", probe.Info, "upgrade-ipam", "has been running")
 
 	pool := func(disabled bool) { // with it goes what the Node's podCIDR lies in
 		t.Helper()

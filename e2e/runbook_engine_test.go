@@ -99,7 +99,7 @@ func TestRunbookEngine(t *testing.T) {
 		if _, err := os.Stat(kept); err == nil || a.exit != c.exit || !strings.Contains(a.stderr, c.says) || strings.Count(a.stderr, "\n") != 1 {
 			t.Errorf("%s: %+v, its journal: %v", who, a, err)
 		}
-		if who == "no right" && (!strings.Contains(a.stderr, "calico-probe preflight") || !strings.Contains(a.stderr, "install --print")) {
+		if who == "no right" && (!strings.Contains(a.stderr, "calico-probe preflight") || !strings.Contains(a.stderr, "manifests")) {
 			t.Errorf("it does not say what to do: %s", a.stderr)
 		}
 	}

@@ -68,7 +68,7 @@ func TestServeUnderIdleConnections(t *testing.T) {
 	main, health := fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	dir := t.TempDir()
 	pid, _ := process(t, file("bin/calico-probe"), append([]string{"serve", "--listen", main, "--health-listen", health, "--store", dir, "--via", "api",
-		"--read-token-file", written(t, "reading", readingToken), "--tls-cert", cert, "--tls-key", key, "--max-runs-per-hour", "1000"}, withRoutes(t)...)...)
+		"--read-token-file", written(t, "reading", readingToken), "--tls-cert", cert, "--tls-key", key}, withRoutes(t, "runsPerHour: 1000")...)...)
 	_, port, _ := strings.Cut(main, ":")
 	s := serving{"https://localhost:" + port, "http://" + health, trusting(t, cert)}
 	s.ready(t)
@@ -143,9 +143,8 @@ func TestServeManifests(t *testing.T) {
 		return ran(t, append([]string{helm, "template", "x", chart, "--namespace", "default", "--set", "serve.enabled=true"}, args...)...)
 	}
 	for _, c := range []struct{ name, manifests, namespace, scheme, policy string }{
-		{"install", call(t, "install", "--print", "--serve", "--admit", "ops,10.0.0.0/8").stdout, "calico-probe", "https",
+		{"manifests", call(t, "manifests", "--serve", "--admit", "ops,10.0.0.0/8").stdout, "calico-probe", "https",
 			"[podSelector, namespaceSelector:kubernetes.io/metadata.name=ops, ipBlock:10.0.0.0/8]"},
-		{"install without TLS", call(t, "install", "--print", "--serve", "--insecure-http", "--admit", "").stdout, "calico-probe", "http", "[podSelector]"},
 		{"kustomize", kubectl(t, "", "kustomize", file("deploy/kustomize/serve")), "calico-probe", "https",
 			"[podSelector, namespaceSelector:kubernetes.io/metadata.name=monitoring]"},
 		{"helm", template("--set", "namespace.name=e2e-serve"), "e2e-serve", "https", "[podSelector, namespaceSelector:kubernetes.io/metadata.name=monitoring]"},

@@ -47,7 +47,7 @@ func TestShellTools(t *testing.T) {
 	}{
 		{"ping -c 2 -i 0.05 " + far, 0, []string{"answered in", "2 packets sent, 2 came back, 0% lost", "min/avg/max"}},
 		{"ping -c 1 -s 1400 " + far, 0, []string{"1 came back"}},
-		{"ping -c 1 -s 9000 " + far, 3, []string{"could not leave: it is bigger than the device"}},
+		{"ping -c 1 -s 9000 " + far, 3, []string{"could not leave: larger than the MTU of the interface"}},
 		{"ping -c 1 192.0.2.1", 3, []string{"0 of 1 packet to 192.0.2.1 came back: destination unreachable from", "unreachable)"}},
 		{"dial " + peer + ":179", 0, []string{"connected to " + peer + ":179 in", "from " + self}},
 		{"dial " + peer + ":99", 3, []string{"is refused"}},

@@ -133,7 +133,7 @@ func posingSet(t *testing.T, namespace, name string) {
 // onlyTold wants nothing of a namespace in a report but that its pods are ignored.
 func onlyTold(t *testing.T, d document, a answer, namespace string) {
 	t.Helper()
-	d.want(t, "calico-pod", probe.Info, namespace+"/", "is not Calico's: ignored")
+	d.want(t, "calico-pod", probe.Info, namespace+"/", ": ignored")
 	for _, r := range d.Results {
 		about := strings.Contains(r.Target+" "+r.Saw+" "+fmt.Sprint(r.Facts), namespace+"/")
 		if about && (r.Check != "calico-pod" || r.Status != probe.Info) {

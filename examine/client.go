@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -39,7 +40,7 @@ type Client struct {
 	messages io.Writer
 	quiet    bool
 	// installed says that the namespace beside calico-node has refused a pod, and that the
-	// one of 'install' has taken it.
+	// one of 'manifests' has taken it.
 	installed *atomic.Bool
 }
 
@@ -147,17 +148,17 @@ func namespaceOf(calico *corev1.Pod) string {
 	return calico.Namespace
 }
 
-// InEitherNamespace makes the access method pod try the namespace of 'install' where the user
+// InEitherNamespace makes the access method pod try the namespace of 'manifests' where the user
 // named none and the one beside calico-node refuses the pod: somebody with the rights that
-// 'install' prints may make it there and nowhere else, and the next access method needs more
+// 'manifests' prints may make it there and nowhere else, and the next access method needs more
 // rights. The namespace that took the pod is asked first from then on.
 func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 		session, err := open(ctx, opts)
 		refused := refusedByNamespace(err)
 		if refused != nil && c.Namespace != "" {
-			if refused.Reason == injector.ReasonRBAC && opts.Namespace != install.Namespace {
-				err = refused.And("where 'install --print' was applied, it is -n " + install.Namespace)
+			if refused.Reason == facts.ReasonRBAC && opts.Namespace != install.Namespace {
+				err = refused.And("where 'manifests' was applied, it is -n " + install.Namespace)
 			}
 			return nil, err
 		}
@@ -191,9 +192,9 @@ func bothRefused(refused *injector.PlacementError, first string, err error, othe
 	case refusedByNamespace(err) != nil:
 		name, why := other, there.Text
 		if other == install.Namespace {
-			name += ", which 'calico-probe install --print' prints"
+			name += ", which 'calico-probe manifests' prints"
 		}
-		if there.Reason == injector.ReasonRBAC {
+		if there.Reason == facts.ReasonRBAC {
 			why = "no right there either"
 		}
 		return refused.And("nor in namespace " + name + ": " + why)
@@ -204,15 +205,15 @@ func bothRefused(refused *injector.PlacementError, first string, err error, othe
 }
 
 // admitted are the reasons for which a pod fails that a namespace has taken.
-func admitted() []injector.Reason {
-	return []injector.Reason{
-		injector.ReasonImage, injector.ReasonKubelet, injector.ReasonRejected, injector.ReasonRuntime, injector.ReasonAttach, injector.ReasonSilent,
+func admitted() []facts.Reason {
+	return []facts.Reason{
+		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach, facts.ReasonSilent,
 	}
 }
 
 // refusedByNamespace is the refusal of a pod that another namespace might admit, else nil.
 func refusedByNamespace(err error) *injector.PlacementError {
-	ofNamespace := []injector.Reason{injector.ReasonRBAC, injector.ReasonAdmission, injector.ReasonQuota, injector.ReasonNamespace}
+	ofNamespace := []facts.Reason{facts.ReasonRBAC, facts.ReasonAdmission, facts.ReasonQuota, facts.ReasonNamespace}
 	pe, _ := errors.AsType[*injector.PlacementError](err)
 	if pe != nil && slices.Contains(ofNamespace, pe.Reason) {
 		return pe
@@ -225,10 +226,10 @@ func refusedByNamespace(err error) *injector.PlacementError {
 func (c *Client) wrongNamespace(err error) error {
 	pe, refused := errors.AsType[*injector.PlacementError](err)
 	switch {
-	case !refused || pe.Reason != injector.ReasonNamespace || c.Namespace == "":
+	case !refused || pe.Reason != facts.ReasonNamespace || c.Namespace == "":
 		return nil
 	case apierrors.IsNotFound(pe.Err):
-		return ui.BadUsage("there is no namespace %q: leave out -n, or 'calico-probe install --print -n %s' prints it", c.Namespace, c.Namespace)
+		return ui.BadUsage("there is no namespace %q: leave out -n, or 'calico-probe manifests -n %s' prints it", c.Namespace, c.Namespace)
 	case strings.Contains(pe.Text, "being terminated"):
 		return ui.BadUsage("namespace %q is being deleted: leave out -n, or name another", c.Namespace)
 	}

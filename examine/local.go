@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/tools"
 	"github.com/calico-probe/calico-probe/ui"
 )
@@ -115,7 +116,7 @@ func (r *Run) local(m machine) (injector.Method, error) {
 		r.client.Note("%s: %s", injector.MethodLocal, alien)
 	case m.alien:
 		method.Open = func(context.Context, injector.Options) (*injector.Session, error) {
-			return nil, &injector.PlacementError{Reason: injector.ReasonNoNode, Text: alien}
+			return nil, &injector.PlacementError{Reason: facts.ReasonNoNode, Text: alien}
 		}
 	case unsure != "":
 		r.client.Note("%s: make sure that this machine is %s: %s", injector.MethodLocal, r.Node, unsure)

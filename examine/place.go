@@ -13,6 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -39,7 +40,7 @@ func (r *Run) placeBy(ctx context.Context, methods []injector.Method, snap *clus
 ) error {
 	if first := methods[0].Name; snap != nil && first != injector.MethodLocal {
 		if why := NoProbeOn(snap.Node); why != "" {
-			refused := &injector.PlacementError{Reason: injector.ReasonSupport, Text: why + ": only the API was asked"}
+			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": only the API was asked"}
 			return r.Add(first, r.eventOf(injector.Failure{Method: first, Err: refused}, ""))
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/ui"
 )
@@ -35,7 +36,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	steps := []injector.Method{
 		{Name: injector.MethodPod, Open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 			if tries = append(tries, opts); len(tries) == 1 {
-				return nil, &injector.PlacementError{Reason: injector.ReasonKubelet, Waited: true, Text: "not taken up"}
+				return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not taken up"}
 			}
 			return local(ctx, opts)
 		}},
@@ -109,7 +110,7 @@ func TestWaitedAsAsked(t *testing.T) {
 	way := func(name string) injector.Method {
 		return injector.Method{Name: name, Open: func(_ context.Context, opts injector.Options) (*injector.Session, error) {
 			tried = append(tried, fmt.Sprintf("%s %v %v", name, opts.Start, opts.Idle))
-			return nil, &injector.PlacementError{Reason: injector.ReasonKubelet, Waited: true, Text: "not taken up"}
+			return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not taken up"}
 		}}
 	}
 	r := newTestRun(Options{StartTimeout: 200 * time.Millisecond}, io.Discard, &seenEvents{})
@@ -133,7 +134,7 @@ func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
 		gaveUp := func(way string) injector.Open {
 			return func(_ context.Context, opts injector.Options) (*injector.Session, error) {
 				tries = append(tries, fmt.Sprintf("%s %v", way, opts.Start))
-				return nil, &injector.PlacementError{Reason: injector.ReasonRuntime, Waited: true, Text: "not started"}
+				return nil, &injector.PlacementError{Reason: facts.ReasonRuntime, Waited: true, Text: "not started"}
 			}
 		}
 		snap := &cluster.Snapshot{Node: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
@@ -170,7 +171,7 @@ func TestNodesWithoutLinux(t *testing.T) {
 		tries := 0
 		step := injector.Method{Name: injector.MethodPod, Open: func(context.Context, injector.Options) (*injector.Session, error) {
 			tries++
-			return nil, &injector.PlacementError{Reason: injector.ReasonRBAC, Text: "no right"}
+			return nil, &injector.PlacementError{Reason: facts.ReasonRBAC, Text: "no right"}
 		}}
 		snap := &cluster.Snapshot{Node: &corev1.Node{Status: corev1.NodeStatus{NodeInfo: c.info}}}
 		snap.Node.Name, snap.Node.Labels = "n1", c.labels
@@ -250,35 +251,35 @@ func TestSharedMachine(t *testing.T) {
 	}
 }
 
-// TestEitherNamespace wants a pod that is refused beside calico-node to go where 'install'
+// TestEitherNamespace wants a pod that is refused beside calico-node to go where 'manifests'
 // grants it, which is said once, and only where nobody has named a namespace. The access method is a
 // stand-in for the API server's answers.
 func TestEitherNamespace(t *testing.T) {
 	t.Parallel()
-	refused := func(r injector.Reason) error {
+	refused := func(r facts.Reason) error {
 		return &injector.PlacementError{Reason: r, Text: "refused by " + string(r)}
 	}
-	const both = install.Namespace + ", which 'calico-probe install --print' prints: "
+	const both = install.Namespace + ", which 'calico-probe manifests' prints: "
 	for name, c := range map[string]struct {
 		named  string
 		beside error  // what kube-system says
-		there  error  // what the namespace of 'install' says
+		there  error  // what the namespace of 'manifests' says
 		tried  string // for the first probe and the second
 		says   string
 	}{
 		"admitted":               {tried: "kube-system kube-system"},
-		"no right":               {beside: refused(injector.ReasonRBAC), tried: "kube-system calico-probe calico-probe"},
-		"policy":                 {beside: refused(injector.ReasonAdmission), tried: "kube-system calico-probe calico-probe"},
-		"quota":                  {beside: refused(injector.ReasonQuota), tried: "kube-system calico-probe calico-probe"},
-		"no right anywhere":      {beside: refused(injector.ReasonRBAC), there: refused(injector.ReasonRBAC), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by rbac; nor in namespace " + both + "no right there either"},
-		"nothing installed":      {beside: refused(injector.ReasonAdmission), there: refused(injector.ReasonNamespace), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by admission; nor in namespace " + both + "refused by namespace"},
-		"a dead kubelet":         {beside: refused(injector.ReasonKubelet), tried: "kube-system kube-system", says: "refused by kubelet"},
-		"a dead kubelet there":   {beside: refused(injector.ReasonRBAC), there: refused(injector.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
-		"the API fails there":    {beside: refused(injector.ReasonQuota), there: refused(injector.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
-		"stopped there":          {beside: refused(injector.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
-		"named":                  {named: "kube-system", beside: refused(injector.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'install --print' was applied, it is -n calico-probe"},
-		"named, policy":          {named: "kube-system", beside: refused(injector.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
-		"named as it is printed": {named: install.Namespace, there: refused(injector.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
+		"no right":               {beside: refused(facts.ReasonRBAC), tried: "kube-system calico-probe calico-probe"},
+		"policy":                 {beside: refused(facts.ReasonAdmission), tried: "kube-system calico-probe calico-probe"},
+		"quota":                  {beside: refused(facts.ReasonQuota), tried: "kube-system calico-probe calico-probe"},
+		"no right anywhere":      {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonRBAC), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by rbac; nor in namespace " + both + "no right there either"},
+		"nothing installed":      {beside: refused(facts.ReasonAdmission), there: refused(facts.ReasonNamespace), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by admission; nor in namespace " + both + "refused by namespace"},
+		"a dead kubelet":         {beside: refused(facts.ReasonKubelet), tried: "kube-system kube-system", says: "refused by kubelet"},
+		"a dead kubelet there":   {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
+		"the API fails there":    {beside: refused(facts.ReasonQuota), there: refused(facts.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
+		"stopped there":          {beside: refused(facts.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
+		"named":                  {named: "kube-system", beside: refused(facts.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'manifests' was applied, it is -n calico-probe"},
+		"named, policy":          {named: "kube-system", beside: refused(facts.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
+		"named as it is printed": {named: install.Namespace, there: refused(facts.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
 	} {
 		var errs bytes.Buffer
 		r := newTestRun(Options{}, &errs, nil)
@@ -316,7 +317,7 @@ func TestPodBack(t *testing.T) {
 	var tried []string
 	open := r.client.InEitherNamespace(func(_ context.Context, opts injector.Options) (*injector.Session, error) {
 		if tried = append(tried, opts.Namespace); opts.Namespace == refuses {
-			return nil, &injector.PlacementError{Reason: injector.ReasonQuota, Text: "full"}
+			return nil, &injector.PlacementError{Reason: facts.ReasonQuota, Text: "full"}
 		}
 		return nil, nil
 	})
@@ -351,7 +352,7 @@ func TestWhereTheProbeGoes(t *testing.T) {
 	}
 	snap := &cluster.Snapshot{Node: &corev1.Node{}, CalicoErr: &cluster.UnverifiedError{}}
 	opts := r.Placement(injector.MethodEphemeral, snap)
-	if pe, ok := errors.AsType[*injector.PlacementError](opts.CalicoErr); !ok || pe.Reason != injector.ReasonNoCalico || opts.Calico != nil {
+	if pe, ok := errors.AsType[*injector.PlacementError](opts.CalicoErr); !ok || pe.Reason != facts.ReasonNoCalico || opts.Calico != nil {
 		t.Errorf("to join there is %v, %v", opts.Calico, opts.CalicoErr)
 	}
 }
@@ -367,17 +368,17 @@ func newTestRun(opts Options, messages io.Writer, sink report.Sink) *Run {
 func TestNamedNamespace(t *testing.T) {
 	t.Parallel()
 	missing := &injector.PlacementError{
-		Reason: injector.ReasonNamespace, Text: "not found",
+		Reason: facts.ReasonNamespace, Text: "not found",
 		Err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "nosuchns"),
 	}
-	ending := &injector.PlacementError{Reason: injector.ReasonNamespace, Text: "forbidden, because it is being terminated"}
-	early := &injector.PlacementError{Reason: injector.ReasonNamespace, Text: "error looking up service account"}
+	ending := &injector.PlacementError{Reason: facts.ReasonNamespace, Text: "forbidden, because it is being terminated"}
+	early := &injector.PlacementError{Reason: facts.ReasonNamespace, Text: "error looking up service account"}
 	for _, c := range []struct {
 		named, says string
 		refused     error
 		tries       int
 	}{
-		{"nosuchns", `there is no namespace "nosuchns": leave out -n, or 'calico-probe install --print -n nosuchns' prints it`, missing, 1},
+		{"nosuchns", `there is no namespace "nosuchns": leave out -n, or 'calico-probe manifests -n nosuchns' prints it`, missing, 1},
 		{"old", `namespace "old" is being deleted`, ending, 1},
 		{"new", "", early, 2},
 		{"", "", missing, 2},

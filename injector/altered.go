@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -77,6 +78,8 @@ func alteredPod(asked, got *corev1.Pod) string {
 		{"spec.activeDeadlineSeconds", a.ActiveDeadlineSeconds, g.ActiveDeadlineSeconds},
 		{"metadata.labels", asked.Labels, known(asked.Labels, got.Labels)},
 		{"metadata.annotations", asked.Annotations, known(asked.Annotations, got.Annotations)},
+		{"metadata.annotations", deciding(asked), deciding(got)},
+		{"spec.resourceClaims", a.ResourceClaims, g.ResourceClaims},
 		{"metadata.ownerReferences", owners(asked, asked), owners(got, asked)},
 	}); what != "" {
 		return what
@@ -89,14 +92,15 @@ func alteredPod(asked, got *corev1.Pod) string {
 }
 
 // alteredEphemeral says in what the ephemeral container of that pod is not the one that
-// was asked for on the node, "" = in nothing.
-func alteredEphemeral(asked corev1.EphemeralContainer, node string, pod *corev1.Pod) string {
+// was asked for in the verified pod of the node, "" = in nothing.
+func alteredEphemeral(asked corev1.EphemeralContainer, node string, verified types.UID, pod *corev1.Pod) string {
 	all := pod.Spec.EphemeralContainers
 	at := slices.IndexFunc(all, func(c corev1.EphemeralContainer) bool { return c.Name == asked.Name })
 	if at < 0 {
 		return "spec.ephemeralContainers has no " + asked.Name
 	}
 	if what := firstDifferent([]field{
+		{"metadata.uid", verified, pod.UID},
 		{"spec.nodeName", node, pod.Spec.NodeName},
 		{"spec.hostNetwork", true, pod.Spec.HostNetwork},
 		{"its targetContainerName", asked.TargetContainerName, all[at].TargetContainerName},
@@ -121,6 +125,8 @@ func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Con
 		{path + "env", telling(a.Env), telling(g.Env)},
 		{path + "envFrom", a.EnvFrom, g.EnvFrom},
 		{path + "volumeMounts", mounts(a.VolumeMounts, a.VolumeMounts), mounts(g.VolumeMounts, a.VolumeMounts)},
+		{path + "resources.claims", a.Resources.Claims, g.Resources.Claims},
+		{path + "terminationMessagePath", messagePath(a), messagePath(g)},
 		{path + "volumeDevices", a.VolumeDevices, g.VolumeDevices},
 		{path + "lifecycle", a.Lifecycle, g.Lifecycle},
 		{path + "livenessProbe", a.LivenessProbe, g.LivenessProbe},
@@ -278,6 +284,29 @@ func known(asked, got map[string]string) map[string]string {
 		}
 	}
 	return out
+}
+
+// deciding are the annotations by which a kubelet does not run a pod at all, or by which a
+// container runtime gives it devices, mounts, hooks or a machine of its own: of static pods
+// (k8s.io/kubernetes), of the Container Device Interface, of containerd, CRI-O and Kata.
+func deciding(p *corev1.Pod) []string {
+	var out []string
+	for key := range p.Annotations {
+		for _, prefix := range []string{
+			"kubernetes.io/config.", "cdi.k8s.io/", "io.containerd.", "io.kubernetes.cri", "io.katacontainers.",
+		} {
+			if strings.HasPrefix(key, prefix) {
+				out = append(out, key)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// messagePath is where the kubelet mounts a file of its own in a container.
+func messagePath(c *corev1.Container) string {
+	return cmp.Or(c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 }
 
 // owners are the UIDs of a pod's owners that the other pod has, too.

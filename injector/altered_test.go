@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // mayDiffer are the fields that an API server or a policy may fill in or change, and why
@@ -42,7 +44,6 @@ var mayDiffer = map[string]string{
 	"PodSpec.ReadinessGates":                "no Service selects it",
 	"PodSpec.OS":                            "the kubelet rejects what does not fit it",
 	"PodSpec.Overhead":                      "it comes with a runtime class, which counts",
-	"PodSpec.ResourceClaims":                "a device is nothing a check reads",
 	"PodSpec.Resources":                     "less of it harms the probe alone",
 	"PodSpec.EvictionResponders":            "the probe may be evicted",
 
@@ -60,11 +61,12 @@ var mayDiffer = map[string]string{
 
 	"Container.Env":                      "x is none that the probe reads; of others see TestAltered",
 	"Container.Ports":                    "a declaration",
-	"Container.Resources":                "less of it harms the probe alone",
 	"Container.ResizePolicy":             "less of it harms the probe alone",
-	"Container.TerminationMessagePath":   "nothing is written there",
 	"Container.TerminationMessagePolicy": "nothing is written there",
 	"Container.ImagePullPolicy":          "the image is the same",
+
+	"ResourceRequirements.Limits":   "less of it harms the probe alone",
+	"ResourceRequirements.Requests": "more of it the kubelet rejects on a full node",
 
 	"SecurityContext.WindowsOptions": "not on Linux",
 }
@@ -91,6 +93,7 @@ func TestEveryFieldIsJudged(t *testing.T) {
 			return p.Spec.SecurityContext
 		}},
 		{"Container", func(p *corev1.Pod) any { return &p.Spec.Containers[0] }},
+		{"ResourceRequirements", func(p *corev1.Pod) any { return &p.Spec.Containers[0].Resources }},
 		{"SecurityContext", func(p *corev1.Pod) any { return p.Spec.Containers[0].SecurityContext }},
 		{"VolumeMount", func(p *corev1.Pod) any { return &p.Spec.Containers[0].VolumeMounts[0] }},
 		{"Volume", func(p *corev1.Pod) any { return &p.Spec.Volumes[0] }},
@@ -261,6 +264,18 @@ func TestAltered(t *testing.T) {
 			},
 			says: `seccompProfile is {"type":"RuntimeDefault"} instead of null`,
 		},
+		"a device": {
+			does: func(p *corev1.Pod) { p.Annotations["cdi.k8s.io/x"] = "vendor.com/device=all" },
+			says: `metadata.annotations is ["cdi.k8s.io/x"] instead of null`,
+		},
+		"a static pod's mirror": {
+			does: func(p *corev1.Pod) { p.Annotations[corev1.MirrorPodAnnotationKey] = "x" },
+			says: `metadata.annotations is ["kubernetes.io/config.mirror"] instead of null`,
+		},
+		"a file of the kubelet's elsewhere": {
+			does: func(p *corev1.Pod) { probeOf(p).TerminationMessagePath = "/host/etc/machine-id" },
+			says: `terminationMessagePath is "/host/etc/machine-id" instead of "/dev/termination-log"`,
+		},
 		"a token": {
 			does: func(p *corev1.Pod) {
 				p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "aws-iam-token"})
@@ -296,6 +311,11 @@ func TestAlteredElsewhere(t *testing.T) {
 	o.Calico = &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{volume("nodeproc", "/proc", "")}}}
 	asked := ephemeralFor(o)
 	type container = corev1.EphemeralContainer
+	if what := alteredEphemeral(asked, o.Node, "1", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2"}, Spec: corev1.PodSpec{
+		EphemeralContainers: []container{asked},
+	}}); !isSaid(what, `metadata.uid is "2" instead of "1"`) {
+		t.Errorf("another pod of the same name: %q", what)
+	}
 	for says, does := range map[string]func(*corev1.PodSpec, *container){
 		"":                             func(*corev1.PodSpec, *container) {},
 		"its image is":                 func(_ *corev1.PodSpec, c *container) { c.Image = "x" },
@@ -308,7 +328,7 @@ func TestAlteredElsewhere(t *testing.T) {
 		spec := corev1.PodSpec{NodeName: o.Node, HostNetwork: true}
 		spec.EphemeralContainers = []container{{}, *asked.DeepCopy()} // one is somebody else's
 		does(&spec, &spec.EphemeralContainers[1])
-		if what := alteredEphemeral(asked, o.Node, &corev1.Pod{Spec: spec}); !isSaid(what, says) {
+		if what := alteredEphemeral(asked, o.Node, "", &corev1.Pod{Spec: spec}); !isSaid(what, says) {
 			t.Errorf("%q, want %q", what, says)
 		}
 	}
@@ -342,12 +362,12 @@ func TestRehearsedFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		rehearsal error // nil = an altered object
 		made      bool
-		want      Reason
+		want      facts.Reason
 	}{
-		"altered":     {nil, false, ReasonAdmission},
-		"refused":     {forbidden("exceeded quota: none"), false, ReasonQuota},
-		"API is busy": {apierrors.NewServiceUnavailable("later"), false, ReasonAPI},
-		"no dry run":  {noDryRun, true, ReasonRBAC},
+		"altered":     {nil, false, facts.ReasonAdmission},
+		"refused":     {forbidden("exceeded quota: none"), false, facts.ReasonQuota},
+		"API is busy": {apierrors.NewServiceUnavailable("later"), false, facts.ReasonAPI},
+		"no dry run":  {noDryRun, true, facts.ReasonRBAC},
 	} {
 		for way, open := range map[string]func(*Client) Open{"pod": Pod, "ephemeral": Ephemeral} {
 			made := false

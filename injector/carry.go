@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // A line runs a script in a shell on the node and carries its stdin, stdout and
@@ -101,7 +102,7 @@ const (
 // conversation with it. Nothing is created there before judge is content.
 func carry(ctx context.Context, o Options, way, whereto string, v view, l line, judge judge) (*Session, error) {
 	if len(o.Carried) == 0 {
-		return nil, refuse(ReasonSupport, "this client carries no probe for %s: use a release of calico-probe, or one that 'make build' made", cmp.Or(o.Arch, "the node's architecture, which the API does not tell"))
+		return nil, refuse(facts.ReasonSupport, "this client carries no probe for %s: use a release of calico-probe, or one that 'make build' made", cmp.Or(o.Arch, "the node's architecture, which the API does not tell"))
 	}
 	plain, err := unpacked(o.Carried)
 	if err != nil {
@@ -337,13 +338,13 @@ func (e *lineError) Unwrap() error { return e.err }
 func (c *carried) refusal(word string) *PlacementError {
 	switch what, which, _ := strings.Cut(word, " "); what {
 	case "lacks":
-		return refuse(ReasonShell, "there is a shell and no program %s, which it takes to bring the probe", which)
+		return refuse(facts.ReasonShell, "there is a shell and no program %s, which it takes to bring the probe", which)
 	case "nowhere":
-		return refuse(ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", room(c.plain)>>10, strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders))
+		return refuse(facts.ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", room(c.plain)>>10, strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders))
 	case "broken":
-		return refuse(ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s", saying(c.noise.String()))
+		return refuse(facts.ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s", saying(c.noise.String()))
 	}
-	return refuse(ReasonShell, "the shell there answered %q, which makes no sense", word)
+	return refuse(facts.ReasonShell, "the shell there answered %q, which makes no sense", word)
 }
 
 // room is what must be free for a probe of so many bytes, in KiB: half as much again,

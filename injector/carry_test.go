@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // standIn answers a session as a probe does, and says what it was started with. The
@@ -197,19 +198,19 @@ func TestCarriedInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		program string
 		line    line
-		reason  Reason
+		reason  facts.Reason
 		says    string
 	}{
-		"does not run": {"#!/nowhere\n", here("sh"), ReasonShell, "does not run there"},
-		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), ReasonShell, "no program head"},
+		"does not run": {"#!/nowhere\n", here("sh"), facts.ReasonShell, "does not run there"},
+		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "no program head"},
 		// What is short by a few bytes may run all the same.
-		"not whole": {standIn, here("/bin/sh", short), ReasonShell, "did not arrive whole"},
+		"not whole": {standIn, here("/bin/sh", short), facts.ReasonShell, "did not arrive whole"},
 		"no room": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "df() { echo; echo a 9 9 0; }; "+script, in, out, errs)
-		}, ReasonShell, "no folder has"},
+		}, facts.ReasonShell, "no folder has"},
 		"nonsense": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "echo() { printf '%s huh\\n' ${1%% *}; }; "+script, in, out, errs)
-		}, ReasonShell, "makes no sense"},
+		}, facts.ReasonShell, "makes no sense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // Ephemeral is the way into the calico-node pod that is on the node already: a
@@ -30,7 +31,7 @@ func Ephemeral(c *Client) Open {
 			return nil, unread(fmt.Sprintf("whether node %s has a calico-node pod to join", o.Node), o.CalicoErr)
 		}
 		if o.Calico == nil {
-			return nil, refuse(ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
+			return nil, refuse(facts.ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
 		}
 		if err := c.RehearseEphemeral(ctx, o); decided(err) {
 			return nil, err
@@ -43,12 +44,12 @@ func Ephemeral(c *Client) Open {
 		p := &placed{
 			client: c, options: o, namespace: pod.Namespace, pod: pod.Name, container: container.Name, joined: true,
 			created:    []string{"container " + container.Name + " in pod " + in},
-			altered:    func(pod *corev1.Pod) string { return alteredEphemeral(container, o.Node, pod) },
+			altered:    func(pod *corev1.Pod) string { return alteredEphemeral(container, o.Node, o.Calico.UID, pod) },
 			afterwards: fmt.Sprintf("Kubernetes keeps the ended container %s listed in pod %s until that pod is replaced", container.Name, in),
 		}
 		if err := p.awaitRunning(ctx, pod); err != nil {
 			ends := fmt.Sprintf("should it start later, it ends within %v, after a day at once", probe.Silence)
-			if pe, ok := errors.AsType[*PlacementError](err); ok && pe.Reason == ReasonAdmission {
+			if pe, ok := errors.AsType[*PlacementError](err); ok && pe.Reason == facts.ReasonAdmission {
 				ends = fmt.Sprintf("as the policy left it, it may run until that pod is replaced ('kubectl -n %s delete pod %s')", pod.Namespace, pod.Name)
 			}
 			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; %s", container.Name, in, ends))
@@ -69,7 +70,7 @@ func (c *Client) join(ctx context.Context, o Options, how metav1.PatchOptions) (
 	pod, err := c.kube.CoreV1().Pods(o.Calico.Namespace).Patch(ctx, o.Calico.Name, types.StrategicMergePatchType, patch, how, "ephemeralcontainers")
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, container, refuse(ReasonSupport, "pod %s is gone, or this cluster has no ephemeral containers (Kubernetes before 1.23)", in)
+		return nil, container, refuse(facts.ReasonSupport, "pod %s is gone, or this cluster has no ephemeral containers (Kubernetes before 1.23)", in)
 	case err != nil:
 		return nil, container, refusedCreate("an ephemeral container in pod "+in, err)
 	}

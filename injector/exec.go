@@ -15,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	utilexec "k8s.io/client-go/util/exec"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // Exec is the way into a container that runs on the node already, in the node's
@@ -28,7 +31,7 @@ func Exec(c *Client) Open {
 		}
 		all := doorsOf(pods, o.Calico)
 		if len(all) == 0 {
-			return nil, refuse(ReasonSupport, "%s", NoDoor(o.Node, o.Calico))
+			return nil, refuse(facts.ReasonSupport, "%s", NoDoor(o.Node, o.Calico))
 		}
 		var passed []string
 		all = slices.DeleteFunc(all, func(d door) bool {
@@ -37,7 +40,7 @@ func Exec(c *Client) Open {
 			}
 			return d.tight()
 		})
-		reason, silent := ReasonShell, 0
+		reason, silent := facts.ReasonShell, 0
 		for _, d := range all[:min(len(all), mostDoors)] {
 			s, err := carry(ctx, o, "exec", "in container "+d.String(), d.view(), func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 				return c.stream(ctx, d, script, in, out, errs)
@@ -54,7 +57,7 @@ func Exec(c *Client) Open {
 				silent++
 			}
 			// One container may hang by itself; two do so for a reason they share.
-			if silent > 1 || !pe.Waited && pe.Reason != ReasonShell && pe.Reason != ReasonRBAC {
+			if silent > 1 || !pe.Waited && pe.Reason != facts.ReasonShell && pe.Reason != facts.ReasonRBAC {
 				return nil, pe
 			}
 			reason = pe.Reason
@@ -169,7 +172,7 @@ func (d door) elsewhere(o Options) judge {
 	want := machineID(o.Machine)
 	return func(id string) *PlacementError {
 		if id != "" && want != "" && id != want {
-			return refuse(ReasonMachine, "container %s is on another machine: its machine-id is not that of %s", d, o.Node)
+			return refuse(facts.ReasonMachine, "container %s is on another machine: its machine-id is not that of %s", d, o.Node)
 		}
 		return nil
 	}
@@ -216,33 +219,33 @@ func (c *Client) stream(ctx context.Context, d door, script string, in io.Reader
 
 // sortExec says why a container was not entered.
 func sortExec(d door, failed *lineError) *PlacementError {
-	text := oneLine(failed.Error())
+	text := probe.OneLine(failed.Error())
 	code := 0
 	if exit, ok := errors.AsType[utilexec.ExitError](failed.err); ok {
 		code = exit.ExitStatus()
 	}
 	switch {
 	case errors.Is(failed.err, errStill):
-		return waited(ReasonSilent, "going into container %s: %v: the API server's line to the kubelet, the kubelet or the container runtime hangs", d, failed.err)
+		return waited(facts.ReasonSilent, "going into container %s: %v: the API server's line to the kubelet, the kubelet or the container runtime hangs", d, failed.err)
 	case errors.Is(failed.err, errNoise):
-		return refuse(ReasonShell, "%v: its shell, or what that reads at its start, prints without end", failed.err)
+		return refuse(facts.ReasonShell, "%v: its shell, or what that reads at its start, prints without end", failed.err)
 	case forbidden(text):
-		return refuse(ReasonRBAC, "no right to exec: %s", text)
+		return refuse(facts.ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):
-		return refuse(ReasonAttach, "the API server does not reach the kubelet's port 10250 on %s: %s", d.pod.Spec.NodeName, text)
+		return refuse(facts.ReasonAttach, "the API server does not reach the kubelet's port 10250 on %s: %s", d.pod.Spec.NodeName, text)
 	case strings.Contains(text, "rpc error") && strings.Contains(text, "dial unix"):
-		return refuse(ReasonRuntime, "the kubelet does not reach the container runtime: %s", text)
+		return refuse(facts.ReasonRuntime, "the kubelet does not reach the container runtime: %s", text)
 	case code >= 126 || strings.Contains(text, "executable file not found") || strings.Contains(text, "no such file or directory"):
-		return refuse(ReasonShell, "no shell")
+		return refuse(facts.ReasonShell, "no shell")
 	}
 	_, transport := errors.AsType[net.Error](failed.err)
 	switch answered := strings.Contains(text, "unable to upgrade connection"); { // then no shell was ever asked
 	case answered && (strings.Contains(text, "not found") || strings.Contains(text, "does not exist")):
-		return refuse(ReasonShell, "it is gone")
+		return refuse(facts.ReasonShell, "it is gone")
 	case answered && strings.Contains(text, "webhook"):
-		return refuse(ReasonAdmission, "the cluster's policy refuses exec: %s", text)
+		return refuse(facts.ReasonAdmission, "the cluster's policy refuses exec: %s", text)
 	case answered || transport:
-		return &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("going into container %s: %s", d, text), Err: failed.err}
+		return &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("going into container %s: %s", d, text), Err: failed.err}
 	}
-	return refuse(ReasonShell, "%s", text)
+	return refuse(facts.ReasonShell, "%s", text)
 }

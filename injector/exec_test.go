@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // running is a pod in the node's network with one running container.
@@ -138,14 +140,14 @@ func TestViewFromAContainer(t *testing.T) {
 func TestExecRefusals(t *testing.T) {
 	t.Parallel()
 	p := running("p", "c", true)
-	for text, want := range map[string]Reason{
-		`pods "p" is forbidden: User "x" cannot create resource "pods/exec" in API group "" in the namespace "ns"`:                                                                      ReasonRBAC,
-		"error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                                                                                   ReasonAttach,
-		`Internal error occurred: OCI runtime exec failed: exec: "sh": executable file not found in $PATH`:                                                                              ReasonShell,
-		`unable to upgrade connection: container not found ("c")`:                                                                                                                       ReasonShell,
-		"unable to upgrade connection: Unauthorized":                                                                                                                                    ReasonAPI,
-		`unable to upgrade connection: admission webhook "x" denied the request`:                                                                                                        ReasonAdmission,
-		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"`: ReasonRuntime,
+	for text, want := range map[string]facts.Reason{
+		`pods "p" is forbidden: User "x" cannot create resource "pods/exec" in API group "" in the namespace "ns"`:                                                                      facts.ReasonRBAC,
+		"error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                                                                                   facts.ReasonAttach,
+		`Internal error occurred: OCI runtime exec failed: exec: "sh": executable file not found in $PATH`:                                                                              facts.ReasonShell,
+		`unable to upgrade connection: container not found ("c")`:                                                                                                                       facts.ReasonShell,
+		"unable to upgrade connection: Unauthorized":                                                                                                                                    facts.ReasonAPI,
+		`unable to upgrade connection: admission webhook "x" denied the request`:                                                                                                        facts.ReasonAdmission,
+		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"`: facts.ReasonRuntime,
 	} {
 		if pe := sortExec(doorsOf([]corev1.Pod{p}, nil)[0], &lineError{errors.New(text), ""}); pe.Reason != want {
 			t.Errorf("%s: %s", text, pe.Reason)
@@ -153,10 +155,10 @@ func TestExecRefusals(t *testing.T) {
 	}
 	at := doorsOf([]corev1.Pod{p}, nil)[0]
 	// Whoever hangs, it is no proof against one of them.
-	if pe := sortExec(at, &lineError{errStill, ""}); pe.Reason != ReasonSilent || !pe.Waited {
+	if pe := sortExec(at, &lineError{errStill, ""}); pe.Reason != facts.ReasonSilent || !pe.Waited {
 		t.Errorf("%+v", pe)
 	}
-	if pe := sortExec(at, &lineError{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, ""}); pe.Reason != ReasonAPI {
+	if pe := sortExec(at, &lineError{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, ""}); pe.Reason != facts.ReasonAPI {
 		t.Errorf("%+v", pe)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // Fallback tries access methods, one after the other, until a probe answers. What stood in
@@ -45,16 +47,16 @@ type Placed struct {
 // Failure is an access method that did not work, or was not tried.
 type Failure struct {
 	Method string
-	Skip   string // why it was not tried, "" = it was
-	Reason Reason // of the method before it, for which it was not tried
-	Err    error  // why it did not work
-	Lost   bool   // the probe ran, and not even a first word of it came
+	Skip   string       // why it was not tried, "" = it was
+	Reason facts.Reason // of the method before it, for which it was not tried
+	Err    error        // why it did not work
+	Lost   bool         // the probe ran, and not even a first word of it came
 }
 
 // attempt is what an attempt that failed says about the next.
 type attempt struct {
 	method string
-	reason Reason
+	reason facts.Reason
 	waited bool   // nobody refused: the time was up
 	early  bool   // it was given up before the longest it may take
 	again  bool   // it was the second attempt
@@ -149,7 +151,7 @@ type limits struct {
 	start   time.Duration // 0 = what an uploaded probe takes
 	idle    time.Duration // how long nothing at all may happen, 0 = as long
 	skip    string
-	because Reason
+	because facts.Reason
 }
 
 // limits of one method. Where the user said how long to wait, nothing is given up earlier.
@@ -171,18 +173,18 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	}
 	for _, a := range before {
 		switch {
-		case a.reason == ReasonAPI:
+		case a.reason == facts.ReasonAPI:
 			l.skip = "it leads through the API server too, which fails"
-		case a.reason == ReasonKubelet && a.waited && m.Name == MethodExec:
+		case a.reason == facts.ReasonKubelet && a.waited && m.Name == MethodExec:
 			l.start = startExec // a kubelet that hears of no new pods may still serve those it has
 			continue
-		case a.reason == ReasonKubelet && a.waited:
+		case a.reason == facts.ReasonKubelet && a.waited:
 			l.skip = "it takes the same kubelet, which has taken nothing up"
-		case a.reason == ReasonRuntime && a.waited:
+		case a.reason == facts.ReasonRuntime && a.waited:
 			l.skip = "it takes the same container runtime, which has started nothing"
-		case a.reason == ReasonAttach:
+		case a.reason == facts.ReasonAttach:
 			l.skip = "it leads through the kubelet's port 10250 too"
-		case a.reason == ReasonImage && m.Name == MethodEphemeral:
+		case a.reason == facts.ReasonImage && m.Name == MethodEphemeral:
 			l.skip = "it takes the same image"
 		case a.mute != "" && a.method == MethodPod && m.Name == MethodEphemeral:
 			l.skip = fmt.Sprintf("image %s ran in a pod and did not answer as a probe; "+

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestAttempts goes past every kind of obstacle: "-" is a method not tried, a number its
@@ -15,21 +17,21 @@ func TestAttempts(t *testing.T) {
 		pod    *attempt
 		want   string // ephemeral, exec, ssh
 	}{
-		"no right":             {pod: &attempt{reason: ReasonRBAC}, want: "40 own own"},
-		"policy":               {pod: &attempt{reason: ReasonAdmission}, want: "40 own own"},
-		"policy, silent":       {pod: &attempt{reason: ReasonAdmission}, silent: true, want: "5 2 own"},
-		"quota":                {pod: &attempt{reason: ReasonQuota}, want: "40 own own"},
-		"no image":             {pod: &attempt{reason: ReasonImage}, want: "- own own"},
-		"kubelet silent":       {pod: &attempt{reason: ReasonKubelet, waited: true}, silent: true, want: "- 2 own"},
-		"kubelet idle":         {pod: &attempt{reason: ReasonKubelet, waited: true}, want: "- 2 own"},
-		"kubelet says no":      {pod: &attempt{reason: ReasonKubelet}, want: "40 own own"},
-		"runtime hangs":        {pod: &attempt{reason: ReasonRuntime, waited: true}, want: "- - own"},
-		"runtime says no":      {pod: &attempt{reason: ReasonRuntime}, want: "40 own own"},
-		"10250 not reached":    {pod: &attempt{reason: ReasonAttach}, want: "- - own"},
+		"no right":             {pod: &attempt{reason: facts.ReasonRBAC}, want: "40 own own"},
+		"policy":               {pod: &attempt{reason: facts.ReasonAdmission}, want: "40 own own"},
+		"policy, silent":       {pod: &attempt{reason: facts.ReasonAdmission}, silent: true, want: "5 2 own"},
+		"quota":                {pod: &attempt{reason: facts.ReasonQuota}, want: "40 own own"},
+		"no image":             {pod: &attempt{reason: facts.ReasonImage}, want: "- own own"},
+		"kubelet silent":       {pod: &attempt{reason: facts.ReasonKubelet, waited: true}, silent: true, want: "- 2 own"},
+		"kubelet idle":         {pod: &attempt{reason: facts.ReasonKubelet, waited: true}, want: "- 2 own"},
+		"kubelet says no":      {pod: &attempt{reason: facts.ReasonKubelet}, want: "40 own own"},
+		"runtime hangs":        {pod: &attempt{reason: facts.ReasonRuntime, waited: true}, want: "- - own"},
+		"runtime says no":      {pod: &attempt{reason: facts.ReasonRuntime}, want: "40 own own"},
+		"10250 not reached":    {pod: &attempt{reason: facts.ReasonAttach}, want: "- - own"},
 		"broke off":            {pod: &attempt{}, want: "40 own own"},
 		"ran and said nothing": {pod: &attempt{method: MethodPod, mute: "workload:1"}, want: "- own own"},
-		"API fails":            {pod: &attempt{reason: ReasonAPI}, want: "- - own"},
-		"namespace is missing": {pod: &attempt{reason: ReasonNamespace}, want: "40 own own"},
+		"API fails":            {pod: &attempt{reason: facts.ReasonAPI}, want: "- - own"},
+		"namespace is missing": {pod: &attempt{reason: facts.ReasonNamespace}, want: "40 own own"},
 	} {
 		var got []string
 		for _, method := range []string{MethodEphemeral, MethodExec, MethodSSH} {
@@ -66,7 +68,7 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
-	slow := &PlacementError{Reason: ReasonRuntime, Waited: true}
+	slow := &PlacementError{Reason: facts.ReasonRuntime, Waited: true}
 	if got := attemptOf(Method{Name: MethodPod}, slow, 9*time.Second, limits{start: StartUsual, idle: idleUsual}); !got.early || !got.waited {
 		t.Errorf("%+v", got)
 	}

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 var options = Options{
@@ -122,28 +124,28 @@ func TestEphemeral(t *testing.T) {
 	}
 	o.Calico, o.CalicoErr = nil, errors.New("the server was too slow")
 	var pe *PlacementError
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonAPI || !strings.Contains(pe.Text, "too slow") {
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonAPI || !strings.Contains(pe.Text, "too slow") {
 		t.Errorf("nobody could look: %v", err)
 	}
 	noRight := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
 	o.CalicoErr = noRight
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonRBAC {
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonRBAC {
 		t.Errorf("nobody may look: %v", err)
 	}
 	o.CalicoErr = NoCalico(errors.New("2 DaemonSets claim it"))
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico || pe.Text != "2 DaemonSets claim it" {
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico || pe.Text != "2 DaemonSets claim it" {
 		t.Errorf("none is verified: %v", err)
 	}
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return nil, fmt.Errorf("listing pods: %w", noRight) }
-	if _, err := Exec(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonRBAC {
+	if _, err := Exec(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonRBAC {
 		t.Errorf("nobody may look for a container: %v", err)
 	}
 	o.CalicoErr = nil
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico {
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico {
 		t.Errorf("nothing to join: %v", err)
 	}
 	o.Calico = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "x"}}
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != ReasonNoCalico ||
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico ||
 		pe.Text != "pod tenant/x is not in the node's network, so it is not calico-node's: is --calico-namespace tenant right?" {
 		t.Errorf("a pod that is not the node's: %v", err)
 	}
@@ -155,32 +157,32 @@ func TestRefusals(t *testing.T) {
 	forbidden := func(text string) error { return apierrors.NewForbidden(pods, "p", errors.New(text)) }
 	for text, c := range map[string]struct {
 		err  error
-		want Reason
+		want facts.Reason
 	}{
-		"rbac": {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "kube-system"`), ReasonRBAC},
-		"psa":  {forbidden(`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`), ReasonAdmission},
+		"rbac": {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "kube-system"`), facts.ReasonRBAC},
+		"psa":  {forbidden(`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`), facts.ReasonAdmission},
 		// Kubernetes 1.36 said these to TestQuotas (e2e).
-		"pods":       {forbidden("exceeded quota: e2e, requested: pods=1, used: pods=0, limited: pods=0"), ReasonQuota},
-		"limits":     {forbidden("exceeded quota: e2e, requested: limits.memory=512Mi, used: limits.memory=0, limited: limits.memory=100Mi"), ReasonQuota},
-		"must":       {forbidden("failed quota: e2e: must specify limits.cpu for: probe"), ReasonQuota},
-		"new quota":  {forbidden("status unknown for quota: e2e, resources: pods"), ReasonQuota},
-		"minimum":    {forbidden("minimum cpu usage per Container is 100m, but request is 0"), ReasonQuota},
-		"maximum":    {forbidden("maximum memory usage per Container is 64Mi, but limit is 512Mi"), ReasonQuota},
-		"of the pod": {forbidden("maximum cpu usage per Pod is 1.  No limit is specified"), ReasonQuota},
-		"ratio":      {forbidden("memory max limit to request ratio per Container is 2, but no request is specified or request is 0"), ReasonQuota},
+		"pods":       {forbidden("exceeded quota: e2e, requested: pods=1, used: pods=0, limited: pods=0"), facts.ReasonQuota},
+		"limits":     {forbidden("exceeded quota: e2e, requested: limits.memory=512Mi, used: limits.memory=0, limited: limits.memory=100Mi"), facts.ReasonQuota},
+		"must":       {forbidden("failed quota: e2e: must specify limits.cpu for: probe"), facts.ReasonQuota},
+		"new quota":  {forbidden("status unknown for quota: e2e, resources: pods"), facts.ReasonQuota},
+		"minimum":    {forbidden("minimum cpu usage per Container is 100m, but request is 0"), facts.ReasonQuota},
+		"maximum":    {forbidden("maximum memory usage per Container is 64Mi, but limit is 512Mi"), facts.ReasonQuota},
+		"of the pod": {forbidden("maximum cpu usage per Pod is 1.  No limit is specified"), facts.ReasonQuota},
+		"ratio":      {forbidden("memory max limit to request ratio per Container is 2, but no request is specified or request is 0"), facts.ReasonQuota},
 		// By its source: to be had only where a quota is configured in the API server.
-		"no scope":   {apierrors.NewInternalError(errors.New("insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]")), ReasonQuota},
-		"no dry run": {apierrors.NewBadRequest(`admission webhook "policy" does not support dry run`), ReasonSupport},
-		"no account": {forbidden(`error looking up service account x/default: serviceaccount "default" not found`), ReasonNamespace},
-		"ending":     {forbidden("unable to create new content in namespace x because it is being terminated"), ReasonNamespace},
-		"namespace":  {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), ReasonNamespace},
-		"webhook":    {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": admission webhook "policy" denied the request`)), ReasonAdmission},
-		"it is down": {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": failed to call webhook: Post "https://x.svc:443/": context deadline exceeded`)), ReasonAdmission},
-		"down":       {errors.New("connection refused"), ReasonAPI},
-		"timeout":    {apierrors.NewTimeoutError("etcd", 1), ReasonAPI},
-		"busy":       {apierrors.NewTooManyRequestsError("later"), ReasonAPI},
-		"logged out": {apierrors.NewUnauthorized("expired"), ReasonAPI},
-		"odd":        {apierrors.NewBadRequest("no such field"), ReasonSupport},
+		"no scope":   {apierrors.NewInternalError(errors.New("insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]")), facts.ReasonQuota},
+		"no dry run": {apierrors.NewBadRequest(`admission webhook "policy" does not support dry run`), facts.ReasonSupport},
+		"no account": {forbidden(`error looking up service account x/default: serviceaccount "default" not found`), facts.ReasonNamespace},
+		"ending":     {forbidden("unable to create new content in namespace x because it is being terminated"), facts.ReasonNamespace},
+		"namespace":  {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), facts.ReasonNamespace},
+		"webhook":    {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": admission webhook "policy" denied the request`)), facts.ReasonAdmission},
+		"it is down": {apierrors.NewInternalError(errors.New(`failed calling webhook "policy": failed to call webhook: Post "https://x.svc:443/": context deadline exceeded`)), facts.ReasonAdmission},
+		"down":       {errors.New("connection refused"), facts.ReasonAPI},
+		"timeout":    {apierrors.NewTimeoutError("etcd", 1), facts.ReasonAPI},
+		"busy":       {apierrors.NewTooManyRequestsError("later"), facts.ReasonAPI},
+		"logged out": {apierrors.NewUnauthorized("expired"), facts.ReasonAPI},
+		"odd":        {apierrors.NewBadRequest("no such field"), facts.ReasonSupport},
 	} {
 		pe := refusedCreate("a pod", c.err)
 		if pe.Reason != c.want || !errors.Is(pe, c.err) || strings.Contains(pe.Text, "\n") {
@@ -205,23 +207,23 @@ func TestStanding(t *testing.T) {
 		pod     *corev1.Pod
 		events  []corev1.Event
 		running bool
-		refusal Reason
+		refusal facts.Reason
 		says    string
 	}{
 		"running":    {pod: statusOf(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), running: true},
 		"new":        {pod: &corev1.Pod{}, says: "not reported"},
 		"no sandbox": {pod: waitingFor("ContainerCreating", ""), events: sandbox, says: "FailedCreatePodSandBox: context deadline exceeded"},
-		"rejected":   {pod: rejected, refusal: ReasonRejected, says: "OutOfcpu"},
-		"pull":       {pod: waitingFor("ErrImagePull", "not found"), refusal: ReasonImage, says: "--image"},
-		"back-off":   {pod: waitingFor("ImagePullBackOff", "Back-off"), refusal: ReasonImage, says: "probe:1"},
-		"runtime":    {pod: waitingFor("CreateContainerError", "context deadline exceeded"), refusal: ReasonRuntime, says: "refuses"},
+		"rejected":   {pod: rejected, refusal: facts.ReasonRejected, says: "OutOfcpu"},
+		"pull":       {pod: waitingFor("ErrImagePull", "not found"), refusal: facts.ReasonImage, says: "--image"},
+		"back-off":   {pod: waitingFor("ImagePullBackOff", "Back-off"), refusal: facts.ReasonImage, says: "probe:1"},
+		"runtime":    {pod: waitingFor("CreateContainerError", "context deadline exceeded"), refusal: facts.ReasonRuntime, says: "refuses"},
 		"wrong image": {
 			pod:     statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "StartError", ExitCode: 128, Message: "exec: no such file"}}),
-			refusal: ReasonImage, says: "exit code 128",
+			refusal: facts.ReasonImage, says: "exit code 128",
 		},
 		"oom": {
 			pod:     statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}),
-			refusal: ReasonRuntime, says: "OOMKilled",
+			refusal: facts.ReasonRuntime, says: "OOMKilled",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,12 +268,12 @@ func TestIdle(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod    *corev1.Pod
 		events []corev1.Event
-		want   Reason
+		want   facts.Reason
 	}{
-		"not taken up":    {&corev1.Pod{}, nil, ReasonKubelet},
-		"no sandbox":      {taken, nil, ReasonRuntime},
-		"pulls for ever":  {sandbox, pulling, ReasonImage},
-		"pulled, then no": {sandbox, append(pulling, corev1.Event{Reason: "Pulled"}), ReasonRuntime},
+		"not taken up":    {&corev1.Pod{}, nil, facts.ReasonKubelet},
+		"no sandbox":      {taken, nil, facts.ReasonRuntime},
+		"pulls for ever":  {sandbox, pulling, facts.ReasonImage},
+		"pulled, then no": {sandbox, append(pulling, corev1.Event{Reason: "Pulled"}), facts.ReasonRuntime},
 	} {
 		var pe *PlacementError
 		if err := p.gaveUp(t.Context(), c.pod, c.events, context.DeadlineExceeded); !errors.As(err, &pe) || pe.Reason != c.want || !pe.Waited {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestStrange holds when a machine that ssh has reached is taken for the node.
@@ -23,19 +25,19 @@ func TestStrange(t *testing.T) {
 		id     string // the Node's
 		named  bool
 		said   string
-		reason Reason // "" = it is taken
-		says   string // in the refusal, or in a note
+		reason facts.Reason // "" = it is taken
+		says   string       // in the refusal, or in a note
 	}{
 		"the same":              {id: "1", said: mine},
 		"the same by name":      {id: "1", named: true, said: mine},
-		"another":               {id: "1", said: other, reason: ReasonMachine, says: "ssh reached another machine: its machine-id is not that of worker-3.example.com"},
-		"another by name":       {id: "1", named: true, said: other, reason: ReasonMachine, says: "ssh reached another machine"},
-		"it shows none":         {id: "1", reason: ReasonMachine, says: "no machine-id is to be had there, so nothing says that this is worker-3.example.com: name the host with --ssh"},
+		"another":               {id: "1", said: other, reason: facts.ReasonMachine, says: "ssh reached another machine: its machine-id is not that of worker-3.example.com"},
+		"another by name":       {id: "1", named: true, said: other, reason: facts.ReasonMachine, says: "ssh reached another machine"},
+		"it shows none":         {id: "1", reason: facts.ReasonMachine, says: "no machine-id is to be had there, so nothing says that this is worker-3.example.com: name the host with --ssh"},
 		"it shows none by name": {id: "1", named: true, says: "no machine-id is to be had there: only your --ssh says that n is worker-3.example.com"},
-		"the API has none":      {said: mine, reason: ReasonMachine, says: "the API has no machine-id that is worker-3.example.com's alone"},
+		"the API has none":      {said: mine, reason: facts.ReasonMachine, says: "the API has no machine-id that is worker-3.example.com's alone"},
 		"none by name":          {named: true, said: mine, says: "only your --ssh says that n is "},
-		"neither has one":       {reason: ReasonMachine, says: "the API has no machine-id"},
-		"not yet made":          {id: "uninitialized", said: mine, reason: ReasonMachine, says: "the API has no machine-id"},
+		"neither has one":       {reason: facts.ReasonMachine, says: "the API has no machine-id"},
+		"not yet made":          {id: "uninitialized", said: mine, reason: facts.ReasonMachine, says: "the API has no machine-id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +68,7 @@ func TestElsewhere(t *testing.T) {
 	} {
 		o.Machine = c.id
 		pe := d.elsewhere(o)(said)
-		if (pe != nil) != (c.says != "") || pe != nil && (pe.Reason != ReasonMachine || !strings.Contains(pe.Text, c.says)) {
+		if (pe != nil) != (c.says != "") || pe != nil && (pe.Reason != facts.ReasonMachine || !strings.Contains(pe.Text, c.says)) {
 			t.Errorf("%q: %v", said, pe)
 		}
 	}
@@ -107,14 +109,14 @@ func TestOnMachine(t *testing.T) {
 				asked = "asked " + id
 				noLeft(t, o)
 				if c.another {
-					return refuse(ReasonMachine, "another machine")
+					return refuse(facts.ReasonMachine, "another machine")
 				}
 				return nil
 			})
 			if asked != "asked "+c.want {
 				t.Errorf("%q, want %q", asked, c.want)
 			}
-			if pe, refused := errors.AsType[*PlacementError](err); refused != c.another || refused && pe.Reason != ReasonMachine || !refused && err != nil {
+			if pe, refused := errors.AsType[*PlacementError](err); refused != c.another || refused && pe.Reason != facts.ReasonMachine || !refused && err != nil {
 				t.Errorf("%v", err)
 			}
 			if s != nil {
@@ -150,7 +152,7 @@ func TestStrangersMachine(t *testing.T) {
 	}
 	o := laden(t, standIn)
 	o.Start = 100 * time.Millisecond
-	never := func(string) *PlacementError { return refuse(ReasonMachine, "another machine") }
+	never := func(string) *PlacementError { return refuse(facts.ReasonMachine, "another machine") }
 	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, says("on 2"), never); err == nil || err.Error() != "another machine" {
 		t.Error(err)
 	}

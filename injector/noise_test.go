@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestNoise wants a node that says something without end, before the probe is there or
@@ -60,10 +62,10 @@ func TestNoise(t *testing.T) {
 			if took := time.Since(began); took > o.Start/2 {
 				t.Errorf("that took %v", took)
 			}
-			if pe := sortSSH("n", failed); pe.Reason != ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+			if pe := sortSSH("n", failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
 				t.Error(pe)
 			}
-			if pe := sortExec(door{pod: &corev1.Pod{}, container: &corev1.Container{}}, failed); pe.Reason != ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+			if pe := sortExec(door{pod: &corev1.Pod{}, container: &corev1.Container{}}, failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
 				t.Error(pe)
 			}
 			if c.errs { // which nobody holds up

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // decided tells whether the real thing would meet what its rehearsal met. A pod of the
@@ -14,7 +16,7 @@ import (
 // each is rehearsed before it is made; what nobody rehearses is made and looked at then.
 func decided(err error) bool {
 	pe, refused := errors.AsType[*PlacementError](err)
-	return err != nil && !(refused && pe.Reason == ReasonSupport)
+	return err != nil && !(refused && pe.Reason == facts.ReasonSupport)
 }
 
 // RehearsePod has the API server take the probe's pod as if it were created, policy and
@@ -48,14 +50,14 @@ func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 // pod to join.
 func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	if !o.Calico.Spec.HostNetwork {
-		return refuse(ReasonNoCalico, "pod %s/%s is not in the node's network, so it is not calico-node's: is --calico-namespace %s right?",
+		return refuse(facts.ReasonNoCalico, "pod %s/%s is not in the node's network, so it is not calico-node's: is --calico-namespace %s right?",
 			o.Calico.Namespace, o.Calico.Name, o.Calico.Namespace)
 	}
 	pod, container, err := c.join(ctx, o, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return err
 	}
-	if what := alteredEphemeral(container, o.Node, pod); what != "" {
+	if what := alteredEphemeral(container, o.Node, o.Calico.UID, pod); what != "" {
 		return alteredBy(what)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // Session is a conversation with a probe. Next is for one goroutine, which also asks for
@@ -140,7 +141,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	select {
 	case err = <-sent:
 	case <-late.C:
-		return r.ID, refuse(ReasonAttach, "the probe runs, and the line to it (through %s) did not open within %v", s.through, sendLimit)
+		return r.ID, refuse(facts.ReasonAttach, "the probe runs, and the line to it (through %s) did not open within %v", s.through, sendLimit)
 	case <-ctx.Done():
 		return r.ID, context.Cause(ctx)
 	}
@@ -150,10 +151,10 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	case s.kept:
 		return r.ID, errCut
 	}
-	if text := oneLine(err.Error()); forbidden(text) {
-		return r.ID, refuse(ReasonRBAC, "no right to talk to the probe, which runs: %s", text)
+	if text := probe.OneLine(err.Error()); forbidden(text) {
+		return r.ID, refuse(facts.ReasonRBAC, "no right to talk to the probe, which runs: %s", text)
 	}
-	return r.ID, refuse(ReasonAttach, "the probe runs and cannot be talked to: %v", err)
+	return r.ID, refuse(facts.ReasonAttach, "the probe runs and cannot be talked to: %v", err)
 }
 
 // errCut is something that could not be sent and will not be sent again.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // suite has one check that answers n times.
@@ -273,10 +274,10 @@ func TestLost(t *testing.T) {
 // TestNoRightToAttach wants a missing right told from a port that is not reached.
 func TestNoRightToAttach(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Reason{
-		`unable to upgrade connection: pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`: ReasonRBAC,
-		`pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`:                               ReasonRBAC,
-		"unable to upgrade connection: error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                   ReasonAttach,
+	for text, want := range map[string]facts.Reason{
+		`unable to upgrade connection: pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`: facts.ReasonRBAC,
+		`pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`:                               facts.ReasonRBAC,
+		"unable to upgrade connection: error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                   facts.ReasonAttach,
 	} {
 		s := &Session{}
 		s.talk(t.Context(), func(context.Context, io.Reader, io.Writer) error {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // SSH is the way of the user's own ssh, with their own configuration, keys and known
@@ -24,11 +25,11 @@ import (
 func SSH() Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if o.Destination == "" {
-			return nil, refuse(ReasonSupport, noAddress, o.Node)
+			return nil, refuse(facts.ReasonSupport, noAddress, o.Node)
 		}
 		program, err := exec.LookPath("ssh")
 		if err != nil {
-			return nil, refuse(ReasonSupport, "there is no program ssh here: install OpenSSH's client")
+			return nil, refuse(facts.ReasonSupport, "there is no program ssh here: install OpenSSH's client")
 		}
 		config, err := sshConfig(ctx, o)
 		if err != nil {
@@ -36,7 +37,7 @@ func SSH() Open {
 		}
 		environ, err := unsent(os.Environ(), config["sendenv"])
 		if err != nil {
-			return nil, refuse(ReasonSupport, "ssh to %s: %v", o.Destination, err)
+			return nil, refuse(facts.ReasonSupport, "ssh to %s: %v", o.Destination, err)
 		}
 		over := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			cmd := exec.CommandContext(ctx, program, sshArgs(o, script)...)
@@ -76,11 +77,11 @@ func strange(o Options, id string) *PlacementError {
 	case id == want:
 		return nil
 	default:
-		return refuse(ReasonMachine, "ssh reached another machine: its machine-id is not that of %s: "+
+		return refuse(facts.ReasonMachine, "ssh reached another machine: its machine-id is not that of %s: "+
 			"see where %s leads, or run calico-probe on %s itself with --via local", o.Node, o.Destination, o.Node)
 	}
 	if !o.Named {
-		return refuse(ReasonMachine, "ssh to %s: %s, so nothing says that this is %s: name the host with --ssh USER@HOST",
+		return refuse(facts.ReasonMachine, "ssh to %s: %s, so nothing says that this is %s: name the host with --ssh USER@HOST",
 			o.Destination, lacks, o.Node)
 	}
 	o.Note(fmt.Sprintf("%s: only your --ssh says that %s is %s", lacks, o.Destination, o.Node))
@@ -166,32 +167,32 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	const own = 255 // ssh's own failure; anything else comes from the other end
 	switch {
 	case errors.Is(failed.err, errStill):
-		return waited(ReasonReach, "ssh to %s: %v: its sshd, or what it logs in with, hangs", to, failed.err)
+		return waited(facts.ReasonReach, "ssh to %s: %v: its sshd, or what it logs in with, hangs", to, failed.err)
 	case errors.Is(failed.err, errAsked):
-		return waited(ReasonReach, "ssh to %s: %v", to, failed.err)
+		return waited(facts.ReasonReach, "ssh to %s: %v", to, failed.err)
 	case errors.Is(failed.err, errNoise):
-		return refuse(ReasonShell, "ssh to %s: %v: a login file or a forced command there prints without end", to, failed.err)
+		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints without end", to, failed.err)
 	// The line before the last: of the warning in capitals no more than the end is kept.
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
-		return refuse(ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (a node made anew?) before 'ssh-keygen -R'", to)
+		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (a node made anew?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
-		return refuse(ReasonLogin, "ssh to %s: its host key is not known here, and none is ever accepted unseen: compare and accept it once with '%s'", to, accepting(to))
+		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not known here, and none is ever accepted unseen: compare and accept it once with '%s'", to, accepting(to))
 	case code == own && has("Permission denied", "Too many authentication failures"):
-		return refuse(ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
+		return refuse(facts.ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
 	case code == own && has("Connection refused"):
-		return refuse(ReasonReach, "ssh to %s: connection refused: no sshd listens there; another port or a jump host goes into a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: connection refused: no sshd listens there; another port or a jump host goes into a file for --ssh-config", to)
 	case code == own && has("timed out"):
-		return refuse(ReasonReach, "ssh to %s: no answer within 10s: the node is off, cut off, or not to be reached from here; a jump host goes into a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: no answer within 10s: the node is off, cut off, or not to be reached from here; a jump host goes into a file for --ssh-config", to)
 	case code == own && has("No route to host", "Network is unreachable"):
-		return refuse(ReasonReach, "ssh to %s: no route to it from here; a jump host goes into a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: no route to it from here; a jump host goes into a file for --ssh-config", to)
 	case code == own && has("Could not resolve"):
-		return refuse(ReasonReach, "ssh to %s: that name does not resolve here: name an address with --ssh {ip}", to)
+		return refuse(facts.ReasonReach, "ssh to %s: that name does not resolve here: name an address with --ssh {ip}", to)
 	case code == own:
-		return refuse(ReasonReach, "ssh to %s failed%s", to, saying(failed.said))
+		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, saying(failed.said))
 	case code == 127:
-		return refuse(ReasonShell, "ssh to %s: no sh is run there%s", to, saying(failed.said))
+		return refuse(facts.ReasonShell, "ssh to %s: no sh is run there%s", to, saying(failed.said))
 	}
-	return refuse(ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.said))
+	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.said))
 }
 
 // accepting is the command by which a person sees a host key and accepts it. A destination

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // changedKey is what OpenSSH 9.2 says of a host key that is another one than before: more
@@ -54,21 +56,21 @@ func TestSSH(t *testing.T) {
 	onUnix(t)
 	for said, c := range map[string]struct {
 		code   string
-		reason Reason
+		reason facts.Reason
 		says   string
 	}{
-		"Host key verification failed.": {"255", ReasonLogin, "accept it once with 'ssh -o StrictHostKeyChecking=ask -- n'"},
-		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", ReasonLogin, "not known here"},
-		words.String(): {"255", ReasonLogin, "not the one known"},
-		"root@10.0.0.7: Permission denied (publickey,password).":        {"255", ReasonLogin, "--ssh USER@{ip}"},
-		"ssh: connect to host 10.0.0.7 port 22: Connection refused":     {"255", ReasonReach, "no sshd listens"},
-		"ssh: connect to host 10.0.0.7 port 22: Connection timed out":   {"255", ReasonReach, "within 10s"},
-		"Connection timed out during banner exchange":                   {"255", ReasonReach, "within 10s"},
-		"ssh: connect to host 10.0.0.7 port 22: No route to host":       {"255", ReasonReach, "no route"},
-		"ssh: Could not resolve hostname n: Name or service not known":  {"255", ReasonReach, "--ssh {ip}"},
-		"kex_exchange_identification: Connection closed by remote host": {"255", ReasonReach, "closed by remote host"},
-		"bash: line 1: sh: command not found":                           {"127", ReasonShell, "no sh"},
-		"This account is currently not available.":                      {"1", ReasonShell, "not available"},
+		"Host key verification failed.": {"255", facts.ReasonLogin, "accept it once with 'ssh -o StrictHostKeyChecking=ask -- n'"},
+		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", facts.ReasonLogin, "not known here"},
+		words.String(): {"255", facts.ReasonLogin, "not the one known"},
+		"root@10.0.0.7: Permission denied (publickey,password).":        {"255", facts.ReasonLogin, "--ssh USER@{ip}"},
+		"ssh: connect to host 10.0.0.7 port 22: Connection refused":     {"255", facts.ReasonReach, "no sshd listens"},
+		"ssh: connect to host 10.0.0.7 port 22: Connection timed out":   {"255", facts.ReasonReach, "within 10s"},
+		"Connection timed out during banner exchange":                   {"255", facts.ReasonReach, "within 10s"},
+		"ssh: connect to host 10.0.0.7 port 22: No route to host":       {"255", facts.ReasonReach, "no route"},
+		"ssh: Could not resolve hostname n: Name or service not known":  {"255", facts.ReasonReach, "--ssh {ip}"},
+		"kex_exchange_identification: Connection closed by remote host": {"255", facts.ReasonReach, "closed by remote host"},
+		"bash: line 1: sh: command not found":                           {"127", facts.ReasonShell, "no sh"},
+		"This account is currently not available.":                      {"1", facts.ReasonShell, "not available"},
 	} {
 		pe := sortSSH("n", &lineError{exit(c.code), said})
 		if pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) {
@@ -79,7 +81,7 @@ func TestSSH(t *testing.T) {
 	if !strings.Contains(hostile.Text, " -- '-oProxyCommand=id;x''") {
 		t.Errorf("not safe to paste: %s", hostile.Text)
 	}
-	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != ReasonReach {
+	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != facts.ReasonReach {
 		t.Errorf("%+v", pe)
 	}
 }

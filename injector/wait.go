@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // placed is a probe on its way onto a node, and what was created for it.
@@ -76,7 +77,7 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 					return false, nil
 				}
 				if pod = seen; ev.Type == watch.Deleted {
-					return true, refuse(ReasonKubelet, "pod %s/%s was deleted before the probe ran: %s", pod.Namespace, pod.Name, s.text)
+					return true, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ran: %s", pod.Namespace, pod.Name, s.text)
 				}
 			case <-tick.C:
 				var known bool
@@ -100,9 +101,9 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 		if fresh, err := p.client.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
 			pod = fresh
 		} else if apierrors.IsNotFound(err) {
-			return refuse(ReasonKubelet, "pod %s/%s was deleted before the probe ran", pod.Namespace, pod.Name)
+			return refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ran", pod.Namespace, pod.Name)
 		} else if apierrors.IsForbidden(err) && p.unwatched {
-			return refuse(ReasonRBAC, "no right to see whether the probe starts, for which it takes get or watch: %s", oneLine(err.Error()))
+			return refuse(facts.ReasonRBAC, "no right to see whether the probe starts, for which it takes get or watch: %s", probe.OneLine(err.Error()))
 		}
 	}
 }
@@ -169,21 +170,21 @@ func (p *placed) gaveUp(ctx context.Context, pod *corev1.Pod, events []corev1.Ev
 		return fmt.Errorf("stopped while waiting for the probe to start: %w", context.Canceled)
 	}
 	if !errors.Is(cause, context.DeadlineExceeded) {
-		return &PlacementError{Reason: ReasonAPI, Text: fmt.Sprintf("watching pod %s/%s: %v", pod.Namespace, pod.Name, cause), Err: cause}
+		return &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("watching pod %s/%s: %v", pod.Namespace, pod.Name, cause), Err: cause}
 	}
 	s, took := standingOf(pod, p.container, events), time.Since(p.began).Round(100*time.Millisecond)
 	if pod.Status.StartTime == nil && !p.joined {
-		return waited(ReasonKubelet, "the kubelet of %s did not take pod %s up within %v", p.options.Node, pod.Name, took)
+		return waited(facts.ReasonKubelet, "the kubelet of %s did not take pod %s up within %v", p.options.Node, pod.Name, took)
 	}
 	happened := func(what string) bool {
 		return slices.ContainsFunc(events, func(e corev1.Event) bool { return e.Reason == what })
 	}
 	if happened("Pulling") && !happened("Pulled") {
-		return waited(ReasonImage, "image %s is still being pulled after %v; --start-timeout gives it longer, --image names another", p.options.Image, took)
+		return waited(facts.ReasonImage, "image %s is still being pulled after %v; --start-timeout gives it longer, --image names another", p.options.Image, took)
 	}
-	reason := ReasonRuntime
+	reason := facts.ReasonRuntime
 	if s.untouched && p.joined {
-		reason = ReasonKubelet
+		reason = facts.ReasonKubelet
 	}
 	return waited(reason, "the probe did not start within %v: %s", took, s.text)
 }
@@ -204,25 +205,25 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 		if e.Type == corev1.EventTypeNormal {
 			continue
 		}
-		last = fmt.Sprintf(" (%s: %s)", e.Reason, oneLine(e.Message))
+		last = fmt.Sprintf(" (%s: %s)", e.Reason, probe.OneLine(e.Message))
 	}
 	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
 	i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool { return c.Name == container })
 	if pod.Status.Phase == corev1.PodFailed && (i < 0 || pod.Status.Reason != "") { // not taken, or evicted
-		text := oneLine(pod.Status.Reason + ": " + pod.Status.Message)
-		return standing{refusal: refuse(ReasonRejected, "the kubelet rejected the pod: %s", text)}
+		text := probe.OneLine(pod.Status.Reason + ": " + pod.Status.Message)
+		return standing{refusal: refuse(facts.ReasonRejected, "the kubelet rejected the pod: %s", text)}
 	}
 	if i < 0 {
 		return standing{untouched: true, text: "the kubelet has not reported the container yet" + last}
 	}
 	switch c := all[i]; {
 	case c.State.Running != nil:
-		return standing{running: true, image: oneLine(c.ImageID)}
+		return standing{running: true, image: probe.OneLine(c.ImageID)}
 	case c.State.Terminated != nil:
 		t := c.State.Terminated
-		reason := ReasonRuntime
+		reason := facts.ReasonRuntime
 		if t.Reason == "ContainerCannotRun" || t.Reason == "StartError" {
-			reason = ReasonImage
+			reason = facts.ReasonImage
 		}
 		return standing{refusal: refuse(reason, "the probe ended at once: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)}
 	case c.State.Waiting != nil:
@@ -233,13 +234,13 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 
 func waitingOn(c corev1.ContainerStatus, last string) standing {
 	w := c.State.Waiting
-	text := strings.TrimSpace(w.Reason + " " + oneLine(w.Message))
+	text := strings.TrimSpace(w.Reason + " " + probe.OneLine(w.Message))
 	switch {
 	case probe.ImageWanting(w.Reason):
-		return standing{text: text, refusal: refuse(ReasonImage,
+		return standing{text: text, refusal: refuse(facts.ReasonImage,
 			"image %s cannot be had on this node: %s; name another with --image, or import it on the node", c.Image, text)}
 	case slices.Contains([]string{"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError"}, w.Reason):
-		return standing{text: text, refusal: refuse(ReasonRuntime, "the container runtime refuses the probe: %s", text+last)}
+		return standing{text: text, refusal: refuse(facts.ReasonRuntime, "the container runtime refuses the probe: %s", text+last)}
 	}
 	return standing{text: text + last}
 }

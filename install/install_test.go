@@ -111,22 +111,20 @@ func TestServeIsNotPeople(t *testing.T) {
 	}
 }
 
-// TestServeStore wants the images where they are used, and the volume as it was asked for:
-// of a class, or none at all.
-func TestServeStore(t *testing.T) {
+// TestServeManifest wants the images where they are used, and the port open to whoever is admitted
+// and to nobody else.
+func TestServeManifest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		serve     Serve
 		want, not []string
 	}{
-		{Serve{Image: "x/client", ProbeImage: "x/probe"}, []string{"image: x/client", "- --image\n        - x/probe\n", "kind: PersistentVolumeClaim", "claimName: " + serveName}, []string{"storageClassName", "emptyDir"}},
-		{Serve{StorageClass: "fast"}, []string{"storageClassName: fast", "claimName: " + serveName}, []string{"emptyDir"}},
-		{Serve{}, []string{"- --external-url\n        - https://calico-probe-serve.calico-probe.svc:8080\n", "optional: true\n          secretName: calico-probe-serve-read"}, nil},
-		{Serve{ExternalURL: "https://x"}, []string{"- --external-url\n        - https://x\n"}, []string{"http://"}},
-		{Serve{}, []string{"- --tls-cert\n", "secretName: calico-probe-serve-tls", "targetPort: https", "- podSelector: {}\n    ports:\n    - port: https\n", "port: health"}, []string{"insecure-http", "namespaceSelector"}},
-		{Serve{InsecureHTTP: true}, []string{"- --insecure-http\n", "- http://calico-probe-serve", "targetPort: http\n", "- port: http\n"}, []string{"tls", "https"}},
+		{Serve{Image: "x/client", ProbeImage: "x/probe"}, []string{
+			"image: x/client", "- --image\n        - x/probe\n", "kind: PersistentVolumeClaim", "claimName: " + serveName,
+			"- --external-url\n        - https://calico-probe-serve.calico-probe.svc:8080\n", "optional: true\n          secretName: calico-probe-serve-read",
+			"- --tls-cert\n", "secretName: calico-probe-serve-tls", "targetPort: https", "- podSelector: {}\n    ports:\n    - port: https\n", "port: health",
+		}, []string{"storageClassName", "insecure-http", "namespaceSelector"}},
 		{Serve{Admit: []string{"ops", "10.1.2.3/8"}}, []string{"kubernetes.io/metadata.name: ops\n", "cidr: 10.0.0.0/8\n"}, []string{AlertsFrom}},
-		{Serve{NoVolume: true}, []string{"emptyDir: {}"}, []string{"PersistentVolumeClaim", "claimName"}},
 	} {
 		objects, err := ServeObjects(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, c.serve)
 		if err != nil {
@@ -144,6 +142,23 @@ func TestServeStore(t *testing.T) {
 		for _, text := range c.not {
 			if strings.Contains(string(b), text) {
 				t.Errorf("%+v has %q", c.serve, text)
+			}
+		}
+	}
+}
+
+// TestServeAnyCalico wants the rights of 'serve' to be enough wherever calico-node runs: nothing it
+// needs is bound to the namespace that was assumed.
+func TestServeAnyCalico(t *testing.T) {
+	t.Parallel()
+	uses, err := Named(ServeUses()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, use := range uses {
+		for _, right := range use.Rights {
+			if right.In == Calico {
+				t.Errorf("%s may %s only in namespace %s, and calico-node may run in another", use.Name, right, CalicoNamespace)
 			}
 		}
 	}

@@ -203,6 +203,9 @@ func Table() string {
 			if slices.Equal(r.Groups, calicoGroups) {
 				may += " of Calico"
 			}
+			if len(r.Names) > 0 {
+				may += " named " + strings.Join(r.Names, ", ")
+			}
 			if i := len(rows) - 1; i >= 0 && rows[i].where == next.where && rows[i].without == next.without {
 				rows[i].may += ", " + may
 				continue

@@ -69,12 +69,12 @@ func Uses() []Use {
 			lost(Calico, "", "pods/ephemeralcontainers", []string{"patch"}, ""),
 			talking(Calico),
 		)},
-		{Name: "exec", Does: "a probe brought into a running container of calico-node's namespace", Rights: slices.Concat(
+		{Name: "exec", Does: "a probe uploaded into a running container of calico-node's namespace", Rights: slices.Concat(
 			lost(Calico, "", "pods/exec", []string{"create"}, ""),
 			lost(Calico, "", "pods/exec", []string{"get"}, spdy),
 		)},
-		{Name: "ssh", Does: "a probe brought by your own ssh"},
-		{Name: "neighbour", Does: "probes on healthy nodes that look at the node", As: "pod"},
+		{Name: "ssh", Does: "a probe uploaded by your own ssh"},
+		{Name: "neighbour", Does: "probes on healthy nodes that test the node from there", As: "pod"},
 		{Name: "shell", Does: "a session; for its root shell a second, privileged pod", As: "pod"},
 		{Name: "clean", Does: "remove what killed clients have left", Rights: slices.Concat(
 			lost(Cluster, "batch", "jobs", []string{"list"}, "clean-up jobs that were left are not seen"),
@@ -104,7 +104,8 @@ func reading() []Right {
 		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "whether the kubelet is silent is not known"),
 		lost(Leases, "coordination.k8s.io", "leases", []string{"list"}, "a session's list of nodes does not know silent kubelets"),
 	)
-	config := lost(Calico, "", "configmaps", []string{"get"}, "Calico's backend and Typha are not known where manifests installed it")
+	// In whichever namespace calico-node runs: it is one of these two names that Calico's manifests use.
+	config := lost(Cluster, "", "configmaps", []string{"get"}, "Calico's backend and Typha are not known where manifests installed it")
 	config[0].Names = []string{"calico-config", "canal-config"}
 	out = append(out, config...)
 	for _, r := range []struct{ resource, without string }{

@@ -1,7 +1,6 @@
 package install
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -31,13 +30,15 @@ const (
 func ServeUses() []string { return []string{"pod", "serve"} }
 
 const (
-	servePort   = 8080
-	serveHealth = 8081
-	serveStore  = "/var/lib/calico-probe"
-	serveToken  = "/etc/calico-probe"
-	serveRead   = "/etc/calico-probe-read"
-	serveTLS    = "/etc/calico-probe-tls"
-	serveUser   = 65532 // the image's
+	servePort = 8080
+	// Service meshes go by the name of a port.
+	servePortName = "https"
+	serveHealth   = 8081
+	serveStore    = "/var/lib/calico-probe"
+	serveToken    = "/etc/calico-probe"
+	serveRead     = "/etc/calico-probe-read"
+	serveTLS      = "/etc/calico-probe-tls"
+	serveUser     = 65532 // the image's
 	// The most memory there is, and what Go's runtime keeps below, with the rest for what it
 	// does not count: from there on it collects garbage rather than grow into the limit.
 	serveMemory   = "512Mi"
@@ -47,14 +48,11 @@ const (
 	serveGrace = 60
 )
 
-// Serve says what 'serve' runs from and where it keeps its folder.
+// Serve says what 'serve' runs from and who may connect to it. What else differs from cluster to
+// cluster is a value of the Helm chart, or an overlay.
 type Serve struct {
-	Image        string // the client's
-	ProbeImage   string // of the probes it puts on nodes
-	ExternalURL  string // where people reach it, http(s)://HOST[/PATH]; "" = its Service
-	StorageClass string // of its volume; "" = the cluster's default
-	NoVolume     bool   // its folder goes with its pod
-	InsecureHTTP bool   // tokens come without TLS
+	Image      string // the client's
+	ProbeImage string // of the probes it puts on nodes
 	// Admit are the namespaces and networks (CIDRs) that may connect to it, beside its own namespace.
 	Admit []string
 }
@@ -88,16 +86,10 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 		}
 	}
 	selects := map[string]string{"app.kubernetes.io/component": "serve", "app.kubernetes.io/part-of": "calico-probe"}
-	if !s.NoVolume {
-		claim := corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-		}
-		if s.StorageClass != "" {
-			claim.StorageClassName = &s.StorageClass
-		}
-		out = append(out, &corev1.PersistentVolumeClaim{TypeMeta: core("PersistentVolumeClaim"), ObjectMeta: meta, Spec: claim})
-	}
+	out = append(out, &corev1.PersistentVolumeClaim{TypeMeta: core("PersistentVolumeClaim"), ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}})
 	return append(out,
 		&appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), // its folder has one writer
@@ -106,21 +98,13 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o, s)},
 		}},
 		&corev1.Service{TypeMeta: core("Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
-			Selector: selects, Ports: []corev1.ServicePort{{Name: s.scheme(), Port: servePort, TargetPort: intstr.FromString(s.scheme())}},
+			Selector: selects, Ports: []corev1.ServicePort{{Name: servePortName, Port: servePort, TargetPort: intstr.FromString(servePortName)}},
 		}},
 		&networkingv1.NetworkPolicy{
 			TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
 			ObjectMeta: meta, Spec: s.policy(selects),
 		},
 	), nil
-}
-
-// scheme is how it is spoken to, which is also the name of its port: meshes go by that.
-func (s Serve) scheme() string {
-	if s.InsecureHTTP {
-		return "http"
-	}
-	return "https"
 }
 
 // policy lets those in who are admitted, and only where alerts are taken. Whether it lives is
@@ -140,7 +124,7 @@ func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec 
 	return networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: selects}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{{
-			From: from, Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString(s.scheme()))}},
+			From: from, Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString(servePortName))}},
 		}},
 	}
 }
@@ -155,9 +139,9 @@ func servePod(o Options, s Serve) corev1.PodSpec {
 		// A store on a slow volume, and a node at its limit, may take longer than a second.
 		return &corev1.Probe{TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{HTTPGet: at}}
 	}
-	args, mounts, volumes := s.files()
+	args, mounts, volumes := serveFiles()
 	args = slices.Concat([]string{"serve", "--namespace", o.Namespace, "--via", "pod", "--image", s.ProbeImage,
-		"--external-url", cmp.Or(s.ExternalURL, fmt.Sprintf("%s://%s.%s.svc:%d", s.scheme(), serveName, o.Namespace, servePort)),
+		"--external-url", fmt.Sprintf("https://%s.%s.svc:%d", serveName, o.Namespace, servePort),
 	}, args, []string{"--log-format", "json"}, calico)
 	return corev1.PodSpec{
 		ServiceAccountName:            serveName,
@@ -169,7 +153,7 @@ func servePod(o Options, s Serve) corev1.PodSpec {
 		Containers: []corev1.Container{{
 			Name: "serve", Image: s.Image, Args: args,
 			Env:   []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: serveGoMemory}},
-			Ports: []corev1.ContainerPort{{Name: s.scheme(), ContainerPort: servePort}, {Name: "health", ContainerPort: serveHealth}},
+			Ports: []corev1.ContainerPort{{Name: servePortName, ContainerPort: servePort}, {Name: "health", ContainerPort: serveHealth}},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -185,8 +169,8 @@ func servePod(o Options, s Serve) corev1.PodSpec {
 	}
 }
 
-// files are the flags that name files, and where these come from.
-func (s Serve) files() (args []string, mounts []corev1.VolumeMount, volumes []corev1.Volume) {
+// serveFiles are the flags that name files, and where these come from.
+func serveFiles() (args []string, mounts []corev1.VolumeMount, volumes []corev1.Volume) {
 	add := func(name, path string, from corev1.VolumeSource) {
 		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: from.Secret != nil})
 		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: from})
@@ -194,19 +178,14 @@ func (s Serve) files() (args []string, mounts []corev1.VolumeMount, volumes []co
 	secret := func(name string, optional *bool) corev1.VolumeSource {
 		return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Optional: optional}}
 	}
-	if s.NoVolume {
-		add("store", serveStore, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
-	} else {
-		add("store", serveStore, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}})
-	}
+	add("store", serveStore, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}})
 	add("token", serveToken, secret(serveName, nil))
 	add("read-token", serveRead, secret(serveReadName, new(true)))
-	args = []string{"--store", serveStore, "--token-file", serveToken + "/token", "--read-token-file", serveRead + "/token"}
-	if s.InsecureHTTP {
-		return append(args, "--insecure-http"), mounts, volumes
-	}
 	add("tls", serveTLS, secret(serveTLSName, nil))
-	return append(args, "--tls-cert", serveTLS+"/tls.crt", "--tls-key", serveTLS+"/tls.key"), mounts, volumes
+	return []string{
+		"--store", serveStore, "--token-file", serveToken + "/token", "--read-token-file", serveRead + "/token",
+		"--tls-cert", serveTLS + "/tls.crt", "--tls-key", serveTLS + "/tls.key",
+	}, mounts, volumes
 }
 
 func core(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: kind} }

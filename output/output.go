@@ -39,6 +39,8 @@ import (
 // FORMAT=EXPR. Something always goes to stdout: the first format of the list, unless another
 // is named.
 type Set struct {
+	Family func(check string) string // by which a wide table groups checks, nil = it does not
+
 	formats []report.Format
 	typed   []string
 	to      []*Place

@@ -32,7 +32,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *asked, emit func(Event)) 
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				got <- Found(Unknown, "%s itself broke: %v", c.Tool, p)
+				got <- Found(Unknown, "%s crashed: %v", c.Tool, p)
 			}
 		}()
 		got <- r.use(ctx, c, by, say)
@@ -51,7 +51,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *asked, emit func(Event)) 
 	open = false
 	mu.Unlock()
 	if ctx.Err() != nil && !stopped(ctx) { // evicted, perhaps: what came so far is not the answer
-		outcome = Found(Unknown, "the probe was told to end before %s was done", c.Tool)
+		outcome = Found(Unknown, "the probe was told to end before %s finished", c.Tool)
 	}
 	outcome.Check, outcome.Elapsed = c.Tool, time.Since(began)
 	if !slices.Contains(Statuses(), outcome.Status) {
@@ -72,7 +72,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Re
 	}
 	switch seal, err := c.seal(); {
 	case err != nil:
-		return Found(Unknown, "what %s writes was to be sealed, and cannot be: %v", c.Tool, err)
+		return Found(Unknown, "the output of %s cannot be encrypted: %v", c.Tool, err)
 	case seal != nil:
 		plain := say
 		say = func(ev Event) { plain(seal.close(ev)) }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/suggest"
 )
 
 // Vantage is where a check stands when it asks.
@@ -72,7 +74,7 @@ type Check struct {
 	From   Vantage       // where it is asked
 	Inside bool          // asked from the node, and again out of the network namespaces of two workload pods, where there are two
 	In     Profile       // the smallest profile that has it; "" = Quick
-	Tags   []string      // families it belongs to: "bgp", "runtime", ...
+	Tags   []string      // its families: "bgp", "runtime", ...; none if it takes a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
 	Needs  []*Check      // without a usable answer of these, this one is skipped; of one FromPod, the part inside pods
 	Access []string      // what it must be able to touch on the node, for whoever approves privileges
@@ -184,7 +186,7 @@ func Selectors(suite []*Check) []string {
 func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	for _, p := range slices.Concat(want, without) {
 		if !slices.ContainsFunc(suite, func(c *Check) bool { return c.matches(p) }) {
-			return nil, fmt.Errorf("unknown check %q%s", p, DidYouMean(p, Selectors(suite)))
+			return nil, fmt.Errorf("unknown check %q%s", p, suggest.DidYouMean(p, Selectors(suite)))
 		}
 	}
 	var out []*Check

@@ -19,10 +19,10 @@ const insidePods = 2
 func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Result)) {
 	pods := apart((&Pass{Targets: plan.Targets}).Of(KindLocal))
 	if gap := plan.Gaps[KindLocal]; gap != "" {
-		report(Found(Unknown, "which pods are on this node to ask from is not known: %s", gap))
+		report(Found(Unknown, "which pods run on this node is not known: %s", gap))
 		return
 	}
-	why, status := "no workload pod with an address of its own is ready on this node to ask from", Skip
+	why, status := "no ready workload pod with its own address is on this node to ask from", Skip
 	if r.Enter == nil {
 		pods, why = nil, "this probe cannot enter pods"
 	}
@@ -142,7 +142,7 @@ func (p *pair) settle() {
 	for _, r := range p.failed {
 		if other := p.fine[r.Target]; other != "" && other != r.From {
 			r.Status = Warn
-			r.Saw += "; from " + other + " it is well"
+			r.Saw += "; from " + other + " it is ok"
 		}
 		p.report(r)
 	}

@@ -33,7 +33,7 @@ func TestTwoPods(t *testing.T) {
 		},
 		"only one sees it": {
 			pods: []Target{pod("a/1"), pod("b/1")}, says: map[string]Status{"a/1": Fail, "b/1": OK},
-			want: []string{"ok b/1: seen", "warn a/1: seen; from b/1 it is well"},
+			want: []string{"ok b/1: seen", "warn a/1: seen; from b/1 it is ok"},
 		},
 		"the other does not know": {
 			pods: []Target{pod("a/1"), pod("b/1")}, says: map[string]Status{"a/1": Fail, "b/1": Unknown},

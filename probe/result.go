@@ -121,7 +121,7 @@ func (r Result) Under(t Target) Result {
 	case r.Status != Fail:
 	case name != "":
 		r.Status = Warn
-		r.Saw += fmt.Sprintf("; %s holds for %s and may forbid it", name, t.Name)
+		r.Saw += fmt.Sprintf("; %s applies to %s and may forbid it", name, t.Name)
 		r = r.With(FactPolicy, name)
 	case unread != "":
 		r.Status = Unknown

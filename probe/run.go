@@ -158,7 +158,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 		defer close(ended)
 		defer func() {
 			if p := recover(); p != nil {
-				report(Result{Status: Unknown, Saw: fmt.Sprintf("the check itself broke: %v", p)})
+				report(Result{Status: Unknown, Saw: fmt.Sprintf("the check crashed: %v", p)})
 			}
 		}()
 		pass := &Pass{Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, From: plan.From, Report: report}

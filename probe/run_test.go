@@ -211,8 +211,8 @@ func TestInside(t *testing.T) {
 		want   string
 	}{
 		"cannot":    {&Runner{}, Plan{Targets: pods}, "skip pod-only : this probe cannot enter pods"},
-		"nobody":    {&Runner{Enter: enter}, Plan{}, "skip pod-only : no workload pod"},
-		"not known": {&Runner{Enter: enter}, Plan{Gaps: map[string]string{KindLocal: "forbidden"}}, "unknown pod-only : which pods are on this node to ask from is not known: forbidden"},
+		"nobody":    {&Runner{Enter: enter}, Plan{}, "skip pod-only : no ready workload pod"},
+		"not known": {&Runner{Enter: enter}, Plan{Gaps: map[string]string{KindLocal: "forbidden"}}, "unknown pod-only : which pods run on this node is not known: forbidden"},
 		"gone":      {&Runner{Enter: enter}, Plan{Targets: pods[:1]}, "unknown pod-only : not asked from inside a pod: no process"},
 	} {
 		got := ask(c.runner, c.plan)

@@ -56,7 +56,7 @@ func (s *Seal) Open(ev Event) (Event, error) {
 	}
 	b, err := s.box.Open(nil, nil, ev.Data, nil)
 	if err != nil {
-		return Event{}, fmt.Errorf("a piece of %d bytes that came sealed cannot be opened, and is lost", len(ev.Data))
+		return Event{}, fmt.Errorf("an encrypted piece of %d bytes cannot be decrypted, and is lost", len(ev.Data))
 	}
 	if ev.Data, ev.Sealed = b, false; utf8.Valid(b) {
 		ev.Text, ev.Data = string(b), nil

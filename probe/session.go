@@ -56,7 +56,7 @@ type asked struct {
 	stop  context.CancelCauseFunc
 	ended chan struct{}
 	typed *inbox
-	sizes chan Size
+	sizes *Sizes
 }
 
 // waiting is a plan or a call behind another.
@@ -142,7 +142,7 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		case <-silence.C:
 			s.queue = nil
 			lost()
-			s.log("nothing heard from the client for " + Silence.String() + ", ending")
+			s.log("no request from the client for " + Silence.String() + ", ending")
 		case <-ctx.Done():
 			if s.now != nil {
 				<-s.now.ended // checks and tools honour ctx and the runner's grace bounds the rest
@@ -196,15 +196,11 @@ func (s *session) take(req Request) {
 			s.queue[i].stopped = s.queue[i].stopped || s.queue[i].ID == req.ID
 		}
 	case req.Type == RequestTyped && forNow && s.now.typed != nil:
-		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
-			s.log("what was typed is lost: nothing reads it")
+		if req.Size != (Size{}) { // first, for what is typed is typed on it
+			s.now.sizes.Put(req.Size)
 		}
-		if req.Size != (Size{}) {
-			select {
-			case <-s.now.sizes: // an older one nobody has taken
-			default:
-			}
-			s.now.sizes <- req.Size
+		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
+			s.log("typed input is lost: nothing reads it")
 		}
 	case req.Type == RequestResume:
 		select {
@@ -225,7 +221,7 @@ func (s *session) begin(ctx context.Context) {
 	ctx, stop := context.WithCancelCause(ctx)
 	now := &asked{id: req.ID, stop: stop, ended: make(chan struct{})}
 	if req.Call != nil {
-		now.typed, now.sizes = newInbox(), make(chan Size, 1)
+		now.typed, now.sizes = newInbox(), NewSizes()
 		context.AfterFunc(ctx, now.typed.close)
 	}
 	if req.stopped {

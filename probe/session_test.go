@@ -389,7 +389,7 @@ func TestPieces(t *testing.T) {
 		for name, most := range map[string]int{"table": 2 * bits * size / piece, "keys": bits + 1} {
 			var said []string
 			began := time.Now()
-			by := &asked{typed: newInbox(), sizes: make(chan Size)}
+			by := &asked{typed: newInbox(), sizes: NewSizes()}
 			r.call(t.Context(), Call{Tool: name}, by, func(ev Event) {
 				if ev.Type != EventOut {
 					return

@@ -37,7 +37,41 @@ type Job struct {
 	In   io.Reader // what is typed meanwhile; ends with the session
 	// Size is that of the user's terminal at first; Sizes tells of each change.
 	Size  Size
-	Sizes <-chan Size
+	Sizes *Sizes
+}
+
+// Sizes is the size that a terminal has now, which changes while a tool runs. What is typed
+// after a change is read after it: a tool that takes the size before it hands on what it
+// has read of In never hands on a key too early. New Sizes are made by NewSizes.
+type Sizes struct {
+	Changed chan struct{} // holds one when there may be a size to take
+	mu      sync.Mutex
+	now     Size
+	fresh   bool
+}
+
+// NewSizes are those of a terminal that has not changed.
+func NewSizes() *Sizes { return &Sizes{Changed: make(chan struct{}, 1)} }
+
+// Put notes a change.
+func (s *Sizes) Put(now Size) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now, s.fresh = now, true
+	select {
+	case s.Changed <- struct{}{}:
+	default: // nobody has looked at the last one
+	}
+}
+
+// Take gives the size to set, where it has changed, and returns when set has.
+func (s *Sizes) Take(set func(Size)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fresh {
+		set(s.now)
+	}
+	s.fresh = false
 }
 
 // Size is that of a terminal, in characters; zero = there is none.

@@ -8,14 +8,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// shownCauses is how many causes a table shows: more than three are a list, and no
-// answer.
+// shownCauses is how many causes a table shows: more than three answer nothing.
 const shownCauses = 3
 
 // width of the words at the margin of a cause.
-const widthWord = 8
+const widthWord = 9
 
-// cause prints one cause: what it is, the proof, what follows from it, and the fix.
+// cause prints one cause: what it is, the evidence, what it also accounts for, and the fix.
 func (t *table) cause(b *strings.Builder, c probe.Cause) {
 	t.causes++
 	if t.causes > shownCauses {
@@ -39,8 +38,8 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 	}
 }
 
-// causeLines are what is to be said of a cause but the commands of its fix. Lines longer
-// than width are broken, 0 = none are.
+// causeLines are the lines about a cause, without the commands of its fix. Lines longer than width
+// are broken at spaces; 0 = none are.
 func causeLines(c probe.Cause, width int) []string {
 	var out []string
 	line := func(word string, texts ...string) {
@@ -59,7 +58,7 @@ func causeLines(c probe.Cause, width int) []string {
 	line("seen", seen(c.For)...)
 	line("but", seen(c.Against)...)
 	if len(c.RuledOut) > 0 {
-		line("fine", strings.Join(c.RuledOut, ", ")+": asked, and not the reason")
+		line("ruled out", strings.Join(c.RuledOut, ", "))
 	}
 	line("unknown", c.Missing...)
 	var follows []string
@@ -67,10 +66,10 @@ func causeLines(c probe.Cause, width int) []string {
 		follows = append(follows, cmp.Or(f.Cause, fmt.Sprintf("%d %s", f.Count, f.Check)))
 	}
 	if len(follows) > 0 {
-		line("explains", strings.Join(follows, ", "))
+		line("also", "accounts for: "+strings.Join(follows, ", "))
 	}
 	line("fix", c.Fix.Says)
-	line("touches", c.Fix.Radius) // before what somebody may paste
+	line("touches", c.Fix.Radius) // before commands that somebody may paste
 	return out
 }
 

@@ -18,6 +18,7 @@ type Change struct {
 	Kind   string       `json:"kind"` // ChangeWorse and so on
 	Check  string       `json:"check"`
 	Target string       `json:"target,omitempty"` // as the second run calls it, the first where only that has it
+	Pod    string       `json:"pod,omitempty"`    // the workload pod out of whose network it was asked, likewise
 	Was    probe.Status `json:"was,omitempty"`    // "" where the first run has no answer
 	Is     probe.Status `json:"is,omitempty"`     // "" where the second has none
 	Saw    string       `json:"saw,omitempty"`    // what the second saw, the first where only that has an answer
@@ -223,7 +224,7 @@ func (d *Difference) add(a, b *probe.Result, facts bool) {
 }
 
 func (d *Difference) change(kind string, was, is probe.Status, r probe.Result) {
-	d.Changes = append(d.Changes, Change{Kind: kind, Check: r.Check, Target: r.Target, Was: was, Is: is, Saw: r.Saw})
+	d.Changes = append(d.Changes, Change{Kind: kind, Check: r.Check, Target: r.Target, Pod: r.From, Was: was, Is: is, Saw: r.Saw})
 }
 
 // facts compares what two answers of one status say in detail.
@@ -235,7 +236,7 @@ func (d *Difference) facts(a, b probe.Result) {
 		was := a.Facts[name]
 		is, there := b.Facts[name]
 		if there && notable(name, was, is) {
-			d.Changes = append(d.Changes, Change{Kind: ChangeFact, Check: b.Check, Target: b.Target, Was: a.Status, Is: b.Status, Fact: name, From: was, To: is})
+			d.Changes = append(d.Changes, Change{Kind: ChangeFact, Check: b.Check, Target: b.Target, Pod: b.From, Was: a.Status, Is: b.Status, Fact: name, From: was, To: is})
 		}
 	}
 }
@@ -291,7 +292,7 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 	case "json":
 		return WriteJSON(w, "  ", d)
 	case "yaml":
-		return asYAML(w, d)
+		return WriteYAML(w, d)
 	}
 	var b strings.Builder
 	d.A.head(&b, "A")
@@ -334,7 +335,7 @@ func (d Difference) rows(b *strings.Builder) {
 			if c.Kind == ChangeFact {
 				what = fmt.Sprintf("%s is %v, %s %v", c.Fact, c.To, was, c.From)
 			}
-			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget, printable(cmp.Or(c.Target, "-")), printable(what))
+			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget, printable(cmp.Or(strings.TrimSpace(c.Target+" "+fromOf(probe.Result{From: c.Pod})), "-")), printable(what))
 			head = ""
 		case counts[c.Kind] == mostRows+1:
 			fmt.Fprintf(b, "%-*s … more with -o json\n", widthStatus, c.Kind)

@@ -23,6 +23,13 @@ func result(check, target string, s probe.Status, saw string) probe.Result {
 	return probe.Result{Check: check, Target: target, Status: s, Saw: saw}
 }
 
+// asked is an answer out of a pod's network, or out of the node's own.
+func asked(pod string, s probe.Status) probe.Result {
+	r := result("service-clusterip", "default/kubernetes", s, "asked")
+	r.From = pod
+	return r
+}
+
 // twoDays are one node on two days.
 func twoDays() Difference {
 	return Diff("good.ndjson", runOf("node-a", "healthy",
@@ -33,6 +40,7 @@ func twoDays() Difference {
 		result("node-load", "", probe.OK, "idle").With("load1", 1.0).With("age_s", 1),
 		result("typha-reach", "", probe.Skip, "no Typha"),
 		result("cni-mtu", "", probe.OK, "1450"),
+		asked("default/workload-a", probe.OK), asked("", probe.OK),
 	), "bad.ndjson", runOf("node-a", "fault",
 		result("bird-socket", "/run/calico/bird.ctl", probe.Fail, "nobody listens").With("pid", 9),
 		result("bgp-session", "node-b 10.0.0.2", probe.OK, "Established").With("imported", 1).With("source", "10.0.0.66"),
@@ -41,6 +49,7 @@ func twoDays() Difference {
 		result("node-load", "", probe.Info, "idle").With("load1", 1.5).With("age_s", 9000),
 		result("typha-reach", "", probe.OK, "answers"),
 		result("node-swap", "", probe.Fail, "swap is\x1b on"),
+		asked("default/workload-b", probe.Fail), asked("", probe.Fail),
 	))
 }
 

@@ -27,13 +27,15 @@ type Options struct {
 	Colour bool   // for terminals
 	Width  int    // of the terminal, in columns; 0 = it is none
 	Expr   string // of a format that takes one
+	// Family is the family of a check, by which a wide table is grouped; nil where none is known.
+	Family func(check string) string
 }
 
 // Formats lists every format, one file each. Help, completion and messages are made of it.
 func Formats() []Format {
 	return []Format{
 		{Name: "table", For: "for people: what is bad, the names of what is good, the causes", Lives: true, Many: true, Sink: newTable(false)},
-		{Name: "wide", For: "the same with every answer", Lives: true, Many: true, Sink: newTable(true)},
+		{Name: "wide", For: "the same with every answer, by family of checks, what is bad first", Many: true, Sink: newTable(true)},
 		{Name: "markdown", For: "to paste into a ticket or a chat", Many: true, Sink: whole(writeMarkdown)},
 		{Name: "name", For: "cause/ID and check/ID of what is not good, one a line", Many: true, Sink: whole(writeNames)},
 		{Name: "json", For: "the whole report as one document", Sink: whole(writeJSON)},
@@ -41,7 +43,7 @@ func Formats() []Format {
 		{Name: "ndjson", For: "every event as it comes, one a line; what is best saved", Lives: true, Sink: newStream},
 		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit), Joined: writeJUnits},
 		{Name: "jsonpath", For: "fields of the report, as kubectl has it", Expr: "'{.verdict}'", Sink: newJSONPath},
-		{Name: "go-template", For: "likewise", Expr: "'{{.verdict}}'", Sink: newTemplate},
+		{Name: "go-template", For: "the same by a Go template", Expr: "'{{.verdict}}'", Sink: newTemplate},
 	}
 }
 

@@ -41,7 +41,7 @@ func TestLoad(t *testing.T) {
 		if got, want := tally.Verdict(false), live.Verdict(false); got.Word != want.Word || got.Counts.Total() != want.Counts.Total() {
 			t.Errorf("%s: %+v, live %+v", format, got, want)
 		}
-		for _, text := range []string{"compared with node-b:", "bgp-session\x1b  fine on node-b: Established"} {
+		for _, text := range []string{"compared with baseline node node-b:", "bgp-session\x1b  ok on node-b: Established"} {
 			if err := sink.Event(probe.Event{Type: probe.EventContrast, Text: text}); err != nil {
 				t.Fatal(err)
 			}

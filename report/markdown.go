@@ -27,7 +27,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 			named[r.Status] = append(named[r.Status], r.Check)
 		}
 	}
-	fmt.Fprintf(&b, "**%s** on node %s: %s\n", d.Word, Code(d.Node)+d.where(), counted(d.Counts))
+	fmt.Fprintf(&b, "**%s** on node %s: %s (%s)\n", d.Word, Code(d.Node)+d.where(), counted(d.Counts), answers(d.Counts))
 	for i, c := range d.Causes {
 		if i == shownCauses {
 			fmt.Fprintf(&b, "\n%d more causes are in the JSON report.\n", len(d.Causes)-i)
@@ -36,7 +36,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, Code(strings.TrimSpace(c.ID+" "+c.About)), Code(string(c.Confidence)))
 		fence(&b, "text", causeLines(c, foldAt))
 		for _, block := range c.Fix.Blocks() {
-			head := "The fix, which calico-probe never runs:"
+			head := "Next step:"
 			if block.If != "" {
 				head = "Only if " + Code(block.If) + ":"
 			}
@@ -45,15 +45,23 @@ func writeMarkdown(w io.Writer, d Document) error {
 		}
 	}
 	if len(d.Unexplained) > 0 {
-		fmt.Fprintf(&b, "\nNo cause explains: %s\n", codes(d.Unexplained))
+		fmt.Fprintf(&b, "\nNot accounted for: %s\n", codes(d.Unexplained))
 	}
 	d.badTable(&b)
 	if len(d.Contrast) > 0 {
 		fmt.Fprint(&b, "\n")
 		fence(&b, "text", d.Contrast)
 	}
+	skipped := 0
 	for s, names := range notBad(named) {
 		fmt.Fprintf(&b, "\n%s: %s\n", s, codes(names))
+		if s == probe.Skip {
+			skipped = len(names)
+		}
+	}
+	if text := fewer(d.placed(), skipped); text != "" {
+		fmt.Fprint(&b, "\n")
+		fence(&b, "text", wrapped(printable(text), foldAt))
 	}
 	fmt.Fprintf(&b, "\n%s\n", d.provenance())
 	_, err := io.WriteString(w, b.String())
@@ -88,6 +96,17 @@ func (d Document) badTable(b *strings.Builder) {
 	}
 }
 
+// placed are the attempts to place a probe on the node, in their order.
+func (d Document) placed() []probe.Result {
+	var out []probe.Result
+	for _, r := range d.own() {
+		if r.Check == probe.CheckPlaced {
+			out = append(out, r.Result)
+		}
+	}
+	return out
+}
+
 // where tells of which cluster the node is and when it was asked, as far as that is known.
 func (d Document) where() string {
 	text := ""
@@ -104,7 +123,7 @@ func (d Document) where() string {
 func (d Document) provenance() string {
 	text := "calico-probe " + Code(d.Version) + ", run " + Code(d.Run)
 	if ways := d.asked(); len(ways) > 0 {
-		text += ", by way of " + codes(ways)
+		text += ", via " + codes(ways)
 	}
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
 }

@@ -146,6 +146,16 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 	return strings.Join(parts, ", ")
 }
 
+// answers says how many answers a summary counts: a check may have several.
+func answers(c probe.Counts) string { return plural(c.Total(), "answer") }
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // Head is what a report is about, as far as that is known:
 // worker-3 of prod-eu (https://10.0.0.1:6443), 2026-11-21 21:23:57 UTC.
 func Head(node string, c *probe.Cluster, at time.Time) string {

@@ -57,8 +57,8 @@ func fixed() []probe.Event {
 		result("pod", probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap device in use", Lines: []string{"not shown"}}),
 		end("pod"),
 		peer(probe.EventStart), peer(probe.EventResult), peer(probe.EventEnd),
-		{Type: probe.EventContrast, Node: "node-a", Text: "compared with node-b:"},
-		{Type: probe.EventContrast, Node: "node-a", Text: "bgp-session\x1b  fine on node-b: Established"},
+		{Type: probe.EventContrast, Node: "node-a", Text: "compared with baseline node node-b:"},
+		{Type: probe.EventContrast, Node: "node-a", Text: "bgp-session\x1b  ok on node-b: Established"},
 		{Type: probe.EventCause, Node: "node-a", Cause: &probe.Cause{
 			ID: "peer-refuses", About: "node-b", Says: "BIRD does not run on node-b", Confidence: probe.Medium,
 			For:      []probe.Clue{{Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m"}, {Check: "bird-socket", Node: "node-b", Status: probe.Fail, Saw: "nobody\x1b listens"}},
@@ -75,6 +75,11 @@ var exprs = map[string]string{
 	"go-template": `{{.node}} exits with {{.exit}}{{if eq .exit 3}}, a fault{{end}}{{range .causes}} {{.cause}}: {{index .fix.manifest 0}}{{end}}{{"\n"}}`,
 }
 
+// familyOf is the family of the checks in fixed.
+func familyOf(check string) string {
+	return map[string]string{"bgp-session": "bgp", "pod-ping": "network", "node-swap": "host"}[check]
+}
+
 func play(t *testing.T, format string, colour bool) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -82,7 +87,7 @@ func play(t *testing.T, format string, colour bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink, err := f.Sink(&out, Options{Colour: colour, Expr: exprs[format]})
+	sink, err := f.Sink(&out, Options{Colour: colour, Expr: exprs[format], Family: familyOf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,4 +315,82 @@ func TestFolded(t *testing.T) {
 			t.Errorf("other words than without a width:\n%s", folded)
 		}
 	}
+}
+
+// TestFewer wants one line with the reason where the first access method failed and checks were
+// skipped, and none where nothing was lost.
+func TestFewer(t *testing.T) {
+	t.Parallel()
+	placed := func(status probe.Status, way, saw string) probe.Result {
+		return probe.Result{Check: probe.CheckPlaced, Target: way, Status: status, Saw: saw}
+	}
+	failed := placed(probe.Info, "pod", "image nosuch/x:1 cannot be pulled")
+	skipped := probe.Result{Check: "node-firewall", Status: probe.Skip, Saw: "no right"}
+	part := probe.Result{Check: "pod-ping", Status: probe.Skip, Saw: "no pod of IPv6"}
+	ok := probe.Result{Check: "pod-ping", Status: probe.OK, Saw: "5 of 5"}
+	line := "fewer checks asked: the probe ran via exec, 1 check skipped; via pod failed: image nosuch/x:1 cannot be pulled"
+	for name, c := range map[string]struct {
+		answers []probe.Result
+		want    bool
+	}{
+		"fallback, one check skipped":     {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, skipped}, true},
+		"fallback, a target skipped":      {[]probe.Result{failed, placed(probe.OK, "exec", "running"), ok, part}, false},
+		"no fallback":                     {[]probe.Result{placed(probe.OK, "pod", "running"), ok, skipped}, false},
+		"no method worked, which is said": {[]probe.Result{placed(probe.Unknown, "pod", "no image"), skipped}, false},
+	} {
+		for _, format := range []string{"table", "wide", "markdown"} {
+			got := shownAs(t, format, Options{Family: familyOf}, c.answers)
+			if strings.Contains(strings.Join(strings.Fields(got), " "), line) != c.want {
+				t.Errorf("%s, %s:\n%s", name, format, got)
+			}
+		}
+	}
+}
+
+// TestWorstAnswer wants a check named once, under what is most worth reading of its answers.
+func TestWorstAnswer(t *testing.T) {
+	t.Parallel()
+	answers := []probe.Result{
+		{Check: "route-can-reach", Target: "a", Status: probe.OK, Saw: "direct"},
+		{Check: "route-can-reach", Target: "b", Status: probe.Info, Saw: "by the default route"},
+		{Check: "pod-ping", Target: "a", Status: probe.OK, Saw: "5 of 5"},
+		{Check: "pod-ping", Target: "b", Status: probe.Skip, Saw: "no address"},
+		{Check: "node-clock", Status: probe.OK, Saw: "right"},
+	}
+	got := shownAs(t, "table", Options{}, answers)
+	for _, line := range []string{"info     route-can-reach\n", "ok       pod-ping, node-clock\n", "1 skip, 1 info, 3 ok on node node-a (5 answers in "} {
+		if !strings.Contains(got, line) {
+			t.Errorf("no %q:\n%s", line, got)
+		}
+	}
+	if strings.Contains(got, "\nskip ") {
+		t.Errorf("a check stands twice:\n%s", got)
+	}
+}
+
+// shownAs is what a format makes of answers about node-a.
+func shownAs(t *testing.T, format string, o Options, answers []probe.Result) string {
+	t.Helper()
+	f, err := Find(Formats(), format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	sink, err := f.Sink(&out, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := NewTally()
+	for i := range answers {
+		ev := probe.Event{Type: probe.EventResult, Node: "node-a", Result: &answers[i]}
+		tally.Add(ev)
+		if err := sink.Event(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := tally.Verdict(false)
+	if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }

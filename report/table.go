@@ -22,15 +22,19 @@ type table struct {
 	colour   bool
 	width    int // of the terminal, 0 = lines may have any length
 	wide     bool
-	session  bool // options are no hint at its prompt
+	family   func(check string) string // of a wide table's rows, nil = they are not grouped
+	session  bool                      // options are no hint at its prompt
 	head     bool
 	begun    string // what it is about, until that is shown
 	node     string // the one in question
 	ways     []string
 	causes   int
-	compared bool                      // the head of the contrast is shown
+	compared bool                      // the head of the comparison is shown
 	named    map[probe.Status][]string // checks by status, in order
 	alike    map[string]int            // how many answers of a check with one status there were
+	placed   []probe.Result            // how the attempts to place a probe ended
+	skipped  int                       // checks with no answer but skip
+	waiting  []row                     // of a wide table, until all are known
 }
 
 // rows is how many answers of a check with the same status have a line of their own.
@@ -45,7 +49,7 @@ const (
 
 func newTable(wide bool) func(io.Writer, Options) (Sink, error) {
 	return func(w io.Writer, o Options) (Sink, error) {
-		return &table{w: w, colour: o.Colour, width: o.Width, wide: wide}, nil
+		return &table{w: w, colour: o.Colour, width: o.Width, wide: wide, family: o.Family}, nil
 	}
 }
 
@@ -62,17 +66,7 @@ func (t *table) Event(ev probe.Event) error {
 			t.ways = appendWay(t.ways, ev.Way)
 		}
 	case probe.EventResult:
-		if ev.Node != t.node { // a peer, asked to compare: what differs is in the contrast
-			if r := *ev.Result; t.wide {
-				r.Target = strings.TrimSpace(ev.Node + ": " + r.Target)
-				t.row(&b, r)
-			}
-			break
-		}
-		t.note(*ev.Result)
-		if t.wide || lined(*ev.Result) && t.room(*ev.Result) {
-			t.row(&b, *ev.Result)
-		}
+		t.result(&b, ev.Node, *ev.Result)
 	case probe.EventContrast:
 		t.rest(&b)
 		t.contrast(&b, ev.Text)
@@ -94,7 +88,24 @@ func (t *table) Event(ev probe.Event) error {
 	return nil
 }
 
-// contrast prints a line of how the node compares with its peers; the first is the
+// result prints an answer, keeps it for later, or notes no more than that there was one.
+func (t *table) result(b *strings.Builder, node string, r probe.Result) {
+	baseline := node != t.node // asked to compare: what differs is in the comparison
+	if !baseline {
+		t.note(r)
+	}
+	switch {
+	case t.wide && t.family != nil:
+		t.waiting = append(t.waiting, row{node, r})
+	case t.wide && baseline:
+		r.Target = strings.TrimSpace(node + ": " + r.Target)
+		t.row(b, r)
+	case t.wide, !baseline && lined(r) && t.room(r):
+		t.row(b, r)
+	}
+}
+
+// contrast prints a line of how the node compares with its baseline nodes; the first is the
 // head of the others.
 func (t *table) contrast(b *strings.Builder, line string) {
 	if !t.compared {
@@ -149,10 +160,21 @@ func (t *table) note(r probe.Result) {
 	if names := t.named[r.Status]; !slices.Contains(names, r.Check) {
 		t.named[r.Status] = append(names, r.Check)
 	}
+	if r.Check == probe.CheckPlaced {
+		t.placed = append(t.placed, r)
+	}
 }
 
-// rest names, once, the checks whose answers had no line.
+// rest names, once, the checks whose answers had no line; a wide table prints its rows.
 func (t *table) rest(b *strings.Builder) {
+	for s, names := range notBad(t.named) {
+		if s == probe.Skip {
+			t.skipped = max(t.skipped, len(names))
+		}
+	}
+	if t.wide {
+		t.grouped(b)
+	}
 	if t.wide || t.named == nil {
 		return
 	}
@@ -172,19 +194,32 @@ func (t *table) rest(b *strings.Builder) {
 	}
 }
 
-// notBad are the checks with good answers by what those are, each once, out of all that
-// answered; one that is bad elsewhere is none of them.
+// notBad are the checks without a bad answer, by status and each once. A check stands under the
+// worst of its answers: info is worth reading, so it outranks an ok about another target. A skip
+// only says that one target was not asked, so it counts where there is nothing else.
 func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
 	return func(yield func(probe.Status, []string) bool) {
-		told := slices.Concat(named[probe.Fail], named[probe.Warn], named[probe.Unknown])
-		for _, s := range []probe.Status{probe.OK, probe.Info, probe.Skip} {
-			names := slices.DeleteFunc(slices.Clone(named[s]), func(id string) bool { return slices.Contains(told, id) })
-			told = append(told, names...)
+		shown := slices.Concat(named[probe.Fail], named[probe.Warn], named[probe.Unknown])
+		for _, s := range []probe.Status{probe.Info, probe.OK, probe.Skip} {
+			names := slices.DeleteFunc(slices.Clone(named[s]), func(id string) bool { return slices.Contains(shown, id) })
+			shown = append(shown, names...)
 			if len(names) > 0 && !yield(s, names) {
 				return
 			}
 		}
 	}
+}
+
+// fewer says why a run asked less than its profile has: the probe was placed by another access
+// method than the one that was tried first, and checks were skipped. "" where that is not so.
+func fewer(placed []probe.Result, skipped int) string {
+	at := slices.IndexFunc(placed, func(r probe.Result) bool { return r.Status == probe.OK })
+	if at <= 0 || skipped == 0 {
+		return ""
+	}
+	first := placed[0]
+	return fmt.Sprintf("fewer checks asked: the probe ran via %s, %s skipped; via %s failed: %s",
+		placed[at].Target, plural(skipped, "check"), first.Target, first.Saw)
 }
 
 // hint is what more can be asked for by the program's options, or at a session's prompt.
@@ -212,20 +247,24 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	switch {
 	case len(v.Unexplained) == 0:
 	case t.causes > 0:
-		fmt.Fprint(b, "\n", t.indented(0, "not explained by this: "+strings.Join(v.Unexplained, ", ")))
+		fmt.Fprint(b, "\n", t.indented(0, "not accounted for: "+strings.Join(v.Unexplained, ", ")))
 	default:
 		id := probe.Quote(printable(v.Unexplained[0]))
 		fmt.Fprint(b, "\n", t.indented(0, "no known cause fits "+strings.Join(v.Unexplained, ", ")+": "+
 			t.hint("'calico-probe explain "+id+"' says what usually breaks it, '-o wide' shows all that was seen", "'explain "+id+"' says what usually breaks it, 'run "+id+"' asks it again")))
 	}
+	if text := fewer(t.placed, t.skipped); text != "" {
+		fmt.Fprint(b, "\n", t.indented(0, text))
+	}
 	by := ""
 	if len(t.ways) > 0 { // else nobody answered
-		by = ", by way of " + strings.Join(t.ways, " and ")
+		by = ", via " + strings.Join(t.ways, " and ")
 	}
-	text := t.indented(0, fmt.Sprintf("%s: %s on node %s (%s%s)", v.Word, summary(v.Counts, t.named), ev.Node, v.Elapsed.Round(100*time.Millisecond), by))
+	text := t.indented(0, fmt.Sprintf("%s: %s on node %s (%s in %s%s)",
+		v.Word, summary(v.Counts, t.named), ev.Node, answers(v.Counts), v.Elapsed.Round(100*time.Millisecond), by))
 	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
 	if v.Word == WordHealthy && slices.Equal(t.ways, []string{"api"}) {
-		fmt.Fprintln(b, "that is as far as the API knows: the node itself was not asked")
+		fmt.Fprintln(b, "only the API was asked, not the node itself")
 	}
 }
 
@@ -236,11 +275,16 @@ func fromOf(r probe.Result) string {
 	return "from " + r.From
 }
 
-func (t *table) row(b *strings.Builder, r probe.Result) {
+// header prints the names of the columns, once.
+func (t *table) header(b *strings.Builder) {
 	if !t.head {
 		t.head = true
 		fmt.Fprintf(b, "%-*s %-*s %-*s  %s\n", widthStatus, "STATUS", widthCheck, "CHECK", widthTarget, "TARGET", "SAW")
 	}
+}
+
+func (t *table) row(b *strings.Builder, r probe.Result) {
+	t.header(b)
 	target, check := cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r)), "-"), printable(r.Check)
 	fmt.Fprintf(b, "%s ", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)))
 	line := fmt.Sprintf("%-*s %-*s  %s", widthCheck, check, widthTarget, printable(target), printable(r.Saw))

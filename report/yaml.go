@@ -11,9 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-func writeYAML(w io.Writer, d Document) error { return asYAML(w, d) }
+func writeYAML(w io.Writer, d Document) error { return WriteYAML(w, d) }
 
-func asYAML(w io.Writer, v any) error {
+// WriteYAML writes a value by the names its JSON has.
+func WriteYAML(w io.Writer, v any) error {
 	tree, err := plainTree(v)
 	if err != nil {
 		return err

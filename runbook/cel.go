@@ -66,6 +66,23 @@ var functions = []struct {
 // asJSON makes a text part of a JSON document.
 var asJSON = Word{"json", "string", `json(TEXT): it in quotes, as JSON writes it: for the body of a webhook`}
 
+// first spares a condition the question whether a list has an item at all.
+var first = Word{"first", "cause or result", `first(causes), first(results): the first of the list; where there is none, one whose fields are all empty`}
+
+// firstOf is first() for the lists of a type; empty stands for the item that is not there.
+func firstOf(kind *cel.Type, empty func() ref.Val) cel.FunctionOpt {
+	return cel.Overload("first_"+kind.TypeName(), []*cel.Type{cel.ListType(kind)}, kind, cel.UnaryBinding(func(v ref.Val) ref.Val {
+		list, ok := v.(traits.Lister)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(v)
+		}
+		if list.Size() == types.IntZero {
+			return empty()
+		}
+		return list.Get(types.IntZero)
+	}))
+}
+
 // Words are the variables and functions expressions can use, and the fields of results
 // and causes.
 func Words() (vars, funcs []Word, results, causes []string) {
@@ -75,7 +92,7 @@ func Words() (vars, funcs []Word, results, causes []string) {
 	for _, f := range functions {
 		funcs = append(funcs, f.Word)
 	}
-	funcs = append(funcs, asJSON)
+	funcs = append(funcs, first, asJSON)
 	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), slices.Concat(fieldsOf(reflect.TypeFor[Cause]()), fieldsOf(reflect.TypeFor[probe.Cause]()))
 }
 
@@ -84,10 +101,13 @@ const lastSeen = "@seen"
 
 // language is the environment of every expression.
 var language = sync.OnceValues(func() (*cel.Env, error) {
+	var env *cel.Env
+	empty := func(v any) func() ref.Val { return func() ref.Val { return env.CELTypeAdapter().NativeToValue(v) } }
 	options := []cel.EnvOption{
 		ext.NativeTypes(reflect.TypeFor[Seen](), ext.ParseStructTag("json")),
 		ext.Strings(), ext.Lists(),
 		cel.Variable(lastSeen, seenType),
+		cel.Function(first.Name, firstOf(causeType, empty(Cause{})), firstOf(resultType, empty(Result{}))),
 	}
 	options = append(options, cel.Function(asJSON.Name, cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(func(v ref.Val) ref.Val {
 		b, err := json.Marshal(probe.Plain(string(v.(types.String))))
@@ -112,7 +132,9 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 				return h.NewMemberCall(f.Name, h.NewIdent(lastSeen), args[0]), nil
 			})))
 	}
-	return cel.NewEnv(options...)
+	var err error
+	env, err = cel.NewEnv(options...)
+	return env, err
 })
 
 // compiled is an expression that can be evaluated.

@@ -259,23 +259,26 @@ func TestFunctions(t *testing.T) {
 		return run, nil
 	}}
 	for expression, want := range map[string]string{
-		`cause("swap-on")`:                                  "true",
-		`cause("swap-returns")`:                             "false", // only suspected
-		`suspected("swap-returns")`:                         "true",
-		`suspected("bird-dead")`:                            "false",
-		`status("node-swap")`:                               "fail",
-		`status("kubelet-health")`:                          "", // of a peer only
-		`asked("node-swap")`:                                "true",
-		`asked("bgp-session")`:                              "false",
-		`asked("felix-live")`:                               "false",
-		`steps.look.status("node-swap")`:                    "fail",
-		`steps["look"].cause("swap-on")`:                    "true",
-		`causes[0].fix.says`:                                "turn it off",
-		`causes[0].commands`:                                "swapoff -a",
+		`cause("swap-on")`:               "true",
+		`cause("swap-returns")`:          "false", // only suspected
+		`suspected("swap-returns")`:      "true",
+		`suspected("bird-dead")`:         "false",
+		`status("node-swap")`:            "fail",
+		`status("kubelet-health")`:       "", // of a peer only
+		`asked("node-swap")`:             "true",
+		`asked("bgp-session")`:           "false",
+		`asked("felix-live")`:            "false",
+		`steps.look.status("node-swap")`: "fail",
+		`steps["look"].cause("swap-on")`: "true",
+		`first(causes).fix.says`:         "turn it off", `first(results).check`: "node-swap",
+		`first(results.filter(r, r.node == "nowhere")).saw + "|" + first(causes.slice(1, 1)).fix.says + "|" + first(causes.slice(1, 1)).says`: "||",
+		`first(causes.slice(1, 1)).missing.size() == 0 && !("a" in first(results.slice(0, 0)).facts)`:                                         "true",
+		`causes[0].fix.says`: "turn it off",
+		`causes[0].commands`: "swapoff -a",
 		`causes[0].node + params.colour + params["colour"]`: "aredred",
 		`results.filter(r, r.node == node)[0].facts.n > 2`:  "true",
-		`answers.later`:                                     "",
-		`{"a": "}"}["a"]`:                                   "}",
+		`answers.later`:   "",
+		`{"a": "}"}["a"]`: "}",
 	} {
 		r := does(t, "  - name: later\n    ask: {question: x, default: \"\"}\n    when: \"false\"\n  - name: look\n    run: {}\n  - note: |\n      <${"+expression+"}>\n", w)
 		if got := r.Steps[2].Text; got != "<"+want+">\n" {

@@ -35,6 +35,7 @@ type linter struct {
 	known    Known
 	lines    map[string]int // of each field, by its path: spec.steps[0].run
 	findings []Finding
+	unread   []string // paths of fields whose form is wrong
 
 	rb       *Runbook
 	names    []string // of steps, wherever
@@ -43,8 +44,22 @@ type linter struct {
 }
 
 func (l *linter) find(path, format string, args ...any) {
-	l.findAt(l.line(path), format, args...)
+	if !l.follows(path) {
+		l.findAt(l.line(path), format, args...)
+	}
 }
+
+// follows tells whether what is wrong at a path may only follow from a field beside it, or above
+// it, whose form is wrong: what a misspelt field was to say is missing.
+func (l *linter) follows(path string) bool {
+	for l.lines[path] == 0 && path != "" {
+		path = parent(path)
+	}
+	return slices.ContainsFunc(l.unread, func(field string) bool { return path == field || path == parent(field) })
+}
+
+// parent is the path of what a field is in.
+func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
 
 func (l *linter) findAt(line int, format string, args ...any) {
 	l.findings = append(l.findings, Finding{File: l.file, Line: line, What: brief(fmt.Sprintf(format, args...))})
@@ -57,16 +72,10 @@ func (l *linter) warnAt(line int, format string, args ...any) {
 
 // line is that of a field, or of what lacks it.
 func (l *linter) line(path string) int {
-	for {
-		if n := l.lines[path]; n > 0 {
-			return n
-		}
-		cut := strings.LastIndexAny(path, ".[")
-		if cut < 0 {
-			return max(1, l.lines[""])
-		}
-		path = path[:cut]
+	for l.lines[path] == 0 && path != "" {
+		path = parent(path)
 	}
+	return max(1, l.lines[path])
 }
 
 func (l *linter) lint(rb *Runbook) {
@@ -146,11 +155,8 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 		return l.does(at, s, in)
 	}
 	inside := in.copy()
-	c := l.condition(at+".when", s.When, in)
-	inside.learn(c, true)
-	ended := l.does(at, s, inside)
-	in.learn(c, false)
-	in.join(ended, inside)
+	l.condition(at+".when", s.When, in)
+	in.join(l.does(at, s, inside), inside)
 	return false
 }
 
@@ -170,12 +176,9 @@ func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 		l.ask(at, s, in)
 		in.answers[s.Name] = true
 	case s.Assert != nil:
-		c := l.condition(at+".assert.that", s.Assert.That, in)
+		l.condition(at+".assert.that", s.Assert.That, in)
 		l.want(at+".assert.else", s.Assert.Else)
-		failed := in.copy()
-		failed.learn(c, false)
-		l.text(at+".assert.else", s.Assert.Else, failed)
-		in.learn(c, true)
+		l.text(at+".assert.else", s.Assert.Else, in)
 	case s.Wait != nil:
 		l.wait(at+".wait", s, in)
 	case s.Notify != nil:
@@ -219,9 +222,7 @@ func (l *linter) choose(at string, branches []Branch, in *scope) (ends bool) {
 		}
 		inside := rest.copy()
 		if b.When != "" {
-			c := l.condition(here+".when", b.When, rest)
-			inside.learn(c, true)
-			rest.learn(c, false)
+			l.condition(here+".when", b.When, rest)
 		}
 		if ended := l.steps(here+".steps", b.Steps, inside); ended {
 			in.join(true, inside)
@@ -346,9 +347,8 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 	} else {
 		in.asks(s.Name, nil, in.asked)
 	}
-	c := l.condition(at+".until", w.Until, in)
+	l.condition(at+".until", w.Until, in)
 	l.text(at+".else", w.Else, in)
-	in.learn(c, true)
 }
 
 func (l *linter) notify(at string, n *Notify, in *scope) {

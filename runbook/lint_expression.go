@@ -34,17 +34,16 @@ func (l *linter) text(at, text string, in *scope) {
 	}
 }
 
-// condition lints an expression that is to be true or false; nil = it is none.
-func (l *linter) condition(at, text string, in *scope) *compiled {
+// condition lints an expression that is to be true or false.
+func (l *linter) condition(at, text string, in *scope) {
 	if strings.TrimSpace(text) == "" {
 		l.want(at, text)
-		return nil
+		return
 	}
 	c := l.expression(at, text, 0, in)
 	if c != nil && c.kind.Kind() != types.BoolKind && c.kind.Kind() != types.DynKind {
 		l.find(at, "%s is true or false, and this is a %s: %s", field(at), c.kind, brief(text))
 	}
-	return c
 }
 
 // expression lints one expression, which begins so many lines below its field; nil =
@@ -67,9 +66,9 @@ func (l *linter) expression(at, text string, below int, in *scope) *compiled {
 			}
 		case ast.CallKind:
 			l.call(line, c, e.AsCall(), in)
+			l.index(line, c, e.AsCall())
 		}
 	}))
-	l.indexes(line, c.tree, in.least)
 	return c
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/suggest"
 )
 
 // longestFile bounds what is read as a runbook, in bytes.
@@ -53,7 +53,7 @@ func (e LintError) Error() string {
 func Load(file string, text []byte, known Known) (*Runbook, error) {
 	l := &linter{file: file, known: known, lines: map[string]int{}}
 	rb := l.decode(text)
-	if len(l.findings) == 0 {
+	if rb != nil {
 		l.lint(rb)
 	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return a.Line - b.Line })
@@ -77,8 +77,8 @@ func (rb *Runbook) Digest() string {
 // Source is the text of the file.
 func (rb *Runbook) Source() string { return rb.source }
 
-// decode reads the form; what it finds wrong leaves the runbook unusable. It is not
-// sigs.k8s.io/yaml, by which the key "on" and the answer "no" are booleans.
+// decode reads the form. What is wrong with a field leaves the others to be linted; nil = there is
+// nothing to lint. It is not sigs.k8s.io/yaml, by which the key "on" and the answer "no" are booleans.
 func (l *linter) decode(text []byte) *Runbook {
 	if len(text) > longestFile {
 		l.find("", "has more than %d KB, which no runbook has", longestFile>>10)
@@ -100,9 +100,6 @@ func (l *linter) decode(text []byte) *Runbook {
 		return nil
 	}
 	l.form("", doc.Content[0], reflect.TypeFor[Runbook]())
-	if len(l.findings) > 0 {
-		return nil
-	}
 	var value any
 	if err := doc.Decode(&value); err != nil { // a key that stands twice
 		l.yamlError(err)
@@ -149,6 +146,13 @@ func (l *linter) yamlError(err error) {
 	}
 }
 
+// misform finds a field whose form is wrong, and takes its value away: what is beside it is read.
+func (l *linter) misform(path string, n *yaml.Node, format string, args ...any) {
+	l.findAt(l.line(path), format, args...)
+	l.unread = append(l.unread, path)
+	*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+}
+
 // form holds a node of the file to the type it becomes, and notes where everything is.
 func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 	l.lines[path] = n.Line
@@ -156,23 +160,24 @@ func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 		l.lines[path]++ // its text begins below
 	}
 	if n.Kind == yaml.AliasNode {
-		l.find(path, "an alias (*%s): write it out", n.Value)
+		l.misform(path, n, "an alias (*%s): write it out", n.Value)
 		return
 	}
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	want := func(kind yaml.Kind, what string) bool {
-		if n.Kind != kind {
-			l.find(path, "%s is to be %s", field(path), what)
+		is := n.Kind == kind
+		if !is {
+			l.misform(path, n, "%s is to be %s", field(path), what)
 		}
-		return n.Kind == kind
+		return is
 	}
 	switch {
 	case t == reflect.TypeFor[Duration]():
 		if want(yaml.ScalarNode, "a duration, as 90s or 5m") {
 			if _, err := parseDuration(n.Value); err != nil {
-				l.find(path, "%s: %v", field(path), err)
+				l.misform(path, n, "%s: %v", field(path), err)
 			}
 		}
 	case t.Kind() == reflect.Struct:
@@ -185,7 +190,7 @@ func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 			of := fieldOf(t, key.Value)
 			if of == nil {
 				l.lines[at] = key.Line
-				l.find(at, "unknown field %q%s: there is %s", key.Value, Nearest(key.Value, fieldsOf(t)), strings.Join(fieldsOf(t), ", "))
+				l.misform(at, value, "unknown field %q%s: there is %s", key.Value, Nearest(key.Value, fieldsOf(t)), strings.Join(fieldsOf(t), ", "))
 				continue
 			}
 			l.form(at, value, of)
@@ -201,11 +206,11 @@ func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 			return
 		}
 		if _, err := strconv.Atoi(n.Value); err != nil {
-			l.find(path, "%s is to be a number, not %q", field(path), n.Value)
+			l.misform(path, n, "%s is to be a number, not %q", field(path), n.Value)
 		}
 	case t.Kind() == reflect.String:
 		if want(yaml.ScalarNode, "a text") && n.ShortTag() != "!!str" {
-			l.find(path, "%s is to be a text: write \"%s\", in quotes", field(path), n.Value)
+			l.misform(path, n, "%s is to be a text: write \"%s\", in quotes", field(path), n.Value)
 		}
 	}
 }
@@ -245,7 +250,7 @@ func fieldOf(t reflect.Type, name string) reflect.Type {
 
 // Nearest is a hint " (did you mean X?)" for a mistyped name, or "".
 func Nearest(typed string, names []string) string {
-	near := probe.Nearest(typed, names)
+	near := suggest.Nearest(typed, names)
 	if near == "" {
 		return ""
 	}

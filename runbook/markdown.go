@@ -189,7 +189,7 @@ func (a Asked) markdown(b *strings.Builder) {
 	}
 	bad := a.bad()
 	for _, r := range bad[:min(len(bad), shownBad)] {
-		fmt.Fprintf(b, "    - %s %s: %s\n", r.Status, report.Code(strings.TrimSpace(r.Check+" "+r.Target)), report.Code(r.Saw))
+		fmt.Fprintf(b, "    - %s %s: %s\n", r.Status, report.Code(r.label()), report.Code(r.Saw))
 	}
 	if n := len(bad) - shownBad; n > 0 {
 		fmt.Fprintf(b, "    - and %d more that are not good\n", n)

@@ -216,6 +216,9 @@ type Duration time.Duration
 
 // UnmarshalJSON reads a text as time.ParseDuration does.
 func (d *Duration) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" { // which leaves a value as it is, by encoding/json's convention
+		return nil
+	}
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("%s is no duration: write 90s or 5m", b)

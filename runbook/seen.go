@@ -25,6 +25,15 @@ type Result struct {
 	Lines  []string       `json:"lines"`
 }
 
+// label names a result: two that differ in the pod they were asked from are not alike.
+func (r Result) label() string {
+	name := strings.TrimSpace(r.Check + " " + r.Target)
+	if r.From != "" {
+		name += " from " + r.From
+	}
+	return name
+}
+
 // Cause is a cause concluded about a node.
 type Cause struct {
 	Node string `json:"node"` // it is about
@@ -254,7 +263,7 @@ func (s Seen) those(what string, status probe.Status) []string {
 	var names []string
 	for _, r := range s.Results {
 		if _, own := s.Verdicts[r.Node]; own && r.Status == string(status) {
-			names = append(names, strings.TrimSpace(r.Check+" "+r.Target))
+			names = append(names, r.label())
 		}
 	}
 	if len(names) == 0 {

@@ -3,6 +3,7 @@ package runbook_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -41,5 +42,24 @@ func TestTalkativeNode(t *testing.T) {
 	}
 	if b, err := json.Marshal(r); err != nil || len(b) > 9<<20 {
 		t.Errorf("the record has %d bytes, %v", len(b), err)
+	}
+}
+
+// TestRowsSayTheirPod wants the same check asked on the node and out of a pod to be told apart.
+func TestRowsSayTheirPod(t *testing.T) {
+	t.Parallel()
+	asked := runbook.Asked{Node: "a", Verdict: "fault", Results: []runbook.Result{
+		{Node: "a", Check: "service-clusterip", Target: "default/kubernetes", Status: "fail", Saw: "no answer"},
+		{Node: "a", Check: "service-clusterip", Target: "default/kubernetes", From: "default/workload-a", Status: "fail", Saw: "no answer"},
+	}}
+	r := &runbook.Record{Runbook: "x", Node: "a", Steps: []runbook.Entry{{Kind: "run", Asked: []runbook.Asked{asked}}}}
+	var text, markdown strings.Builder
+	if err := errors.Join(runbook.WriteEntry(&text, r.Steps[0]), runbook.WriteMarkdown(&markdown, r)); err != nil {
+		t.Fatal(err)
+	}
+	for form, got := range map[string]string{"text": text.String(), "markdown": markdown.String()} {
+		if strings.Count(got, "default/kubernetes") != 2 || strings.Count(got, "default/kubernetes from default/workload-a") != 1 {
+			t.Errorf("%s: %s", form, got)
+		}
 	}
 }

@@ -75,34 +75,6 @@ func WriteEntry(w io.Writer, e Entry) error {
 	return err
 }
 
-// WriteItem tells a person of a runbook there is.
-func WriteItem(w io.Writer, it Item) error {
-	from, title := it.File, it.Title
-	switch {
-	case it.BuiltIn:
-		from = "built in"
-	case it.Replaces != "":
-		from += ", instead of " + it.Replaces
-	}
-	if it.Err != nil {
-		title = "cannot be run: see 'runbook lint'"
-	}
-	text := plainly(it.Name) + "  (" + plainly(from) + ")\n" + wrap(plainly(title), 4)
-	var alerts []string
-	for _, alert := range it.Alerts { // the labels they must have are in the runbook
-		name, labels, _ := strings.Cut(alert, "{")
-		if labels != "" {
-			name += "{...}"
-		}
-		alerts = append(alerts, name)
-	}
-	if len(alerts) > 0 {
-		text += wrap("alerts: "+plainly(strings.Join(alerts, ", ")), 4)
-	}
-	_, err := io.WriteString(w, text)
-	return err
-}
-
 func writeAsked(para func(int, string), head string, a Asked) {
 	by := ""
 	if len(a.answering()) > 0 {
@@ -126,7 +98,7 @@ func writeAsked(para func(int, string), head string, a Asked) {
 	}
 	bad := a.bad()
 	for _, r := range bad[:min(len(bad), shownBad)] {
-		para(4, fmt.Sprintf("%s %s: %s", r.Status, strings.TrimSpace(r.Check+" "+r.Target), r.Saw))
+		para(4, fmt.Sprintf("%s %s: %s", r.Status, r.label(), r.Saw))
 	}
 	if n := len(bad) - shownBad; n > 0 {
 		para(4, fmt.Sprintf("and %d more that are not good", n))

@@ -82,11 +82,7 @@ func (c *Session) runChecks(ctx context.Context, call *prompt.Call) error {
 		return err
 	}
 	run.OnlyNamed()
-	shown, err := rowsOf(call.Out, s)
-	if err != nil {
-		return err
-	}
-	if err := c.asks(ctx, s, run, shown); err != nil {
+	if err := c.asks(ctx, s, run, rowsOf(call.Out, s)); err != nil {
 		return err
 	}
 	if v := run.Tally.Verdict(false); v.Exit != report.ExitHealthy {

@@ -16,7 +16,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/prompt"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 const peersDoc = `Lists the other nodes, the worst first: whether the API calls each ready, its address,
@@ -55,7 +54,7 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 	w := tabwriter.NewWriter(call.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tREADY\tADDRESS\tCALICO\tBGP FROM HERE")
 	for _, r := range peerRows(snap, answers) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.name, r.ready, ui.OneLine(r.address), r.calico, ui.OneLine(r.bgp))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.name, r.ready, probe.OneLine(r.address), r.calico, probe.OneLine(r.bgp))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -65,7 +64,7 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 	}
 	for _, r := range answers {
 		if r.Facts.Str(checks.FactPeer) == "" && r.Status != probe.OK {
-			if _, err := fmt.Fprintf(call.Out, "%s %s %s: %s\n", r.Status, id, ui.OneLine(r.Target), ui.OneLine(r.Saw)); err != nil {
+			if _, err := fmt.Fprintf(call.Out, "%s %s %s: %s\n", r.Status, id, probe.OneLine(r.Target), probe.OneLine(r.Saw)); err != nil {
 				return err
 			}
 		}

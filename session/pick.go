@@ -97,7 +97,7 @@ func show(w io.Writer, all, some []cluster.Standing) {
 		if n.Status == probe.OK {
 			state = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", number[n.Node], n.Node, state, ui.OneLine(n.Saw))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", number[n.Node], n.Node, state, probe.OneLine(n.Saw))
 	}
 	_ = t.Flush() // to memory
 	width := ui.Width(w)

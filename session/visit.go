@@ -60,10 +60,7 @@ func (c *Session) visit(ctx context.Context, node string) error {
 	case ctx.Err() != nil: // and who stopped it is still where they were
 		return context.Cause(ctx)
 	default:
-		rows, err := rowsOf(c.stderr, s)
-		if err != nil {
-			return err
-		}
+		rows := rowsOf(c.stderr, s)
 		for _, ev := range why {
 			if err := rows.Event(ev); err != nil {
 				return err
@@ -116,15 +113,12 @@ func (c *Session) leave() {
 }
 
 // rowsOf shows the answers about a node, one row each.
-func rowsOf(w io.Writer, s *nodeSession) (report.Sink, error) {
-	rows, err := report.New("wide", w, ui.Colourful(w))
-	if err != nil {
-		return nil, err
-	}
+func rowsOf(w io.Writer, s *nodeSession) report.Sink {
+	rows := report.Rows(w, ui.Colourful(w))
 	return report.SinkFunc(func(ev probe.Event) error {
 		if ev.Result == nil || ev.Node != s.opts.Node {
 			return nil
 		}
 		return rows.Event(ev)
-	}), nil
+	})
 }

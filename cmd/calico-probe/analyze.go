@@ -30,7 +30,7 @@ const analyzeExample = `  # what was saved at night, looked at in the morning
 
 func (a *app) analyze() *cobra.Command {
 	var node string
-	out := &output.Set{}
+	out := &output.Set{Family: families()}
 	var typed bool
 	cmd := &cobra.Command{
 		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,

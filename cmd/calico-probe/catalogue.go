@@ -6,47 +6,34 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/suggest"
 )
 
 func (a *app) checks() *cobra.Command {
-	return a.list("checks", "List every check", listChecks, func() any { return described(examine.Suite()) })
+	return listVerb(a, "checks", "List the checks", checkList())
 }
 
-// list is a verb that lists something for people, or as JSON.
-func (a *app) list(use, short string, table func(io.Writer) error, whole func() any) *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use: use, Short: short, Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			switch output {
-			case "table":
-				return table(a.Out)
-			case "json":
-				return report.WriteJSON(a.Out, "  ", whole())
-			}
-			return badUsage("unknown output format %q: use table or json", output)
+func checkList() listing[description] {
+	return listing[description]{
+		kind:  "check",
+		items: func() ([]description, error) { return described(examine.Suite()), nil },
+		columns: []column[description]{
+			{head: "ID", text: func(d description) string { return d.ID }},
+			{head: "ASKED FROM", text: func(d description) string { return strings.Join(d.From, ",") }},
+			{head: "PROFILE", text: func(d description) string { return d.Profile }},
+			{head: "TAGS", text: func(d description) string { return strings.Join(d.Tags, ",") }},
+			{head: "NEEDS", text: func(d description) string { return strings.Join(d.Needs, ",") }, wide: true},
+			{head: "TOUCHES", text: func(d description) string { return strings.Join(d.Access, ",") }, wide: true},
+			{head: "DEADLINE", text: func(d description) string { return d.Deadline }, wide: true},
+			{head: "QUESTION", text: func(d description) string { return d.Asks }},
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
-	return cmd
-}
-
-func listChecks(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tASKED FROM\tPROFILE\tTAGS\tQUESTION")
-	for _, c := range examine.Suite() {
-		d := describe(c)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.ID, strings.Join(d.From, ","), d.Profile, strings.Join(d.Tags, ","), d.Asks)
-	}
-	return w.Flush()
 }
 
 // description is a check as 'checks -o json' shows it.
@@ -104,7 +91,10 @@ func (a *app) explain() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return explainID(a.Out, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			id := strings.TrimPrefix(strings.TrimPrefix(args[0], "check/"), "cause/") // as -o name prints them
+			return explainID(a.Out, id)
+		},
 	}
 }
 
@@ -117,7 +107,7 @@ func explainID(out io.Writer, id string) error {
 	}
 	found, err := probe.Select(examine.Suite(), []string{id}, nil)
 	if err != nil {
-		return badUsage("unknown check or cause %q%s; 'checks' and 'causes' list what there is", id, probe.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
+		return badUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
 	}
 	for i, d := range described(found) {
 		if i > 0 {
@@ -131,31 +121,35 @@ func explainID(out io.Writer, id string) error {
 	return nil
 }
 
-// causes lists what the rules can name.
 func (a *app) causes() *cobra.Command {
-	return a.list("causes", "List every cause that can be named", listCauses, func() any {
-		type row struct {
-			ID       string    `json:"id"`
-			Title    string    `json:"title"`
-			Doc      string    `json:"doc"`
-			Fix      probe.Fix `json:"fix"` // names in braces are put in by a run
-			Explains []string  `json:"explains,omitempty"`
-		}
-		var rows []row
-		for _, r := range diagnose.Rules() {
-			rows = append(rows, row{r.ID, r.Title, r.Doc, r.Fix, r.Explains})
-		}
-		return rows
-	})
+	return listVerb(a, "causes", "List the causes that a run can name", causeList())
 }
 
-func listCauses(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tFAULT")
-	for _, r := range diagnose.Rules() {
-		fmt.Fprintf(w, "%s\t%s\n", r.ID, r.Title)
+// causeInfo is a cause as 'causes -o json' shows it.
+type causeInfo struct {
+	ID       string    `json:"id"`
+	Title    string    `json:"title"`
+	Doc      string    `json:"doc"`
+	Fix      probe.Fix `json:"fix"` // a run fills in the names in braces
+	Explains []string  `json:"explains,omitempty"`
+}
+
+func causeList() listing[causeInfo] {
+	return listing[causeInfo]{
+		kind: "cause",
+		items: func() ([]causeInfo, error) {
+			var all []causeInfo
+			for _, r := range diagnose.Rules() {
+				all = append(all, causeInfo{r.ID, r.Title, r.Doc, r.Fix, r.Explains})
+			}
+			return all, nil
+		},
+		columns: []column[causeInfo]{
+			{head: "ID", text: func(c causeInfo) string { return c.ID }},
+			{head: "ALSO ACCOUNTS FOR", text: func(c causeInfo) string { return strings.Join(c.Explains, ",") }, wide: true},
+			{head: "FAULT", text: func(c causeInfo) string { return c.Title }},
+		},
 	}
-	return w.Flush()
 }
 
 func explainCause(out io.Writer, r *diagnose.Rule) {
@@ -170,7 +164,7 @@ func explainCause(out io.Writer, r *diagnose.Rule) {
 	}
 	fmt.Fprintf(out, "touches: %s\n", r.Fix.Radius)
 	if len(r.Explains) > 0 {
-		fmt.Fprintf(out, "\nexplains %s\n", strings.Join(r.Explains, ", "))
+		fmt.Fprintf(out, "\nalso accounts for: %s\n", strings.Join(r.Explains, ", "))
 	}
 }
 

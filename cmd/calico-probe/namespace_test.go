@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestCalicoNamespaceFlag(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{
-		"run --node a", "shell --node a -c help", "preflight", "runbook run node-not-ready --node a", "serve", "diff a b", "clean",
+		"run --node a", "shell --node a -c help", "preflight", "runbook run node-not-ready --node a", "serve", "clean",
 	} {
 		for _, name := range []string{"a/b", "--all", "Tenant", ""} {
 			var out, errs bytes.Buffer
@@ -54,7 +55,7 @@ func TestNamedNamespace(t *testing.T) {
 		}
 	}
 	missing := &injector.PlacementError{
-		Reason: injector.ReasonNamespace, Text: "not found",
+		Reason: facts.ReasonNamespace, Text: "not found",
 		Err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "nosuchns"),
 	}
 	if r := rehearsed(missing, ""); r.Status != probe.Fail || !strings.HasPrefix(r.Saw, `there is no namespace "nosuchns"; `) {

@@ -171,9 +171,6 @@ func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
 			t.Errorf("%s: %v, %+v", c.args, err, suites)
 		}
 	}
-	if exit, _, errs := call(t, "diff", "node-a", "node-b", "--server", "http://"+refusing.Addr().String(), "-o", "json="+filepath.Join(t.TempDir(), "d")); exit != 1 {
-		t.Errorf("diff: exit %d %s", exit, errs)
-	}
 }
 
 // TestWhatIsReadIsNotWritten wants nobody to lose the record of an incident to -o.

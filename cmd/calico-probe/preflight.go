@@ -24,6 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
 )
 
@@ -61,7 +62,7 @@ type preflight struct {
 }
 
 func (a *app) preflight(factory util.Factory) *cobra.Command {
-	p, out := &preflight{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}}, &output.Set{}
+	p, out := &preflight{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say whether the ways onto a node would be let through", Args: noArguments,
 		Long: `Asks for each way whether you have the rights it takes, whether policy and quota admit
@@ -302,6 +303,8 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		return probe.Result{}, err
 	}
 	var needed, lines, missing []string
+	ask := "ask for what 'calico-probe manifests --ways " + way
+	inCalico := false
 	i := 0
 	for _, r := range rights {
 		had := slices.Contains(may[i:i+len(r.Groups)], true)
@@ -309,6 +312,7 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		if had {
 			continue
 		}
+		inCalico = inCalico || r.In == install.Calico
 		name := r.String()
 		if in := where(r.In); in != "" {
 			name += " in namespace " + in
@@ -320,14 +324,17 @@ func held(ctx context.Context, client *cluster.Client, way string, rights []inst
 		missing = append(missing, name)
 		lines = append(lines, "without the right to "+name+": "+r.Without)
 	}
-	ask := fmt.Sprintf("ask for what 'calico-probe install --print --ways %s' prints", way)
+	if at := where(install.Calico); inCalico && at != install.CalicoNamespace {
+		ask += " --calico-namespace " + probe.Quote(at)
+	}
+	ask += "' prints"
 	switch {
 	case len(needed) > 0:
 		return probe.Found(probe.Fail, "no right to %s: %s", strings.Join(needed, ", "), ask).Because(lines...), nil
 	case len(missing) > 0:
 		return probe.Found(probe.Warn, "it works with less, without the right to %s; %s", strings.Join(missing, ", "), ask).Because(lines...), nil
 	}
-	return probe.Found(probe.OK, "all %d are had", len(rights)), nil
+	return probe.Found(probe.OK, "all %d rights granted", len(rights)), nil
 }
 
 // ofWay is what can be told of one way but for its rights.
@@ -427,7 +434,7 @@ func enterable(doors []string, may []bool) probe.Result {
 			lack = append(lack, namespace)
 		}
 	}
-	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe install --print --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe manifests --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
 }
 
 // rehearsed is what the API server said to a dry run.
@@ -436,15 +443,15 @@ func rehearsed(err error, good string) probe.Result {
 	switch {
 	case err == nil:
 		return probe.Found(probe.OK, "%s", good)
-	case refused && pe.Reason == injector.ReasonAPI, refused && pe.Reason == injector.ReasonSupport, !refused: // a webhook that takes no dry run, perhaps
+	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused: // a webhook that takes no dry run, perhaps
 		return probe.Found(probe.Unknown, "the API server does not say: %s", explainError(err))
 	}
 	r := probe.Found(probe.Fail, "%s", explainError(err)).With(probe.FactReason, string(pe.Reason))
-	if pe.Reason == injector.ReasonNamespace {
+	if pe.Reason == facts.ReasonNamespace {
 		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) && gone.ErrStatus.Details != nil {
 			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
 		}
-		r.Saw += "; 'calico-probe install --print' prints one that admits probes"
+		r.Saw += "; 'calico-probe manifests' prints one that admits probes"
 	}
 	return r
 }
@@ -503,7 +510,7 @@ func (p *preflight) conclude(ways []string) error {
 		}
 		for _, ev := range p.found {
 			r := ev.Result
-			if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(injector.ReasonNamespace) {
+			if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
 				continue // a run ends at it, whatever else would work
 			}
 			if ev.Way != "" && ev.Way != injector.MethodAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {

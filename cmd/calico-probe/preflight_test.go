@@ -16,6 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -102,11 +103,11 @@ func TestImageOn(t *testing.T) {
 	}
 }
 
-// TestRightsElsewhere wants whoever has the way pod only where 'install' grants it told
+// TestRightsElsewhere wants whoever has the way pod only where 'manifests' grants it told
 // to name that namespace, instead of to ask for what they have.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	for allowed, want := range map[string]string{install.Namespace: "you have it: name -n calico-probe", "nowhere": "ask for what 'calico-probe install --print --ways pod' prints"} {
+	for allowed, want := range map[string]string{install.Namespace: "you have it: name -n calico-probe", "nowhere": "ask for what 'calico-probe manifests --ways pod' prints"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var review authorizationv1.SelfSubjectAccessReview
 			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -127,6 +128,40 @@ func TestRightsElsewhere(t *testing.T) {
 		}
 		if r := p.found[0].Result; r.Status != probe.Fail || !strings.HasSuffix(r.Saw, want) {
 			t.Errorf("allowed in %s: %s %s", allowed, r.Status, r.Saw)
+		}
+	}
+}
+
+// TestRightsOfCalicoNamespace wants rights that are missing beside calico-node asked for where it
+// runs, and none of 'serve' missing because it runs elsewhere than 'manifests' assumes.
+func TestRightsOfCalicoNamespace(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review authorizationv1.SelfSubjectAccessReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		review.Status.Allowed = review.Spec.ResourceAttributes.Namespace != "calico-system"
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	defer server.Close()
+	client, err := cluster.NewClient(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := &cluster.Snapshot{Node: &corev1.Node{}, Calico: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}}
+	p := preflightOf(t, install.Namespace, &examine.Recorder{})
+	if err := p.rights(t.Context(), client, snap, []string{injector.MethodAPI, injector.MethodPod, useServe, injector.MethodExec}); err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range p.found {
+		want, says := probe.OK, "rights granted"
+		if ev.Way == injector.MethodExec {
+			want, says = probe.Fail, "ask for what 'calico-probe manifests --ways exec --calico-namespace calico-system' prints"
+		}
+		if r := ev.Result; r.Status != want || !strings.HasSuffix(r.Saw, says) {
+			t.Errorf("%s: %s %s", ev.Way, r.Status, r.Saw)
 		}
 	}
 }
@@ -205,35 +240,34 @@ func TestRightNamed(t *testing.T) {
 		"no right to do this: listing nodes: ":    "as somebody's own authoriser says",
 	} {
 		got := explainError(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
-		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) || !strings.Contains(got, "'calico-probe install --print' ") {
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) || !strings.Contains(got, "'calico-probe manifests' ") {
 			t.Error(got)
 		}
 	}
 }
 
-// TestInstallPrintsOnly wants manifests only where they are asked for, and one line for
-// what is wrong.
-func TestInstallPrintsOnly(t *testing.T) {
+// TestManifests wants manifests with whoever they are for, and one line for what is wrong.
+func TestManifests(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]struct {
 		exit int
 		says string
 	}{
-		"install":                     {report.ExitUsage, "kubectl apply -f -"},
-		"install --print --ways pods": {report.ExitUsage, `unknown way "pods"`},
-		"install --print --service-account runner":     {report.ExitUsage, "NAMESPACE:NAME"},
-		"install --print --ways api --user jane":       {report.ExitHealthy, "name: jane"},
-		"install --print --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
-		"install --print --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
-		"install --print -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},
-		"install --print --calico-namespace a/b":       {report.ExitUsage, `"a/b" is no name of a namespace`},
-		"preflight --via local":                        {report.ExitUsage, `unknown way "local"`},
-		"preflight --ssh root@a;b":                     {report.ExitUsage, `--ssh "root@a;b" is no destination`},
-		"preflight --ssh root@":                        {report.ExitUsage, `--ssh "root@" is no destination`},
-		"preflight --ssh {other}":                      {report.ExitUsage, `--ssh "{other}" is no destination`},
-		"preflight --ssh-config /nofile":               {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
-		"preflight --ssh-config /":                     {report.ExitUsage, "--ssh-config: / is a folder"},
-		"preflight --ssh -x":                           {report.ExitUsage, "is no destination"},
+		"install":                                {report.ExitUsage, `unknown command "install"`},
+		"manifests --ways pods":                  {report.ExitUsage, `unknown way "pods"`},
+		"manifests --service-account runner":     {report.ExitUsage, "NAMESPACE:NAME"},
+		"manifests --ways api --user jane":       {report.ExitHealthy, "name: jane"},
+		"manifests --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
+		"manifests --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
+		"manifests -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},
+		"manifests --calico-namespace a/b":       {report.ExitUsage, `"a/b" is no name of a namespace`},
+		"preflight --via local":                  {report.ExitUsage, `unknown way "local"`},
+		"preflight --ssh root@a;b":               {report.ExitUsage, `--ssh "root@a;b" is no destination`},
+		"preflight --ssh root@":                  {report.ExitUsage, `--ssh "root@" is no destination`},
+		"preflight --ssh {other}":                {report.ExitUsage, `--ssh "{other}" is no destination`},
+		"preflight --ssh-config /nofile":         {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
+		"preflight --ssh-config /":               {report.ExitUsage, "--ssh-config: / is a folder"},
+		"preflight --ssh -x":                     {report.ExitUsage, "is no destination"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, strings.Fields(args))
@@ -303,9 +337,9 @@ func TestEnterable(t *testing.T) {
 		may    []bool
 		status probe.Status
 	}{
-		"container calico-system/calico-node-x/calico-node is there to go into; whether it has a shell is not known":                                           {[]bool{true, true}, probe.Unknown},
-		"container kube-system/kube-proxy-y/kube-proxy is there to go into; whether it has a shell is not known":                                               {[]bool{false, true}, probe.Unknown},
-		"create pods/exec in namespace calico-system or kube-system: ask for what 'calico-probe install --print --ways exec --calico-namespace calico-system'": {[]bool{false, false}, probe.Fail},
+		"container calico-system/calico-node-x/calico-node is there to go into; whether it has a shell is not known":                                     {[]bool{true, true}, probe.Unknown},
+		"container kube-system/kube-proxy-y/kube-proxy is there to go into; whether it has a shell is not known":                                         {[]bool{false, true}, probe.Unknown},
+		"create pods/exec in namespace calico-system or kube-system: ask for what 'calico-probe manifests --ways exec --calico-namespace calico-system'": {[]bool{false, false}, probe.Fail},
 	} {
 		if r := enterable(doors, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {
 			t.Errorf("%v: %s %s", c.may, r.Status, r.Saw)

@@ -133,7 +133,7 @@ by a run, and are not to be pasted as they stand here. Nothing of a fix is ever 
 		}
 		fmt.Fprintf(&b, "\nTouches: %s\n", prose(r.Fix.Radius))
 		if len(r.Explains) > 0 {
-			fmt.Fprintf(&b, "\nExplains: %s\n", strings.Join(r.Explains, ", "))
+			fmt.Fprintf(&b, "\nAlso accounts for: %s\n", strings.Join(r.Explains, ", "))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

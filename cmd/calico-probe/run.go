@@ -47,7 +47,7 @@ const runExample = `  # everything about one node
   calico-probe run --node worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run(factory util.Factory) *cobra.Command {
-	o, out := &runFlags{app: a}, &output.Set{}
+	o, out := &runFlags{app: a}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
 		Long: `Asks the API about the node, puts a probe on it by the first access method that works,
@@ -152,6 +152,11 @@ func (o *runFlags) reaching(cmd *cobra.Command) {
 	f.StringVar(&o.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.StringVar(&o.Reason, "reason", "", "why this is run; written on what is created, for auditors")
 	o.placing(cmd)
+	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "limit of the whole run")
+	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, "+
+		"and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, "+
+		"the node's lease has run out or its runtime is down)")
+	f.DurationVar(&o.CheckTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 
 // placing adds those of them that work in a pod too.
@@ -160,11 +165,6 @@ func (o *runFlags) placing(cmd *cobra.Command) {
 	f.StringVar(&o.Via, "via", examine.ViaAuto, "access method: auto, "+strings.Join(injector.MethodNames(), ", "))
 	o.imaging(cmd)
 	f.BoolVar(&o.Privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
-	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, "+
-		"and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, "+
-		"the node's lease has run out or its runtime is down)")
-	f.DurationVar(&o.CheckTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 
 // imaging adds the flags that name the probe's image.

@@ -115,32 +115,35 @@ func completeRunbook(dirs *[]string) func(*cobra.Command, []string, string) ([]s
 }
 
 func (a *app) runbookList() *cobra.Command {
-	var output string
 	var dirs []string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the runbooks there are, and the alerts they answer", Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			items, err := library(dirs)
-			if err != nil {
-				return err
-			}
-			switch output {
-			case "table":
-				for _, it := range items {
-					if err := runbook.WriteItem(a.Out, it); err != nil {
-						return err
-					}
+	cmd := listVerb(a, "list", "List the runbooks", listing[runbook.Item]{
+		kind:  "runbook",
+		items: func() ([]runbook.Item, error) { return library(dirs) },
+		columns: []column[runbook.Item]{
+			{head: "NAME", text: func(it runbook.Item) string { return it.Name }},
+			{head: "SOURCE", text: sourceOf, wide: true},
+			{head: "ALERTS", text: func(it runbook.Item) string { return strings.Join(it.Alerts, ",") }, wide: true},
+			{head: "TITLE", text: func(it runbook.Item) string {
+				if it.Err != nil {
+					return "cannot be run: see 'calico-probe runbook lint'"
 				}
-				return nil
-			case "json":
-				return report.WriteJSON(a.Out, "  ", items)
-			}
-			return badUsage("unknown output format %q: use table or json", output)
+				return it.Title
+			}},
 		},
-	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	})
 	folders(cmd, &dirs)
 	return cmd
+}
+
+// sourceOf is where a runbook comes from.
+func sourceOf(it runbook.Item) string {
+	switch {
+	case it.BuiltIn:
+		return "built in"
+	case it.Replaces != "":
+		return it.File + ", replaces " + it.Replaces
+	}
+	return it.File
 }
 
 func (a *app) runbookShow() *cobra.Command {
@@ -178,7 +181,7 @@ and names of checks, causes, steps and parameters that do not exist. A runbook w
 these cannot be run; lint exits with 2 then.
 
 What can be run and is odd all the same is FILE:LINE: warning: WHAT, which leaves the exit
-code 0: causes[0] where no cause need be named, an answer of a check that no step asks, a
+code 0: causes[0], which need not be there, an answer of a check that no step asks, a
 wait that is longer than the whole runbook may take.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt

@@ -66,8 +66,8 @@ func TestRunbookList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exit, list, _ := typedBook(t, "list", "--runbooks", dir)
-	for _, want := range []string{"pods-no-network ", "built in", "mine.yaml, instead of builtin/node-not-ready.yaml", "broken ", "see 'runbook lint'"} {
+	exit, list, _ := typedBook(t, "list", "-o", "wide", "--runbooks", dir)
+	for _, want := range []string{"pods-no-network ", "built in", "mine.yaml, replaces builtin/node-not-ready.yaml", "broken ", "see 'calico-probe runbook lint'"} {
 		if exit != 0 || !strings.Contains(list, want) {
 			t.Errorf("list lacks %q:\n%s", want, list)
 		}

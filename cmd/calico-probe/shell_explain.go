@@ -20,8 +20,8 @@ func lookups() []*prompt.Command {
 				return append(examine.CheckIDs(examine.Suite()), causeIDs()...)
 			},
 		},
-		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *prompt.Call) error { return listChecks(call.Out) }},
-		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *prompt.Call) error { return listCauses(call.Out) }},
+		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *prompt.Call) error { return writeList(checkList(), call.Out) }},
+		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *prompt.Call) error { return writeList(causeList(), call.Out) }},
 	}
 }
 

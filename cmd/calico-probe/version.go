@@ -9,14 +9,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/report"
 )
 
 func (a *app) version() *cobra.Command {
-	text := func(out io.Writer) error {
-		_, err := io.WriteString(out, versions())
-		return err
+	var format string
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version of the client and the images it uses", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			switch format {
+			case "":
+				_, err := io.WriteString(a.Out, versions())
+				return err
+			case "json":
+				return report.WriteJSON(a.Out, "  ", thisBuild())
+			case "yaml":
+				return report.WriteYAML(a.Out, thisBuild())
+			}
+			return badUsage("unknown output format %q: use json or yaml", format)
+		},
 	}
-	return a.list("version", "Print the version of the client and the images it uses", text, func() any { return thisBuild() })
+	cmd.Flags().StringVarP(&format, "output", "o", "", "json or yaml instead of text")
+	completions(cmd, map[string]completer{"output": oneOf([]string{"json", "yaml"})})
+	return cmd
 }
 
 // identity is what 'version -o json' says of this program.

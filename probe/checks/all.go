@@ -73,7 +73,10 @@ func All() []*probe.Check {
 	}
 }
 
-// Tags are the families a check can belong to.
+// Tags are the families that a check can belong to. --checks and --skip take them, so a family holds
+// what its name says and nothing else: BGP is BIRD's sessions and configuration, not what a cluster
+// without BGP needs too. A check that takes a probe on another node has no family: nobody who asks for
+// a family expects a second pod. It is chosen by its ID, or by its profile.
 const (
 	tagFelix   = "felix"
 	tagBGP     = "bgp"
@@ -123,23 +126,26 @@ func part(ctx context.Context, fifths int) (context.Context, time.Duration, cont
 	return ctx, limit.Round(10 * time.Millisecond), cancel
 }
 
-// cutShort is the result of a question that was stopped from outside while its
-// own time had not passed; false when it was not.
+// cutShort is the result of a question that was interrupted from outside before its own time was over;
+// false when it was not.
 func cutShort(ctx context.Context, err error) (probe.Result, bool) {
 	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 		return probe.Result{}, false
 	}
-	return probe.Found(probe.Unknown, "stopped before an answer came: %v", err), true
+	if errors.Is(err, context.Canceled) {
+		return probe.Found(probe.Unknown, "interrupted before an answer came"), true
+	}
+	return probe.Found(probe.Unknown, "interrupted before an answer came: %v", err), true
 }
 
 // gap is the result of a check that has nobody to ask: unknown when the plan
 // says that they could not be listed, skip otherwise.
 func gap(p *probe.Pass, kind, nobody string) probe.Result {
 	if err := unlisted(p, kind); err != nil {
-		return unseen(fmt.Errorf("whom to ask is not known: %w", err))
+		return unseen(fmt.Errorf("the targets are not known: %w", err))
 	}
 	if len(p.Targets) == 0 {
-		return probe.Found(probe.Skip, "not known here: no API was asked")
+		return probe.Found(probe.Skip, "not known: the API was not asked")
 	}
 	return probe.Found(probe.Skip, "%s", nobody)
 }
@@ -167,7 +173,7 @@ func about(r probe.Result, t probe.Target) probe.Result {
 		if r.Status == probe.Fail { // of that node, and this one is not at fault
 			r.Status = probe.Warn
 		}
-		r.Saw += fmt.Sprintf("; the API calls %s %s", t.Node, state)
+		r.Saw += fmt.Sprintf("; the API reports %s as %s", t.Node, state)
 		r = r.With(FactNodeState, state)
 	}
 	return r

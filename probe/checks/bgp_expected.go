@@ -45,7 +45,7 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 	}
 	sessions := p.Of(probe.KindSession)
 	if len(sessions) == 0 {
-		p.Report(gap(p, probe.KindSession, "the API expects no BGP session of this node"))
+		p.Report(gap(p, probe.KindSession, "the API expects no BGP session for this node"))
 		return
 	}
 	why := p.Gaps[probe.KindSession]

@@ -48,7 +48,7 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 	}
 	peers := bgpPeers(ctx, p, port)
 	if len(peers) == 0 {
-		p.Report(gap(p, probe.KindSession, "the API expects no BGP session of this node"))
+		p.Report(gap(p, probe.KindSession, "the API expects no BGP session for this node"))
 		return
 	}
 	reportListener(p, uint16(port))
@@ -138,7 +138,7 @@ func speaking(ports ...int) (map[netip.Addr]bool, error) {
 // whom this node speaks with already.
 func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to netip.AddrPort) probe.Result {
 	if up[to.Addr()] {
-		return probe.Found(probe.OK, "there is a connection: the BGP session is up")
+		return probe.Found(probe.OK, "the BGP session is up")
 	}
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
@@ -153,7 +153,7 @@ func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 	c, err := d.DialContext(one, "tcp", to.String())
 	if err == nil {
 		c.Close()
-		return probe.Found(probe.OK, "a connection from %s to port %d is taken", source, to.Port()).With(FactSource, source)
+		return probe.Found(probe.OK, "connected from %s to port %d", source, to.Port()).With(FactSource, source)
 	}
 	if r, cut := cutShort(ctx, err); cut {
 		return r
@@ -161,21 +161,21 @@ func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 	said := heard.last()
 	reason := connection{err: err, said: said}.reason()
 	words := map[string]string{
-		"refused":          "refused: the machine answers, and nothing listens there or a firewall rejects",
-		"timeout":          fmt.Sprintf("without an answer within %v: dropped on the way", limit),
+		"refused":          "refused: the host answers, but nothing listens there or a firewall rejects it",
+		"timeout":          fmt.Sprintf("got no answer within %v: packets are dropped on the way", limit),
 		"reset":            "reset",
-		"net-unreachable":  "not possible: this node has no route there",
-		"host-unreachable": "not possible: nobody has that address, or a firewall says so",
-		"no-address":       "not possible: that address is on no interface of this node",
-		"denied":           "not possible: this node's own firewall refuses it",
+		"net-unreachable":  "failed: this node has no route to it",
+		"host-unreachable": "failed: no host has that address, or a firewall says so",
+		"no-address":       "failed: that address is on no interface of this node",
+		"denied":           "failed: this node's own firewall rejects it",
 	}
 	if said.text != "" { // who sent it tells more than what became of the connection
-		words[reason] = "answered with " + said.text
+		words[reason] = "failed: " + said.text
 	}
 	if words[reason] == "" {
 		return probe.Failed(err)
 	}
-	return probe.Found(probe.Fail, "a connection from %s to port %d is %s", source, to.Port(), words[reason]).With(FactSource, source).With(probe.FactReason, reason)
+	return probe.Found(probe.Fail, "connection from %s to port %d %s", source, to.Port(), words[reason]).With(FactSource, source).With(probe.FactReason, reason)
 }
 
 // guessedPort takes a fail back where the plan could not say which port BGP has.
@@ -197,6 +197,6 @@ func reportListener(p *probe.Pass, port uint16) {
 	case len(at) == 0:
 		p.Report(guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port)).On(here).With(FactListening, at))
 	default:
-		p.Report(probe.Found(probe.OK, "something listens on %s", strings.Join(at, ", ")).On(here).With(FactListening, at))
+		p.Report(probe.Found(probe.OK, "listening on %s", strings.Join(at, ", ")).On(here).With(FactListening, at))
 	}
 }

@@ -192,19 +192,19 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	case proto.Established():
 		r = probe.Found(probe.OK, "Established %s", age)
 		if len(proto.Details) > 0 {
-			r.Saw += fmt.Sprintf(", %d routes taken, %d given", proto.Imported, proto.Exported)
+			r.Saw += fmt.Sprintf(", %d routes imported, %d exported", proto.Imported, proto.Exported)
 		}
 	default:
 		r = probe.Found(probe.Fail, "%s %s %s", proto.State, proto.Info, age)
 		if proto.BGP == "Passive" {
-			r.Saw += ": this side waits, the other end has to dial"
+			r.Saw += ": this side waits for the peer to connect"
 		}
 		if e := proto.LastError; e != "" && !strings.Contains(proto.Info, e) {
 			r.Saw += fmt.Sprintf(", last error %q", e)
 		}
 		if !calicoName.MatchString(proto.Name) {
 			r.Status = probe.Warn
-			r.Saw += "; not a session of Calico's making"
+			r.Saw += "; not a session that Calico configured"
 		}
 		r = r.Because(proto.Details...)
 	}

@@ -24,7 +24,7 @@ func TestBird(t *testing.T) {
 	want(t, run(t, BirdSocket, h), v6, probe.Skip, "only BIRD for IPv4")
 
 	got = run(t, BGPSession, h, backend("bird"), self("10.0.0.1"))
-	r := want(t, got, "127.0.0.2", probe.OK, "Established", "1 routes taken")
+	r := want(t, got, "127.0.0.2", probe.OK, "Established", "1 routes imported")
 	if r.Facts.Str(FactPeer) != "127.0.0.2" || r.Facts.Str(FactSource) != "127.0.0.1" {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -32,7 +32,7 @@ func TestBird(t *testing.T) {
 	if r.Facts.Str(FactLastError) != "Socket: Connection refused" || len(r.Lines) == 0 {
 		t.Errorf("%+v", r)
 	}
-	want(t, got, "127.0.0.4", probe.Fail, "Passive", "the other end has to dial")
+	want(t, got, "127.0.0.4", probe.Fail, "Passive", "waits for the peer to connect")
 	r = want(t, got, v4, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2", "s more, unless these come up: 127.0.0.3, 127.0.0.4, 192.0.2.1")
 	if left, ok := r.Facts.Num(FactWaitLeft); !ok || left < 200 || r.Facts.Str(FactKernelState) != "wait" || len(r.Facts[FactBlockers].([]string)) != 3 {
 		t.Errorf("%+v", r.Facts)
@@ -42,7 +42,7 @@ func TestBird(t *testing.T) {
 	quiet := session("mesh", "c", "127.0.0.3", 179)
 	quiet.Node, quiet.Attrs[probe.AttrNode] = "c", "NotReady"
 	got = run(t, BGPSession, h, backend("bird"), self("10.0.0.1"), quiet, session("global", "tor", "192.0.2.1", 179))
-	want(t, got, "c 127.0.0.3", probe.Warn, "the API calls c NotReady")
+	want(t, got, "c 127.0.0.3", probe.Warn, "the API reports c as NotReady")
 	want(t, got, "tor 192.0.2.1", probe.Fail, "unreachable")
 }
 
@@ -51,7 +51,7 @@ func TestBird2(t *testing.T) {
 	h := node(t, map[string]string{"run/bird/x": ""}) // not from a container
 	birdtest.Serve(t, filepath.Join(h.Root, "run/bird/bird.ctl"), "../bird/testdata/bird-2.0.12.txt")
 	got := run(t, BGPSession, h, backend("bird"), self("10.0.0.2"))
-	want(t, got, "127.0.0.1", probe.OK, "Established", "0 routes taken, 1 given")
+	want(t, got, "127.0.0.1", probe.OK, "Established", "0 routes imported, 1 exported")
 	want(t, got, "/run/bird/bird.ctl", probe.Fail, "1 of 2 peers", "BIRD writes no routes into the kernel: it has no kernel protocol")
 }
 

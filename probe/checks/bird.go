@@ -94,11 +94,11 @@ func (d daemon) dead(p *probe.Pass, limit time.Duration, err error) probe.Result
 	case reason == "missing":
 		r = d.missing(p)
 	case reason == "refused":
-		r = probe.Found(probe.Fail, "the socket is there and nobody listens: BIRD is dead or just starting again")
+		r = probe.Found(probe.Fail, "the socket exists but nothing listens: BIRD is dead or restarting")
 	case reason == "timeout":
-		r = probe.Found(probe.Fail, "accepts the connection and does not speak within %v", limit)
+		r = probe.Found(probe.Fail, "accepts the connection but does not answer within %v", limit)
 	case reason == "reset", reason == "closed":
-		r = probe.Found(probe.Fail, "took the connection and closed it")
+		r = probe.Found(probe.Fail, "accepted the connection and closed it")
 	case errors.Is(err, bird.ErrNotBIRD):
 		r = probe.Found(probe.Fail, "%v", err)
 	}
@@ -128,7 +128,7 @@ func (d daemon) missing(p *probe.Pass) probe.Result {
 	case backend == "" && d.alone(p.Host):
 		return probe.Found(probe.Skip, "only BIRD for IPv%d runs here", 10-d.family)
 	case backend == "":
-		return probe.Found(probe.Unknown, "no such socket, and whether this node should run BIRD is not known")
+		return probe.Found(probe.Unknown, "no such socket, and it is not known whether this node should run BIRD")
 	}
-	return probe.Found(probe.Fail, "no such socket, and no other: BIRD has not started on this node")
+	return probe.Found(probe.Fail, "no such socket: BIRD has not started on this node")
 }

@@ -63,7 +63,7 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	if comm, err := readProc(p.Host, "1/comm"); err != nil || strings.TrimSpace(comm) == "probe" {
-		p.Report(probe.Found(probe.Skip, "this way onto the node does not show its processes"))
+		p.Report(probe.Found(probe.Skip, "the node's processes are not visible by this access method"))
 		return
 	}
 	found, err := birdProcesses(p.Host)
@@ -102,13 +102,13 @@ func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) pr
 	var r probe.Result
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return probe.Found(probe.Skip, "the file is in the root of process %d, which this way onto the node may not look into", b.pid).With(probe.FactReason, "denied")
+		return probe.Found(probe.Skip, "the file is in the root of process %d, which this access method may not read", b.pid).With(probe.FactReason, "denied")
 	case errors.Is(err, fs.ErrNotExist):
-		r = probe.Found(probe.Fail, "the file is not there: confd has not finished its first rendering").With(probe.FactReason, "missing")
+		r = probe.Found(probe.Fail, "the file does not exist: confd has not finished its first rendering").With(probe.FactReason, "missing")
 	case err != nil:
 		return probe.Failed(err)
 	case file.Protocols == 0:
-		r = probe.Found(probe.Fail, "the file names no protocol: confd has not rendered it").With(probe.FactReason, "empty")
+		r = probe.Found(probe.Fail, "the file has no protocol: confd has not rendered it").With(probe.FactReason, "empty")
 	default:
 		r = probe.Found(probe.OK, "router ID %s, %d BGP peers, written %v ago", cmp.Or(file.RouterID, "not set"), len(file.Peers), file.age)
 		if len(file.Peers) == 0 {
@@ -119,10 +119,10 @@ func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) pr
 	switch {
 	case !b.runs:
 		r.Status = probe.Fail
-		r.Saw = fmt.Sprintf("%s does not run while %s does (process %d); %s", d.program(), b.beside, b.pid, r.Saw)
+		r.Saw = fmt.Sprintf("%s is not running but %s is (process %d); %s", d.program(), b.beside, b.pid, r.Saw)
 		return r.With(FactRuns, false)
 	case r.Status == probe.Fail:
-		r.Saw = fmt.Sprintf("%s runs (process %d), and %s", d.program(), b.pid, r.Saw)
+		r.Saw = fmt.Sprintf("%s is running (process %d), but %s", d.program(), b.pid, r.Saw)
 		return r
 	}
 	return d.loaded(ctx, p.Host, file, r)
@@ -158,17 +158,17 @@ func (d daemon) loaded(ctx context.Context, h *probe.Host, file configFile, r pr
 		return r
 	case file.age < reloadPatience && differs:
 		r.Status = probe.Info
-		r.Saw += ", and is about to be loaded"
+		r.Saw += ", about to be loaded"
 		return r
 	case file.age < reloadPatience:
 		return r
 	case ago > file.age+clockGrain && differs:
 		r.Status = probe.Fail
 		r = r.With(probe.FactReason, "not-loaded")
-		r.Saw += fmt.Sprintf("; not loaded: BIRD read its configuration %v ago", ago.Round(time.Second))
+		r.Saw += fmt.Sprintf("; not loaded: BIRD last loaded its configuration %v ago", ago.Round(time.Second))
 	case ago > file.age+clockGrain:
 		r.Status = probe.Warn
-		r.Saw += fmt.Sprintf("; BIRD read its configuration before, %v ago, and has the same peers", ago.Round(time.Second))
+		r.Saw += fmt.Sprintf("; BIRD loaded its configuration before that, %v ago, with the same peers", ago.Round(time.Second))
 	case differs:
 		r.Status = probe.Info
 	}
@@ -206,7 +206,7 @@ func readConfig(root, name string) (configFile, error) {
 	f, err := container.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, gone := container.Stat("/"); gone != nil {
-			return configFile{}, errors.New("BIRD's process has ended while it was looked at")
+			return configFile{}, errors.New("BIRD's process ended while it was examined")
 		}
 	}
 	if err != nil {

@@ -84,44 +84,44 @@ func TestBirdConfig(t *testing.T) {
 	stale := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: renderedConfig + "protocol bgp Mesh_10_0_0_9 from x {\n"}))
 	birdtest.Serve(t, filepath.Join(stale.Root, "run/calico/bird.ctl"), late)
 	at(stale, time.Hour)
-	r = want(t, ask(stale), file, probe.Fail, "written 1h0m0s ago; not loaded: BIRD read its configuration", "BIRD lacks Mesh_10_0_0_9")
+	r = want(t, ask(stale), file, probe.Fail, "written 1h0m0s ago; not loaded: BIRD last loaded its configuration", "BIRD lacks Mesh_10_0_0_9")
 	if r.Facts.Str(probe.FactReason) != "not-loaded" {
 		t.Errorf("%+v", r.Facts)
 	}
 	same := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: renderedConfig}))
 	birdtest.Serve(t, filepath.Join(same.Root, "run/calico/bird.ctl"), late)
 	at(same, time.Hour)
-	want(t, ask(same), file, probe.Warn, "has the same peers")
+	want(t, ask(same), file, probe.Warn, "with the same peers")
 
 	empty := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: ""}))
-	want(t, ask(empty), file, probe.Fail, "bird runs (process 7), and the file names no protocol")
+	want(t, ask(empty), file, probe.Fail, "bird is running (process 7), but the file has no protocol")
 	missing := node(t, files(map[string]string{"proc/7/cmdline": start}))
-	want(t, ask(missing), file, probe.Fail, "the file is not there: confd has not finished its first rendering")
+	want(t, ask(missing), file, probe.Fail, "the file does not exist: confd has not finished its first rendering")
 
 	outside := node(t, files(map[string]string{"proc/7/cmdline": start, "secret": renderedConfig, "proc/7/root/etc/calico/confd/config/x": ""}))
 	if err := os.Symlink("/secret", filepath.Join(outside.Root, "proc/7/root", file)); err != nil { // leads into the container's root, never out of it
 		t.Fatal(err)
 	}
-	want(t, ask(outside), file, probe.Fail, "not there")
+	want(t, ask(outside), file, probe.Fail, "does not exist")
 
 	dead := node(t, files(map[string]string{"proc/7/cmdline": "runsv\x00bird\x00", "proc/8/cmdline": "runsv\x00bird6\x00", "proc/8/root/x": ""}))
 	const six = "/etc/calico/confd/config/bird6.cfg"
 	got := ask(dead)
-	r = want(t, got, file, probe.Fail, "bird does not run while runsv does (process 7); the file is not there")
+	r = want(t, got, file, probe.Fail, "bird is not running but runsv is (process 7); the file does not exist")
 	if r.Facts.Str(probe.FactReason) != "missing" || r.Facts[FactRuns] != false {
 		t.Errorf("%+v", r.Facts)
 	}
 	want(t, got, six, probe.Skip, "no IPv6 address")
-	want(t, ask(dead, self("fd00::1")), six, probe.Fail, "bird6 does not run")
+	want(t, ask(dead, self("fd00::1")), six, probe.Fail, "bird6 is not running")
 	lone := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\n"}))
 	want(t, ask(lone), file, probe.Info, "0 BGP peers")
 	confd := node(t, files(map[string]string{"proc/7/cmdline": "calico-node\x00-confd\x00", "proc/7/root" + file: renderedConfig}))
-	want(t, ask(confd), file, probe.Fail, "bird does not run while confd does (process 7); router ID 10.0.0.1")
+	want(t, ask(confd), file, probe.Fail, "bird is not running but confd is (process 7); router ID 10.0.0.1")
 
 	want(t, ask(node(t, files(nil)), backend("bird")), "", probe.Fail, "neither BIRD nor confd")
 	want(t, ask(node(t, files(nil))), "", probe.Skip, "no BIRD of Calico's")
 	want(t, ask(node(t, files(map[string]string{"proc/7/cmdline": "/usr/sbin/bird\x00-f\x00-u\x00bird\x00"}))), "", probe.Skip, "no BIRD of Calico's")
-	want(t, ask(node(t, map[string]string{"proc/1/comm": "probe\n"}), backend("bird")), "", probe.Skip, "does not show its processes")
+	want(t, ask(node(t, map[string]string{"proc/1/comm": "probe\n"}), backend("bird")), "", probe.Skip, "processes are not visible")
 }
 
 func TestBirdProcessOf(t *testing.T) {

@@ -26,7 +26,7 @@ func TestBirdNotThere(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	silent := run(t, BirdSocket, dead, backend("bird"))
-	want(t, silent, "/run/calico/bird.ctl", probe.Fail, "does not speak within ")
+	want(t, silent, "/run/calico/bird.ctl", probe.Fail, "does not answer within ")
 	l.Close()
-	want(t, run(t, BirdSocket, dead, backend("bird")), "/run/calico/bird.ctl", probe.Fail, "nobody listens")
+	want(t, run(t, BirdSocket, dead, backend("bird")), "/run/calico/bird.ctl", probe.Fail, "nothing listens")
 }

@@ -93,7 +93,7 @@ func TestInEtcd(t *testing.T) {
 		}
 	}
 	felix.Host, felix.Port = "127.0.0.1", 1 // nothing listens there
-	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Skip, "refused", "whether Felix is to answer there is not known")
+	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Skip, "refused", "whether Felix should answer there is not known")
 	felix.Attrs = map[string]string{probe.AttrEnabled: "true"} // by its environment
 	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Fail, "refused")
 }
@@ -126,8 +126,44 @@ func TestSuite(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range All() {
-		if !c.OnNode() || len(c.Access) == 0 || len(c.Tags) == 0 {
-			t.Errorf("%s: vantage %q, access %v, tags %v", c.ID, c.From, c.Access, c.Tags)
+		if !c.OnNode() || len(c.Access) == 0 {
+			t.Errorf("%s: vantage %q, access %v", c.ID, c.From, c.Access)
+		}
+	}
+}
+
+// TestFamilies wants a family to select what its name says, and never a check that takes a probe on
+// another node.
+func TestFamilies(t *testing.T) {
+	t.Parallel()
+	twoProbes := []*probe.Check{EncapProof, NeighbourReach}
+	for _, c := range All() {
+		if has := len(c.Tags) > 0; has == slices.Contains(twoProbes, c) {
+			t.Errorf("%s: families %v", c.ID, c.Tags)
+		}
+	}
+	ids := func(checks []*probe.Check, err error) string {
+		var out []string
+		for _, c := range checks {
+			out = append(out, c.ID)
+		}
+		return fmt.Sprint(out, err)
+	}
+	for family, want := range map[string]string{
+		"bgp":     "[bird-socket bgp-session bird-config bgp-expected bgp-port] <nil>",
+		"overlay": "[overlay-tunnels ipset-hosts] <nil>",
+		"dns":     "[dns-cluster dns-external] <nil>",
+		"service": "[service-clusterip service-nodeport kubeproxy-health] <nil>",
+	} {
+		if got := ids(probe.Select(All(), []string{family}, nil)); got != want {
+			t.Errorf("--checks %s selects %s", family, got)
+		}
+	}
+	// What a cluster with VXLAN and without BGP needs stays.
+	rest, err := probe.Select(All(), nil, []string{"bgp"})
+	for _, c := range []*probe.Check{PodPing, PodTCP, RouteBlocks, IPAutodetect, EncapProof} {
+		if err != nil || !slices.Contains(rest, c) {
+			t.Errorf("--skip bgp leaves out %s (%v)", c.ID, err)
 		}
 	}
 }

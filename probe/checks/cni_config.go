@@ -140,7 +140,7 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 	case hidden == len(places):
 		return unseen(fmt.Errorf("%s: %w", places[0].config, probe.ErrNotVisible))
 	case !sure:
-		return probe.Found(probe.Unknown, "no network configuration in %s and the other usual places, and the runtime does not say where it reads", places[0].config)
+		return probe.Found(probe.Unknown, "no network configuration in %s and the other usual places, and the runtime does not say which directory it reads", places[0].config)
 	}
 	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed", places[0].config).With(probe.FactReason, CNINone)
 }
@@ -201,16 +201,16 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 	var r probe.Result
 	switch {
 	case first.unread:
-		r = probe.Found(probe.Unknown, "the runtime's first network configuration is not read: %v", first.err)
+		r = probe.Found(probe.Unknown, "could not read the runtime's first network configuration: %v", first.err)
 	case first.err != nil:
 		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file, first.err).With(probe.FactReason, CNIUnusable)
 	case isMultus(first):
-		r = probe.Found(probe.Info, "%s is used: Multus, which calls other networks", first.file)
+		r = probe.Found(probe.Info, "%s is used: Multus, which delegates to other networks", first.file)
 	case calicos > 0:
 		r = probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.file, strings.Join(first.plugins, ", "), networks[calicos].file).
 			With(FactBehind, networks[calicos].file).With(probe.FactReason, CNIShadowed)
 	case calicos < 0:
-		r = probe.Found(probe.Info, "%s names %s, and no file names calico: here Calico does policy alone, or its file is gone", first.file, strings.Join(first.plugins, ", "))
+		r = probe.Found(probe.Info, "%s names %s, and no file names calico: Calico enforces policy only here, or its file is gone", first.file, strings.Join(first.plugins, ", "))
 	case len(missing) > 0:
 		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, strings.Join(bins, ", "), strings.Join(missing, ", ")).With(probe.FactReason, CNIPlugins)
 	default:

@@ -215,25 +215,25 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 	switch {
 	case over >= 0:
 		l := legs[over]
-		r = probe.Found(probe.Fail, "%s, %s takes %d, and with %d bytes of %s that does not fit %s's %d", what, l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU)
+		r = probe.Found(probe.Fail, "%s and %s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d", what, l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU)
 	case send > tight.takes():
-		r = probe.Found(probe.Warn, "%s, and %s takes no more than %d: larger packets depend on path MTU discovery", what, tight, tight.takes())
+		r = probe.Found(probe.Warn, "%s, but %s carries at most %d: larger packets depend on path MTU discovery", what, tight, tight.takes())
 	case oldest > tight.takes():
-		r = probe.Found(probe.Warn, "%d of the pods' interfaces have an older MTU of up to %d, and %s takes no more than %d; %s", older, oldest, tight, tight.takes(), what)
+		r = probe.Found(probe.Warn, "%d pod interfaces have an older MTU of up to %d, but %s carries at most %d; %s", older, oldest, tight, tight.takes(), what)
 	case older > 0:
-		r = probe.Found(probe.Info, "%d of the pods' interfaces have an older MTU of up to %d, which fits; %s", older, oldest, what)
+		r = probe.Found(probe.Info, "%d pod interfaces have an older MTU of up to %d, which fits; %s", older, oldest, what)
 	case wide >= 0:
 		l := legs[wide]
-		r = probe.Found(probe.Info, "%s takes %d, and with %d bytes of %s that does not fit %s's %d; pods send less: %s", l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU, what)
+		r = probe.Found(probe.Info, "%s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d; pods send less: %s", l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU, what)
 	case send*100 < tight.room()*(100-mtuWaste):
-		r = probe.Found(probe.Info, "%s, and %d would fit through %s", what, tight.room(), tight)
+		r = probe.Found(probe.Info, "%s; %d would fit through %s", what, tight.room(), tight)
 	default:
-		r = probe.Found(probe.OK, "%s, and %s takes %d", what, tight, tight.takes())
+		r = probe.Found(probe.OK, "%s, and %s carries %d", what, tight, tight.takes())
 	}
 	count := map[string]int{}
 	for _, mtu := range sizes {
 		count[strconv.Itoa(mtu)] = pods[mtu]
-		r = r.Because(fmt.Sprintf("%d of the cali* interfaces: MTU %d", pods[mtu], mtu))
+		r = r.Because(fmt.Sprintf("%d cali* interfaces: MTU %d", pods[mtu], mtu))
 	}
 	overhead := 0
 	for _, l := range legs {

@@ -31,17 +31,17 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	case errors.Is(err, probe.ErrNotVisible):
 		return unseen(err)
 	case errors.Is(err, fs.ErrNotExist):
-		return probe.Found(probe.Fail, "no %s: calico-node has not got through its start-up on this node", file).With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "no %s: calico-node has not finished its start-up on this node", file).With(probe.FactReason, "missing")
 	case err != nil:
 		return probe.Failed(err)
 	}
 	name := strings.TrimSpace(string(text))
-	r := probe.Found(probe.OK, "%q, as Kubernetes has it", name)
+	r := probe.Found(probe.OK, "%q, the name Kubernetes uses", name)
 	switch {
 	case h.Node == "":
-		r = probe.Found(probe.Info, "%q; what Kubernetes calls this node is not known here", name)
+		r = probe.Found(probe.Info, "%q; the node's name in Kubernetes is not known here", name)
 	case name != h.Node:
-		r = probe.Found(probe.Fail, "%q, while Kubernetes calls this node %q: Calico books its addresses for another node", name, h.Node).With(probe.FactReason, "other")
+		r = probe.Found(probe.Fail, "%q, but Kubernetes calls this node %q: Calico allocates its addresses to another node", name, h.Node).With(probe.FactReason, "other")
 	}
 	age := time.Since(written).Round(time.Second)
 	r.Saw += ", written " + age.String() + " ago"

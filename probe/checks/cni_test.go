@@ -49,7 +49,7 @@ func TestCNIConfig(t *testing.T) {
 		})
 	}
 	for _, runtime := range [][]probe.Target{nil, {{Kind: probe.KindRuntime, Name: "cri-o://1.34.1"}}} {
-		want(t, run(t, CNIConfig, with(nil, ""), runtime...), "", probe.Unknown, "the runtime does not say where it reads")
+		want(t, run(t, CNIConfig, with(nil, ""), runtime...), "", probe.Unknown, "the runtime does not say which directory it reads")
 		openShift := with(map[string]string{"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "")
 		want(t, run(t, CNIConfig, openShift, runtime...), "", probe.Info, "Multus")
 	}
@@ -76,12 +76,12 @@ func TestCNINodename(t *testing.T) {
 		h.Node = name
 		return run(t, CNINodename, h)
 	}
-	want(t, named("worker-3"), "", probe.OK, `"worker-3", as Kubernetes has it`)
-	if r := want(t, named("worker-3.example.com"), "", probe.Fail, "for another node"); r.Facts.Str(probe.FactReason) != "other" {
+	want(t, named("worker-3"), "", probe.OK, `"worker-3", the name Kubernetes uses`)
+	if r := want(t, named("worker-3.example.com"), "", probe.Fail, "to another node"); r.Facts.Str(probe.FactReason) != "other" {
 		t.Errorf("%v", r.Facts)
 	}
 	want(t, named(""), "", probe.Info, "not known here")
-	want(t, run(t, CNINodename, node(t, map[string]string{"x": ""})), "", probe.Fail, "has not got through its start-up")
+	want(t, run(t, CNINodename, node(t, map[string]string{"x": ""})), "", probe.Fail, "has not finished its start-up")
 }
 
 func TestIPAMFiles(t *testing.T) {
@@ -91,7 +91,7 @@ func TestIPAMFiles(t *testing.T) {
 	}
 	const dir = "var/lib/cni/networks/k8s-pod-network/"
 	want(t, run(t, IPAMFiles, node(t, map[string]string{"x": ""})), "", probe.OK, "nothing to do")
-	want(t, run(t, IPAMFiles, node(t, map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info, "holds no address")
+	want(t, run(t, IPAMFiles, node(t, map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info, "has no address in it")
 	canal := node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
 	want(t, run(t, IPAMFiles, canal), "", probe.Info, "host-local is in use")
 	const list = `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`

@@ -103,7 +103,7 @@ func claimsIn(kubeconfig []byte) (server string, c claims, err error) {
 	}
 	parts := strings.Split(config.Users[0].User.Token, ".")
 	if len(parts) != 3 {
-		return server, c, errors.New("holds a token that is none of Kubernetes'")
+		return server, c, errors.New("holds a token that is not a Kubernetes token")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil || json.Unmarshal(payload, &c) != nil {
@@ -118,13 +118,13 @@ func (c claims) judge(now time.Time) probe.Result {
 	var r probe.Result
 	switch {
 	case from.After(now.Add(skewOdd)):
-		r = probe.Found(probe.Fail, "the token is valid from %s on, and this node's clock says %s", from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		r = probe.Found(probe.Fail, "the token is not valid before %s, and this node's clock says %s", from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case c.Expires == 0:
-		r = probe.Found(probe.Info, "the token has no end")
+		r = probe.Found(probe.Info, "the token does not expire")
 	case left <= 0:
-		r = probe.Found(probe.Fail, "the token ran out %v ago: no pod gets a network on this node", -left)
+		r = probe.Found(probe.Fail, "the token expired %v ago: no pod gets a network on this node", -left)
 	case left < min(tokenLow, expires.Sub(time.Unix(c.Issued, 0))/4):
-		r = probe.Found(probe.Warn, "the token runs out in %v, and nobody has renewed it", left)
+		r = probe.Found(probe.Warn, "the token expires in %v and has not been renewed", left)
 	default:
 		r = probe.Found(probe.OK, "the token is valid for %v", left)
 	}

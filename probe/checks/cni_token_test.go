@@ -37,12 +37,12 @@ func TestCNIToken(t *testing.T) {
 		saw    string
 	}{
 		"good":          {kubeconfigWith(token(now.Add(-time.Hour), now.Add(23*time.Hour))), probe.OK, "valid for 2"},
-		"nearly over":   {kubeconfigWith(token(now.Add(-24*time.Hour), now.Add(10*time.Minute))), probe.Warn, "nobody has renewed"},
-		"over":          {kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour))), probe.Fail, "ran out 24h0m"},
+		"nearly over":   {kubeconfigWith(token(now.Add(-24*time.Hour), now.Add(10*time.Minute))), probe.Warn, "not been renewed"},
+		"over":          {kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour))), probe.Fail, "expired 24h0m"},
 		"the clock":     {kubeconfigWith(token(now.Add(3*time.Hour), now.Add(27*time.Hour))), probe.Fail, "this node's clock says"},
-		"without end":   {kubeconfigWith(token(now, time.Time{})), probe.Info, "no end"},
+		"without end":   {kubeconfigWith(token(now, time.Time{})), probe.Info, "does not expire"},
 		"no token":      {"apiVersion: v1\nkind: Config\n", probe.Unknown, "holds no token"},
-		"not a token":   {kubeconfigWith("s3cr3t"), probe.Unknown, "none of Kubernetes'"},
+		"not a token":   {kubeconfigWith("s3cr3t"), probe.Unknown, "not a Kubernetes token"},
 		"broken token":  {kubeconfigWith("a.s3cr3t!.c"), probe.Unknown, "cannot be read"},
 		"no kubeconfig": {"\t: s3cr3t [", probe.Unknown, "is not a kubeconfig"},
 	} {
@@ -57,7 +57,7 @@ func TestCNIToken(t *testing.T) {
 	}
 	want(t, run(t, CNIToken, node(t, map[string]string{"x": ""})), "", probe.Skip, "no /etc/cni/net.d/calico-kubeconfig")
 	const k3s = "var/lib/rancher/k3s/agent/etc/cni/net.d/calico-kubeconfig"
-	want(t, run(t, CNIToken, node(t, map[string]string{k3s: kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour)))})), "", probe.Fail, "ran out 24h0m")
+	want(t, run(t, CNIToken, node(t, map[string]string{k3s: kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour)))})), "", probe.Fail, "expired 24h0m")
 }
 
 func FuzzClaims(f *testing.F) {

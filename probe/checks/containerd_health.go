@@ -85,7 +85,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		questions = append(questions, question{"cri-status", func(ctx context.Context) (probe.Result, error) {
 			r, err := askCRI(ctx, client)
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && behindDocker(p.Host) {
-				r = probe.Found(probe.Skip, "its CRI plugin is not loaded, as with docker, which the kubelet here seems to use")
+				r = probe.Found(probe.Skip, "its CRI plugin is not loaded, as is usual with docker, which the kubelet here seems to use")
 			}
 			return r, err
 		}})
@@ -143,7 +143,7 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 	case len(bad) > 0:
 		return probe.Found(probe.Fail, "%s", strings.Join(bad, "; ")).With(FactNotReady, not), nil
 	case len(good) == 0:
-		return probe.Found(probe.Unknown, "it answers without any condition"), nil
+		return probe.Found(probe.Unknown, "it answers without conditions"), nil
 	}
 	return probe.Found(probe.OK, "%s", strings.Join(good, ", ")), nil
 }
@@ -158,7 +158,7 @@ func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 	}
 	// containerd asks each shim in turn, so one that is frozen holds up the list.
 	if frozen := frozenShims(h); over(ctx) && len(frozen) > 0 {
-		return probe.Found(probe.Fail, "the list of running containers does not come, and of their shims %d do not run: %s", len(frozen), some(frozen)).
+		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s", len(frozen), some(frozen)).
 			With(probe.FactReason, "timeout").With(FactShims, first(frozen)), nil
 	}
 	return probe.Result{}, err

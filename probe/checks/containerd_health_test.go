@@ -40,13 +40,13 @@ func TestContainerdSilent(t *testing.T) {
 	began := time.Now()
 	got := run(t, ContainerdHealth, h)
 	for _, part := range []string{"version", "health", "cri-status", "tasks"} {
-		want(t, got, part, probe.Fail, "no answer within ")
+		want(t, got, part, probe.Fail, "does not answer within ")
 	}
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("the four calls waited for each other: %v", took)
 	}
 	l.Close()
-	want(t, run(t, ContainerdHealth, h), "/run/containerd/containerd.sock", probe.Fail, "nobody listens")
+	want(t, run(t, ContainerdHealth, h), "/run/containerd/containerd.sock", probe.Fail, "nothing listens")
 }
 
 // heldUp lists tasks as containerd does when a shim holds it up: once the time is over

@@ -19,8 +19,8 @@ func TestCRIHealth(t *testing.T) {
 	l.SetUnlinkOnClose(false)
 	got := run(t, CRIHealth, h) // accepts and stays silent
 	for _, part := range []string{"version", "status", "containers"} {
-		want(t, got, "/run/crio/crio.sock "+part, probe.Fail, "no answer within ")
+		want(t, got, "/run/crio/crio.sock "+part, probe.Fail, "does not answer within ")
 	}
 	l.Close()
-	want(t, run(t, CRIHealth, h), "/run/crio/crio.sock", probe.Fail, "nobody listens")
+	want(t, run(t, CRIHealth, h), "/run/crio/crio.sock", probe.Fail, "nothing listens")
 }

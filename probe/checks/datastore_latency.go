@@ -161,10 +161,10 @@ func distance(trips []trip, tried int, last error, limit time.Duration, addr str
 	answer := median(trips, func(t trip) time.Duration { return t.answer })
 	worst := slices.MaxFunc(trips, func(a, b trip) int { return int(a.whole() - b.whole()) }).whole()
 	ms := func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
-	r := probe.Found(probe.OK, "TCP %s, TLS %s, answer %s (median of %d), worst of all %s", ms(connect), ms(handshake), ms(answer), len(trips), ms(worst))
+	r := probe.Found(probe.OK, "TCP %s, TLS %s, answer %s (median of %d), slowest %s", ms(connect), ms(handshake), ms(answer), len(trips), ms(worst))
 	if last != nil {
 		r.Status = probe.Warn
-		r.Saw += fmt.Sprintf("; %d of %d tries were not answered: %s", tried-len(trips), tried, probe.Reason(last))
+		r.Saw += fmt.Sprintf("; %d of %d attempts failed: %s", tried-len(trips), tried, probe.Reason(last))
 	}
 	return r.With(FactConnect, milliseconds(connect)).With(FactTLS, milliseconds(handshake)).With(FactAnswer, milliseconds(answer)).With(FactWorst, milliseconds(worst))
 }
@@ -202,17 +202,17 @@ func etcdSays(r probe.Result, last trip) probe.Result {
 	var health struct{ Health, Reason string }
 	switch err := json.Unmarshal(last.page.Body, &health); {
 	case errors.Is(last.refused, errNoCertificate):
-		r.Saw += "; it wants a certificate, which this probe does not see"
+		r.Saw += "; it asks for a client certificate, which this probe cannot read"
 	case last.refused != nil:
 		r.Status = probe.Fail
-		r.Saw += fmt.Sprintf("; it refuses the certificate of Calico's CNI plugin: %v", last.refused)
+		r.Saw += fmt.Sprintf("; it rejects the certificate of Calico's CNI plugin: %v", last.refused)
 		r = r.With(probe.FactReason, "certificate-refused")
 	case err == nil && health.Health == "false", last.page.Code == http.StatusServiceUnavailable:
 		r.Status = probe.Fail
-		r.Saw += fmt.Sprintf("; it says that it is not healthy: %.100s", health.Reason)
+		r.Saw += fmt.Sprintf("; it reports that it is not healthy: %.100s", health.Reason)
 		r = r.With(probe.FactReason, "unhealthy")
 	case err == nil && health.Health == "true":
-		r.Saw += "; it says that it is healthy"
+		r.Saw += "; it reports that it is healthy"
 	}
 	return r
 }
@@ -239,11 +239,11 @@ func lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
 	end := c.NotAfter.UTC().Format(time.RFC3339)
 	switch {
 	case left < 0:
-		return probe.Fail, "has run out on " + end
+		return probe.Fail, "expired on " + end
 	case left < min(certificateSoon, c.NotAfter.Sub(c.NotBefore)/10):
-		return probe.Warn, "ends on " + end
+		return probe.Warn, "expires on " + end
 	}
-	return probe.OK, "is good until " + end
+	return probe.OK, "is valid until " + end
 }
 
 // etcdCertificates reports on the files with which Calico's CNI plugin goes to
@@ -322,7 +322,7 @@ func alertOf(err error) (wish bool, alert error) {
 
 // alerted is the result of a server that does not get as far as an answer.
 func alerted(alert error) probe.Result {
-	return probe.Found(probe.Fail, "takes the connection and ends the handshake: %v", alert).With(probe.FactReason, "alert")
+	return probe.Found(probe.Fail, "accepts the connection and aborts the TLS handshake: %v", alert).With(probe.FactReason, "alert")
 }
 
 // travel makes one connection and one request. Any answer will do, also that the

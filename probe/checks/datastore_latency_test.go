@@ -79,7 +79,7 @@ func TestAlert(t *testing.T) {
 	}
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		target, got := ask(&tls.Config{MaxVersion: version, ClientAuth: tls.RequireAnyClientCert})
-		r := want(t, got, target, probe.OK, "it wants a certificate")
+		r := want(t, got, target, probe.OK, "it asks for a client certificate")
 		if ms, ok := r.Facts.Num(FactAnswer); !ok || ms <= 0 || ms > 60_000 {
 			t.Errorf("answer after %v ms: %s", ms, r.Saw)
 		}
@@ -94,7 +94,7 @@ func TestDistance(t *testing.T) {
 		return trip{connect: time.Millisecond, handshake: 2 * time.Millisecond, answer: answer * time.Millisecond}
 	}
 	r := distance([]trip{took(3), took(9)}, 3, errors.New("reset"), time.Second, "a")
-	if r.Status != probe.Warn || !strings.Contains(r.Saw, "1 of 3 tries") || r.Facts[FactWorst] != 12.0 {
+	if r.Status != probe.Warn || !strings.Contains(r.Saw, "1 of 3 attempts") || r.Facts[FactWorst] != 12.0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -140,8 +140,8 @@ func TestEtcdFiles(t *testing.T) {
 	etcd := apiAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = nameEtcd
 	got := run(t, DatastoreLatency, h, etcd)
-	want(t, got, etcdFiles+"etcd-cert", probe.Warn, "ends on")
-	want(t, got, etcdFiles+"etcd-ca", probe.Fail, "has run out")
+	want(t, got, etcdFiles+"etcd-cert", probe.Warn, "expires on")
+	want(t, got, etcdFiles+"etcd-ca", probe.Fail, "expired")
 	want(t, got, "etcd 127.0.0.1:1", probe.Fail, "refused")
 	if c, err := certificateIn([]byte(text(time.Now().Add(-time.Hour)) + text(time.Now().Add(time.Hour)))); err != nil || c.NotAfter.Before(time.Now()) {
 		t.Error(c, err)

@@ -21,8 +21,8 @@ const dnsPort = 53
 
 // rcodes puts the usual failures of DNS into words, as a tail of the sentence.
 var rcodes = map[int]string{
-	dns.RcodeServerFailure: ": it cannot find out, as its own source (the API server, or the servers it forwards to) does not answer",
-	dns.RcodeRefused:       ": it answers, and is not set to serve that name to who asks",
+	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
+	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
 }
 
 // domainOf is the cluster's domain; guessed when the kubelet does not tell.

@@ -78,11 +78,11 @@ func addressSays(ctx context.Context, a dnsAnswer) probe.Result {
 	r := probe.Found(probe.Fail, "it answers %s%s", a.rcode(), rcodes[a.msg.Rcode])
 	switch {
 	case a.msg.Rcode == dns.RcodeSuccess && len(addrs) > 0:
-		r = probe.Found(probe.OK, "%s in %v", strings.Join(addrs[:min(len(addrs), 4)], ", "), a.took.Round(100*time.Microsecond))
+		r = probe.Found(probe.OK, "resolved to %s in %v", strings.Join(addrs[:min(len(addrs), 4)], ", "), a.took.Round(100*time.Microsecond))
 	case a.msg.Rcode == dns.RcodeSuccess:
-		r = probe.Found(probe.Fail, "it answers without an address")
+		r = probe.Found(probe.Fail, "it answers with no address")
 	case a.msg.Rcode == dns.RcodeNameError:
-		r.Saw += ": it does not know the name; has it another cluster domain than the kubelet?"
+		r.Saw += ": it does not know the name; does its cluster domain differ from the kubelet's?"
 	}
 	if a.msg.Truncated {
 		r = r.With(FactTruncated, true)
@@ -97,7 +97,7 @@ func cutAnswer(udp, tcp probe.Result) probe.Result {
 		return udp
 	}
 	udp.Status = tcp.Status
-	udp.Saw = "its answer by UDP is cut short, and by TCP: " + tcp.Saw
+	udp.Saw = "its UDP answer is truncated, and over TCP: " + tcp.Saw
 	if reason := tcp.Facts.Str(probe.FactReason); reason != "" {
 		udp = udp.With(probe.FactReason, reason)
 	}

@@ -61,10 +61,10 @@ func TestDNSCluster(t *testing.T) {
 	}{
 		"good":     {address, probe.OK, "10.96.0.1 in"},
 		"IPv6":     {address6, probe.OK, "fd00:10:96::1 in"},
-		"nxdomain": {rcode(dns.RcodeNameError), probe.Fail, "another cluster domain"},
+		"nxdomain": {rcode(dns.RcodeNameError), probe.Fail, "cluster domain differ"},
 		"servfail": {rcode(dns.RcodeServerFailure), probe.Fail, "SERVFAIL"},
 		"refused":  {rcode(dns.RcodeRefused), probe.Fail, "REFUSED"},
-		"empty":    {rcode(dns.RcodeSuccess), probe.Fail, "without an address"},
+		"empty":    {rcode(dns.RcodeSuccess), probe.Fail, "with no address"},
 		"silent":   {func(*dns.Msg) *dns.Msg { return nil }, probe.Fail, "no answer from"},
 	} {
 		t.Run(name, func(t *testing.T) {

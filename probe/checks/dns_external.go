@@ -59,7 +59,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	}
 	if len(servers) == 0 {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			p.Report(gap(p, probe.KindDNS, "neither a name server of the node's nor a DNS service is known"))
+			p.Report(gap(p, probe.KindDNS, "neither a name server of the node nor a DNS service is known"))
 		}
 		return
 	}
@@ -133,15 +133,15 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	case a.msg == nil:
 		r = a.failure(ctx)
 		if a.cut && r.Status == probe.Fail {
-			r.Saw = "its answer by UDP is cut short, and by TCP: " + r.Saw
+			r.Saw = "its UDP answer is truncated, and over TCP: " + r.Saw
 			return r.With(FactTruncated, true)
 		}
 		if r.Status == probe.Fail {
 			r.Status = probe.Info
-			r.Saw = "no answer about names outside the cluster: " + r.Saw
+			r.Saw = "names outside the cluster do not resolve: " + r.Saw
 		}
 	case a.msg.Rcode != dns.RcodeSuccess:
-		r = probe.Found(probe.Info, "no answer about names outside the cluster: %s%s", a.rcode(), rcodes[a.msg.Rcode])
+		r = probe.Found(probe.Info, "names outside the cluster do not resolve: %s%s", a.rcode(), rcodes[a.msg.Rcode])
 	case a.took > slowDNS:
 		r = probe.Found(probe.Warn, "names outside the cluster resolve, in %v", a.took.Round(time.Millisecond))
 	default:
@@ -151,7 +151,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	silent := a.msg == nil && r.Status == probe.Info
 	if failed := a.msg != nil && a.msg.Rcode == dns.RcodeServerFailure; passed && (silent || failed) {
 		r.Status = probe.Warn
-		r.Saw += "; the node's own name servers answer it"
+		r.Saw += "; the node's own name servers resolve them"
 	}
 	if a.msg != nil {
 		r = r.With(FactRcode, a.rcode()).With(FactTook, milliseconds(a.took))
@@ -211,14 +211,14 @@ func searched(ctx context.Context, answers []searchAnswer) probe.Result {
 		}
 		lines = append(lines, line)
 	}
-	r := probe.Found(probe.OK, "a name outside the cluster costs a pod (ndots:5) %d more questions, %v together", len(answers), whole.Round(100*time.Microsecond))
+	r := probe.Found(probe.OK, "a name outside the cluster costs a pod (ndots:5) %d extra queries, %v in total", len(answers), whole.Round(100*time.Microsecond))
 	switch {
 	case len(bad) > 0:
 		r.Status = probe.Warn
 		r.Saw += ": " + strings.Join(bad, ", ")
 	case len(wild) > 0:
 		r.Status = probe.Info
-		r.Saw += fmt.Sprintf("; %s has an answer for every name, also for those of others", strings.Join(wild, ", "))
+		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), also names that belong to others", strings.Join(wild, ", "))
 	}
 	return r.With(FactSearchCost, len(answers)).With(FactTook, milliseconds(whole)).Because(lines...)
 }

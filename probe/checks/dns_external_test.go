@@ -35,17 +35,17 @@ func TestRootAnswer(t *testing.T) {
 	}{
 		"good":             {rootAnswer{dnsAnswer: replied(dns.RcodeSuccess, 3*time.Millisecond)}, true, probe.OK, "resolve, in 3ms"},
 		"slow":             {rootAnswer{dnsAnswer: replied(dns.RcodeSuccess, 1500*time.Millisecond)}, false, probe.Warn, "resolve, in 1.5s"},
-		"cut off":          {rootAnswer{dnsAnswer: replied(dns.RcodeServerFailure, 0)}, false, probe.Info, "SERVFAIL: it cannot find out"},
-		"does not pass on": {rootAnswer{dnsAnswer: replied(dns.RcodeServerFailure, 0)}, true, probe.Warn, "the node's own name servers answer it"},
-		"not set to":       {rootAnswer{dnsAnswer: replied(dns.RcodeRefused, 0)}, true, probe.Info, "REFUSED: it answers, and is not set to"},
+		"cut off":          {rootAnswer{dnsAnswer: replied(dns.RcodeServerFailure, 0)}, false, probe.Info, "SERVFAIL: its upstream"},
+		"does not pass on": {rootAnswer{dnsAnswer: replied(dns.RcodeServerFailure, 0)}, true, probe.Warn, "the node's own name servers resolve them"},
+		"not set to":       {rootAnswer{dnsAnswer: replied(dns.RcodeRefused, 0)}, true, probe.Info, "REFUSED: it answers, but is not configured to"},
 		"own root":         {rootAnswer{dnsAnswer: replied(dns.RcodeNameError, 0)}, true, probe.Info, "NXDOMAIN"},
 		"odd":              {rootAnswer{dnsAnswer: replied(3999, 0)}, true, probe.Info, "code 3999"},
-		"silent":           {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, false, probe.Info, "no answer about names outside the cluster: no answer from 10.0.0.2:53 within 4s"},
-		"silent alone":     {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, true, probe.Warn, "the node's own name servers answer it"},
+		"silent":           {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, false, probe.Info, "names outside the cluster do not resolve: no answer from 10.0.0.2:53 within 4s"},
+		"silent alone":     {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, true, probe.Warn, "the node's own name servers resolve them"},
 		"nobody":           {rootAnswer{dnsAnswer: silence(syscall.ECONNREFUSED)}, false, probe.Info, "nothing listens"},
-		"cut short":        {rootAnswer{silence(os.ErrDeadlineExceeded), true}, false, probe.Fail, "cut short, and by TCP: no answer from 10.0.0.2:53"},
+		"cut short":        {rootAnswer{silence(os.ErrDeadlineExceeded), true}, false, probe.Fail, "truncated, and over TCP: no answer from 10.0.0.2:53"},
 		"whole by TCP":     {rootAnswer{replied(dns.RcodeSuccess, time.Millisecond), true}, false, probe.OK, "resolve"},
-		"stopped":          {rootAnswer{dnsAnswer: silence(context.Canceled)}, true, probe.Unknown, "stopped"},
+		"stopped":          {rootAnswer{dnsAnswer: silence(context.Canceled)}, true, probe.Unknown, "interrupted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,18 +62,18 @@ func TestSearched(t *testing.T) {
 	ask := func(more ...searchAnswer) []probe.Result {
 		return []probe.Result{searched(t.Context(), append([]searchAnswer{no("svc.cluster.local"), no("cluster.local")}, more...))}
 	}
-	want(t, ask(), "", probe.OK, "2 more questions, 2ms together")
-	want(t, ask(searchAnswer{replied(dns.RcodeServerFailure, time.Millisecond), "corp.example"}), "", probe.Warn, "3 more questions", "corp.example: SERVFAIL in 1ms")
-	want(t, ask(searchAnswer{replied(dns.RcodeNameError, 2*time.Second), "corp.example"}), "", probe.Warn, "2.002s together", "corp.example: NXDOMAIN in 2s")
+	want(t, ask(), "", probe.OK, "2 extra queries, 2ms in total")
+	want(t, ask(searchAnswer{replied(dns.RcodeServerFailure, time.Millisecond), "corp.example"}), "", probe.Warn, "3 extra queries", "corp.example: SERVFAIL in 1ms")
+	want(t, ask(searchAnswer{replied(dns.RcodeNameError, 2*time.Second), "corp.example"}), "", probe.Warn, "2.002s in total", "corp.example: NXDOMAIN in 2s")
 	want(t, ask(searchAnswer{silence(os.ErrDeadlineExceeded), "corp.example"}), "", probe.Warn, "corp.example: no answer (timeout)")
-	want(t, ask(searchAnswer{replied(dns.RcodeRefused, 0), "corp.example"}), "", probe.OK, "3 more questions")
+	want(t, ask(searchAnswer{replied(dns.RcodeRefused, 0), "corp.example"}), "", probe.OK, "3 extra queries")
 	wild := searchAnswer{replied(dns.RcodeSuccess, time.Millisecond), "corp.example"}
 	rr, err := dns.NewRR("calico-probe.invalid.corp.example. 5 IN A 192.0.2.1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	wild.msg.Answer = []dns.RR{rr}
-	want(t, ask(wild), "", probe.Info, "corp.example has an answer for every name")
+	want(t, ask(wild), "", probe.Info, "corp.example answers every name")
 }
 
 // TestDNSExternal asks a cluster's DNS alone: servers of a resolv.conf are at port
@@ -93,7 +93,7 @@ func TestDNSExternal(t *testing.T) {
 	endpoint.Name, endpoint.Port = "endpoint", 1
 	got := run(t, DNSExternal, h, target, endpoint)
 	want(t, got, "service "+addrOf(target), probe.OK, "names outside the cluster resolve")
-	r := want(t, got, "search list of service "+addrOf(target), probe.OK, "4 more questions")
+	r := want(t, got, "search list of service "+addrOf(target), probe.OK, "4 extra queries")
 	if len(r.Lines) != 4 || !slices.ContainsFunc(r.Lines, func(l string) bool { return l[:12] == "corp.example" }) {
 		t.Errorf("%q", r.Lines)
 	}

@@ -50,7 +50,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	if awake, _, err := nodesDaemon(p.Host, "dockerd"); !known && err == nil && awake == 0 && !behindDocker(p.Host) {
-		p.Report(probe.Found(probe.Skip, "which runtime the kubelet uses is not known, and asking could start a docker that sleeps").With(FactSocket, socket))
+		p.Report(probe.Found(probe.Skip, "which runtime the kubelet uses is not known, and asking could start an inactive docker").With(FactSocket, socket))
 		return
 	}
 	each([]string{"_ping", "info"}, func(what string) {

@@ -26,7 +26,7 @@ func TestDockerHealth(t *testing.T) {
 	mux.HandleFunc("/info", says(200, "<html>not docker</html>"))
 	go func() { _ = http.Serve(l, mux) }() // until the listener is closed
 	defer l.Close()
-	want(t, run(t, DockerHealth, h), "", probe.Skip, "could start a docker that sleeps")
+	want(t, run(t, DockerHealth, h), "", probe.Skip, "could start an inactive docker")
 	shim := filepath.Join(h.Root, "run/dockershim.sock")
 	if err := os.WriteFile(shim, nil, 0o600); err != nil {
 		t.Fatal(err)

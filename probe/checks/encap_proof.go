@@ -18,7 +18,7 @@ import (
 // packet was sent to the tunnel's port here, and it did or did not come in there.
 var EncapProof = &probe.Check{
 	ID: "encap-proof", Asks: "do packets of the tunnels and of BGP pass between this node and another, both ways?", From: probe.FromNode, In: probe.Deep,
-	Tags: []string{tagNetwork, tagOverlay, tagBGP}, Access: []string{"host network", "NET_RAW"}, Needs: []*probe.Check{NodeUplink}, Run: encaps,
+	Access: []string{"host network", "NET_RAW"}, Needs: []*probe.Check{NodeUplink}, Run: encaps,
 	Doc: `Two probes, one here and one on another node: one listens, and once it does the other sends tokens to the VXLAN port, to the WireGuard port and as IPIP (protocol 4), from the address Calico registered. Then the other way round. To BGP's port each opens a connection, unless their session is up. The listener looks at its interfaces and behind its firewall.
 ok: it passed. fail: nothing came in by any interface: something between the nodes drops it (a security group, a cloud that knows no IPIP, a hypervisor that takes UDP 4789 for itself); or it came in, and that node's own firewall dropped it (Felix does so with tunnel packets from an address that is not in its set of nodes); or it could not leave.
 info: the same of a way that this cluster does not use.
@@ -38,7 +38,7 @@ const (
 func encaps(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindEncap)
 	if len(targets) == 0 {
-		p.Report(probe.Found(probe.Skip, "takes a second probe on another node, which only the client can place"))
+		p.Report(probe.Found(probe.Skip, "needs a second probe on another node, which only the client can start"))
 		return
 	}
 	here := cmp.Or(p.Host.Node, "this node")
@@ -112,9 +112,9 @@ func arrived(a encap.Arrival, t probe.Target, limit string) probe.Result {
 	case a.Passed:
 		r = probe.Found(probe.OK, "%s arrive", packets)
 	case a.Wire:
-		r = probe.Found(probe.Fail, "%s arrive, and the receiving node's own firewall drops them", packets)
+		r = probe.Found(probe.Fail, "%s arrive, but the receiving node's own firewall drops them", packets)
 	default:
-		r = probe.Found(probe.Fail, "%s are sent, and none came in within %s: they are lost between the nodes", packets, limit)
+		r = probe.Found(probe.Fail, "%s were sent, but none arrived within %s: they are lost between the nodes", packets, limit)
 	}
 	return ofUse(r, t).With(FactWire, a.Wire).With(FactPassed, a.Passed)
 }
@@ -125,7 +125,7 @@ func ofUse(r probe.Result, t probe.Target) probe.Result {
 	if !used && r.Status == probe.Fail {
 		r.Status = probe.Info
 		if t.Name == "BGP" {
-			r.Saw += "; these two are no BGP peers, as far as is known"
+			r.Saw += "; these two nodes are not known to be BGP peers"
 		} else {
 			r.Saw += "; this cluster does not use them"
 		}
@@ -155,7 +155,7 @@ func send(ctx context.Context, here string, own netip.Addr, t probe.Target) prob
 	case stopped:
 		r = cut
 	case errors.Is(err, encap.ErrRefused) && errors.Is(err, syscall.EPERM):
-		r = ofUse(probe.Found(probe.Fail, "packets cannot leave: this node's own firewall refuses them"), t)
+		r = ofUse(probe.Found(probe.Fail, "packets cannot leave: this node's own firewall rejects them"), t)
 	case errors.Is(err, encap.ErrRefused):
 		r = ofUse(probe.Found(probe.Fail, "%v", err), t)
 	default:

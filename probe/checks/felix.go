@@ -46,7 +46,7 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		return
 	}
 	if i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() }); at.Host == felix.DefaultHost && i >= 0 {
-		r := probe.Found(probe.Fail, "localhost leads to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
+		r := probe.Found(probe.Fail, "localhost resolves to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
 		p.Report(r.With(FactResolved, texts(addrs)).With(probe.FactReason, "foreign-address"))
 		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // what would be, were it right
 	}
@@ -89,7 +89,7 @@ func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers 
 			return
 		}
 		r := noAnswer(err, addr.String(), limit).With(FactAddress, addr.String()).With(FactListening, []string{answers.String()})
-		r.Saw = fmt.Sprintf("calico-node's own probe asks %s (%s), and Felix answers at %s, as FelixConfiguration's healthHost says", addr, r.Facts.Str(probe.FactReason), answers)
+		r.Saw = fmt.Sprintf("calico-node's liveness probe asks %s (%s), but Felix answers at %s, as FelixConfiguration's healthHost says", addr, r.Facts.Str(probe.FactReason), answers)
 		p.Report(r.On("localhost"))
 	}
 }
@@ -119,22 +119,22 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	if others, err := listening(uint16(at.Port)); err == nil {
 		r = r.With(FactListening, others)
 		if len(others) > 0 {
-			r.Saw = fmt.Sprintf("connection to %s refused, while something listens on %s", r.Facts.Str(FactAddress), strings.Join(others, ", "))
+			r.Saw = fmt.Sprintf("connection to %s refused, but something listens on %s", r.Facts.Str(FactAddress), strings.Join(others, ", "))
 		} else {
-			r.Saw += fmt.Sprintf(", and on no other address of port %d", at.Port)
+			r.Saw += fmt.Sprintf(", nor on any other address of port %d", at.Port)
 		}
 	}
 	switch why := unlisted(p, probe.KindFelix); {
 	case len(p.Of(probe.KindFelix)) == 0 && !calicoHere(p.Host):
 		r.Status = probe.Unknown
-		r.Saw += "; and nothing on this machine looks like a node of Calico's"
+		r.Saw += "; nothing on this machine looks like a Calico node"
 	case at.Attrs[probe.AttrEnabled] == "false":
 		r.Status = probe.Skip
-		r.Saw = "Felix is set not to answer (healthEnabled is false): " + r.Saw
+		r.Saw = "Felix is configured not to answer (healthEnabled is false): " + r.Saw
 		r = r.With(probe.FactReason, "disabled")
 	case why != nil && at.Attrs[probe.AttrEnabled] == "":
 		r.Status = unseen(why).Status
-		r.Saw += fmt.Sprintf("; whether Felix is to answer there is not known: %v", why)
+		r.Saw += fmt.Sprintf("; whether Felix should answer there is not known: %v", why)
 	}
 	return r
 }
@@ -164,15 +164,15 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	}
 	switch {
 	case !a.FromFelix() && (a.Code < 200 || a.Code > 399): // what a kubelet takes for good
-		r = probe.Found(probe.Fail, "%d from %s%s, and not in the manner of Felix: something else holds its port, and the kubelet's probe fails", a.Code, addr, path)
+		r = probe.Found(probe.Fail, "%d from %s%s, and not from Felix: another program holds its port, and the kubelet's probe fails", a.Code, addr, path)
 	case !a.FromFelix():
-		r = probe.Found(probe.Warn, "%d from %s%s, and not in the manner of Felix: something else listens there", a.Code, addr, path)
+		r = probe.Found(probe.Warn, "%d from %s%s, and not from Felix: another program listens there", a.Code, addr, path)
 	case !a.Good() && len(bad) > 0:
 		r = probe.Found(probe.Fail, "%d from %s%s: %s", a.Code, addr, path, strings.Join(bad, ", "))
 	case !a.Good():
 		r = probe.Found(probe.Fail, "%d from %s%s, without saying why", a.Code, addr, path)
 	case len(a.Components) > 0:
-		r.Saw += fmt.Sprintf(", %d components in order", len(a.Components))
+		r.Saw += fmt.Sprintf(", %d components healthy", len(a.Components))
 	}
 	if !a.Good() || !a.FromFelix() {
 		r = r.Because(lines(a.Body)...)

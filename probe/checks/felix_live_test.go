@@ -46,8 +46,8 @@ func TestFelix(t *testing.T) {
 	want(t, run(t, FelixReady, h, felixAt(t, says(503, hang))), "", probe.Fail, "FelixStartup reporting non-ready")
 	want(t, run(t, FelixLive, h, felixAt(t, says(503, ""))), "", probe.Fail, "without saying why")
 	want(t, run(t, FelixLive, h, felixAt(t, says(204, ""))), "", probe.OK, "204")
-	want(t, run(t, FelixLive, h, felixAt(t, says(200, "hello"))), "", probe.Warn, "something else listens")
-	want(t, run(t, FelixLive, h, felixAt(t, says(404, "no"))), "", probe.Fail, "something else holds its port")
+	want(t, run(t, FelixLive, h, felixAt(t, says(200, "hello"))), "", probe.Warn, "another program listens")
+	want(t, run(t, FelixLive, h, felixAt(t, says(404, "no"))), "", probe.Fail, "another program holds its port")
 
 	if l, err := net.Listen("tcp", "127.0.0.2:0"); err == nil { // not on every system
 		s := httptest.Server{Listener: l, Config: &http.Server{Handler: says(204, ""), ReadHeaderTimeout: time.Second}}
@@ -56,13 +56,13 @@ func TestFelix(t *testing.T) {
 		moved := probe.Target{Kind: probe.KindFelix, Host: "127.0.0.2", Port: l.Addr().(*net.TCPAddr).Port}
 		want(t, run(t, FelixLive, h, moved), "", probe.OK, "204")
 		moved.Attrs = map[string]string{probe.AttrProbed: "localhost"}
-		want(t, run(t, FelixLive, h, moved), "localhost", probe.Fail, "asks 127.0.0.1", "and Felix answers at 127.0.0.2")
+		want(t, run(t, FelixLive, h, moved), "localhost", probe.Fail, "asks 127.0.0.1", "but Felix answers at 127.0.0.2")
 	}
 
 	at := felixAt(t, nil)
 	at.Port = 1 // nobody listens there
 	at.Attrs = map[string]string{probe.AttrEnabled: "false"}
-	want(t, run(t, FelixLive, h, at), "", probe.Skip, "set not to answer")
+	want(t, run(t, FelixLive, h, at), "", probe.Skip, "configured not to answer")
 	if l, err := net.Listen("tcp", "127.0.0.1:9099"); err == nil { // free here: then nobody answers once it is closed
 		l.Close()
 		want(t, run(t, FelixLive, h), "", probe.Unknown, "nothing on this machine looks like")
@@ -88,11 +88,11 @@ func TestFelixRefusedAndSilent(t *testing.T) {
 	defer l.Close()
 	port := int(netip.MustParseAddrPort(l.Addr().String()).Port())
 	at := probe.Target{Kind: probe.KindFelix, Host: "localhost", Port: port}
-	want(t, run(t, FelixLive, h, at), "", probe.Fail, "127.0.0.1", "refused", "while something listens on 127.0.0.2:")
+	want(t, run(t, FelixLive, h, at), "", probe.Fail, "127.0.0.1", "refused", "but something listens on 127.0.0.2:")
 	at.Host = "127.0.0.2" // accepts and stays silent
 	want(t, run(t, FelixLive, h, at), "", probe.Fail, "no answer", "within ")
 	l.Close()
-	r := want(t, run(t, FelixLive, h, at), "", probe.Fail, "refused", "on no other address")
+	r := want(t, run(t, FelixLive, h, at), "", probe.Fail, "refused", "nor on any other address")
 	if r.Facts.Str(probe.FactReason) != "refused" {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -103,7 +103,7 @@ func TestFelixForeignLocalhost(t *testing.T) {
 	h := node(t, map[string]string{"etc/hosts": "# by hand\n192.0.2.7 localhost # oops\n"})
 	h.Proc = "/proc"
 	got := run(t, FelixLive, h, felixAt(t, says(204, "")))
-	r := want(t, got, "", probe.Fail, "localhost leads to 192.0.2.7")
+	r := want(t, got, "", probe.Fail, "localhost resolves to 192.0.2.7")
 	if r.Facts.Str(probe.FactReason) != "foreign-address" {
 		t.Errorf("%+v", r.Facts)
 	}

@@ -25,7 +25,7 @@ var InitStall = &probe.Check{
 	Doc: `The programs of the init containers (calico-ipam -upgrade, install, calico-node -init) are looked for among the node's processes.
 ok: none is at work. info: one is, for less than two minutes. fail: one is for longer, so it hangs: the evidence has its state, what it waits for in the kernel, its open files and where its connections lead, as far as this way onto the node may see them. One that waits for the API server shows a connection in the state syn-sent, or none. ipam-files and datastore-latency hold the known reasons.
 When the API says that an init container is running (calico-pod) and this check finds no such process, the container runtime's state is stale: look at containerd-health and docker-health.
-skip: this way onto the node does not show its processes.`,
+skip: the node's processes are not visible by this access method.`,
 }
 
 // Facts of init-stall.
@@ -57,7 +57,7 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 			return atWork(h, p.Proc, program)
 		}
 	}
-	return probe.Found(probe.OK, "no init container of calico-node is at work")
+	return probe.Found(probe.OK, "no init container of calico-node is running")
 }
 
 // initProgram names the init container whose program this is.
@@ -88,7 +88,7 @@ func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
 	if age > initPatience {
 		status = probe.Fail
 	}
-	r := probe.Found(status, "%s (process %d) is at work for %v, state %s", program, p.PID, age, stat.State)
+	r := probe.Found(status, "%s (process %d) has been running for %v, state %s", program, p.PID, age, stat.State)
 	waits := ""
 	if text, err := readProc(h, fmt.Sprintf("%d/wchan", p.PID)); err == nil && text != "0" {
 		waits = strings.TrimSpace(text)

@@ -49,7 +49,7 @@ func TestInitStall(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); run(t, InitStall, h)[0].Status == probe.OK && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	r := want(t, run(t, InitStall, h), "", probe.Info, fmt.Sprintf("install-cni (process %d) is at work", cmd.Process.Pid))
+	r := want(t, run(t, InitStall, h), "", probe.Info, fmt.Sprintf("install-cni (process %d) has been running", cmd.Process.Pid))
 	leads := fmt.Sprintf("to %s, established", l.Addr())
 	if !slices.ContainsFunc(r.Lines, func(line string) bool { return strings.Contains(line, leads) }) {
 		t.Errorf("where its connection leads is not shown: %+v", r)
@@ -77,10 +77,10 @@ func TestInitStalled(t *testing.T) {
 	if err := os.Symlink("/var/lib/cni/networks/k8s-pod-network/lock", filepath.Join(h.Proc, "9/fd/3")); err != nil {
 		t.Fatal(err)
 	}
-	r := want(t, run(t, InitStall, h), "", probe.Fail, "upgrade-ipam (process 9) is at work for 30m", "state S", "waiting in futex_wait_queue")
+	r := want(t, run(t, InitStall, h), "", probe.Fail, "upgrade-ipam (process 9) has been running for 30m", "state S", "waiting in futex_wait_queue")
 	if len(r.Lines) != 1 || r.Lines[0] != "open: /var/lib/cni/networks/k8s-pod-network/lock" {
 		t.Errorf("evidence %v", r.Lines)
 	}
 	alone := node(t, map[string]string{"proc/1/comm": "probe\n"})
-	want(t, run(t, InitStall, alone), "", probe.Skip, "does not show its processes")
+	want(t, run(t, InitStall, alone), "", probe.Skip, "processes are not visible")
 }

@@ -18,7 +18,7 @@ import (
 // had come, at the next restart.
 var IPAutodetect = &probe.Check{
 	ID: "ip-autodetect", Asks: "which address would Calico pick for this node, by its own method and by every other?", From: probe.FromNode,
-	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "netlink"}, Run: ipAutodetect,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: ipAutodetect,
 	Doc: `calico-node looks at the interfaces from the newest to the oldest and takes the first address that its method allows; what is left out by default depends on its version. It looks again every minute (from v3.16) or at its next start.
 ok: its method picks the address that is registered. info: so it does, and the address is not the node's InternalIP; or the address is set by hand; or nothing is registered yet.
 fail: its method picks another address than the registered one, which will change; or the method does not exist in this version. warn: its method finds nothing, so the registered address is kept.
@@ -39,7 +39,7 @@ const (
 func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	set := p.Of(probe.KindCalico)
 	if len(set) == 0 {
-		p.Report(gap(p, probe.KindCalico, "how Calico is set on this node is not known"))
+		p.Report(gap(p, probe.KindCalico, "how Calico is configured on this node is not known"))
 		return
 	}
 	all, err := devices()
@@ -76,15 +76,15 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 	}
 	switch {
 	case named(p, probe.KindBackend) == "none":
-		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it looks for no address")
+		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it detects no address")
 	case setting == "none", setting == "" && family == 6: // IPv6 is detected when asked for only
-		return probe.Found(probe.Skip, "Calico is not to find an IPv%d address here", family)
+		return probe.Found(probe.Skip, "Calico is configured not to detect an IPv%d address here", family)
 	case setting != "" && setting != "autodetect":
-		return probe.Found(probe.Info, "the address is set by hand: %s", setting)
+		return probe.Found(probe.Info, "the address is configured, not detected: %s", setting)
 	case setting == "" && mine.IsValid():
 		return probe.Found(probe.Info, "%s is registered and kept: Calico looks for an address only when there is none", mine)
 	case strings.Contains(method, "$(") || strings.HasPrefix(method, "("):
-		return probe.Found(probe.Unknown, "the method is %s, and what that is on this node is not known", method)
+		return probe.Found(probe.Unknown, "the method is %s, whose value on this node is not known", method)
 	case !autodetect.Knows(node.Version, method):
 		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it", node.Version, method, autodetect.Since(method))
 	}
@@ -105,7 +105,7 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 		if autodetect.Redetects(node.Version) {
 			when = "within a minute, or at calico-node's next start"
 		}
-		r = probe.Found(probe.Fail, "%s picks %s, while %s is registered: that changes %s", method, choice, mine, when)
+		r = probe.Found(probe.Fail, "%s picks %s, but %s is registered: it will change %s", method, choice, mine, when)
 	case len(node.Internal) > 0 && !slices.Contains(node.Internal, picked):
 		r = probe.Found(probe.Info, "%s picks %s, as registered; it is not the node's InternalIP", method, choice)
 	default:
@@ -193,7 +193,7 @@ func serves(name string, towards []string) string {
 			n++
 		}
 	}
-	return fmt.Sprintf("; by %s, %d of %d other nodes are reached", name, n, len(towards))
+	return fmt.Sprintf("; %d of %d other nodes are reached through %s", n, len(towards), name)
 }
 
 // maxAlternatives keeps one result within a line of the stream.

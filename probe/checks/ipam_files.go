@@ -74,7 +74,7 @@ func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 		}
 	}
 	reason, why := unmovable(p)
-	r := probe.Found(probe.Info, "%s is there and holds no address", hostLocal)
+	r := probe.Found(probe.Info, "%s exists and has no address in it", hostLocal)
 	switch {
 	case err != nil:
 		r = probe.Failed(err)

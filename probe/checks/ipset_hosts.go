@@ -16,7 +16,7 @@ import (
 // takes: what comes from an address that is not in them is dropped without a word.
 var IPSetHosts = &probe.Check{
 	ID: "ipset-hosts", Asks: "does this node's firewall take tunnelled packets from every other node?", From: probe.FromNode, In: probe.Standard,
-	Tags: []string{tagNetwork, tagFelix}, Access: []string{"host network", "NET_ADMIN"}, Run: ipsetHosts,
+	Tags: []string{tagNetwork, tagOverlay, tagFelix}, Access: []string{"host network", "NET_ADMIN"}, Run: ipsetHosts,
 	Doc: `Felix lets IPIP and VXLAN packets in from the other nodes' registered addresses only. It keeps those in the sets cali40all-hosts-net (IPIP), cali40all-vxlan-net and cali60all-vxlan-net (VXLAN): as ipsets, or in nftables' table "calico" where Felix works with nftables.
 ok: every other node's address is in the set. fail: some are not: what these nodes send through the tunnel is dropped here, while ping between the nodes works. Felix has not heard of the node, or of its new address (it hangs, or has lost its Typha), or cannot write its sets.
 skip: no such set here, as without a tunnel and with the eBPF data plane; or Calico keeps what belongs there in its own etcd; or the capability NET_ADMIN is missing. unknown: which addresses belong there could not be learned.`,

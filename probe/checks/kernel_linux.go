@@ -280,11 +280,11 @@ func listenerOnNode(h *probe.Host, conn net.Conn) error {
 		if same, seen := nodesNetwork(h, int(who.Pid)); same {
 			return nil
 		} else if seen {
-			return fmt.Errorf("process %d listens there, which is in a network of its own and not in the node's: no BIRD of this node", who.Pid)
+			return fmt.Errorf("process %d listens there, in a network namespace that is not the node's: not this node's BIRD", who.Pid)
 		}
 	}
 	if who.Uid != 0 && int(who.Uid) != os.Geteuid() {
-		return fmt.Errorf("a process of user %d listens there, and not root's: not taken for BIRD", who.Uid)
+		return fmt.Errorf("a process of user %d listens there, not root's: not accepted as BIRD", who.Uid)
 	}
 	return nil
 }

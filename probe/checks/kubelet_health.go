@@ -133,7 +133,7 @@ const CertificateExpired = "expired"
 func guess(k kubelet, r probe.Result) probe.Result {
 	if !k.seen() && r.Facts.Str(probe.FactReason) == "refused" {
 		r.Status = probe.Unknown
-		r.Saw += "; how the kubelet is set is not visible here"
+		r.Saw += "; the kubelet's configuration is not visible here"
 	}
 	return r
 }
@@ -182,7 +182,7 @@ func noAnswer(err error, who string, limit time.Duration) probe.Result {
 			r = r.With(FactTaken, false)
 		}
 	case "reset", "closed":
-		r = probe.Found(probe.Fail, "%s took the connection and closed it without an answer", who)
+		r = probe.Found(probe.Fail, "%s accepted the connection and closed it without an answer", who)
 	case "host-unreachable", "net-unreachable", "no-address":
 		r = probe.Found(probe.Fail, "%s cannot be reached: %s", who, refusals[reason])
 	default:

@@ -84,14 +84,14 @@ func TestKubeletCertificate(t *testing.T) {
 		file:                          both,
 		"var/lib/kubelet/config.yaml": "healthzPort: 0\nport: 1\n",
 	})
-	r := want(t, run(t, KubeletHealth, h), "client certificate", probe.Fail, file+" of system:node:worker-3 has run out on ")
+	r := want(t, run(t, KubeletHealth, h), "client certificate", probe.Fail, file+" of system:node:worker-3 expired on ")
 	if r.Facts.Str(probe.FactReason) != CertificateExpired || strings.Contains(fmt.Sprint(r), "PRIVATE") {
 		t.Errorf("%+v", r)
 	}
 	inside := "users: [{name: worker-3, user: {client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(both)) + "}}]\n"
 	k := kubelet{access: "/etc/kubernetes/kubelet.conf"}
 	r, ok := kubeletCertificate(node(t, map[string]string{"etc/kubernetes/kubelet.conf": inside}), k, end.AddDate(0, -2, 0))
-	if !ok || r.Status != probe.OK || !strings.Contains(r.Saw, "kubelet.conf of system:node:worker-3 is good until") {
+	if !ok || r.Status != probe.OK || !strings.Contains(r.Saw, "kubelet.conf of system:node:worker-3 is valid until") {
 		t.Errorf("%v %+v", ok, r)
 	}
 	for _, config := range []string{"users: [{name: a, user: {token: x}}]\n", "users: []\n", "{", "users: [{user: {client-certificate: /none}}]\n"} {

@@ -20,7 +20,7 @@ import (
 // it was the first suspect, wrongly, and nobody could show that it was fine.
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", Asks: "does kube-proxy live, and in which mode does it work?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "proc"}, Run: kubeProxyHealth,
+	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", "proc"}, Run: kubeProxyHealth,
 	Doc: `kube-proxy answers 10256/livez (before Kubernetes 1.28: /healthz, which later also says 503 while the Node is being deleted), with 200 as long as it has updated its rules lately, and tells its mode on 127.0.0.1:10249.
 ok: healthy, and the mode it says; about its services: what it has written into the kernel in this mode is there, and how much. info, of its services: some virtual services of ipvs have no destination, as a service without ready pods has; each of its NodePorts is one of them, and a dead one shows here. fail, 503: it has not updated its rules for a while: it cannot reach the API server, or rules take too long. fail, no answer: it is frozen. fail, of its services: it calls itself healthy, and the kernel has nothing of it, or no destination for any service: somebody flushed the rules (a restart of nftables or firewalld does), and no service works from this node until it writes them again: in the mode iptables it notices within a minute, in the others perhaps not before some service changes.
 warn: nothing listens, and rules of kube-proxy's are in the kernel: it has died, and they send to pods as they were then; or it was removed and they were left; or it is set to answer elsewhere. info: the same, with a process of that name on the node, or with the eBPF data plane.
@@ -86,13 +86,13 @@ func left(p *probe.Pass, health string) probe.Result {
 		if n == 0 {
 			continue
 		}
-		r := probe.Found(probe.Warn, "nobody listens on %s, and kube-proxy's rules for %.0f services are here (%s): nobody keeps them up to date", health, n, mode)
+		r := probe.Found(probe.Warn, "nothing listens on %s, but kube-proxy's rules for %.0f services are still here (%s): nothing updates them", health, n, mode)
 		links, _ := devices() // without them the setting alone tells
 		proxies, _ := processesOf(p.Host, inNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 		if len(proxies) > 0 {
-			r = probe.Found(probe.Info, "kube-proxy runs (process %d) and does not listen on %s: it is just starting, or set to answer elsewhere; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
+			r = probe.Found(probe.Info, "kube-proxy runs (process %d) but does not listen on %s: it is starting, or configured for another address; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
 		} else if ebpf(p, links) {
-			r = probe.Found(probe.Info, "no kube-proxy listens on %s, for the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
+			r = probe.Found(probe.Info, "no kube-proxy listens on %s, because the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
 		}
 		return r.With(FactMode, mode).With(FactPublished, int(n))
 	}
@@ -150,7 +150,7 @@ func judgeServiceChains(mode string, chains []chain) probe.Result {
 	}
 	what := map[string]string{"nftables": "no table kube-proxy in nftables", "iptables": "no chain KUBE-SERVICES in iptables"}[mode]
 	if !there {
-		return probe.Found(probe.Fail, "kube-proxy calls itself healthy in the mode %s, and there is %s: no service works from this node", mode, what).With(FactPublished, 0)
+		return probe.Found(probe.Fail, "kube-proxy reports healthy in mode %s, but there is %s: no service works from this node", mode, what).With(FactPublished, 0)
 	}
 	return probe.Found(probe.OK, "%d ports of services have chains in %s", services, mode).With(FactPublished, services)
 }
@@ -217,7 +217,7 @@ func judgeIPVS(v virtual) probe.Result {
 	var r probe.Result
 	switch {
 	case v.services == 0:
-		r = probe.Found(probe.Fail, "kube-proxy calls itself healthy in the mode ipvs, and the kernel has no virtual service: no service works from this node")
+		r = probe.Found(probe.Fail, "kube-proxy reports healthy in mode ipvs, but the kernel has no virtual service: no service works from this node")
 	case v.empty == v.services:
 		// That of the API server has one wherever kube-proxy has ever reached it.
 		r = probe.Found(probe.Fail, "none of the %d virtual services of ipvs has a destination", v.services)

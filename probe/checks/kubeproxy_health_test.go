@@ -51,11 +51,11 @@ func TestKubeProxyHealth(t *testing.T) {
 	want(t, run(t, KubeProxyHealth, &probe.Host{}), "", probe.Skip, "no kube-proxy listens")
 
 	files := map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"}
-	want(t, run(t, KubeProxyHealth, node(t, files)), "", probe.Warn, "nobody listens on 127.0.0.1:10256, and kube-proxy's rules for 1 services are here (ipvs)")
+	want(t, run(t, KubeProxyHealth, node(t, files)), "", probe.Warn, "nothing listens on 127.0.0.1:10256, but kube-proxy's rules for 1 services are still here (ipvs)")
 	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
-	want(t, run(t, KubeProxyHealth, node(t, files), bpf), "", probe.Info, "for the data plane is eBPF")
+	want(t, run(t, KubeProxyHealth, node(t, files), bpf), "", probe.Info, "because the data plane is eBPF")
 	process(files, 9, 1, "kube-proxy", 1, "", "kube-proxy")
-	want(t, run(t, KubeProxyHealth, node(t, files)), "", probe.Info, "kube-proxy runs (process 9) and does not listen")
+	want(t, run(t, KubeProxyHealth, node(t, files)), "", probe.Info, "kube-proxy runs (process 9) but does not listen")
 }
 
 // virtualServices is a table as net/netfilter/ipvs/ip_vs_ctl.c prints it. The kernel

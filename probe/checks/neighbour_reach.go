@@ -17,7 +17,7 @@ import (
 // whose kubelet is dead look the same to the API.
 var NeighbourReach = &probe.Check{
 	ID: "neighbour-reach", Asks: "how does the node look from its neighbours?", From: probe.FromNode, In: probe.Standard,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
+	Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
 	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not asked where a session stands (skip): BIRD would take that for a restart, and a session stands on for minutes after the other end has died.
 ok: it answers. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: nobody on the link answers for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
 info: sshd does not answer and something else does, as many nodes have none; or a ping does not come back and something else does, as where a network lets none through.
@@ -27,7 +27,7 @@ unknown, of BGP: nothing comes back and the session has a password, or whether i
 func neighbourReach(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindOutside)
 	if len(targets) == 0 {
-		p.Report(probe.Found(probe.Skip, "is asked by a probe on another node, which only the client can place"))
+		p.Report(probe.Found(probe.Skip, "is asked by a probe on another node, which only the client can start"))
 		return
 	}
 	var bgp []int
@@ -89,7 +89,7 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 			note(t, unseen(err))
 		case up[t.Addr]:
 			// It stands until its hold time is over, whether the node lives or not.
-			note(t, probe.Found(probe.Skip, "not asked beside the session that stands; bgp-session has it"))
+			note(t, probe.Found(probe.Skip, "not asked: the BGP session is up, see bgp-session"))
 		default:
 			all.Go(func() {
 				r := dialBGP(asking, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))
@@ -114,7 +114,7 @@ func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr
 	}
 	switch {
 	case secret:
-		r.Status, r.Saw = probe.Unknown, r.Saw+"; the session has a password, and what comes without it is dropped like that"
+		r.Status, r.Saw = probe.Unknown, r.Saw+"; the session has a password, and a connection without it times out in the same way"
 	case gap != "":
 		r.Status, r.Saw = probe.Unknown, r.Saw+"; whether the session has a password is not known: "+gap
 	}
@@ -224,7 +224,7 @@ func linked(r probe.Result, state string) probe.Result {
 		return r
 	}
 	if r.Status == probe.Fail && (state == "failed" || state == "incomplete") {
-		r.Saw += fmt.Sprintf("; nobody on the link answers for it (neighbour entry %s)", state)
+		r.Saw += fmt.Sprintf("; no answer to ARP or NDP on the link (neighbour entry %s)", state)
 	}
 	return r.With(FactNeighbour, state)
 }

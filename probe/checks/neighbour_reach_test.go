@@ -72,7 +72,7 @@ func TestExcused(t *testing.T) {
 func TestLinked(t *testing.T) {
 	t.Parallel()
 	lost, back := probe.Found(probe.Fail, "none of 5"), probe.Found(probe.OK, "5 of 5")
-	if r := linked(lost, "failed"); !strings.Contains(r.Saw, "nobody on the link") || r.Facts.Str(FactNeighbour) != "failed" {
+	if r := linked(lost, "failed"); !strings.Contains(r.Saw, "no answer to ARP or NDP") || r.Facts.Str(FactNeighbour) != "failed" {
 		t.Errorf("%+v", r)
 	}
 	for _, r := range []probe.Result{linked(lost, "reachable"), linked(back, "failed"), linked(lost, "")} {

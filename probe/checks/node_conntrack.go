@@ -61,10 +61,10 @@ func nodeConntrack(ctx context.Context, h *probe.Host) probe.Result {
 		}
 		if counted && later > full && entries*100 >= most*95 {
 			r.Status = probe.Fail
-			r.Saw += fmt.Sprintf("; in half a second %d packets were dropped, or connections thrown out, for want of room", later-full)
+			r.Saw += fmt.Sprintf("; within half a second %d packets or connections were dropped because the table is full", later-full)
 		}
 		if all > 0 {
-			r.Saw += fmt.Sprintf("; %d were since boot", all)
+			r.Saw += fmt.Sprintf("; %d since boot", all)
 		}
 	}
 	if counted {

@@ -60,7 +60,7 @@ func nodeDisk(_ context.Context, p *probe.Pass) {
 		seen = append(seen, d.id)
 		frozen := readOnly(p.Host, name)
 		if frozen && (name == "/" || name == "/etc") {
-			p.Report(probe.Found(probe.Info, "read-only, as immutable systems have it").On(name).With(FactReadOnly, true))
+			p.Report(probe.Found(probe.Info, "read-only, as on immutable systems").On(name).With(FactReadOnly, true))
 			continue
 		}
 		p.Report(roomy(d, frozen).On(name))
@@ -81,7 +81,7 @@ func roomy(d disk, frozen bool) probe.Result {
 	r := probe.Found(probe.OK, "%s", saw)
 	switch {
 	case frozen:
-		r = probe.Found(probe.Fail, "read-only: the kernel has turned it so, or it is mounted so; %s", saw)
+		r = probe.Found(probe.Fail, "read-only: remounted by the kernel after an error, or mounted so; %s", saw)
 	case d.free < diskEvict || d.freeInodes < inodesEvict:
 		r.Status = probe.Fail
 	case d.free < diskCollect:

@@ -55,7 +55,7 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 		return
 	}
 	if ebpf(p, all) {
-		p.Report(probe.Found(probe.Skip, "the data plane is eBPF, which does without these rules"))
+		p.Report(probe.Found(probe.Skip, "the data plane is eBPF, which does not use these rules"))
 		return
 	}
 	chains, err := nftChains()
@@ -161,23 +161,23 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 	var r probe.Result
 	switch {
 	case len(w.used) > 1:
-		r = probe.Found(probe.Fail, "forwarded packets pass Calico's chains in %s: the rules of one are left over from before and drop what they do not know", strings.Join(w.used, " and in "))
+		r = probe.Found(probe.Fail, "forwarded packets pass Calico's chains in %s: one set of rules is left over and drops what it does not know", strings.Join(w.used, " and in "))
 	case len(w.used) == 0 && w.unread != nil:
 		r = unseen(w.unread)
 	case len(w.used) == 0 && len(in) > 0:
-		r = probe.Found(probe.Fail, "Calico's chains are in %s, and no rule of FORWARD leads to them", strings.Join(in, " and in "))
+		r = probe.Found(probe.Fail, "Calico's chains are in %s, but no rule of FORWARD leads to them", strings.Join(in, " and in "))
 	case len(in) == 0 && pods > 0 && known:
-		r = probe.Found(probe.Fail, "no firewall has chains of Calico's, and there are %d interfaces of pods (cali*): policy and masquerading do not work", pods)
+		r = probe.Found(probe.Fail, "no firewall has Calico's chains, but there are %d pod interfaces (cali*): policy and masquerading do not work", pods)
 	case len(in) == 0:
-		r = probe.Found(probe.Info, "no firewall has chains of Calico's, and there are %d interfaces of pods (cali*)", pods)
+		r = probe.Found(probe.Info, "no firewall has Calico's chains, and there are %d pod interfaces (cali*)", pods)
 	case len(shut) > 0 && pods > 0:
-		r = probe.Found(probe.Warn, "the policy of %s is to drop what nothing there accepts, and Calico's chains are in %s", strings.Join(shut, " and "), w.used[0])
+		r = probe.Found(probe.Warn, "the policy of %s drops what no rule there accepts, and Calico's chains are in %s", strings.Join(shut, " and "), w.used[0])
 	case len(beside) > 0:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; some are left over, not in use, in %s", w.used[0], strings.Join(beside, " and "))
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; unused ones are left over in %s", w.used[0], strings.Join(beside, " and "))
 	case w.unread != nil:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; whether there are others is not to be seen: %v", w.used[0], w.unread)
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; whether there are others cannot be seen: %v", w.used[0], w.unread)
 	default:
-		r = probe.Found(probe.OK, "Calico's chains are in use in %s alone", w.used[0])
+		r = probe.Found(probe.OK, "Calico's chains are in use only in %s", w.used[0])
 	}
 	if r.Status == probe.OK && len(w.services) > 0 && !slices.Contains(w.services, w.used[0]) {
 		r.Status = probe.Info
@@ -185,7 +185,7 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 	}
 	if len(others) > 0 && (r.Status == probe.OK || r.Status == probe.Info) {
 		r.Status = probe.Info
-		r.Saw += "; forwarded packets that nothing there accepts are dropped by the policy of " + strings.Join(others, " and ")
+		r.Saw += "; forwarded packets that no rule there accepts are dropped by the policy of " + strings.Join(others, " and ")
 	}
 	return r.With(FactBackends, first(in)).With(FactInUse, first(w.used)).With(FactServices, first(w.services)).
 		With(FactDrops, first(names)).With(FactPods, pods).With(FactChains, w.calico)

@@ -89,21 +89,21 @@ func TestWalls(t *testing.T) {
 		want        probe.Status
 		saw         string
 	}{
-		"nft":                     {[]chain{calico, forward}, nil, nil, 3, true, probe.OK, "in use in iptables-nft alone"},
-		"nft and docker":          {[]chain{calico, both}, nil, nil, 3, true, probe.OK, "alone"},
-		"docker beside":           {[]chain{docker}, []chain{calico, forward}, nil, 3, true, probe.Warn, "FORWARD of iptables-nft is to drop"},
+		"nft":                     {[]chain{calico, forward}, nil, nil, 3, true, probe.OK, "in use only in iptables-nft"},
+		"nft and docker":          {[]chain{calico, both}, nil, nil, 3, true, probe.OK, "only in"},
+		"docker beside":           {[]chain{docker}, []chain{calico, forward}, nil, 3, true, probe.Warn, "FORWARD of iptables-nft drops"},
 		"docker beside, no pods":  {[]chain{docker}, []chain{calico, forward}, nil, 0, true, probe.Info, "dropped by the policy of FORWARD of iptables-nft"},
 		"by hand":                 {[]chain{calico, forward, {table: "filter", name: "forward", forward: true, drops: true}}, nil, nil, 3, true, probe.Info, "dropped by the policy of forward of nftables' table filter"},
 		"two":                     {[]chain{calico, forward}, []chain{calico, forward}, nil, 0, false, probe.Fail, "legacy iptables and in iptables-nft"},
-		"one in use":              {[]chain{calico, forward}, []chain{calico}, nil, 1, true, probe.Info, "left over, not in use, in legacy"},
+		"one in use":              {[]chain{calico, forward}, []chain{calico}, nil, 1, true, probe.Info, "unused ones are left over in legacy"},
 		"none in use":             {[]chain{calico}, nil, nil, 1, true, probe.Fail, "no rule of FORWARD leads to them"},
-		"none":                    {nil, nil, nil, 2, true, probe.Fail, "2 interfaces of pods"},
-		"none, settings unknown":  {nil, nil, nil, 2, false, probe.Info, "2 interfaces of pods"},
-		"none and no pods":        {nil, nil, nil, 0, true, probe.Info, "0 interfaces of pods"},
+		"none":                    {nil, nil, nil, 2, true, probe.Fail, "2 pod interfaces"},
+		"none, settings unknown":  {nil, nil, nil, 2, false, probe.Info, "2 pod interfaces"},
+		"none and no pods":        {nil, nil, nil, 0, true, probe.Info, "0 pod interfaces"},
 		"none, legacy unread":     {nil, nil, unread, 2, true, probe.Skip, "16 MB"},
 		"unhooked, legacy unread": {[]chain{calico}, nil, unread, 2, true, probe.Skip, "16 MB"},
-		"nft, legacy unread":      {[]chain{calico, forward}, nil, unread, 2, true, probe.Info, "not to be seen"},
-		"other family":            {[]chain{{family: 6, table: "filter", name: "cali-FORWARD"}}, nil, nil, 0, true, probe.Info, "no firewall has chains"},
+		"nft, legacy unread":      {[]chain{calico, forward}, nil, unread, 2, true, probe.Info, "cannot be seen"},
+		"other family":            {[]chain{{family: 6, table: "filter", name: "cali-FORWARD"}}, nil, nil, 0, true, probe.Info, "no firewall has Calico's chains"},
 	} {
 		w := wallsOf(4, c.nft, c.legacy)
 		w.unread = c.unread

@@ -17,9 +17,9 @@ func TestNodeMemory(t *testing.T) {
 		saw               string
 	}{
 		"enough": {"8000000", "oom_kill 0\n", probe.OK, "8.2 of 16.4 GB"},
-		"killed": {"8000000", "pgfault 1\noom_kill 3\n", probe.Info, "3 processes were killed"},
+		"killed": {"8000000", "pgfault 1\noom_kill 3\n", probe.Info, "3 OOM kills"},
 		"little": {"500000", "oom_kill 0\n", probe.Warn, "available"},
-		"none":   {"90000", "oom_kill 12\n", probe.Fail, "12 processes"},
+		"none":   {"90000", "oom_kill 12\n", probe.Fail, "12 OOM kills"},
 		"old":    {"8000000", "", probe.OK, "available"},
 	} {
 		h := node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: " + c.available + " kB\n", "proc/vmstat": c.vmstat})
@@ -38,11 +38,11 @@ func TestMemoryInside(t *testing.T) {
 		status             probe.Status
 		saw                string
 	}{
-		"v2":           {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", "a/memory.max", "100000000\n", probe.Warn, "2 processes were killed in its container for memory since it was started, and the container goes on; it has a memory limit"},
-		"v2, no limit": {"0::/a\n", "a/memory.events", "oom_kill 2\n", "a/memory.max", "max\n", probe.Warn, "goes on"},
-		"v1":           {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "memory/a/memory.limit_in_bytes", "30000000\n", probe.Warn, "goes on; it has a memory limit"},
-		"v1, no limit": {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill 1\n", "memory/a/memory.limit_in_bytes", "9223372036854771712\n", probe.Warn, "goes on"},
-		"never":        {"0::/a\n", "a/memory.events", "oom_kill 0\n", "x", "", probe.OK, "nothing was killed"},
+		"v2":           {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", "a/memory.max", "100000000\n", probe.Warn, "2 OOM kills in its container since it started; the container kept running; it has a memory limit"},
+		"v2, no limit": {"0::/a\n", "a/memory.events", "oom_kill 2\n", "a/memory.max", "max\n", probe.Warn, "kept running"},
+		"v1":           {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "memory/a/memory.limit_in_bytes", "30000000\n", probe.Warn, "kept running; it has a memory limit"},
+		"v1, no limit": {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill 1\n", "memory/a/memory.limit_in_bytes", "9223372036854771712\n", probe.Warn, "kept running"},
+		"never":        {"0::/a\n", "a/memory.events", "oom_kill 0\n", "x", "", probe.OK, "no OOM kill"},
 		"not visible":  {"0::/a\n", "b/memory.events", "", "x", "", "", ""},
 	} {
 		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup, "sys/fs/cgroup/" + c.file: c.text, "sys/fs/cgroup/" + c.limit: c.max, "proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n"}
@@ -66,11 +66,11 @@ func TestNodeDisk(t *testing.T) {
 		frozen bool
 		status probe.Status
 	}{
-		"61 % of 100.0 GB":        {disk{free: 61, freeInodes: 95, total: 1e11}, false, probe.OK},
-		"12 % of":                 {disk{free: 12, freeInodes: 95}, false, probe.Warn},
-		"9 % of":                  {disk{free: 9.4, freeInodes: 95}, false, probe.Fail},
-		"4 % of the inodes":       {disk{free: 50, freeInodes: 4}, false, probe.Fail},
-		"read-only: the kernel h": {disk{free: 50, freeInodes: 50}, true, probe.Fail},
+		"61 % of 100.0 GB":                   {disk{free: 61, freeInodes: 95, total: 1e11}, false, probe.OK},
+		"12 % of":                            {disk{free: 12, freeInodes: 95}, false, probe.Warn},
+		"9 % of":                             {disk{free: 9.4, freeInodes: 95}, false, probe.Fail},
+		"4 % of the inodes":                  {disk{free: 50, freeInodes: 4}, false, probe.Fail},
+		"read-only: remounted by the kernel": {disk{free: 50, freeInodes: 50}, true, probe.Fail},
 	} {
 		if r := roomy(c.disk, c.frozen); r.Status != c.status || !strings.Contains(r.Saw, saw) {
 			t.Errorf("%+v: %s %s", c.disk, r.Status, r.Saw)

@@ -94,7 +94,7 @@ func load(ctx context.Context, h *probe.Host) probe.Result {
 		r.Status = probe.Warn
 	}
 	if r.Status != probe.OK {
-		r.Saw += fmt.Sprintf(", %.0f for each", each)
+		r.Saw += fmt.Sprintf(", %.0f per CPU", each)
 	}
 	r = r.With(FactLoad, load.Load1).With(FactCPUs, cpus)
 
@@ -108,7 +108,7 @@ func load(ctx context.Context, h *probe.Host) probe.Result {
 		stolen := steal(stat.CPUTotal, later.CPUTotal)
 		r = r.With(FactSteal, stolen)
 		if stolen >= stealMuch {
-			r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the time to others", stolen)
+			r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to others (steal)", stolen)
 			if r.Status == probe.OK {
 				r.Status = probe.Warn
 			}
@@ -125,7 +125,7 @@ func load(ctx context.Context, h *probe.Host) probe.Result {
 		slices.Sort(stuck)
 		r = r.With(FactStuck, len(stuck))
 		if len(stuck) > 0 {
-			r.Saw += fmt.Sprintf("; %d processes wait for a device or a file system and cannot be interrupted: %s", len(stuck), some(stuck))
+			r.Saw += fmt.Sprintf("; %d processes are in uninterruptible sleep (waiting for a device or file system): %s", len(stuck), some(stuck))
 			lines = first(stuck)
 			if r.Status == probe.OK {
 				r.Status = probe.Info
@@ -219,7 +219,7 @@ func throttled(h *probe.Host) (probe.Result, bool) {
 		return probe.Result{}, false
 	}
 	share := float64(times) * 100 / float64(periods)
-	r := probe.Found(probe.OK, "at its CPU limit in %.0f %% of %d periods since it was started", share, periods)
+	r := probe.Found(probe.OK, "throttled at its CPU limit in %.0f %% of %d periods since it started", share, periods)
 	if share >= throttledMuch && periods >= throttledPeriods {
 		r.Status = probe.Warn
 	}

@@ -37,9 +37,9 @@ const memoryEvict = 100 << 20
 func nodeMemory(_ context.Context, p *probe.Pass) {
 	p.Report(memory(p.Host))
 	if kills, limited, known := killedInside(p.Host); known {
-		r := probe.Found(probe.OK, "nothing was killed in its container for memory since it was started")
+		r := probe.Found(probe.OK, "no OOM kill in its container since it started")
 		if kills > 0 {
-			r = probe.Found(probe.Warn, "%d processes were killed in its container for memory since it was started, and the container goes on", kills)
+			r = probe.Found(probe.Warn, "%d OOM kills in its container since it started; the container kept running", kills)
 			if limited {
 				r.Saw += "; it has a memory limit of its own"
 			}
@@ -75,7 +75,7 @@ func memory(h *probe.Host) probe.Result {
 		r = r.With(FactOOMKills, kills)
 	}
 	if kills > 0 {
-		r.Saw += fmt.Sprintf("; %d processes were killed for memory since boot", kills)
+		r.Saw += fmt.Sprintf("; %d OOM kills since boot", kills)
 	}
 	return r.With(FactAvailable, available).With(FactTotal, total)
 }

@@ -73,11 +73,11 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 		case err != nil:
 			r = unseen(err)
 		case unasked != nil:
-			r = probe.Found(probe.Info, "nobody on the link answered for it when it was last asked for; it could not be asked again: %v", unasked).With(FactNeighbour, state)
+			r = probe.Found(probe.Info, "it did not answer ARP or NDP the last time; it could not be asked again: %v", unasked).With(FactNeighbour, state)
 		case state == "failed", state == "incomplete":
-			r = probe.Found(probe.Fail, "nobody on the link answers for it").With(FactNeighbour, state)
+			r = probe.Found(probe.Fail, "no answer to ARP or NDP on the link").With(FactNeighbour, state)
 		default:
-			r = probe.Found(probe.OK, "answers on the link now, after it once did not").With(FactNeighbour, state)
+			r = probe.Found(probe.OK, "answers ARP or NDP now, after it once did not").With(FactNeighbour, state)
 		}
 		out = append(out, about(r, t).On(t.String()).With(FactNode, t.Node))
 	}
@@ -87,7 +87,7 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 func full(h *probe.Host, family, entries int) probe.Result {
 	most, err := sysctl(h, fmt.Sprintf("net/ipv%d/neigh/default/gc_thresh3", family))
 	if err != nil {
-		return probe.Found(probe.Info, "%d entries; the kernel does not say how many there may be", entries).With(FactEntries, entries)
+		return probe.Found(probe.Info, "%d entries; the kernel does not tell the limit", entries).With(FactEntries, entries)
 	}
 	r := probe.Found(probe.OK, "%d of %d entries", entries, most)
 	switch {

@@ -65,7 +65,7 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	case len(back) > 0 && k.takesSwap():
 		r = probe.Found(probe.Info, "swap is off now, comes back at the next reboot, and the kubelet is set to accept it: %s", strings.Join(back, ", "))
 	case hidden && len(names) == 0:
-		r = probe.Found(probe.Info, "no swap now; whether a reboot brings it back is not visible this way onto the node")
+		r = probe.Found(probe.Info, "no swap now; whether a reboot brings it back is not visible by this access method")
 	case len(back) > 0:
 		r = probe.Found(probe.Warn, "swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s", strings.Join(back, ", "))
 	}

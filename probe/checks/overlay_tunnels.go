@@ -16,7 +16,7 @@ import (
 // them, and their tables with what it registered for the other nodes.
 var OverlayTunnels = &probe.Check{
 	ID: "overlay-tunnels", Asks: "are this node's tunnels there, and do they lead to the other nodes?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: overlayTunnels,
+	Tags: []string{tagNetwork, tagOverlay}, Access: []string{"host network", "netlink"}, Run: overlayTunnels,
 	Doc: `Where a pool uses IPIP or VXLAN, or WireGuard is on, Felix makes a device for it (tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali, wg-v6.cali) with the address that Calico keeps for the node. For VXLAN it writes two entries for every other node: its tunnel address has that MAC (a neighbour), and that MAC lives behind the node's own address (the forwarding table, "bridge fdb").
 ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it.
 warn: the MTU is not the one that FelixConfiguration sets. info: a device that no pool uses (left over), or a pool with a tunnel and no tunnel address for this node, as when the pool does not select it.
@@ -164,15 +164,15 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 			// The kernel makes a tunl0 of its own, down and without an address; the eBPF data
 			// plane uses VXLAN whatever the pools say.
 			if d != nil && d.up && len(d.addrs) > 0 && !ebpf(p, all) {
-				say(probe.Found(probe.Info, "%s is there with %s, and nothing in Calico's settings uses %s", d.name, d.addrs[0].Addr(), e.name).On(e.device))
+				say(probe.Found(probe.Info, "%s exists with %s, but nothing in Calico's configuration uses %s", d.name, d.addrs[0].Addr(), e.name).On(e.device))
 			}
 		case err != nil && own == nil && d == nil:
 		case err != nil && own == nil:
-			say(unseen(fmt.Errorf("%s is there, and what it should be like is not known: %w", e.device, err)).On(e.device))
+			say(unseen(fmt.Errorf("%s exists, but its intended configuration is not known: %w", e.device, err)).On(e.device))
 		case own == nil && p.Gaps[probe.KindTunnel] != "":
 			say(gap(p, probe.KindTunnel, "").On(e.device))
 		case own == nil:
-			say(probe.Found(probe.Info, "%s is in use (%s), and Calico has no address for this node's %s", e.name, mode, e.device).On(e.device))
+			say(probe.Found(probe.Info, "%s is in use (%s), but Calico has no address for this node's %s", e.name, mode, e.device).On(e.device))
 		case d == nil && e.device == "vxlan-v6.calico" && ebpf(p, all):
 			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: its vxlan.calico carries both families", e.device).On(e.device))
 		default:
@@ -212,7 +212,7 @@ func settingsOf(p *probe.Pass, e encapsulation) tunnelSettings {
 // datastore. IPIP and WireGuard are judged on what every interface has.
 func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set tunnelSettings) probe.Result {
 	if d == nil {
-		return probe.Found(probe.Fail, "there is no interface %s, though Calico uses %s (%s) and keeps %s for this node's end of it", e.device, e.name, mode, own.Addr).
+		return probe.Found(probe.Fail, "there is no interface %s, though Calico uses %s (%s) and registered %s for this node's end", e.device, e.name, mode, own.Addr).
 			With(FactFaults, []string{"missing"})
 	}
 	faults, wrong := []string{}, []string{}
@@ -224,7 +224,7 @@ func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set 
 		bad("down", "it is down")
 	}
 	if !slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == own.Addr }) {
-		bad("address", "it has %s, and Calico keeps %s for it", addresses(d, e.family), own.Addr)
+		bad("address", "it has %s, but Calico registered %s for it", addresses(d, e.family), own.Addr)
 	}
 	saw := []string{fmt.Sprintf("%s is up with %s", e.device, own.Addr), fmt.Sprintf("MTU %d", d.mtu)}
 	local := ""
@@ -246,15 +246,15 @@ func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set 
 			local = v.local.String()
 			saw = append(saw, "from "+local)
 			if outer.IsValid() && v.local != outer {
-				bad("local", "it sends from %s, and Calico registered %s for this node", v.local, outer)
+				bad("local", "it sends from %s, but Calico registered %s for this node", v.local, outer)
 			}
 		}
 		if mac := own.Attrs[probe.AttrMAC]; mac != "" && !strings.EqualFold(mac, d.mac) {
-			bad("mac", "its MAC is %s, and the other nodes are told %s", d.mac, mac)
+			bad("mac", "its MAC is %s, but the other nodes use %s", d.mac, mac)
 		}
 	}
 	if e.name == "WireGuard" {
-		saw = append(saw, "its peers not looked at")
+		saw = append(saw, "its peers not checked")
 	}
 	r := probe.Found(probe.OK, "%s", strings.Join(saw, ", "))
 	switch {
@@ -302,7 +302,7 @@ func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 		case mac == "":
 			cut = append(cut, fmt.Sprintf("%s has no neighbour entry for its tunnel address %s", name, t.Addr))
 		case registered != "" && !strings.EqualFold(mac, registered):
-			cut = append(cut, fmt.Sprintf("%s is sent to with the MAC %s, and it registered %s", name, mac, registered))
+			cut = append(cut, fmt.Sprintf("%s: packets are sent to the MAC %s, but it registered %s", name, mac, registered))
 		case len(leads) == 0:
 			cut = append(cut, fmt.Sprintf("%s has no forwarding entry for its MAC %s", name, mac))
 		case !slices.Contains(leads, outer):

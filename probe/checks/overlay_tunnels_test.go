@@ -31,14 +31,14 @@ func TestTunnelJudged(t *testing.T) {
 		saw  string
 	}{
 		"IPIP":             {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{}, probe.OK, "tunl0 is up with 10.244.0.1, MTU 1440"},
-		"no tunl0":         {ipip, nil, "10.244.0.1", tunnelSettings{}, probe.Fail, "there is no interface tunl0, though Calico uses IPIP (Always) and keeps 10.244.0.1"},
+		"no tunl0":         {ipip, nil, "10.244.0.1", tunnelSettings{}, probe.Fail, "there is no interface tunl0, though Calico uses IPIP (Always) and registered 10.244.0.1"},
 		"tunl0 down":       {ipip, dev("tunl0", "ipip", false, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{}, probe.Fail, "tunl0: it is down"},
-		"tunl0 as made":    {ipip, dev("tunl0", "ipip", false), "10.244.0.1", tunnelSettings{}, probe.Fail, "tunl0: it is down; it has no address, and Calico keeps 10.244.0.1 for it"},
-		"another address":  {ipip, dev("tunl0", "ipip", true, "10.244.7.1/32", "fe80::1/64"), "10.244.0.1", tunnelSettings{}, probe.Fail, "it has 10.244.7.1, and Calico keeps 10.244.0.1"},
+		"tunl0 as made":    {ipip, dev("tunl0", "ipip", false), "10.244.0.1", tunnelSettings{}, probe.Fail, "tunl0: it is down; it has no address, but Calico registered 10.244.0.1 for it"},
+		"another address":  {ipip, dev("tunl0", "ipip", true, "10.244.7.1/32", "fe80::1/64"), "10.244.0.1", tunnelSettings{}, probe.Fail, "it has 10.244.7.1, but Calico registered 10.244.0.1"},
 		"another MTU":      {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{mtu: 1480}, probe.Warn, "the MTU of tunl0 is 1440, and ipipMTU is set to 1480"},
-		"WireGuard":        {wg, dev("wireguard.cali", "wireguard", true, "10.244.0.2/32"), "10.244.0.2", tunnelSettings{mtu: 1440}, probe.OK, "its peers not looked at"},
-		"WireGuard away":   {wg, nil, "10.244.0.2", tunnelSettings{}, probe.Fail, "keeps 10.244.0.2 for this node's end of it"},
-		"WireGuard6 wrong": {wg6, dev("wg-v6.cali", "wireguard", true, "fd00::9/128"), "fd00::1", tunnelSettings{}, probe.Fail, "it has fd00::9, and Calico keeps fd00::1"},
+		"WireGuard":        {wg, dev("wireguard.cali", "wireguard", true, "10.244.0.2/32"), "10.244.0.2", tunnelSettings{mtu: 1440}, probe.OK, "its peers not checked"},
+		"WireGuard away":   {wg, nil, "10.244.0.2", tunnelSettings{}, probe.Fail, "registered 10.244.0.2 for this node's end"},
+		"WireGuard6 wrong": {wg6, dev("wg-v6.cali", "wireguard", true, "fd00::9/128"), "fd00::1", tunnelSettings{}, probe.Fail, "it has fd00::9, but Calico registered fd00::1"},
 	} {
 		got := judgeTunnel(c.e, "Always", c.d, own(c.addr), c.set)
 		t.Run(name, func(t *testing.T) { want(t, []probe.Result{got}, "", c.want, c.saw) })

@@ -44,7 +44,7 @@ func ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 			r := pinged(stats[i])
 			if unheard && r.Status == probe.Fail {
 				r.Status = probe.Warn
-				r.Saw += "; no other node answers either, as where a network lets no ping through"
+				r.Saw += "; no other node answers either: the network may block ping"
 			}
 			p.Report(about(r, t).On(t.String()).With(FactFamily, f).With(FactNode, t.Node))
 		}
@@ -97,9 +97,9 @@ func pinged(s icmp.Stats) probe.Result {
 func Refusal(reason string) string { return refusals[reason] }
 
 var refusals = map[string]string{
-	"denied": "the sender's own firewall, or a route of type prohibit, refuses", "blackhole": "a route of type blackhole swallows it",
-	"net-unreachable": "the sender has no route there (net-unreachable)", "host-unreachable": "a route of type unreachable, or nobody answers on the link (host-unreachable)",
-	"no-address": "the sender has no address to send from (no-address)", "too-big": "it is bigger than the device it would leave by takes",
+	"denied": "rejected locally: a firewall rule (kube-proxy has one for a Service without endpoints), or a prohibit route", "blackhole": "a blackhole route discards it",
+	"net-unreachable": "the sender has no route to it (net-unreachable)", "host-unreachable": "an unreachable route, or no answer to ARP or NDP on the link (host-unreachable)",
+	"no-address": "the sender has no address to send from (no-address)", "too-big": "larger than the MTU of the interface it would leave by",
 	"error": "the kernel refuses",
 }
 

@@ -110,7 +110,7 @@ func pathMTU(ctx context.Context, to netip.Addr) probe.Result {
 			return r
 		}
 		if again, err := icmp.Whole(ctx, to, s.vanishes, wait); err == nil && again.Received > 0 {
-			return probe.Found(probe.Unknown, "packets get lost whatever their size, so there is no size to measure")
+			return probe.Found(probe.Unknown, "packets are lost whatever their size, so the path MTU cannot be measured")
 		}
 	}
 	return s.result()
@@ -133,20 +133,20 @@ func notEvenSmall(s icmp.Stats, err error) (probe.Result, bool) {
 	} else if s.Bounced != "" {
 		why = ": " + s.Bounced
 	}
-	return probe.Found(probe.Unknown, "not even packets of %d bytes come back, so there is no size to measure%s", smallPacket, why), false
+	return probe.Found(probe.Unknown, "not even packets of %d bytes pass, so the path MTU cannot be measured%s", smallPacket, why), false
 }
 
 func (s sizes) result() probe.Result {
 	var r probe.Result
 	switch {
 	case s.vanishes > s.promised:
-		r = probe.Found(probe.OK, "packets of %d bytes come back whole, all that %s promises", s.promised, s.device)
+		r = probe.Found(probe.OK, "packets of %d bytes pass, the full MTU of %s", s.promised, s.device)
 	case s.refused && s.told == s.passes:
-		r = probe.Found(probe.Info, "a router on the way says that %d bytes fit, and they do come back; %s promises %d", s.told, s.device, s.promised)
+		r = probe.Found(probe.Info, "a router on the way reports a path MTU of %d, and such packets pass; %s has %d", s.told, s.device, s.promised)
 	case s.refused:
-		r = probe.Found(probe.Info, "a router on the way sends packets back that are bigger than %d bytes, without saying rightly what fits; %s promises %d", s.passes, s.device, s.promised)
+		r = probe.Found(probe.Info, "a router on the way rejects packets larger than %d bytes without reporting the right size; %s has %d", s.passes, s.device, s.promised)
 	default:
-		r = probe.Found(probe.Fail, "packets of %d bytes come back, those of %d vanish without a word; %s promises %d", s.passes, s.vanishes, s.device, s.promised).With(probe.FactReason, "timeout")
+		r = probe.Found(probe.Fail, "packets of %d bytes pass, those of %d are lost without an ICMP error; %s has %d", s.passes, s.vanishes, s.device, s.promised).With(probe.FactReason, "timeout")
 	}
 	if s.told > 0 {
 		r = r.With(FactTold, s.told)

@@ -43,7 +43,7 @@ func seesProcesses(h *probe.Host) bool {
 }
 
 // noProcesses is the result of a check that needs them.
-var noProcesses = probe.Found(probe.Skip, "this way onto the node does not show its processes")
+var noProcesses = probe.Found(probe.Skip, "the node's processes are not visible by this access method")
 
 // sysctl reads a setting that is a number: "net/ipv4/ip_forward".
 func sysctl(h *probe.Host, name string) (int, error) {

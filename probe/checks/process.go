@@ -178,7 +178,7 @@ func nodesDaemon(h *probe.Host, name string) (pid int, args []string, _ error) {
 	if len(found) == 1 {
 		return found[0].PID, found[0].args, nil
 	}
-	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: which one it is cannot be told",
+	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: so it is not clear which one it is",
 		len(found), name, found[0].PID, found[1].PID)
 }
 

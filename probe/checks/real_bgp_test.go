@@ -145,11 +145,11 @@ func TestRealBirdConfig(t *testing.T) {
 	if err := os.Truncate(file, 0); err != nil {
 		t.Fatal(err)
 	}
-	want(t, ask(), file, probe.Fail, "names no protocol")
+	want(t, ask(), file, probe.Fail, "has no protocol")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	want(t, ask(), file, probe.Fail, "the file is not there")
+	want(t, ask(), file, probe.Fail, "the file does not exist")
 	kill(t, cmd)
 	want(t, ask(), "", probe.Fail, "neither BIRD nor confd runs")
 	confd := exec.Command(bashAs(t, "confd"), "-c", "read x") // a process of that name is all of confd that can be had without Calico
@@ -163,7 +163,7 @@ func TestRealBirdConfig(t *testing.T) {
 		_ = confd.Process.Kill()
 		_ = confd.Wait()
 	}()
-	want(t, ask(), "/etc/calico/confd/config/bird.cfg", probe.Fail, "bird does not run while confd does", "not there")
+	want(t, ask(), "/etc/calico/confd/config/bird.cfg", probe.Fail, "bird does not run while confd does", "does not exist")
 }
 
 // TestRealBGPExpected takes a peer out of a BIRD's configuration that the API

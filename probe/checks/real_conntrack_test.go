@@ -71,7 +71,7 @@ nft add rule inet t out ct state new accept
 			time.Sleep(time.Millisecond)
 		}
 	})
-	r := want(t, run(t, NodeConntrack, h), "", probe.Fail, "for want of room")
+	r := want(t, run(t, NodeConntrack, h), "", probe.Fail, "because the table is full")
 	ended.Store(true)
 	sender.Wait()
 	if n, _ := r.Facts.Num(FactDropped); n < 900 {

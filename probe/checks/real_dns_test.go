@@ -157,22 +157,22 @@ func TestRealDNSExternal(t *testing.T) {
 	got := ask()
 	want(t, got, own, probe.OK, "names outside the cluster resolve")
 	want(t, got, cluster, probe.OK, "names outside the cluster resolve")
-	want(t, got, search, probe.OK, "costs a pod (ndots:5) 4 more questions")
+	want(t, got, search, probe.OK, "costs a pod (ndots:5) 4 extra queries")
 
 	// The search list has a domain that is broken, and one that takes everything.
 	world.corp.Store(dns.RcodeServerFailure)
 	want(t, ask(), search, probe.Warn, "corp.example: SERVFAIL")
 	world.corp.Store(dns.RcodeSuccess)
-	want(t, ask(), search, probe.Info, "corp.example has an answer for every name")
+	want(t, ask(), search, probe.Info, "corp.example answers every name")
 	world.corp.Store(dns.RcodeNameError)
 
 	// A cluster cut off from the world is no fault.
 	world.root.Store(dns.RcodeServerFailure)
 	got = ask()
-	want(t, got, own, probe.Info, "no answer about names outside the cluster: SERVFAIL")
+	want(t, got, own, probe.Info, "names outside the cluster do not resolve: SERVFAIL")
 	want(t, got, cluster, probe.Info, "SERVFAIL")
 	world.root.Store(dns.RcodeRefused)
-	want(t, ask(), own, probe.Info, "REFUSED: it answers, and is not set to serve")
+	want(t, ask(), own, probe.Info, "REFUSED: it answers, but is not configured to serve")
 	world.root.Store(dns.RcodeSuccess)
 
 	// The answer does not fit into UDP.
@@ -181,7 +181,7 @@ func TestRealDNSExternal(t *testing.T) {
 	want(t, got, own, probe.OK, "names outside the cluster resolve")
 	want(t, got, cluster, probe.OK, "names outside the cluster resolve")
 	do(t, "ip netns exec router nft add rule ip t f tcp dport 53 drop")
-	want(t, ask(), own, probe.Fail, "its answer by UDP is cut short, and by TCP: no answer from 10.9.1.2:53")
+	want(t, ask(), own, probe.Fail, "its UDP answer is truncated, and over TCP: no answer from 10.9.1.2:53")
 	do(t, "ip netns exec router nft flush chain ip t f")
 	world.large.Store(false)
 
@@ -189,15 +189,15 @@ func TestRealDNSExternal(t *testing.T) {
 	do(t, "ip netns exec router nft add rule ip t f ip saddr 10.244.0.7 drop")
 	got = ask()
 	want(t, got, own, probe.OK, "names outside the cluster resolve")
-	want(t, got, cluster, probe.Warn, "the node's own name servers answer it")
+	want(t, got, cluster, probe.Warn, "the node's own name servers resolve them")
 	do(t, "ip netns exec router nft flush chain ip t f", "ip netns exec router nft add rule ip t f drop")
 	got = ask()
-	want(t, got, own, probe.Info, "no answer about names outside the cluster: no answer from 10.9.1.2:53")
+	want(t, got, own, probe.Info, "names outside the cluster do not resolve: no answer from 10.9.1.2:53")
 	do(t, "ip netns exec router nft flush chain ip t f")
 
 	// It is not set to forward at all.
 	stop()
-	want(t, ask(), cluster, probe.Warn, "nothing listens", "the node's own name servers answer it")
+	want(t, ask(), cluster, probe.Warn, "nothing listens", "the node's own name servers resolve them")
 	coreDNS(t, "dns", strings.Replace(forwards, ".:53", "cluster.local:53", 1))
 	until(t, ask, func(r probe.Result) bool {
 		return r.Target == cluster && r.Status == probe.Info && strings.Contains(r.Saw, "REFUSED")
@@ -274,10 +274,10 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	})
 	do(t, "nft add rule ip s out ip daddr 10.244.0.7 tcp dport 53 drop")
 	both(ask(), "service 10.96.0.10:53", probe.Fail, "no answer from 10.96.0.10:53")
-	want(t, ask(), "service 10.96.0.10:53 udp", probe.Fail, "its answer by UDP is cut short, and by TCP: no answer")
+	want(t, ask(), "service 10.96.0.10:53 udp", probe.Fail, "its UDP answer is truncated, and over TCP: no answer")
 	do(t, "nft flush chain ip s out")
 	do(t, "nft add rule ip s out ip daddr 10.244.0.7 udp dport 53 drop")
-	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "the sender's own firewall")
+	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "rejected locally")
 	do(t, "nft flush chain ip s out")
 	write(1)
 
@@ -294,12 +294,12 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	until(t, ask, func(r probe.Result) bool {
 		return r.Target == "endpoint 10.244.0.7:53 udp" && r.Facts.Str(FactRcode) == "REFUSED"
 	})
-	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "REFUSED: it answers, and is not set to serve that name")
+	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "REFUSED: it answers, but is not configured to serve that name")
 	stop()
 	write(0)
 	coreDNS(t, "dns", zone)
 	until(t, ask, func(r probe.Result) bool {
 		return r.Target == "endpoint 10.244.0.7:53 udp" && r.Facts.Str(FactRcode) == "SERVFAIL"
 	})
-	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "SERVFAIL: it cannot find out")
+	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "SERVFAIL: its upstream")
 }

@@ -104,7 +104,7 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 			t.Errorf("%s: received by %q", r.Target, r.Facts.Str(FactReceiver))
 		}
 	}
-	want(t, sent, "far to near BGP IPv4", probe.OK, "is taken")
+	want(t, sent, "far to near BGP IPv4", probe.OK, "connected from")
 	want(t, sent, "far to near BGP IPv6", probe.Fail, "refused")
 
 	command("nft add rule inet t in udp dport 4789 drop")
@@ -116,8 +116,8 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 	want(t, heard, "far to near VXLAN IPv4", probe.Fail, "own firewall drops them")
 	want(t, heard, "far to near VXLAN IPv6", probe.Fail, "own firewall drops them")
 	want(t, heard, "far to near IPIP IPv4", probe.Fail, "own firewall drops them")
-	want(t, heard, "far to near WireGuard IPv4", probe.Fail, "none came in")
-	want(t, sent, "far to near WireGuard IPv4", probe.Fail, "own firewall refuses them")
+	want(t, heard, "far to near WireGuard IPv4", probe.Fail, "none arrived")
+	want(t, sent, "far to near WireGuard IPv4", probe.Fail, "own firewall rejects them")
 
 	command("nft flush chain inet t in")
 	command("nft add table netdev w")

@@ -65,7 +65,7 @@ func TestRealCNIPlace(t *testing.T) {
 	if err := os.WriteFile(h.Root+"/own/net.d/calico-kubeconfig", []byte(kubeconfigWith(token(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(t, run(t, CNIToken, h), "", probe.Fail, "ran out 24h0m")
+	want(t, run(t, CNIToken, h), "", probe.Fail, "expired 24h0m")
 }
 
 // realPod runs a containerd below the node's root, and through the kubelet's
@@ -247,14 +247,14 @@ func TestRealEtcd(t *testing.T) {
 	const name = "etcd 127.0.0.1:2379"
 	ask := func(h *probe.Host) []probe.Result { return run(t, DatastoreLatency, h, target) }
 	eventually(t, func() bool {
-		return slices.ContainsFunc(ask(h), func(r probe.Result) bool { return strings.Contains(r.Saw, "it says that it is healthy") })
+		return slices.ContainsFunc(ask(h), func(r probe.Result) bool { return strings.Contains(r.Saw, "it reports that it is healthy") })
 	})
 	got := ask(h)
-	want(t, got, name, probe.OK, "median of 5", "it says that it is healthy")
-	want(t, got, etcdFiles+"etcd-cert", probe.OK, "is good until")
+	want(t, got, name, probe.OK, "median of 5", "it reports that it is healthy")
+	want(t, got, etcdFiles+"etcd-cert", probe.OK, "is valid until")
 	want(t, run(t, StartupBudget, h, target, budget("60")), "estimate", probe.OK, "20 calls")
 
-	want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK, "wants a certificate, which this probe does not see")
+	want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK, "asks for a client certificate, which this probe cannot read")
 	for from, to := range map[string]string{"old-cert": "etcd-cert", "old-key": "etcd-key", "etcd-ca": "etcd-ca"} {
 		text, err := os.ReadFile(filepath.Join(dir, from))
 		if err != nil {
@@ -265,8 +265,8 @@ func TestRealEtcd(t *testing.T) {
 		}
 	}
 	got = ask(&probe.Host{Root: h.Root + "/old"})
-	want(t, got, name, probe.Fail, "it refuses the certificate")
-	want(t, got, etcdFiles+"etcd-cert", probe.Fail, "has run out")
+	want(t, got, name, probe.Fail, "it rejects the certificate")
+	want(t, got, etcdFiles+"etcd-cert", probe.Fail, "expired")
 
 	freeze(t, etcd)
 	want(t, ask(h), name, probe.Fail, "no answer")
@@ -309,7 +309,7 @@ nft add rule inet t in ip daddr 127.0.0.3 tcp dport 5473 drop
 	good, filtered := typha("127.0.0.2"), typha("127.0.0.3")
 	got := run(t, TyphaReach, &probe.Host{}, good, filtered)
 	want(t, got, "typha 127.0.0.2", probe.OK, "speaks TLS")
-	want(t, got, "typha 127.0.0.3", probe.Warn, "no answer", "1 of 2 Typhas do not answer")
+	want(t, got, "typha 127.0.0.3", probe.Warn, "no answer", "1 of 2 Typha instances do not answer")
 	want(t, run(t, TyphaReach, &probe.Host{}, filtered), "typha 127.0.0.3", probe.Fail, "no answer")
 	want(t, run(t, TyphaReach, &probe.Host{}, typha("10.9.9.9")), "typha 10.9.9.9", probe.Fail, "cannot be reached")
 }
@@ -408,13 +408,13 @@ func TestRealStart(t *testing.T) {
 			})
 		})
 	}
-	until("600", probe.OK, "at work")
-	until("1", probe.Fail, "at work")
+	until("600", probe.OK, "running")
+	until("1", probe.Fail, "running")
 	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until("600", probe.OK, "before Felix was started")
-	until("1", probe.Warn, "before Felix was started")
+	until("600", probe.OK, "until Felix started")
+	until("1", probe.Warn, "until Felix started")
 }
 
 // stuckProcess is one that waits uninterruptibly, as behind a dead NFS server: the
@@ -541,14 +541,14 @@ func TestRealMemory(t *testing.T) {
 		return n
 	}
 	before := kills()
-	want(t, run(t, NodeMemory, h), "calico-node memory", probe.OK, "nothing was killed")
+	want(t, run(t, NodeMemory, h), "calico-node memory", probe.OK, "no OOM kill")
 	if err := os.WriteFile(grow, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool { return kills() > before })
 	got := run(t, NodeMemory, h)
-	want(t, got, "calico-node memory", probe.Warn, "1 processes were killed in its container for memory", "it has a memory limit of its own")
-	want(t, got, "", probe.Info, "were killed for memory since boot")
+	want(t, got, "calico-node memory", probe.Warn, "1 OOM kills in its container", "it has a memory limit of its own")
+	want(t, got, "", probe.Info, "OOM kills since boot")
 }
 
 // TestRealNeighbour has a neighbour that did not answer, and then comes.
@@ -569,7 +569,7 @@ func TestRealNeighbour(t *testing.T) {
 		table, err := neighbours(4)
 		return err == nil && stateOf(table, peer.Addr) == "failed"
 	})
-	want(t, run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.Fail, "nobody on the link answers for it")
+	want(t, run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.Fail, "no answer to ARP or NDP on the link")
 	eventually(t, func() bool {
 		table, err := neighbours(4)
 		return err == nil && stateOf(table, peer.Addr) == "failed"
@@ -580,7 +580,7 @@ func TestRealNeighbour(t *testing.T) {
 	ip("-n", "probe-neighbour", "addr", "add", "10.9.0.2/24", "dev", "far")
 	ip("-n", "probe-neighbour", "link", "set", "far", "up")
 	ip("neigh", "replace", "10.9.0.2", "dev", "eth0", "nud", "failed") // which a link that goes down would flush
-	want(t, run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.OK, "answers on the link now")
+	want(t, run(t, NodeNeighbours, h, peer), "peer 10.9.0.2", probe.OK, "answers ARP or NDP now")
 }
 
 // TestRealDockerGhost is the incident: dockerd has lost its containerd and goes on

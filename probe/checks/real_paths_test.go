@@ -124,11 +124,11 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 	got := run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080), pod("good6", "fd00:244::2", 8080), pod("filtered", "10.244.1.3", 8080),
 		pod("rejected", "10.244.1.4", 8080), pod("rejected6", "fd00:244::4", 8080), pod("hole", "10.244.3.1", 80), pod("none", "10.244.4.1", 80),
 		pod("prohibit", "10.244.5.1", 80), pod("nowhere", "172.18.0.1", 80), pod("self", "10.244.0.7", 80), pod("unrouted", "10.244.77.1", 80))
-	r := want(t, got, "good 10.244.1.2", probe.OK, "10.244.1.2:8080 takes connections")
+	r := want(t, got, "good 10.244.1.2", probe.OK, "connected to 10.244.1.2:8080")
 	if ms, _ := r.Facts.Num(FactTook); ms <= 0 {
 		t.Errorf("%+v", r.Facts)
 	}
-	want(t, got, "good6 fd00:244::2", probe.OK, "[fd00:244::2]:8080 takes connections")
+	want(t, got, "good6 fd00:244::2", probe.OK, "connected to [fd00:244::2]:8080")
 	reason := func(r probe.Result, want string) {
 		t.Helper()
 		if r.Facts.Str(probe.FactReason) != want {
@@ -150,10 +150,10 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 	}
 	// Once more for the other ports of the same pods.
 	got = run(t, PodTCP, &probe.Host{}, pod("dead", "10.244.1.2", 8081), pod("rejected", "10.244.1.4", 8081), pod("undeclared", "10.244.1.3", 0), pod("undeclared6", "fd00:244::2", 0))
-	want(t, got, "dead 10.244.1.2", probe.Info, "reached in", "nothing listens on its port 8081")
+	want(t, got, "dead 10.244.1.2", probe.Info, "reachable in", "nothing listens on its port 8081")
 	reason(want(t, got, "rejected 10.244.1.4", probe.Fail, `"port unreachable" by ICMP from 10.9.0.9`), "rejected")
-	want(t, got, "undeclared 10.244.1.3", probe.OK, "reached in", "which it does not declare")
-	want(t, got, "undeclared6 fd00:244::2", probe.OK, "which it does not declare")
+	want(t, got, "undeclared 10.244.1.3", probe.OK, "reachable in", "reset from unused port")
+	want(t, got, "undeclared6 fd00:244::2", probe.OK, "reset from unused port")
 	// The router falls silent for this node.
 	do(t, "ip netns exec router nft insert rule inet t f drop")
 	want(t, run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080)), "good 10.244.1.2", probe.Fail, "no answer")
@@ -184,7 +184,7 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	endpoint := port(at(probe.KindDatastore, "endpoint", "10.96.0.1"), 6443)
 	got := run(t, ServiceClusterIP, &probe.Host{}, api, endpoint, service("d/good", "10.96.0.10"), service("d/lost", "10.96.0.11"), service("d/empty", "10.96.0.12"), service("d/unrouted", "10.97.0.1"))
 	want(t, got, "default/kubernetes 10.96.0.1:443", probe.Fail, `"network unreachable" by ICMP from 10.9.0.9`)
-	want(t, got, "d/good 10.96.0.10:80", probe.OK, "takes connections")
+	want(t, got, "d/good 10.96.0.10:80", probe.OK, "connected to")
 	want(t, got, "d/lost 10.96.0.11:80", probe.Fail, "no answer from 10.96.0.11:80 within ")
 	want(t, got, "d/empty 10.96.0.12:80", probe.Fail, `"port unreachable" by ICMP`)
 	want(t, got, "d/unrouted 10.97.0.1:80", probe.Fail, "no route")
@@ -193,7 +193,7 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	}
 	listenFar(t, "10.244.1.2:443")
 	do(t, "nft add rule ip s nat ip daddr 10.96.0.1 tcp dport 443 dnat to 10.244.1.2:443")
-	want(t, run(t, ServiceClusterIP, &probe.Host{}, api), "default/kubernetes 10.96.0.1:443", probe.OK, "takes connections")
+	want(t, run(t, ServiceClusterIP, &probe.Host{}, api), "default/kubernetes 10.96.0.1:443", probe.OK, "connected to")
 
 	door := func(node, addr string) probe.Target {
 		t := port(at(probe.KindNodePort, "d/web", addr), 30080)
@@ -202,14 +202,14 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	}
 	// As in the incident: this node and the one with the pod answer, another does not.
 	got = run(t, ServiceNodePort, &probe.Host{}, door("a", "10.9.0.1"), door("b", "10.9.1.2"), door("c", "10.244.1.4"), door("d", "10.9.1.9"))
-	want(t, got, "d/web a 10.9.0.1:30080", probe.OK, "takes connections")
-	want(t, got, "d/web b 10.9.1.2:30080", probe.OK, "takes connections")
+	want(t, got, "d/web a 10.9.0.1:30080", probe.OK, "connected to")
+	want(t, got, "d/web b 10.9.1.2:30080", probe.OK, "connected to")
 	want(t, got, "d/web c 10.244.1.4:30080", probe.Fail, "no answer from 10.244.1.4:30080")
 	want(t, got, "d/web d 10.9.1.9:30080", probe.Fail, "refused")
 	do(t, "nft delete table ip s")
 	got = run(t, ServiceNodePort, &probe.Host{}, door("a", "10.9.0.1"), door("d", "10.9.1.9"))
-	want(t, got, "d/web a 10.9.0.1:30080", probe.Info, "as by every node")
-	want(t, got, "d/web d 10.9.1.9:30080", probe.Info, "as by every node")
+	want(t, got, "d/web a 10.9.0.1:30080", probe.Info, "as at every node")
+	want(t, got, "d/web d 10.9.1.9:30080", probe.Info, "as at every node")
 	want(t, run(t, ServiceNodePort, &probe.Host{}, door("d", "10.9.1.9")), "d/web d 10.9.1.9:30080", probe.Fail, "refused")
 }
 
@@ -258,16 +258,16 @@ func TestRealPodMTU(t *testing.T) {
 	}
 	settled(t, pods...)
 	got := ask()
-	num(want(t, got, "far 10.244.1.2", probe.OK, "packets of 1500 bytes come back whole, all that eth0 promises"), FactPasses, 1500)
-	num(want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1500 bytes come back whole"), FactPromised, 1500)
+	num(want(t, got, "far 10.244.1.2", probe.OK, "packets of 1500 bytes pass, the full MTU of eth0"), FactPasses, 1500)
+	num(want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1500 bytes pass"), FactPromised, 1500)
 	want(t, got, "gone 10.244.1.77", probe.Unknown, "not even packets of 256 bytes")
 
 	// The router knows, and says so.
 	do(t, "ip -n router link set far mtu 1400", "ip -n far link set eth0 mtu 1400")
 	for range 2 { // also when the kernel has learnt it
 		got = ask()
-		num(want(t, got, "far 10.244.1.2", probe.Info, "a router on the way says that 1400 bytes fit, and they do come back; eth0 promises 1500"), FactTold, 1400)
-		num(want(t, got, "far6 fd00:244::2", probe.Info, "1400 bytes fit, and they do come back"), FactPasses, 1400)
+		num(want(t, got, "far 10.244.1.2", probe.Info, "a router on the way reports a path MTU of 1400, and such packets pass; eth0 promises 1500"), FactTold, 1400)
+		num(want(t, got, "far6 fd00:244::2", probe.Info, "a path MTU of 1400, and such packets pass"), FactPasses, 1400)
 	}
 	// It is not let say so: the black hole.
 	do(t, "ip netns exec router nft add table inet t",
@@ -275,17 +275,17 @@ func TestRealPodMTU(t *testing.T) {
 		"ip netns exec router nft add rule inet t out icmp type destination-unreachable drop",
 		"ip netns exec router nft add rule inet t out icmpv6 type packet-too-big drop")
 	got = ask()
-	r := want(t, got, "far 10.244.1.2", probe.Fail, "packets of 1400 bytes come back, those of 1401 vanish without a word; eth0 promises 1500")
+	r := want(t, got, "far 10.244.1.2", probe.Fail, "packets of 1400 bytes pass, those of 1401 are lost without an ICMP error; eth0 has 1500")
 	num(r, FactPasses, 1400)
 	num(r, FactSmallest, 1401)
-	want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes come back, those of 1401 vanish")
+	want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes pass, those of 1401 are lost")
 	// A route or an interface that promises no more than that is right.
 	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400", "ip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")
 	got = ask()
-	want(t, got, "far 10.244.1.2", probe.OK, "packets of 1400 bytes come back whole")
-	want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1400 bytes come back whole")
+	want(t, got, "far 10.244.1.2", probe.OK, "packets of 1400 bytes pass")
+	want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1400 bytes pass")
 	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9", "ip link set eth0 mtu 9000")
-	r = want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes come back", "eth0 promises 9000")
+	r = want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes pass", "eth0 promises 9000")
 	num(r, FactPromised, 9000)
 	// Loss is no matter of size.
 	do(t, "ip link set eth0 mtu 1400",

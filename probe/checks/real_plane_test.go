@@ -98,8 +98,8 @@ func TestRealOverlay(t *testing.T) {
 	if len(got) != 4 {
 		t.Errorf("%+v", got)
 	}
-	want(t, run(t, OverlayTunnels, &probe.Host{}), dev, probe.Unknown, "no API was asked")
-	for kind, saw := range map[string]string{probe.KindPool: "which tunnels Calico's pools use is not known: forbidden", probe.KindTunnel: "whom to ask is not known: forbidden"} {
+	want(t, run(t, OverlayTunnels, &probe.Host{}), dev, probe.Unknown, "the API was not asked")
+	for kind, saw := range map[string]string{probe.KindPool: "which tunnels Calico's pools use is not known: forbidden", probe.KindTunnel: "the targets are not known: forbidden"} {
 		var got []probe.Result
 		OverlayTunnels.Run(t.Context(), &probe.Pass{
 			Targets: []probe.Target{felixWith(), pool("10.244.0.0/16", "Never", "Always")}, Gaps: map[string]string{kind: "forbidden"},
@@ -108,7 +108,7 @@ func TestRealOverlay(t *testing.T) {
 		want(t, got, dev, probe.Unknown, saw)
 	}
 	got = run(t, OverlayTunnels, &probe.Host{}, felixWith(), pool("10.244.0.0/16", "Never", "Never"))
-	want(t, got, dev, probe.Info, "vxlan.calico is there with 10.244.0.1, and nothing in Calico's settings uses VXLAN")
+	want(t, got, dev, probe.Info, "vxlan.calico exists with 10.244.0.1, but nothing in Calico's configuration uses VXLAN")
 	want(t, run(t, OverlayTunnels, &probe.Host{}, felixWith("bpfEnabled", "true"), pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool of Calico's uses a tunnel")
 	want(t, run(t, OverlayTunnels, &probe.Host{}, felixWith(), pool("10.244.0.0/16", "Never", "Always")), dev, probe.Info, "no address for this node's")
 	want(t, ask(felixWith("vxlanMTU", "1410")), dev, probe.Warn, "MTU of vxlan.calico is 1450, and vxlanMTU is set to 1410")
@@ -120,7 +120,7 @@ func TestRealOverlay(t *testing.T) {
 	do(t, "bridge fdb add 66:00:00:00:00:02 dev vxlan.calico dst 10.9.0.99 self permanent")
 	want(t, ask(), peers, probe.Fail, "b 10.9.0.2: packets to its MAC 66:00:00:00:00:02 are sent to 10.9.0.99")
 	do(t, "ip neigh replace 10.244.1.0 lladdr 66:00:00:00:00:77 dev vxlan.calico nud permanent")
-	want(t, ask(), peers, probe.Fail, "b 10.9.0.2 is sent to with the MAC 66:00:00:00:00:77, and it registered 66:00:00:00:00:02")
+	want(t, ask(), peers, probe.Fail, "b 10.9.0.2: packets are sent to the MAC 66:00:00:00:00:77, but it registered 66:00:00:00:00:02")
 	do(t, "ip neigh del 10.244.1.0 dev vxlan.calico", "ip neigh del 10.244.2.0 dev vxlan.calico")
 	r := want(t, ask(), peers, probe.Fail, "2 of 2", "b 10.9.0.2 has no neighbour entry for its tunnel address 10.244.1.0")
 	if cut, _ := r.Facts[FactCutOff].([]string); len(cut) != 2 {
@@ -136,12 +136,12 @@ func TestRealOverlay(t *testing.T) {
 		t.Errorf("one fault is told twice: %+v", got)
 	}
 	do(t, "ip link set vxlan.calico address 66:00:00:00:00:09 up", "ip addr del 10.244.0.1/32 dev vxlan.calico")
-	want(t, ask(), dev, probe.Fail, "it has no address, and Calico keeps 10.244.0.1 for it", "its MAC is 66:00:00:00:00:09, and the other nodes are told 66:00:00:00:00:01")
+	want(t, ask(), dev, probe.Fail, "it has no address, but Calico registered 10.244.0.1 for it", "its MAC is 66:00:00:00:00:09, but the other nodes use 66:00:00:00:00:01")
 	do(t, "ip addr add 10.244.9.9/32 dev vxlan.calico")
 	want(t, ask(), dev, probe.Fail, "it has 10.244.9.9")
 
 	do(t, "ip link del vxlan.calico", "ip link add vxlan.calico type vxlan id 1 local 10.9.0.7 dev eth0 dstport 8472 nolearning", "ip link set vxlan.calico up")
-	r = want(t, ask(), dev, probe.Fail, "its VNI is 1, not 4096", "its UDP port is 8472, not 4789", "it sends from 10.9.0.7, and Calico registered 10.9.0.1 for this node")
+	r = want(t, ask(), dev, probe.Fail, "its VNI is 1, not 4096", "its UDP port is 8472, not 4789", "it sends from 10.9.0.7, but Calico registered 10.9.0.1 for this node")
 	if faults, _ := r.Facts[FactFaults].([]string); len(faults) != 5 {
 		t.Errorf("%v", r.Facts)
 	}
@@ -180,21 +180,21 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 			t.Fatal(err)
 		}
 	}
-	want(t, ask(), "", probe.OK, "new pods get MTU 1450 (/var/lib/calico/mtu), and vxlan.calico takes 1450")
+	want(t, ask(), "", probe.OK, "new pods get MTU 1450 (/var/lib/calico/mtu), and vxlan.calico carries 1450")
 	want(t, run(t, CNIMTU, h, backend("bird")), "", probe.Skip, "no address is registered")
 
 	do(t, "ip link set cali0123456789b mtu 1480")
-	want(t, ask(), "", probe.Warn, "1 of the pods' interfaces have an older MTU of up to 1480, and vxlan.calico takes no more than 1450")
+	want(t, ask(), "", probe.Warn, "1 pod interfaces have an older MTU of up to 1480, but vxlan.calico carries at most 1450")
 	set("var/lib/calico/mtu", "1440")
 	do(t, "ip link set cali0123456789b mtu 1450")
-	want(t, ask(), "", probe.Info, "2 of the pods' interfaces have an older MTU of up to 1450, which fits")
+	want(t, ask(), "", probe.Info, "2 pod interfaces have an older MTU of up to 1450, which fits")
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
 	want(t, ask(), "", probe.Warn, "new pods get MTU 1500 (/etc/cni/net.d/10-calico.conflist)", "depend on path MTU discovery")
 	// The kernel takes no such MTU while the interface below has its own; but that may shrink.
 	do(t, "ip link set eth0 mtu 9000", "ip link set vxlan.calico mtu 1500", "ip link set eth0 mtu 1500")
-	want(t, ask(), "", probe.Fail, "new pods get MTU 1500", "vxlan.calico takes 1500, and with 50 bytes of VXLAN that does not fit eth0's 1500")
+	want(t, ask(), "", probe.Fail, "new pods get MTU 1500", "vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
-	want(t, ask(), "", probe.Info, "vxlan.calico takes 1500", "pods send less")
+	want(t, ask(), "", probe.Info, "vxlan.calico carries 1500", "pods send less")
 	pools := []string{probe.KindPool}
 	var unpooled []probe.Target // as without the right to read the pools
 	for _, target := range vxlanPlan() {
@@ -203,11 +203,11 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 		}
 	}
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
-	want(t, lacking(t, CNIMTU, h, "forbidden", pools, unpooled...), "", probe.Unknown, "vxlan.calico takes 1500, and with 50 bytes of VXLAN that does not fit eth0's 1500; which tunnels Calico's pools use is not known: forbidden")
-	want(t, lacking(t, CNIMTU, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip, "does not fit")
+	want(t, lacking(t, CNIMTU, h, "forbidden", pools, unpooled...), "", probe.Unknown, "vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500; which tunnels Calico's pools use is not known: forbidden")
+	want(t, lacking(t, CNIMTU, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip, "exceeds the MTU")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	do(t, "ip link set vxlan.calico mtu 1450", "ip link set eth0 mtu 1400")
-	r := want(t, ask(), "", probe.Fail, "vxlan.calico takes 1450", "does not fit eth0's 1400")
+	r := want(t, ask(), "", probe.Fail, "vxlan.calico carries 1450", "exceeds the MTU eth0's 1400")
 	if room, _ := r.Facts.Num(FactRoom); room != 1350 {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -218,11 +218,11 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	do(t, "ip link set vxlan.calico mtu 1500", "ip link set eth0 mtu 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
 	plan := []probe.Target{felixWith(), pool("10.244.0.0/16", "Never", "CrossSubnet"), at(probe.KindSelf, "a", "10.9.0.1"), tunnelEnd("b", "10.244.1.0", "vxlan.calico", "10.9.0.2", "")}
-	want(t, run(t, CNIMTU, h, plan...), "", probe.OK, "eth0 takes 1500")
-	want(t, run(t, CNIMTU, h, append(plan, tunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""))...), "", probe.Fail, "does not fit")
+	want(t, run(t, CNIMTU, h, plan...), "", probe.OK, "eth0 carries 1500")
+	want(t, run(t, CNIMTU, h, append(plan, tunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""))...), "", probe.Fail, "exceeds the MTU")
 
 	do(t, "ip link set eth0 mtu 1460")
-	want(t, run(t, CNIMTU, h, plan...), "", probe.Warn, "eth0 takes no more than 1460")
+	want(t, run(t, CNIMTU, h, plan...), "", probe.Warn, "eth0 carries at most 1460")
 	do(t, "ip link del cali0123456789a", "ip link del cali0123456789b")
 	want(t, run(t, CNIMTU, node(t, map[string]string{"x": ""}), plan...), "", probe.Skip, "no cali* interface")
 }
@@ -235,8 +235,8 @@ func TestRealFirewall(t *testing.T) {
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	ask := func(settings ...string) []probe.Result { return run(t, NodeFirewall, h, felixWith(settings...)) }
-	want(t, ask(), "IPv4", probe.Fail, "no firewall has chains of Calico's, and there are 1 interfaces of pods")
-	want(t, run(t, NodeFirewall, h), "IPv4", probe.Info, "no firewall has chains of Calico's") // the data plane is not known
+	want(t, ask(), "IPv4", probe.Fail, "no firewall has Calico's chains, but there are 1 pod interfaces")
+	want(t, run(t, NodeFirewall, h), "IPv4", probe.Info, "no firewall has Calico's chains") // the data plane is not known
 	want(t, ask("bpfEnabled", "true"), "", probe.Skip, "eBPF")
 
 	do(t, "iptables-legacy -N cali-FORWARD", "iptables-legacy -N cali-INPUT", "iptables-legacy -A FORWARD -s 10.0.0.0/8 -m comment --comment other -j RETURN", "ip6tables-legacy -N cali-FORWARD")
@@ -245,36 +245,36 @@ func TestRealFirewall(t *testing.T) {
 	want(t, got, "IPv6", probe.Fail, "no rule of FORWARD leads to them")
 	do(t, "iptables-legacy -A FORWARD -j cali-FORWARD", "ip6tables-legacy -I FORWARD -j cali-FORWARD")
 	got = ask()
-	r := want(t, got, "IPv4", probe.OK, "in use in legacy iptables alone")
+	r := want(t, got, "IPv4", probe.OK, "in use only in legacy iptables")
 	if n, _ := r.Facts[FactChains].(map[string]int); n[inLegacy] != 2 {
 		t.Errorf("%+v", r.Facts)
 	}
-	want(t, got, "IPv6", probe.OK, "in use in legacy iptables alone")
+	want(t, got, "IPv6", probe.OK, "in use only in legacy iptables")
 
 	// docker on the other backend
 	do(t, "iptables-nft -P FORWARD DROP")
-	want(t, ask(), "IPv4", probe.Warn, "the policy of FORWARD of iptables-nft is to drop what nothing there accepts, and Calico's chains are in legacy iptables")
+	want(t, ask(), "IPv4", probe.Warn, "the policy of FORWARD of iptables-nft drops what no rule there accepts, and Calico's chains are in legacy iptables")
 	do(t, "iptables-nft -P FORWARD ACCEPT", "iptables-legacy -P FORWARD DROP")
 	want(t, ask(), "IPv4", probe.OK, "legacy iptables alone") // what Calico accepts is accepted there
 	do(t, "iptables-nft -t nat -N KUBE-SERVICES")
 	want(t, ask(), "IPv4", probe.Info, "kube-proxy's are in iptables-nft")
 
 	do(t, "iptables-nft -N cali-FORWARD")
-	want(t, ask(), "IPv4", probe.Info, "some are left over, not in use, in iptables-nft")
+	want(t, ask(), "IPv4", probe.Info, "unused ones are left over in iptables-nft")
 	do(t, "iptables-nft -I FORWARD -j cali-FORWARD")
 	r = want(t, ask(), "IPv4", probe.Fail, "forwarded packets pass Calico's chains in legacy iptables and in iptables-nft")
 	if in, _ := r.Facts[FactInUse].([]string); len(in) != 2 {
 		t.Errorf("%+v", r.Facts)
 	}
 	do(t, "iptables-legacy -F", "iptables-legacy -X", "iptables-legacy -P FORWARD ACCEPT")
-	want(t, ask(), "IPv4", probe.OK, "in use in iptables-nft alone")
+	want(t, ask(), "IPv4", probe.OK, "in use only in iptables-nft")
 
 	// Felix's own table, as its nftables mode has it
 	do(t, "iptables-nft -F", "iptables-nft -X", "iptables-nft -t nat -X", "nft add table ip calico", "nft add chain ip calico filter-cali-FORWARD",
 		"nft add chain ip calico filter-FORWARD { type filter hook forward priority 0 ; policy accept ; }", "nft add rule ip calico filter-FORWARD jump filter-cali-FORWARD")
-	want(t, ask(), "IPv4", probe.OK, "in use in nftables alone")
+	want(t, ask(), "IPv4", probe.OK, "in use only in nftables")
 	do(t, "nft add table inet mine", "nft add chain inet mine f { type filter hook forward priority 0 ; policy drop ; }")
-	r = want(t, ask(), "IPv4", probe.Info, "in use in nftables alone", "dropped by the policy of f of nftables' table mine") // by hand, and taken to know the pods
+	r = want(t, ask(), "IPv4", probe.Info, "in use only in nftables", "dropped by the policy of f of nftables' table mine") // by hand, and taken to know the pods
 	if drops, _ := r.Facts[FactDrops].([]string); len(drops) != 1 || drops[0] != "f of nftables' table mine" {
 		t.Errorf("%+v", r.Facts)
 	}

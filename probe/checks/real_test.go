@@ -93,7 +93,7 @@ func TestRealBlocks(t *testing.T) {
 	if r.Facts[FactNoRoute] == nil {
 		t.Errorf("%+v", r.Facts)
 	}
-	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail, "1 of 2 blocks of other nodes lead to another machine: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
+	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail, "1 of 2 blocks of other nodes lead to the wrong node: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
 	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info, "through a router")    // 10.9.0.2 is no node
 	want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info, "through a router") // as the node itself
 	pool := func(cidr, attr, mode string) probe.Target {
@@ -108,7 +108,7 @@ func TestRealBlocks(t *testing.T) {
 	want(t, ask(far, pool("10.244.0.0/16", probe.AttrIPIP, "Never"), pool("10.99.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info, "through a router")
 	lost := block("10.244.9.0/26", "c", "10.9.0.3")
 	lost.Attrs = map[string]string{probe.AttrNode: "NotReady"}
-	want(t, ask(good, lost), "IPv4", probe.Warn, "1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c", "the API calls c NotReady")
+	want(t, ask(good, lost), "IPv4", probe.Warn, "1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c", "the API reports c as NotReady")
 	want(t, ask(lost, block("10.244.8.0/26", "d", "10.9.0.4")), "IPv4", probe.Fail, "2 of 2 blocks of other nodes have no route: 10.244.8.0/26 of d, 10.244.9.0/26 of c")
 	// A table that could not be read: nobody can say that the routes are the only ones,
 	// and a lookup still tells a blackhole.
@@ -117,10 +117,10 @@ func TestRealBlocks(t *testing.T) {
 	if r := unread.survey(on(good), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Unknown {
 		t.Errorf("without the table: %+v", r)
 	}
-	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "swallows") {
+	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "discards") {
 		t.Errorf("a blackhole without the table: %+v", r)
 	}
-	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "this node swallows 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
+	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "this node discards 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
 	own.Name = "10.244.8.0/26"
 	want(t, ask(own), "own IPv4", probe.Info, "no blackhole route")
 	want(t, ask(at(probe.KindSelf, "self", "10.9.0.1")), "", probe.Skip, "no blocks")
@@ -163,7 +163,7 @@ ip addr add 10.0.0.66/24 dev ens224
 	want(t, ask(calico("v3.15.0", "none", "kubernetes-internal-ip"), own, peer), "IPv4", probe.Fail, "has no method", "v3.22")
 	want(t, ask(calico("v3.32.1", "none", "nonsense"), own, peer), "IPv4", probe.Fail, "is no autodetection method")
 	want(t, ask(calico("v3.32.1", "none", "interface=eth7"), own, peer), "IPv4", probe.Warn, "finds no IPv4 address", "10.9.0.1 is kept")
-	want(t, ask(calico("v3.32.1", "", ""), own), "IPv6", probe.Skip, "not to find")
+	want(t, ask(calico("v3.32.1", "", ""), own), "IPv6", probe.Skip, "not to detect")
 
 	for _, args := range [][]string{{"link", "del", "ens224"}, {"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"}, {"addr", "add", "172.18.0.1/16", "dev", "br-0a1b2c3d4e5f"}} {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
@@ -194,7 +194,7 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	}
 	backend := probe.Target{Kind: probe.KindBackend, Name: "bird", Port: 1790}
 	h, node4 := node(t, map[string]string{"run/x": ""}), node(t, map[string]string{"run/calico/x": ""})
-	want(t, run(t, BGPPort, h, backend, at(probe.KindNode, "node", "127.0.0.2")), "", probe.Skip, "the API expects no BGP session of this node")
+	want(t, run(t, BGPPort, h, backend, at(probe.KindNode, "node", "127.0.0.2")), "", probe.Skip, "the API expects no BGP session for this node")
 	mesh := func(name, addr string) probe.Target { return session("mesh", name, addr, 1790) }
 	want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), mesh("dead", "127.0.0.3")), "port 1790 here", probe.Fail, "nothing listens")
 	l, err := net.Listen("tcp", "127.0.0.2:1790")
@@ -209,10 +209,10 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	defer other.Close()
 	secret := mesh("secret", "127.0.0.4")
 	secret.Attrs[probe.AttrPassword] = "true"
-	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), secret), "secret 127.0.0.4", probe.Fail, "without an answer"); r.Facts[FactPassword] != true {
+	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), secret), "secret 127.0.0.4", probe.Fail, "got no answer"); r.Facts[FactPassword] != true {
 		t.Errorf("%+v", r.Facts)
 	}
-	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), mesh("rejected", "127.0.0.7")), "rejected 127.0.0.7", probe.Fail, "answered with", "prohibited"); r.Facts.Str(probe.FactReason) != "rejected" {
+	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), mesh("rejected", "127.0.0.7")), "rejected 127.0.0.7", probe.Fail, "failed: ", "prohibited"); r.Facts.Str(probe.FactReason) != "rejected" {
 		t.Errorf("%+v", r.Facts)
 	}
 	got := run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"),
@@ -221,7 +221,7 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	want(t, got, "port 1790 here", probe.OK, "127.0.0.2:1790")
 	want(t, got, "good 127.0.0.2", probe.OK, "from 127.0.0.1 to port 1790 is taken")
 	want(t, got, "dead 127.0.0.3", probe.Fail, "refused")
-	want(t, got, "filtered 127.0.0.4", probe.Fail, "without an answer within ")
+	want(t, got, "filtered 127.0.0.4", probe.Fail, "got does not answer within ")
 	want(t, got, "docker 172.18.0.1", probe.Fail, "no")
 	want(t, got, "own-port 127.0.0.5", probe.OK, "to port 1791 is taken")
 	want(t, got, "tor 127.0.0.6", probe.Fail, "to port 1179 is refused")
@@ -266,7 +266,7 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 			got = append(got, *ev.Result)
 		}
 	})
-	want(t, got, "", probe.Unknown, "whom to ask is not known: forbidden")
+	want(t, got, "", probe.Unknown, "the targets are not known: forbidden")
 
 	got = run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "10.99.99.99"), mesh("good", "127.0.0.2"))
 	want(t, got, "good 127.0.0.2", probe.Fail, "from 10.99.99.99", "on no interface of this node")
@@ -329,12 +329,12 @@ nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icm
 		at(probe.KindNode, "nowhere", "172.18.0.1"), at(probe.KindNode, "hole", "10.244.3.2"), at(probe.KindNode, "choosy", "127.0.0.5"), at(probe.KindNode, "nowhere6", "fd77::1"))
 	want(t, got, "good 127.0.0.1", probe.OK, "5 of 5")
 	want(t, got, "good6 ::1", probe.OK, "5 of 5")
-	want(t, got, "firewall 127.0.0.9", probe.Fail, "own firewall")
+	want(t, got, "firewall 127.0.0.9", probe.Fail, "rejected locally")
 	want(t, got, "silent 127.0.0.8", probe.Fail, "none of 5")
 	want(t, got, "refusing 127.0.0.6", probe.Fail, "destination unreachable from", "code 13")
 	want(t, got, "nowhere 172.18.0.1", probe.Fail, "net-unreachable")
 	want(t, got, "hole 10.244.3.2", probe.Fail, "blackhole")
-	r := want(t, got, "choosy 127.0.0.5", probe.Warn, "of 5 packets", "own firewall")
+	r := want(t, got, "choosy 127.0.0.5", probe.Warn, "of 5 packets", "rejected locally")
 	if n, _ := r.Facts.Num(FactReceived); n < 2 || n > 3 {
 		t.Errorf("every other packet was refused: %v", r.Facts)
 	}
@@ -438,11 +438,11 @@ func TestRealContainerd(t *testing.T) {
 	freeze(t, cmd)
 	got = append(run(t, ContainerdHealth, h), run(t, CRIHealth, h)...)
 	for _, part := range []string{"version", "health", "cri-status", "tasks", socket + " version", socket + " containers"} {
-		want(t, got, part, probe.Fail, "no answer within")
+		want(t, got, part, probe.Fail, "does not answer within")
 	}
 	kill(t, cmd)
-	want(t, run(t, ContainerdHealth, h), socket, probe.Fail, "nobody listens")
-	want(t, run(t, CRIHealth, h), socket, probe.Fail, "nobody listens")
+	want(t, run(t, ContainerdHealth, h), socket, probe.Fail, "nothing listens")
+	want(t, run(t, CRIHealth, h), socket, probe.Fail, "nothing listens")
 }
 
 // TestRealContainerdWithoutCRI has a containerd as docker's packages set it, where
@@ -462,7 +462,7 @@ func TestRealContainerdWithoutCRI(t *testing.T) {
 	if err := os.WriteFile(h.Root+"/run/dockershim.sock", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(t, run(t, ContainerdHealth, h), "cri-status", probe.Skip, "as with docker")
+	want(t, run(t, ContainerdHealth, h), "cri-status", probe.Skip, "as is usual with docker")
 }
 
 // TestRealDocker is the incident: dockerd answers its ping while the containerd

@@ -36,11 +36,11 @@ func TestLost(t *testing.T) {
 		saw  string
 	}{
 		"all of nodes that are not ready": {findings{missing: []land{quiet, silent, quiet}}, birdKnows{said: "; BIRD has no route either"}, probe.Warn,
-			"3 of 9 blocks of other nodes have no route: 10.244.2.0/26 of c, 10.244.3.0/26 of d, 10.244.2.0/26 of c; BIRD has no route either; the API calls c NotReady, d NotReady (its kubelet is silent)"},
+			"3 of 9 blocks of other nodes have no route: 10.244.2.0/26 of c, 10.244.3.0/26 of d, 10.244.2.0/26 of c; BIRD has no route either; the API reports c as NotReady, d as NotReady (its kubelet is silent)"},
 		"one of a node that is ready": {findings{missing: []land{ready, quiet}}, birdKnows{}, probe.Fail,
-			"2 of 9 blocks of other nodes have no route: 10.244.1.0/26 of b, 10.244.2.0/26 of c; the API calls c NotReady"},
-		"BIRD knows it":        {findings{missing: []land{quiet}}, birdKnows{known: []string{"x"}}, probe.Fail, "the API calls c NotReady"},
-		"another leads astray": {findings{missing: []land{quiet}, wrong: []string{"x"}}, birdKnows{}, probe.Fail, "lead to another machine"},
+			"2 of 9 blocks of other nodes have no route: 10.244.1.0/26 of b, 10.244.2.0/26 of c; the API reports c as NotReady"},
+		"BIRD knows it":        {findings{missing: []land{quiet}}, birdKnows{known: []string{"x"}}, probe.Fail, "the API reports c as NotReady"},
+		"another leads astray": {findings{missing: []land{quiet}, wrong: []string{"x"}}, birdKnows{}, probe.Fail, "lead to the wrong node"},
 		"no node is called so": {findings{missing: []land{ready}}, birdKnows{}, probe.Fail, "10.244.1.0/26 of b"},
 		"two owners":           {findings{shared: []string{"10.244.1.0/26 of b and c"}}, birdKnows{}, probe.Fail, "belong to two nodes at once"},
 		"nothing is lost":      {findings{}, birdKnows{}, probe.OK, "all 9 blocks"},

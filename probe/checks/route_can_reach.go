@@ -61,9 +61,9 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 func unroutable(err error) probe.Result {
 	for errno, saw := range map[syscall.Errno]string{
 		syscall.ENETUNREACH:  "the kernel has no route to it",
-		syscall.EHOSTUNREACH: "a route of type unreachable forbids it",
-		syscall.EACCES:       "a route of type prohibit forbids it",
-		syscall.EINVAL:       "a route of type blackhole swallows it",
+		syscall.EHOSTUNREACH: "an unreachable route rejects it",
+		syscall.EACCES:       "a prohibit route rejects it",
+		syscall.EINVAL:       "a blackhole route discards it",
 	} {
 		if errors.Is(err, errno) {
 			return probe.Found(probe.Fail, "%s", saw).With(probe.FactReason, probe.Reason(err))

@@ -29,7 +29,7 @@ var RuntimeGhosts = &probe.Check{
 	Tags: []string{tagRuntime}, Access: []string{"run", "uid 0", "host processes"}, Run: runtimeGhosts, Limit: 10 * time.Second,
 	Doc: `The runtime (containerd or CRI-O by the kubelet's interface, docker by its own) is asked for the containers it calls running, at most 500, and for the first process of each. That process is then looked for on the node. A container whose process is gone is asked for again two seconds later, for it may just have ended.
 ok: each has one. fail: some have none, or one that is dead and that nobody collects: the kubelet believes the runtime and will never start them again. The runtime has missed their end: its shim is frozen, or dockerd has lost its containerd (containerd-health, docker-health). Restarting the runtime sets its state right; containers that live stay alive.
-unknown: the runtime did not answer; or not one of the processes it names is there, so that this probe seems to see those of another machine. skip: this way onto the node does not show its processes.`,
+unknown: the runtime did not answer; or not one of the processes it names is there, so that this probe seems to see those of another machine. skip: the node's processes are not visible by this access method.`,
 }
 
 // Facts of runtime-ghosts.

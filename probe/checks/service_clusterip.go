@@ -40,7 +40,7 @@ func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 		r := connect(ctx, to).result(ctx)
 		if t.Kind == probe.KindService && r.Facts.Str(probe.FactReason) == "refused" {
 			r.Status = probe.Info // by the pod itself: the way there is good
-			r.Saw += ": the service is reached, and nothing listens behind it"
+			r.Saw += ": an endpoint is reached, but nothing listens there"
 		}
 		p.Report(about(r, t).On(t.Name+" "+to.String()).With(FactFamily, family(t.Addr)).With(FactPort, t.Port))
 	})

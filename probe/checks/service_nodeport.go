@@ -50,7 +50,7 @@ func refusedByAll(results []probe.Result) []probe.Result {
 	}
 	for i := range results {
 		results[i].Status = probe.Info
-		results[i].Saw += ", as by every node: NodePorts may be kept to other addresses"
+		results[i].Saw += ", as at every node: NodePorts may be bound to other addresses"
 	}
 	return results
 }

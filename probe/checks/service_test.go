@@ -21,8 +21,8 @@ func TestServices(t *testing.T) {
 	}
 	good, same, dead := target(probe.KindService, "", int(open.Port())), target(probe.KindService, "", int(open.Port())), target(probe.KindService, "", 1)
 	got := run(t, ServiceClusterIP, &probe.Host{}, good, same, dead)
-	want(t, got, "d/web "+open.String(), probe.OK, "takes connections")
-	want(t, got, "d/web 127.0.0.1:1", probe.Info, "is refused: the service is reached")
+	want(t, got, "d/web "+open.String(), probe.OK, "connected to")
+	want(t, got, "d/web 127.0.0.1:1", probe.Info, "refused: an endpoint is reached")
 	if len(got) != 3 { // the third says that it cannot enter pods
 		t.Errorf("one service asked twice: %+v", got)
 	}
@@ -30,12 +30,12 @@ func TestServices(t *testing.T) {
 
 	here, there := target(probe.KindNodePort, "a", int(open.Port())), target(probe.KindNodePort, "b", 1)
 	got = run(t, ServiceNodePort, &probe.Host{}, here, there)
-	want(t, got, "d/web a "+open.String(), probe.OK, "takes connections")
+	want(t, got, "d/web a "+open.String(), probe.OK, "connected to")
 	want(t, got, "d/web b 127.0.0.1:1", probe.Fail, "refused")
 	other := target(probe.KindNodePort, "c", 2)
 	got = run(t, ServiceNodePort, &probe.Host{}, there, other)
-	want(t, got, "d/web b 127.0.0.1:1", probe.Info, "as by every node")
-	want(t, got, "d/web c 127.0.0.1:2", probe.Info, "as by every node")
+	want(t, got, "d/web b 127.0.0.1:1", probe.Info, "as at every node")
+	want(t, got, "d/web c 127.0.0.1:2", probe.Info, "as at every node")
 	want(t, run(t, ServiceNodePort, &probe.Host{}, there), "d/web b 127.0.0.1:1", probe.Fail, "refused")
 	want(t, run(t, ServiceNodePort, &probe.Host{}, self("10.0.0.1")), "", probe.Skip, "no NodePort")
 }

@@ -147,7 +147,7 @@ func dialable(ctx context.Context, h *probe.Host, name string) (probe.Result, bo
 		return r, false
 	}
 	if probe.Reason(err) == "refused" {
-		return probe.Found(probe.Fail, "the socket is there and nobody listens: the daemon is dead or just starting again").With(probe.FactReason, "refused"), false
+		return probe.Found(probe.Fail, "the socket exists but nothing listens: the daemon is dead or restarting").With(probe.FactReason, "refused"), false
 	}
 	return unanswering(err, "the socket", limit), false
 }
@@ -187,9 +187,9 @@ func unanswering(err error, what string, limit time.Duration) probe.Result {
 	var r probe.Result
 	switch {
 	case reason == "timeout":
-		r = probe.Found(probe.Fail, "%s: accepts the connection, no answer within %v", what, limit)
+		r = probe.Found(probe.Fail, "%s: accepts the connection but does not answer within %v", what, limit)
 	case status.Code(err) == codes.Unavailable, reason == "reset", reason == "closed":
-		r = probe.Found(probe.Fail, "%s: took the connection and does not speak: %v", what, err)
+		r = probe.Found(probe.Fail, "%s: accepted the connection but does not answer: %v", what, err)
 	default:
 		r = probe.Found(probe.Unknown, "%s: %v", what, err)
 	}

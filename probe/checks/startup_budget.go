@@ -19,7 +19,7 @@ import (
 // after each start, without a word in the log.
 var StartupBudget = &probe.Check{
 	ID: "startup-budget", Asks: "does calico-node start in the time its probe allows?", From: probe.FromNode,
-	Tags: []string{tagFelix, tagDatastore, tagHost}, Access: []string{"host network", "host processes"}, Run: startupBudget, Limit: 10 * time.Second,
+	Tags: []string{tagFelix, tagDatastore}, Access: []string{"host network", "host processes"}, Run: startupBudget, Limit: 10 * time.Second,
 	Doc: `Felix opens its health port when start-up is over: a chain of some twenty calls to the datastore, one after the other. A container whose liveness or startup probe fails for its whole budget before that is killed and begins again.
 measured: how long start-up took before Felix was started, by the ages of the processes in the container; or how long one that is at work now has taken so far.
 estimate: twenty calls at the distance measured just now, and what start-up works by itself, stretched by the load on the CPUs.
@@ -70,7 +70,7 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 			next.Saw += "; Felix runs, so this is about its next start"
 		case err != nil, !seesProcesses(p.Host):
 			next.Status = probe.Warn
-			next.Saw += "; whether Felix runs is not seen"
+			next.Saw += "; whether Felix runs cannot be seen"
 		}
 	}
 	p.Report(next.On("estimate").With(FactBudget, seconds))
@@ -96,9 +96,9 @@ func measured(h *probe.Host, budget time.Duration) probe.Result {
 	case took > budget/2:
 		status = late
 	}
-	r := probe.Found(status, "start-up took %v before Felix was started; its probe allows %v", took, budget)
+	r := probe.Found(status, "start-up took %v until Felix started; calico-node's probe allows %v", took, budget)
 	if !over {
-		r.Saw = fmt.Sprintf("start-up is at work for %v and has not started Felix; its probe allows %v", took, budget)
+		r.Saw = fmt.Sprintf("start-up has been running for %v and has not started Felix; calico-node's probe allows %v", took, budget)
 	}
 	return r.With(FactStartup, took.Seconds()).With(FactOver, over)
 }
@@ -247,7 +247,7 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 		}
 	}
 	if far == 0 {
-		return probe.Found(probe.Skip, "the datastore does not answer (datastore-latency), so there is no distance to reckon with")
+		return probe.Found(probe.Skip, "the datastore does not answer (see datastore-latency), so a start cannot be estimated")
 	}
 	stretch := slowness(p.Host)
 	takes := time.Duration(float64(startupWork)*stretch) + startupCalls*far
@@ -260,9 +260,9 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 	}
 	r := probe.Found(status, "a start of calico-node takes about %v: %d calls of %v", takes.Round(time.Second), startupCalls, far.Round(100*time.Microsecond))
 	if stretch >= 1.5 {
-		r.Saw += fmt.Sprintf(", and its own work, which the load makes %.1f times as long", stretch)
+		r.Saw += fmt.Sprintf(", plus its own work, which the load makes %.1f times as long", stretch)
 	}
-	r.Saw += fmt.Sprintf("; its probe allows %v", budget)
+	r.Saw += fmt.Sprintf("; calico-node's probe allows %v", budget)
 	return r.With(FactStartup, takes.Seconds()).With(FactStretch, stretch).
 		With(FactTrip, milliseconds(far)).With(FactFar, milliseconds(shortest)).With(FactCalls, startupCalls).With(FactWork, startupWork.Seconds()*stretch)
 }

@@ -39,7 +39,7 @@ func TestMeasured(t *testing.T) {
 		return node(t, files)
 	}
 	calico := []string{"calico-node", "-felix"}
-	want(t, run(t, StartupBudget, tree(100200, calico...), budget("60")), "measured", probe.OK, "start-up took 2s before Felix", "allows 1m0s")
+	want(t, run(t, StartupBudget, tree(100200, calico...), budget("60")), "measured", probe.OK, "start-up took 2s until Felix", "allows 1m0s")
 	want(t, run(t, StartupBudget, tree(100200, "calico", "component", "felix"), budget("60")), "measured", probe.OK, "2s")
 	s := httptest.NewTLSServer(says(403, "forbidden"))
 	t.Cleanup(s.Close)
@@ -58,14 +58,14 @@ func TestMeasured(t *testing.T) {
 	want(t, run(t, StartupBudget, node(t, files), near, budget("60")), "estimate", probe.Warn, "its next start")
 	files["proc/1/comm"] = "probe\n"
 	process(files, 73, 1, "bash", 109000, "")
-	want(t, run(t, StartupBudget, node(t, files), near, budget("60")), "estimate", probe.Warn, "whether Felix runs is not seen")
+	want(t, run(t, StartupBudget, node(t, files), near, budget("60")), "estimate", probe.Warn, "whether Felix runs cannot be seen")
 	want(t, run(t, StartupBudget, tree(104000, calico...), budget("60")), "measured", probe.Info, "took 40s")
 	want(t, run(t, StartupBudget, tree(107000, calico...), budget("60")), "measured", probe.Warn, "took 1m10s")
 	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-felix-live"), budget("60")), "measured", probe.Skip, "not visible")
-	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-startup"), budget("60")), "measured", probe.Fail, "at work for 1m40s and has not started Felix")
-	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-startup"), budget("300")), "measured", probe.OK, "at work for 1m40s")
-	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-startup"), budget("120")), "measured", probe.Warn, "at work for 1m40s")
-	want(t, run(t, StartupBudget, node(t, map[string]string{"proc/1/comm": "probe\n"}), budget("60")), "measured", probe.Skip, "does not show")
+	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-startup"), budget("60")), "measured", probe.Fail, "running for 1m40s and has not started Felix")
+	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-startup"), budget("300")), "measured", probe.OK, "running for 1m40s")
+	want(t, run(t, StartupBudget, tree(107000, "calico-node", "-startup"), budget("120")), "measured", probe.Warn, "running for 1m40s")
+	want(t, run(t, StartupBudget, node(t, map[string]string{"proc/1/comm": "probe\n"}), budget("60")), "measured", probe.Skip, "are not visible")
 	want(t, run(t, StartupBudget, &probe.Host{}, budget("0")), "", probe.Skip, "no liveness")
 	want(t, run(t, StartupBudget, &probe.Host{}, self("10.0.0.1")), "", probe.Skip, "no calico-node")
 }

@@ -84,7 +84,7 @@ func (c connection) reason() string {
 // result puts what became of it into words: ok when it was taken.
 func (c connection) result(ctx context.Context) probe.Result {
 	if c.err == nil {
-		return probe.Found(probe.OK, "%s takes connections, in %v", c.to, c.took.Round(10*time.Microsecond)).With(FactTook, milliseconds(c.took))
+		return probe.Found(probe.OK, "connected to %s in %v", c.to, c.took.Round(10*time.Microsecond)).With(FactTook, milliseconds(c.took))
 	}
 	if r, cut := cutShort(ctx, c.err); cut {
 		return r
@@ -93,13 +93,13 @@ func (c connection) result(ctx context.Context) probe.Result {
 	var r probe.Result
 	switch {
 	case c.said.text != "":
-		r = probe.Found(probe.Fail, "a connection to %s is answered with %s", c.to, c.said.text)
+		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.to, c.said.text)
 	case reason == "refused":
-		r = probe.Found(probe.Fail, "a connection to %s is refused", c.to).With(FactTook, milliseconds(c.took))
+		r = probe.Found(probe.Fail, "connection to %s refused", c.to).With(FactTook, milliseconds(c.took))
 	case reason == "timeout":
 		r = probe.Found(probe.Fail, "no answer from %s within %v", c.to, c.limit)
 	case reason == "reset", reason == "closed":
-		r = probe.Found(probe.Fail, "a connection to %s is reset while it opens", c.to)
+		r = probe.Found(probe.Fail, "connection to %s reset while it opens", c.to)
 	case reason != "error" && refusals[reason] != "":
 		r = probe.Found(probe.Fail, "%s cannot be reached: %s", c.to, refusals[reason])
 	default:

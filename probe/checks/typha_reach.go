@@ -54,7 +54,7 @@ func typhaReach(ctx context.Context, p *probe.Pass) {
 		r := about(answers[i], t)
 		if r.Status == probe.Fail && dead < len(targets) {
 			r.Status = probe.Warn
-			r.Saw += fmt.Sprintf("; %d of %d Typhas do not answer", dead, len(targets))
+			r.Saw += fmt.Sprintf("; %d of %d Typha instances do not answer", dead, len(targets))
 		}
 		p.Report(r.On(t.String()).With(FactFamily, family(t.Addr)))
 	}
@@ -92,22 +92,22 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	})
 	err = client.HandshakeContext(one)
 	wish, alert := alertOf(err)
-	r := probe.Found(probe.OK, "takes connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, true)
+	r := probe.Found(probe.OK, "accepts connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, true)
 	switch reason := probe.Reason(err); {
 	case alert != nil && (!asked || !wish):
 		return alerted(alert).With(FactTLSSpoken, true)
 	case err == nil, shown != nil:
 	case errors.As(err, new(tls.RecordHeaderError)):
-		r = probe.Found(probe.OK, "takes connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
+		r = probe.Found(probe.OK, "accepts connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
 	case reason == "closed", reason == "reset":
-		r = probe.Found(probe.Info, "takes connections (%s) and ends them without a word at a greeting in TLS, as Typha does that works without it", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
+		r = probe.Found(probe.Info, "accepts connections (%s) and closes them at a TLS handshake, as a Typha without TLS does", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
 	case reason == "timeout":
 		if r, cut := cutShort(ctx, err); cut {
 			return r
 		}
-		return probe.Found(probe.Fail, "takes the connection and does not answer within %v", limit).With(probe.FactReason, reason)
+		return probe.Found(probe.Fail, "accepts the connection but does not answer within %v", limit).With(probe.FactReason, reason)
 	default:
-		return probe.Failed(fmt.Errorf("greeting %s: %w", addr, err))
+		return probe.Failed(fmt.Errorf("TLS handshake with %s: %w", addr, err))
 	}
 	return dated(r, shown, now).With(FactConnect, milliseconds(took))
 }

@@ -83,22 +83,22 @@ func TestTyphaReach(t *testing.T) {
 	for _, t13 := range []probe.Target{new13, old12} {
 		want(t, ask(t13), at, probe.OK, "speaks TLS")
 	}
-	want(t, ask(plain), at, probe.Info, "ends them without a word")
+	want(t, ask(plain), at, probe.Info, "closes them at a TLS handshake")
 	other := standIn(t, func(c net.Conn) { // an alert that says nothing of certificates: handshake_failure
 		_, _ = c.Write([]byte{21, 3, 3, 0, 2, 2, 40})
 		_, _ = io.Copy(io.Discard, c)
 	})
-	want(t, ask(other), at, probe.Fail, "ends the handshake: tls: handshake failure")
+	want(t, ask(other), at, probe.Fail, "aborts the TLS handshake: tls: handshake failure")
 	web := standIn(t, func(c net.Conn) {
 		_, _ = io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\n")
 		_, _ = io.Copy(io.Discard, c)
 	})
 	want(t, ask(web), at, probe.OK, "does not speak TLS")
-	want(t, ask(past), at, probe.Fail, "its certificate has run out")
+	want(t, ask(past), at, probe.Fail, "its certificate expired")
 	want(t, ask(silent), at, probe.Fail, "does not answer within")
 	want(t, ask(closed), at, probe.Fail, "refused")
 	got := ask(new13, old12, closed)
 	want(t, got, at, probe.OK, "speaks TLS")
-	want(t, got, at, probe.Warn, "refused", "1 of 3 Typhas do not answer")
+	want(t, got, at, probe.Warn, "refused", "1 of 3 Typha instances do not answer")
 	want(t, ask(self("10.0.0.1")), "", probe.Skip, "no Typha")
 }

@@ -292,7 +292,7 @@ func TestWrongPods(t *testing.T) {
 	wants(t, asked(t, dials, runner(), absent), "", probe.Unknown, "no process of pod d/absent is to be seen")
 	absent.Attrs = nil
 	wants(t, asked(t, dials, runner(), absent), "", probe.Unknown, "no UID")
-	wants(t, asked(t, dials, runner()), "", probe.Skip, "no workload pod")
+	wants(t, asked(t, dials, runner()), "", probe.Skip, "no ready workload pod")
 
 	partly := runner()
 	h := &probe.Host{Root: "/", Proc: "/proc", Only: []string{"/run/calico"}}
@@ -408,7 +408,7 @@ nsenter -t PID -n ip route add default via 10.9.0.1
 	targets := []probe.Target{local, {Kind: probe.KindPod, Name: "d/far", Addr: netip.MustParseAddr("10.244.1.2"), Port: 8080}}
 	paths := map[*probe.Check][2]string{ // what each says of a good path and of a cut one
 		checks.PodPing: {"5 of 5 packets", "none of 5 packets"}, checks.PodTCP: {"nothing listens on its port 8080", "no answer from 10.244.1.2:8080"},
-		checks.PodMTU: {"packets of 1500 bytes come back whole", "not even packets of 256 bytes"},
+		checks.PodMTU: {"packets of 1500 bytes pass", "not even packets of 256 bytes"},
 	}
 	for c, says := range paths {
 		got := asked(t, c, runner(), targets...)

@@ -25,6 +25,7 @@ func options(tool string) *flag.FlagSet {
 // rest. Its error is one line for the user.
 func words(f *flag.FlagSet, args []string) ([]string, error) {
 	var out []string
+	args = separated(f, args)
 	for len(args) > 0 {
 		if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 			return nil, fmt.Errorf("'help %s' lists the options of %s", f.Name(), f.Name())
@@ -40,6 +41,37 @@ func words(f *flag.FlagSet, args []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// separated splits short options that are written together, as every command of a shell takes them:
+// -c1 is -c 1, and -ft is -f -t.
+func separated(f *flag.FlagSet, args []string) []string {
+	var out []string
+	for i, arg := range args {
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if len(name) < 2 || name == arg || name[0] == '-' || f.Lookup(name) != nil {
+			out = append(out, arg)
+			continue
+		}
+		split, rest := []string{}, arg[1:]
+		for rest != "" {
+			option := f.Lookup(rest[:1])
+			if option == nil {
+				split = []string{arg} // the parser says that there is no such option
+				break
+			}
+			split, rest = append(split, "-"+rest[:1]), rest[1:]
+			if is, ok := option.Value.(interface{ IsBoolFlag() bool }); !ok || !is.IsBoolFlag() {
+				split = append(split, strings.TrimPrefix(rest, "="))
+				break
+			}
+		}
+		out = append(out, split...)
+	}
+	return out
 }
 
 // seconds adds an option that is a time: 200ms, or a bare number of seconds.
@@ -127,20 +159,4 @@ func short(d time.Duration) string {
 		return d.Round(100 * time.Microsecond).String()
 	}
 	return d.Round(time.Microsecond).String()
-}
-
-// age is how long ago something was, as kubectl writes it.
-func age(d time.Duration) string {
-	switch day := 24 * time.Hour; {
-	case d < 0:
-		return "0s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	default:
-		return fmt.Sprintf("%dd", d/day)
-	}
 }

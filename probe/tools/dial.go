@@ -130,10 +130,10 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 		took := time.Since(began)
 		conn.Close()
 		j.Say("connected to %s in %s", d.socket, short(took))
-		return probe.Found(probe.OK, "%s takes connections", d.socket)
+		return probe.Found(probe.OK, "%s accepts connections", d.socket)
 	}
 	said := map[string]string{
-		"refused": "the socket is there and nobody listens: the daemon is dead or just starting again",
+		"refused": "the socket exists but nothing listens: the daemon is dead or restarting",
 		"missing": "there is no such socket",
 		"timeout": "the socket is there and its queue is full: nobody has taken a connection within " + short(d.wait),
 	}
@@ -194,7 +194,7 @@ func (d dialling) stream(ctx context.Context, j *probe.Job, to netip.AddrPort) p
 	}
 	defer conn.Close()
 	j.Say("connected to %s in %s, from %s", to, short(time.Since(began)), conn.LocalAddr())
-	r = probe.Found(probe.OK, "%s takes connections", to)
+	r = probe.Found(probe.OK, "%s accepts connections", to)
 	if d.tls {
 		if r = d.shake(ctx, j, conn, to); r.Status == probe.Unknown || d.page == "" {
 			return r
@@ -274,7 +274,7 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 	if len(names) > 0 {
 		j.Say("  for      %s", strings.Join(names, ", "))
 	}
-	state := "valid now, " + age(c.NotAfter.Sub(now)) + " left"
+	state := "valid now, " + probe.Age(c.NotAfter.Sub(now)) + " left"
 	if why := invalid(c, now); why != "" {
 		state = why
 	}
@@ -285,9 +285,9 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 func invalid(c *x509.Certificate, now time.Time) string {
 	switch {
 	case now.Before(c.NotBefore):
-		return "is not valid yet, for another " + age(c.NotBefore.Sub(now))
+		return "is not valid yet, for another " + probe.Age(c.NotBefore.Sub(now))
 	case now.After(c.NotAfter):
-		return "expired " + age(now.Sub(c.NotAfter)) + " ago"
+		return "expired " + probe.Age(now.Sub(c.NotAfter)) + " ago"
 	}
 	return ""
 }
@@ -452,7 +452,7 @@ func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr
 	}
 	conf, err := readResolver(j.Host)
 	if err != nil {
-		return nil, "", unread(fmt.Errorf("%s cannot be looked up: %w; dial an address", host, err))
+		return nil, "", unread(fmt.Errorf("%s cannot be looked up: %w; use an address", host, err))
 	}
 	if len(conf.servers) == 0 {
 		return nil, "", probe.Found(probe.Fail, "%s cannot be looked up: %s names no server that can be asked", host, resolvConf)

@@ -69,9 +69,9 @@ func TestDial(t *testing.T) {
 		saw    string
 		out    []string
 	}{
-		http1:                                   {probe.OK, "takes connections", []string{"connected to " + http1 + " in ", ", from 127.0.0.1:"}},
-		closedPort(t):                           {probe.Fail, "is refused", nil},
-		"web.test:" + port:                      {probe.OK, "takes connections", []string{"web.test is 127.0.0.1, by /etc/hosts"}},
+		http1:                                   {probe.OK, "accepts connections", []string{"connected to " + http1 + " in ", ", from 127.0.0.1:"}},
+		closedPort(t):                           {probe.Fail, " refused", nil},
+		"web.test:" + port:                      {probe.OK, "accepts connections", []string{"web.test is 127.0.0.1, by /etc/hosts"}},
 		"no.test:" + port:                       {probe.Fail, "names no server", nil},
 		"--http /good " + http1:                 {probe.OK, "answers 200 OK to GET /good", []string{"HTTP/1.1 200 OK in", "Set-Cookie: (not shown)", "a line?[2J of /good", "(more is not shown)"}},
 		"--http /bad " + http1:                  {probe.Fail, "answers 503 Service Unavailable to GET /bad", nil},
@@ -150,14 +150,14 @@ func TestDialSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, out := use(t.Context(), t, root, Dial, "unix:/s")
-	wants(t, r, probe.OK, "/s takes connections")
+	wants(t, r, probe.OK, "/s accepts connections")
 	if !strings.Contains(out, "connected to /s in") {
 		t.Error(out)
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
 	r, _ = use(t.Context(), t, root, Dial, "unix:/s")
-	wants(t, r, probe.Fail, "nobody listens")
+	wants(t, r, probe.Fail, "nothing listens")
 	r, _ = use(t.Context(), t, root, Dial, "unix:/none")
 	wants(t, r, probe.Fail, "no such socket")
 }

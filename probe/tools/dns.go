@@ -340,8 +340,8 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 // rcodeSaid puts the usual failures of DNS into words, as a tail of the sentence.
 var rcodeSaid = map[int]string{
 	dns.RcodeNameError:     ": there is no such name",
-	dns.RcodeServerFailure: ": it cannot find out, as its own source (the API server, or the servers it forwards to) does not answer",
-	dns.RcodeRefused:       ": it answers, and is not set to serve that name to who asks",
+	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
+	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
 }
 
 // conclude judges the answers about the last name that was asked.

@@ -56,9 +56,9 @@ func (g getting) refused(err error) probe.Result {
 		return probe.Found(probe.Fail, "%s is no address of this node; for what the node forwards, name the device it comes by: iif NAME", g.from)
 	}
 	for errno, saw := range map[syscall.Errno]string{
-		unix.ENETUNREACH: "the kernel has no route to %s", unix.EHOSTUNREACH: "a route of type unreachable forbids %s, or packets to be forwarded from that device",
-		unix.EACCES: "a route of type prohibit forbids %s", unix.EINVAL: "a route of type blackhole swallows %s",
-		unix.EXDEV: "the kernel drops a packet to %s that comes so: its source is not to be expected by that device (rp_filter), or is its own",
+		unix.ENETUNREACH: "the kernel has no route to %s", unix.EHOSTUNREACH: "an unreachable route rejects packets to %s, or forwarding from that device is off",
+		unix.EACCES: "a prohibit route rejects packets to %s", unix.EINVAL: "a blackhole route discards packets to %s",
+		unix.EXDEV: "the kernel drops such a packet to %s: its source is not expected on that device (rp_filter), or is its own",
 	} {
 		if errors.Is(err, errno) {
 			return probe.Found(probe.Fail, saw, g.to).With(probe.FactReason, probe.Reason(err))

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/probe/icmp"
@@ -16,7 +18,7 @@ import (
 
 // Ping sends echo requests.
 var Ping = &probe.Tool{
-	Name: "ping", Usage: "[-c COUNT] [-i INTERVAL] [-s SIZE] [-W WAIT] ADDRESS", Short: "ping an address, IPv4 or IPv6",
+	Name: "ping", Usage: "[-c COUNT] [-i INTERVAL] [-s SIZE] [-W WAIT] ADDRESS | NAME", Short: "ping an address or a name, IPv4 or IPv6",
 	Doc: `Sends one packet after the other and prints a line for each: the time to its answer, or
 who sent it back and why. The sum follows at the end, also when it is stopped (Ctrl-C).
 
@@ -25,8 +27,10 @@ who sent it back and why. The sum follows at the end, also when it is stopped (C
   -s SIZE      bytes of the whole IP packet, headers too (ping(8) counts without these 28,
                IPv6 48), which nobody may fragment: finds what fits through
   -W WAIT      for the answer to each packet, 1s unless told
+  NAME         is looked up in the node's own /etc/hosts and by its name servers
 
   ping 10.244.7.9
+  ping -c1 kubernetes.default.svc.cluster.local
   ping -c 0 -i 1s fd00:10:244::9
   ping -s 1450 10.244.7.9
 
@@ -40,7 +44,8 @@ Fails when nothing came back.`,
 
 // pinging is what ping was told.
 type pinging struct {
-	addr        netip.Addr
+	host        string     // a name that is to be looked up, "" = there is an address
+	addr        netip.Addr // invalid until the name is looked up
 	count, size int
 	every, wait time.Duration
 }
@@ -57,20 +62,17 @@ func parsePing(args []string) (pinging, error) {
 		return p, err
 	}
 	if len(rest) != 1 {
-		return p, errors.New("ping takes one address: ping 10.244.7.9")
+		return p, errors.New("ping takes one address or name: ping 10.244.7.9")
 	}
 	if p.addr, err = netip.ParseAddr(rest[0]); err != nil {
-		return p, fmt.Errorf("ping takes an address, not %q; 'dns %s' looks a name up", rest[0], rest[0])
+		if _, ok := dns.IsDomainName(rest[0]); !ok || strings.ContainsAny(rest[0], " /:@") {
+			return p, fmt.Errorf("ping takes an address or a name, not %q", rest[0])
+		}
+		p.host = rest[0]
 	}
 	p.addr = p.addr.Unmap()
-	least := 36 // headers, and the eight bytes by which an answer is known
-	if p.addr.Is6() {
-		least = 56
-	}
-	if p.size != 0 {
-		if err := within("-s", p.size, least, math.MaxUint16); err != nil {
-			return p, err
-		}
+	if err := p.fits(); err != nil {
+		return p, err
 	}
 	if err := within("-c", p.count, 0, 1_000_000); err != nil {
 		return p, err
@@ -84,6 +86,36 @@ func parsePing(args []string) (pinging, error) {
 	return p, nil
 }
 
+// fits refuses a size in which there is no room for the headers, and the eight bytes by which an
+// answer is known. Of a name the family is not known yet: then that of IPv4 counts.
+func (p pinging) fits() error {
+	least := 36
+	if p.addr.Is6() {
+		least = 56
+	}
+	if p.size == 0 {
+		return nil
+	}
+	return within("-s", p.size, least, math.MaxUint16)
+}
+
+// lookUp gives the ping its address; false = it has none, and the result says why.
+func (p *pinging) lookUp(ctx context.Context, j *probe.Job) (probe.Result, bool) {
+	if p.host == "" {
+		return probe.Result{}, true
+	}
+	addrs, by, r := resolve(ctx, j, p.host)
+	if len(addrs) == 0 {
+		return r, false
+	}
+	p.addr = addrs[0]
+	j.Say("%s is %s, by %s", p.host, p.addr, by)
+	if err := p.fits(); err != nil {
+		return probe.Failed(err), false
+	}
+	return r, true
+}
+
 // pinged is what has become of the packets so far.
 type pinged struct {
 	sent, received int
@@ -93,6 +125,9 @@ type pinged struct {
 }
 
 func (p pinging) run(ctx context.Context, j *probe.Job) probe.Result {
+	if r, ok := p.lookUp(ctx, j); !ok {
+		return r
+	}
 	var all pinged
 	next := time.NewTimer(0)
 	defer next.Stop()

@@ -75,15 +75,15 @@ func TestRealPing(t *testing.T) {
 		"fd09::9":            {probe.OK, "all came back"},
 		"-s 1400 10.9.1.2":   {probe.OK, "of 1400 bytes to 10.9.1.2, and all came back"},
 		"-s 1401 10.9.1.2":   {probe.Fail, "too big, and not to be fragmented): 1400 bytes would fit"},
-		"-s 1501 10.9.1.2":   {probe.Fail, "it is bigger than the device"},
+		"-s 1501 10.9.1.2":   {probe.Fail, "larger than the MTU of the interface"},
 		"10.50.0.1":          {probe.Fail, "the packet went in circles"},
 		"10.60.0.1":          {probe.Fail, "destination unreachable from 10.9.0.9, code 0 (network unreachable)"},
-		"10.244.3.1":         {probe.Fail, "a route of type blackhole swallows it"},
-		"10.244.4.1":         {probe.Fail, "a route of type unreachable"},
-		"10.244.5.1":         {probe.Fail, "a route of type prohibit"},
-		"10.9.1.77":          {probe.Fail, "the sender's own firewall"},
+		"10.244.3.1":         {probe.Fail, "a blackhole route discards it"},
+		"10.244.4.1":         {probe.Fail, "an unreachable route"},
+		"10.244.5.1":         {probe.Fail, "a prohibit route"},
+		"10.9.1.77":          {probe.Fail, "rejected locally"},
 		"10.9.0.66 -W 100ms": {probe.Fail, "no answer within 100ms"},
-		"fd77::1":            {probe.Fail, "the sender has no route there"},
+		"fd77::1":            {probe.Fail, "the sender has no route to it"},
 	} {
 		r, out := use(t.Context(), t, "/", Ping, append([]string{"-c", "2", "-i", "20ms"}, strings.Fields(line)...)...)
 		wants(t, r, want.status, want.saw)
@@ -113,13 +113,13 @@ func TestRealDial(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"10.9.1.2:80":            {probe.Fail, "is refused"},
+		"10.9.1.2:80":            {probe.Fail, "refused"},
 		"10.9.1.78:80":           {probe.Fail, "administratively prohibited"},
 		"10.244.3.1:80":          {probe.Fail, "blackhole"},
 		"-t 200ms 10.9.1.77:80":  {probe.Fail, "10.9.1.77"},
 		"-u 10.9.1.2:80":         {probe.Fail, "refused by ICMP"},
 		"-u 10.244.4.1:80":       {probe.Fail, "cannot be reached"},
-		"[fd77::1]:80":           {probe.Fail, "no route there"},
+		"[fd77::1]:80":           {probe.Fail, "no route to it"},
 		"-t 100ms 10.9.0.66:80":  {probe.Fail, "no answer from 10.9.0.66:80 within 100ms"},
 		"-t 100ms [fd09::66]:80": {probe.Fail, "no answer from [fd09::66]:80 within 100ms"},
 	} {

@@ -176,7 +176,7 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	if r.tty {
 		go r.resize(j.Sizes, stop)
 		// Ends with the call at the latest, which ends In.
-		go func() { _, _ = io.Copy(r.out, j.In) }()
+		go func() { _, _ = io.Copy(r.out, typing{j.In, func() { j.Sizes.Take(r.setSize) }}) }()
 	}
 	defer r.out.Close()
 	select {
@@ -235,11 +235,26 @@ func (r *running) write(to io.Writer) {
 	}
 }
 
-func (r *running) resize(sizes <-chan probe.Size, stop <-chan struct{}) {
+// typing is what is typed; before any of it is handed on, first is done.
+type typing struct {
+	io.Reader
+	first func()
+}
+
+func (t typing) Read(b []byte) (int, error) {
+	n, err := t.Reader.Read(b)
+	t.first()
+	return n, err
+}
+
+// setSize gives the terminal a size; one that is gone has none.
+func (r *running) setSize(s probe.Size) { _ = setSize(r.out, s) }
+
+func (r *running) resize(sizes *probe.Sizes, stop <-chan struct{}) {
 	for {
 		select {
-		case s := <-sizes:
-			_ = setSize(r.out, s) // a terminal that is gone has no size
+		case <-sizes.Changed:
+			sizes.Take(r.setSize)
 		case <-stop:
 			return
 		}

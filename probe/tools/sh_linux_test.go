@@ -3,6 +3,7 @@ package tools
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -43,7 +44,7 @@ func (s *screen) until(t *testing.T, text string) {
 type sitting struct {
 	screen
 	keys  *io.PipeWriter
-	sizes chan probe.Size
+	sizes *probe.Sizes
 	stop  context.CancelFunc
 	ended chan probe.Result
 }
@@ -57,7 +58,7 @@ func sit(t *testing.T, args ...string) *sitting {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	in, keys := io.Pipe()
-	s := &sitting{keys: keys, sizes: make(chan probe.Size, 1), stop: stop, ended: make(chan probe.Result, 1)}
+	s := &sitting{keys: keys, sizes: probe.NewSizes(), stop: stop, ended: make(chan probe.Result, 1)}
 	go func() {
 		defer in.Close()
 		s.ended <- run(ctx, &probe.Job{Host: &probe.Host{Node: "n1", Root: "/", Proc: "/proc"}, Out: &s.screen, In: in, Size: probe.Size{Rows: 31, Cols: 101}, Sizes: s.sizes})
@@ -95,9 +96,11 @@ func TestShell(t *testing.T) {
 	s.until(t, "42 xterm-256color")
 	s.until(t, "/dev/pts/")
 	s.until(t, "31 101")
-	s.sizes <- probe.Size{Rows: 40, Cols: 90}
-	s.keyed(t, "until [ \"$(stty size)\" = '40 90' ]; do sleep .05; done; echo re''sized\r")
-	s.until(t, "resized")
+	for rows := range uint16(50) { // what is typed after a change sees it
+		s.sizes.Put(probe.Size{Rows: 100 + rows, Cols: 90})
+		s.keyed(t, "echo size=$(stty size)\r")
+		s.until(t, fmt.Sprintf("size=%d 90", 100+rows))
+	}
 	s.keyed(t, "echo sleep''ing; sleep 300; echo aft''er\r")
 	s.until(t, "sleeping")
 	time.Sleep(100 * time.Millisecond)

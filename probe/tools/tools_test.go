@@ -88,7 +88,7 @@ func TestTexts(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"ping": "takes one address", "ping host": "'dns host' looks a name up", "ping -c x 10.0.0.1": "ping: invalid value", "ping -z 10.0.0.1": "no option -z",
+		"ping": "takes one address", "ping a:b": "takes an address or a name", "ping -c x 10.0.0.1": "ping: invalid value", "ping -z 10.0.0.1": "no option -z",
 		"ping -s 20 10.0.0.1": "-s takes 36 to 65535", "ping -s 50 fd00::1": "-s takes 56", "ping -i 1ms 10.0.0.1": "-i takes 10ms", "ping -W x 10.0.0.1": "a time is 5s or 200ms",
 		"ping -h": "'help ping'", "ping 10.0.0.1 10.0.0.2": "takes one address",
 		"dial": "takes one HOST:PORT", "dial 10.0.0.1": "takes HOST:PORT", "dial 10.0.0.1:0": "takes HOST:PORT", "dial fd00::1:80": "takes HOST:PORT", "dial a/b:80": "neither an address nor a name",
@@ -113,6 +113,46 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, err := Bird.Parse([]string{"show", "status\nconfigure"}); err == nil {
 		t.Error("two commands pass for one")
+	}
+}
+
+// TestShortOptions wants options written together taken apart, and nothing else.
+func TestShortOptions(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"-c1 10.0.0.1":  "-c 1 10.0.0.1",
+		"-c=1 10.0.0.1": "-c=1 10.0.0.1",
+		"-c=10 x":       "-c=10 x",
+		"-ft web":       "-f -t web",
+		"-fc3 web":      "-f -c 3 web",
+		"-fz web":       "-fz web",
+		"--long -x":     "--long -x",
+		"-long=a":       "-long=a",
+		"web -- -c1":    "web -- -c1",
+		"- -f":          "- -f",
+	} {
+		f := options("any")
+		f.Int("c", 0, "")
+		f.Bool("f", false, "")
+		f.Bool("t", false, "")
+		f.String("long", "", "")
+		if got := strings.Join(separated(f, strings.Fields(line)), " "); got != want {
+			t.Errorf("%q becomes %q, want %q", line, got, want)
+		}
+	}
+	if _, err := Ping.Parse([]string{"-c1", "-W200ms", "10.0.0.1"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPingName wants a name looked up on the node: in its hosts file, or by its servers.
+func TestPingName(t *testing.T) {
+	t.Parallel()
+	root := files(t, map[string]string{"etc/hosts": "127.0.0.1 web.test\n", "etc/resolv.conf": "nameserver x\n"})
+	r, _ := use(t.Context(), t, root, Ping, "-c1", "no.test")
+	wants(t, r, probe.Fail, "names no server")
+	if _, out := use(t.Context(), t, root, Ping, "-c1", "web.test"); !strings.Contains(out, "web.test is 127.0.0.1, by /etc/hosts") {
+		t.Error(out)
 	}
 }
 
@@ -166,7 +206,7 @@ func TestTable(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "90s", time.Hour: "60m", 47 * time.Hour: "47h", 49 * time.Hour: "2d", -1: "0s"} {
-		if got := age(d); got != want {
+		if got := probe.Age(d); got != want {
 			t.Errorf("%v: %s", d, got)
 		}
 	}

@@ -7,20 +7,18 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/report"
 )
 
-// TestInstallForServe wants flags that only say how 'serve' is set up refused without --serve,
+// TestManifestsForServe wants flags that only say how 'serve' is set up refused without --serve,
 // where they would change nothing.
-func TestInstallForServe(t *testing.T) {
+func TestManifestsForServe(t *testing.T) {
 	t.Parallel()
 	for flag, value := range map[string]string{
-		"client-image": "x:1", "image": "x:1", "external-url": "https://x", "storage-class": "x",
-		"no-volume": "true", "admit": "ops", "insecure-http": "true",
+		"client-image": "x:1", "image": "x:1", "admit": "ops",
 	} {
 		for _, serve := range []bool{false, true} {
-			args, want := []string{"install", "--print", "--" + flag + "=" + value}, report.ExitUsage
+			args, want := []string{"manifests", "--" + flag + "=" + value}, report.ExitUsage
 			if serve {
 				args, want = append(args, "--serve"), report.ExitHealthy
 			}
@@ -33,14 +31,14 @@ func TestInstallForServe(t *testing.T) {
 	}
 }
 
-// TestServeNotes wants the head of what 'install --print --serve' prints to say who may connect.
+// TestServeNotes wants the head of what 'manifests --serve' prints to say who may connect.
 func TestServeNotes(t *testing.T) {
 	t.Parallel()
 	for want, admit := range map[string][]string{
 		"# Pods of the namespace calico-probe may connect to it; ":                                                 nil,
 		"# Pods of the namespaces calico-probe and ingress may connect to it, and the network 10.0.0.0/8; --admit": {"10.0.0.0/8", "ingress"},
 	} {
-		if got := serveNotes("calico-probe", install.Serve{Admit: admit}); !strings.Contains(got, want) {
+		if got := serveNotes("calico-probe", admit); !strings.Contains(got, want) {
 			t.Errorf("%v: no %q in %s", admit, want, got)
 		}
 	}

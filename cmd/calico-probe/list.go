@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/calico-probe/calico-probe/report"
+)
+
+// listFormats are what -o takes in every verb that lists something, as 'kubectl get' does.
+var listFormats = []string{"table", "wide", "name", "json", "yaml"}
+
+// listing is what a verb prints that lists things.
+type listing[T any] struct {
+	kind    string // -o name writes KIND/NAME, one a line
+	columns []column[T]
+	items   func() ([]T, error)
+}
+
+// column is one column of the table; the first one has the name.
+type column[T any] struct {
+	head string
+	text func(T) string
+	wide bool // only -o wide shows it
+}
+
+// listVerb makes the verb of a listing: words given as arguments narrow it down.
+func listVerb[T any](a *app, name, short string, l listing[T]) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use: name + " [WORD...]", Short: short,
+		Long: short + ". With words, only those whose columns contain all of them.",
+		RunE: func(_ *cobra.Command, words []string) error {
+			if !slices.Contains(listFormats, format) {
+				return badUsage("unknown output format %q: use one of %s", format, strings.Join(listFormats, ", "))
+			}
+			items, err := l.matching(words)
+			if err != nil {
+				return err
+			}
+			if len(items) == 0 {
+				say(a.ErrOut, "no %s contains %s", l.kind, strings.Join(words, " and "))
+			}
+			return l.write(a.Out, format, items)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", listFormats[0], "output format: "+strings.Join(listFormats, ", "))
+	completions(cmd, map[string]completer{"output": oneOf(listFormats)})
+	return cmd
+}
+
+// matching are the items that have every word in a column of the plain table.
+func (l listing[T]) matching(words []string) ([]T, error) {
+	items, err := l.items()
+	if err != nil {
+		return nil, err
+	}
+	out := []T{} // JSON's empty list, not null
+	for _, item := range items {
+		var row strings.Builder
+		for _, c := range l.columns {
+			if !c.wide {
+				row.WriteString(strings.ToLower(c.text(item)) + "\n")
+			}
+		}
+		lacks := func(word string) bool { return !strings.Contains(row.String(), strings.ToLower(word)) }
+		if !slices.ContainsFunc(words, lacks) {
+			out = append(out, item)
+		}
+	}
+	return out, nil
+}
+
+func (l listing[T]) write(out io.Writer, format string, items []T) error {
+	switch format {
+	case "json":
+		return report.WriteJSON(out, "  ", items)
+	case "yaml":
+		return report.WriteYAML(out, items)
+	case "name":
+		for _, item := range items {
+			if _, err := fmt.Fprintf(out, "%s/%s\n", l.kind, oneLine(l.columns[0].text(item))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return l.table(out, format == "wide", items)
+}
+
+// table writes a row for each item, and no header above nothing.
+func (l listing[T]) table(out io.Writer, wide bool, items []T) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(text func(column[T]) string) {
+		var cells []string
+		for _, c := range l.columns {
+			if wide || !c.wide {
+				cells = append(cells, oneLine(text(c)))
+			}
+		}
+		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) // Flush returns its error
+	}
+	if len(items) > 0 {
+		row(func(c column[T]) string { return c.head })
+	}
+	for _, item := range items {
+		row(func(c column[T]) string { return c.text(item) })
+	}
+	return w.Flush()
+}
+
+// writeList prints the whole table of a listing.
+func writeList[T any](l listing[T], out io.Writer) error {
+	items, err := l.items()
+	if err != nil {
+		return err
+	}
+	return l.table(out, false, items)
+}

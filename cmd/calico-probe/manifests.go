@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+const manifestsExample = `  # the rights of every access method, for a group of people
+  calico-probe manifests --group on-call | kubectl apply -f -
+
+  # only what reads the API and makes probe pods, for one person
+  calico-probe manifests --ways pod --user jane
+
+  # 'serve' too, which takes alerts; you make the secrets with its tokens and its certificate
+  calico-probe manifests --serve | kubectl apply -f -
+  kubectl -n calico-probe create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
+  kubectl -n calico-probe create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key`
+
+// namespaceNote heads manifests that have the namespace.
+const namespaceNote = `# This creates namespace %s, or gives it the labels that admit privileged pods; 'kubectl delete -f'
+# of it deletes the namespace with everything inside. --create-namespace=false leaves it out.
+`
+
+// The notes on 'serve': which secrets its pod waits for, and who may connect.
+const (
+	tokenNote = `# The pod of 'serve' starts when there is a secret with its tokens:
+# kubectl -n %s create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
+`
+	tlsNote = `# and one with its certificate for calico-probe-serve.%[1]s.svc, as cert-manager makes them, or:
+# kubectl -n %[1]s create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key
+# (how to make tls.crt and tls.key: docs/alerts.md, "Five minutes", step 2)
+`
+	admitNote = "# Pods of the namespace%s may connect to it%s; --admit names others instead.\n"
+)
+
+// manifestFlags are what the verb was given.
+type manifestFlags struct {
+	install.Options
+	ways, users, groups, accounts []string
+	create, serve                 bool
+	from                          install.Serve
+}
+
+func (a *app) manifests() *cobra.Command {
+	m := &manifestFlags{}
+	cmd := &cobra.Command{
+		Use: "manifests", Short: "Print the manifests of the namespace and of the rights that each access method takes",
+		Args: noArguments, Example: manifestsExample,
+		Long: `Prints a namespace that admits probes and, for each access method, roles with the least
+rights it takes; with --user, --group or --service-account also their bindings. It changes
+nothing: whoever may grant rights reads the manifests and applies them. A run finds the namespace
+` + install.Namespace + " by itself; one of another name has to be named by -n, here and in each run.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := m.check(cmd); err != nil {
+				return err
+			}
+			b, err := m.print()
+			if err != nil {
+				return err
+			}
+			_, err = a.Out.Write(b)
+			return err
+		},
+	}
+	m.flags(cmd)
+	return cmd
+}
+
+func (m *manifestFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&m.ways, "ways", install.People(), "what the rights are for: "+strings.Join(install.Names(), ", ")+"; those of api are always included")
+	f.StringVarP(&m.Namespace, "namespace", "n", install.Namespace, "namespace of the probe pods")
+	f.BoolVar(&m.create, "create-namespace", true, "create that namespace, and have it admit privileged pods; never default, kube-* or calico-node's")
+	f.StringVar(&m.CalicoNamespace, "calico-namespace", install.CalicoNamespace, "namespace of calico-node, for the rights of ephemeral and exec; Calico's operator uses calico-system")
+	f.StringSliceVar(&m.users, "user", nil, "bind the roles to these users")
+	f.StringSliceVar(&m.groups, "group", nil, "bind the roles to these groups")
+	f.StringSliceVar(&m.accounts, "service-account", nil, "bind the roles to these service accounts, NAMESPACE:NAME")
+	f.BoolVar(&m.serve, "serve", false, "add what 'calico-probe serve' takes: its account, Deployment, Service, NetworkPolicy and volume")
+	f.StringVar(&m.from.Image, "client-image", probe.ClientImage, "image of the client, for --serve")
+	f.StringVar(&m.from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
+	f.StringSliceVar(&m.from.Admit, "admit", []string{install.AlertsFrom}, "for --serve: namespaces (of Alertmanager, of Prometheus, of an ingress controller) and networks (CIDRs) that may connect, beside its own namespace")
+	completions(cmd, map[string]completer{"ways": several(install.Names)})
+}
+
+// check refuses flags that cannot be right, and reads those that name somebody.
+func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
+	for _, name := range []string{"client-image", "image", "admit"} {
+		if cmd.Flags().Changed(name) && !m.serve {
+			return badUsage("--%s is for --serve: add --serve, or leave it out", name)
+		}
+	}
+	for _, name := range []string{m.Namespace, m.CalicoNamespace} {
+		if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
+			return badUsage("%q is no name of a namespace: %s", name, bad[0])
+		}
+	}
+	for _, name := range m.from.Admit {
+		if _, err := netip.ParsePrefix(name); err != nil && len(validation.IsDNS1123Label(name)) > 0 {
+			return badUsage("--admit takes namespaces and networks as 10.0.0.0/8, and %q is neither", name)
+		}
+	}
+	if m.Uses, err = install.Named(m.ways...); err != nil {
+		return badUsage("%w", err)
+	}
+	m.Existing = !m.create
+	for _, of := range []struct {
+		kind  string
+		names []string
+	}{{rbacv1.UserKind, m.users}, {rbacv1.GroupKind, m.groups}, {rbacv1.ServiceAccountKind, m.accounts}} {
+		for _, name := range of.names {
+			subject, err := install.Subject(of.kind, name)
+			if err != nil {
+				return badUsage("%w", err)
+			}
+			m.Subjects = append(m.Subjects, subject)
+		}
+	}
+	return nil
+}
+
+// print writes the objects as YAML, below notes for whoever applies it.
+func (m *manifestFlags) print() ([]byte, error) {
+	objects, notes := install.Objects(m.Options), ""
+	if m.Makes() {
+		notes = fmt.Sprintf(namespaceNote, m.Namespace)
+	}
+	if m.serve {
+		more, err := install.ServeObjects(m.Options, m.from)
+		if err != nil {
+			return nil, err
+		}
+		objects, notes = append(objects, more...), notes+serveNotes(m.Namespace, m.from.Admit)
+	}
+	b, err := install.YAML(objects)
+	return slices.Concat([]byte(notes), b), err
+}
+
+// serveNotes are for whoever applies what 'serve' takes.
+func serveNotes(namespace string, admit []string) string {
+	namespaces, networks, plural := []string{namespace}, "", ""
+	for _, name := range admit {
+		if _, err := netip.ParsePrefix(name); err == nil {
+			networks += ", and the network " + name
+		} else if name != namespace {
+			namespaces, plural = append(namespaces, name), "s"
+		}
+	}
+	return fmt.Sprintf(tokenNote, namespace) + fmt.Sprintf(tlsNote, namespace) +
+		fmt.Sprintf(admitNote, plural+" "+strings.Join(namespaces, " and "), networks)
+}
