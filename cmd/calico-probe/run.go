@@ -151,6 +151,9 @@ func (o *runOptions) reaching(cmd *cobra.Command) {
 	f.StringVar(&o.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.StringVar(&o.reason, "reason", "", "why this is run; written on what is created, for auditors")
 	o.placing(cmd)
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
+	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, the node's lease has run out or its runtime is down)")
+	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 
 // placing adds those of them that do in a pod too.
@@ -160,9 +163,6 @@ func (o *runOptions) placing(cmd *cobra.Command) {
 	f.StringVar(&o.image, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&o.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
 	f.BoolVar(&o.privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
-	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.startTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, the node's lease has run out or its runtime is down)")
-	f.DurationVar(&o.checkTimeout, "check-timeout", 0, "limit of each check instead of its own")
 }
 
 // asTyped refuses flags that contradict each other.

@@ -41,7 +41,7 @@ func TestServeRefuses(t *testing.T) {
 	right := put("right.yaml", head+"runbook: node-not-ready}]}")
 	for args, want := range map[string]string{
 		"--token-file x":                     "name a folder for jobs and reports with --store",
-		"--store " + dir:                     "whoever reaches this could have runs started",
+		"--store " + dir:                     "no authentication is configured: set --token-file, or --client-ca",
 		"--store " + dir + " --token-file x": "tokens would be sent to :8080 without TLS",
 		"--store " + dir + " --token-file x --listen 10.0.0.1:80":                                         "tokens would be sent to 10.0.0.1:80 without TLS",
 		"--store " + dir + " --token-file x --listen 127.0.0.2":                                           `--listen takes HOST:PORT, or :PORT for every address of this machine; "127.0.0.2" is neither`,
@@ -64,19 +64,19 @@ func TestServeRefuses(t *testing.T) {
 		"--store " + dir + " --client-ca x --tls-cert x --tls-key x --via other":                          `unknown way "other"`,
 		"--store " + dir + " --token-file x --insecure-http --via ssh":                                    "--via ssh is nothing for a pod",
 		"--store " + dir + " --token-file x --insecure-http --via other":                                  `unknown way "other"`,
-		"--store " + dir + " --token-file x --insecure-http --workers 0":                                  "--workers, --queue and --max-runs-per-hour",
-		"--store " + dir + " --token-file x --insecure-http --cooldown -1s":                               "must not be negative",
-		"--store " + dir + " --token-file x --insecure-http --job-timeout 1s":                             "--job-timeout must be 10s or more",
 		"--store " + dir + " --token-file x --insecure-http --log-format xml":                             "--log-format takes text or json",
 		"--store " + dir + " --token-file x --insecure-http --config none":                                "open none: no such file",
 		"--ssh host":     "unknown flag: --ssh",
+		"--workers 4":    "unknown flag: --workers",
 		"--check-config": "name it with --config",
 		"argument":       "takes no arguments",
-		"--check-config --config " + put("runbook.yaml", head+"runbook: other}]}"):             `there is no runbook "other"; there are `,
-		"--check-config --config " + put("profile.yaml", head+"profile: other}]}"):             `there is no profile "other"; there are quick`,
-		"--check-config --config " + right + " --runbooks " + filepath.Join(dir, "none"):       "reading runbooks",
-		"--check-config --config " + right:                                                     "",
-		"--check-config --config " + put("typo.yaml", strings.Replace(head, "kind", "knd", 1)): "reading the routes",
+		"--check-config --config " + put("runbook.yaml", head+"runbook: other}]}"):                                    `there is no runbook "other"; there are `,
+		"--check-config --config " + put("profile.yaml", head+"profile: other}]}"):                                    `there is no profile "other"; there are quick`,
+		"--check-config --config " + right + " --runbooks " + filepath.Join(dir, "none"):                              "reading runbooks",
+		"--check-config --config " + right:                                                                            "",
+		"--check-config --config " + put("typo.yaml", strings.Replace(head, "kind", "knd", 1)):                        "reading the configuration",
+		"--check-config --config " + put("limits.yaml", head+"runbook: node-not-ready}], limits: {workers: 0}}"):      "spec.limits: workers, queue and runsPerHour must be 1 or more",
+		"--check-config --config " + put("only.yaml", strings.Split(head, "spec:")[0]+"spec: {limits: {workers: 4}}"): "",
 	} {
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, append([]string{"serve"}, strings.Fields(args)...))
