@@ -71,10 +71,10 @@ func newMetrics(s *Server) *metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.alerts, m.truncated, m.requests, m.unauthorized, m.crowded, m.runs, m.duration, m.last, m.told, m.storeErrors, info,
 		gauge("jobs_queued", "Jobs that wait.", func() float64 { return float64(s.inState(Queued)) }),
-		gauge("jobs_queued_limit", "Jobs that may wait (--queue).", func() float64 { return float64(s.limits.Queue) }),
+		gauge("jobs_queued_limit", "Jobs that may wait (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
 		gauge("jobs_running", "Jobs that run.", func() float64 { return float64(s.inState(Running)) }),
-		gauge("jobs_running_limit", "Jobs that may run at once (--workers).", func() float64 { return float64(s.limits.Workers) }),
-		gauge("rate_limited", "1 while jobs wait since as many as allowed were begun within the hour (--max-runs-per-hour).", func() float64 {
+		gauge("jobs_running_limit", "Jobs that may run at once (spec.limits.workers).", func() float64 { return float64(s.limits.Workers) }),
+		gauge("rate_limited", "1 while jobs wait since as many as allowed were begun within the hour (spec.limits.runsPerHour).", func() float64 {
 			if !s.heldUp(time.Now()).IsZero() {
 				return 1
 			}

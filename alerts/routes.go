@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// APIVersion and Kind are those of the file of routes.
+// APIVersion and Kind are those of the configuration file.
 const (
 	APIVersion = "calico-probe.io/v1alpha1"
 	Kind       = "AlertRoutes"
 )
 
-// Routes say what is done about which alert.
+// Routes say what is done about which alert, and within which limits.
 type Routes struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
@@ -35,7 +35,8 @@ type Metadata struct {
 
 // RoutesSpec is their list: the first route that matches an alert counts.
 type RoutesSpec struct {
-	Routes []Route `json:"routes"`
+	Routes []Route `json:"routes,omitempty"`
+	Limits Limits  `json:"limits,omitzero"`
 }
 
 // Route is for the alerts that all its matchers match; one of Runbook and Profile is set.
@@ -63,18 +64,19 @@ func NodeLabels() []string {
 	return []string{"node", "kubernetes_node", "nodename", labelPod, labelInstance}
 }
 
-// ParseRoutes reads a file of routes, and wants to know of each runbook and profile it
-// names whether there is one.
+// ParseRoutes reads the configuration file, and wants to know of each runbook and profile it
+// names whether there is one. Limits that it leaves out are as DefaultLimits has them.
 func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
-	var r Routes
+	r := Routes{Spec: RoutesSpec{Limits: DefaultLimits()}}
 	if err := yaml.UnmarshalStrict(b, &r); err != nil {
-		return Routes{}, fmt.Errorf("reading the routes: %w", err)
+		return Routes{}, fmt.Errorf("reading the configuration: %w", err)
 	}
 	switch {
 	case r.APIVersion != APIVersion || r.Kind != Kind:
 		return Routes{}, fmt.Errorf("is %q of %q: want kind %s of %s", r.Kind, r.APIVersion, Kind, APIVersion)
-	case len(r.Spec.Routes) == 0:
-		return Routes{}, errors.New("spec.routes is empty: no alert would ever be looked into")
+	}
+	if err := r.Spec.Limits.check(); err != nil {
+		return Routes{}, fmt.Errorf("spec.limits: %w", err)
 	}
 	for i, route := range r.Spec.Routes {
 		if err := r.Spec.Routes[i].complete(); err != nil {
@@ -102,7 +104,7 @@ type Answer struct {
 // RoutesFor are the routes where there is no file: what the runbooks themselves say they
 // answer, the first that matches first.
 func RoutesFor(answers []Answer) (Routes, error) {
-	r := Routes{APIVersion: APIVersion, Kind: Kind}
+	r := Routes{APIVersion: APIVersion, Kind: Kind, Spec: RoutesSpec{Limits: DefaultLimits()}}
 	for _, a := range answers {
 		route := Route{Match: []string{fmt.Sprintf("%s=%q", labelAlertname, a.Alert)}, Runbook: a.Runbook}
 		for _, m := range a.Matchers {

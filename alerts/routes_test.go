@@ -3,11 +3,14 @@ package alerts
 import (
 	"context"
 	"errors"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/alertmanager/pkg/labels"
+	"sigs.k8s.io/yaml"
 )
 
 func TestParseRoutes(t *testing.T) {
@@ -16,7 +19,7 @@ func TestParseRoutes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                    `is "" of ""`,
 		"kind: AlertRoutes\n": `is "AlertRoutes" of ""`,
-		head:                  "spec.routes is empty",
+		head:                  "",
 		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick, extra: 1}]}":                                                      `unknown field "extra"`,
 		head + "spec: {routes: [{profile: quick}]}":                                                                                    "route 1: match is empty",
 		head + "spec: {routes: [{match: ['alertname'], profile: quick}]}":                                                              `route 1: matcher "alertname"`,
@@ -31,6 +34,47 @@ func TestParseRoutes(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s\n%v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestLimits wants limits that are left out to be the usual ones, and those refused with which
+// nothing could be done.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {limits: {"
+	r, err := ParseRoutes([]byte(head+"workers: 4, cooldown: 1h, runTimeout: 90s}}"), nil, nil)
+	want := DefaultLimits()
+	want.Workers, want.Cooldown, want.Run = 4, time.Hour, 90*time.Second
+	if err != nil || r.Spec.Limits != want {
+		t.Errorf("%+v, %v", r.Spec.Limits, err)
+	}
+	for text, want := range map[string]string{
+		"workers: 0": "workers, queue and runsPerHour must be 1", "queue: x": "cannot unmarshal string", "cooldown: -1s": "must not be negative", "peers: -1": "must not be negative",
+		"jobTimeout: 1s": "jobTimeout must be 10s", "runTimeout: 1ms": "runTimeout must be 1s", "cooldown: 15": `15 is no duration`, "worker: 1": `unknown field "worker"`,
+	} {
+		if _, err := ParseRoutes([]byte(head+text+"}}"), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestLimitsDocumented wants the limits that docs/alerts.md shows to be those that hold by themselves.
+func TestLimitsDocumented(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../docs/alerts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(b), "<!-- limits -->\n```yaml\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	_, limits, _ := strings.Cut(shown, "limits:\n")
+	var fields map[string]any
+	if err := yaml.Unmarshal([]byte(limits), &fields); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ParseRoutes([]byte(shown), nil, nil)
+	if err != nil || r.Spec.Limits != DefaultLimits() || len(fields) != reflect.TypeFor[Limits]().NumField() {
+		t.Errorf("%d fields, %+v, %v", len(fields), r.Spec.Limits, err)
 	}
 }
 

@@ -13,16 +13,6 @@ import (
 	"time"
 )
 
-// Limits bound the work.
-type Limits struct {
-	Workers     int           // jobs that run at once; one node has one at most
-	Queue       int           // jobs that wait
-	RunsPerHour int           // jobs begun within any hour; others wait
-	Cooldown    time.Duration // how long after a job an alert of the same node and procedure is taken for the same trouble
-	Job         time.Duration // limit of a job
-	Grace       time.Duration // how long running jobs may go on when the program is told to stop
-}
-
 // What is kept of the past, and how often it is tried.
 const (
 	maxJobs     = 500

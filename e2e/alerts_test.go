@@ -290,10 +290,12 @@ spec:
     runbook: node-trouble
 `
 
-// withRoutes are the flags of a process that has them, and a token.
-func withRoutes(t testing.TB) []string {
+// withRoutes are the flags of a process that has them, and a token; limits are YAML of
+// spec.limits, "" = those it has by itself.
+func withRoutes(t testing.TB, limits string) []string {
 	t.Helper()
-	return []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", routeEverything), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook))}
+	config := routeEverything + "  limits: {" + limits + "}\n"
+	return []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", config), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook))}
 }
 
 // ourRunbook leaves out how busy this machine is, which a node shares with other tests.
@@ -599,7 +601,7 @@ func address(t testing.TB, node string) string {
 // and the alert, which Alertmanager goes on sending, starts no other.
 func TestAlertsKilled(t *testing.T) {
 	port, dir := freePort(t), t.TempDir()
-	args := append(withRoutes(t), "--store", dir)
+	args := append(withRoutes(t, ""), "--store", dir)
 	s, kill := serve(t, port, args...)
 	am := startAlertmanager(t, plainly(t, s.url))
 	am.fire(t, "CalicoNodeNotReady", "node=node-a")
@@ -759,7 +761,7 @@ func TestAlertsBurst(t *testing.T) {
 		t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(context.Background(), n.Name, metav1.DeleteOptions{}) })
 	}
 	dir := t.TempDir()
-	s, _ := serve(t, freePort(t), append(withRoutes(t), "--store", dir, "--via", "api", "--workers", "3", "--queue", "10", "--max-runs-per-hour", "1000")...)
+	s, _ := serve(t, freePort(t), append(withRoutes(t, "workers: 3, queue: 10, runsPerHour: 1000"), "--store", dir, "--via", "api")...)
 	counted := &counting{requests: map[int]int{}}
 	am := startAlertmanager(t, plainly(t, counted.before(t, s)))
 	var list []map[string]any

@@ -68,7 +68,7 @@ func TestServeUnderIdleConnections(t *testing.T) {
 	main, health := fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	dir := t.TempDir()
 	pid, _ := process(t, file("bin/calico-probe"), append([]string{"serve", "--listen", main, "--health-listen", health, "--store", dir, "--via", "api",
-		"--read-token-file", written(t, "reading", readingToken), "--tls-cert", cert, "--tls-key", key, "--max-runs-per-hour", "1000"}, withRoutes(t)...)...)
+		"--read-token-file", written(t, "reading", readingToken), "--tls-cert", cert, "--tls-key", key}, withRoutes(t, "runsPerHour: 1000")...)...)
 	_, port, _ := strings.Cut(main, ":")
 	s := serving{"https://localhost:" + port, "http://" + health, trusting(t, cert)}
 	s.ready(t)

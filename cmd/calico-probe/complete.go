@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -50,4 +51,4 @@ func several(values func() []string) completer {
 }
 
 // selectors are what --checks takes: IDs and tags.
-func selectors() []string { return probe.Selectors(suite()) }
+func selectors() []string { return probe.Selectors(examine.Suite()) }

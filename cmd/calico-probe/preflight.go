@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/output"
@@ -52,13 +53,16 @@ const (
 
 // preflight asks whether the ways would be let through, without taking one.
 type preflight struct {
-	*runOptions
-	ways  []string // as named; none = those of auto, of which one is enough
-	found []probe.Event
+	*runFlags
+	client *examine.Client
+	run    *examine.Run // it asks no check: it says what would be put on the node, and reports
+	sink   report.Sink
+	ways   []string // as named; none = those of auto, of which one is enough
+	found  []probe.Event
 }
 
 func (a *app) preflight(factory util.Factory) *cobra.Command {
-	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &output.Set{Family: families()}
+	p, out := &preflight{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say whether the ways onto a node would be let through", Args: noArguments,
 		Long: `Asks for each way whether you have the rights it takes, whether policy and quota admit
@@ -79,22 +83,30 @@ API cannot be reached.`,
 				return err
 			}
 			out.Until(ctx)
-			return out.Close(p.settled(out, p.look(ctx)))
+			came := p.look(ctx)
+			return out.Close(settled(out, p.report(), came))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.node, "node", "", "the node to go to (default: the first that is ready)")
+	f.StringVar(&p.Node, "node", "", "the node to go to (default: the first that is ready)")
 	f.StringSliceVar(&p.ways, "via", nil, "what has to work: "+strings.Join(preflightWays(), ", "))
 	out.Flag(cmd, report.Formats())
-	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
-	f.StringVar(&p.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
-	f.StringVar(&p.ssh, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
-	f.StringVar(&p.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
-	f.BoolVar(&p.privileged, "privileged", false, "as if the probe pod were given every capability")
+	p.imaging(cmd)
+	f.StringVar(&p.SSH, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
+	f.StringVar(&p.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
+	f.BoolVar(&p.Privileged, "privileged", false, "as if the probe pod were given every capability")
 	a.connecting(f)
 	completions(cmd, map[string]completer{"via": several(preflightWays)})
 	p.completions(cmd, factory)
 	return cmd
+}
+
+// report is what the report is written with, also where no node could be named.
+func (p *preflight) report() *examine.Collector {
+	if p.run == nil {
+		return examine.NewCollector(p.Node, p.sink)
+	}
+	return p.run.Collector
 }
 
 // preflightWays are what rights can be granted for.
@@ -106,17 +118,19 @@ func (p *preflight) look(ctx context.Context) error {
 			return badUsage("unknown way %q: --via takes %s", way, strings.Join(preflightWays(), ", "))
 		}
 	}
-	named := p.node
-	p.via, p.profile, p.timeout, p.node = "auto", string(probe.Standard), 2*time.Minute, cmp.Or(named, "any")
-	if err := p.complete(); err != nil {
+	p.Via, p.Profile, p.Timeout = examine.ViaAuto, string(probe.Standard), 2*time.Minute
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	var err error
+	if p.client, err = p.app.client(); err != nil {
 		return err
 	}
 	config, err := p.restConfig()
 	if err != nil {
 		return err
 	}
-	p.node = named
-	client, err := cluster.NewClient(config, string(p.calicoNamespace))
+	client, err := p.client.Reader()
 	if err != nil {
 		return err
 	}
@@ -131,15 +145,18 @@ func (p *preflight) look(ctx context.Context) error {
 	if errors.As(unread, new(*cluster.UnknownNodeError)) {
 		return badUsage("%w", unread)
 	}
-	p.node = cmp.Or(p.node, "any") // nothing could be read of one, and none is asked about
-	if err := p.begun(); err != nil {
+	p.Node = cmp.Or(p.Node, "any") // nothing could be read of one, and none is asked about
+	if p.run, err = examine.New(p.client, p.Options, p.sink); err != nil {
+		return err
+	}
+	if err := p.run.Begin(); err != nil {
 		return err
 	}
 	ways := p.ways
 	if len(ways) == 0 {
-		ways = []string{wayAPI, wayPod, wayEphemeral, wayExec, waySSH}
+		ways = []string{injector.MethodAPI, injector.MethodPod, injector.MethodEphemeral, injector.MethodExec, injector.MethodSSH}
 	}
-	if rehearsal := p.placement(wayPod, snap, attempt{}); slices.ContainsFunc(ways, makesPods) {
+	if rehearsal := p.run.Placement(injector.MethodPod, snap); slices.ContainsFunc(ways, makesPods) {
 		_, _ = p.rehearse(ctx, writer, rehearsal) // which settles the namespace as a run does; what else it says comes below
 	}
 	if err := p.rights(ctx, client, snap, ways); err != nil {
@@ -162,13 +179,13 @@ func (p *preflight) look(ctx context.Context) error {
 
 // makesPods tells whether a use has its rights where probe pods go.
 func makesPods(way string) bool {
-	return slices.Contains([]string{wayPod, wayNeighbour, useShell, useClean}, way)
+	return slices.Contains([]string{injector.MethodPod, injector.MethodNeighbour, useShell, useClean}, way)
 }
 
 // rehearse takes the way of a pod as a run does, but that nothing is created, and tells
 // which namespace was asked last.
 func (p *preflight) rehearse(ctx context.Context, writer *injector.Client, o injector.Options) (namespace string, err error) {
-	_, err = p.podOrElsewhere(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+	_, err = p.client.InEitherNamespace(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
 		namespace = o.Namespace
 		return nil, writer.RehearsePod(ctx, o)
 	})(ctx, o)
@@ -177,7 +194,7 @@ func (p *preflight) rehearse(ctx context.Context, writer *injector.Client, o inj
 
 // snapshot is what the API says of the node that was named, or of the first that is ready.
 func (p *preflight) snapshot(ctx context.Context, client *cluster.Client) (*cluster.Snapshot, error) {
-	if p.node == "" {
+	if p.Node == "" {
 		standings, _, err := client.Standings(ctx)
 		if err != nil {
 			return nil, err
@@ -186,9 +203,9 @@ func (p *preflight) snapshot(ctx context.Context, client *cluster.Client) (*clus
 		if ready < 0 {
 			return nil, errors.New("no node is ready: name one with --node")
 		}
-		p.node = standings[ready].Node
+		p.Node = standings[ready].Node
 	}
-	return client.Read(ctx, p.node)
+	return client.Read(ctx, p.Node)
 }
 
 func (p *preflight) add(way, check string, r probe.Result) {
@@ -222,11 +239,11 @@ func (p *preflight) calico(snap *cluster.Snapshot) {
 	switch {
 	case snap.CalicoErr != nil:
 		p.add("", askCalico, probe.Found(probe.Unknown, "which pod is calico-node's on node %s is not known: %s",
-			p.node, explainError(snap.CalicoErr)))
+			p.Node, explainError(snap.CalicoErr)))
 	case snap.Calico == nil:
 		in := strings.Join(cluster.Namespaces(string(p.calicoNamespace)), " or ")
 		p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (label %s, namespace %s)",
-			p.node, cluster.CalicoPods, in))
+			p.Node, cluster.CalicoPods, in))
 	}
 	for _, r := range snap.Ignored() {
 		r.Saw = strings.TrimSpace(r.Target + " " + r.Saw)
@@ -246,10 +263,10 @@ func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cl
 			return err
 		}
 		own := uses[len(uses)-1].Rights // api's are asked for once, as its own
-		if way == waySSH {
+		if way == injector.MethodSSH {
 			continue
 		}
-		namespace := p.namespace(snap)
+		namespace := p.client.PodNamespace(snap)
 		in := func(namespace string) (probe.Result, error) {
 			return held(ctx, client, way, own, func(s install.Scope) string { return s.Where(namespace, calico) })
 		}
@@ -327,22 +344,22 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	if way == useClean || way == useServe { // of which rights are all that can be told
 		return nil
 	}
-	o := p.placement(way, snap, attempt{})
+	o := p.run.Placement(way, snap)
 	node := snap.Node
-	if why := unlike(node); why != "" && way != wayAPI && way != wayNeighbour {
+	if why := examine.NoProbeOn(node); why != "" && way != injector.MethodAPI && way != injector.MethodNeighbour {
 		add(askNode, probe.Found(probe.Fail, "%s: name another with --node", why))
 		return out
 	}
 	switch way {
-	case wayNeighbour:
+	case injector.MethodNeighbour:
 		near := cluster.Neighbours(snap, 1, nil)
 		if len(near) == 0 {
-			add(askAdmission, probe.Found(probe.Fail, "no other node is ready to look at %s from", p.node))
+			add(askAdmission, probe.Found(probe.Fail, "no other node is ready to look at %s from", p.Node))
 			return out
 		}
 		node, o.Node = near[0], near[0].Name
 		fallthrough
-	case wayPod, useShell:
+	case injector.MethodPod, useShell:
 		var err error
 		o.Namespace, err = p.rehearse(ctx, writer, o)
 		r := rehearsed(err, "a pod in namespace "+o.Namespace+" is admitted")
@@ -361,9 +378,9 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 		}
 		add(askAdmission, r)
 		add(askImage, imageOn(node, o.Image))
-	case wayEphemeral:
+	case injector.MethodEphemeral:
 		if snap.Calico == nil {
-			add(askAdmission, probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.node))
+			add(askAdmission, probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.Node))
 			if snap.CalicoErr != nil {
 				out[0].Result.Status, out[0].Result.Saw = probe.Unknown, "whether there is a calico-node pod to join is not known"
 			}
@@ -371,15 +388,15 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 		}
 		add(askAdmission, rehearsed(writer.RehearseEphemeral(ctx, o), "an ephemeral container in pod "+snap.Calico.Namespace+"/"+snap.Calico.Name+" is admitted"))
 		add(askImage, imageOn(node, o.Image))
-	case wayExec:
+	case injector.MethodExec:
 		add(askCarried, carries(o.Carried, o.Arch))
 		running, err := client.Running(ctx, snap.Node.Name)
 		doors := injector.Doors(running, snap.Calico)
 		switch {
 		case err != nil:
-			add(askDoor, probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.node, explainError(err)))
+			add(askDoor, probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.Node, explainError(err)))
 		case len(doors) == 0:
-			add(askDoor, probe.Found(probe.Fail, "%s", injector.NoDoor(p.node, snap.Calico)))
+			add(askDoor, probe.Found(probe.Fail, "%s", injector.NoDoor(p.Node, snap.Calico)))
 		default:
 			var asks []authorizationv1.ResourceAttributes
 			for _, d := range doors {
@@ -392,7 +409,7 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 			}
 			add(askDoor, enterable(doors, may))
 		}
-	case waySSH:
+	case injector.MethodSSH:
 		add(askCarried, carries(o.Carried, o.Arch))
 		add(askSSH, reachable(ctx, o))
 	}
@@ -481,7 +498,7 @@ func (p *preflight) conclude(ways []string) error {
 		}
 	}
 	if len(p.ways) == 0 {
-		onto := slices.DeleteFunc(slices.Clone(ways), func(w string) bool { return w == wayAPI || w == waySSH }) // a login was not tried
+		onto := slices.DeleteFunc(slices.Clone(ways), func(w string) bool { return w == injector.MethodAPI || w == injector.MethodSSH }) // a login was not tried
 		best := probe.Fail
 		for _, way := range onto {
 			switch {
@@ -493,20 +510,20 @@ func (p *preflight) conclude(ways []string) error {
 		}
 		for _, ev := range p.found {
 			r := ev.Result
-			if p.namedNamespace() && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
+			if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
 				continue // a run ends at it, whatever else would work
 			}
-			if ev.Way != "" && ev.Way != wayAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
+			if ev.Way != "" && ev.Way != injector.MethodAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
 				r.Status = probe.Warn
 			}
 		}
 	}
 	for _, ev := range p.found {
-		if err := p.emit(ev.Way, ev); err != nil {
+		if err := p.run.Add(ev.Way, ev); err != nil {
 			return err
 		}
 	}
-	v := p.tally.Verdict(false)
+	v := p.run.Tally.Verdict(false)
 	switch {
 	case v.Counts[probe.Fail] > 0:
 		v.Word, v.Exit = report.WordNotReady, report.ExitFault
@@ -515,7 +532,7 @@ func (p *preflight) conclude(ways []string) error {
 	default:
 		v.Word, v.Exit = report.WordReady, report.ExitHealthy
 	}
-	if err := p.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: p.node}); err != nil {
+	if err := p.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: p.Node}); err != nil {
 		return err
 	}
 	if v.Exit != report.ExitHealthy {

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -15,14 +14,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/alerts"
-	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -31,7 +28,8 @@ import (
 
 // serveOptions are the flags of the serve verb.
 type serveOptions struct {
-	*runOptions // how a node is asked, the same for every alert
+	*runFlags   // how a node is asked, the same for every alert
+	client      *examine.Client
 	listen      string
 	health      string // address to say whether it lives
 	insecure    bool   // tokens are taken without TLS
@@ -43,18 +41,20 @@ type serveOptions struct {
 	dirs        []string // of runbooks
 	books       map[string]runbook.Item
 	access      alerts.Access
-	limits      alerts.Limits
 	asks        *probe.Cluster
 }
 
 const serveExample = `  # in a cluster: what 'calico-probe manifests --serve' sets up runs about this
   calico-probe serve --token-file /etc/calico-probe/token --tls-cert tls.crt --tls-key tls.key --store /var/lib/calico-probe
 
-  # is the file of routes right?
-  calico-probe serve --config routes.yaml --check-config`
+  # is the configuration file right?
+  calico-probe serve --config serve.yaml --check-config`
 
 func (a *app) serve() *cobra.Command {
-	o := &serveOptions{runOptions: &runOptions{app: a, failOn: "fail", profile: string(probe.Standard), ssh: sshNone, peers: 2}}
+	opts := examine.Options{
+		FailOn: examine.FailOnFail, Profile: string(probe.Standard), SSH: examine.SSHNone, Timeout: alerts.DefaultLimits().Run,
+	}
+	o := &serveOptions{runFlags: &runFlags{app: a, Options: opts}}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Take alerts from Alertmanager and look at the nodes they are about", Example: serveExample, Args: noArguments,
 		Long: `serve takes Alertmanager's webhook at ` + alerts.PathAlerts + ` and, for each alert, carries out a
@@ -81,7 +81,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f.StringVar(&o.health, "health-listen", ":8081", "address where /healthz and /readyz answer everybody, by plain HTTP; nothing else does there")
 	f.StringVar(&o.store, "store", "", "folder for jobs and reports; what is queued outlives the program there")
 	f.StringVar(&o.external, "external-url", "", "where people reach this, http(s)://HOST[/PATH]; events on nodes then say where the report is")
-	f.StringVar(&o.config, "config", "", "file of routes, from alerts to runbooks (default: those runbooks say themselves which alerts they answer)")
+	f.StringVar(&o.config, "config", "", "file with the routes, from alerts to runbooks, and the limits (default: the alerts that runbooks say they answer, and the limits of docs/alerts.md)")
 	folders(cmd, &o.dirs)
 	f.BoolVar(&o.checkConfig, "check-config", false, "only tell whether --config is right")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the bearer tokens that are accepted, one a line; read anew when it changes")
@@ -90,13 +90,6 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f.StringVar(&o.access.Cert, "tls-cert", "", "certificate to serve with; read anew when it changes")
 	f.StringVar(&o.access.Key, "tls-key", "", "its key")
 	f.BoolVar(&o.insecure, "insecure-http", false, "take tokens without TLS on an address that others reach: anybody on the way can read them, and use them")
-	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes to ask too when something is wrong with one, also by a job for another; 0 = none")
-	f.IntVar(&o.limits.Workers, "workers", 2, "how many jobs run at once; a node has one at most, beside questions to it as a peer")
-	f.IntVar(&o.limits.Queue, "queue", 100, "how many jobs may wait; when that is full Alertmanager is told to send again")
-	f.IntVar(&o.limits.RunsPerHour, "max-runs-per-hour", 30, "how many jobs are begun within any hour; others wait")
-	f.DurationVar(&o.limits.Cooldown, "cooldown", 15*time.Minute, "how long after a job an alert for the same node and runbook starts no other")
-	f.DurationVar(&o.limits.Job, "job-timeout", 10*time.Minute, "limit of each job")
-	f.DurationVar(&o.limits.Grace, "grace", 30*time.Second, "how long running jobs may go on when this is told to stop; then they are stopped, and done after the next start")
 	f.StringVar(&o.logFormat, "log-format", "text", "what is written to stderr: text or json")
 	o.placing(cmd)
 	a.connecting(f)
@@ -107,13 +100,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 func (o *serveOptions) check() error {
 	switch {
 	case o.checkConfig && o.config == "":
-		return badUsage("--check-config takes a file of routes: name it with --config")
-	case o.limits.Workers < 1 || o.limits.Queue < 1 || o.limits.RunsPerHour < 1:
-		return badUsage("--workers, --queue and --max-runs-per-hour must be 1 or more")
-	case o.limits.Cooldown < 0 || o.limits.Grace < 0:
-		return badUsage("--cooldown and --grace must not be negative")
-	case o.limits.Job < 10*time.Second:
-		return badUsage("--job-timeout must be 10s or more")
+		return badUsage("--check-config takes a configuration file: name it with --config")
 	case o.external != "" && !reachedAt(o.external):
 		return badExternalURL()
 	case o.logFormat != "text" && o.logFormat != "json":
@@ -122,8 +109,8 @@ func (o *serveOptions) check() error {
 		return nil
 	case o.store == "":
 		return badUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
-	case o.via == waySSH || o.via == wayLocal:
-		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.via)
+	case o.Via == injector.MethodSSH || o.Via == injector.MethodLocal:
+		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.Via)
 	}
 	if err := o.checkListeners(); err != nil {
 		return err
@@ -131,9 +118,7 @@ func (o *serveOptions) check() error {
 	if err := o.checkAccess(); err != nil {
 		return err
 	}
-	asking := *o.runOptions
-	asking.node = "any"
-	return asking.complete()
+	return o.Validate()
 }
 
 // checkAccess refuses what would let everybody in, and half of a pair of flags.
@@ -143,8 +128,7 @@ func (o *serveOptions) checkAccess() error {
 	case a.TokenFile == "" && a.ReadTokenFile != "":
 		return badUsage("--read-token-file names who may only read: name with --token-file who may post alerts, too")
 	case a.TokenFile == "" && a.ClientCA == "":
-		return badUsage("whoever reaches this could have runs started: " +
-			"name who may with --token-file, or --client-ca with --tls-cert and --tls-key")
+		return badUsage("no authentication is configured: set --token-file, or --client-ca with --tls-cert and --tls-key")
 	case (a.Cert == "") != (a.Key == ""):
 		return badUsage("--tls-cert and --tls-key belong together: name both, or none")
 	case a.ClientCA != "" && a.Cert == "":
@@ -196,8 +180,8 @@ func isLoopback(listen string) bool {
 	return err == nil && (host == "localhost" || bad == nil && at.Unmap().IsLoopback())
 }
 
-// routes are those of the file, or where there is none those the runbooks make that say
-// which alerts they answer.
+// routes are those of the file, or where it has none those of the runbooks that say which alerts
+// they answer; and the limits.
 func (o *serveOptions) routes() (alerts.Routes, error) {
 	log := o.logger()
 	var err error
@@ -207,17 +191,28 @@ func (o *serveOptions) routes() (alerts.Routes, error) {
 	if err != nil {
 		return alerts.Routes{}, err
 	}
-	if o.config == "" {
-		return routesOf(o.books)
+	var routes alerts.Routes
+	if o.config != "" {
+		b, err := os.ReadFile(o.config)
+		if err != nil {
+			return alerts.Routes{}, badUsage("%w", err)
+		}
+		if routes, err = alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), examine.ProfileNames()); err != nil {
+			return alerts.Routes{}, badUsage("%s: %w", o.config, err)
+		}
 	}
-	b, err := os.ReadFile(o.config)
-	if err != nil {
-		return alerts.Routes{}, badUsage("%w", err)
+	if len(routes.Spec.Routes) == 0 {
+		own, err := routesOf(o.books)
+		if err != nil {
+			return alerts.Routes{}, err
+		}
+		if o.config == "" {
+			routes = own
+		}
+		routes.Spec.Routes = own.Spec.Routes
 	}
-	routes, err := alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), profileNames())
-	if err != nil {
-		return alerts.Routes{}, badUsage("%s: %w", o.config, err)
-	}
+	limits := routes.Spec.Limits
+	o.Timeout, o.StartTimeout, o.CheckTimeout, o.Baselines = limits.Run, limits.Start, limits.Check, limits.Peers
 	return routes, nil
 }
 
@@ -258,10 +253,13 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
-	if o.asks, err = o.where(); err != nil {
+	if o.client, err = o.app.client(); err != nil {
 		return err
 	}
-	reading, err := cluster.NewClient(config, string(o.calicoNamespace))
+	if o.asks, err = o.chosen(); err != nil {
+		return err
+	}
+	reading, err := o.client.Reader()
 	if err != nil {
 		return err
 	}
@@ -271,7 +269,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	}
 	names := &nodeNames{read: reading.NodeNames}
 	teller := injector.NewTeller(writing)
-	server, err := alerts.New(o.store, routes, o.limits, o.access, alerts.Cluster{
+	server, err := alerts.New(o.store, routes, routes.Spec.Limits, o.access, alerts.Cluster{
 		Node: names.of, PodNode: reading.PodNode,
 		Look: func(ctx context.Context, job alerts.Job, folder string) (alerts.Report, error) {
 			return o.look(ctx, log, job, folder)
@@ -299,16 +297,15 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 
 // look carries out what is to be done about an alert.
 func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job, folder string) (alerts.Report, error) {
-	run := *o.runOptions
-	own := *o.app
-	own.IOStreams = genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: logged{log.With("job", job.ID)}}
-	run.app, run.node, run.profile = &own, job.Node, job.Procedure.Profile
-	run.reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
+	client := o.client.Writing(logged{log.With("job", job.ID)})
+	run := o.Options
+	run.Node, run.Profile = job.Node, job.Procedure.Profile
+	run.Reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
 	if job.Procedure.Runbook != "" {
-		run.profile = string(probe.Standard) // of runs that name none
-		return o.follow(ctx, log, &run, job, folder)
+		run.Profile = string(probe.Standard) // of runs that name none
+		return o.follow(ctx, log, client, run, job, folder)
 	}
-	return o.plain(ctx, &run)
+	return plainRun(ctx, client, run)
 }
 
 // firstOf is what a run came to, in a line.

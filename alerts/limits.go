@@ -1,0 +1,84 @@
+package alerts
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limits bound the work.
+type Limits struct {
+	Workers     int           // jobs that run at once; one node has one at most
+	Queue       int           // jobs that wait
+	RunsPerHour int           // jobs begun within any hour; others wait
+	Cooldown    time.Duration // how long after a job an alert of the same node and procedure is taken for the same trouble
+	Job         time.Duration // limit of a job
+	Grace       time.Duration // how long running jobs may go on when the program is told to stop
+
+	// Of each run in a job, which whoever does the job keeps to.
+	Run   time.Duration // limit of the run
+	Start time.Duration // limit of the start of a probe, 0 = the program's own
+	Check time.Duration // limit of each check, 0 = its own
+	Peers int           // healthy nodes that are asked too when something is wrong
+}
+
+// DefaultLimits are those of a small cluster.
+func DefaultLimits() Limits {
+	return Limits{
+		Workers: 2, Queue: 100, RunsPerHour: 30, Cooldown: 15 * time.Minute, Job: 10 * time.Minute, Grace: 30 * time.Second,
+		Run: 2 * time.Minute, Peers: 2,
+	}
+}
+
+// UnmarshalJSON reads limits, durations as 90s or 5m; what is left out stays as it was.
+func (l *Limits) UnmarshalJSON(b []byte) error {
+	fields := struct {
+		Workers     *int      `json:"workers"`
+		Queue       *int      `json:"queue"`
+		RunsPerHour *int      `json:"runsPerHour"`
+		Cooldown    *duration `json:"cooldown"`
+		Job         *duration `json:"jobTimeout"`
+		Grace       *duration `json:"grace"`
+		Run         *duration `json:"runTimeout"`
+		Start       *duration `json:"startTimeout"`
+		Check       *duration `json:"checkTimeout"`
+		Peers       *int      `json:"peers"`
+	}{
+		&l.Workers, &l.Queue, &l.RunsPerHour, (*duration)(&l.Cooldown), (*duration)(&l.Job), (*duration)(&l.Grace),
+		(*duration)(&l.Run), (*duration)(&l.Start), (*duration)(&l.Check), &l.Peers,
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	return d.Decode(&fields)
+}
+
+// duration is a time.Duration that is written as a text.
+type duration time.Duration
+
+func (d *duration) UnmarshalJSON(b []byte) error {
+	var text string
+	err := json.Unmarshal(b, &text)
+	v, bad := time.ParseDuration(text)
+	if err != nil || bad != nil {
+		return fmt.Errorf("%s is no duration: write 90s or 5m", b)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// check refuses limits with which nothing could be done.
+func (l Limits) check() error {
+	switch {
+	case l.Workers < 1 || l.Queue < 1 || l.RunsPerHour < 1:
+		return errors.New("workers, queue and runsPerHour must be 1 or more")
+	case l.Cooldown < 0 || l.Grace < 0 || l.Start < 0 || l.Check < 0 || l.Peers < 0:
+		return errors.New("cooldown, grace, startTimeout, checkTimeout and peers must not be negative")
+	case l.Job < 10*time.Second:
+		return errors.New("jobTimeout must be 10s or more")
+	case l.Run < time.Second:
+		return errors.New("runTimeout must be 1s or more")
+	}
+	return nil
+}
