@@ -15,7 +15,7 @@ import (
 // asking is how many questions about rights are under way at once.
 const asking = 16
 
-// May asks the API server whether whoever asks may do each of these things; the answers
+// May asks the API server whether its user may do each of these things; the answers
 // are in their order. A review is an object that is never stored. The error is that of a
 // question that got no answer.
 func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttributes) ([]bool, error) {

@@ -48,7 +48,7 @@ func (c *Client) HasNode(ctx context.Context, name string) error {
 
 // PodNode is the node a pod is on; "" = there is no such pod, or it is on none.
 func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, error) {
-	for _, name := range []string{namespace, pod} { // which whoever made the alert may have made up
+	for _, name := range []string{namespace, pod} { // which the alert's sender may have made up
 		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 			return "", nil
 		}

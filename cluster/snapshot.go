@@ -49,7 +49,7 @@ type Snapshot struct {
 	felixErr       error
 	api            []probe.Target // the API server's service and each endpoint
 	apiErr         error
-	dns            []probe.Target // the cluster's DNS, likewise
+	dns            []probe.Target // the cluster's DNS: its service and each endpoint
 	dnsErr         error
 	controllers    []corev1.Pod // of calico-kube-controllers
 	controllersErr error
@@ -63,7 +63,7 @@ type Snapshot struct {
 	local          []corev1.Pod // running workload pods on the node itself
 	localErr       error
 	kubeProxy      []string // names of the node's running kube-proxy pods, nil = not known
-	// likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
+	// the same of a silent node, where the API calls no pod ready
 	unready    []corev1.Pod
 	services   []probe.Target // one TCP service with ready endpoints, at its addresses
 	serviceErr error

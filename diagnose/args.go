@@ -14,7 +14,7 @@ import (
 // An Arg is a value of this run that a fix names. A sentence shows it as it was seen. A
 // command has it only where it is what the command expects, and no such value has a
 // character that means something to a shell, to JSON or to the options of a program; in place
-// of any other value stands a word in capitals for whoever types the command to replace. So a
+// of any other value stands a word in capitals for the reader to replace. So a
 // command needs no quotes, and is the same behind ssh, where a second shell reads it.
 // The constructors are the only way to make one.
 type Arg struct{ said, typed string }

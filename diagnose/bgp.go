@@ -96,7 +96,7 @@ func (s session) instead() string {
 
 // askPeer is the fix at a peer that is no node, such as a switch.
 var askPeer = &probe.Fix{
-	Says: "{peer} is no node of this cluster: ask whoever runs it whether it has {node} as a peer, with which address, AS number and password, and what it filters.",
+	Says: "{peer} is no node of this cluster: ask its operator whether it has {node} as a peer, with which address, AS number and password, and what it filters.",
 	Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}",
 		"ssh {node} ip route get {peer}"},
 	Radius: "nothing: both only read",

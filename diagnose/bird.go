@@ -73,7 +73,7 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			} else {
 				c.For = append(c.For, clues(sure, pod)...)
 			}
-			if late := starved(f); len(late) > 0 { // whoever asks is late
+			if late := starved(f); len(late) > 0 { // the client itself is slow
 				c.Against = clues(strong, late[:1])
 			}
 			out = append(out, c)
@@ -233,7 +233,7 @@ var bgpRestartHold = &Rule{
 // bgpPeersMissing are peers BIRD was never told of.
 var bgpPeersMissing = &Rule{
 	ID: "bgp-peers-missing", Title: "BIRD lacks peers that Calico's resources ask for",
-	Doc: `A peer BIRD does not have is in no list of sessions that are down. Either confd has not heard of it (it lost Typha or the API server, or it hangs) and the file is old, or the file is new and BIRD has not loaded it.`,
+	Doc: `A peer BIRD does not have is in no list of sessions that are down. Either confd has not received it (it lost Typha or the API server, or it hangs) and the file is old, or the file is new and BIRD has not loaded it.`,
 	Fix: startAnew, Wants: []string{checks.BirdConfig.ID},
 	Match: func(f Findings) []Case {
 		var out []Case

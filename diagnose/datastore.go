@@ -107,7 +107,7 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			c.Says += ", while it answers others"
 			c.For = append(c.For, Clue{Finding: answering[len(answering)-1], Weight: hint})
 		}
-		if late := starved(f); len(late) > 0 { // whoever asks is late
+		if late := starved(f); len(late) > 0 { // the client itself is slow
 			c.Against = clues(strong, late[:1])
 		}
 		return []Case{c}

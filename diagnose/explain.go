@@ -245,7 +245,7 @@ func inBothFamilies(all []candidate) []candidate {
 		into.cause.For, into.cause.Against = slices.Concat(into.cause.For, c.cause.For), slices.Concat(into.cause.Against,
 			c.cause.Against)
 		into.cause.Explains = slices.Concat(into.cause.Explains, c.cause.Explains)
-		into.cause.Says += fmt.Sprintf("; and likewise for %s", c.cause.About)
+		into.cause.Says += fmt.Sprintf("; the same holds for %s", c.cause.About)
 		into.cause.About += " and " + c.cause.About
 	}
 	return out
@@ -284,7 +284,7 @@ func validate(rules []*Rule) string {
 			}
 		}
 		if reaches(rules, r.ID, r.ID, map[string]bool{}) {
-			return fmt.Sprintf("rule %s explains itself by way of others", r.ID)
+			return fmt.Sprintf("rule %s explains itself through others", r.ID)
 		}
 	}
 	return ""

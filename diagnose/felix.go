@@ -171,7 +171,7 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 		} else if load := loads(f.Failed(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
-		if late := starved(f); len(late) > 0 { // whoever asks is late
+		if late := starved(f); len(late) > 0 { // the client itself is slow
 			c.Against = append(c.Against, clues(strong, late[:1])...)
 		}
 		return []Case{c}
@@ -197,7 +197,7 @@ func components(fs []Finding) []string {
 	return out
 }
 
-// felixWaits is a Felix that lives and has not heard of the datastore.
+// felixWaits is a Felix that lives and has no data from the datastore yet.
 var felixWaits = &Rule{
 	ID: "felix-waits", Title: "Felix waits for the datastore, or for Typha",
 	Doc: `Felix answers as soon as it has read its own configuration: alive and not ready, until it has heard everything once. Readiness 503 with good liveness, of FelixStartup or CalculationGraph, is a Felix that waits for the datastore or for Typha.

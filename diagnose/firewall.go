@@ -108,7 +108,7 @@ var firewallForwardDrop = &Rule{
 		OnlyIf: []probe.Conditional{
 			{If: "legacy drops; until the next start of what set it",
 				Manifest: []string{"ssh {node} sudo iptables-legacy -P FORWARD ACCEPT"}},
-			{If: "nft drops; likewise", Manifest: []string{"ssh {node} sudo iptables-nft -P FORWARD ACCEPT"}},
+			{If: "nft drops, by the same reasoning", Manifest: []string{"ssh {node} sudo iptables-nft -P FORWARD ACCEPT"}},
 		},
 		Radius: "reading: nothing; accepting is this node's, which forwards for everything again that no rule forbids",
 	},

@@ -74,7 +74,7 @@ var neighboursFull = &Rule{
 Told from a lossy link by the count.`,
 	Fix: probe.Fix{
 		Says:     "Raise the thresholds.",
-		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.neigh.default.gc_thresh1=8192 net.ipv4.neigh.default.gc_thresh2=32768 net.ipv4.neigh.default.gc_thresh3=65536  # net.ipv6 likewise"},
+		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.neigh.default.gc_thresh1=8192 net.ipv4.neigh.default.gc_thresh2=32768 net.ipv4.neigh.default.gc_thresh3=65536  # the same for net.ipv6"},
 		Radius:   "this node only, at once",
 	},
 	Match: func(f Findings) []Case {

@@ -122,7 +122,7 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 			c.For = clues(strong, here.ill)
 		case !here.answered() && len(there.open) > 0 && len(lease) > 0:
 			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) +
-				" and the kubelet is not heard of" + since(f) + ": it is frozen, or cut from the API"
+				" and the kubelet has not reported" + since(f) + ": it is frozen, or cut from the API"
 			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
 		default:
 			return nil
@@ -164,7 +164,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
 		case !here.answered() && len(there.open) > 0:
 			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) +
-				" and the kubelet is not heard of" + since(f) + ": it is cut from the API, or frozen"
+				" and the kubelet has not reported" + since(f) + ": it is cut from the API, or frozen"
 			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
 		default:
 			return nil
@@ -254,7 +254,7 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 
 // kubeletSilent is as much as the API alone can say.
 var kubeletSilent = &Rule{
-	ID: "kubelet-silent", Title: "nothing is heard of the kubelet",
+	ID: "kubelet-silent", Title: "the kubelet has not reported",
 	Doc: `A kubelet renews its lease every 10 s. That it has stopped is all that the API knows: the kubelet may be dead, frozen or cut from the API, the node cut off or off. What the pods' states say is the kubelet's last word and no longer known. The ways that need no kubelet, ssh and the node's neighbours, tell these apart; their answers are causes of their own.`,
 	Fix: probe.Fix{
 		Says: "Find out which it is: ask from a neighbour, over ssh, or on the node.",
@@ -273,12 +273,12 @@ var kubeletSilent = &Rule{
 			return nil
 		}
 		c := Case{
-			Says: "nothing is heard of {node}'s kubelet" + since(f) + ": it is dead, frozen or cut off, or the node is",
+			Says: "{node}'s kubelet has not reported" + since(f) + ": it is dead, frozen or cut off, or the node is",
 			For: slices.Concat(clues(strong, lease), clues(hint, placed),
 				clues(hint, f.With(facts.CheckNodeReady, facts.APIReason, "NodeStatusUnknown"))), Covers: kubeletGone,
 		}
 		if len(lease) == 0 {
-			c.Says = "{node}'s kubelet takes up no pod"
+			c.Says = "{node}'s kubelet starts no pods"
 			c.For = slices.Concat(clues(hint, placed), clues(hint, late))
 		}
 		return []Case{c}

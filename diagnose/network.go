@@ -74,7 +74,7 @@ func listOf(r Finding, key probe.Fact) []string {
 	return nil
 }
 
-// textsOf reads a map of texts likewise.
+// textsOf reads a map of texts in the same way.
 func textsOf(r Finding, key probe.Fact) map[string]string {
 	out := map[string]string{}
 	switch v := r.Facts[key].(type) {

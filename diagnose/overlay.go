@@ -50,7 +50,7 @@ var tunnelDevice = &Rule{
 // tunnelPeers are other nodes that this node's tunnel does not know.
 var tunnelPeers = &Rule{
 	ID: "tunnel-peers", Title: "this node's VXLAN tunnel does not lead to some other nodes",
-	Doc: `For every other node Felix writes a neighbour (its tunnel address has that MAC) and a forwarding entry (that MAC is behind the node's own address). Where one is missing or leads elsewhere, pods of that node are not reached from here, and all others are: Felix has not heard of the node or of its new address (it hangs, or lost its Typha), or something else flushed the tables.`,
+	Doc: `For every other node Felix writes a neighbour (its tunnel address has that MAC) and a forwarding entry (that MAC is behind the node's own address). Where one is missing or leads elsewhere, pods of that node are not reached from here, and all others are: Felix has not received the node or its new address (it hangs, or lost its Typha), or something else flushed the tables.`,
 	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID},
 	Explains: []string{"tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
@@ -68,7 +68,7 @@ var tunnelPeers = &Rule{
 // tunnelSourceUnknown is a set of hosts that lacks some.
 var tunnelSourceUnknown = &Rule{
 	ID: "tunnel-source-unknown", Title: "this node's firewall drops the tunnelled packets of some nodes",
-	Doc: `Felix lets IPIP and VXLAN in only from addresses in its set of nodes (cali40all-hosts-net, cali40all-vxlan-net). One that is not there sends in vain: ping between the nodes works, pods across them do not. Felix has not heard of that node or of its new address, or the node sends from another address than it registered.`,
+	Doc: `Felix lets IPIP and VXLAN in only from addresses in its set of nodes (cali40all-hosts-net, cali40all-vxlan-net). One that is not there sends in vain: ping between the nodes works, pods across them do not. Felix has not received that node or its new address, or the node sends from another address than it registered.`,
 	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
 	Explains: []string{"tunnel-refused", "tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {

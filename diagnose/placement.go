@@ -14,7 +14,7 @@ func placementRules() []*Rule {
 // probeImage is the probe's own image.
 var probeImage = &Rule{
 	ID: "probe-image", Title: "the probe's image cannot be had on this node",
-	Doc: `The node's runtime could not get the probe's image: the registry is out of reach from there or refuses, or the image is not this program's. It tells little about the node's ills, except that on a node that pulls nothing every new pod will wait likewise: then calico-image or the node's network is what to look at.`,
+	Doc: `The node's runtime could not get the probe's image: the registry is out of reach from there or refuses, or the image is not this program's. It tells little about the node's ills, except that on a node that pulls nothing every new pod waits for its image too: then calico-image or the node's network is what to look at.`,
 	Fix: probe.Fix{
 		Says: "Name an image this node can have, or bring it there.",
 		Manifest: []string{
@@ -65,7 +65,7 @@ var probeQuota = &Rule{
 // probeRights is the user's own role.
 var probeRights = &Rule{
 	ID: "probe-rights", Title: "you have no right to put a probe on the node",
-	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
+	Doc: `The user who ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
 		Says: "Have the rights given, or have somebody run it who has them.",
 		Manifest: []string{
@@ -73,7 +73,7 @@ var probeRights = &Rule{
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "you may grant it to whoever is to run it then again, without -n",
+			{If: "you may grant it to the user who runs it again, without -n",
 				Manifest: []string{"calico-probe manifests --ways pod --user YOU | kubectl apply -f -"}},
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",

@@ -135,7 +135,7 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 			"ssh {node} sudo systemctl restart {containerd}",
 			"ssh {node} sudo docker info --format ok  # if this still hangs: sudo systemctl restart docker",
 		},
-		Radius: "this node only; containers outlive containerd. A restart of docker stops them all unless live-restore is set ('docker info' says so): drain the node first then",
+		Radius: "this node only; containers outlive containerd. Restarting Docker stops them all unless live-restore is set ('docker info' says so): drain the node first then",
 	},
 	Wants: []string{checks.ContainerdHealth.ID}, RuledOut: []string{checks.KubeProxyHealth.ID},
 	Explains: append([]string{"containerd-hangs", "containerd-dead", "runtime-hangs", "shim-hangs"}, stale...),
@@ -305,7 +305,7 @@ Told from an init container that hangs by its process: that one is there, and in
 var runtimeStuck = &Rule{
 	ID: "runtime-stuck", Title: "the container runtime starts no container",
 	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
-Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and takes up no pod either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
+Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and starts no pods either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
 	Fix: probe.Fix{
 		Says: "Ask the runtime on the node, then restart the part that does not answer.",
 		Manifest: []string{
@@ -315,7 +315,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 			{If: "one of them does not answer; behind docker restart containerd first",
 				Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}},
 		},
-		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set{together}",
+		Radius: "this node only; containers outlive a restart of containerd or CRI-O. restarting Docker's containerd stops them unless live-restore is set{together}",
 	},
 	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{facts.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
@@ -344,7 +344,7 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 		case len(placed) > 0:
 			c.Says += ": " + placed[0].Saw
 		default:
-			c.Says = "the kubelet of {node} renews its lease and takes up no pod: its loop waits for the container runtime, or it ends and is started again and again"
+			c.Says = "the kubelet of {node} renews its lease and starts no pods; its sync loop seems blocked by the container runtime, or it exits and is restarted again and again"
 			c.For = slices.Concat(clues(strong, idle), clues(0, alive))
 		}
 		return []Case{c}

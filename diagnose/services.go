@@ -231,7 +231,7 @@ Told from broken services by the servers, which are asked directly, from a broke
 		} else if pods := f.Failed(checks.PodTCP.ID); len(pods) > 0 {
 			c.Against = clues(hint, pods)
 		}
-		if late := starved(f); len(late) > 0 { // whoever asks is late
+		if late := starved(f); len(late) > 0 { // the client itself is slow
 			c.Against = append(c.Against, clues(strong, late[:1])...)
 		}
 		return []Case{c}

@@ -7,7 +7,7 @@ import (
 
 // soleWitness is the other node, or the pods' namespace, on whose word alone most of the evidence rests; ""
 // where the node itself and the API say as much, or two others say it. A node may lie about
-// another one, and what is asked inside a pod passes the rules of whoever owns the pod.
+// another one, and what is asked inside a pod passes the rules of the pod's owner.
 func soleWitness(f Findings, evidence []Clue) string {
 	var who []string
 	var seenHere []string // the checks that the node itself, or the API, answered so
@@ -35,7 +35,7 @@ func soleWitness(f Findings, evidence []Clue) string {
 	return ""
 }
 
-// witnessOf is whose word a finding is: another node's, that of whoever owns the pods of a
+// witnessOf is whose word a finding is: another node's, that of the owner of the pods of a
 // namespace, or "" for the node itself and the API.
 func witnessOf(f Findings, r Finding) string {
 	if r.Node != f.Node {

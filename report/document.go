@@ -44,7 +44,7 @@ type Document struct {
 	Version string `json:"version"` // of the program that concluded
 	Run     string `json:"run"`     // what tells this run from others
 	Node    string `json:"node"`    // the one in question
-	// Cluster is the one that was asked; none by way of local, nor in what older versions saved.
+	// Cluster is the one that was asked; none with --via local, nor in what older versions saved.
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
 	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	*probe.Verdict

@@ -14,7 +14,7 @@ import (
 // all that was asked one after the other in a session.
 //
 // An asked event begins a round. It takes away what earlier rounds answered to the same
-// checks, whatever the targets were, and likewise what neighbours said to compare it
+// checks, whatever the targets were, and what baseline nodes said to compare it
 // with. Of what the client itself says (how it got there, whether the answer was
 // whole) and of any other check of a node the newest round that has it stands for all.
 // Until a check that was asked is answered whole, that it is not known is an answer of

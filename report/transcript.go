@@ -159,7 +159,7 @@ type Deed struct {
 	Took  time.Duration
 }
 
-// WriteDeeds lists what was done, a line each, by the clock of whoever did it in UTC.
+// WriteDeeds lists what was done, a line each, by the clock of the client, in UTC.
 func WriteDeeds(w io.Writer, deeds []Deed) error {
 	width := len("NODE")
 	for _, d := range deeds {
