@@ -260,8 +260,8 @@ type taken struct {
 	other bool   // it is on its other screen
 }
 
-// take puts the terminal in raw mode, in which every key is read as it is, until the terminal is given back, or the program
-// is ended by a second signal.
+// take puts the terminal in raw mode, in which every key is read as it is, until the terminal
+// is given back, or the program is ended by a second signal.
 func (c *Session) take(in, out *os.File) (*taken, error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
