@@ -31,11 +31,9 @@ var notYet = []string{
 	"images",
 	"injector",
 	"install",
-	"prompt",
 	"report",
 	"runbook",
 	"sandbox",
-	"ui",
 }
 
 // TestWords wants none of the forbidden words in documents, help, messages and comments.

@@ -109,7 +109,7 @@ func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster
 	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
 	var all sync.WaitGroup
 	for i, node := range nodes {
-		r.client.Progress("neighbour: putting a probe on %s", node.Name)
+		r.client.Progress("comparison: putting a probe on %s", node.Name)
 		all.Go(func() { answers[i] = r.askBaseline(ctx, client, snap, node, asked) })
 	}
 	return &comparison{wait: func() []baseline {
@@ -126,7 +126,7 @@ func (r *Run) reportBaselines(all []baseline) error {
 	for _, l := range all {
 		if l.err != nil {
 			failed = append(failed, l.node+": "+cluster.Explain(l.err))
-			r.client.Note("neighbour: %s", failed[len(failed)-1])
+			r.client.Note("comparison: %s", failed[len(failed)-1])
 		} else {
 			from = append(from, l.node)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Fallback tries access methods, one after the other, until a probe answers. What stood in
-// the way of one decides whether the next is worth trying, and for how long: a kubelet that
+// Fallback tries access methods, one after the other, until a probe answers. What stopped
+// one decides whether the next is worth trying, and for how long: a kubelet that
 // starts no pod starts no ephemeral container either, but may still serve exec.
 type Fallback struct {
 	Methods []Method
@@ -163,8 +163,8 @@ func (f *Fallback) limits(m Method, before []attempt) limits {
 	return l
 }
 
-// limitsOf decides about one method from what became of those before it: what stood in their
-// way may stand in this one's too, and an ephemeral container that waits for something can
+// limitsOf decides about one method from what became of those before it: what stopped them
+// may stop this one too, and an ephemeral container that waits for something can
 // never be taken out of its pod again.
 func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	l := usualLimits(m, others, silent)

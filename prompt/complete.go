@@ -32,7 +32,7 @@ func (s *Shell) completer(ctx context.Context) func(line string, pos int) (strin
 }
 
 // readBack are those of the texts that, put into a line, are one word of it: any other
-// could be a command, or be hidden from whoever presses Enter.
+// could be a command, or be hidden from the person who presses Enter.
 func readBack(texts []string) []string {
 	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 		lines, err := Parse("x " + text + " y")

@@ -45,7 +45,7 @@ type Call struct {
 	Terminal bool
 }
 
-// UsageError is a mistake of whoever typed it.
+// UsageError is a mistake in what was typed.
 type UsageError struct{ error }
 
 // Usagef makes a UsageError, formatted as by fmt.Errorf.
@@ -74,7 +74,7 @@ type Shell struct {
 	// Failed says what a command came to, on a terminal; never called with nil. A line
 	// that could not be read has no words.
 	Failed func(Line, error)
-	// Interrupts gives Ctrl-C to whoever takes it, until it is given back.
+	// Interrupts makes Ctrl-C call taken, until back is called.
 	Interrupts func(taken func()) (back func())
 
 	mu          sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/prompt"
 )
@@ -18,55 +19,28 @@ const patience = 3 * time.Second
 // stopLimit is how long what was stopped may take to end.
 const stopLimit = 4 * time.Second
 
+// exchange is one request and the answer that is being read.
+type exchange struct {
+	session *injector.Session
+	id      int64         // valid once it is sent
+	sent    chan struct{} // closed then
+	stopped chan struct{} // closed once stop has returned
+	showing atomic.Bool   // an event is being shown, in a pager perhaps, that is being read
+	events  atomic.Int64  // so far
+	giveUp  context.CancelCauseFunc
+}
+
 // ask sends a plan or a call and gives each event of the answer to each. When ctx ends
 // the probe is told to stop, and stays: what it says later than the limit is dropped. A
 // probe that cannot be asked any more is let go.
 func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(probe.Event)) error {
-	session := s.session
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
-	var showing atomic.Bool // in a pager perhaps, that is being read
-	var events atomic.Int64 // so far
-	sent, stopped := make(chan struct{}), make(chan struct{})
-	var id int64 // valid once it is sent
-	unasked := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		select {
-		case <-sent:
-		case <-time.After(stopLimit):
-			giveUp(fmt.Errorf("it could not be asked within %v", stopLimit))
-			return
-		case <-whole.Done():
-			return
-		}
-		limit, cancel := context.WithTimeout(whole, stopLimit)
-		err := session.Stop(limit, id)
-		cancel()
-		if err != nil {
-			giveUp(err)
-			return
-		}
-		tick := time.NewTicker(stopLimit / 40)
-		defer tick.Stop()
-		for left, before := 40, int64(-1); left > 0; {
-			select {
-			case <-tick.C:
-				now := events.Load()
-				if !showing.Load() || now != before { // else it is the same that is being read
-					left--
-				}
-				before = now
-			case <-prompt.Abandoned(ctx):
-				left = 0
-			case <-whole.Done():
-				return
-			}
-		}
-		giveUp(errors.New("it does not say so in time"))
-	})
+	x := &exchange{session: s.session, sent: make(chan struct{}), stopped: make(chan struct{}), giveUp: giveUp}
+	unasked := context.AfterFunc(ctx, func() { x.stop(ctx, whole) })
 	defer func() {
 		giveUp(nil)
 		if !unasked() {
-			<-stopped // or it would stop what is asked next
+			<-x.stopped // or it would stop what is asked next
 		}
 	}()
 	silent := time.AfterFunc(patience, func() {
@@ -74,23 +48,67 @@ func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(
 	})
 	defer silent.Stop()
 	var err error
-	id, err = session.Send(whole, request)
-	s.asked = id
-	close(sent)
+	x.id, err = x.session.Send(whole, request)
+	s.asked = x.id
+	close(x.sent)
 	reached := err == nil
 	for err == nil {
 		var ev probe.Event
-		if ev, err = session.Next(whole); err == nil {
+		if ev, err = x.session.Next(whole); err == nil {
 			silent.Stop()
-			events.Add(1)
-			showing.Store(true)
+			x.events.Add(1)
+			x.showing.Store(true)
 			each(ev)
-			showing.Store(false)
+			x.showing.Store(false)
 			if ev.Type == probe.EventEnd {
 				return nil
 			}
 		}
 	}
+	return s.broken(ctx, x.session, reached, err)
+}
+
+// stop tells the probe to stop, and gives up on the answer where its end does not come in
+// time. The time in which the user reads what is shown already does not count.
+func (x *exchange) stop(ctx, whole context.Context) {
+	defer close(x.stopped)
+	select {
+	case <-x.sent:
+	case <-time.After(stopLimit):
+		x.giveUp(fmt.Errorf("it could not be asked within %v", stopLimit))
+		return
+	case <-whole.Done():
+		return
+	}
+	limit, cancel := context.WithTimeout(whole, stopLimit)
+	err := x.session.Stop(limit, x.id)
+	cancel()
+	if err != nil {
+		x.giveUp(err)
+		return
+	}
+	tick := time.NewTicker(stopLimit / 40)
+	defer tick.Stop()
+	for left, before := 40, int64(-1); left > 0; {
+		select {
+		case <-tick.C:
+			now := x.events.Load()
+			if !x.showing.Load() || now != before { // else the user reads the same event still
+				left--
+			}
+			before = now
+		case <-prompt.Abandoned(ctx):
+			left = 0
+		case <-whole.Done():
+			return
+		}
+	}
+	x.giveUp(errors.New("it does not say so in time"))
+}
+
+// broken is the error of an answer that did not come to its end; reached says that the
+// request was sent. A probe that cannot be asked any more is let go.
+func (s *nodeSession) broken(ctx context.Context, session *injector.Session, reached bool, err error) error {
 	if ctx.Err() != nil && session.Gone() == nil {
 		session.Abandon()
 		why := "the probe does not say that it has stopped"

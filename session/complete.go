@@ -93,7 +93,7 @@ func (c *Session) suggest(ctx context.Context, command string, before []string) 
 	case command == "ping":
 		return c.addresses()
 	case command == "dial":
-		return c.doors()
+		return c.endpoints()
 	case command == "dns" && first:
 		return c.names()
 	case (command == "route" || command == "neigh") && last == "dev", command == "links" && first:
@@ -182,8 +182,8 @@ func (c *Session) addresses() []string {
 	return out
 }
 
-// doors are addresses with a port.
-func (c *Session) doors() []string {
+// endpoints are addresses with a port.
+func (c *Session) endpoints() []string {
 	var out []string
 	for _, t := range c.targets() {
 		if t.Addr.IsValid() && t.Port > 0 {

@@ -199,7 +199,7 @@ func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p injector.Plac
 	return lost, nil
 }
 
-// letGo leaves a probe that cannot be asked any more. The next command brings another.
+// letGo leaves a probe that cannot be asked any more. The next command puts another there.
 func (s *nodeSession) letGo() error {
 	s.lost = true
 	return s.leave()

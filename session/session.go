@@ -1,4 +1,4 @@
-// Package session is a person looking at nodes by hand: a prompt, or a script of commands,
+// Package session lets a person test nodes by hand: by a prompt, or a script of commands,
 // through a probe that stays on each node visited until the session ends.
 //
 // A Session has the commands (one file each: watch.go, why.go, sh.go, ...) and the nodes; a

@@ -111,7 +111,7 @@ func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, to
 func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, leave func() error, err error) {
 	at := c.at
 	stays := func() error { return nil }
-	if err := at.ready(ctx); err != nil { // the way it then has decides
+	if err := at.ready(ctx); err != nil { // the access method it then has decides
 		return nil, nil, err
 	}
 	had := slices.IndexFunc(c.toolboxes, func(s *nodeSession) bool {
@@ -123,11 +123,7 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	case toolbox && at.method == injector.MethodEphemeral && had >= 0:
 		return c.toolboxes[had], stays, nil
 	case at.method == injector.MethodLocal:
-		return nil, nil, outcomeError{ui.Exit(report.ExitIncomplete), "the toolbox is an image, which takes a cluster to run it: by --via local there is none"}
-	}
-	_, snap, err := at.Snapshot(ctx)
-	if err != nil {
-		return nil, nil, err
+		return nil, nil, notAsked("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
 	}
 	own := at.opts
 	own.Via = injector.MethodPod
@@ -140,7 +136,29 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	if end, ok := ctx.Deadline(); ok {
 		own.Timeout = max(time.Second, min(own.Timeout, time.Until(end).Round(time.Second)))
 	}
-	came := "no probe for a shell was put on the node"
+	s, came, err := at.placeShell(ctx, own)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case s.session == nil && toolbox:
+		return nil, nil, notAsked("%s", strings.ReplaceAll(came, "--image", "--toolbox-image"))
+	case s.session == nil:
+		return nil, nil, notAsked("%s", came)
+	case s.method == injector.MethodEphemeral: // each would stand in the spec of calico-node's pod for good
+		c.toolboxes = append(c.toolboxes, s)
+		return s, stays, nil
+	}
+	return s, s.leave, nil
+}
+
+// placeShell puts a probe that may start a shell beside the one on the node; where none
+// could be put there, came is why.
+func (s *nodeSession) placeShell(ctx context.Context, own examine.Options) (shell *nodeSession, came string, err error) {
+	_, snap, err := s.Snapshot(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	came = "no probe for a shell was put on the node"
 	sink := report.SinkFunc(func(ev probe.Event) error {
 		if ev.Result != nil {
 			came = ev.Result.Saw
@@ -151,26 +169,16 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	if own.Via == injector.MethodEphemeral {
 		in, until = "container", "the session ends"
 	}
-	at.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
-	run, err := examine.New(at.client, own, sink)
+	s.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
+	run, err := examine.New(s.client, own, sink)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	run.InSession()
 	run.ForShell()
-	s = &nodeSession{client: at.client, opts: own, reader: at.reader, snap: snap, sink: sink}
-	if err := s.place(ctx, run, snap); err != nil {
-		return nil, nil, errors.Join(err, s.leave())
+	shell = &nodeSession{client: s.client, opts: own, reader: s.reader, snap: snap, sink: sink}
+	if err := shell.place(ctx, run, snap); err != nil {
+		return nil, "", errors.Join(err, shell.leave())
 	}
-	if s.session == nil {
-		if toolbox {
-			came = strings.ReplaceAll(came, "--image", "--toolbox-image")
-		}
-		return nil, nil, outcomeError{ui.Exit(report.ExitIncomplete), came}
-	}
-	if s.method == injector.MethodEphemeral { // each would stand in the spec of calico-node's pod for good
-		c.toolboxes = append(c.toolboxes, s)
-		return s, stays, nil
-	}
-	return s, s.leave, nil
+	return shell, came, nil
 }

@@ -38,83 +38,103 @@ func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Cal
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	limit := c.opts.Idle
-	if limit == 0 {
-		limit = math.MaxInt64 // never
-	}
-	var idle *time.Timer
-	var mine *taken
-	var keys cancelreader.CancelReader
-	var typing sync.WaitGroup
-	ended, watches := make(chan struct{}), func() bool { return true }
-	begin := func() error {
-		var err error
-		if keys, err = cancelreader.NewReader(in); err != nil {
-			return fmt.Errorf("reading from the terminal: %w", err)
-		}
-		if mine, err = c.take(in, out); err != nil {
-			return err
-		}
-		watches = context.AfterFunc(ctx, func() {
-			defer close(ended)
-			keys.Cancel() // no key that is meant for the prompt is taken
-			mine.giveBack(false)
-			if errors.Is(context.Cause(ctx), errLeft) {
-				ui.Say(c.stderr, "left the shell: ending what runs in it")
-			}
-		})
-		idle = time.AfterFunc(limit, func() { end(prompt.ErrIdle) }) // nor was anything written
-		session, id := s.session, s.asked                            // the node session drops one that is lost
-		t := &typed{more: make(chan struct{}, 1)}
-		typing.Go(func() { t.read(ctx, keys, func() { idle.Reset(limit) }, end) })
-		typing.Go(func() { t.send(ctx, session, id, what.Size, changes, out) })
-		return nil
+	a := &attached{limit: c.opts.Idle, end: end, watches: func() bool { return true }, ended: make(chan struct{})}
+	if a.limit == 0 {
+		a.limit = math.MaxInt64 // never
 	}
 	var begun, failed error
 	write := func(probe.Event) {}
 	outcome, err := s.call(ctx, what, func(ev probe.Event) {
 		switch {
-		case ev.Type == probe.EventStart && mine == nil:
-			if begun = begin(); begun != nil {
+		case ev.Type == probe.EventStart && a.mine == nil:
+			if begun = a.take(ctx, c, in, out); begun != nil {
 				end(begun)
 				return
 			}
-			write = written(mine, &failed, fit)
-		case idle != nil:
-			idle.Reset(limit)
+			a.forward(ctx, s, what.Size, changes, out)
+			write = written(a.mine, &failed, fit)
+		case a.idle != nil:
+			a.idle.Reset(a.limit)
 		}
 		if write(ev); failed != nil {
 			end(fmt.Errorf("writing to the terminal: %w", failed))
 		}
 	})
 	cause := context.Cause(ctx)
-	if !watches() {
-		<-ended
-	}
-	end(nil)
-	if mine != nil {
-		_, itself := outcome.Facts.Num(tools.FactExit)
-		mine.giveBack(itself)
-		idle.Stop()
-		keys.Cancel()
-		typing.Wait()
-	}
-	if keys != nil {
-		_ = keys.Close()
-	}
+	a.release(outcome)
 	switch {
 	case errors.Is(cause, prompt.ErrIdle), begun != nil, failed != nil:
 		return outcome, cause
 	case err != nil && errors.Is(cause, errLeft):
 		return outcome, fmt.Errorf("left the shell, and its end was not seen: %w", err)
-	case err != nil && mine != nil && outcome.Status == "":
+	case err != nil && a.mine != nil && outcome.Status == "":
 		return outcome, fmt.Errorf("the shell is lost: %w", err)
 	}
 	return outcome, err
 }
 
+// attached is the user's terminal and a tool that has it to itself.
+type attached struct {
+	limit   time.Duration // how long nothing may be typed or written
+	end     context.CancelCauseFunc
+	idle    *time.Timer // nil = the tool has not begun
+	mine    *taken      // nil = the terminal is not taken
+	keys    cancelreader.CancelReader
+	typing  sync.WaitGroup
+	watches func() bool   // ends the watch for the end of the context
+	ended   chan struct{} // closed once the end of the context was seen to
+}
+
+// take takes the terminal; it is given back when the context ends.
+func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error {
+	var err error
+	if a.keys, err = cancelreader.NewReader(in); err != nil {
+		return fmt.Errorf("reading from the terminal: %w", err)
+	}
+	if a.mine, err = c.take(in, out); err != nil {
+		return err
+	}
+	a.watches = context.AfterFunc(ctx, func() {
+		defer close(a.ended)
+		a.keys.Cancel() // no key that is meant for the prompt is taken
+		a.mine.giveBack(false)
+		if errors.Is(context.Cause(ctx), errLeft) {
+			ui.Say(c.stderr, "left the shell: ending what runs in it")
+		}
+	})
+	return nil
+}
+
+// forward sends keys and sizes to the tool until the context ends, which it does when nothing
+// is typed or written for too long.
+func (a *attached) forward(ctx context.Context, s *nodeSession, size probe.Size, changes <-chan resized, out *os.File) {
+	a.idle = time.AfterFunc(a.limit, func() { a.end(prompt.ErrIdle) })
+	session, id := s.session, s.asked // s lets go of a session that is lost
+	t := &typed{more: make(chan struct{}, 1)}
+	a.typing.Go(func() { t.read(ctx, a.keys, func() { a.idle.Reset(a.limit) }, a.end) })
+	a.typing.Go(func() { t.send(ctx, session, id, size, changes, out) })
+}
+
+// release gives the terminal back, and returns once nothing reads from it any more.
+func (a *attached) release(outcome probe.Result) {
+	if !a.watches() {
+		<-a.ended
+	}
+	a.end(nil)
+	if a.mine != nil {
+		_, itself := outcome.Facts.Num(tools.FactExit)
+		a.mine.giveBack(itself)
+		a.idle.Stop()
+		a.keys.Cancel()
+		a.typing.Wait()
+	}
+	if a.keys != nil {
+		_ = a.keys.Close()
+	}
+}
+
 // typed is what was typed and is not sent yet. Reading never waits for the line, so that
-// the way out is open on one that is dead.
+// the user can leave on one that is dead.
 type typed struct {
 	mu   sync.Mutex
 	kept []byte
@@ -240,8 +260,8 @@ type taken struct {
 	other bool   // it is on its other screen
 }
 
-// take gives every key to the reader, until the terminal is given back, or the program
-// is ended by a second signal.
+// take puts the terminal in raw mode, in which every key is read as it is, until the terminal
+// is given back, or the program is ended by a second signal.
 func (c *Session) take(in, out *os.File) (*taken, error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {

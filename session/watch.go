@@ -23,8 +23,8 @@ import (
 const watchDoc = `Asks again and again, every two seconds or as -n says, until Ctrl-C. Shows the first
 answers, then what appears, goes, has another status or says something else; times,
 ages and counters that move by themselves are no change. After a minute without one a
-line says that it still looks. Of a tool it is compared how it went, and the lines that
-begin with the same word. A transcript gets the first answers, those that changed, and
+line says that it is still watching. Of a tool two things are compared: how it went, and
+the lines that begin with the same word. A transcript gets the first answers, those that changed, and
 the last. A time that Ctrl-C cuts short does not count.
 
   watch bgp-session
@@ -87,7 +87,7 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	if err != nil {
 		return prompt.Usagef("%w", err)
 	}
-	if what.tool == nil { // what this way cannot ask is told at once
+	if what.tool == nil { // what this access method cannot ask is refused at once
 		if _, err := c.at.newRun(what.want, nil); err != nil {
 			return err
 		}
@@ -101,9 +101,9 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	var last *turn // not in the transcript yet
 	defer func() { last.write(c) }()
 	for {
-		began, brought := time.Now(), s.placed
+		began, before := time.Now(), s.placed
 		if s.method == injector.MethodEphemeral && pace.deaths > mostDeaths && (s.session == nil || s.session.Gone() != nil) {
-			return fmt.Errorf("the probe on %s ends again and again, and by this way each one stays listed in its pod: no other is brought; 'watch' begins anew", s.opts.Node)
+			return fmt.Errorf("the probe on %s ends again and again, and by ephemeral each one stays listed in its pod: no other is put there; 'watch' begins anew", s.opts.Node)
 		}
 		now := &turn{}
 		answers, lost, err := c.once(ctx, s, what, now)
@@ -124,8 +124,8 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 			return fmt.Errorf("writing what changed: %w", err)
 		}
 		wait := time.Until(began.Add(what.every))
-		if s.session == nil || s.placed > brought {
-			wait = pace.after(time.Now(), s.placed > brought)
+		if s.session == nil || s.placed > before {
+			wait = pace.after(time.Now(), s.placed > before)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -137,31 +137,31 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	}
 }
 
-// pace is how long a watch waits where the probe could not be brought, or does not live.
+// pace is how long a watch waits where no probe could be put on the node, or none lives long.
 type pace struct {
 	every  time.Duration
 	slow   time.Duration // the last pause
 	gone   time.Time     // when that began
-	deaths int           // how many were brought, one soon after the other
+	deaths int           // how many were put there, one soon after the other
 }
 
-// A probe that lived so long is brought again at once; how long the longest pause is; and
-// how many are brought in a row by a way that leaves each of them listed for good.
+// A probe that lived so long is replaced at once; how long the longest pause is; and how many
+// are put there in a row by ephemeral, which leaves each of them listed for good.
 const (
 	livedLong  = time.Minute
 	mostPause  = time.Minute
 	mostDeaths = 3
 )
 
-// after is the pause after a time in which another probe was brought, or could not be.
-func (p *pace) after(now time.Time, brought bool) time.Duration {
+// after is the pause after a time in which another probe was put there, or could not be.
+func (p *pace) after(now time.Time, replaced bool) time.Duration {
 	if now.Sub(p.gone) > p.slow+livedLong {
 		p.slow, p.deaths = p.every, 0
 	} else {
 		p.slow = max(p.every, min(2*p.slow, mostPause))
 	}
 	p.gone = now
-	if brought {
+	if replaced {
 		p.deaths++
 	}
 	return p.slow

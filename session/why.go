@@ -15,7 +15,7 @@ import (
 )
 
 const whyDoc = `Concludes from the latest answer to each check that was asked in this session, the
-neighbours' included, and says how many those are and how old. A node is called healthy
+baseline nodes' included, and says how many those are and how old. A node is called healthy
 when all was answered that 'run' asks; what is merely not bad so far is incomplete (exit
 code 5).`
 

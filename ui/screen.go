@@ -12,8 +12,8 @@ import (
 )
 
 // Screen cleans what is written to a terminal. It lets through what can be read and the
-// colours it was given; anything else that could steer a terminal, whoever said it, is shown
-// as a question mark. Where nodes and API objects are quoted they are cleaned too, before
+// colours it was given; anything else that could steer a terminal is shown as a
+// question mark, no matter who said it. Where nodes and API objects are quoted they are cleaned too, before
 // they are coloured: here a new line and a colour are as good as any other.
 //
 // A colour must be one Write: of one in two pieces the first is not known to be a colour yet,

@@ -44,7 +44,7 @@ func (i *Interrupts) sayStopping(to io.Writer) {
 	Say(to, "%s", says)
 }
 
-// Take makes f what Ctrl-C does until it is given back to whoever had it.
+// Take makes f what Ctrl-C does until back is called; then it does what it did before.
 func (i *Interrupts) Take(f func()) (back func()) {
 	before := i.set(f)
 	return func() { i.set(before) }
