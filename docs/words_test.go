@@ -24,17 +24,15 @@ var notYet = []string{
 	"cmd/probe",
 	"deploy/helm/calico-probe",
 	"diagnose",
-	"docs",
 	"docs/reference",
+	"examine",
 	"e2e",
-	"e2e/liar",
-	"images",
 	"injector",
 	"install",
 	"prompt",
 	"report",
 	"runbook",
-	"sandbox",
+	"session",
 	"ui",
 }
 
@@ -79,7 +77,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for _, folder := range notYet {
-		if len(found[folder]) == 0 {
+		if _, err := os.Stat(filepath.Join("..", folder)); err == nil && len(found[folder]) == 0 {
 			t.Errorf("%s has none of these words any more: take it off the list", folder)
 		}
 	}

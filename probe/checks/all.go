@@ -163,7 +163,8 @@ func unlisted(p *probe.Pass, kind string) error {
 }
 
 // about adds to what was seen of a target what the API says about the node it
-// lives on: of a node that is not ready nothing else is expected. What a policy may forbid is no fault that is certain; a node always
+// lives on: of a node that is not ready nothing else is expected. What a policy may forbid is no fault that is
+// certain; a node always
 // reaches its own pods, which the kubelet probes.
 func about(r probe.Result, t probe.Target) probe.Result {
 	if t.Kind != probe.KindLocal {

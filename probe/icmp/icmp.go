@@ -238,7 +238,8 @@ func (p *pinger) send(ctx context.Context) {
 	}
 	for round := range p.packets {
 		for i := range p.stats {
-			if i%burst == 0 && i > 0 && !wait(time.Duration(round)*p.every+p.every*time.Duration(i)/time.Duration(len(p.stats))) {
+			if i%burst == 0 && i > 0 &&
+				!wait(time.Duration(round)*p.every+p.every*time.Duration(i)/time.Duration(len(p.stats))) {
 				return
 			}
 			p.sendOne(i, i*p.packets+round)
