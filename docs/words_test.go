@@ -25,7 +25,6 @@ var notYet = []string{
 	"deploy/helm/calico-probe",
 	"diagnose",
 	"docs/reference",
-	"examine",
 	"e2e",
 	"injector",
 	"install",

@@ -1,5 +1,8 @@
 // Package icmp pings many addresses at once: one socket for each family, several
 // packets for each address, replies told apart by number.
+//
+//	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}) // err: nothing could be asked at all
+//	if stats[0].Received == 0 && stats[0].Bounced != "" { ... } // a router answered in its place
 package icmp
 
 import (
