@@ -40,7 +40,7 @@ func (c *Session) mark(s *nodeSession, ev probe.Event) {
 	}
 }
 
-// cameTo puts an exit code into words, for whoever reads what was done.
+// cameTo puts an exit code into words, for the reader of the record.
 func (b badOnes) cameTo(code ui.Exit) string {
 	word := map[ui.Exit]string{report.ExitFault: report.WordFault, report.ExitWarnings: report.WordWarnings, report.ExitIncomplete: report.WordIncomplete}[code]
 	var parts []string

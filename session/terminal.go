@@ -64,7 +64,7 @@ func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Cal
 			}
 		})
 		idle = time.AfterFunc(limit, func() { end(prompt.ErrIdle) }) // nor was anything written
-		session, id := s.session, s.asked                            // the seat lets go of one that is lost
+		session, id := s.session, s.asked                            // the node session drops one that is lost
 		t := &typed{more: make(chan struct{}, 1)}
 		typing.Go(func() { t.read(ctx, keys, func() { idle.Reset(limit) }, end) })
 		typing.Go(func() { t.send(ctx, session, id, what.Size, changes, out) })
@@ -240,7 +240,7 @@ type taken struct {
 	other bool   // it is on its other screen
 }
 
-// take gives every key to whoever reads, until the terminal is given back, or the program
+// take gives every key to the reader, until the terminal is given back, or the program
 // is ended by a second signal.
 func (c *Session) take(in, out *os.File) (*taken, error) {
 	before, err := term.MakeRaw(int(in.Fd()))
