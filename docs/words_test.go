@@ -24,16 +24,12 @@ var notYet = []string{
 	"cmd/probe",
 	"deploy/helm/calico-probe",
 	"diagnose",
-	"docs",
 	"docs/reference",
 	"e2e",
-	"e2e/liar",
-	"images",
 	"injector",
 	"install",
 	"report",
 	"runbook",
-	"sandbox",
 }
 
 // TestWords wants none of the forbidden words in documents, help, messages and comments.
@@ -77,7 +73,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for _, folder := range notYet {
-		if len(found[folder]) == 0 {
+		if _, err := os.Stat(filepath.Join("..", folder)); err == nil && len(found[folder]) == 0 {
 			t.Errorf("%s has none of these words any more: take it off the list", folder)
 		}
 	}

@@ -140,7 +140,7 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 // exit codes, and an output that breaks to lose no other.
 func TestLimits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
-	// The API answers, and the way onto the node does not. Where the API does not either is
+	// The API answers, and no access method works. Where the API does not either is
 	// another test's (TestNoFileTellsOfAnEarlierRun), which is exit code 1.
 	silent := filepath.Join(t.TempDir(), "ssh-config")
 	if err := os.WriteFile(silent, []byte("Host *\n\tProxyCommand sh -c 'while read line; do :; done'\n"), 0o600); err != nil {

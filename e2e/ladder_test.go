@@ -103,7 +103,7 @@ func TestLadderPastTheImage(t *testing.T) {
 	nothingLeft(t)
 }
 
-// within is what the ladder may take in all when a daemon of the node is dead.
+// within is how long all access methods may take together when a daemon of the node is dead.
 const within = 30 * time.Second
 
 // TestLadderPastAFrozenRuntime is incident 001 where it hurts: no container can be
@@ -190,7 +190,7 @@ func TestNothingIsLeftByExec(t *testing.T) {
 	leftByNone(t, "node-b", "exec")
 }
 
-// way is what became of one way onto the node.
+// way is what became of one access method.
 func (d document) way(name string) located {
 	for _, r := range d.of("probe-placed") {
 		if r.Target == name {

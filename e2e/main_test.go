@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package e2e tests the client, the probe and the ways onto a node against the
+// Package e2e tests the client, the probe and the access methods against the
 // sandbox: a real two-node cluster with kubelets, containerd and BIRD. It needs
 // root and what 'make build image sandbox' builds.
 package e2e

@@ -168,7 +168,7 @@ func TestNeighbourWay(t *testing.T) {
 			}
 			return "the lease still runs"
 		})
-		// The ladder fails, and the neighbours have been asked meanwhile.
+		// Every access method fails, and other nodes have been asked meanwhile.
 		d, a := report(t, "run", "--node", "node-b")
 		if a.exit != 3 || a.took > 35*time.Second {
 			t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)

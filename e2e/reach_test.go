@@ -48,7 +48,7 @@ func byWayOf(words, file string) string {
 // addresses are those of the sandbox's nodes.
 var addresses = map[string]string{"node-a": "10.88.0.11", "node-b": "10.88.0.12"}
 
-// placedBy gives the reason and the words of the one result about a way onto the node, and
+// placedBy gives the reason and the words of the one result about an access method, and
 // fails where anything else came by that way.
 func placedBy(t testing.TB, d document, way string) (reason, saw string) {
 	t.Helper()

@@ -228,7 +228,7 @@ func TestRunbookAction(t *testing.T) {
 }
 
 // TestRunbookKilledInAction has the client of an action killed by it, and wants nobody to say
-// that it was done, nor that it was not; whoever goes on is told, and it is not done again.
+// that it was done, nor that it was not; the person who goes on is told, and it is not done again.
 func TestRunbookKilledInAction(t *testing.T) {
 	did := filepath.Join(t.TempDir(), "did")
 	book := bookOf(t, "mend", `  - name: look

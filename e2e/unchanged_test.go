@@ -185,7 +185,7 @@ func fingerprint(t testing.TB, item unstructured.Unstructured) string {
 	return string(b)
 }
 
-// TestNothingElseChanges goes every way onto a node, with every profile, opens sessions
+// TestNothingElseChanges uses every access method, with every profile, opens sessions
 // and shells, cleans up, and is killed, and wants everything that is not the client's own
 // to be as it was: UIDs, specs, labels, restarts.
 func TestNothingElseChanges(t *testing.T) {

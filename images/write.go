@@ -291,7 +291,7 @@ func archive(index v1.ImageIndex, names []string, out string) (err error) {
 			return err
 		}
 	}
-	// Into a file of its own first: whoever reads the archive of before is not to get half of this one.
+	// Into a file of its own first: a reader of the old archive must not get half of this one.
 	f, err := os.Create(filepath.Join(dir, ".archive"))
 	if err != nil {
 		return err

@@ -18,7 +18,8 @@ const stopping = 2 * time.Second
 // went. One that panics or blocks in the kernel costs its own answer and nothing else.
 func (r *Runner) call(ctx context.Context, c Call, by *asked, emit func(Event)) {
 	began := time.Now()
-	emit(Event{Type: EventStart, Start: &Start{V: Version, Version: r.Version, Node: r.Host.Node, Time: began.UTC(), Tool: c.Tool}})
+	emit(Event{Type: EventStart,
+		Start: &Start{V: Version, Version: r.Version, Node: r.Host.Node, Time: began.UTC(), Tool: c.Tool}})
 	var mu sync.Mutex
 	open := true
 	say := func(ev Event) {
@@ -57,7 +58,8 @@ func (r *Runner) call(ctx context.Context, c Call, by *asked, emit func(Event)) 
 	if !slices.Contains(Statuses(), outcome.Status) {
 		outcome.Status = Unknown
 	}
-	emit(Event{Type: EventEnd, End: &End{Counts: Counts{}, Elapsed: outcome.Elapsed, Outcome: &outcome, Stopped: stopped(ctx)}})
+	emit(Event{Type: EventEnd,
+		End: &End{Counts: Counts{}, Elapsed: outcome.Elapsed, Outcome: &outcome, Stopped: stopped(ctx)}})
 }
 
 // use runs a tool where it is to run.

@@ -46,7 +46,8 @@ const AccessPods = "pods' network namespaces"
 // capabilities are what access of some kinds takes beyond being root
 // (capabilities(7)).
 var capabilities = map[string][]string{
-	"NET_RAW": {"NET_RAW"}, "NET_ADMIN": {"NET_ADMIN"}, "SYS_PTRACE": {"SYS_PTRACE"}, AccessPods: {"SYS_ADMIN", "SYS_PTRACE"},
+	"NET_RAW": {"NET_RAW"}, "NET_ADMIN": {"NET_ADMIN"}, "SYS_PTRACE": {"SYS_PTRACE"},
+	AccessPods: {"SYS_ADMIN", "SYS_PTRACE"},
 }
 
 // Capabilities are the Linux capabilities, without CAP_, that these checks take

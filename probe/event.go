@@ -176,7 +176,8 @@ func (e *Encoder) put(ev Event) {
 			e.put(second)
 			return
 		}
-		lost := Event{Type: EventLog, Text: "left out: " + err.Error(), Node: ev.Node, Way: ev.Way, For: ev.For, At: ev.At, Seq: e.seq}
+		lost := Event{Type: EventLog, Text: "left out: " + err.Error(), Node: ev.Node, Way: ev.Way, For: ev.For,
+			At: ev.At, Seq: e.seq}
 		if line, err = fit(lost); err != nil {
 			return
 		}

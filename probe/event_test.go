@@ -17,9 +17,10 @@ func TestALineNeverExceedsMaxLine(t *testing.T) {
 		lines = append(lines, long)
 	}
 	for name, ev := range map[string]Event{
-		"everything long": {Type: EventResult, Result: &Result{Check: "a-b", Status: OK, Target: long, Saw: long, Lines: lines, Facts: Facts{"k": long}}},
-		"log":             {Type: EventLog, Text: long},
-		"many checks":     {Type: EventStart, Start: &Start{Checks: lines}},
+		"everything long": {Type: EventResult,
+			Result: &Result{Check: "a-b", Status: OK, Target: long, Saw: long, Lines: lines, Facts: Facts{"k": long}}},
+		"log":         {Type: EventLog, Text: long},
+		"many checks": {Type: EventStart, Start: &Start{Checks: lines}},
 	} {
 		var out bytes.Buffer
 		enc := NewEncoder(&out)
@@ -104,7 +105,8 @@ func TestDecoderKeepsNoiseApart(t *testing.T) {
 func FuzzDecoder(f *testing.F) {
 	f.Add([]byte(`{"seq":0,"type":"result","result":{"check":"a-b","status":"ok","saw":"x"}}` + "\n"))
 	f.Add([]byte(`{"type":"result","result":{"check":"a-b","status":"ok","from":"` + strings.Repeat("x", 6000) + `"}}`))
-	f.Add([]byte(`{"type":"start","start":{"time":"9999-12-31T23:59:59-23:59","access":["` + strings.Repeat("<", 6000) + `"]}}`))
+	f.Add([]byte(`{"type":"start","start":{"time":"9999-12-31T23:59:59-23:59","access":["` + strings.Repeat("<",
+		6000) + `"]}}`))
 	f.Add([]byte(`{"type":"out","data":"` + strings.Repeat("/w==", 1) + strings.Repeat("AAAA", 2000) + `"}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		d := NewDecoder(bytes.NewReader(in))

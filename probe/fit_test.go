@@ -31,7 +31,8 @@ func filled(v reflect.Value, path, text string, want func(path string) bool) {
 		return
 	case Facts:
 		if want(path) {
-			v.Set(reflect.ValueOf(Facts{Fact(text): text, "list": []any{text, map[string]any{text: text}}, "not a number": math.NaN()}))
+			v.Set(reflect.ValueOf(Facts{Fact(text): text, "list": []any{text, map[string]any{text: text}},
+				"not a number": math.NaN()}))
 		}
 		return
 	case Counts:
@@ -101,7 +102,8 @@ func TestHostileEventsFitALine(t *testing.T) {
 	if len(wants) < 25 {
 		t.Fatalf("only %d fields are found", len(wants))
 	}
-	for _, text := range []string{strings.Repeat("\x01", 6000), strings.Repeat("é<", 3000), strings.Repeat("\xff", 6000)} {
+	for _, text := range []string{strings.Repeat("\x01", 6000), strings.Repeat("é<", 3000),
+		strings.Repeat("\xff", 6000)} {
 		for name, want := range wants {
 			for _, kind := range EventTypes() {
 				ev := eventOf(text, want)
@@ -116,8 +118,10 @@ func TestHostileEventsFitALine(t *testing.T) {
 				lines := strings.SplitAfter(strings.TrimSuffix(out.String(), "\n"), "\n")
 				for i, line := range lines {
 					var got Event
-					if err := json.Unmarshal([]byte(line), &got); err != nil || len(line) > MaxLine || got.Seq != int64(i) {
-						t.Fatalf("%s %s: line %d of %d has %d bytes and number %d: %v", name, kind, i, len(lines), len(line), got.Seq, err)
+					if err := json.Unmarshal([]byte(line), &got); err != nil || len(line) > MaxLine ||
+						got.Seq != int64(i) {
+						t.Fatalf("%s %s: line %d of %d has %d bytes and number %d: %v", name, kind, i, len(lines),
+							len(line), got.Seq, err)
 					}
 				}
 				if len(lines) < 2 || !strings.Contains(lines[len(lines)-1], `"beat"`) {

@@ -14,7 +14,10 @@ import (
 // find gives a handle (O_PATH) of what name leads to inside the root. To get it nothing
 // is opened that could notice. A link at the end is followed, or is what is found.
 func (h *Host) find(name string, follow bool) (*os.File, error) {
-	root, err := steady(func() (int, error) { return unix.Open(h.Root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	root, err := steady(func() (int,
+		error) {
+		return unix.Open(h.Root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
 	if err != nil {
 		return nil, err
 	}

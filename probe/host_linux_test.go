@@ -30,7 +30,8 @@ func soon(t *testing.T, name string, f func()) {
 
 // TestOnlyFilesAreRead lays in place of a file whatever else a pod can lay there.
 func TestOnlyFilesAreRead(t *testing.T) {
-	many := map[string]string{"f": "text", "d/x": "", "zero": "-> /dev/zero", "tty": "-> /dev/ptmx", "kmsg": "-> /proc/kmsg",
+	many := map[string]string{"f": "text", "d/x": "", "zero": "-> /dev/zero", "tty": "-> /dev/ptmx",
+		"kmsg":   "-> /proc/kmsg",
 		"status": "-> /proc/self/status", "sys": "-> /sys/kernel/uevent_seqnum", "a": "-> b", "b": "-> a", "l0": "-> f"}
 	for i := range 60 {
 		many[fmt.Sprintf("l%d", i+1)] = fmt.Sprintf("-> l%d", i)
@@ -94,7 +95,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 // out of the root, and are moved out of it.
 func TestLinkRace(t *testing.T) {
 	out := lay(t, map[string]string{"f": "outside", "moved/x": ""})
-	root := lay(t, map[string]string{"d/f": "inside", "secret": "inside", "deep/d/x": "", "up": "-> deep/d/../../secret"})
+	root := lay(t, map[string]string{"d/f": "inside", "secret": "inside", "deep/d/x": "",
+		"up": "-> deep/d/../../secret"})
 	if err := os.Rename(out, filepath.Join(root, "..", "out")); err != nil {
 		t.Fatal(err)
 	}

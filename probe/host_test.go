@@ -36,12 +36,14 @@ func lay(t *testing.T, files map[string]string) string {
 
 func TestPathsStayInsideTheNode(t *testing.T) {
 	root := lay(t, map[string]string{
-		"run/hosts": "the node's", "etc/x": "", "var/run": "-> /run", "etc/hosts": "-> /run/hosts", "up": "-> ../../../../etc",
+		"run/hosts": "the node's", "etc/x": "", "var/run": "-> /run", "etc/hosts": "-> /run/hosts",
+		"up":    "-> ../../../../etc",
 		"a/b/f": "f", "a/up": "-> b/../../etc/hosts",
 	})
 	h := &Host{Root: root}
 	for name, want := range map[string]string{
-		"etc/hosts": "/run/hosts", "var/run/hosts": "/run/hosts", "up/x": "/etc/x", "../../etc/../run/hosts": "/run/hosts", "/": "/", "a/up": "/run/hosts",
+		"etc/hosts": "/run/hosts", "var/run/hosts": "/run/hosts", "up/x": "/etc/x",
+		"../../etc/../run/hosts": "/run/hosts", "/": "/", "a/up": "/run/hosts",
 	} {
 		f, err := h.Find(name)
 		if err != nil {
@@ -95,7 +97,8 @@ func TestWhatTheWayDidNotBringIsNotMissing(t *testing.T) {
 // with a path that is longer than an address may be.
 func TestDial(t *testing.T) {
 	long := "run/" + strings.Repeat("x", 200)
-	root := lay(t, map[string]string{long + "/f": "", "l": "-> /" + long + "/s", "out": "-> ../../../../../../.." + t.TempDir() + "/s"})
+	root := lay(t, map[string]string{long + "/f": "", "l": "-> /" + long + "/s",
+		"out": "-> ../../../../../../.." + t.TempDir() + "/s"})
 	short, err := os.MkdirTemp("", "s")
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +147,8 @@ func TestDial(t *testing.T) {
 // follow links out of its root, and wait for named pipes.
 func TestNodesFilesAreReadByHost(t *testing.T) {
 	opening := map[string][]string{
-		"os":         {"Open", "OpenFile", "ReadFile", "ReadDir", "Stat", "Lstat", "Readlink", "DirFS", "OpenRoot", "OpenInRoot"},
+		"os": {"Open", "OpenFile", "ReadFile", "ReadDir", "Stat", "Lstat", "Readlink", "DirFS", "OpenRoot",
+			"OpenInRoot"},
 		"filepath":   {"Glob", "Walk", "WalkDir", "EvalSymlinks"},
 		"securejoin": {"SecureJoin"},
 		"unix":       {"Open", "Openat", "Openat2", "Stat", "Lstat", "Statfs", "Readlink", "Readlinkat"},

@@ -40,10 +40,12 @@ func TestTwoPods(t *testing.T) {
 			want: []string{"fail a/1: seen", "unknown b/1: seen"},
 		},
 		"there is one, with two addresses": {
-			pods: []Target{pod("a/1"), pod("a/1")}, says: map[string]Status{"a/1": Fail}, want: []string{"fail a/1: seen"},
+			pods: []Target{pod("a/1"), pod("a/1")}, says: map[string]Status{"a/1": Fail},
+			want: []string{"fail a/1: seen"},
 		},
 		"of two owners": {
-			pods: []Target{pod("a/1"), pod("a/2"), pod("a/3"), pod("b/1")}, says: map[string]Status{"a/1": Fail, "b/1": Fail},
+			pods: []Target{pod("a/1"), pod("a/2"), pod("a/3"), pod("b/1")},
+			says: map[string]Status{"a/1": Fail, "b/1": Fail},
 			want: []string{"fail a/1: seen", "fail b/1: seen"},
 		},
 		"of one owner": {
@@ -51,16 +53,19 @@ func TestTwoPods(t *testing.T) {
 			want: []string{"ok a/1: seen", "ok a/2: seen"},
 		},
 		"one hangs": {
-			pods: []Target{pod("a/1"), pod("b/1")}, says: map[string]Status{"a/1": Fail}, want: []string{"fail a/1: seen"},
+			pods: []Target{pod("a/1"), pod("b/1")}, says: map[string]Status{"a/1": Fail},
+			want: []string{"fail a/1: seen"},
 		},
 		"two take their time and cannot be entered": {
-			pods: []Target{pod("a/1"), pod("b/1"), pod("a/2")}, says: map[string]Status{"a/2": OK}, want: []string{"ok a/2: seen"},
+			pods: []Target{pod("a/1"), pod("b/1"), pod("a/2")}, says: map[string]Status{"a/2": OK},
+			want:    []string{"ok a/2: seen"},
 			refused: map[string]refusal{"a/1": {time.Second, ErrNotVisible}, "b/1": {time.Second, ErrNotVisible}},
 		},
 		"one breaks, and then another is not seen": {
-			pods:    []Target{pod("a/1"), pod("b/1")},
-			refused: map[string]refusal{"a/1": {0, errors.New("it broke")}, "b/1": {50 * time.Millisecond, ErrNotVisible}},
-			want:    []string{"unknown : not asked from inside a pod: it broke"},
+			pods: []Target{pod("a/1"), pod("b/1")},
+			refused: map[string]refusal{"a/1": {0, errors.New("it broke")},
+				"b/1": {50 * time.Millisecond, ErrNotVisible}},
+			want: []string{"unknown : not asked from inside a pod: it broke"},
 		},
 		"none is seen": {
 			pods:    []Target{pod("a/1"), pod("b/1")},

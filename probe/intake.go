@@ -120,7 +120,8 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	case i.events > MaxEvents:
 		return nil, fmt.Errorf("%w: more than %d answers to one request; the rest is not read", ErrTooMuch, MaxEvents)
 	case i.held > MaxHeld:
-		return nil, fmt.Errorf("%w: more than %d MiB in answer to one request; the rest is not read", ErrTooMuch, MaxHeld>>20)
+		return nil, fmt.Errorf("%w: more than %d MiB in answer to one request; the rest is not read", ErrTooMuch,
+			MaxHeld>>20)
 	}
 	if r := own.Result; r != nil {
 		i.checks[r.Check]++

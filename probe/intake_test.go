@@ -12,7 +12,8 @@ import (
 )
 
 var asking = Request{Type: RequestPlan, ID: 7, Plan: &Plan{
-	Run: "r", Node: "node-a", Way: "pod", Checks: []string{"felix-live", "pod-ping"}, Targets: []Target{{Kind: KindLocal, Name: "default/web"}, {Kind: KindPod, Name: "default/far"}},
+	Run: "r", Node: "node-a", Way: "pod", Checks: []string{"felix-live", "pod-ping"},
+	Targets: []Target{{Kind: KindLocal, Name: "default/web"}, {Kind: KindPod, Name: "default/far"}},
 }}
 
 var calling = Request{Type: RequestCall, ID: 8, Call: &Call{Tool: "ping"}}
@@ -48,7 +49,8 @@ func gives(check string, s Status) Event {
 // answer to be called incomplete where something else came or something did not.
 func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 	t.Parallel()
-	begin, end := Event{Type: EventStart, Start: &Start{V: 1}}, Event{Type: EventEnd, End: &End{Results: 99, Counts: Counts{OK: 99}}}
+	begin, end := Event{Type: EventStart, Start: &Start{V: 1}},
+		Event{Type: EventEnd, End: &End{Results: 99, Counts: Counts{OK: 99}}}
 	from := func(pod string) Event {
 		ev := gives("pod-ping", OK)
 		ev.Result.From = pod
@@ -59,23 +61,41 @@ func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 		events []Event
 		want   []string
 	}{
-		"good": {asking, []Event{begin, gives("felix-live", OK), from("default/web"), gives("pod-ping", Fail), {Type: EventBeat}, {Type: "of-later"}, {Type: EventLog, Text: "hi"}, end},
-			[]string{"start", "result felix-live ok", "result pod-ping ok", "result pod-ping fail", "log hi", "end 3 map[fail:1 ok:2]"}},
-		"not asked": {asking, []Event{begin, gives("felix-live", OK), gives("pod-ping", OK), gives("calico-pod", Fail), gives(CheckPlaced, Fail), gives(CheckAnswered, OK), {Type: EventVerdict, Verdict: &Verdict{}}, end},
-			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked", "end 2 map[ok:2]"}},
-		"from a pod that is none of ours": {asking, []Event{begin, gives("felix-live", OK), gives("pod-ping", OK), from("default/far"), from("kube-system/x"), end},
-			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked", "end 2 map[ok:2]"}},
+		"good": {asking, []Event{begin, gives("felix-live", OK), from("default/web"), gives("pod-ping", Fail),
+			{Type: EventBeat}, {Type: "of-later"}, {Type: EventLog, Text: "hi"}, end},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result pod-ping fail", "log hi",
+				"end 3 map[fail:1 ok:2]"}},
+		"not asked": {asking,
+			[]Event{begin, gives("felix-live", OK), gives("pod-ping", OK), gives("calico-pod", Fail),
+				gives(CheckPlaced, Fail), gives(CheckAnswered, OK), {Type: EventVerdict, Verdict: &Verdict{}}, end},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked",
+				"end 2 map[ok:2]"}},
+		"from a pod that is none of ours": {asking,
+			[]Event{begin, gives("felix-live", OK), gives("pod-ping", OK), from("default/far"), from("kube-system/x"),
+				end},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked",
+				"end 2 map[ok:2]"}},
 		"a second start": {asking, []Event{begin, begin, gives("felix-live", OK), gives("pod-ping", OK), end},
-			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked", "end 2 map[ok:2]"}},
-		"output":         {asking, []Event{begin, {Type: EventOut, Text: "x"}, gives("felix-live", OK), gives("pod-ping", OK), end}, []string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked", "end 2 map[ok:2]"}},
-		"one unanswered": {asking, []Event{begin, gives("felix-live", OK), end}, []string{"start", "result felix-live ok", "result probe-answered unknown no-answer", "end 1 map[ok:1]"}},
-		"no start":       {asking, []Event{gives("felix-live", OK), end}, []string{"result probe-answered unknown not-asked", "end 0 map[]"}},
-		"later format":   {asking, []Event{{Type: EventStart, Start: &Start{V: 99}}, gives("felix-live", OK), end}, []string{"result probe-answered unknown newer", "end 0 map[]"}},
-		"call": {calling, []Event{begin, {Type: EventOut, Text: "x"}, {Type: EventEnd, End: &End{Outcome: &Result{Check: "rm", Status: "odd", Saw: "done"}}}},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked",
+				"end 2 map[ok:2]"}},
+		"output": {asking,
+			[]Event{begin, {Type: EventOut, Text: "x"}, gives("felix-live", OK), gives("pod-ping", OK), end},
+			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked",
+				"end 2 map[ok:2]"}},
+		"one unanswered": {asking, []Event{begin, gives("felix-live", OK), end},
+			[]string{"start", "result felix-live ok", "result probe-answered unknown no-answer", "end 1 map[ok:1]"}},
+		"no start": {asking, []Event{gives("felix-live", OK), end},
+			[]string{"result probe-answered unknown not-asked", "end 0 map[]"}},
+		"later format": {asking, []Event{{Type: EventStart, Start: &Start{V: 99}}, gives("felix-live", OK), end},
+			[]string{"result probe-answered unknown newer", "end 0 map[]"}},
+		"call": {calling, []Event{begin, {Type: EventOut, Text: "x"},
+			{Type: EventEnd, End: &End{Outcome: &Result{Check: "rm", Status: "odd", Saw: "done"}}}},
 			[]string{"start", "out x", "end 0 map[]"}},
 		"a plan's answer to a call": {calling, []Event{begin, gives("felix-live", Fail), end},
 			[]string{"start", "log 1 events of the probe were dropped, as nobody asked for them or they are not a node's to say: felix-live", "end 0 map[]"}},
-		"of nothing": {Request{}, []Event{begin, {Type: EventLog, Text: "hi"}, {Type: EventOut, Text: "x"}, gives("felix-live", OK)}, []string{"log hi"}},
+		"of nothing": {Request{},
+			[]Event{begin, {Type: EventLog, Text: "hi"}, {Type: EventOut, Text: "x"}, gives("felix-live", OK)},
+			[]string{"log hi"}},
 	} {
 		if got := taken(t, NewIntake(c.asked), c.events...); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, c.want)
@@ -83,7 +103,8 @@ func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 	}
 	i := NewIntake(calling)
 	taken(t, i, begin)
-	if let, _ := i.Take(Event{Type: EventEnd, End: &End{Outcome: &Result{Check: "rm", Status: "odd"}}}, false); let[0].End.Outcome.Check != "ping" || let[0].End.Outcome.Status != Unknown {
+	if let, _ := i.Take(Event{Type: EventEnd, End: &End{Outcome: &Result{Check: "rm", Status: "odd"}}},
+		false); let[0].End.Outcome.Check != "ping" || let[0].End.Outcome.Status != Unknown {
 		t.Errorf("%+v", let[0].End.Outcome)
 	}
 	for _, stopped := range []bool{true, false} { // only the client knows whether it stopped something
@@ -117,11 +138,15 @@ func TestIntakeCleansAndBounds(t *testing.T) {
 				t.Errorf("%s: nothing is let through", kind)
 			}
 			for _, own := range let {
-				if own.Node+own.Way+own.For != "" || !own.At.IsZero() || own.Cause != nil || own.Verdict != nil || own.Data != nil || own.Sealed {
+				if own.Node+own.Way+own.For != "" || !own.At.IsZero() || own.Cause != nil || own.Verdict != nil ||
+					own.Data != nil || own.Sealed {
 					t.Errorf("%s: %+v", kind, own)
 				}
 				wholesome(t, string(kind), reflect.ValueOf(own))
-				if s := own.Start; s != nil && (s.V != Version || s.ID != asked.ID || s.Cluster != nil || asked.Plan != nil && (s.Run != "r" || s.Node != "node-a" || s.Way != "pod" || !slices.Equal(s.Checks, asked.Plan.Checks))) {
+				if s := own.Start; s != nil &&
+					(s.V != Version || s.ID != asked.ID || s.Cluster != nil || asked.Plan != nil &&
+						(s.Run != "r" || s.Node != "node-a" || s.Way != "pod" ||
+							!slices.Equal(s.Checks, asked.Plan.Checks))) {
 					t.Errorf("%+v", s)
 				}
 			}
@@ -158,7 +183,8 @@ func wholesome(t *testing.T, path string, v reflect.Value) {
 		}
 	case reflect.String:
 		text := v.String()
-		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) || len(text) > maxText && !strings.Contains(path, "Facts") {
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) || len(text) > maxText &&
+			!strings.Contains(path, "Facts") {
 			t.Errorf("%s: %d bytes, %q", path, len(text), text[:min(40, len(text))])
 		}
 	}
@@ -201,10 +227,12 @@ func TestIntakeHasABudget(t *testing.T) {
 	often := NewIntake(asking)
 	taken(t, often, Event{Type: EventStart, Start: &Start{V: 1}})
 	taken(t, often, slices.Repeat([]Event{gives("felix-live", OK)}, n+7)...)
-	if reason, saw := often.lacks(false); reason != ReasonTooMuch || !strings.HasPrefix(saw, "7 answers of the probe were dropped") {
+	if reason, saw := often.lacks(false); reason != ReasonTooMuch ||
+		!strings.HasPrefix(saw, "7 answers of the probe were dropped") {
 		t.Errorf("said too often: %s, %q", reason, saw)
 	}
-	if got := taken(t, i, gives("pod-ping", OK), Event{Type: EventEnd, End: &End{}}); len(got) != 3 || got[1] != "result probe-answered unknown too-much" {
+	if got := taken(t, i, gives("pod-ping", OK), Event{Type: EventEnd, End: &End{}}); len(got) != 3 ||
+		got[1] != "result probe-answered unknown too-much" {
 		t.Errorf("%q", got)
 	}
 	i = NewIntake(calling)
@@ -221,7 +249,8 @@ func TestIntakeHasABudget(t *testing.T) {
 func TestIntakeKnowsNodes(t *testing.T) {
 	t.Parallel()
 	asked := Request{Type: RequestPlan, Plan: &Plan{Node: "a", Checks: []string{"node-ping"}, Targets: []Target{
-		{Kind: KindNode, Name: "gone", Node: "gone", Attrs: map[string]string{AttrNode: NodeNotReady}}, {Kind: KindNode, Name: "well", Node: "well"},
+		{Kind: KindNode, Name: "gone", Node: "gone", Attrs: map[string]string{AttrNode: NodeNotReady}},
+		{Kind: KindNode, Name: "well", Node: "well"},
 	}}}
 	for node, want := range map[string]string{"gone": NodeNotReady, "well": "", "": ""} {
 		in := NewIntake(asked)
@@ -229,7 +258,8 @@ func TestIntakeKnowsNodes(t *testing.T) {
 		ev := gives("node-ping", Fail)
 		ev.Result.Facts = Facts{FactNode: node, FactNodeState: NodeSilent}
 		let, err := in.Take(ev, false)
-		if err != nil || len(let) != 1 || let[0].Result.Facts.Str(FactNodeState) != want || let[0].Result.Facts.Str(FactNode) != node {
+		if err != nil || len(let) != 1 || let[0].Result.Facts.Str(FactNodeState) != want ||
+			let[0].Result.Facts.Str(FactNode) != node {
 			t.Errorf("about node %q: %+v, %v, want the state %q", node, let, err, want)
 		}
 	}

@@ -24,7 +24,8 @@ func TestQuote(t *testing.T) {
 			t.Errorf("%q: %q (%v) of %s", text, out, err, probe.Quote(text))
 		}
 	}
-	for _, plain := range []string{"worker-3", "/etc/cni/net.d/10-calico.conflist", "root@10.0.0.1", "fd00::1", "IP=a,b"} {
+	for _, plain := range []string{"worker-3", "/etc/cni/net.d/10-calico.conflist", "root@10.0.0.1", "fd00::1",
+		"IP=a,b"} {
 		if got := probe.Quote(plain); got != plain {
 			t.Errorf("%s needs no quotes: %s", plain, got)
 		}

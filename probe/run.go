@@ -45,7 +45,8 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	for _, id := range plan.Checks {
 		i := slices.IndexFunc(r.Suite, func(c *Check) bool { return c.ID == id })
 		if i < 0 {
-			b.add(nil, Result{Check: id, Status: Unknown, Saw: fmt.Sprintf("this probe (%s) has no such check", r.Version)})
+			b.add(nil, Result{Check: id, Status: Unknown,
+				Saw: fmt.Sprintf("this probe (%s) has no such check", r.Version)})
 			continue
 		}
 		if c := r.Suite[i]; b.done[c] == nil {
@@ -63,7 +64,8 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	all.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	emit(Event{Type: EventEnd, End: &End{Results: b.counts.Total(), Counts: b.counts, Elapsed: time.Since(began), Stopped: stopped(ctx)}})
+	emit(Event{Type: EventEnd,
+		End: &End{Results: b.counts.Total(), Counts: b.counts, Elapsed: time.Since(began), Stopped: stopped(ctx)}})
 }
 
 // collector collects what has been answered so far in one plan.
@@ -133,7 +135,8 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 	if plan.Limit > 0 {
 		limit = plan.Limit
 	}
-	out := &reporter{check: c, from: plan.From, all: all, began: time.Now(), stopped: func() bool { return stopped(ctx) }}
+	out := &reporter{check: c, from: plan.From, all: all, began: time.Now(),
+		stopped: func() bool { return stopped(ctx) }}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ended := make(chan struct{})

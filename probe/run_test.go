@@ -49,7 +49,8 @@ func TestWhatACheckDoesWrongCostsOneUnknownResult(t *testing.T) {
 		check("statusless-one", func(_ context.Context, p *Pass) { p.Report(Result{Saw: "x"}) }),
 		check("partial-one", func(_ context.Context, p *Pass) { p.Report(Found(OK, "first")); <-hold }),
 	}
-	evs := run(t, suite, "good-one", "panics-one", "blocks-one", "silent-one", "statusless-one", "partial-one", "not-here")
+	evs := run(t, suite, "good-one", "panics-one", "blocks-one", "silent-one", "statusless-one", "partial-one",
+		"not-here")
 	for id, want := range map[string]string{
 		"panics-one": "boom", "blocks-one": "still blocked", "silent-one": "without an answer", "statusless-one": "x",
 	} {
@@ -99,7 +100,8 @@ func TestResultsAfterTheDeadlineAreDropped(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
-	suite := []*Check{check("bgp-session", answers(OK)), check("bgp-port", answers(OK)), check("node-swap", answers(OK))}
+	suite := []*Check{check("bgp-session", answers(OK)), check("bgp-port", answers(OK)),
+		check("node-swap", answers(OK))}
 	suite[2].Tags = []string{"kubelet"}
 	for _, c := range []struct{ want, without, got string }{
 		{"", "", "bgp-session bgp-port node-swap"},
@@ -147,7 +149,8 @@ func TestProfiles(t *testing.T) {
 	standard := check("one-standard", answers(OK))
 	standard.In, deep.In, deep.Access = Standard, Deep, []string{"NET_RAW", AccessPods, "run/calico", "NET_RAW"}
 	suite := []*Check{deep, quick, standard}
-	for p, want := range map[Profile][]*Check{Quick: {quick}, Standard: {quick, standard}, Deep: {deep, quick, standard}} {
+	for p, want := range map[Profile][]*Check{Quick: {quick}, Standard: {quick, standard},
+		Deep: {deep, quick, standard}} {
 		if got := Within(suite, p); !slices.Equal(got, want) {
 			t.Errorf("%s: %d checks, want %d", p, len(got), len(want))
 		}
@@ -190,7 +193,8 @@ func TestInside(t *testing.T) {
 		return got
 	}
 	pods := []Target{{Kind: KindLocal, Name: "default/gone"}, {Kind: KindLocal, Name: "default/w"}}
-	want := []string{"ok both-sides : 2 targets", "ok both-sides default/w: 2 targets", "ok pod-only default/w: 2 targets"}
+	want := []string{"ok both-sides : 2 targets", "ok both-sides default/w: 2 targets",
+		"ok pod-only default/w: 2 targets"}
 	if got := ask(&Runner{Enter: enter}, Plan{Targets: pods}); !slices.Equal(got, want) || entered.Load() != 4 {
 		t.Errorf("%d entered: %q", entered.Load(), got)
 	}
@@ -210,13 +214,16 @@ func TestInside(t *testing.T) {
 		plan   Plan
 		want   string
 	}{
-		"cannot":    {&Runner{}, Plan{Targets: pods}, "skip pod-only : this probe cannot enter pods"},
-		"nobody":    {&Runner{Enter: enter}, Plan{}, "skip pod-only : no ready workload pod"},
-		"not known": {&Runner{Enter: enter}, Plan{Gaps: map[string]string{KindLocal: "forbidden"}}, "unknown pod-only : which pods run on this node is not known: forbidden"},
-		"gone":      {&Runner{Enter: enter}, Plan{Targets: pods[:1]}, "unknown pod-only : not asked from inside a pod: no process"},
+		"cannot": {&Runner{}, Plan{Targets: pods}, "skip pod-only : this probe cannot enter pods"},
+		"nobody": {&Runner{Enter: enter}, Plan{}, "skip pod-only : no ready workload pod"},
+		"not known": {&Runner{Enter: enter}, Plan{Gaps: map[string]string{KindLocal: "forbidden"}},
+			"unknown pod-only : which pods run on this node is not known: forbidden"},
+		"gone": {&Runner{Enter: enter}, Plan{Targets: pods[:1]},
+			"unknown pod-only : not asked from inside a pod: no process"},
 	} {
 		got := ask(c.runner, c.plan)
-		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, c.want) }) || !strings.HasPrefix(got[0], "ok both-sides :") {
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, c.want) }) ||
+			!strings.HasPrefix(got[0], "ok both-sides :") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

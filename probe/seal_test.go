@@ -75,7 +75,8 @@ func TestSealed(t *testing.T) {
 		}
 		seal := c.Sealed()
 		raw, text, outcome = answered(t, saying(said...), c, seal.Open)
-		if strings.Contains(raw, "hunter2") || strings.Contains(raw, `"text"`) || text != strings.Join(said, "") || outcome.Status != OK {
+		if strings.Contains(raw, "hunter2") || strings.Contains(raw, `"text"`) || text != strings.Join(said, "") ||
+			outcome.Status != OK {
 			t.Errorf("sealed: %q, %+v\n%s", text, outcome, raw)
 		}
 		other := c
@@ -83,7 +84,8 @@ func TestSealed(t *testing.T) {
 			t.Error("two calls have one key")
 		}
 		c.Key = c.Key[:5]
-		if raw, text, outcome = answered(t, saying(said...), c, seal.Open); text != "" || strings.Contains(raw, "hunter2") || outcome.Status != Unknown {
+		if raw, text, outcome = answered(t, saying(said...), c, seal.Open); text != "" ||
+			strings.Contains(raw, "hunter2") || outcome.Status != Unknown {
 			t.Errorf("with what is no key: %q, %+v", text, outcome)
 		}
 	}
@@ -98,7 +100,8 @@ func TestSealBroken(t *testing.T) {
 	spoilt := ev
 	spoilt.Data = append([]byte(nil), ev.Data...)
 	spoilt.Data[len(spoilt.Data)-1] ^= 1
-	for name, bad := range map[string]Event{"spoilt": spoilt, "another's": wrong.close(ev), "too short": {Type: EventOut, Data: []byte("x"), Sealed: true}} {
+	for name, bad := range map[string]Event{"spoilt": spoilt, "another's": wrong.close(ev),
+		"too short": {Type: EventOut, Data: []byte("x"), Sealed: true}} {
 		if got, err := seal.Open(bad); err == nil || got.Text != "" || got.Data != nil {
 			t.Errorf("%s: %+v", name, got)
 		}

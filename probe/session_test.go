@@ -44,7 +44,8 @@ func TestASessionAnswersManyPlansInOneStream(t *testing.T) {
 	r := &Runner{Suite: []*Check{check("a-one", answers(OK))}, Host: &Host{}}
 	plan := request(t, Request{Type: RequestPlan, Plan: &Plan{Checks: []string{"a-one"}}})
 	var out bytes.Buffer
-	if err := r.Serve(t.Context(), strings.NewReader(plan+"rubbish\n"+request(t, Request{Type: RequestBeat})+plan), &out); err != nil {
+	if err := r.Serve(t.Context(), strings.NewReader(plan+"rubbish\n"+request(t, Request{Type: RequestBeat})+plan),
+		&out); err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string
@@ -173,7 +174,8 @@ func TestALostClientsCallsEnd(t *testing.T) {
 				go func() { ended <- r.Serve(t.Context(), in, io.Discard) }()
 				start := time.Now()
 				for id := range int64(2) {
-					if _, err := io.WriteString(feed, request(t, Request{Type: RequestCall, ID: id + 1, Call: &Call{Tool: "talk"}})); err != nil {
+					if _, err := io.WriteString(feed,
+						request(t, Request{Type: RequestCall, ID: id + 1, Call: &Call{Tool: "talk"}})); err != nil {
 						t.Error(err)
 					}
 				}
@@ -402,7 +404,8 @@ func TestPieces(t *testing.T) {
 				}
 				said = append(said, ev.Text)
 			})
-			if got, want := strings.Join(said, ""), "at once\n"+strings.Repeat("ä12", bits); got != want || len(said) > most {
+			if got, want := strings.Join(said, ""), "at once\n"+strings.Repeat("ä12", bits); got != want ||
+				len(said) > most {
 				t.Errorf("%s: %d bytes of %d in %d events", name, len(got), len(want), len(said))
 			}
 			if name == "keys" && len(said) != most {

@@ -41,7 +41,8 @@ func testTextStaysText(t *testing.T) {
 				}
 			}, atOnce)
 			if got != text || data > 0 {
-				t.Errorf("%d bytes at a time: %d events are no text; the whole is as it was: %v", size, data, got == text)
+				t.Errorf("%d bytes at a time: %d events are no text; the whole is as it was: %v", size, data,
+					got == text)
 			}
 			if !atOnce && events > len(text)/(piece-3)+2 {
 				t.Errorf("%d bytes at a time: %d events", size, events)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A fault is something that can be broken for real, found out by whoever trains,
+// A fault is something that can be broken for real, found by people in training,
 // and healed again.
 type fault struct {
 	Name     string // kebab-case, as it looks from outside rather than by its cause

@@ -1,4 +1,4 @@
-// Command liar is a probe of somebody who wants to mislead or to exhaust whoever asks a node.
+// Command liar is a probe of somebody who wants to mislead or to exhaust those who ask a node.
 // The end-to-end tests put it on a node in place of the probe. What it is asked first chooses
 // its lie. On any node but the one it is made for it is the probe.
 package main

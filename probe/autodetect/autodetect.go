@@ -114,7 +114,8 @@ func (n Node) walk(family int, include, exclude []string, within []netip.Prefix)
 			if familyOf(p.Addr()) != family || !p.Addr().IsGlobalUnicast() {
 				continue
 			}
-			if within != nil && !slices.ContainsFunc(within, func(w netip.Prefix) bool { return w.Contains(p.Addr()) }) {
+			if within != nil && !slices.ContainsFunc(within,
+				func(w netip.Prefix) bool { return w.Contains(p.Addr()) }) {
 				continue
 			}
 			return Choice{i.Name, i.Kind, p}, nil
@@ -189,14 +190,16 @@ func familyOf(a netip.Addr) int {
 func Excluded(version string) []string {
 	v := parse(version)
 	if !v.below(3, 24, 5) {
-		list := []string{"^docker.*", "^cbr.*", "^dummy.*", "^virbr.*", "^lxcbr.*", "^veth.*", "^lo", "^cali.*", "^tunl.*", "^flannel.*",
+		list := []string{"^docker.*", "^cbr.*", "^dummy.*", "^virbr.*", "^lxcbr.*", "^veth.*", "^lo", "^cali.*",
+			"^tunl.*", "^flannel.*",
 			"^kube-ipvs.*", "^cni.*", "^vxlan.calico", "^vxlan-v6.calico", "^wireguard.cali", "^wg-v6.cali"}
 		if !v.below(3, 25, 0) {
 			list = append(list, "^nodelocaldns.*", "^podman.*", "^br-.*")
 		}
 		return list
 	}
-	list := []string{"docker.*", "cbr.*", "dummy.*", "virbr.*", "lxcbr.*", "veth.*", "lo", "cali.*", "tunl.*", "flannel.*"}
+	list := []string{"docker.*", "cbr.*", "dummy.*", "virbr.*", "lxcbr.*", "veth.*", "lo", "cali.*", "tunl.*",
+		"flannel.*"}
 	if !v.below(3, 1, 0) {
 		list = append(list, "kube-ipvs.*")
 	}

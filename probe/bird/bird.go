@@ -2,6 +2,9 @@
 // conversation begins with "restrict", after which BIRD itself refuses to be
 // changed. It reads what BIRD 1.6, Calico's fork of it and BIRD 2 print.
 //
+//	conn, err := bird.Talk(ctx, socket) // waits for the greeting and sends "restrict"
+//	protocols, err := conn.Protocols()  // what "show protocols all" says
+//
 // Source of the protocol: nest/cli.c and doc/reply_codes in BIRD.
 package bird
 

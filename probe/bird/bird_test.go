@@ -53,7 +53,8 @@ func TestRecordings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.Version != c.version || s.RouterID != c.router || s.Restarting != c.restarting || s.Waiting != c.waiting || s.Daemon != "Daemon is up and running" {
+			if s.Version != c.version || s.RouterID != c.router || s.Restarting != c.restarting ||
+				s.Waiting != c.waiting || s.Daemon != "Daemon is up and running" {
 				t.Errorf("%+v", s)
 			}
 			protocols, err := conn.Protocols()
@@ -70,16 +71,19 @@ func TestRecordings(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.peers, "\n"))
 			}
 			routes, err := conn.Routes(netip.MustParsePrefix("10.244.0.64/26"))
-			if err != nil || len(routes) != 1 || routes[0].Protocol != c.from || !routes[0].Best || routes[0].Unreachable != c.restarting || routes[0].Prefix.String() != "10.244.0.64/26" {
+			if err != nil || len(routes) != 1 || routes[0].Protocol != c.from || !routes[0].Best ||
+				routes[0].Unreachable != c.restarting || routes[0].Prefix.String() != "10.244.0.64/26" {
 				t.Errorf("routes: %+v, %v", routes, err)
 			}
 			if routes, err := conn.Routes(netip.MustParsePrefix("10.9.9.0/24")); err != nil || len(routes) > 0 {
 				t.Errorf("a route nobody has: %+v, %v", routes, err)
 			}
-			if !slices.ContainsFunc(protocols, func(p bird.Protocol) bool { return p.Hold == 240*time.Second && p.HoldLeft > 200*time.Second }) {
+			if !slices.ContainsFunc(protocols,
+				func(p bird.Protocol) bool { return p.Hold == 240*time.Second && p.HoldLeft > 200*time.Second }) {
 				t.Errorf("no session's hold timer was read: %+v", protocols)
 			}
-			if i := slices.IndexFunc(protocols, func(p bird.Protocol) bool { return p.Name == "static1" }); i < 0 || protocols[i].Imported != 1 {
+			if i := slices.IndexFunc(protocols, func(p bird.Protocol) bool { return p.Name == "static1" }); i < 0 ||
+				protocols[i].Imported != 1 {
 				t.Errorf("static1 imports one route: %+v", protocols)
 			}
 		})

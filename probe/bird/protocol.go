@@ -84,7 +84,8 @@ func row(text string) (Protocol, bool) {
 	if len(rest) > 0 {
 		p.Since, rest = rest[0], rest[1:]
 	}
-	if len(rest) > 0 && len(p.Since) == len("2006-01-02") && strings.Count(p.Since, "-") == 2 && strings.Count(rest[0], ":") == 2 {
+	if len(rest) > 0 && len(p.Since) == len("2006-01-02") && strings.Count(p.Since, "-") == 2 &&
+		strings.Count(rest[0], ":") == 2 {
 		p.Since, rest = p.Since+" "+rest[0], rest[1:]
 	}
 	p.Info = strings.Join(rest, " ")

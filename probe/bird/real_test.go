@@ -61,7 +61,8 @@ func TestRealBIRDs(t *testing.T) {
 	t.Run("1.6", func(t *testing.T) { checkOld(t, old) })
 	t.Run("2", func(t *testing.T) { checkYoung(t, young) })
 	t.Run("restricted", func(t *testing.T) {
-		if _, err := dial(t, old).Ask("disable Mesh_127_0_0_2"); err == nil || !strings.Contains(err.Error(), "Access denied") {
+		if _, err := dial(t, old).Ask("disable Mesh_127_0_0_2"); err == nil ||
+			!strings.Contains(err.Error(), "Access denied") {
 			t.Errorf("a change was not refused: %v", err)
 		}
 	})
@@ -77,19 +78,22 @@ func checkOld(t *testing.T, socket string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Version != "1.6.8" || s.RouterID != "10.0.0.1" || !s.Restarting || s.Waiting == 0 || s.WaitWhole != 240*time.Second || s.WaitLeft == 0 {
+	if s.Version != "1.6.8" || s.RouterID != "10.0.0.1" || !s.Restarting || s.Waiting == 0 ||
+		s.WaitWhole != 240*time.Second || s.WaitLeft == 0 {
 		t.Errorf("status: %+v", s)
 	}
 	if age, ok := bird.Age(s.LastReboot, s.ServerTime); !ok || age < 0 || age > time.Minute {
 		t.Errorf("started %v ago, known %v: %+v", age, ok, s)
 	}
 	for name, want := range map[string]string{
-		"Mesh_127_0_0_2": "Established", "Mesh_127_0_0_3": "Connection refused", "Node_127_0_0_4_port_179": "Passive", "Global_192_0_2_1": "unreachable",
+		"Mesh_127_0_0_2": "Established", "Mesh_127_0_0_3": "Connection refused", "Node_127_0_0_4_port_179": "Passive",
+		"Global_192_0_2_1": "unreachable",
 	} {
 		// A refused peer's error is shown between two attempts.
 		eventually(t, func() string {
 			p := protocol(t, socket, name)
-			if text := p.BGP + " " + p.LastError; !strings.Contains(text, want) || !strings.Contains(name, strings.ReplaceAll(p.Neighbor.String(), ".", "_")) {
+			if text := p.BGP + " " + p.LastError; !strings.Contains(text, want) ||
+				!strings.Contains(name, strings.ReplaceAll(p.Neighbor.String(), ".", "_")) {
 				return name + ": " + text
 			}
 			return ""
@@ -119,7 +123,10 @@ func checkYoung(t *testing.T, socket string) {
 func TestFrozen(t *testing.T) {
 	socket := birdtest.Socket(t)
 	var cmd *exec.Cmd
-	inNamespace(t, func() { cmd = start(t, "bird/usr/sbin/bird", socket, "router id 10.0.0.1;\nprotocol device { }\n") })
+	inNamespace(t, func() {
+		cmd = start(t, "bird/usr/sbin/bird", socket,
+			"router id 10.0.0.1;\nprotocol device { }\n")
+	})
 	eventually(t, func() string {
 		if c, err := birdtest.Dial(t.Context(), socket); err != nil {
 			return err.Error()
@@ -173,7 +180,8 @@ func start(t *testing.T, binary, socket, config string, args ...string) *exec.Cm
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join("../../.cache", binary), append([]string{"-f", "-c", file, "-s", socket}, args...)...)
+	cmd := exec.Command(filepath.Join("../../.cache", binary),
+		append([]string{"-f", "-c", file, "-s", socket}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -266,7 +274,8 @@ func recording(t *testing.T, socket, file string) {
 		}
 	}
 	said()
-	for _, command := range []string{"restrict", "show status", "show protocols", "show protocols all", "show route 10.244.0.64/26", "show route 10.9.9.0/24"} {
+	for _, command := range []string{"restrict", "show status", "show protocols", "show protocols all",
+		"show route 10.244.0.64/26", "show route 10.9.9.0/24"} {
 		text.WriteString("> " + command + "\n")
 		if _, err := c.Write([]byte(command + "\n")); err != nil {
 			t.Fatal(err)

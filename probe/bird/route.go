@@ -56,7 +56,8 @@ func ParseRoutes(lines []Line) []Route {
 			continue
 		}
 		out = append(out, Route{
-			Prefix: prefix, Protocol: name[0], Best: strings.HasPrefix(strings.TrimSpace(after), "*"), Unreachable: slices.Contains(f, "unreachable"),
+			Prefix: prefix, Protocol: name[0], Best: strings.HasPrefix(strings.TrimSpace(after), "*"),
+			Unreachable: slices.Contains(f, "unreachable"),
 		})
 	}
 	return out

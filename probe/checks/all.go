@@ -5,6 +5,19 @@
 // flags, help, completion and reports. It must compile everywhere, because
 // clients on other systems list and explain it; what only Linux can do answers
 // skip elsewhere.
+//
+// A check reports results: ok, info, warn or fail for what it saw, skip for what this access method does not
+// show, unknown for what it could not ask.
+//
+//	func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
+//		text, err := h.ReadFile("/etc/fstab")
+//		if err != nil {
+//			return unseen(err) // skip or unknown, never fail
+//		}
+//		return probe.Found(probe.Fail, "swap is on: %s", name).With(FactSwaps, name)
+//	}
+//
+// To add one: its file, its test, a line in All; CONTRIBUTING.md has the rest.
 package checks
 
 import (
@@ -163,7 +176,8 @@ func unlisted(p *probe.Pass, kind string) error {
 }
 
 // about adds to what was seen of a target what the API says about the node it
-// lives on: of a node that is not ready nothing else is expected. What a policy may forbid is no fault that is certain; a node always
+// lives on: of a node that is not ready nothing else is expected. What a policy may forbid is no fault that is
+// certain; a node always
 // reaches its own pods, which the kubelet probes.
 func about(r probe.Result, t probe.Target) probe.Result {
 	if t.Kind != probe.KindLocal {

@@ -144,10 +144,12 @@ func compared(expected []probe.Target, has []birdPeer, whole bool) probe.Result 
 			kinds = append(kinds, fmt.Sprintf("%d %s", n, scope))
 		}
 	}
-	r := probe.Found(probe.OK, "BIRD has all %d peers that the API expects: %s", len(expected), strings.Join(kinds, ", "))
+	r := probe.Found(probe.OK, "BIRD has all %d peers that the API expects: %s", len(expected),
+		strings.Join(kinds, ", "))
 	switch {
 	case len(missing) > 0:
-		r = probe.Found(probe.Fail, "BIRD lacks %d of %d peers that the API expects: %s", len(missing), len(expected), some(missing))
+		r = probe.Found(probe.Fail, "BIRD lacks %d of %d peers that the API expects: %s", len(missing), len(expected),
+			some(missing))
 	case len(expected) == 0:
 		r = probe.Found(probe.Info, "the API expects no peer")
 	case len(extra) > 0:

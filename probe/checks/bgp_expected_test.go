@@ -13,7 +13,8 @@ import (
 )
 
 func session(scope, name, addr string, port int) probe.Target {
-	return probe.Target{Kind: probe.KindSession, Name: name, Addr: netip.MustParseAddr(addr), Port: port, Attrs: map[string]string{probe.AttrScope: scope}}
+	return probe.Target{Kind: probe.KindSession, Name: name, Addr: netip.MustParseAddr(addr), Port: port,
+		Attrs: map[string]string{probe.AttrScope: scope}}
 }
 
 func TestBGPExpected(t *testing.T) {
@@ -23,13 +24,16 @@ func TestBGPExpected(t *testing.T) {
 	ask := func(targets ...probe.Target) []probe.Result {
 		return run(t, BGPExpected, h, append(targets, backend("bird"), self("127.0.0.1"))...)
 	}
-	b, c, d, tor := session("mesh", "b", "127.0.0.2", 179), session("mesh", "c", "127.0.0.3", 179), session("node", "d", "127.0.0.4", 179), session("global", "tor", "192.0.2.1", 179)
+	b, c, d, tor := session("mesh", "b", "127.0.0.2", 179), session("mesh", "c", "127.0.0.3", 179),
+		session("node", "d", "127.0.0.4", 179), session("global", "tor", "192.0.2.1", 179)
 	want(t, ask(b, c, d, tor), "IPv4", probe.OK, "all 4 peers that the API expects: 2 mesh, 1 global, 1 node")
-	r := want(t, ask(b, c, d, tor, session("mesh", "e", "10.0.0.9", 179)), "IPv4", probe.Fail, "lacks 1 of 5", "e 10.0.0.9")
+	r := want(t, ask(b, c, d, tor, session("mesh", "e", "10.0.0.9", 179)), "IPv4", probe.Fail, "lacks 1 of 5",
+		"e 10.0.0.9")
 	if n, _ := r.Facts.Num(FactExpected); n != 5 || len(r.Facts[FactMissing].([]string)) != 1 {
 		t.Errorf("%+v", r.Facts)
 	}
-	want(t, ask(b, c, session("node", "d", "127.0.0.4", 1790), tor), "IPv4", probe.Fail, "d 127.0.0.4 at port 1790, where it has port 179")
+	want(t, ask(b, c, session("node", "d", "127.0.0.4", 1790), tor), "IPv4", probe.Fail,
+		"d 127.0.0.4 at port 1790, where it has port 179")
 	want(t, ask(b, c, d), "IPv4", probe.Info, "all 3", "does not know: Global_192_0_2_1")
 	got := ask(b, c, d, tor, session("mesh", "b", "fd00::2", 179))
 	want(t, got, "IPv4", probe.OK)
@@ -37,7 +41,8 @@ func TestBGPExpected(t *testing.T) {
 	want(t, run(t, BGPExpected, h, b, backend("vxlan")), "", probe.Skip, "vxlan")
 	want(t, ask(), "", probe.Skip, "expects no BGP session")
 	dead := node(t, map[string]string{"run/calico/x": ""})
-	want(t, run(t, BGPExpected, dead, b, backend("bird"), self("127.0.0.1")), "IPv4", probe.Unknown, "peers not asked: no such socket")
+	want(t, run(t, BGPExpected, dead, b, backend("bird"), self("127.0.0.1")), "IPv4", probe.Unknown,
+		"peers not asked: no such socket")
 }
 
 func TestCompared(t *testing.T) {
@@ -53,7 +58,8 @@ func TestCompared(t *testing.T) {
 		t.Errorf("a large mesh: %+v", r)
 	}
 	r := compared(expected, peersOf(protocols[:5]), true)
-	if r.Status != probe.Fail || !strings.HasSuffix(r.Saw, "and 992 more") || len(r.Facts[FactMissing].([]string)) != listed {
+	if r.Status != probe.Fail || !strings.HasSuffix(r.Saw, "and 992 more") ||
+		len(r.Facts[FactMissing].([]string)) != listed {
 		t.Errorf("without most of them: %+v", r)
 	}
 	odd := []bird.Protocol{

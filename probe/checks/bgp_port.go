@@ -17,11 +17,13 @@ import (
 // BGPPort asks below BGP: can this node open the connection that a session needs,
 // from the very address its peers expect?
 var BGPPort = &probe.Check{
-	ID: "bgp-port", Asks: "does every peer take BGP connections from the address Calico registered for this node?", From: probe.FromNode,
-	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"}, Needs: []*probe.Check{NodeUplink}, Run: bgpPort,
+	ID: "bgp-port", Asks: "does every peer accept BGP connections from the address Calico registered for this node?",
+	From: probe.FromNode,
+	Tags: []string{tagBGP, tagNetwork}, Access: []string{"host network", "run/calico"},
+	Needs: []*probe.Check{NodeUplink}, Run: bgpPort,
 	Doc: `A TCP connection to the BGP port of up to eight peers of each family, from the address Calico registered for this node; and who listens on this node's own. The peers are those that Calico's resources ask for, as in bgp-expected: switches and the like first, nodes that the API calls NotReady last. Where the resources could not be read, BIRD's own peers are asked. A peer whose session is up is not disturbed: it counts as ok.
-ok: taken, or the session is up. fail, refused: the peer's machine answers and nothing listens there: its BIRD is down, or a firewall rejects. fail, no answer: packets are dropped on the way there or back. fail, rejected: a firewall says so by ICMP. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
-skip: Calico's networking backend here is not bird, or the API expects no BGP session here. unknown: neither the API nor BIRD tells whom to ask.`,
+ok: accepted, or the session is up. fail, refused: the peer's host answers but nothing listens there: its BIRD is down, or a firewall rejects the connection. fail, no answer: packets are dropped on the way there or back. fail, rejected: a firewall says so by ICMP. fail, net-unreachable: this node has no route to the peer's address. fail, no-address: the address Calico registered is on no interface of this node any more. fail, nothing listens here: this node's BIRD is down or lost its port to another program.
+skip: Calico's networking backend here is not bird, or the API expects no BGP session here. unknown: neither the API nor BIRD names a peer.`,
 }
 
 // Facts of bgp-port.
@@ -72,7 +74,8 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		if t.Attrs[probe.AttrPassword] != "" {
 			r = r.With(FactPassword, true)
 		}
-		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, t.Port))
+		p.Report(about(guessedPort(p, r), t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).
+			With(FactPort, t.Port))
 	})
 }
 
@@ -175,7 +178,8 @@ func dialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 	if words[reason] == "" {
 		return probe.Failed(err)
 	}
-	return probe.Found(probe.Fail, "connection from %s to port %d %s", source, to.Port(), words[reason]).With(FactSource, source).With(probe.FactReason, reason)
+	return probe.Found(probe.Fail, "connection from %s to port %d %s", source, to.Port(), words[reason]).
+		With(FactSource, source).With(probe.FactReason, reason)
 }
 
 // guessedPort takes a fail back where the plan could not say which port BGP has.
@@ -195,7 +199,8 @@ func reportListener(p *probe.Pass, port uint16) {
 	case err != nil:
 		p.Report(unseen(err).On(here))
 	case len(at) == 0:
-		p.Report(guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port)).On(here).With(FactListening, at))
+		p.Report(guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port)).
+			On(here).With(FactListening, at))
 	default:
 		p.Report(probe.Found(probe.OK, "listening on %s", strings.Join(at, ", ")).On(here).With(FactListening, at))
 	}

@@ -16,10 +16,11 @@ import (
 // leaves out: the last error, routes, and whether a restart holds routes back.
 var BGPSession = &probe.Check{
 	ID: "bgp-session", Asks: "is the BGP session with every peer established?", From: probe.FromNode,
-	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{NodeUplink, BirdSocket}, Run: bgpSession,
-	Doc: `Each peer is one result, as BIRD has it: state, since when, last error, routes taken and given.
-ok: Established. fail: any other state. Passive: this side only waits; the other end dials, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the other host lives, its BIRD does not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
-One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when no session is of Calico's making). A peer that is not of Calico's making is at most warn, and so is a node that the API calls NotReady.
+	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{NodeUplink, BirdSocket},
+	Run: bgpSession,
+	Doc: `Each peer is one result, as BIRD has it: state, since when, last error, routes imported and exported.
+ok: Established. fail: any other state. Passive: this side only waits for the peer to connect, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the peer's host is up, its BIRD is not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
+One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when Calico configured no session). A peer that Calico did not configure is at most warn, and so is a node that the API calls NotReady.
 info: BIRD has no peers at all, or some are down.`,
 }
 
@@ -65,7 +66,8 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 		}
 		p.Report(d.session(p, proto, status))
 	}
-	p.Report(asWhole(status, protocols, peers, up).On(name).With(FactFamily, d.family).With(FactPeerCount, peers).With(FactUpCount, up))
+	p.Report(asWhole(status, protocols, peers, up).On(name).With(FactFamily, d.family).With(FactPeerCount, peers).
+		With(FactUpCount, up))
 }
 
 // asWhole judges what holds for all peers of one BIRD: whether their routes get
@@ -81,7 +83,8 @@ func asWhole(status bird.Status, protocols []bird.Protocol, peers, up int) probe
 		if kernel != "" {
 			how = "its kernel protocol is down"
 		}
-		r = probe.Found(probe.Fail, "%d of %d peers established, and BIRD writes no routes into the kernel: %s", up, peers, how)
+		r = probe.Found(probe.Fail, "%d of %d peers established, and BIRD writes no routes into the kernel: %s", up,
+			peers, how)
 		if !slices.ContainsFunc(protocols, func(o bird.Protocol) bool { return calicoName.MatchString(o.Name) }) {
 			r.Status = probe.Warn // somebody's own BIRD may be meant to pass routes on and no more
 		}
@@ -138,7 +141,8 @@ func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
 	if len(until) == 0 {
 		until = append(until, fmt.Sprintf("%d protocols recover", status.Waiting))
 	}
-	return probe.Found(probe.Warn, "graceful restart: no BGP route enters the kernel for up to %.0fs more, unless %s", status.WaitLeft.Seconds(), strings.Join(until, " and ")).
+	return probe.Found(probe.Warn, "graceful restart: no BGP route enters the kernel for up to %.0fs more, unless %s",
+		status.WaitLeft.Seconds(), strings.Join(until, " and ")).
 		With(FactWaiting, status.Waiting).With(FactWaitLeft, status.WaitLeft.Seconds()).With(FactBlockers, first(names))
 }
 

@@ -33,8 +33,10 @@ func TestBird(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	want(t, got, "127.0.0.4", probe.Fail, "Passive", "waits for the peer to connect")
-	r = want(t, got, v4, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2", "s more, unless these come up: 127.0.0.3, 127.0.0.4, 192.0.2.1")
-	if left, ok := r.Facts.Num(FactWaitLeft); !ok || left < 200 || r.Facts.Str(FactKernelState) != "wait" || len(r.Facts[FactBlockers].([]string)) != 3 {
+	r = want(t, got, v4, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2",
+		"s more, unless these come up: 127.0.0.3, 127.0.0.4, 192.0.2.1")
+	if left, ok := r.Facts.Num(FactWaitLeft); !ok || left < 200 || r.Facts.Str(FactKernelState) != "wait" ||
+		len(r.Facts[FactBlockers].([]string)) != 3 {
 		t.Errorf("%+v", r.Facts)
 	}
 	want(t, got, v6, probe.Skip, "no IPv6 address")
@@ -52,7 +54,8 @@ func TestBird2(t *testing.T) {
 	birdtest.Serve(t, filepath.Join(h.Root, "run/bird/bird.ctl"), "../bird/testdata/bird-2.0.12.txt")
 	got := run(t, BGPSession, h, backend("bird"), self("10.0.0.2"))
 	want(t, got, "127.0.0.1", probe.OK, "Established", "0 routes imported, 1 exported")
-	want(t, got, "/run/bird/bird.ctl", probe.Fail, "1 of 2 peers", "BIRD writes no routes into the kernel: it has no kernel protocol")
+	want(t, got, "/run/bird/bird.ctl", probe.Fail, "1 of 2 peers",
+		"BIRD writes no routes into the kernel: it has no kernel protocol")
 }
 
 // TestAsWhole has what no recording holds.
@@ -66,14 +69,20 @@ func TestAsWhole(t *testing.T) {
 		want      probe.Status
 		saw       string
 	}{
-		"healthy":     {bird.Status{}, []bird.Protocol{kernel("up"), peer("Mesh_10_0_0_2", "Established")}, probe.OK, "1 of 1"},
-		"kernel down": {bird.Status{}, []bird.Protocol{kernel("down"), peer("Mesh_10_0_0_2", "Established")}, probe.Fail, "its kernel protocol is down"},
-		"one of two":  {bird.Status{}, []bird.Protocol{kernel("up"), kernel("down"), peer("Mesh_10_0_0_2", "Established")}, probe.OK, "1 of 1"},
-		"own BIRD":    {bird.Status{}, []bird.Protocol{peer("uplink", "Established")}, probe.Warn, "it has no kernel protocol"},
-		"nobody up":   {bird.Status{}, []bird.Protocol{peer("Mesh_10_0_0_2", "Connect")}, probe.Info, "0 of 1"},
-		"rows only": {bird.Status{Restarting: true, WaitLeft: 9 * time.Second}, []bird.Protocol{peer("Mesh_10_0_0_2", "Established"), peer("uplink", "Connect")},
+		"healthy": {bird.Status{}, []bird.Protocol{kernel("up"), peer("Mesh_10_0_0_2", "Established")}, probe.OK,
+			"1 of 1"},
+		"kernel down": {bird.Status{}, []bird.Protocol{kernel("down"), peer("Mesh_10_0_0_2", "Established")},
+			probe.Fail, "its kernel protocol is down"},
+		"one of two": {bird.Status{},
+			[]bird.Protocol{kernel("up"), kernel("down"), peer("Mesh_10_0_0_2", "Established")}, probe.OK, "1 of 1"},
+		"own BIRD": {bird.Status{}, []bird.Protocol{peer("uplink", "Established")}, probe.Warn,
+			"it has no kernel protocol"},
+		"nobody up": {bird.Status{}, []bird.Protocol{peer("Mesh_10_0_0_2", "Connect")}, probe.Info, "0 of 1"},
+		"rows only": {bird.Status{Restarting: true, WaitLeft: 9 * time.Second},
+			[]bird.Protocol{peer("Mesh_10_0_0_2", "Established"), peer("uplink", "Connect")},
 			probe.Warn, "up to 9s more, unless these come up: uplink"},
-		"no end of routes": {bird.Status{Restarting: true}, []bird.Protocol{{Name: "Mesh_10_0_0_2", Proto: "BGP", BGP: "Established", Recovery: "pending"}},
+		"no end of routes": {bird.Status{Restarting: true},
+			[]bird.Protocol{{Name: "Mesh_10_0_0_2", Proto: "BGP", BGP: "Established", Recovery: "pending"}},
 			probe.Warn, "unless these have sent all their routes: Mesh_10_0_0_2"},
 	} {
 		up := 0
@@ -91,7 +100,9 @@ func TestAsWhole(t *testing.T) {
 // TestHoldTimer wants how long a session still lives without a word from the peer.
 func TestHoldTimer(t *testing.T) {
 	t.Parallel()
-	r := daemons()[0].session(&probe.Pass{}, bird.Protocol{Proto: "BGP", State: "up", BGP: "Established", Hold: 240 * time.Second, HoldLeft: time.Minute}, bird.Status{})
+	r := daemons()[0].session(&probe.Pass{},
+		bird.Protocol{Proto: "BGP", State: "up", BGP: "Established", Hold: 240 * time.Second, HoldLeft: time.Minute},
+		bird.Status{})
 	if left, _ := r.Facts.Num(FactHoldLeft); r.Status != probe.OK || left != 60 {
 		t.Errorf("%+v", r)
 	}
@@ -101,10 +112,14 @@ func TestHoldTimer(t *testing.T) {
 func TestSessionReason(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"Active Socket: Connection refused": "refused", "Connect Socket: Network unreachable": "net-unreachable", "Connect Socket: Network is unreachable": "net-unreachable",
-		"Active Socket: Host is unreachable": "host-unreachable", "Active Socket: No route to host": "host-unreachable", "Active Socket: Operation timed out": "timeout",
-		"Active Socket: Address not available": "no-address", "Idle Socket: Cannot assign requested address": "no-address", "Idle Received: Bad peer AS": "bad-as",
-		"Active Socket: Connection closed": "closed", "OpenSent BGP Error: Hold timer expired": "hold-expired", "Idle Error: Kernel MD5 auth failed": "password",
+		"Active Socket: Connection refused": "refused", "Connect Socket: Network unreachable": "net-unreachable",
+		"Connect Socket: Network is unreachable": "net-unreachable",
+		"Active Socket: Host is unreachable":     "host-unreachable",
+		"Active Socket: No route to host":        "host-unreachable", "Active Socket: Operation timed out": "timeout",
+		"Active Socket: Address not available":         "no-address",
+		"Idle Socket: Cannot assign requested address": "no-address", "Idle Received: Bad peer AS": "bad-as",
+		"Active Socket: Connection closed": "closed", "OpenSent BGP Error: Hold timer expired": "hold-expired",
+		"Idle Error: Kernel MD5 auth failed": "password",
 		"Idle Received: Connection rejected": "unknown-peer", "Connect": "", "Passive": "",
 	} {
 		if got := sessionReason(text); got != want {
@@ -112,10 +127,14 @@ func TestSessionReason(t *testing.T) {
 		}
 	}
 	of := func(info, last string) probe.Facts {
-		p := &probe.Pass{Targets: []probe.Target{{Kind: probe.KindSession, Name: "b", Node: "b", Addr: netip.MustParseAddr("10.0.0.2")}}}
-		return daemons()[0].session(p, bird.Protocol{Name: "Mesh_10_0_0_2", Proto: "BGP", State: "start", BGP: "Active", Info: info, LastError: last, Neighbor: netip.MustParseAddr("10.0.0.2")}, bird.Status{}).Facts
+		p := &probe.Pass{Targets: []probe.Target{{Kind: probe.KindSession, Name: "b", Node: "b",
+			Addr: netip.MustParseAddr("10.0.0.2")}}}
+		return daemons()[0].session(p,
+			bird.Protocol{Name: "Mesh_10_0_0_2", Proto: "BGP", State: "start", BGP: "Active", Info: info,
+				LastError: last, Neighbor: netip.MustParseAddr("10.0.0.2")}, bird.Status{}).Facts
 	}
-	if f := of("Active Socket: Connection refused", ""); f.Str(probe.FactReason) != "refused" || f.Str(FactNode) != "b" {
+	if f := of("Active Socket: Connection refused", ""); f.Str(probe.FactReason) != "refused" ||
+		f.Str(FactNode) != "b" {
 		t.Errorf("%v", f)
 	}
 	if f := of("Active", "Received: Bad peer AS"); f.Str(probe.FactReason) != "bad-as" || f[FactHeard] != true {

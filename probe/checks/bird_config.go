@@ -22,11 +22,12 @@ import (
 // finished its first rendering BIRD ends at every start, and everybody looks at
 // BIRD (projectcalico/calico#8294).
 var BirdConfig = &probe.Check{
-	ID: "bird-config", Asks: "has confd written BIRD's configuration, and does BIRD use it?", From: probe.FromNode, In: probe.Standard,
+	ID: "bird-config", Asks: "has confd written BIRD's configuration, and does BIRD use it?", From: probe.FromNode,
+	In:   probe.Standard,
 	Tags: []string{tagBGP}, Access: []string{"host processes", "SYS_PTRACE", "run/calico"}, Run: birdConfig,
 	Doc: `BIRD's configuration lies in calico-node's container alone and is written by confd from what the datastore (or Typha) says. This check finds BIRD or its supervisor among the node's processes, reads the file in their root, and compares the peers it names with those BIRD has loaded. Passwords in it are not looked at.
-ok: it is there and BIRD has loaded it. info: it names no BGP peer, or it was written less than 30 s ago and is about to be loaded, or BIRD has other peers though it was the last to read it.
-fail, not there or empty: confd has not finished its first rendering: it cannot reach Typha or the API server, so look there and not at BIRD. fail, BIRD does not run while its supervisor or confd does: it ends at every start, for want of this file or by what is in it. fail, neither runs: calico-node is not up. fail, not loaded: the file is newer than what BIRD works with, and names other peers. warn: it is newer and names the same peers.
+ok: it is there and BIRD has loaded it. info: it names no BGP peer, or it was written less than 30 s ago and is about to be loaded, or BIRD has other peers although it has loaded the file since.
+fail, missing or empty: confd has not finished its first rendering: it cannot reach Typha or the API server, so look there and not at BIRD. fail, BIRD does not run while its supervisor or confd does: it ends at every start, because this file is missing or wrong. fail, neither runs: calico-node is not up. fail, not loaded: the file is newer than what BIRD has loaded, and names other peers. warn: it is newer and names the same peers.
 skip: Calico's networking backend here has no BIRD, or this node no address of that family; or this access method shows no processes of the node, or may not read their root, which takes SYS_PTRACE.`,
 }
 
@@ -67,7 +68,8 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	found, err := birdProcesses(p.Host)
-	if err == nil && slices.ContainsFunc(slices.Collect(maps.Values(found)), func(b birdProcess) bool { return !b.runs }) {
+	if err == nil && slices.ContainsFunc(slices.Collect(maps.Values(found)),
+		func(b birdProcess) bool { return !b.runs }) {
 		select { // it may just be starting again
 		case <-time.After(restartPause):
 			found, err = birdProcesses(p.Host)
@@ -78,13 +80,16 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 	case err != nil:
 		p.Report(unseen(err))
 	case len(found) == 0 && set == "bird":
-		p.Report(probe.Found(probe.Fail, "neither BIRD nor confd runs on this node, though Calico's networking backend here is bird").With(probe.FactReason, "down"))
+		p.Report(probe.Found(probe.Fail,
+			"neither BIRD nor confd runs on this node, though Calico's networking backend here is bird").
+			With(probe.FactReason, "down"))
 	case len(found) == 0:
 		p.Report(probe.Found(probe.Skip, "no BIRD of Calico's runs on this node"))
 	}
 	for _, d := range daemons() {
 		if b, ok := found[d.program()]; ok {
-			p.Report(d.configured(ctx, p, b).On(b.config).With(FactFile, b.config).With(FactPID, b.pid).With(FactFamily, d.family))
+			p.Report(d.configured(ctx, p, b).On(b.config).With(FactFile, b.config).With(FactPID, b.pid).
+				With(FactFamily, d.family))
 		}
 	}
 }
@@ -102,19 +107,24 @@ func (d daemon) configured(ctx context.Context, p *probe.Pass, b birdProcess) pr
 	var r probe.Result
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return probe.Found(probe.Skip, "the file is in the root of process %d, which this access method may not read", b.pid).With(probe.FactReason, "denied")
+		return probe.Found(probe.Skip, "the file is in the root of process %d, which this access method may not read",
+			b.pid).With(probe.FactReason, "denied")
 	case errors.Is(err, fs.ErrNotExist):
-		r = probe.Found(probe.Fail, "the file does not exist: confd has not finished its first rendering").With(probe.FactReason, "missing")
+		r = probe.Found(probe.Fail, "the file does not exist: confd has not finished its first rendering").
+			With(probe.FactReason, "missing")
 	case err != nil:
 		return probe.Failed(err)
 	case file.Protocols == 0:
-		r = probe.Found(probe.Fail, "the file has no protocol: confd has not rendered it").With(probe.FactReason, "empty")
+		r = probe.Found(probe.Fail, "the file has no protocol: confd has not rendered it").
+			With(probe.FactReason, "empty")
 	default:
-		r = probe.Found(probe.OK, "router ID %s, %d BGP peers, written %v ago", cmp.Or(file.RouterID, "not set"), len(file.Peers), file.age)
+		r = probe.Found(probe.OK, "router ID %s, %d BGP peers, written %v ago", cmp.Or(file.RouterID, "not set"),
+			len(file.Peers), file.age)
 		if len(file.Peers) == 0 {
 			r.Status = probe.Info
 		}
-		r = r.With(FactPeerCount, len(file.Peers)).With(FactRouterID, file.RouterID).With(FactAge, int(file.age.Seconds()))
+		r = r.With(FactPeerCount, len(file.Peers)).With(FactRouterID, file.RouterID).
+			With(FactAge, int(file.age.Seconds()))
 	}
 	switch {
 	case !b.runs:
@@ -168,7 +178,8 @@ func (d daemon) loaded(ctx context.Context, h *probe.Host, file configFile, r pr
 		r.Saw += fmt.Sprintf("; not loaded: BIRD last loaded its configuration %v ago", ago.Round(time.Second))
 	case ago > file.age+clockGrain:
 		r.Status = probe.Warn
-		r.Saw += fmt.Sprintf("; BIRD loaded its configuration before that, %v ago, with the same peers", ago.Round(time.Second))
+		r.Saw += fmt.Sprintf("; BIRD loaded its configuration before that, %v ago, with the same peers",
+			ago.Round(time.Second))
 	case differs:
 		r.Status = probe.Info
 	}

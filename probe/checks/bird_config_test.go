@@ -34,7 +34,8 @@ func TestBirdConfig(t *testing.T) {
 	const file = "/etc/calico/confd/config/bird.cfg"
 	const start = "bird\x00-R\x00-s\x00/var/run/calico/bird.ctl\x00-d\x00-c\x00" + file + "\x00"
 	files := func(more map[string]string) map[string]string {
-		all := map[string]string{"run/calico/x": "", "proc/1/comm": "systemd\n", "proc/1/cmdline": "/sbin/init\x00", "proc/7/root/x": ""}
+		all := map[string]string{"run/calico/x": "", "proc/1/comm": "systemd\n", "proc/1/cmdline": "/sbin/init\x00",
+			"proc/7/root/x": ""}
 		maps.Copy(all, more)
 		for name, args := range more {
 			if dir, ok := strings.CutSuffix(name, "/cmdline"); ok {
@@ -67,7 +68,8 @@ func TestBirdConfig(t *testing.T) {
 	want(t, ask(good, backend("bird")), file, probe.OK, "written 1h0m0s ago")
 	want(t, ask(good, backend("vxlan")), "", probe.Skip, "vxlan")
 
-	other := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\nprotocol bgp Mesh_10_0_0_9 from x {\n"}))
+	other := node(t, files(map[string]string{"proc/7/cmdline": start,
+		"proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\nprotocol bgp Mesh_10_0_0_9 from x {\n"}))
 	birdtest.Serve(t, filepath.Join(other.Root, "run/calico/bird.ctl"), "../bird/testdata/bird-1.6.8-restarting.txt")
 	want(t, ask(other), file, probe.Info, "about to be loaded")
 	at(other, time.Hour) // and yet BIRD was the last to read it
@@ -78,13 +80,17 @@ func TestBirdConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := filepath.Join(t.TempDir(), "recording") // the same BIRD some hours later
-	if err := os.WriteFile(late, regexp.MustCompile(`server time is \S+`).ReplaceAll(text, []byte("server time is 2099-01-01")), 0o600); err != nil {
+	if err := os.WriteFile(late,
+		regexp.MustCompile(`server time is \S+`).ReplaceAll(text, []byte("server time is 2099-01-01")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	stale := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: renderedConfig + "protocol bgp Mesh_10_0_0_9 from x {\n"}))
+	stale := node(t, files(map[string]string{"proc/7/cmdline": start,
+		"proc/7/root" + file: renderedConfig + "protocol bgp Mesh_10_0_0_9 from x {\n"}))
 	birdtest.Serve(t, filepath.Join(stale.Root, "run/calico/bird.ctl"), late)
 	at(stale, time.Hour)
-	r = want(t, ask(stale), file, probe.Fail, "written 1h0m0s ago; not loaded: BIRD last loaded its configuration", "BIRD lacks Mesh_10_0_0_9")
+	r = want(t, ask(stale), file, probe.Fail, "written 1h0m0s ago; not loaded: BIRD last loaded its configuration",
+		"BIRD lacks Mesh_10_0_0_9")
 	if r.Facts.Str(probe.FactReason) != "not-loaded" {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -98,13 +104,15 @@ func TestBirdConfig(t *testing.T) {
 	missing := node(t, files(map[string]string{"proc/7/cmdline": start}))
 	want(t, ask(missing), file, probe.Fail, "the file does not exist: confd has not finished its first rendering")
 
-	outside := node(t, files(map[string]string{"proc/7/cmdline": start, "secret": renderedConfig, "proc/7/root/etc/calico/confd/config/x": ""}))
+	outside := node(t, files(map[string]string{"proc/7/cmdline": start, "secret": renderedConfig,
+		"proc/7/root/etc/calico/confd/config/x": ""}))
 	if err := os.Symlink("/secret", filepath.Join(outside.Root, "proc/7/root", file)); err != nil { // leads into the container's root, never out of it
 		t.Fatal(err)
 	}
 	want(t, ask(outside), file, probe.Fail, "does not exist")
 
-	dead := node(t, files(map[string]string{"proc/7/cmdline": "runsv\x00bird\x00", "proc/8/cmdline": "runsv\x00bird6\x00", "proc/8/root/x": ""}))
+	dead := node(t, files(map[string]string{"proc/7/cmdline": "runsv\x00bird\x00",
+		"proc/8/cmdline": "runsv\x00bird6\x00", "proc/8/root/x": ""}))
 	const six = "/etc/calico/confd/config/bird6.cfg"
 	got := ask(dead)
 	r = want(t, got, file, probe.Fail, "bird is not running but runsv is (process 7); the file does not exist")
@@ -113,15 +121,19 @@ func TestBirdConfig(t *testing.T) {
 	}
 	want(t, got, six, probe.Skip, "no IPv6 address")
 	want(t, ask(dead, self("fd00::1")), six, probe.Fail, "bird6 is not running")
-	lone := node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\n"}))
+	lone := node(t, files(map[string]string{"proc/7/cmdline": start,
+		"proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\n"}))
 	want(t, ask(lone), file, probe.Info, "0 BGP peers")
-	confd := node(t, files(map[string]string{"proc/7/cmdline": "calico-node\x00-confd\x00", "proc/7/root" + file: renderedConfig}))
+	confd := node(t, files(map[string]string{"proc/7/cmdline": "calico-node\x00-confd\x00",
+		"proc/7/root" + file: renderedConfig}))
 	want(t, ask(confd), file, probe.Fail, "bird is not running but confd is (process 7); router ID 10.0.0.1")
 
 	want(t, ask(node(t, files(nil)), backend("bird")), "", probe.Fail, "neither BIRD nor confd")
 	want(t, ask(node(t, files(nil))), "", probe.Skip, "no BIRD of Calico's")
-	want(t, ask(node(t, files(map[string]string{"proc/7/cmdline": "/usr/sbin/bird\x00-f\x00-u\x00bird\x00"}))), "", probe.Skip, "no BIRD of Calico's")
-	want(t, ask(node(t, map[string]string{"proc/1/comm": "probe\n"}), backend("bird")), "", probe.Skip, "processes are not visible")
+	want(t, ask(node(t, files(map[string]string{"proc/7/cmdline": "/usr/sbin/bird\x00-f\x00-u\x00bird\x00"}))), "",
+		probe.Skip, "no BIRD of Calico's")
+	want(t, ask(node(t, map[string]string{"proc/1/comm": "probe\n"}), backend("bird")), "", probe.Skip,
+		"processes are not visible")
 }
 
 func TestBirdProcessOf(t *testing.T) {
@@ -130,8 +142,10 @@ func TestBirdProcessOf(t *testing.T) {
 		"bird -R -s /var/run/calico/bird.ctl -d -c /etc/calico/confd/config/bird.cfg":    "bird BIRD",
 		"bird6 -R -s /var/run/calico/bird6.ctl -d -c /etc/calico/confd/config/bird6.cfg": "bird6 BIRD",
 		"runsv bird": "bird runsv", "runsv bird6": "bird6 runsv", "runsv felix": "", "runsv": "",
-		"confd -confdir=/etc/calico/confd": "bird confd", "calico-node -confd": "bird confd", "/bin/calico-node confd": "bird confd", "calico component node confd": "bird confd",
-		"calico-node -felix": "", "/usr/sbin/bird -f -u bird -g bird": "", "bird -c /etc/bird/bird.conf": "", "bird -c": "", "grep bird": "",
+		"confd -confdir=/etc/calico/confd": "bird confd", "calico-node -confd": "bird confd",
+		"/bin/calico-node confd": "bird confd", "calico component node confd": "bird confd",
+		"calico-node -felix": "", "/usr/sbin/bird -f -u bird -g bird": "", "bird -c /etc/bird/bird.conf": "",
+		"bird -c": "", "grep bird": "",
 	} {
 		name, b := birdProcessOf(strings.Fields(line))
 		got := strings.TrimSpace(name + " " + b.beside)

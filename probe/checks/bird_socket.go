@@ -15,9 +15,9 @@ var BirdSocket = &probe.Check{
 	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Run: birdSocket,
 	Doc: `BIRD carries the routes between nodes, one daemon for IPv4 (bird.ctl) and one for IPv6 (bird6.ctl).
 ok: it answers and says that it is up.
-fail, refused: the socket is there and nobody listens: BIRD died, often because another program holds port 179.
-fail, missing: BIRD never started on this node, usually because calico-node has not got past its start-up.
-fail, no answer: it accepts and does not speak: frozen, or starved of CPU.
+fail, refused: the socket exists but nothing listens: BIRD died, often because another program holds port 179.
+fail, missing: BIRD never started on this node, usually because calico-node has not finished its start-up.
+fail, no answer: it accepts the connection but does not answer: frozen, or starved of CPU.
 skip: Calico's networking backend here is not bird (VXLAN, policy only), or has no address of that family.
 unknown: there is no socket, and the plan does not say whether this node should run BIRD; or who listens is not on the node: a process in the network of a pod, or not root's where that is not visible.`,
 }

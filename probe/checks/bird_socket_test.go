@@ -12,9 +12,11 @@ func TestBirdNotThere(t *testing.T) {
 	t.Parallel()
 	empty := node(t, map[string]string{"run/x": ""})
 	want(t, run(t, BirdSocket, empty, backend("vxlan"), self("10.0.0.1")), "/run/calico/bird.ctl", probe.Skip, "vxlan")
-	want(t, run(t, BirdSocket, empty, backend("bird"), self("10.0.0.1")), "/run/calico/bird.ctl", probe.Fail, "has not started")
+	want(t, run(t, BirdSocket, empty, backend("bird"), self("10.0.0.1")), "/run/calico/bird.ctl", probe.Fail,
+		"has not started")
 	want(t, run(t, BirdSocket, empty), "/run/calico/bird6.ctl", probe.Unknown, "not known")
-	want(t, run(t, BGPSession, empty, backend("bird"), self("10.0.0.1")), "/run/calico/bird.ctl", probe.Unknown, "peers not asked")
+	want(t, run(t, BGPSession, empty, backend("bird"), self("10.0.0.1")), "/run/calico/bird.ctl", probe.Unknown,
+		"peers not asked")
 	blind := node(t, nil)
 	blind.Only = []string{"/etc"}
 	want(t, run(t, BirdSocket, blind, backend("bird")), "/run/calico/bird.ctl", probe.Skip, "not visible")

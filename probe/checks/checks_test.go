@@ -61,7 +61,8 @@ func run(t *testing.T, c *probe.Check, h *probe.Host, targets ...probe.Target) [
 }
 
 // lacking is run with a gap of each of these kinds.
-func lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []string, targets ...probe.Target) []probe.Result {
+func lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []string,
+	targets ...probe.Target) []probe.Result {
 	t.Helper()
 	var got []probe.Result
 	gaps := map[string]string{}
@@ -85,15 +86,18 @@ func TestInEtcd(t *testing.T) {
 	t.Parallel()
 	felix := probe.Target{Kind: probe.KindFelix, Name: "felix"}
 	for _, c := range []*probe.Check{OverlayTunnels, IPSetHosts, RouteBlocks, BGPExpected} {
-		if r := lacking(t, c, node(t, nil), probe.GapEtcd, inEtcd, felix)[0]; r.Status != probe.Skip || !strings.Contains(r.Saw, probe.GapEtcd) && runtime.GOOS == "linux" {
+		if r := lacking(t, c, node(t, nil), probe.GapEtcd, inEtcd, felix)[0]; r.Status != probe.Skip ||
+			!strings.Contains(r.Saw, probe.GapEtcd) && runtime.GOOS == "linux" {
 			t.Errorf("%+v", r)
 		}
-		if r := lacking(t, c, node(t, nil), "forbidden", inEtcd, felix)[0]; r.Status != probe.Unknown && runtime.GOOS == "linux" {
+		if r := lacking(t, c, node(t, nil), "forbidden", inEtcd, felix)[0]; r.Status != probe.Unknown &&
+			runtime.GOOS == "linux" {
 			t.Errorf("%+v", r)
 		}
 	}
 	felix.Host, felix.Port = "127.0.0.1", 1 // nothing listens there
-	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Skip, "refused", "whether Felix should answer there is not known")
+	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Skip, "refused",
+		"whether Felix should answer there is not known")
 	felix.Attrs = map[string]string{probe.AttrEnabled: "true"} // by its environment
 	want(t, lacking(t, FelixLive, node(t, nil), probe.GapEtcd, inEtcd, felix), "", probe.Fail, "refused")
 }
@@ -191,8 +195,10 @@ func ExampleAll() {
 // never answer. Everything ends in its time, and says so.
 func TestEverySocketSilent(t *testing.T) {
 	t.Parallel()
-	h := node(t, map[string]string{"run/calico/x": "", "run/containerd/x": "", "proc/7/comm": "dockerd\n", "proc/7/cmdline": "dockerd\x00"})
-	for _, name := range []string{"run/calico/bird.ctl", "run/calico/bird6.ctl", "run/containerd/containerd.sock", "run/docker.sock"} {
+	h := node(t, map[string]string{"run/calico/x": "", "run/containerd/x": "", "proc/7/comm": "dockerd\n",
+		"proc/7/cmdline": "dockerd\x00"})
+	for _, name := range []string{"run/calico/bird.ctl", "run/calico/bird6.ctl", "run/containerd/containerd.sock",
+		"run/docker.sock"} {
 		l, err := net.Listen("unix", filepath.Join(h.Root, name))
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +213,8 @@ func TestEverySocketSilent(t *testing.T) {
 	var got []probe.Result
 	ended := false
 	r := probe.Runner{Suite: All(), Host: h}
-	r.Run(t.Context(), probe.Plan{Checks: ids, Targets: []probe.Target{backend("bird"), self("10.0.0.1"), self("fd00::1")}}, func(ev probe.Event) {
+	r.Run(t.Context(), probe.Plan{Checks: ids,
+		Targets: []probe.Target{backend("bird"), self("10.0.0.1"), self("fd00::1")}}, func(ev probe.Event) {
 		if ev.Result != nil {
 			got = append(got, *ev.Result)
 		}
@@ -217,10 +224,12 @@ func TestEverySocketSilent(t *testing.T) {
 		t.Errorf("ended %v after %v", ended, took)
 	}
 	for id, target := range map[string]string{
-		"bird-socket": "/run/calico/bird.ctl", "containerd-health": "version", "docker-health": "info", "cri-health": "/run/containerd/containerd.sock version",
+		"bird-socket": "/run/calico/bird.ctl", "containerd-health": "version", "docker-health": "info",
+		"cri-health": "/run/containerd/containerd.sock version",
 	} {
 		if !slices.ContainsFunc(got, func(r probe.Result) bool {
-			return r.Check == id && r.Target == target && r.Status == probe.Fail && r.Facts.Str(probe.FactReason) == "timeout"
+			return r.Check == id && r.Target == target && r.Status == probe.Fail &&
+				r.Facts.Str(probe.FactReason) == "timeout"
 		}) {
 			t.Errorf("%s of %s is not called a timeout", id, target)
 		}

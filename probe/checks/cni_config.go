@@ -140,9 +140,11 @@ func networksAt(h *probe.Host, places []cniPlace, sure bool) probe.Result {
 	case hidden == len(places):
 		return unseen(fmt.Errorf("%s: %w", places[0].config, probe.ErrNotVisible))
 	case !sure:
-		return probe.Found(probe.Unknown, "no network configuration in %s and the other usual places, and the runtime does not say which directory it reads", places[0].config)
+		return probe.Found(probe.Unknown,
+			"no network configuration in %s and the other usual places, and the runtime does not say which directory it reads", places[0].config)
 	}
-	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed", places[0].config).With(probe.FactReason, CNINone)
+	return probe.Found(probe.Fail, "no network configuration in %s: install-cni has not run, or its file was removed",
+		places[0].config).With(probe.FactReason, CNINone)
 }
 
 // networksIn reads the files of a directory as the runtimes do (libcni).
@@ -203,16 +205,21 @@ func judgeNetworks(h *probe.Host, networks []network, bins []string) probe.Resul
 	case first.unread:
 		r = probe.Found(probe.Unknown, "could not read the runtime's first network configuration: %v", first.err)
 	case first.err != nil:
-		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file, first.err).With(probe.FactReason, CNIUnusable)
+		r = probe.Found(probe.Fail, "the runtime's first network configuration, %s, cannot be used: %v", first.file,
+			first.err).With(probe.FactReason, CNIUnusable)
 	case isMultus(first):
 		r = probe.Found(probe.Info, "%s is used: Multus, which delegates to other networks", first.file)
 	case calicos > 0:
-		r = probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.file, strings.Join(first.plugins, ", "), networks[calicos].file).
+		r = probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.file,
+			strings.Join(first.plugins, ", "), networks[calicos].file).
 			With(FactBehind, networks[calicos].file).With(probe.FactReason, CNIShadowed)
 	case calicos < 0:
-		r = probe.Found(probe.Info, "%s names %s, and no file names calico: Calico enforces policy only here, or its file is gone", first.file, strings.Join(first.plugins, ", "))
+		r = probe.Found(probe.Info,
+			"%s names %s, and no file names calico: Calico enforces policy only here, or its file is gone",
+			first.file, strings.Join(first.plugins, ", "))
 	case len(missing) > 0:
-		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, strings.Join(bins, ", "), strings.Join(missing, ", ")).With(probe.FactReason, CNIPlugins)
+		r = probe.Found(probe.Fail, "%s names plugins that are not in %s: %s", first.file, strings.Join(bins, ", "),
+			strings.Join(missing, ", ")).With(probe.FactReason, CNIPlugins)
 	default:
 		r = probe.Found(probe.OK, "%s is used and names %s", first.file, strings.Join(first.plugins, ", "))
 	}

@@ -16,10 +16,12 @@ import (
 // CNIMTU compares the sizes of packet that the parts of a pod's path take: small
 // requests pass and large answers hang where they do not agree.
 var CNIMTU = &probe.Check{
-	ID: "cni-mtu", Asks: "do pods send packets that fit through the tunnels and the node's interface?", From: probe.FromNode,
-	Tags: []string{tagCNI, tagNetwork}, Access: []string{"host network", "netlink", "etc/cni/net.d", "var/lib/calico"}, Run: cniMTU,
-	Doc: `A packet of a pod grows on its way: IPIP takes 20 bytes, VXLAN 50 (70 outside IPv6), WireGuard 60 (80). Pods get their MTU when they are made: from "mtu" in the CNI configuration, or else from /var/lib/calico/mtu, where Felix writes what fits. Compared are that setting, the interfaces of the pods that are there (cali*), the tunnel devices in use and the interface with the node's address.
-ok: what pods send fits everywhere. fail: with what the tunnel adds, packets that pods send at their MTU and that the tunnel device takes are larger than the node's interface: they are cut into fragments or lost, and large transfers hang. warn: pods send larger packets than the tunnel or the interface takes, now or after they are made: it works only as far as path MTU discovery does; or pods were made at an older, larger MTU and not since.
+	ID: "cni-mtu", Asks: "do pods send packets that fit through the tunnels and the node's interface?",
+	From:   probe.FromNode,
+	Tags:   []string{tagCNI, tagNetwork},
+	Access: []string{"host network", "netlink", "etc/cni/net.d", "var/lib/calico"}, Run: cniMTU,
+	Doc: `A pod's packet grows on its way: IPIP adds 20 bytes, VXLAN 50 (70 outside IPv6), WireGuard 60 (80). Pods get their MTU when they are made: from "mtu" in the CNI configuration, or else from /var/lib/calico/mtu, where Felix writes what fits. Compared are that setting, the interfaces of the pods that are there (cali*), the tunnel devices in use and the interface with the node's address.
+ok: what pods send fits everywhere. fail: with the tunnel's overhead, packets at the pods' MTU exceed the MTU of the node's interface: they are fragmented or lost, and large transfers hang. warn: pods send larger packets than the tunnel or the interface carries: this works only as far as path MTU discovery does; or pods were made at an older, larger MTU and not since.
 info: the MTU is far smaller than could be, which costs throughput; or a tunnel device is larger than fits, which hurts only what the node itself sends; or pods have an older MTU that still fits. A CrossSubnet tunnel counts only when some other node is in another subnet.
 skip: Calico made no pod's interface here and has no MTU for them. unknown: which address Calico registered for the node could not be read; or pods send larger packets than a tunnel device takes, and whether anything uses that could not be read. Nothing is said of the network between the nodes: that may take less than the node's interface does.
 What breaks it: a changed MTU of the network without new pods; an interface that Felix does not look at (bond*, br*, vlan*: mtuIfacePattern), for which it assumes 1460; a fixed "mtu" or veth_mtu that came from a guide.`,
@@ -79,7 +81,8 @@ func cniMTU(_ context.Context, p *probe.Pass) {
 	}
 	self := p.Of(probe.KindSelf)
 	if len(self) == 0 {
-		p.Report(gap(p, probe.KindSelf, "which interface carries the node's traffic is not known: no address is registered"))
+		p.Report(gap(p, probe.KindSelf,
+			"which interface carries the node's traffic is not known: no address is registered"))
 		return
 	}
 	var legs []leg
@@ -215,16 +218,22 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 	switch {
 	case over >= 0:
 		l := legs[over]
-		r = probe.Found(probe.Fail, "%s and %s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d", what, l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU)
+		r = probe.Found(probe.Fail, "%s and %s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d", what,
+			l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU)
 	case send > tight.takes():
-		r = probe.Found(probe.Warn, "%s, but %s carries at most %d: larger packets depend on path MTU discovery", what, tight, tight.takes())
+		r = probe.Found(probe.Warn, "%s, but %s carries at most %d: larger packets depend on path MTU discovery",
+			what, tight, tight.takes())
 	case oldest > tight.takes():
-		r = probe.Found(probe.Warn, "%d pod interfaces have an older MTU of up to %d, but %s carries at most %d; %s", older, oldest, tight, tight.takes(), what)
+		r = probe.Found(probe.Warn, "%d pod interfaces have an older MTU of up to %d, but %s carries at most %d; %s",
+			older, oldest, tight, tight.takes(), what)
 	case older > 0:
-		r = probe.Found(probe.Info, "%d pod interfaces have an older MTU of up to %d, which fits; %s", older, oldest, what)
+		r = probe.Found(probe.Info, "%d pod interfaces have an older MTU of up to %d, which fits; %s", older, oldest,
+			what)
 	case wide >= 0:
 		l := legs[wide]
-		r = probe.Found(probe.Info, "%s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d; pods send less: %s", l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU, what)
+		r = probe.Found(probe.Info,
+			"%s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d; pods send less: %s", l.via, l.mtu,
+			l.overhead, l.name, l.out, l.outMTU, what)
 	case send*100 < tight.room()*(100-mtuWaste):
 		r = probe.Found(probe.Info, "%s; %d would fit through %s", what, tight.room(), tight)
 	default:
@@ -239,12 +248,14 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 	for _, l := range legs {
 		overhead = max(overhead, l.overhead)
 		if l.via != "" {
-			r = r.Because(fmt.Sprintf("%s: MTU %d, and %d bytes of %s on %s with MTU %d", l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU))
+			r = r.Because(fmt.Sprintf("%s: MTU %d, and %d bytes of %s on %s with MTU %d", l.via, l.mtu, l.overhead,
+				l.name, l.out, l.outMTU))
 		} else {
 			r = r.Because(fmt.Sprintf("%s: MTU %d", l.out, l.outMTU))
 		}
 	}
-	return r.With(FactPodMTU, setting).With(FactPodsMTU, count).With(FactHostMTU, tight.outMTU).With(FactOverhead, overhead).With(FactRoom, tight.room())
+	return r.With(FactPodMTU, setting).With(FactPodsMTU, count).With(FactHostMTU, tight.outMTU).
+		With(FactOverhead, overhead).With(FactRoom, tight.room())
 }
 
 // String names the narrowest part of a way.

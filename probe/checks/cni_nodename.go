@@ -17,8 +17,8 @@ var CNINodename = &probe.Check{
 	ID: "cni-nodename", Asks: "does Calico know this node by the name Kubernetes has for it?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"var/lib/calico"}, Run: probe.Once(cniNodename),
 	Doc: `calico-node writes the node's name to /var/lib/calico/nodename at the end of its start-up; Calico's CNI plugin reads it for every pod.
-ok: the file has the name Kubernetes uses. fail: it is missing ("check that the calico/node container is running and has mounted /var/lib/calico/"), so no pod gets a network; or it has another name, so addresses are booked for a node that does not exist.
-info: what Kubernetes calls this node is not known here. skip: not visible by this access method.`,
+ok: the file has the name Kubernetes uses. fail: it is missing ("check that the calico/node container is running and has mounted /var/lib/calico/"), so no pod gets a network; or it has another name, so addresses are allocated to a node that does not exist.
+info: the node's name in Kubernetes is not known here. skip: not visible by this access method.`,
 }
 
 // FactName is a name as it was read.
@@ -31,7 +31,8 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	case errors.Is(err, probe.ErrNotVisible):
 		return unseen(err)
 	case errors.Is(err, fs.ErrNotExist):
-		return probe.Found(probe.Fail, "no %s: calico-node has not finished its start-up on this node", file).With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "no %s: calico-node has not finished its start-up on this node", file).
+			With(probe.FactReason, "missing")
 	case err != nil:
 		return probe.Failed(err)
 	}
@@ -41,7 +42,9 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	case h.Node == "":
 		r = probe.Found(probe.Info, "%q; the node's name in Kubernetes is not known here", name)
 	case name != h.Node:
-		r = probe.Found(probe.Fail, "%q, but Kubernetes calls this node %q: Calico allocates its addresses to another node", name, h.Node).With(probe.FactReason, "other")
+		r = probe.Found(probe.Fail,
+			"%q, but Kubernetes calls this node %q: Calico allocates its addresses to another node", name, h.Node).
+			With(probe.FactReason, "other")
 	}
 	age := time.Since(written).Round(time.Second)
 	r.Saw += ", written " + age.String() + " ago"

@@ -34,22 +34,34 @@ func TestCNIConfig(t *testing.T) {
 		status  probe.Status
 		saw     string
 	}{
-		"good":      {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList, "etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.OK, "10-calico.conflist is used and names calico, calico-ipam, portmap"},
-		"none":      {map[string]string{"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.Fail, "install-cni has not run"},
+		"good": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList,
+			"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.OK,
+			"10-calico.conflist is used and names calico, calico-ipam, portmap"},
+		"none": {map[string]string{"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.Fail,
+			"install-cni has not run"},
 		"no folder": {nil, "", probe.Fail, "no network configuration"},
-		"second":    {map[string]string{"etc/cni/net.d/05-cilium.conf": `{"type":"cilium-cni"}`, "etc/cni/net.d/10-calico.conflist": calicoList}, "", probe.Fail, "05-cilium.conf comes first"},
-		"another":   {map[string]string{"etc/cni/net.d/10-flannel.conflist": `{"plugins":[{"type":"flannel"}]}`}, "", probe.Info, "no file names calico"},
-		"multus":    {map[string]string{"etc/cni/net.d/00-multus.conf": `{"type":"multus"}`, "etc/cni/net.d/10-calico.conflist": calicoList}, "", probe.Info, "Multus"},
-		"broken":    {map[string]string{"etc/cni/net.d/10-calico.conflist": `{"plugins":[`}, "", probe.Fail, "cannot be used"},
-		"no plugin": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList}, "opt/cni/bin/calico-ipam", probe.Fail, "not in /opt/cni/bin: calico-ipam"},
-		"k3s":       {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList, "var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "", "var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},
+		"second": {map[string]string{"etc/cni/net.d/05-cilium.conf": `{"type":"cilium-cni"}`,
+			"etc/cni/net.d/10-calico.conflist": calicoList}, "", probe.Fail, "05-cilium.conf comes first"},
+		"another": {map[string]string{"etc/cni/net.d/10-flannel.conflist": `{"plugins":[{"type":"flannel"}]}`}, "",
+			probe.Info, "no file names calico"},
+		"multus": {map[string]string{"etc/cni/net.d/00-multus.conf": `{"type":"multus"}`,
+			"etc/cni/net.d/10-calico.conflist": calicoList}, "", probe.Info, "Multus"},
+		"broken": {map[string]string{"etc/cni/net.d/10-calico.conflist": `{"plugins":[`}, "", probe.Fail,
+			"cannot be used"},
+		"no plugin": {map[string]string{"etc/cni/net.d/10-calico.conflist": calicoList}, "opt/cni/bin/calico-ipam",
+			probe.Fail, "not in /opt/cni/bin: calico-ipam"},
+		"k3s": {map[string]string{"var/lib/rancher/k3s/agent/etc/cni/net.d/10-calico.conflist": calicoList,
+			"var/lib/rancher/k3s/data/current/bin/calico": "", "var/lib/rancher/k3s/data/current/bin/calico-ipam": "",
+			"var/lib/rancher/k3s/data/current/bin/portmap": ""}, "", probe.OK, "rancher"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want(t, run(t, CNIConfig, with(c.files, c.without), probe.Target{Kind: probe.KindRuntime, Name: "containerd://2.4.2"}), "", c.status, c.saw)
+			want(t, run(t, CNIConfig, with(c.files, c.without),
+				probe.Target{Kind: probe.KindRuntime, Name: "containerd://2.4.2"}), "", c.status, c.saw)
 		})
 	}
 	for _, runtime := range [][]probe.Target{nil, {{Kind: probe.KindRuntime, Name: "cri-o://1.34.1"}}} {
-		want(t, run(t, CNIConfig, with(nil, ""), runtime...), "", probe.Unknown, "the runtime does not say which directory it reads")
+		want(t, run(t, CNIConfig, with(nil, ""), runtime...), "", probe.Unknown,
+			"the runtime does not say which directory it reads")
 		openShift := with(map[string]string{"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "")
 		want(t, run(t, CNIConfig, openShift, runtime...), "", probe.Info, "Multus")
 	}
@@ -77,7 +89,8 @@ func TestCNINodename(t *testing.T) {
 		return run(t, CNINodename, h)
 	}
 	want(t, named("worker-3"), "", probe.OK, `"worker-3", the name Kubernetes uses`)
-	if r := want(t, named("worker-3.example.com"), "", probe.Fail, "to another node"); r.Facts.Str(probe.FactReason) != "other" {
+	if r := want(t, named("worker-3.example.com"), "", probe.Fail,
+		"to another node"); r.Facts.Str(probe.FactReason) != "other" {
 		t.Errorf("%v", r.Facts)
 	}
 	want(t, named(""), "", probe.Info, "not known here")
@@ -91,13 +104,17 @@ func TestIPAMFiles(t *testing.T) {
 	}
 	const dir = "var/lib/cni/networks/k8s-pod-network/"
 	want(t, run(t, IPAMFiles, node(t, map[string]string{"x": ""})), "", probe.OK, "nothing to do")
-	want(t, run(t, IPAMFiles, node(t, map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info, "has no address in it")
-	canal := node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
+	want(t, run(t, IPAMFiles, node(t, map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info,
+		"has no address in it")
+	canal := node(t, map[string]string{dir + "10.200.0.5": "abc",
+		"etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
 	want(t, run(t, IPAMFiles, canal), "", probe.Info, "host-local is in use")
 	const list = `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`
-	k3s := node(t, map[string]string{dir + "10.200.0.5": "abc", "var/lib/rancher/k3s/agent/etc/cni/net.d/10-canal.conflist": list})
+	k3s := node(t, map[string]string{dir + "10.200.0.5": "abc",
+		"var/lib/rancher/k3s/agent/etc/cni/net.d/10-canal.conflist": list})
 	want(t, run(t, IPAMFiles, k3s), "", probe.Info, "host-local is in use")
-	multus := node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/00-multus.conf": `{"type":"multus"}`, "etc/cni/net.d/10-canal.conflist": list})
+	multus := node(t, map[string]string{dir + "10.200.0.5": "abc",
+		"etc/cni/net.d/00-multus.conf": `{"type":"multus"}`, "etc/cni/net.d/10-canal.conflist": list})
 	want(t, run(t, IPAMFiles, multus), "", probe.Info, "host-local is in use")
 	behind := node(t, map[string]string{dir + "10.200.0.5": "abc", "etc/cni/net.d/10-calico.conflist": calicoList, "etc/cni/net.d/10-canal.conflist": list}) // after a migration
 	behind.Proc = "/proc"
@@ -106,19 +123,24 @@ func TestIPAMFiles(t *testing.T) {
 	h.Proc = "/proc"
 	want(t, run(t, IPAMFiles, h), "", probe.Warn, "2 addresses")
 	calico := func(cidrs string) probe.Target {
-		return probe.Target{Kind: probe.KindCalico, Name: "v3.11.1", Attrs: map[string]string{probe.AttrPodCIDRs: cidrs}}
+		return probe.Target{Kind: probe.KindCalico, Name: "v3.11.1",
+			Attrs: map[string]string{probe.AttrPodCIDRs: cidrs}}
 	}
 	pool := probe.Target{Kind: probe.KindPool, Name: "10.200.0.0/16"}
-	none := want(t, run(t, IPAMFiles, h, calico(""), pool), "", probe.Fail, "2 addresses", "the Kubernetes Node has no podCIDR")
-	outside := want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail, "the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
+	none := want(t, run(t, IPAMFiles, h, calico(""), pool), "", probe.Fail, "2 addresses",
+		"the Kubernetes Node has no podCIDR")
+	outside := want(t, run(t, IPAMFiles, h, calico("10.244.1.0/24"), pool), "", probe.Fail,
+		"the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
 	if none.Facts.Str(probe.FactReason) != IPAMNoPodCIDR || outside.Facts.Str(probe.FactReason) != IPAMOutsidePool {
 		t.Errorf("%v %v", none.Facts, outside.Facts)
 	}
-	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn, "at calico-node's next start")
+	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24,fd00::/64"), pool), "", probe.Warn,
+		"at calico-node's next start")
 	disabled := pool
 	disabled.Attrs = map[string]string{probe.AttrDisabled: "true"}
 	want(t, run(t, IPAMFiles, h, calico("10.200.1.0/24"), disabled), "", probe.Fail, "is in no enabled IP pool")
-	tunnel := probe.Target{Kind: probe.KindTunnel, Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
+	tunnel := probe.Target{Kind: probe.KindTunnel,
+		Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
 	want(t, run(t, IPAMFiles, h, calico(""), pool, tunnel), "", probe.Warn, "at calico-node's next start")
 	f, err := os.Open(filepath.Join(h.Root, dir, "lock"))
 	if err != nil {
@@ -138,7 +160,9 @@ func TestIPAMFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := want(t, run(t, IPAMFiles, h), "", probe.Fail, "is held", "upgrade-ipam waits")
-	if n, _ := r.Facts.Num(FactHolder); int(n) != os.Getpid() || !strings.Contains(r.Saw, fmt.Sprintf("by process %d (checks.test, ", os.Getpid())) || !strings.Contains(r.Saw, " old)") || r.Facts.Str(probe.FactReason) != IPAMLocked {
+	if n, _ := r.Facts.Num(FactHolder); int(n) != os.Getpid() ||
+		!strings.Contains(r.Saw, fmt.Sprintf("by process %d (checks.test, ", os.Getpid())) ||
+		!strings.Contains(r.Saw, " old)") || r.Facts.Str(probe.FactReason) != IPAMLocked {
 		t.Errorf("held by this process, %d: %s", os.Getpid(), r.Saw)
 	}
 }

@@ -20,10 +20,10 @@ import (
 // they are not, no pod gets a network and the message speaks of
 // ClusterInformation.
 var CNIToken = &probe.Check{
-	ID: "cni-token", Asks: "has the token of Calico's CNI plugin run out?", From: probe.FromNode,
+	ID: "cni-token", Asks: "has the token of Calico's CNI plugin expired?", From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "run", "uid 0"}, Run: cniToken,
 	Doc: `calico-node writes a token into calico-kubeconfig, beside the network's configuration (cni-config: /etc/cni/net.d or where the runtime reads), and renews it (from v3.24 every few hours, for a day). Only its dates, issuer and subject are looked at; the token does not leave the node.
-ok: valid for a while. warn: less than an hour is left, so nobody renews it. fail: it has run out, or is not valid yet by this node's clock: "connection is unauthorized". info: a token without an end, as before v3.11.
+ok: valid for a while. warn: it expires within an hour, so nothing renews it. fail: it has expired, or is not valid yet by this node's clock: "connection is unauthorized". info: a token that does not expire, as before v3.11.
 skip: no such file, or not visible by this access method. unknown: the file holds no token that can be read.`,
 }
 
@@ -118,7 +118,8 @@ func (c claims) judge(now time.Time) probe.Result {
 	var r probe.Result
 	switch {
 	case from.After(now.Add(skewOdd)):
-		r = probe.Found(probe.Fail, "the token is not valid before %s, and this node's clock says %s", from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		r = probe.Found(probe.Fail, "the token is not valid before %s, and this node's clock says %s",
+			from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case c.Expires == 0:
 		r = probe.Found(probe.Info, "the token does not expire")
 	case left <= 0:
@@ -134,5 +135,6 @@ func (c claims) judge(now time.Time) probe.Result {
 		}
 		return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 	}
-	return r.With(FactExpires, stamp(c.Expires)).With(FactIssued, stamp(c.Issued)).With(FactIssuer, c.Issuer).With(FactSubject, fmt.Sprintf("%.200s", c.Subject))
+	return r.With(FactExpires, stamp(c.Expires)).With(FactIssued, stamp(c.Issued)).With(FactIssuer, c.Issuer).
+		With(FactSubject, fmt.Sprintf("%.200s", c.Subject))
 }

@@ -17,7 +17,8 @@ func kubeconfigWith(token string) string {
 
 // token is one as Kubernetes makes them, with a signature nobody checks.
 func token(issued, expires time.Time) string {
-	c := map[string]any{"iss": "https://kubernetes.default.svc", "sub": "system:serviceaccount:kube-system:calico-cni-plugin", "iat": issued.Unix(), "nbf": issued.Unix()}
+	c := map[string]any{"iss": "https://kubernetes.default.svc",
+		"sub": "system:serviceaccount:kube-system:calico-cni-plugin", "iat": issued.Unix(), "nbf": issued.Unix()}
 	if !expires.IsZero() {
 		c["exp"] = expires.Unix()
 	}
@@ -36,10 +37,13 @@ func TestCNIToken(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"good":          {kubeconfigWith(token(now.Add(-time.Hour), now.Add(23*time.Hour))), probe.OK, "valid for 2"},
-		"nearly over":   {kubeconfigWith(token(now.Add(-24*time.Hour), now.Add(10*time.Minute))), probe.Warn, "not been renewed"},
-		"over":          {kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour))), probe.Fail, "expired 24h0m"},
-		"the clock":     {kubeconfigWith(token(now.Add(3*time.Hour), now.Add(27*time.Hour))), probe.Fail, "this node's clock says"},
+		"good": {kubeconfigWith(token(now.Add(-time.Hour), now.Add(23*time.Hour))), probe.OK, "valid for 2"},
+		"nearly over": {kubeconfigWith(token(now.Add(-24*time.Hour), now.Add(10*time.Minute))), probe.Warn,
+			"not been renewed"},
+		"over": {kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour))), probe.Fail,
+			"expired 24h0m"},
+		"the clock": {kubeconfigWith(token(now.Add(3*time.Hour), now.Add(27*time.Hour))), probe.Fail,
+			"this node's clock says"},
 		"without end":   {kubeconfigWith(token(now, time.Time{})), probe.Info, "does not expire"},
 		"no token":      {"apiVersion: v1\nkind: Config\n", probe.Unknown, "holds no token"},
 		"not a token":   {kubeconfigWith("s3cr3t"), probe.Unknown, "not a Kubernetes token"},
@@ -50,14 +54,18 @@ func TestCNIToken(t *testing.T) {
 			t.Parallel()
 			got := run(t, CNIToken, node(t, map[string]string{"etc/cni/net.d/calico-kubeconfig": c.text}))
 			want(t, got, "", c.status, c.saw)
-			if all := fmt.Sprintf("%+v", got); strings.Contains(all, "s3cr3t") || strings.Contains(all, "c2lnbmF0dXJl") {
+			if all := fmt.Sprintf("%+v", got); strings.Contains(all, "s3cr3t") ||
+				strings.Contains(all, "c2lnbmF0dXJl") {
 				t.Errorf("the secret is in the result: %s", all)
 			}
 		})
 	}
-	want(t, run(t, CNIToken, node(t, map[string]string{"x": ""})), "", probe.Skip, "no /etc/cni/net.d/calico-kubeconfig")
+	want(t, run(t, CNIToken, node(t, map[string]string{"x": ""})), "", probe.Skip,
+		"no /etc/cni/net.d/calico-kubeconfig")
 	const k3s = "var/lib/rancher/k3s/agent/etc/cni/net.d/calico-kubeconfig"
-	want(t, run(t, CNIToken, node(t, map[string]string{k3s: kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour)))})), "", probe.Fail, "expired 24h0m")
+	want(t, run(t, CNIToken,
+		node(t, map[string]string{k3s: kubeconfigWith(token(now.Add(-48*time.Hour), now.Add(-24*time.Hour)))})), "",
+		probe.Fail, "expired 24h0m")
 }
 
 func FuzzClaims(f *testing.F) {

@@ -22,10 +22,12 @@ import (
 // some and hangs on others: in the field, docker's ping was fine for hours while
 // no container could start.
 var ContainerdHealth = &probe.Check{
-	ID: "containerd-health", Asks: "does containerd live, in every part that the kubelet needs?", From: probe.FromNode,
-	Tags: []string{tagRuntime}, Access: []string{"run/containerd", "uid 0"}, Run: containerdHealth, Limit: 5 * time.Second,
+	ID: "containerd-health", Asks: "does containerd answer, in every part that the kubelet needs?",
+	From: probe.FromNode,
+	Tags: []string{tagRuntime}, Access: []string{"run/containerd", "uid 0"}, Run: containerdHealth,
+	Limit: 5 * time.Second,
 	Doc: `Four calls, each with two fifths of the check's time (two seconds): version (does the daemon speak), health (its health service), cri-status (the interface the kubelet uses: RuntimeReady and NetworkReady; not behind docker, where the kubelet does not use it), tasks (the list of running containers, which a frozen shim blocks; it is named where the node's processes are visible, by the ID of its pod as crictl pods shows it).
-ok: answered, and in order. fail, no answer: it accepts the connection and does not answer, so nothing can start or stop on this node. fail, refused: the socket is left and the daemon is dead. fail, NetworkReady is false: no usable CNI configuration; Calico writes it when its install-cni has run.
+ok: answered, and in order. fail, no answer: it accepts the connection but does not answer, so no container can start or stop on this node. fail, refused: the socket is left over and the daemon is dead. fail, NetworkReady is false: no usable CNI configuration; Calico writes it when its install-cni has run.
 skip: the kubelet uses another runtime. unknown: there is no socket, and the plan does not say which runtime the node uses.`,
 }
 
@@ -77,15 +79,18 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 	}
 	defer client.Close()
 	ctx = namespaces.WithNamespace(ctx, namespaceOf(kind))
-	with := func(ask func(context.Context, *containerd.Client) (probe.Result, error)) func(context.Context) (probe.Result, error) {
+	with := func(ask func(context.Context, *containerd.Client) (probe.Result,
+		error)) func(context.Context) (probe.Result, error) {
 		return func(ctx context.Context) (probe.Result, error) { return ask(ctx, client) }
 	}
-	questions := []question{{"version", with(askVersion)}, {"health", with(askHealth)}, {"tasks", func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
+	questions := []question{{"version", with(askVersion)}, {"health", with(askHealth)},
+		{"tasks", func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
 	if kind != "docker" {
 		questions = append(questions, question{"cri-status", func(ctx context.Context) (probe.Result, error) {
 			r, err := askCRI(ctx, client)
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && behindDocker(p.Host) {
-				r = probe.Found(probe.Skip, "its CRI plugin is not loaded, as is usual with docker, which the kubelet here seems to use")
+				r = probe.Found(probe.Skip,
+					"its CRI plugin is not loaded, as is usual with docker, which the kubelet here seems to use")
 			}
 			return r, err
 		}})
@@ -98,7 +103,8 @@ func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error)
 	if err != nil {
 		return probe.Result{}, err
 	}
-	return probe.Found(probe.OK, "containerd %s", v.Version).With(FactVersion, v.Version).With(FactRevision, v.Revision), nil
+	return probe.Found(probe.OK, "containerd %s", v.Version).With(FactVersion, v.Version).
+		With(FactRevision, v.Revision), nil
 }
 
 func askHealth(ctx context.Context, c *containerd.Client) (probe.Result, error) {
@@ -124,7 +130,9 @@ func askCRI(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
 	a, err := client.Status(ctx, &cri.StatusRequest{})
 	if status.Code(err) == codes.Unimplemented {
-		return probe.Found(probe.Fail, "its CRI plugin is not loaded, so the kubelet cannot use it (disabled_plugins in its configuration?)").With(probe.FactReason, "unimplemented"), nil
+		return probe.Found(probe.Fail,
+			"its CRI plugin is not loaded, so the kubelet cannot use it (disabled_plugins in its configuration?)").
+			With(probe.FactReason, "unimplemented"), nil
 	}
 	if err != nil {
 		return probe.Result{}, err
@@ -158,7 +166,8 @@ func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 	}
 	// containerd asks each shim in turn, so one that is frozen holds up the list.
 	if frozen := frozenShims(h); over(ctx) && len(frozen) > 0 {
-		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s", len(frozen), some(frozen)).
+		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s",
+			len(frozen), some(frozen)).
 			With(probe.FactReason, "timeout").With(FactShims, first(frozen)), nil
 	}
 	return probe.Result{}, err

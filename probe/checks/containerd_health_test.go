@@ -32,7 +32,8 @@ func TestContainerdNotThere(t *testing.T) {
 func TestContainerdSilent(t *testing.T) {
 	t.Parallel()
 	h := node(t, map[string]string{"run/containerd/x": ""})
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(h.Root, "run/containerd/containerd.sock"), Net: "unix"})
+	l, err := net.ListenUnix("unix",
+		&net.UnixAddr{Name: filepath.Join(h.Root, "run/containerd/containerd.sock"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func TestContainerdSilent(t *testing.T) {
 // it gives those it has asked by then, which are none.
 type heldUp struct{ tasks.TasksClient }
 
-func (heldUp) List(ctx context.Context, _ *tasks.ListTasksRequest, _ ...grpc.CallOption) (*tasks.ListTasksResponse, error) {
+func (heldUp) List(ctx context.Context, _ *tasks.ListTasksRequest, _ ...grpc.CallOption) (*tasks.ListTasksResponse,
+	error) {
 	end, _ := ctx.Deadline()
 	time.Sleep(time.Until(end))
 	return &tasks.ListTasksResponse{}, nil

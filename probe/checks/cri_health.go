@@ -48,7 +48,8 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 		{"containers", func(ctx context.Context) (probe.Result, error) { return runtimeContainers(ctx, client) }},
 	}
 	if !isContainerd(kind, name) {
-		questions = append(questions, question{"status", func(ctx context.Context) (probe.Result, error) { return runtimeStatus(ctx, client) }})
+		questions = append(questions,
+			question{"status", func(ctx context.Context) (probe.Result, error) { return runtimeStatus(ctx, client) }})
 	}
 	askEach(ctx, p, name, name+" ", questions)
 }
@@ -100,7 +101,8 @@ func runtimeVersion(ctx context.Context, client cri.RuntimeServiceClient) (probe
 	if err != nil {
 		return probe.Result{}, err
 	}
-	return probe.Found(probe.OK, "%s %s, interface %s", v.RuntimeName, v.RuntimeVersion, v.RuntimeApiVersion).With(FactVersion, v.RuntimeVersion), nil
+	return probe.Found(probe.OK, "%s %s, interface %s", v.RuntimeName, v.RuntimeVersion, v.RuntimeApiVersion).
+		With(FactVersion, v.RuntimeVersion), nil
 }
 
 func runtimeContainers(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
@@ -109,5 +111,6 @@ func runtimeContainers(ctx context.Context, client cri.RuntimeServiceClient) (pr
 	if err != nil {
 		return probe.Result{}, err
 	}
-	return probe.Found(probe.OK, "%d containers running", len(a.Containers)).With(FactContainers, len(a.Containers)), nil
+	return probe.Found(probe.OK, "%d containers running", len(a.Containers)).
+		With(FactContainers, len(a.Containers)), nil
 }

@@ -26,11 +26,12 @@ import (
 // took more round trips than the liveness budget had time for (startup-budget).
 var DatastoreLatency = &probe.Check{
 	ID: "datastore-latency", Asks: "does Calico's datastore answer this node, and how far is it?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network", "etc/cni"}, Needs: []*probe.Check{NodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
+	Tags: []string{tagNetwork, tagDatastore}, Access: []string{"host network", "etc/cni"},
+	Needs: []*probe.Check{NodeUplink}, Run: datastoreLatency, Limit: 10 * time.Second,
 	Doc: `The API server's service address, as pods reach it, and each API server behind it, as the node reaches it; and each endpoint of etcd, where Calico keeps its data there: five connections each, with the time for TCP, TLS and the first answer. The API server is asked whether it is ready (/readyz), which it is not without its etcd. etcd is shown the client certificate that Calico's CNI plugin uses (/etc/cni/net.d/calico-tls), and asked whether it is healthy.
-ok: all answered. warn: some tries did not; or a certificate ends within two weeks. fail: none answered, and how the connection failed; the API server, or a load balancer before it, answers with 5xx; etcd is not healthy, or refuses the certificate; a certificate has run out.
+ok: all answered. warn: some attempts failed; or a certificate expires within two weeks. fail: none answered, and how the connection failed; the API server, or a load balancer before it, answers with 5xx; etcd is not healthy, or rejects the certificate; a certificate has expired.
 When the endpoints answer and the service address does not, kube-proxy's rules on this node are what is broken.
-An answer without rights (401, 403) is an answer, and so is etcd's wish for a certificate where this probe cannot see one.`,
+401 and 403 count as answers, and so does etcd's request for a client certificate where this probe cannot read one.`,
 }
 
 // Facts of datastore-latency.
@@ -100,7 +101,8 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 				r = dated(r, last.server, now)
 			}
 		}
-		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)).With(FactRole, t.Name).With(FactAddress, addr))
+		p.Report(about(r, t).On(t.Name+" "+addr).With(FactTries, tried).With(FactAnswered, len(trips)).
+			With(FactRole, t.Name).With(FactAddress, addr))
 	})
 }
 
@@ -161,18 +163,21 @@ func distance(trips []trip, tried int, last error, limit time.Duration, addr str
 	answer := median(trips, func(t trip) time.Duration { return t.answer })
 	worst := slices.MaxFunc(trips, func(a, b trip) int { return int(a.whole() - b.whole()) }).whole()
 	ms := func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
-	r := probe.Found(probe.OK, "TCP %s, TLS %s, answer %s (median of %d), slowest %s", ms(connect), ms(handshake), ms(answer), len(trips), ms(worst))
+	r := probe.Found(probe.OK, "TCP %s, TLS %s, answer %s (median of %d), slowest %s", ms(connect), ms(handshake),
+		ms(answer), len(trips), ms(worst))
 	if last != nil {
 		r.Status = probe.Warn
 		r.Saw += fmt.Sprintf("; %d of %d attempts failed: %s", tried-len(trips), tried, probe.Reason(last))
 	}
-	return r.With(FactConnect, milliseconds(connect)).With(FactTLS, milliseconds(handshake)).With(FactAnswer, milliseconds(answer)).With(FactWorst, milliseconds(worst))
+	return r.With(FactConnect, milliseconds(connect)).With(FactTLS, milliseconds(handshake)).
+		With(FactAnswer, milliseconds(answer)).With(FactWorst, milliseconds(worst))
 }
 
 // apiSays adds what an API server that answered, or what stands before it, says of
 // itself. That it wants to know who asks (401, 403) is an answer like another.
 func apiSays(r probe.Result, trips []trip) probe.Result {
-	ill := slices.DeleteFunc(slices.Clone(trips), func(t trip) bool { return t.page.Code < http.StatusInternalServerError })
+	ill := slices.DeleteFunc(slices.Clone(trips),
+		func(t trip) bool { return t.page.Code < http.StatusInternalServerError })
 	if len(ill) == 0 {
 		return r
 	}
@@ -181,7 +186,8 @@ func apiSays(r probe.Result, trips []trip) probe.Result {
 		r.Status = probe.Fail
 	}
 	page := ill[len(ill)-1].page
-	r.Saw += fmt.Sprintf("; %d of %d answers were %d: %.100s", len(ill), len(trips), page.Code, complaint(string(page.Body)))
+	r.Saw += fmt.Sprintf("; %d of %d answers were %d: %.100s", len(ill), len(trips), page.Code,
+		complaint(string(page.Body)))
 	return r.With(FactCode, page.Code).With(probe.FactReason, "unhealthy")
 }
 
@@ -260,7 +266,8 @@ func etcdCertificates(p *probe.Pass, now time.Time) {
 			continue
 		}
 		s, until := lasts(c, now)
-		p.Report(probe.Found(s, "the certificate of Calico's CNI plugin for etcd %s", until).On(etcdFiles+name).With(FactExpires, c.NotAfter.UTC().Format(time.RFC3339)))
+		p.Report(probe.Found(s, "the certificate of Calico's CNI plugin for etcd %s", until).On(etcdFiles+name).
+			With(FactExpires, c.NotAfter.UTC().Format(time.RFC3339)))
 	}
 }
 
@@ -317,12 +324,14 @@ func alertOf(err error) (wish bool, alert error) {
 		return false, nil
 	}
 	// The type of the error is crypto/tls's own; its text is that of the exported one.
-	return slices.ContainsFunc(aboutCertificates, func(a tls.AlertError) bool { return a.Error() == told.Err.Error() }), told.Err
+	return slices.ContainsFunc(aboutCertificates,
+		func(a tls.AlertError) bool { return a.Error() == told.Err.Error() }), told.Err
 }
 
 // alerted is the result of a server that does not get as far as an answer.
 func alerted(alert error) probe.Result {
-	return probe.Found(probe.Fail, "accepts the connection and aborts the TLS handshake: %v", alert).With(probe.FactReason, "alert")
+	return probe.Found(probe.Fail, "accepts the connection and aborts the TLS handshake: %v", alert).
+		With(probe.FactReason, "alert")
 }
 
 // travel makes one connection and one request. Any answer will do, also that the
@@ -344,10 +353,11 @@ func travel(ctx context.Context, url string, own tls.Certificate) (trip, error) 
 		WroteRequest:         func(httptrace.WroteRequestInfo) { sent = time.Now() },
 		GotFirstResponseByte: func() { t.answer = time.Since(sent) },
 	}
-	page, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), url, httpget.Way{Certificate: func() tls.Certificate {
-		asked = true
-		return own
-	}})
+	page, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), url,
+		httpget.Way{Certificate: func() tls.Certificate {
+			asked = true
+			return own
+		}})
 	wish, alert := alertOf(err)
 	switch {
 	case wish && asked:

@@ -27,7 +27,8 @@ func TestDatastoreLatency(t *testing.T) {
 	s := httptest.NewTLSServer(says(403, "forbidden"))
 	t.Cleanup(s.Close)
 	addr := netip.MustParseAddrPort(s.Listener.Addr().String())
-	r := want(t, run(t, DatastoreLatency, &probe.Host{}, apiAt(addr)), "endpoint "+addr.String(), probe.OK, "median of 5")
+	r := want(t, run(t, DatastoreLatency, &probe.Host{}, apiAt(addr)), "endpoint "+addr.String(), probe.OK,
+		"median of 5")
 	if n, _ := r.Facts.Num(FactAnswered); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -84,7 +85,10 @@ func TestAlert(t *testing.T) {
 			t.Errorf("answer after %v ms: %s", ms, r.Saw)
 		}
 	}
-	target, got := ask(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("ill") }})
+	target, got := ask(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return nil,
+			errors.New("ill")
+	}})
 	want(t, got, target, probe.Fail, "tls: internal error")
 }
 
@@ -114,7 +118,8 @@ func TestDates(t *testing.T) {
 		6 * day:          {30 * day, probe.OK}, // as OpenShift renews its own
 		30 * time.Minute: {time.Hour, probe.OK},
 	} {
-		if s, saw := lasts(&x509.Certificate{NotBefore: now.Add(left - c.life), NotAfter: now.Add(left)}, now); s != c.status {
+		if s, saw := lasts(&x509.Certificate{NotBefore: now.Add(left - c.life), NotAfter: now.Add(left)},
+			now); s != c.status {
 			t.Errorf("%v of %v left: %s %s", left, c.life, s, saw)
 		}
 	}
@@ -134,9 +139,12 @@ func FuzzCertificate(f *testing.F) {
 func TestEtcdFiles(t *testing.T) {
 	t.Parallel()
 	text := func(until time.Time) string {
-		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate(t, "etcd", until).Certificate[0]}))
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: certificate(t, "etcd", until).Certificate[0]}))
 	}
-	h := node(t, map[string]string{"etc/cni/net.d/calico-tls/etcd-cert": text(time.Now().Add(time.Hour)), "etc/cni/net.d/calico-tls/etcd-ca": text(time.Now().Add(-time.Hour)), "etc/cni/net.d/calico-tls/etcd-key": "secret"})
+	h := node(t, map[string]string{"etc/cni/net.d/calico-tls/etcd-cert": text(time.Now().Add(time.Hour)),
+		"etc/cni/net.d/calico-tls/etcd-ca":  text(time.Now().Add(-time.Hour)),
+		"etc/cni/net.d/calico-tls/etcd-key": "secret"})
 	etcd := apiAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = nameEtcd
 	got := run(t, DatastoreLatency, h, etcd)

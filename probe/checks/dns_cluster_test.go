@@ -39,14 +39,16 @@ func TestDNSCluster(t *testing.T) {
 	h := node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDomain: example.local\n"})
 	address := func(q *dns.Msg) *dns.Msg {
 		a := new(dns.Msg).SetReply(q)
-		if rr, err := dns.NewRR(q.Question[0].Name + " 5 IN A 10.96.0.1"); err == nil && q.Question[0].Name == "kubernetes.default.svc.example.local." {
+		if rr, err := dns.NewRR(q.Question[0].Name + " 5 IN A 10.96.0.1"); err == nil &&
+			q.Question[0].Name == "kubernetes.default.svc.example.local." {
 			a.Answer = []dns.RR{rr}
 		}
 		return a
 	}
 	address6 := func(q *dns.Msg) *dns.Msg {
 		a := new(dns.Msg).SetReply(q)
-		if rr, err := dns.NewRR(q.Question[0].Name + " 5 IN AAAA fd00:10:96::1"); err == nil && q.Question[0].Qtype == dns.TypeAAAA {
+		if rr, err := dns.NewRR(q.Question[0].Name + " 5 IN AAAA fd00:10:96::1"); err == nil &&
+			q.Question[0].Qtype == dns.TypeAAAA {
 			a.Answer = []dns.RR{rr}
 		}
 		return a

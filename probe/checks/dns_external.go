@@ -21,9 +21,11 @@ import (
 // and nothing else.
 var DNSExternal = &probe.Check{
 	ID: "dns-external", Asks: "do names outside the cluster resolve, by the node's own name servers and through the cluster's DNS, and what does the search list cost?", From: probe.FromNode, Inside: true, In: probe.Standard,
-	Tags: []string{tagNetwork, tagDNS}, Access: []string{"host network", "etc/resolv.conf", "var/lib/kubelet/config.yaml", probe.AccessPods}, Needs: []*probe.Check{NodeUplink, PodUplink, DNSCluster}, Run: dnsExternal, Limit: 10 * time.Second,
+	Tags:   []string{tagNetwork, tagDNS},
+	Access: []string{"host network", "etc/resolv.conf", "var/lib/kubelet/config.yaml", probe.AccessPods},
+	Needs:  []*probe.Check{NodeUplink, PodUplink, DNSCluster}, Run: dnsExternal, Limit: 10 * time.Second,
 	Doc: `The name servers of the root zone are asked of each server in the resolv.conf that the kubelet uses, and of the cluster's DNS, which passes such questions on: an answer takes no access to the Internet, only a resolver that resolves. Then a name that does not exist is asked in each domain of a pod's search list (ndots:5), as every outside name is before it is asked as it stands. Asked from the node, and again from inside one of its own pods, whence the cluster's DNS servers ask too.
-ok: answered. info: no answer about names outside the cluster: as it should be where the cluster is cut off; SERVFAIL says that the server cannot find out, REFUSED that it is not set to try, silence that nobody is there or packets get lost. A domain of the search list that has an answer for every name (a wildcard) takes outside names away from their owners. warn: the node's own servers answer, and the cluster's DNS fails (SERVFAIL) or is silent: it has nobody to forward to, or those do not answer it, often because packets of its pods leave the node with an address that nobody outside can answer (natOutgoing of the IP pool); or an answer takes more than a second, asked twice; or a domain of the search list is slow, silent or SERVFAIL, which every look-up of an outside name has to wait for. fail: an answer does not fit into UDP, and TCP, which is then asked, fails: a firewall that knows DNS as UDP alone.
+ok: answered. info: no answer about names outside the cluster: as it should be where the cluster is cut off; SERVFAIL says that its upstream failed, REFUSED that it is not configured to try, no answer that nothing is there or packets are lost. A domain of the search list that has an answer for every name (a wildcard) takes outside names away from their owners. warn: the node's own servers answer, but the cluster's DNS fails (SERVFAIL) or does not answer: it has no upstream, or that does not answer it, often because packets of its pods leave the node with an address that nobody outside can answer (natOutgoing of the IP pool); or an answer takes more than a second, asked twice; or a domain of the search list is slow, silent or SERVFAIL, which every look-up of an outside name has to wait for. fail: an answer does not fit into UDP, and TCP, which is then asked, fails: a firewall that knows DNS as UDP alone.
 skip: neither the node's resolv.conf nor a DNS service is known, or there is no pod on this node to ask from.`,
 }
 
@@ -49,7 +51,8 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	for _, a := range own {
 		// A server on the node's loopback is another one inside a pod, or nobody.
 		if !a.IsLoopback() || p.From == "" {
-			servers = append(servers, &outside{target: probe.Target{Name: "resolv.conf", Addr: a, Port: dnsPort}, own: true})
+			servers = append(servers,
+				&outside{target: probe.Target{Name: "resolv.conf", Addr: a, Port: dnsPort}, own: true})
 		}
 	}
 	for _, t := range dnsServers(p, k) {
@@ -79,7 +82,8 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	passed := slices.ContainsFunc(servers, func(o *outside) bool { return o.own && o.root.good() })
 	for _, o := range servers {
 		at := o.target.Name + " " + addrOf(o.target)
-		p.Report(o.root.result(ctx, passed && !o.own).On(at).With(FactFamily, family(o.target.Addr)).With(FactQuestion, ".").With(FactRole, o.target.Name))
+		p.Report(o.root.result(ctx, passed && !o.own).On(at).With(FactFamily, family(o.target.Addr)).
+			With(FactQuestion, ".").With(FactRole, o.target.Name))
 		if !o.own {
 			p.Report(searched(ctx, o.search).On("search list of "+at).With(FactFamily, family(o.target.Addr)))
 		}
@@ -211,14 +215,16 @@ func searched(ctx context.Context, answers []searchAnswer) probe.Result {
 		}
 		lines = append(lines, line)
 	}
-	r := probe.Found(probe.OK, "a name outside the cluster costs a pod (ndots:5) %d extra queries, %v in total", len(answers), whole.Round(100*time.Microsecond))
+	r := probe.Found(probe.OK, "a name outside the cluster costs a pod (ndots:5) %d extra queries, %v in total",
+		len(answers), whole.Round(100*time.Microsecond))
 	switch {
 	case len(bad) > 0:
 		r.Status = probe.Warn
 		r.Saw += ": " + strings.Join(bad, ", ")
 	case len(wild) > 0:
 		r.Status = probe.Info
-		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), also names that belong to others", strings.Join(wild, ", "))
+		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), also names that belong to others",
+			strings.Join(wild, ", "))
 	}
 	return r.With(FactSearchCost, len(answers)).With(FactTook, milliseconds(whole)).Because(lines...)
 }

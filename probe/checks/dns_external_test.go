@@ -33,19 +33,28 @@ func TestRootAnswer(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"good":             {rootAnswer{dnsAnswer: replied(dns.RcodeSuccess, 3*time.Millisecond)}, true, probe.OK, "resolve, in 3ms"},
-		"slow":             {rootAnswer{dnsAnswer: replied(dns.RcodeSuccess, 1500*time.Millisecond)}, false, probe.Warn, "resolve, in 1.5s"},
-		"cut off":          {rootAnswer{dnsAnswer: replied(dns.RcodeServerFailure, 0)}, false, probe.Info, "SERVFAIL: its upstream"},
-		"does not pass on": {rootAnswer{dnsAnswer: replied(dns.RcodeServerFailure, 0)}, true, probe.Warn, "the node's own name servers resolve them"},
-		"not set to":       {rootAnswer{dnsAnswer: replied(dns.RcodeRefused, 0)}, true, probe.Info, "REFUSED: it answers, but is not configured to"},
-		"own root":         {rootAnswer{dnsAnswer: replied(dns.RcodeNameError, 0)}, true, probe.Info, "NXDOMAIN"},
-		"odd":              {rootAnswer{dnsAnswer: replied(3999, 0)}, true, probe.Info, "code 3999"},
-		"silent":           {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, false, probe.Info, "names outside the cluster do not resolve: no answer from 10.0.0.2:53 within 4s"},
-		"silent alone":     {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, true, probe.Warn, "the node's own name servers resolve them"},
-		"nobody":           {rootAnswer{dnsAnswer: silence(syscall.ECONNREFUSED)}, false, probe.Info, "nothing listens"},
-		"cut short":        {rootAnswer{silence(os.ErrDeadlineExceeded), true}, false, probe.Fail, "truncated, and over TCP: no answer from 10.0.0.2:53"},
-		"whole by TCP":     {rootAnswer{replied(dns.RcodeSuccess, time.Millisecond), true}, false, probe.OK, "resolve"},
-		"stopped":          {rootAnswer{dnsAnswer: silence(context.Canceled)}, true, probe.Unknown, "interrupted"},
+		"good": {rootAnswer{dnsAnswer: replied(dns.RcodeSuccess, 3*time.Millisecond)}, true, probe.OK,
+			"resolve, in 3ms"},
+		"slow": {rootAnswer{dnsAnswer: replied(dns.RcodeSuccess, 1500*time.Millisecond)}, false,
+			probe.Warn, "resolve, in 1.5s"},
+		"cut off": {rootAnswer{dnsAnswer: replied(dns.RcodeServerFailure, 0)}, false, probe.Info,
+			"SERVFAIL: its upstream"},
+		"does not pass on": {rootAnswer{dnsAnswer: replied(dns.RcodeServerFailure, 0)}, true, probe.Warn,
+			"the node's own name servers resolve them"},
+		"not set to": {rootAnswer{dnsAnswer: replied(dns.RcodeRefused, 0)}, true, probe.Info,
+			"REFUSED: it answers, but is not configured to"},
+		"own root": {rootAnswer{dnsAnswer: replied(dns.RcodeNameError, 0)}, true, probe.Info, "NXDOMAIN"},
+		"odd":      {rootAnswer{dnsAnswer: replied(3999, 0)}, true, probe.Info, "code 3999"},
+		"silent": {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, false, probe.Info,
+			"names outside the cluster do not resolve: no answer from 10.0.0.2:53 within 4s"},
+		"silent alone": {rootAnswer{dnsAnswer: silence(os.ErrDeadlineExceeded)}, true, probe.Warn,
+			"the node's own name servers resolve them"},
+		"nobody": {rootAnswer{dnsAnswer: silence(syscall.ECONNREFUSED)}, false, probe.Info,
+			"nothing listens"},
+		"cut short": {rootAnswer{silence(os.ErrDeadlineExceeded), true}, false, probe.Fail,
+			"truncated, and over TCP: no answer from 10.0.0.2:53"},
+		"whole by TCP": {rootAnswer{replied(dns.RcodeSuccess, time.Millisecond), true}, false, probe.OK, "resolve"},
+		"stopped":      {rootAnswer{dnsAnswer: silence(context.Canceled)}, true, probe.Unknown, "interrupted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,12 +69,16 @@ func TestSearched(t *testing.T) {
 		return searchAnswer{replied(dns.RcodeNameError, time.Millisecond), suffix}
 	}
 	ask := func(more ...searchAnswer) []probe.Result {
-		return []probe.Result{searched(t.Context(), append([]searchAnswer{no("svc.cluster.local"), no("cluster.local")}, more...))}
+		return []probe.Result{searched(t.Context(),
+			append([]searchAnswer{no("svc.cluster.local"), no("cluster.local")}, more...))}
 	}
 	want(t, ask(), "", probe.OK, "2 extra queries, 2ms in total")
-	want(t, ask(searchAnswer{replied(dns.RcodeServerFailure, time.Millisecond), "corp.example"}), "", probe.Warn, "3 extra queries", "corp.example: SERVFAIL in 1ms")
-	want(t, ask(searchAnswer{replied(dns.RcodeNameError, 2*time.Second), "corp.example"}), "", probe.Warn, "2.002s in total", "corp.example: NXDOMAIN in 2s")
-	want(t, ask(searchAnswer{silence(os.ErrDeadlineExceeded), "corp.example"}), "", probe.Warn, "corp.example: no answer (timeout)")
+	want(t, ask(searchAnswer{replied(dns.RcodeServerFailure, time.Millisecond), "corp.example"}), "", probe.Warn,
+		"3 extra queries", "corp.example: SERVFAIL in 1ms")
+	want(t, ask(searchAnswer{replied(dns.RcodeNameError, 2*time.Second), "corp.example"}), "", probe.Warn,
+		"2.002s in total", "corp.example: NXDOMAIN in 2s")
+	want(t, ask(searchAnswer{silence(os.ErrDeadlineExceeded), "corp.example"}), "", probe.Warn,
+		"corp.example: no answer (timeout)")
 	want(t, ask(searchAnswer{replied(dns.RcodeRefused, 0), "corp.example"}), "", probe.OK, "3 extra queries")
 	wild := searchAnswer{replied(dns.RcodeSuccess, time.Millisecond), "corp.example"}
 	rr, err := dns.NewRR("calico-probe.invalid.corp.example. 5 IN A 192.0.2.1")
@@ -80,7 +93,8 @@ func TestSearched(t *testing.T) {
 // 53, which tests in namespaces have.
 func TestDNSExternal(t *testing.T) {
 	t.Parallel()
-	h := node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDomain: example.local\n", "etc/resolv.conf": "search corp.example.\n"})
+	h := node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDomain: example.local\n",
+		"etc/resolv.conf": "search corp.example.\n"})
 	root := func(q *dns.Msg) *dns.Msg {
 		if q.Question[0].Name == "." {
 			return new(dns.Msg).SetReply(q)
@@ -111,7 +125,8 @@ func FuzzResolvConf(f *testing.F) {
 	f.Add([]byte("nameserver\nsearch\n# \x00\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		servers, search := resolvConf(text)
-		if len(servers) > 3 || len(search) > 32 || slices.ContainsFunc(servers, func(a netip.Addr) bool { return !a.IsValid() }) {
+		if len(servers) > 3 || len(search) > 32 ||
+			slices.ContainsFunc(servers, func(a netip.Addr) bool { return !a.IsValid() }) {
 			t.Errorf("%v, %v", servers, search)
 		}
 	})

@@ -16,10 +16,10 @@ import (
 // field, dockerd answered it in milliseconds for an hour while the containerd
 // behind it was gone and no container could start.
 var DockerHealth = &probe.Check{
-	ID: "docker-health", Asks: "does dockerd live, and the containerd behind it?", From: probe.FromNode,
+	ID: "docker-health", Asks: "does dockerd answer, and the containerd behind it?", From: probe.FromNode,
 	Tags: []string{tagRuntime}, Access: []string{"run/docker.sock", "uid 0"}, Run: dockerHealth,
 	Doc: `/_ping is answered by dockerd alone; /info asks the containerd behind it.
-ok: both answer. fail, info without answer while ping is fine: dockerd lives and its containerd does not answer: nothing starts or stops on this node, and the state of containers is stale. fail, no answer at all: dockerd itself is frozen. fail, refused: dockerd is dead and its socket was left. fail, no socket: the kubelet uses docker, and it is not there.
+ok: both answer. fail, info without answer while ping is ok: dockerd lives but its containerd does not answer: no container starts or stops on this node, and the state of containers is stale. fail, no answer at all: dockerd itself is frozen. fail, refused: dockerd is dead and its socket was left. fail, no socket: the kubelet uses docker, and it is not there.
 skip: the kubelet uses another runtime, or there is no docker on this node; or it is not known which runtime the kubelet uses, and nothing shows that docker is awake, which asking could start.`,
 }
 
@@ -50,7 +50,9 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	if awake, _, err := nodesDaemon(p.Host, "dockerd"); !known && err == nil && awake == 0 && !behindDocker(p.Host) {
-		p.Report(probe.Found(probe.Skip, "which runtime the kubelet uses is not known, and asking could start an inactive docker").With(FactSocket, socket))
+		p.Report(probe.Found(probe.Skip,
+			"which runtime the kubelet uses is not known, and asking could start an inactive docker").
+			With(FactSocket, socket))
 		return
 	}
 	each([]string{"_ping", "info"}, func(what string) {
@@ -89,6 +91,7 @@ func dockerSays(what string, a httpget.Page) probe.Result {
 	if err := json.Unmarshal(a.Body, &info); err != nil {
 		return probe.Failed(fmt.Errorf("reading dockerd's /info: %w", err))
 	}
-	return probe.Found(probe.OK, "docker %s, %d of %d containers running", info.ServerVersion, info.ContainersRunning, info.Containers).
+	return probe.Found(probe.OK, "docker %s, %d of %d containers running", info.ServerVersion, info.ContainersRunning,
+		info.Containers).
 		With(FactDockerVersion, info.ServerVersion)
 }

@@ -14,7 +14,8 @@ func TestDockerHealth(t *testing.T) {
 	t.Parallel()
 	want(t, run(t, DockerHealth, node(t, map[string]string{"run/x": ""})), "", probe.Skip, "no docker on this node")
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
-	want(t, run(t, DockerHealth, node(t, map[string]string{"run/x": ""}), asDocker), "", probe.Fail, "though the kubelet uses docker")
+	want(t, run(t, DockerHealth, node(t, map[string]string{"run/x": ""}), asDocker), "", probe.Fail,
+		"though the kubelet uses docker")
 
 	h := node(t, map[string]string{"run/x": ""})
 	l, err := net.Listen("unix", filepath.Join(h.Root, "run/docker.sock"))

@@ -17,7 +17,8 @@ import (
 // EncapProof is the proof that ends the argument with the owner of the firewall: a
 // packet was sent to the tunnel's port here, and it did or did not come in there.
 var EncapProof = &probe.Check{
-	ID: "encap-proof", Asks: "do packets of the tunnels and of BGP pass between this node and another, both ways?", From: probe.FromNode, In: probe.Deep,
+	ID: "encap-proof", Asks: "do packets of the tunnels and of BGP pass between this node and another, both ways?",
+	From: probe.FromNode, In: probe.Deep,
 	Access: []string{"host network", "NET_RAW"}, Needs: []*probe.Check{NodeUplink}, Run: encaps,
 	Doc: `Two probes, one here and one on another node: one listens, and once it does the other sends tokens to the VXLAN port, to the WireGuard port and as IPIP (protocol 4), from the address Calico registered. Then the other way round. To BGP's port each opens a connection, unless their session is up. The listener looks at its interfaces and behind its firewall.
 ok: it passed. fail: nothing came in by any interface: something between the nodes drops it (a security group, a cloud that knows no IPIP, a hypervisor that takes UDP 4789 for itself); or it came in, and that node's own firewall dropped it (Felix does so with tunnel packets from an address that is not in its set of nodes); or it could not leave.
@@ -51,7 +52,8 @@ func encaps(ctx context.Context, p *probe.Pass) {
 		awaitTokens(ctx, p, here, listen)
 	}
 	each(of(probe.RoleSend), func(t probe.Target) {
-		p.Report(send(ctx, here, ownAddresses(p, family(t.Addr))[0], t).With(FactFamily, family(t.Addr)).With(FactReceiver, cmp.Or(t.Node, t.Addr.String())))
+		p.Report(send(ctx, here, ownAddresses(p, family(t.Addr))[0], t).With(FactFamily, family(t.Addr)).
+			With(FactReceiver, cmp.Or(t.Node, t.Addr.String())))
 	})
 }
 
@@ -97,7 +99,8 @@ func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []prob
 		case ctx.Err() != nil && !got[i].Passed:
 			r, _ = cutShort(ctx, ctx.Err())
 		}
-		p.Report(r.On(way(t.Node, here, t)).With(FactPath, t.Name).With(FactFamily, family(t.Addr)).With(FactReceiver, here))
+		p.Report(r.On(way(t.Node, here, t)).With(FactPath, t.Name).With(FactFamily, family(t.Addr)).
+			With(FactReceiver, here))
 	}
 }
 
@@ -114,7 +117,8 @@ func arrived(a encap.Arrival, t probe.Target, limit string) probe.Result {
 	case a.Wire:
 		r = probe.Found(probe.Fail, "%s arrive, but the receiving node's own firewall drops them", packets)
 	default:
-		r = probe.Found(probe.Fail, "%s were sent, but none arrived within %s: they are lost between the nodes", packets, limit)
+		r = probe.Found(probe.Fail, "%s were sent, but none arrived within %s: they are lost between the nodes",
+			packets, limit)
 	}
 	return ofUse(r, t).With(FactWire, a.Wire).With(FactPassed, a.Passed)
 }

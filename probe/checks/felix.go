@@ -39,14 +39,17 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		p.Report(probe.Found(probe.Fail, "the health host %q does not resolve on this node", at.Host).With(probe.FactReason, "no-name"))
+		p.Report(probe.Found(probe.Fail, "the health host %q does not resolve on this node", at.Host).
+			With(probe.FactReason, "no-name"))
 		return
 	case err != nil:
 		p.Report(probe.Failed(fmt.Errorf("resolving the health host %q: %w", at.Host, err)))
 		return
 	}
-	if i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() }); at.Host == felix.DefaultHost && i >= 0 {
-		r := probe.Found(probe.Fail, "localhost resolves to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
+	if i := slices.IndexFunc(addrs,
+		func(a netip.Addr) bool { return !a.IsLoopback() }); at.Host == felix.DefaultHost && i >= 0 {
+		r := probe.Found(probe.Fail,
+			"localhost resolves to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
 		p.Report(r.With(FactResolved, texts(addrs)).With(probe.FactReason, "foreign-address"))
 		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // what would be, were it right
 	}
@@ -88,7 +91,8 @@ func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers 
 			p.Report(r)
 			return
 		}
-		r := noAnswer(err, addr.String(), limit).With(FactAddress, addr.String()).With(FactListening, []string{answers.String()})
+		r := noAnswer(err, addr.String(), limit).With(FactAddress, addr.String()).
+			With(FactListening, []string{answers.String()})
 		r.Saw = fmt.Sprintf("calico-node's liveness probe asks %s (%s), but Felix answers at %s, as FelixConfiguration's healthHost says", addr, r.Facts.Str(probe.FactReason), answers)
 		p.Report(r.On("localhost"))
 	}
@@ -119,7 +123,8 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	if others, err := listening(uint16(at.Port)); err == nil {
 		r = r.With(FactListening, others)
 		if len(others) > 0 {
-			r.Saw = fmt.Sprintf("connection to %s refused, but something listens on %s", r.Facts.Str(FactAddress), strings.Join(others, ", "))
+			r.Saw = fmt.Sprintf("connection to %s refused, but something listens on %s", r.Facts.Str(FactAddress),
+				strings.Join(others, ", "))
 		} else {
 			r.Saw += fmt.Sprintf(", nor on any other address of port %d", at.Port)
 		}
@@ -158,15 +163,19 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 		if path == "/readiness" {
 			word = c.Ready
 		}
-		if word != "-" && !strings.HasPrefix(word, "reporting "+map[string]string{"/liveness": "live", "/readiness": "ready"}[path]) {
+		if word != "-" && !strings.HasPrefix(word,
+			"reporting "+map[string]string{"/liveness": "live", "/readiness": "ready"}[path]) {
 			bad = append(bad, fmt.Sprintf("%s %s (limit %s)", c.Name, word, c.Timeout))
 		}
 	}
 	switch {
 	case !a.FromFelix() && (a.Code < 200 || a.Code > 399): // what a kubelet takes for good
-		r = probe.Found(probe.Fail, "%d from %s%s, and not from Felix: another program holds its port, and the kubelet's probe fails", a.Code, addr, path)
+		r = probe.Found(probe.Fail,
+			"%d from %s%s, and not from Felix: another program holds its port, and the kubelet's probe fails", a.Code,
+			addr, path)
 	case !a.FromFelix():
-		r = probe.Found(probe.Warn, "%d from %s%s, and not from Felix: another program listens there", a.Code, addr, path)
+		r = probe.Found(probe.Warn, "%d from %s%s, and not from Felix: another program listens there", a.Code, addr,
+			path)
 	case !a.Good() && len(bad) > 0:
 		r = probe.Found(probe.Fail, "%d from %s%s: %s", a.Code, addr, path, strings.Join(bad, ", "))
 	case !a.Good():

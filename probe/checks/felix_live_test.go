@@ -39,7 +39,8 @@ func TestFelix(t *testing.T) {
 	t.Parallel()
 	h := node(t, map[string]string{"etc/hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"})
 	h.Proc = "/proc"
-	r := want(t, run(t, FelixLive, h, felixAt(t, says(503, hang))), "", probe.Fail, "503", "InternalDataplaneMainLoop timed out (limit 20s)")
+	r := want(t, run(t, FelixLive, h, felixAt(t, says(503, hang))), "", probe.Fail, "503",
+		"InternalDataplaneMainLoop timed out (limit 20s)")
 	if len(r.Lines) == 0 || r.Facts[FactBad] == nil || r.Facts[FactComponents] == nil {
 		t.Errorf("no evidence: %+v", r)
 	}
@@ -56,7 +57,8 @@ func TestFelix(t *testing.T) {
 		moved := probe.Target{Kind: probe.KindFelix, Host: "127.0.0.2", Port: l.Addr().(*net.TCPAddr).Port}
 		want(t, run(t, FelixLive, h, moved), "", probe.OK, "204")
 		moved.Attrs = map[string]string{probe.AttrProbed: "localhost"}
-		want(t, run(t, FelixLive, h, moved), "localhost", probe.Fail, "asks 127.0.0.1", "but Felix answers at 127.0.0.2")
+		want(t, run(t, FelixLive, h, moved), "localhost", probe.Fail, "asks 127.0.0.1",
+			"but Felix answers at 127.0.0.2")
 	}
 
 	at := felixAt(t, nil)

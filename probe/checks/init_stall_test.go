@@ -37,7 +37,8 @@ func TestInitStall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	cmd := &exec.Cmd{Path: filepath.Join(t.TempDir(), "install"), Args: []string{"/opt/cni/bin/install", "60"}, ExtraFiles: []*os.File{api}}
+	cmd := &exec.Cmd{Path: filepath.Join(t.TempDir(), "install"), Args: []string{"/opt/cni/bin/install", "60"},
+		ExtraFiles: []*os.File{api}}
 	if err := os.Symlink("/bin/sleep", cmd.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +47,12 @@ func TestInitStall(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	// A process has its arguments a moment after it has begun.
-	for deadline := time.Now().Add(10 * time.Second); run(t, InitStall, h)[0].Status == probe.OK && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); run(t, InitStall, h)[0].Status == probe.OK &&
+		time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	r := want(t, run(t, InitStall, h), "", probe.Info, fmt.Sprintf("install-cni (process %d) has been running", cmd.Process.Pid))
+	r := want(t, run(t, InitStall, h), "", probe.Info,
+		fmt.Sprintf("install-cni (process %d) has been running", cmd.Process.Pid))
 	leads := fmt.Sprintf("to %s, established", l.Addr())
 	if !slices.ContainsFunc(r.Lines, func(line string) bool { return strings.Contains(line, leads) }) {
 		t.Errorf("where its connection leads is not shown: %+v", r)
@@ -77,7 +80,8 @@ func TestInitStalled(t *testing.T) {
 	if err := os.Symlink("/var/lib/cni/networks/k8s-pod-network/lock", filepath.Join(h.Proc, "9/fd/3")); err != nil {
 		t.Fatal(err)
 	}
-	r := want(t, run(t, InitStall, h), "", probe.Fail, "upgrade-ipam (process 9) has been running for 30m", "state S", "waiting in futex_wait_queue")
+	r := want(t, run(t, InitStall, h), "", probe.Fail, "upgrade-ipam (process 9) has been running for 30m", "state S",
+		"waiting in futex_wait_queue")
 	if len(r.Lines) != 1 || r.Lines[0] != "open: /var/lib/cni/networks/k8s-pod-network/lock" {
 		t.Errorf("evidence %v", r.Lines)
 	}

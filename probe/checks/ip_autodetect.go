@@ -17,12 +17,12 @@ import (
 // NIC and a bridge made by 'docker network create' were picked, weeks after they
 // had come, at the next restart.
 var IPAutodetect = &probe.Check{
-	ID: "ip-autodetect", Asks: "which address would Calico pick for this node, by its own method and by every other?", From: probe.FromNode,
+	ID: "ip-autodetect", Asks: "which address would Calico pick for this node, by the configured method and by each other?", From: probe.FromNode,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: ipAutodetect,
 	Doc: `calico-node looks at the interfaces from the newest to the oldest and takes the first address that its method allows; what is left out by default depends on its version. It looks again every minute (from v3.16) or at its next start.
 ok: its method picks the address that is registered. info: so it does, and the address is not the node's InternalIP; or the address is set by hand; or nothing is registered yet.
 fail: its method picks another address than the registered one, which will change; or the method does not exist in this version. warn: its method finds nothing, so the registered address is kept.
-skip: detection is turned off for that family. The evidence lists what each other method would pick, and how many of the other nodes the kernel reaches by that interface.`,
+skip: detection is turned off for that family. The evidence lists what each other method would pick, and how many other nodes are reached through that interface.`,
 }
 
 // Facts of ip-autodetect.
@@ -49,20 +49,23 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	}
 	node := autodetect.Node{Version: set[0].Name, Reach: reach(ctx)}
 	for _, d := range all {
-		node.Interfaces = append(node.Interfaces, autodetect.Interface{Index: d.index, Name: d.name, Kind: d.kind, Addrs: d.addrs})
+		node.Interfaces = append(node.Interfaces,
+			autodetect.Interface{Index: d.index, Name: d.name, Kind: d.kind, Addrs: d.addrs})
 	}
 	for text := range strings.SplitSeq(set[0].Attrs[probe.AttrInternal], ",") {
 		if a, err := netip.ParseAddr(text); err == nil {
 			node.Internal = append(node.Internal, a)
 		}
 	}
-	for family, keys := range map[int][2]string{4: {probe.AttrIP, probe.AttrMethod}, 6: {probe.AttrIP6, probe.AttrMethod6}} {
+	for family, keys := range map[int][2]string{4: {probe.AttrIP, probe.AttrMethod},
+		6: {probe.AttrIP6, probe.AttrMethod6}} {
 		ip, method := set[0].Attrs[keys[0]], set[0].Attrs[keys[1]]
 		if method == "" {
 			method = autodetect.First
 		}
 		r := detected(p, node, family, ip, method)
-		p.Report(r.On(fmt.Sprintf("IPv%d", family)).With(FactFamily, family).With(FactMethod, method).With(FactCalico, node.Version))
+		p.Report(r.On(fmt.Sprintf("IPv%d", family)).With(FactFamily, family).With(FactMethod, method).
+			With(FactCalico, node.Version))
 	}
 }
 
@@ -82,11 +85,13 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 	case setting != "" && setting != "autodetect":
 		return probe.Found(probe.Info, "the address is configured, not detected: %s", setting)
 	case setting == "" && mine.IsValid():
-		return probe.Found(probe.Info, "%s is registered and kept: Calico looks for an address only when there is none", mine)
+		return probe.Found(probe.Info,
+			"%s is registered and kept: Calico looks for an address only when there is none", mine)
 	case strings.Contains(method, "$(") || strings.HasPrefix(method, "("):
 		return probe.Found(probe.Unknown, "the method is %s, whose value on this node is not known", method)
 	case !autodetect.Knows(node.Version, method):
-		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it", node.Version, method, autodetect.Since(method))
+		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it",
+			node.Version, method, autodetect.Since(method))
 	}
 	choice, err := node.Detect(method, family)
 	others, lines := alternatives(p, node, family, method)
@@ -95,7 +100,8 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 	case errors.Is(err, autodetect.ErrMethod):
 		r = probe.Found(probe.Fail, "%v: calico-node ends with it", err)
 	case err != nil && mine.IsValid():
-		r = probe.Found(probe.Warn, "%s finds no IPv%d address (%v), so the registered %s is kept", method, family, err, mine)
+		r = probe.Found(probe.Warn, "%s finds no IPv%d address (%v), so the registered %s is kept", method, family,
+			err, mine)
 	case err != nil:
 		r = probe.Found(probe.Fail, "%s finds no IPv%d address (%v), and none is registered", method, family, err)
 	case !mine.IsValid():
@@ -112,7 +118,8 @@ func detected(p *probe.Pass, node autodetect.Node, family int, setting, method s
 		r = probe.Found(probe.OK, "%s picks %s, as registered", method, choice)
 	}
 	if err == nil {
-		r = r.With(FactPicked, choice.Addr.Addr().String()).With(FactInterface, choice.Interface).With(FactKind, choice.Kind)
+		r = r.With(FactPicked, choice.Addr.Addr().String()).With(FactInterface, choice.Interface).
+			With(FactKind, choice.Kind)
 	}
 	if mine.IsValid() {
 		holder := holding(node.Interfaces, mine)
@@ -154,7 +161,8 @@ func alternatives(p *probe.Pass, node autodetect.Node, family int, own string) (
 	devices := towards(p, family)
 	picks, lines := map[string]string{}, []string{}
 	for _, m := range methods {
-		if _, seen := picks[m]; seen || m == own || !autodetect.Knows(node.Version, m) || len(picks) == maxAlternatives {
+		if _, seen := picks[m]; seen || m == own || !autodetect.Knows(node.Version, m) ||
+			len(picks) == maxAlternatives {
 			continue
 		}
 		picks[m] = "nothing"

@@ -18,7 +18,8 @@ import (
 // IPAMFiles asks for what makes the init container upgrade-ipam do anything at
 // all, and wait for ever: in the field, a node stood in Init:0/3 for half an hour.
 var IPAMFiles = &probe.Check{
-	ID: "ipam-files", Asks: "has another network plugin left addresses that upgrade-ipam has to migrate?", From: probe.FromNode,
+	ID: "ipam-files", Asks: "has another network plugin left addresses that upgrade-ipam has to migrate?",
+	From: probe.FromNode,
 	Tags: []string{tagCNI}, Access: []string{"var/lib/cni/networks"}, Run: ipamFiles,
 	Doc: `upgrade-ipam looks for /var/lib/cni/networks/k8s-pod-network, where host-local keeps one file for each address. Without that directory it ends at once. With it, it waits for a lock, migrates every address and, when that fails, tries again every second for ever.
 ok: no such directory. info: it is there and empty, which upgrade-ipam removes; or host-local is what this node uses, as with Canal. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, and still does a second later, so upgrade-ipam waits; the facts name the process. fail: there are addresses, and upgrade-ipam cannot migrate them however often it tries: the Kubernetes Node has no podCIDR, or one that is in no IP pool of Calico's.
@@ -60,8 +61,10 @@ func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 			addresses++
 		}
 	}
-	if slices.ContainsFunc(cniPlaces, func(at cniPlace) bool { return slices.Contains(pluginsAt(h, at), "host-local") }) {
-		return probe.Found(probe.Info, "%d addresses in %s: host-local is in use on this node, as with Canal", addresses, hostLocal).With(FactAddresses, addresses)
+	if slices.ContainsFunc(cniPlaces,
+		func(at cniPlace) bool { return slices.Contains(pluginsAt(h, at), "host-local") }) {
+		return probe.Found(probe.Info, "%d addresses in %s: host-local is in use on this node, as with Canal",
+			addresses, hostLocal).With(FactAddresses, addresses)
 	}
 	const lock = hostLocal + "/lock"
 	held, holder, err := lockHeld(h, lock)
@@ -79,11 +82,15 @@ func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 	case err != nil:
 		r = probe.Failed(err)
 	case held:
-		r = probe.Found(probe.Fail, "the lock of %s is held%s: upgrade-ipam waits for it", hostLocal, byWhom(h, holder)).With(FactHolder, holder).With(probe.FactReason, IPAMLocked)
+		r = probe.Found(probe.Fail, "the lock of %s is held%s: upgrade-ipam waits for it", hostLocal,
+			byWhom(h, holder)).With(FactHolder, holder).With(probe.FactReason, IPAMLocked)
 	case addresses > 0 && reason != "":
-		r = probe.Found(probe.Fail, "%d addresses in %s, left by host-local, which upgrade-ipam cannot migrate: %s", addresses, hostLocal, why).With(probe.FactReason, reason)
+		r = probe.Found(probe.Fail, "%d addresses in %s, left by host-local, which upgrade-ipam cannot migrate: %s",
+			addresses, hostLocal, why).With(probe.FactReason, reason)
 	case addresses > 0:
-		r = probe.Found(probe.Warn, "%d addresses in %s, left by host-local: upgrade-ipam migrates them at calico-node's next start", addresses, hostLocal)
+		r = probe.Found(probe.Warn,
+			"%d addresses in %s, left by host-local: upgrade-ipam migrates them at calico-node's next start",
+			addresses, hostLocal)
 	}
 	return r.With(FactAddresses, addresses)
 }

@@ -15,7 +15,8 @@ import (
 // IPSetHosts looks into the sets by which Felix decides whose tunnelled packets it
 // takes: what comes from an address that is not in them is dropped without a word.
 var IPSetHosts = &probe.Check{
-	ID: "ipset-hosts", Asks: "does this node's firewall take tunnelled packets from every other node?", From: probe.FromNode, In: probe.Standard,
+	ID: "ipset-hosts", Asks: "does this node's firewall take tunnelled packets from every other node?",
+	From: probe.FromNode, In: probe.Standard,
 	Tags: []string{tagNetwork, tagOverlay, tagFelix}, Access: []string{"host network", "NET_ADMIN"}, Run: ipsetHosts,
 	Doc: `Felix lets IPIP and VXLAN packets in from the other nodes' registered addresses only. It keeps those in the sets cali40all-hosts-net (IPIP), cali40all-vxlan-net and cali60all-vxlan-net (VXLAN): as ipsets, or in nftables' table "calico" where Felix works with nftables.
 ok: every other node's address is in the set. fail: some are not: what these nodes send through the tunnel is dropped here, while ping between the nodes works. Felix has not heard of the node, or of its new address (it hangs, or has lost its Typha), or cannot write its sets.
@@ -85,7 +86,8 @@ var hostSets = []struct {
 func ipsetHosts(_ context.Context, p *probe.Pass) {
 	silent := true
 	for _, set := range hostSets {
-		e := encapsulations[slices.IndexFunc(encapsulations, func(e encapsulation) bool { return e.device == set.device })]
+		e := encapsulations[slices.IndexFunc(encapsulations,
+			func(e encapsulation) bool { return e.device == set.device })]
 		if mode, err := e.use(p); mode == "" && err == nil {
 			continue // a set from other days may be left, and nobody keeps it
 		}
@@ -135,7 +137,8 @@ func judgeMembers(set string, others []probe.Target, members []span) probe.Resul
 			continue
 		}
 		total++
-		if !slices.ContainsFunc(members, func(s span) bool { return s.first.Compare(outer) <= 0 && outer.Compare(s.last) <= 0 }) {
+		if !slices.ContainsFunc(members,
+			func(s span) bool { return s.first.Compare(outer) <= 0 && outer.Compare(s.last) <= 0 }) {
 			absent = append(absent, fmt.Sprintf("%s %s", cmp.Or(t.Node, t.Name), outer))
 		}
 	}

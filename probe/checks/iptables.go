@@ -54,12 +54,14 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]chain, erro
 		if len(rest) < l.entry {
 			return nil, errLegacy
 		}
-		begin, next := int(binary.NativeEndian.Uint16(rest[l.match+4:])), int(binary.NativeEndian.Uint16(rest[l.match+6:]))
+		begin, next := int(binary.NativeEndian.Uint16(rest[l.match+4:])),
+			int(binary.NativeEndian.Uint16(rest[l.match+6:]))
 		if begin < l.entry || next < begin+target+4 || next > len(rest) {
 			return nil, errLegacy
 		}
 		name, data := text(rest[begin+2:begin+target-1]), rest[begin+target:next]
-		inForward := info.Hooks&(1<<hookForward) != 0 && at >= int(info.First[hookForward]) && at <= int(info.Last[hookForward])
+		inForward := info.Hooks&(1<<hookForward) != 0 && at >= int(info.First[hookForward]) &&
+			at <= int(info.Last[hookForward])
 		switch {
 		case name == "ERROR":
 			if called := text(data); called != "ERROR" { // that one ends the table

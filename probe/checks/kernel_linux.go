@@ -42,7 +42,8 @@ func lookup(to netip.Addr) (hop, error) {
 	}
 	way.device = link.Attrs().Name
 	// Kernels before 4.13 do not tell which route matched; then that stays open.
-	if matched, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true}); err == nil && len(matched) > 0 {
+	if matched, err := netlink.RouteGetWithOptions(to.AsSlice(),
+		&netlink.RouteGetOptions{FIBMatch: true}); err == nil && len(matched) > 0 {
 		way.match = netip.PrefixFrom(unspecified(to), 0) // a default route has no destination
 		if d := matched[0].Dst; d != nil {
 			if a, ok := netip.AddrFromSlice(d.IP); ok {
@@ -100,9 +101,11 @@ func tcpByInode(wanted map[uint32]bool) (map[uint32]string, error) {
 // tcpStates are the states of a TCP connection (RFC 9293), as the kernel counts
 // them.
 var tcpStates = map[uint8]string{
-	netlink.TCP_ESTABLISHED: "established", netlink.TCP_SYN_SENT: "syn-sent", netlink.TCP_SYN_RECV: "syn-received", netlink.TCP_FIN_WAIT1: "fin-wait-1",
-	netlink.TCP_FIN_WAIT2: "fin-wait-2", netlink.TCP_CLOSE: "closed", netlink.TCP_CLOSE_WAIT: "close-wait", netlink.TCP_LAST_ACK: "last-ack",
-	netlink.TCP_LISTEN: "listens", netlink.TCP_CLOSING: "closing",
+	netlink.TCP_ESTABLISHED: "established", netlink.TCP_SYN_SENT: "syn-sent", netlink.TCP_SYN_RECV: "syn-received",
+	netlink.TCP_FIN_WAIT1: "fin-wait-1",
+	netlink.TCP_FIN_WAIT2: "fin-wait-2", netlink.TCP_CLOSE: "closed", netlink.TCP_CLOSE_WAIT: "close-wait",
+	netlink.TCP_LAST_ACK: "last-ack",
+	netlink.TCP_LISTEN:   "listens", netlink.TCP_CLOSING: "closing",
 }
 
 // everyState is all of them but time-wait: no process has such a socket open.
@@ -191,7 +194,8 @@ func neighbours(family int) ([]neighbour, error) {
 		return nil, err
 	}
 	states := map[int]string{
-		netlink.NUD_INCOMPLETE: "incomplete", netlink.NUD_REACHABLE: "reachable", netlink.NUD_STALE: "stale", netlink.NUD_DELAY: "delay",
+		netlink.NUD_INCOMPLETE: "incomplete", netlink.NUD_REACHABLE: "reachable", netlink.NUD_STALE: "stale",
+		netlink.NUD_DELAY: "delay",
 		netlink.NUD_PROBE: "probe", netlink.NUD_FAILED: "failed", netlink.NUD_PERMANENT: "permanent",
 	}
 	var out []neighbour
@@ -272,7 +276,10 @@ func listenerOnNode(h *probe.Host, conn net.Conn) error {
 	}
 	var who *unix.Ucred
 	var failed error
-	err = raw.Control(func(fd uintptr) { who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	err = raw.Control(func(fd uintptr) {
+		who,
+			failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
 	if err = errors.Join(err, failed); err != nil {
 		return fmt.Errorf("asking who listens: %w", err)
 	}

@@ -39,7 +39,9 @@ func TestTCPSockets(t *testing.T) {
 			}
 		}
 		var states []uint8
-		if err := tcpSockets(everyState, far.Port(), 0, func(s tcpSocket) { states = append(states, s.state) }); err != nil || !slices.Contains(states, netlink.TCP_LISTEN) || !slices.Contains(states, netlink.TCP_ESTABLISHED) {
+		if err := tcpSockets(everyState, far.Port(), 0,
+			func(s tcpSocket) { states = append(states, s.state) }); err != nil ||
+			!slices.Contains(states, netlink.TCP_LISTEN) || !slices.Contains(states, netlink.TCP_ESTABLISHED) {
 			t.Errorf("%v, %v", states, err)
 		}
 	}
@@ -57,7 +59,8 @@ func TestOpenSockets(t *testing.T) {
 	h := node(t, nil)
 	h.Proc = "/proc"
 	open, _ := openFiles(h, os.Getpid())
-	if !slices.Contains(open, fmt.Sprintf("open: TCP %s to 0.0.0.0:0, listens", l.Addr())) || !slices.ContainsFunc(open, func(s string) bool { return strings.HasPrefix(s, "open: /") }) {
+	if !slices.Contains(open, fmt.Sprintf("open: TCP %s to 0.0.0.0:0, listens", l.Addr())) ||
+		!slices.ContainsFunc(open, func(s string) bool { return strings.HasPrefix(s, "open: /") }) {
 		t.Errorf("%v", open)
 	}
 }

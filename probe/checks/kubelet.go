@@ -42,7 +42,8 @@ type kubelet struct {
 var (
 	kubeletConfig = "/var/lib/kubelet/config.yaml"
 	kubeletAccess = "/etc/kubernetes/kubelet.conf"
-	kubeletDirs   = []string{"/var/lib/rancher/k3s/agent/etc/kubelet.conf.d", "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"}
+	kubeletDirs   = []string{"/var/lib/rancher/k3s/agent/etc/kubelet.conf.d",
+		"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"}
 )
 
 // readKubelet gives what can be known; a file that is not there or not visible

@@ -24,12 +24,13 @@ import (
 // knows that it stopped reporting, forty seconds later.
 var KubeletHealth = &probe.Check{
 	ID: "kubelet-health", Asks: "does the kubelet answer on its own ports?", From: probe.FromNode,
-	Tags: []string{tagRuntime}, Access: []string{"host network", "proc", "var/lib/kubelet", "etc/kubernetes/kubelet.conf"}, Run: kubeletHealth,
+	Tags:   []string{tagRuntime},
+	Access: []string{"host network", "proc", "var/lib/kubelet", "etc/kubernetes/kubelet.conf"}, Run: kubeletHealth,
 	Doc: `The kubelet answers 127.0.0.1:10248/healthz to anybody, and the API server on 10250.
 ok: healthz says ok; port 10250 completes a TLS handshake and asks for credentials.
 fail, refused: the kubelet is not running, or is between two starts; look at its log for the reason it ends. fail, no answer: it is frozen, or waits for the container runtime. fail, 500: one of its own checks fails, and it names which.
 skip: healthz is turned off in the kubelet's configuration. unknown: a file with its settings cannot be read, or more than one process may be the kubelet: one of root's with that name, in the node's network and in no pod.
-client certificate, where the kubeconfig of the kubelet is visible and names one: with which the kubelet goes to the API server. ok: still good. warn: ends within two weeks, and nobody has renewed it. fail: it has run out, so the API server refuses the kubelet. Of the file that holds key and certificate only the certificate is looked at.`,
+client certificate, where the kubeconfig of the kubelet is visible and names one: with which the kubelet goes to the API server. ok: still good. warn: it expires within two weeks and has not been renewed. fail: it has expired, so the API server rejects the kubelet. Of the file that holds key and certificate only the certificate is looked at.`,
 }
 
 func kubeletHealth(ctx context.Context, p *probe.Pass) {
@@ -50,7 +51,8 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 		func() {
 			addr := k.api()
 			// Without credentials the good answer is a refusal.
-			p.Report(guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK)).On("api"))
+			p.Report(guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden,
+				http.StatusOK)).On("api"))
 		},
 		func() {
 			if r, ok := kubeletCertificate(p.Host, k, time.Now()); ok {
@@ -92,7 +94,8 @@ func kubeletCertificate(h *probe.Host, k kubelet, now time.Time) (probe.Result, 
 		return probe.Result{}, false
 	}
 	status, until := lasts(c, now)
-	r := probe.Found(status, "%s of %s %s", where, c.Subject.CommonName, until).With(FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
+	r := probe.Found(status, "%s of %s %s", where, c.Subject.CommonName, until).
+		With(FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
 	if status == probe.Fail {
 		r = r.With(probe.FactReason, CertificateExpired)
 	}

@@ -68,7 +68,8 @@ func TestKubeletCertificate(t *testing.T) {
 	}
 	end := time.Now().Add(-time.Hour)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:worker-3"}, NotBefore: end.AddDate(-1, 0, 0), NotAfter: end,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:worker-3"},
+		NotBefore: end.AddDate(-1, 0, 0), NotAfter: end,
 	}, &x509.Certificate{}, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -77,24 +78,28 @@ func TestKubeletCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	both := string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
+		Bytes: private})) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	const file = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 	h := node(t, map[string]string{
 		"etc/kubernetes/kubelet.conf": "users: [{name: worker-3, user: {client-certificate: " + file + ", client-key: " + file + "}}]\n",
 		file:                          both,
 		"var/lib/kubelet/config.yaml": "healthzPort: 0\nport: 1\n",
 	})
-	r := want(t, run(t, KubeletHealth, h), "client certificate", probe.Fail, file+" of system:node:worker-3 expired on ")
+	r := want(t, run(t, KubeletHealth, h), "client certificate", probe.Fail,
+		file+" of system:node:worker-3 expired on ")
 	if r.Facts.Str(probe.FactReason) != CertificateExpired || strings.Contains(fmt.Sprint(r), "PRIVATE") {
 		t.Errorf("%+v", r)
 	}
 	inside := "users: [{name: worker-3, user: {client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(both)) + "}}]\n"
 	k := kubelet{access: "/etc/kubernetes/kubelet.conf"}
-	r, ok := kubeletCertificate(node(t, map[string]string{"etc/kubernetes/kubelet.conf": inside}), k, end.AddDate(0, -2, 0))
+	r, ok := kubeletCertificate(node(t, map[string]string{"etc/kubernetes/kubelet.conf": inside}), k,
+		end.AddDate(0, -2, 0))
 	if !ok || r.Status != probe.OK || !strings.Contains(r.Saw, "kubelet.conf of system:node:worker-3 is valid until") {
 		t.Errorf("%v %+v", ok, r)
 	}
-	for _, config := range []string{"users: [{name: a, user: {token: x}}]\n", "users: []\n", "{", "users: [{user: {client-certificate: /none}}]\n"} {
+	for _, config := range []string{"users: [{name: a, user: {token: x}}]\n", "users: []\n", "{",
+		"users: [{user: {client-certificate: /none}}]\n"} {
 		if r, ok := kubeletCertificate(node(t, map[string]string{"etc/kubernetes/kubelet.conf": config}), k, end); ok {
 			t.Errorf("%q: %+v", config, r)
 		}

@@ -19,7 +19,7 @@ import (
 // KubeProxyHealth asks kube-proxy on the ports it has on the node. In the field
 // it was the first suspect, wrongly, and nobody could show that it was fine.
 var KubeProxyHealth = &probe.Check{
-	ID: "kubeproxy-health", Asks: "does kube-proxy live, and in which mode does it work?", From: probe.FromNode,
+	ID: "kubeproxy-health", Asks: "does kube-proxy run, and in which mode?", From: probe.FromNode,
 	Tags: []string{tagNetwork, tagService}, Access: []string{"host network", "proc"}, Run: kubeProxyHealth,
 	Doc: `kube-proxy answers 10256/livez (before Kubernetes 1.28: /healthz, which later also says 503 while the Node is being deleted), with 200 as long as it has updated its rules lately, and tells its mode on 127.0.0.1:10249.
 ok: healthy, and the mode it says; about its services: what it has written into the kernel in this mode is there, and how much. info, of its services: some virtual services of ipvs have no destination, as a service without ready pods has; each of its NodePorts is one of them, and a dead one shows here. fail, 503: it has not updated its rules for a while: it cannot reach the API server, or rules take too long. fail, no answer: it is frozen. fail, of its services: it calls itself healthy, and the kernel has nothing of it, or no destination for any service: somebody flushed the rules (a restart of nftables or firewalld does), and no service works from this node until it writes them again: in the mode iptables it notices within a minute, in the others perhaps not before some service changes.
@@ -58,12 +58,14 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(r.With(FactAddress, health))
 		return
 	}
-	r := probe.Found(probe.Fail, "%d from %s: it has not updated its rules lately: %.200s", answer.Code, health, answer.Body)
+	r := probe.Found(probe.Fail, "%d from %s: it has not updated its rules lately: %.200s", answer.Code, health,
+		answer.Body)
 	if answer.Code == http.StatusOK {
 		r = probe.Found(probe.OK, "%d from %s", answer.Code, health)
 	}
 	mode := ""
-	if answer, err := httpget.Get(one, fmt.Sprintf("http://%s/proxyMode", metrics), httpget.Way{}); err == nil && answer.Code == http.StatusOK {
+	if answer, err := httpget.Get(one, fmt.Sprintf("http://%s/proxyMode", metrics), httpget.Way{}); err == nil &&
+		answer.Code == http.StatusOK {
 		mode = strings.TrimSpace(string(answer.Body[:min(len(answer.Body), 20)]))
 		r.Saw += ", mode " + mode
 		r = r.With(FactMode, mode)
@@ -86,13 +88,16 @@ func left(p *probe.Pass, health string) probe.Result {
 		if n == 0 {
 			continue
 		}
-		r := probe.Found(probe.Warn, "nothing listens on %s, but kube-proxy's rules for %.0f services are still here (%s): nothing updates them", health, n, mode)
+		r := probe.Found(probe.Warn,
+			"nothing listens on %s, but kube-proxy's rules for %.0f services are still here (%s): nothing updates them", health, n, mode)
 		links, _ := devices() // without them the setting alone tells
 		proxies, _ := processesOf(p.Host, inNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 		if len(proxies) > 0 {
-			r = probe.Found(probe.Info, "kube-proxy runs (process %d) but does not listen on %s: it is starting, or configured for another address; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
+			r = probe.Found(probe.Info,
+				"kube-proxy runs (process %d) but does not listen on %s: it is starting, or configured for another address; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
 		} else if ebpf(p, links) {
-			r = probe.Found(probe.Info, "no kube-proxy listens on %s, because the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
+			r = probe.Found(probe.Info,
+				"no kube-proxy listens on %s, because the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
 		}
 		return r.With(FactMode, mode).With(FactPublished, int(n))
 	}
@@ -148,9 +153,12 @@ func judgeServiceChains(mode string, chains []chain) probe.Result {
 			}
 		}
 	}
-	what := map[string]string{"nftables": "no table kube-proxy in nftables", "iptables": "no chain KUBE-SERVICES in iptables"}[mode]
+	what := map[string]string{"nftables": "no table kube-proxy in nftables",
+		"iptables": "no chain KUBE-SERVICES in iptables"}[mode]
 	if !there {
-		return probe.Found(probe.Fail, "kube-proxy reports healthy in mode %s, but there is %s: no service works from this node", mode, what).With(FactPublished, 0)
+		return probe.Found(probe.Fail,
+			"kube-proxy reports healthy in mode %s, but there is %s: no service works from this node", mode, what).
+			With(FactPublished, 0)
 	}
 	return probe.Found(probe.OK, "%d ports of services have chains in %s", services, mode).With(FactPublished, services)
 }
@@ -217,12 +225,14 @@ func judgeIPVS(v virtual) probe.Result {
 	var r probe.Result
 	switch {
 	case v.services == 0:
-		r = probe.Found(probe.Fail, "kube-proxy reports healthy in mode ipvs, but the kernel has no virtual service: no service works from this node")
+		r = probe.Found(probe.Fail,
+			"kube-proxy reports healthy in mode ipvs, but the kernel has no virtual service: no service works from this node")
 	case v.empty == v.services:
 		// That of the API server has one wherever kube-proxy has ever reached it.
 		r = probe.Found(probe.Fail, "none of the %d virtual services of ipvs has a destination", v.services)
 	case v.empty > 0:
-		r = probe.Found(probe.Info, "%d of %d virtual services of ipvs have no destination, such as %s", v.empty, v.services, strings.Join(v.first[:min(len(v.first), 3)], ", "))
+		r = probe.Found(probe.Info, "%d of %d virtual services of ipvs have no destination, such as %s", v.empty,
+			v.services, strings.Join(v.first[:min(len(v.first), 3)], ", "))
 	default:
 		r = probe.Found(probe.OK, "all %d virtual services of ipvs have a destination", v.services)
 	}

@@ -19,7 +19,10 @@ func kubeProxyIn(t *testing.T, mode string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) })}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			fmt.Fprint(w, answer)
+		})}
 		go func() { _ = server.Serve(l) }() // until it is closed
 		t.Cleanup(func() { server.Close() })
 	}
@@ -51,7 +54,8 @@ func TestKubeProxyHealth(t *testing.T) {
 	want(t, run(t, KubeProxyHealth, &probe.Host{}), "", probe.Skip, "no kube-proxy listens")
 
 	files := map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"}
-	want(t, run(t, KubeProxyHealth, node(t, files)), "", probe.Warn, "nothing listens on 127.0.0.1:10256, but kube-proxy's rules for 1 services are still here (ipvs)")
+	want(t, run(t, KubeProxyHealth, node(t, files)), "", probe.Warn,
+		"nothing listens on 127.0.0.1:10256, but kube-proxy's rules for 1 services are still here (ipvs)")
 	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
 	want(t, run(t, KubeProxyHealth, node(t, files), bpf), "", probe.Info, "because the data plane is eBPF")
 	process(files, 9, 1, "kube-proxy", 1, "", "kube-proxy")
@@ -76,7 +80,8 @@ func TestIPVS(t *testing.T) {
 	h := node(t, map[string]string{"proc/net/ip_vs": virtualServices})
 	kubeProxyIn(t, "ipvs")
 	want(t, run(t, KubeProxyHealth, h), "", probe.OK, "mode ipvs")
-	r := want(t, run(t, KubeProxyHealth, h), "services", probe.Info, "3 of 5 virtual services of ipvs have no destination, such as UDP 10.96.0.10:53, TCP 172.17.73.66:32005, FWM 00000001")
+	r := want(t, run(t, KubeProxyHealth, h), "services", probe.Info,
+		"3 of 5 virtual services of ipvs have no destination, such as UDP 10.96.0.10:53, TCP 172.17.73.66:32005, FWM 00000001")
 	if n, _ := r.Facts.Num(FactPublished); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -84,13 +89,17 @@ func TestIPVS(t *testing.T) {
 		"IP Virtual Server version 1.2.1 (size=4096)\n": "no virtual service",
 		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "none of the 2 virtual services",
 	} {
-		want(t, run(t, KubeProxyHealth, node(t, map[string]string{"proc/net/ip_vs": text})), "services", probe.Fail, saw)
+		want(t, run(t, KubeProxyHealth, node(t, map[string]string{"proc/net/ip_vs": text})), "services", probe.Fail,
+			saw)
 	}
-	want(t, run(t, KubeProxyHealth, node(t, map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"})), "services", probe.OK, "all 1")
+	want(t, run(t, KubeProxyHealth,
+		node(t, map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"})),
+		"services", probe.OK, "all 1")
 	if got := run(t, KubeProxyHealth, node(t, map[string]string{"proc/x": ""})); len(got) != 1 {
 		t.Errorf("without the table nothing is known of its services: %+v", got)
 	}
-	want(t, run(t, KubeProxyHealth, node(t, map[string]string{"proc/net/ip_vs": strings.Repeat("x", 1<<20)})), "services", probe.Unknown, "too long")
+	want(t, run(t, KubeProxyHealth, node(t, map[string]string{"proc/net/ip_vs": strings.Repeat("x", 1<<20)})),
+		"services", probe.Unknown, "too long")
 }
 
 func FuzzIPVS(f *testing.F) {

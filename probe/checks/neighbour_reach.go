@@ -16,10 +16,10 @@ import (
 // on which nothing can be started: a machine that is off, one that is cut off, and one
 // whose kubelet is dead look the same to the API.
 var NeighbourReach = &probe.Check{
-	ID: "neighbour-reach", Asks: "how does the node look from its neighbours?", From: probe.FromNode, In: probe.Standard,
+	ID: "neighbour-reach", Asks: "is the node reachable from other nodes?", From: probe.FromNode, In: probe.Standard,
 	Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second, Run: neighbourReach,
-	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not asked where a session stands (skip): BIRD would take that for a restart, and a session stands on for minutes after the other end has died.
-ok: it answers. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: nobody on the link answers for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
+	Doc: `Asked by probes on other nodes about the node in question, when something is wrong there or no probe can be put on it: does it answer a ping, connections to sshd, to its kubelet and to BGP, and does a workload pod of it answer a ping by the way pods' packets take? BGP's port is not tried while a session is up (skip): BIRD would take that for a restart, and a session stays up for minutes after the other end has died.
+ok: it answers. fail, timeout: nothing comes back. fail, refused: the machine answers and nothing listens there: on the kubelet's port, the kubelet is down and the machine is not. fail, host-unreachable: no host on the link answers ARP or NDP for the address. Where both share a link, the state of the ARP entry tells a machine that is off or cut off (failed, incomplete) from one that drops packets (reachable); of a node of which nothing is heard it takes eight seconds more to be told.
 info: sshd does not answer and something else does, as many nodes have none; or a ping does not come back and something else does, as where a network lets none through.
 unknown, of BGP: nothing comes back and the session has a password, or whether it has one is not known: what comes without it is dropped like that. warn or unknown, of a pod: a network policy may forbid the ping. skip: there is no other node to ask from. None of these answers counts in the verdict about the node; causes may rest on them.`,
 }
@@ -66,7 +66,8 @@ func pingable(targets []probe.Target) []probe.Target {
 
 // askedOutside asks all targets at once; up is whom this node speaks BGP with, unless
 // that could not be told.
-func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool, err error) []seenFrom {
+func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool,
+	err error) []seenFrom {
 	var mu sync.Mutex
 	var got []seenFrom
 	note := func(t probe.Target, r probe.Result) {
@@ -105,7 +106,8 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 // without the signature (TCP MD5) its BGP daemon asked for, and says nothing. sessions
 // are those the node asked from is to have, unless gap says why they are not known.
 func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr) probe.Result {
-	secret := slices.ContainsFunc(sessions, func(t probe.Target) bool { return t.Addr == to && t.Attrs[probe.AttrPassword] != "" })
+	secret := slices.ContainsFunc(sessions,
+		func(t probe.Target) bool { return t.Addr == to && t.Attrs[probe.AttrPassword] != "" })
 	if secret {
 		r = r.With(FactPassword, true)
 	}
@@ -114,7 +116,8 @@ func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr
 	}
 	switch {
 	case secret:
-		r.Status, r.Saw = probe.Unknown, r.Saw+"; the session has a password, and a connection without it times out in the same way"
+		r.Status, r.Saw = probe.Unknown,
+			r.Saw+"; the session has a password, and a connection without it times out in the same way"
 	case gap != "":
 		r.Status, r.Saw = probe.Unknown, r.Saw+"; whether the session has a password is not known: "+gap
 	}

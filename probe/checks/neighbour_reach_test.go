@@ -30,10 +30,13 @@ func TestNeighbourReach(t *testing.T) {
 		return probe.Target{Kind: probe.KindOutside, Name: "node-b", Node: "node-b", Addr: here, Port: port}
 	}
 	got := run(t, NeighbourReach, &probe.Host{}, at(open), at(closed))
-	if len(got) != 2 || got[0].Target != "node-b tcp "+strings.Split(l.Addr().String(), ":")[1] || got[0].Status != probe.OK {
+	if len(got) != 2 || got[0].Target != "node-b tcp "+strings.Split(l.Addr().String(), ":")[1] ||
+		got[0].Status != probe.OK {
 		t.Errorf("%+v", got)
 	}
-	if port, _ := got[1].Facts.Num(FactPort); got[1].Status != probe.Fail || got[1].Facts.Str(probe.FactReason) != "refused" || int(port) != closed || got[1].Facts.Str(FactNode) != "node-b" {
+	if port, _ := got[1].Facts.Num(FactPort); got[1].Status != probe.Fail ||
+		got[1].Facts.Str(probe.FactReason) != "refused" || int(port) != closed ||
+		got[1].Facts.Str(FactNode) != "node-b" {
 		t.Errorf("%+v", got[1])
 	}
 	if r := run(t, NeighbourReach, &probe.Host{})[0]; r.Status != probe.Skip {
@@ -51,16 +54,19 @@ func TestExcused(t *testing.T) {
 		alive bool
 		want  probe.Status
 	}{
-		{node(22), true, probe.Info}, {node(0), true, probe.Info}, {node(10250), true, probe.Fail}, {node(179), true, probe.Fail}, {pod, true, probe.Fail},
+		{node(22), true, probe.Info}, {node(0), true, probe.Info}, {node(10250), true, probe.Fail},
+		{node(179), true, probe.Fail}, {pod, true, probe.Fail},
 		{node(22), false, probe.Fail}, {node(0), false, probe.Fail},
 	} {
 		if got := excused(c.t, silent, c.alive).Status; got != c.want {
 			t.Errorf("%+v, alive %v: %s, want %s", c.t, c.alive, got, c.want)
 		}
 	}
-	several := []probe.Target{{Name: "node-b", Node: "node-b", Addr: netip.MustParseAddr("10.0.0.1")}, {Name: "node-b", Node: "node-b", Addr: netip.MustParseAddr("10.0.0.2"), Port: 179}}
+	several := []probe.Target{{Name: "node-b", Node: "node-b", Addr: netip.MustParseAddr("10.0.0.1")},
+		{Name: "node-b", Node: "node-b", Addr: netip.MustParseAddr("10.0.0.2"), Port: 179}}
 	for got, want := range map[string]string{
-		outsideName(node(0), nil): "node-b icmp", outsideName(node(22), nil): "node-b tcp 22", outsideName(pod, several): "node-b pod default/web",
+		outsideName(node(0), nil): "node-b icmp", outsideName(node(22), nil): "node-b tcp 22",
+		outsideName(pod, several):        "node-b pod default/web",
 		outsideName(several[1], several): "node-b 10.0.0.2 tcp 179",
 	} {
 		if got != want {
@@ -72,7 +78,8 @@ func TestExcused(t *testing.T) {
 func TestLinked(t *testing.T) {
 	t.Parallel()
 	lost, back := probe.Found(probe.Fail, "none of 5"), probe.Found(probe.OK, "5 of 5")
-	if r := linked(lost, "failed"); !strings.Contains(r.Saw, "no answer to ARP or NDP") || r.Facts.Str(FactNeighbour) != "failed" {
+	if r := linked(lost, "failed"); !strings.Contains(r.Saw, "no answer to ARP or NDP") ||
+		r.Facts.Str(FactNeighbour) != "failed" {
 		t.Errorf("%+v", r)
 	}
 	for _, r := range []probe.Result{linked(lost, "reachable"), linked(back, "failed"), linked(lost, "")} {

@@ -17,8 +17,8 @@ import (
 var NodeConntrack = &probe.Check{
 	ID: "node-conntrack", Asks: "is the connection tracking table full?", From: probe.FromNode,
 	Tags: []string{tagHost, tagNetwork}, Access: []string{"proc", "host network"}, Run: probe.Once(nodeConntrack),
-	Doc: `Every connection that kube-proxy and Calico let through has an entry; when the table is full, new connections are dropped and old ones go on, which looks like packet loss.
-ok: room enough. warn: three quarters full. fail: it is full; or it nearly is, and the kernel has dropped packets, or thrown out connections that had no answer yet, for want of room while this check looked, for half a second. The facts have what was dropped since boot.
+	Doc: `Every connection that kube-proxy and Calico let through has an entry; when the table is full, new connections are dropped while old ones go on, which looks like packet loss.
+ok: room enough. warn: three quarters full. fail: it is full; or it nearly is, and within half a second the kernel dropped packets or unanswered connections because it was full. The facts have what was dropped since boot.
 skip: connection tracking is not loaded on this node.`,
 }
 

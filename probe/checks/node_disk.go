@@ -46,7 +46,8 @@ type disk struct {
 
 func nodeDisk(_ context.Context, p *probe.Pass) {
 	var seen []uint64
-	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker", "/var/lib/containers", "/var/log", "/etc"} {
+	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
+		"/var/lib/containers", "/var/log", "/etc"} {
 		d, err := usageOf(p.Host, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotVisible) && name != "/":

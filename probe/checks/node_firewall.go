@@ -108,7 +108,8 @@ func wallsOf(family int, nft, legacy []chain) walls {
 		case name == "KUBE-SERVICES", c.table == "kube-proxy":
 			add(&w.services, wall)
 		}
-		if c.forward && slices.ContainsFunc(c.jumps, func(to string) bool { return strings.HasSuffix(to, "cali-FORWARD") }) {
+		if c.forward && slices.ContainsFunc(c.jumps,
+			func(to string) bool { return strings.HasSuffix(to, "cali-FORWARD") }) {
 			add(&w.used, wall)
 		}
 		if c.forward && c.drops {
@@ -132,20 +133,11 @@ func wallsOf(family int, nft, legacy []chain) walls {
 	return w
 }
 
-func judgeWalls(w walls, pods int, known bool) probe.Result {
-	var in, names, beside []string
-	for _, wall := range []string{inLegacy, inNFT, inNative} {
-		if w.calico[wall] == 0 {
-			continue
-		}
-		in = append(in, wall)
-		if !slices.Contains(w.used, wall) {
-			beside = append(beside, wall)
-		}
-	}
+// dropping names the chains that drop forwarded packets by policy: all of them; those in a firewall where
+// Calico's chains are not in use; and these with the tables that somebody wrote for nftables.
+func (w walls) dropping() (names, shut, others []string) {
 	// What Calico accepts is accepted only in the firewall where its chains are. Tables
 	// somebody wrote for nftables himself are taken to know the pods.
-	var shut, others []string
 	for i, c := range w.drops {
 		name := fmt.Sprintf("%s of %s", c.name, w.dropsIn[i])
 		switch {
@@ -158,24 +150,46 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		}
 		names = append(names, name)
 	}
+	return names, shut, others
+}
+
+func judgeWalls(w walls, pods int, known bool) probe.Result {
+	var in, beside []string
+	for _, wall := range []string{inLegacy, inNFT, inNative} {
+		if w.calico[wall] == 0 {
+			continue
+		}
+		in = append(in, wall)
+		if !slices.Contains(w.used, wall) {
+			beside = append(beside, wall)
+		}
+	}
+	names, shut, others := w.dropping()
 	var r probe.Result
 	switch {
 	case len(w.used) > 1:
-		r = probe.Found(probe.Fail, "forwarded packets pass Calico's chains in %s: one set of rules is left over and drops what it does not know", strings.Join(w.used, " and in "))
+		r = probe.Found(probe.Fail,
+			"forwarded packets pass Calico's chains in %s: one set of rules is left over and drops what it does not know", strings.Join(w.used, " and in "))
 	case len(w.used) == 0 && w.unread != nil:
 		r = unseen(w.unread)
 	case len(w.used) == 0 && len(in) > 0:
-		r = probe.Found(probe.Fail, "Calico's chains are in %s, but no rule of FORWARD leads to them", strings.Join(in, " and in "))
+		r = probe.Found(probe.Fail, "Calico's chains are in %s, but no rule of FORWARD leads to them",
+			strings.Join(in, " and in "))
 	case len(in) == 0 && pods > 0 && known:
-		r = probe.Found(probe.Fail, "no firewall has Calico's chains, but there are %d pod interfaces (cali*): policy and masquerading do not work", pods)
+		r = probe.Found(probe.Fail,
+			"no firewall has Calico's chains, but there are %d pod interfaces (cali*): policy and masquerading do not work", pods)
 	case len(in) == 0:
 		r = probe.Found(probe.Info, "no firewall has Calico's chains, and there are %d pod interfaces (cali*)", pods)
 	case len(shut) > 0 && pods > 0:
-		r = probe.Found(probe.Warn, "the policy of %s drops what no rule there accepts, and Calico's chains are in %s", strings.Join(shut, " and "), w.used[0])
+		r = probe.Found(probe.Warn,
+			"the policy of %s drops what no rule there accepts, and Calico's chains are in %s",
+			strings.Join(shut, " and "), w.used[0])
 	case len(beside) > 0:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; unused ones are left over in %s", w.used[0], strings.Join(beside, " and "))
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; unused ones are left over in %s", w.used[0],
+			strings.Join(beside, " and "))
 	case w.unread != nil:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; whether there are others cannot be seen: %v", w.used[0], w.unread)
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; whether there are others cannot be seen: %v",
+			w.used[0], w.unread)
 	default:
 		r = probe.Found(probe.OK, "Calico's chains are in use only in %s", w.used[0])
 	}
@@ -185,7 +199,8 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 	}
 	if len(others) > 0 && (r.Status == probe.OK || r.Status == probe.Info) {
 		r.Status = probe.Info
-		r.Saw += "; forwarded packets that no rule there accepts are dropped by the policy of " + strings.Join(others, " and ")
+		r.Saw += "; forwarded packets that no rule there accepts are dropped by the policy of " + strings.Join(others,
+			" and ")
 	}
 	return r.With(FactBackends, first(in)).With(FactInUse, first(w.used)).With(FactServices, first(w.services)).
 		With(FactDrops, first(names)).With(FactPods, pods).With(FactChains, w.calico)

@@ -43,7 +43,8 @@ func TestLegacyParse(t *testing.T) {
 	for _, l := range []legacyLayout{legacy4, legacy6} {
 		info, entries := table(l)
 		got, err := legacyParse(l, info, entries)
-		if err != nil || len(got) != 2 || got[0].name != "cali-FORWARD" || !got[1].forward || !got[1].drops || fmt.Sprint(got[1].jumps) != "[cali-FORWARD]" {
+		if err != nil || len(got) != 2 || got[0].name != "cali-FORWARD" || !got[1].forward || !got[1].drops ||
+			fmt.Sprint(got[1].jumps) != "[cali-FORWARD]" {
 			t.Errorf("%+v, %v", got, err)
 		}
 		for cut := 1; cut < 40; cut++ {
@@ -76,8 +77,10 @@ func FuzzLegacyParse(f *testing.F) {
 func TestWalls(t *testing.T) {
 	t.Parallel()
 	calico := chain{family: 4, table: "filter", name: "cali-FORWARD"}
-	forward := chain{family: 4, table: "filter", name: "FORWARD", forward: true, jumps: []string{"DOCKER-USER", "cali-FORWARD"}}
-	docker := chain{family: 4, table: "filter", name: "FORWARD", forward: true, drops: true, jumps: []string{"DOCKER-USER"}}
+	forward := chain{family: 4, table: "filter", name: "FORWARD", forward: true,
+		jumps: []string{"DOCKER-USER", "cali-FORWARD"}}
+	docker := chain{family: 4, table: "filter", name: "FORWARD", forward: true, drops: true,
+		jumps: []string{"DOCKER-USER"}}
 	both := forward
 	both.drops = true
 	unread := fmt.Errorf("16 MB: %w", probe.ErrNotVisible)
@@ -89,13 +92,20 @@ func TestWalls(t *testing.T) {
 		want        probe.Status
 		saw         string
 	}{
-		"nft":                     {[]chain{calico, forward}, nil, nil, 3, true, probe.OK, "in use only in iptables-nft"},
-		"nft and docker":          {[]chain{calico, both}, nil, nil, 3, true, probe.OK, "only in"},
-		"docker beside":           {[]chain{docker}, []chain{calico, forward}, nil, 3, true, probe.Warn, "FORWARD of iptables-nft drops"},
-		"docker beside, no pods":  {[]chain{docker}, []chain{calico, forward}, nil, 0, true, probe.Info, "dropped by the policy of FORWARD of iptables-nft"},
-		"by hand":                 {[]chain{calico, forward, {table: "filter", name: "forward", forward: true, drops: true}}, nil, nil, 3, true, probe.Info, "dropped by the policy of forward of nftables' table filter"},
-		"two":                     {[]chain{calico, forward}, []chain{calico, forward}, nil, 0, false, probe.Fail, "legacy iptables and in iptables-nft"},
-		"one in use":              {[]chain{calico, forward}, []chain{calico}, nil, 1, true, probe.Info, "unused ones are left over in legacy"},
+		"nft": {[]chain{calico, forward}, nil, nil, 3, true, probe.OK,
+			"in use only in iptables-nft"},
+		"nft and docker": {[]chain{calico, both}, nil, nil, 3, true, probe.OK, "only in"},
+		"docker beside": {[]chain{docker}, []chain{calico, forward}, nil, 3, true, probe.Warn,
+			"FORWARD of iptables-nft drops"},
+		"docker beside, no pods": {[]chain{docker}, []chain{calico, forward}, nil, 0, true, probe.Info,
+			"dropped by the policy of FORWARD of iptables-nft"},
+		"by hand": {[]chain{calico, forward,
+			{table: "filter", name: "forward", forward: true, drops: true}}, nil, nil, 3, true, probe.Info,
+			"dropped by the policy of forward of nftables' table filter"},
+		"two": {[]chain{calico, forward}, []chain{calico, forward}, nil, 0, false, probe.Fail,
+			"legacy iptables and in iptables-nft"},
+		"one in use": {[]chain{calico, forward}, []chain{calico}, nil, 1, true, probe.Info,
+			"unused ones are left over in legacy"},
 		"none in use":             {[]chain{calico}, nil, nil, 1, true, probe.Fail, "no rule of FORWARD leads to them"},
 		"none":                    {nil, nil, nil, 2, true, probe.Fail, "2 pod interfaces"},
 		"none, settings unknown":  {nil, nil, nil, 2, false, probe.Info, "2 pod interfaces"},
@@ -103,7 +113,8 @@ func TestWalls(t *testing.T) {
 		"none, legacy unread":     {nil, nil, unread, 2, true, probe.Skip, "16 MB"},
 		"unhooked, legacy unread": {[]chain{calico}, nil, unread, 2, true, probe.Skip, "16 MB"},
 		"nft, legacy unread":      {[]chain{calico, forward}, nil, unread, 2, true, probe.Info, "cannot be seen"},
-		"other family":            {[]chain{{family: 6, table: "filter", name: "cali-FORWARD"}}, nil, nil, 0, true, probe.Info, "no firewall has Calico's chains"},
+		"other family": {[]chain{{family: 6, table: "filter", name: "cali-FORWARD"}}, nil, nil, 0, true,
+			probe.Info, "no firewall has Calico's chains"},
 	} {
 		w := wallsOf(4, c.nft, c.legacy)
 		w.unread = c.unread

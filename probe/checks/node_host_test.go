@@ -38,14 +38,22 @@ func TestMemoryInside(t *testing.T) {
 		status             probe.Status
 		saw                string
 	}{
-		"v2":           {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", "a/memory.max", "100000000\n", probe.Warn, "2 OOM kills in its container since it started; the container kept running; it has a memory limit"},
-		"v2, no limit": {"0::/a\n", "a/memory.events", "oom_kill 2\n", "a/memory.max", "max\n", probe.Warn, "kept running"},
-		"v1":           {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "memory/a/memory.limit_in_bytes", "30000000\n", probe.Warn, "kept running; it has a memory limit"},
-		"v1, no limit": {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill 1\n", "memory/a/memory.limit_in_bytes", "9223372036854771712\n", probe.Warn, "kept running"},
-		"never":        {"0::/a\n", "a/memory.events", "oom_kill 0\n", "x", "", probe.OK, "no OOM kill"},
-		"not visible":  {"0::/a\n", "b/memory.events", "", "x", "", "", ""},
+		"v2": {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", "a/memory.max",
+			"100000000\n", probe.Warn,
+			"2 OOM kills in its container since it started; the container kept running; it has a memory limit"},
+		"v2, no limit": {"0::/a\n", "a/memory.events", "oom_kill 2\n", "a/memory.max", "max\n", probe.Warn,
+			"kept running"},
+		"v1": {"4:memory:/a\n", "memory/a/memory.oom_control",
+			"oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "memory/a/memory.limit_in_bytes", "30000000\n",
+			probe.Warn, "kept running; it has a memory limit"},
+		"v1, no limit": {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill 1\n",
+			"memory/a/memory.limit_in_bytes", "9223372036854771712\n", probe.Warn, "kept running"},
+		"never":       {"0::/a\n", "a/memory.events", "oom_kill 0\n", "x", "", probe.OK, "no OOM kill"},
+		"not visible": {"0::/a\n", "b/memory.events", "", "x", "", "", ""},
 	} {
-		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup, "sys/fs/cgroup/" + c.file: c.text, "sys/fs/cgroup/" + c.limit: c.max, "proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n"}
+		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup,
+			"sys/fs/cgroup/" + c.file: c.text, "sys/fs/cgroup/" + c.limit: c.max,
+			"proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 8000000 kB\n"}
 		process(files, 9, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
 		got := run(t, NodeMemory, node(t, files))
 		if c.status != "" {
@@ -88,8 +96,10 @@ func TestNodeDisk(t *testing.T) {
 
 func TestNodeConntrack(t *testing.T) {
 	t.Parallel()
-	for entries, s := range map[string]probe.Status{"100": probe.OK, "749": probe.OK, "750": probe.Warn, "950": probe.Warn, "1000": probe.Fail} {
-		h := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": entries + "\n", "proc/sys/net/netfilter/nf_conntrack_max": "1000\n"})
+	for entries, s := range map[string]probe.Status{"100": probe.OK, "749": probe.OK, "750": probe.Warn,
+		"950": probe.Warn, "1000": probe.Fail} {
+		h := node(t, map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": entries + "\n",
+			"proc/sys/net/netfilter/nf_conntrack_max": "1000\n"})
 		want(t, run(t, NodeConntrack, h), "", s, entries+" of 1000 entries")
 	}
 	want(t, run(t, NodeConntrack, node(t, map[string]string{"proc/x": ""})), "", probe.Skip, "not loaded")
@@ -127,11 +137,14 @@ func TestReversePath(t *testing.T) {
 		"loose, no version": {"2", "0", "", "", probe.OK, "all 2"},
 	} {
 		h := node(t, map[string]string{
-			"proc/sys/net/ipv4/conf/all/rp_filter": c.all + "\n", "proc/sys/net/ipv4/conf/vxlan.calico/rp_filter": c.tunnel + "\n",
-			"proc/sys/net/ipv4/conf/cali12345678901/rp_filter": "1\n", "proc/sys/net/ipv4/conf/docker0/rp_filter": "1\n", "proc/net/netstat": c.netstat,
+			"proc/sys/net/ipv4/conf/all/rp_filter":             c.all + "\n",
+			"proc/sys/net/ipv4/conf/vxlan.calico/rp_filter":    c.tunnel + "\n",
+			"proc/sys/net/ipv4/conf/cali12345678901/rp_filter": "1\n",
+			"proc/sys/net/ipv4/conf/docker0/rp_filter":         "1\n", "proc/net/netstat": c.netstat,
 		})
 		t.Run(name, func(t *testing.T) {
-			want(t, run(t, NodeSysctl, h, probe.Target{Kind: probe.KindCalico, Name: c.version}), "rp_filter", c.status, c.saw)
+			want(t, run(t, NodeSysctl, h, probe.Target{Kind: probe.KindCalico, Name: c.version}), "rp_filter",
+				c.status, c.saw)
 		})
 	}
 	want(t, run(t, NodeSysctl, node(t, nil)), "rp_filter", probe.Skip, "no such setting")
@@ -173,7 +186,8 @@ func TestNodeNeighbours(t *testing.T) {
 			t.Errorf("%d entries: %+v", entries, r)
 		}
 	}
-	if s := stateOf([]neighbour{{netip.MustParseAddr("10.0.0.2"), "failed"}}, netip.MustParseAddr("10.0.0.2")); s != "failed" {
+	if s := stateOf([]neighbour{{netip.MustParseAddr("10.0.0.2"), "failed"}},
+		netip.MustParseAddr("10.0.0.2")); s != "failed" {
 		t.Error(s)
 	}
 	if r := full(h, 6, 3); r.Status != probe.Info {

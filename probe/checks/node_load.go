@@ -138,7 +138,8 @@ func withStuck(h *probe.Host, r probe.Result, before, now map[int]string) probe.
 	if len(stuck) == 0 {
 		return r
 	}
-	r.Saw += fmt.Sprintf("; %d processes are in uninterruptible sleep (waiting for a device or file system): %s", len(stuck), some(stuck))
+	r.Saw += fmt.Sprintf("; %d processes are in uninterruptible sleep (waiting for a device or file system): %s",
+		len(stuck), some(stuck))
 	if r.Status == probe.OK {
 		r.Status = probe.Info
 	}

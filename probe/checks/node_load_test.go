@@ -14,7 +14,8 @@ const twoCPUs = "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\ncpu1 1 0 1 
 
 func TestNodeLoad(t *testing.T) {
 	t.Parallel()
-	for load, s := range map[string]probe.Status{"0.50": probe.OK, "7.90": probe.OK, "8.00": probe.Warn, "20.00": probe.Fail, "61.32": probe.Fail} {
+	for load, s := range map[string]probe.Status{"0.50": probe.OK, "7.90": probe.OK, "8.00": probe.Warn,
+		"20.00": probe.Fail, "61.32": probe.Fail} {
 		t.Run(load, func(t *testing.T) {
 			t.Parallel()
 			h := node(t, map[string]string{
@@ -54,17 +55,24 @@ func TestThrottled(t *testing.T) {
 		cgroup, dir, stat string
 		status            probe.Status // "" = nothing to say
 	}{
-		"v1":              {"5:memory:/x\n4:cpu,cpuacct:/kubepods/burstable/pod1/abc\n0::/x\n", "cpu,cpuacct/kubepods/burstable/pod1/abc", "nr_periods 1000\nnr_throttled 400\nthrottled_time 1\n", probe.Warn},
-		"v2":              {"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope\n", "kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope", "usage_usec 1\nnr_periods 1000\nnr_throttled 100\n", probe.OK},
-		"v2, a namespace": {"0::/../../kubepods-pod1.slice/cri-containerd-abc.scope\n", "kubepods.slice/kubepods-burstable.slice/kubepods-pod1.slice/cri-containerd-abc.scope", "nr_periods 1000\nnr_throttled 250\n", probe.Warn},
-		"just started":    {"0::/a\n", "a", "nr_periods 50\nnr_throttled 50\n", probe.OK},
-		"no limit":        {"0::/a\n", "a", "nr_periods 0\nnr_throttled 0\n", ""},
-		"unreadable":      {"0::/a\n", "a", strings.Repeat("x", 2<<20), probe.Unknown},
-		"beside a file":   {"0::/x/b\n", "a/b/x/b", "nr_periods 200\nnr_throttled 2\n", probe.OK},
-		"too deep":        {"0::/b\n", "a/a/a/b", "nr_periods 9\n", ""},
-		"not visible":     {"0::/b\n", "a", "nr_periods 9\n", ""},
+		"v1": {"5:memory:/x\n4:cpu,cpuacct:/kubepods/burstable/pod1/abc\n0::/x\n",
+			"cpu,cpuacct/kubepods/burstable/pod1/abc", "nr_periods 1000\nnr_throttled 400\nthrottled_time 1\n",
+			probe.Warn},
+		"v2": {"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope\n",
+			"kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope",
+			"usage_usec 1\nnr_periods 1000\nnr_throttled 100\n", probe.OK},
+		"v2, a namespace": {"0::/../../kubepods-pod1.slice/cri-containerd-abc.scope\n",
+			"kubepods.slice/kubepods-burstable.slice/kubepods-pod1.slice/cri-containerd-abc.scope",
+			"nr_periods 1000\nnr_throttled 250\n", probe.Warn},
+		"just started":  {"0::/a\n", "a", "nr_periods 50\nnr_throttled 50\n", probe.OK},
+		"no limit":      {"0::/a\n", "a", "nr_periods 0\nnr_throttled 0\n", ""},
+		"unreadable":    {"0::/a\n", "a", strings.Repeat("x", 2<<20), probe.Unknown},
+		"beside a file": {"0::/x/b\n", "a/b/x/b", "nr_periods 200\nnr_throttled 2\n", probe.OK},
+		"too deep":      {"0::/b\n", "a/a/a/b", "nr_periods 9\n", ""},
+		"not visible":   {"0::/b\n", "a", "nr_periods 9\n", ""},
 	} {
-		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup, "sys/fs/cgroup/" + c.dir + "/cpu.stat": c.stat, "sys/fs/cgroup/cgroup.procs": "1\n"}
+		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup,
+			"sys/fs/cgroup/" + c.dir + "/cpu.stat": c.stat, "sys/fs/cgroup/cgroup.procs": "1\n"}
 		process(files, 9, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
 		r, limited := throttled(node(t, files))
 		if limited != (c.status != "") || r.Status != c.status {
@@ -86,7 +94,8 @@ func FuzzCounts(f *testing.F) {
 func FuzzCgroup(f *testing.F) {
 	f.Add("12:cpu,cpuacct:/kubepods/burstable\n0::/x:y\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if hierarchy, dir := cgroupOf(text, "cpu"); !strings.Contains(text, fmt.Sprintf("%s:%s", hierarchy, dir)) && dir != "" {
+		if hierarchy, dir := cgroupOf(text, "cpu"); !strings.Contains(text, fmt.Sprintf("%s:%s", hierarchy, dir)) &&
+			dir != "" {
 			t.Errorf("%q %q", hierarchy, dir)
 		}
 	})

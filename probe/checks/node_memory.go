@@ -39,7 +39,8 @@ func nodeMemory(_ context.Context, p *probe.Pass) {
 	if kills, limited, known := killedInside(p.Host); known {
 		r := probe.Found(probe.OK, "no OOM kill in its container since it started")
 		if kills > 0 {
-			r = probe.Found(probe.Warn, "%d OOM kills in its container since it started; the container kept running", kills)
+			r = probe.Found(probe.Warn, "%d OOM kills in its container since it started; the container kept running",
+				kills)
 			if limited {
 				r.Saw += "; it has a memory limit of its own"
 			}

@@ -40,7 +40,8 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 		// Permanent entries, such as Felix writes for tunnels, do not count.
 		counted := slices.DeleteFunc(slices.Clone(table), func(n neighbour) bool { return n.state == "permanent" })
 		p.Report(full(p.Host, f, len(counted)).On(target).With(FactFamily, f))
-		failed := slices.DeleteFunc(unique(p.Of(probe.KindNode, probe.KindPeer)), func(t probe.Target) bool { return stateOf(table, t.Addr) != "failed" })
+		failed := slices.DeleteFunc(unique(p.Of(probe.KindNode, probe.KindPeer)),
+			func(t probe.Target) bool { return stateOf(table, t.Addr) != "failed" })
 		for _, r := range stillFailed(ctx, failed, f) {
 			p.Report(r.With(FactFamily, f))
 		}
@@ -73,7 +74,8 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 		case err != nil:
 			r = unseen(err)
 		case unasked != nil:
-			r = probe.Found(probe.Info, "it did not answer ARP or NDP the last time; it could not be asked again: %v", unasked).With(FactNeighbour, state)
+			r = probe.Found(probe.Info, "it did not answer ARP or NDP the last time; it could not be asked again: %v",
+				unasked).With(FactNeighbour, state)
 		case state == "failed", state == "incomplete":
 			r = probe.Found(probe.Fail, "no answer to ARP or NDP on the link").With(FactNeighbour, state)
 		default:
@@ -87,7 +89,8 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 func full(h *probe.Host, family, entries int) probe.Result {
 	most, err := sysctl(h, fmt.Sprintf("net/ipv%d/neigh/default/gc_thresh3", family))
 	if err != nil {
-		return probe.Found(probe.Info, "%d entries; the kernel does not tell the limit", entries).With(FactEntries, entries)
+		return probe.Found(probe.Info, "%d entries; the kernel does not tell the limit", entries).
+			With(FactEntries, entries)
 	}
 	r := probe.Found(probe.OK, "%d of %d entries", entries, most)
 	switch {

@@ -18,7 +18,8 @@ import (
 // that was turned off by hand and came back with a reboot.
 var NodeSwap = &probe.Check{
 	ID: "node-swap", Asks: "is swap on, or will it be after a reboot?", From: probe.FromNode,
-	Tags: []string{tagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"}, Run: probe.Once(nodeSwap),
+	Tags: []string{tagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"},
+	Run: probe.Once(nodeSwap),
 	Doc: `A kubelet that is not told otherwise (failSwapOn) ends at its start when swap is on: "running with swap on is not supported". A kubelet that runs already is not touched, so the fault shows at the next restart.
 ok: no swap, and nothing that would bring it back. fail: swap is on. warn: swap is on, and how the kubelet is set is not visible; or swap is off now, and a line of /etc/fstab, a systemd swap unit or a zram generator brings it back at the next reboot. info: the kubelet is set to accept swap; or no swap now, and the files that would bring it back are not visible by this access method.`,
 }
@@ -46,7 +47,8 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	names, evidence := []string{}, []string{}
 	for _, s := range swaps {
 		names = append(names, s.Filename)
-		evidence = append(evidence, fmt.Sprintf("%s %s size %d KiB, used %d KiB, priority %d", s.Filename, s.Type, s.Size, s.Used, s.Priority))
+		evidence = append(evidence,
+			fmt.Sprintf("%s %s size %d KiB, used %d KiB, priority %d", s.Filename, s.Type, s.Size, s.Used, s.Priority))
 	}
 	back, err := swapAtBoot(h)
 	if err != nil {
@@ -57,17 +59,23 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	hidden := errors.Is(fstab, probe.ErrNotVisible)
 	switch {
 	case len(names) > 0 && k.takesSwap():
-		r = probe.Found(probe.Info, "swap is on, and the kubelet is set to accept it (failSwapOn: false): %s", strings.Join(names, ", "))
+		r = probe.Found(probe.Info, "swap is on, and the kubelet is set to accept it (failSwapOn: false): %s",
+			strings.Join(names, ", "))
 	case len(names) > 0 && !k.seen():
-		r = probe.Found(probe.Warn, "swap is on, and whether the kubelet starts with it is not visible: %s", strings.Join(names, ", "))
+		r = probe.Found(probe.Warn, "swap is on, and whether the kubelet starts with it is not visible: %s",
+			strings.Join(names, ", "))
 	case len(names) > 0:
 		r = probe.Found(probe.Fail, "swap is on, and the kubelet does not start with it: %s", strings.Join(names, ", "))
 	case len(back) > 0 && k.takesSwap():
-		r = probe.Found(probe.Info, "swap is off now, comes back at the next reboot, and the kubelet is set to accept it: %s", strings.Join(back, ", "))
+		r = probe.Found(probe.Info,
+			"swap is off now, comes back at the next reboot, and the kubelet is set to accept it: %s",
+			strings.Join(back, ", "))
 	case hidden && len(names) == 0:
 		r = probe.Found(probe.Info, "no swap now; whether a reboot brings it back is not visible by this access method")
 	case len(back) > 0:
-		r = probe.Found(probe.Warn, "swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s", strings.Join(back, ", "))
+		r = probe.Found(probe.Warn,
+			"swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s",
+			strings.Join(back, ", "))
 	}
 	return r.With(FactSwaps, names).With(FactReturns, back).With(FactAllowed, k.takesSwap()).Because(evidence...)
 }

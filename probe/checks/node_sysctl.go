@@ -17,7 +17,8 @@ import (
 // NodeSysctl asks for the kernel settings without which a node routes nothing for
 // its pods; a tool that "hardens" a node turns them off, at the next boot too.
 var NodeSysctl = &probe.Check{
-	ID: "node-sysctl", Asks: "does the kernel forward packets, and which does it refuse by where they come from?", From: probe.FromNode,
+	ID: "node-sysctl", Asks: "does the kernel forward packets, and which does it refuse by where they come from?",
+	From: probe.FromNode,
 	Tags: []string{tagHost, tagNetwork}, Access: []string{"proc", "host network", "netlink"}, Run: nodeSysctl,
 	Doc: `Pods' packets pass a node only when it forwards. Felix turns forwarding on when it starts; something else can turn it off again.
 ok: on. fail: off: no pod on this node reaches anything beyond it. skip: the kernel has no such setting, or Calico has no address of that family here.
@@ -61,6 +62,18 @@ func nodeSysctl(_ context.Context, p *probe.Pass) {
 	}
 }
 
+// uplinkName is the interface with the node's IPv4 address, "" where that cannot be told.
+func uplinkName(p *probe.Pass) string {
+	known, err := devices()
+	if err != nil {
+		return ""
+	}
+	if d, _ := uplink(p, known, 4); d != nil {
+		return d.name
+	}
+	return ""
+}
+
 func reversePath(p *probe.Pass) probe.Result {
 	const conf = "net/ipv4/conf/"
 	all, err := sysctl(p.Host, conf+"all/rp_filter")
@@ -74,18 +87,14 @@ func reversePath(p *probe.Pass) probe.Result {
 	if err != nil {
 		return probe.Failed(fmt.Errorf("listing interfaces: %w", err))
 	}
-	out := "" // where that cannot be told, the others still can
-	if known, err := devices(); err == nil {
-		if d, _ := uplink(p, known, 4); d != nil {
-			out = d.name
-		}
-	}
+	out := uplinkName(p)
 	effective := map[string]int{"all": all}
 	strict := all == 1
 	for _, e := range entries {
 		name := e.Name()
 		pods := strings.HasPrefix(name, "cali")
-		tunnel := slices.ContainsFunc(encapsulations, func(e encapsulation) bool { return e.family == 4 && e.device == name })
+		tunnel := slices.ContainsFunc(encapsulations,
+			func(e encapsulation) bool { return e.family == 4 && e.device == name })
 		if !pods && name != out && !tunnel {
 			continue
 		}

@@ -37,7 +37,8 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		if out, at := uplink(p, all, f); out != nil {
 			found = true
-			p.Report(besideInternal(p, all, f, out, carries(out, at)).On(fmt.Sprintf("%s IPv%d", out.name, f)).With(FactFamily, f))
+			p.Report(besideInternal(p, all, f, out, carries(out, at)).On(fmt.Sprintf("%s IPv%d", out.name, f)).
+				With(FactFamily, f))
 		}
 	}
 	if !found {
@@ -54,7 +55,8 @@ func besideInternal(p *probe.Pass, all []device, f int, out *device, r probe.Res
 	}
 	for _, own := range ownAddresses(p, f) {
 		for i, d := range all {
-			if &all[i] != out && carries(&d, netip.Prefix{}).Status == probe.OK && slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == own }) {
+			if &all[i] != out && carries(&d, netip.Prefix{}).Status == probe.OK &&
+				slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == own }) {
 				r.Status = probe.Warn
 				r.Saw += fmt.Sprintf("; %s, with %s, is up", d.name, own)
 				return r
@@ -129,7 +131,8 @@ func carries(d *device, at netip.Prefix) probe.Result {
 	case !d.up:
 		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", d.name, at.Addr())
 	case slices.Contains(dead, d.state):
-		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.name, at.Addr(), d.state)
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.name, at.Addr(),
+			d.state)
 	}
 	return r.With(FactInterface, d.name).With(FactLinkState, d.state).With(FactLinkMTU, d.mtu)
 }

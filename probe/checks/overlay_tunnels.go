@@ -15,7 +15,8 @@ import (
 // OverlayTunnels compares this node's tunnel devices with what Calico registered for
 // them, and their tables with what it registered for the other nodes.
 var OverlayTunnels = &probe.Check{
-	ID: "overlay-tunnels", Asks: "are this node's tunnels there, and do they lead to the other nodes?", From: probe.FromNode,
+	ID: "overlay-tunnels", Asks: "do this node's tunnel devices exist, and do they lead to the other nodes?",
+	From: probe.FromNode,
 	Tags: []string{tagNetwork, tagOverlay}, Access: []string{"host network", "netlink"}, Run: overlayTunnels,
 	Doc: `Where a pool uses IPIP or VXLAN, or WireGuard is on, Felix makes a device for it (tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali, wg-v6.cali) with the address that Calico keeps for the node. For VXLAN it writes two entries for every other node: its tunnel address has that MAC (a neighbour), and that MAC lives behind the node's own address (the forwarding table, "bridge fdb").
 ok: the device is up and as registered; all other nodes have both entries. fail: the device is missing, down, has another address, VNI, UDP port or MAC than registered, or sends from another address than the one Calico registered: nothing comes through. fail, of a device's peers: entries are missing or lead elsewhere, so pods on those nodes are not reached. Felix does not run or could not write, something else (NetworkManager, systemd-networkd, an operator by hand) changed it, or the other node has changed its address and this one has not heard of it.
@@ -80,8 +81,10 @@ var encapsulations = []encapsulation{
 	{device: "tunl0", name: "IPIP", family: 4, overhead: 20, attr: probe.AttrIPIP, mtu: "ipipMTU"},
 	{device: "vxlan.calico", name: "VXLAN", family: 4, overhead: 50, attr: probe.AttrVXLAN, mtu: "vxlanMTU"},
 	{device: "vxlan-v6.calico", name: "VXLAN", family: 6, overhead: 70, attr: probe.AttrVXLAN, mtu: "vxlanMTUV6"},
-	{device: "wireguard.cali", name: "WireGuard", family: 4, overhead: 60, setting: "wireguardEnabled", mtu: "wireguardMTU"},
-	{device: "wg-v6.cali", name: "WireGuard", family: 6, overhead: 80, setting: "wireguardEnabledV6", mtu: "wireguardMTUV6"},
+	{device: "wireguard.cali", name: "WireGuard", family: 4, overhead: 60, setting: "wireguardEnabled",
+		mtu: "wireguardMTU"},
+	{device: "wg-v6.cali", name: "WireGuard", family: 6, overhead: 80, setting: "wireguardEnabledV6",
+		mtu: "wireguardMTUV6"},
 }
 
 // felixSetting is one of Felix's settings, "" when it is not set.
@@ -164,17 +167,21 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 			// The kernel makes a tunl0 of its own, down and without an address; the eBPF data
 			// plane uses VXLAN whatever the pools say.
 			if d != nil && d.up && len(d.addrs) > 0 && !ebpf(p, all) {
-				say(probe.Found(probe.Info, "%s exists with %s, but nothing in Calico's configuration uses %s", d.name, d.addrs[0].Addr(), e.name).On(e.device))
+				say(probe.Found(probe.Info, "%s exists with %s, but nothing in Calico's configuration uses %s",
+					d.name, d.addrs[0].Addr(), e.name).On(e.device))
 			}
 		case err != nil && own == nil && d == nil:
 		case err != nil && own == nil:
-			say(unseen(fmt.Errorf("%s exists, but its intended configuration is not known: %w", e.device, err)).On(e.device))
+			say(unseen(fmt.Errorf("%s exists, but its intended configuration is not known: %w", e.device, err)).
+				On(e.device))
 		case own == nil && p.Gaps[probe.KindTunnel] != "":
 			say(gap(p, probe.KindTunnel, "").On(e.device))
 		case own == nil:
-			say(probe.Found(probe.Info, "%s is in use (%s), but Calico has no address for this node's %s", e.name, mode, e.device).On(e.device))
+			say(probe.Found(probe.Info, "%s is in use (%s), but Calico has no address for this node's %s", e.name,
+				mode, e.device).On(e.device))
 		case d == nil && e.device == "vxlan-v6.calico" && ebpf(p, all):
-			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: its vxlan.calico carries both families", e.device).On(e.device))
+			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: its vxlan.calico carries both families",
+				e.device).On(e.device))
 		default:
 			say(judgeTunnel(e, mode, d, *own, settingsOf(p, e)).On(e.device))
 			if d != nil && d.up && d.vxlan != nil && !d.vxlan.external && len(others) > 0 {
@@ -205,15 +212,17 @@ func settingsOf(p *probe.Pass, e encapsulation) tunnelSettings {
 		}
 		return otherwise
 	}
-	return tunnelSettings{vni: number("vxlanVNI", vxlanVNI), port: number("vxlanPort", vxlanPort), mtu: number(e.mtu, 0)}
+	return tunnelSettings{vni: number("vxlanVNI", vxlanVNI), port: number("vxlanPort", vxlanPort),
+		mtu: number(e.mtu, 0)}
 }
 
 // judgeTunnel judges a device, nil when there is none, by its end in Calico's
 // datastore. IPIP and WireGuard are judged on what every interface has.
 func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set tunnelSettings) probe.Result {
 	if d == nil {
-		return probe.Found(probe.Fail, "there is no interface %s, though Calico uses %s (%s) and registered %s for this node's end", e.device, e.name, mode, own.Addr).
-			With(FactFaults, []string{"missing"})
+		return probe.Found(probe.Fail,
+			"there is no interface %s, though Calico uses %s (%s) and registered %s for this node's end",
+			e.device, e.name, mode, own.Addr).With(FactFaults, []string{"missing"})
 	}
 	faults, wrong := []string{}, []string{}
 	bad := func(fault, format string, args ...any) {
@@ -230,10 +239,9 @@ func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set 
 	local := ""
 	if v := d.vxlan; v != nil {
 		outer, _ := netip.ParseAddr(own.Attrs[probe.AttrOuter])
-		switch {
-		case v.external:
+		if v.external {
 			saw = append(saw, fmt.Sprintf("port %d, in the mode of the eBPF data plane", v.port))
-		default:
+		} else {
 			saw = append(saw, fmt.Sprintf("VNI %d, port %d", v.vni, v.port))
 			if set.vni != 0 && v.vni != set.vni {
 				bad("vni", "its VNI is %d, not %d", v.vni, set.vni)
@@ -302,19 +310,22 @@ func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 		case mac == "":
 			cut = append(cut, fmt.Sprintf("%s has no neighbour entry for its tunnel address %s", name, t.Addr))
 		case registered != "" && !strings.EqualFold(mac, registered):
-			cut = append(cut, fmt.Sprintf("%s: packets are sent to the MAC %s, but it registered %s", name, mac, registered))
+			cut = append(cut, fmt.Sprintf("%s: packets are sent to the MAC %s, but it registered %s", name, mac,
+				registered))
 		case len(leads) == 0:
 			cut = append(cut, fmt.Sprintf("%s has no forwarding entry for its MAC %s", name, mac))
 		case !slices.Contains(leads, outer):
 			cut = append(cut, fmt.Sprintf("%s: packets to its MAC %s are sent to %s", name, mac, leads[0]))
 		}
 	}
-	r := probe.Found(probe.OK, "all %d other nodes have a neighbour entry and a forwarding entry that leads to them", total)
+	r := probe.Found(probe.OK, "all %d other nodes have a neighbour entry and a forwarding entry that leads to them",
+		total)
 	switch {
 	case total == 0:
 		r = probe.Found(probe.Skip, "no other node has a tunnel address and an address of its own")
 	case len(cut) > 0:
-		r = probe.Found(probe.Fail, "%d of %d other nodes are not reached through the tunnel: %s", len(cut), total, some(cut))
+		r = probe.Found(probe.Fail, "%d of %d other nodes are not reached through the tunnel: %s", len(cut), total,
+			some(cut))
 	}
 	return r.With(FactVTEPs, total).With(FactCutOff, first(cut))
 }

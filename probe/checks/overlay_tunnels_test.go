@@ -12,7 +12,8 @@ import (
 func TestTunnelJudged(t *testing.T) {
 	t.Parallel()
 	own := func(addr string) probe.Target {
-		return probe.Target{Kind: probe.KindTunnel, Name: "a", Addr: netip.MustParseAddr(addr), Attrs: map[string]string{probe.AttrOuter: "10.9.0.1", probe.AttrKey: "k"}}
+		return probe.Target{Kind: probe.KindTunnel, Name: "a", Addr: netip.MustParseAddr(addr),
+			Attrs: map[string]string{probe.AttrOuter: "10.9.0.1", probe.AttrKey: "k"}}
 	}
 	dev := func(name, kind string, up bool, addrs ...string) *device {
 		d := &device{name: name, kind: kind, mtu: 1440, up: up}
@@ -30,15 +31,24 @@ func TestTunnelJudged(t *testing.T) {
 		want probe.Status
 		saw  string
 	}{
-		"IPIP":             {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{}, probe.OK, "tunl0 is up with 10.244.0.1, MTU 1440"},
-		"no tunl0":         {ipip, nil, "10.244.0.1", tunnelSettings{}, probe.Fail, "there is no interface tunl0, though Calico uses IPIP (Always) and registered 10.244.0.1"},
-		"tunl0 down":       {ipip, dev("tunl0", "ipip", false, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{}, probe.Fail, "tunl0: it is down"},
-		"tunl0 as made":    {ipip, dev("tunl0", "ipip", false), "10.244.0.1", tunnelSettings{}, probe.Fail, "tunl0: it is down; it has no address, but Calico registered 10.244.0.1 for it"},
-		"another address":  {ipip, dev("tunl0", "ipip", true, "10.244.7.1/32", "fe80::1/64"), "10.244.0.1", tunnelSettings{}, probe.Fail, "it has 10.244.7.1, but Calico registered 10.244.0.1"},
-		"another MTU":      {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{mtu: 1480}, probe.Warn, "the MTU of tunl0 is 1440, and ipipMTU is set to 1480"},
-		"WireGuard":        {wg, dev("wireguard.cali", "wireguard", true, "10.244.0.2/32"), "10.244.0.2", tunnelSettings{mtu: 1440}, probe.OK, "its peers not checked"},
-		"WireGuard away":   {wg, nil, "10.244.0.2", tunnelSettings{}, probe.Fail, "registered 10.244.0.2 for this node's end"},
-		"WireGuard6 wrong": {wg6, dev("wg-v6.cali", "wireguard", true, "fd00::9/128"), "fd00::1", tunnelSettings{}, probe.Fail, "it has fd00::9, but Calico registered fd00::1"},
+		"IPIP": {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{},
+			probe.OK, "tunl0 is up with 10.244.0.1, MTU 1440"},
+		"no tunl0": {ipip, nil, "10.244.0.1", tunnelSettings{}, probe.Fail,
+			"there is no interface tunl0, though Calico uses IPIP (Always) and registered 10.244.0.1"},
+		"tunl0 down": {ipip, dev("tunl0", "ipip", false, "10.244.0.1/32"), "10.244.0.1", tunnelSettings{},
+			probe.Fail, "tunl0: it is down"},
+		"tunl0 as made": {ipip, dev("tunl0", "ipip", false), "10.244.0.1", tunnelSettings{}, probe.Fail,
+			"tunl0: it is down; it has no address, but Calico registered 10.244.0.1 for it"},
+		"another address": {ipip, dev("tunl0", "ipip", true, "10.244.7.1/32", "fe80::1/64"), "10.244.0.1",
+			tunnelSettings{}, probe.Fail, "it has 10.244.7.1, but Calico registered 10.244.0.1"},
+		"another MTU": {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1",
+			tunnelSettings{mtu: 1480}, probe.Warn, "the MTU of tunl0 is 1440, and ipipMTU is set to 1480"},
+		"WireGuard": {wg, dev("wireguard.cali", "wireguard", true, "10.244.0.2/32"), "10.244.0.2",
+			tunnelSettings{mtu: 1440}, probe.OK, "its peers not checked"},
+		"WireGuard away": {wg, nil, "10.244.0.2", tunnelSettings{}, probe.Fail,
+			"registered 10.244.0.2 for this node's end"},
+		"WireGuard6 wrong": {wg6, dev("wg-v6.cali", "wireguard", true, "fd00::9/128"), "fd00::1", tunnelSettings{},
+			probe.Fail, "it has fd00::9, but Calico registered fd00::1"},
 	} {
 		got := judgeTunnel(c.e, "Always", c.d, own(c.addr), c.set)
 		t.Run(name, func(t *testing.T) { want(t, []probe.Result{got}, "", c.want, c.saw) })
@@ -53,7 +63,8 @@ func TestTunnelUse(t *testing.T) {
 		return probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"wireguardEnabled": on}}
 	}
 	four := func(ipip, vxlan string) probe.Target {
-		return probe.Target{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: map[string]string{probe.AttrIPIP: ipip, probe.AttrVXLAN: vxlan}}
+		return probe.Target{Kind: probe.KindPool, Name: "10.244.0.0/16",
+			Attrs: map[string]string{probe.AttrIPIP: ipip, probe.AttrVXLAN: vxlan}}
 	}
 	six := probe.Target{Kind: probe.KindPool, Name: "fd00::/48", Attrs: map[string]string{probe.AttrVXLAN: "Always"}}
 	for _, c := range []struct {

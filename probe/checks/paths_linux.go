@@ -77,9 +77,11 @@ func icmpSaid(m unix.SocketControlMessage) (icmpAnswer, bool) {
 	}
 	origin, kind, code, offender := b[4], b[5], b[6], b[head:]
 	switch {
-	case m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_RECVERR && origin == unix.SO_EE_ORIGIN_ICMP && kind == 3 && binary.NativeEndian.Uint16(offender) == unix.AF_INET:
+	case m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_RECVERR && origin == unix.SO_EE_ORIGIN_ICMP &&
+		kind == 3 && binary.NativeEndian.Uint16(offender) == unix.AF_INET:
 		return unreachable(code, true, netip.AddrFrom4([4]byte(offender[4:8]))), true
-	case m.Header.Level == unix.SOL_IPV6 && m.Header.Type == unix.IPV6_RECVERR && origin == unix.SO_EE_ORIGIN_ICMP6 && kind == 1 && len(offender) >= 24 && binary.NativeEndian.Uint16(offender) == unix.AF_INET6:
+	case m.Header.Level == unix.SOL_IPV6 && m.Header.Type == unix.IPV6_RECVERR && origin == unix.SO_EE_ORIGIN_ICMP6 &&
+		kind == 1 && len(offender) >= 24 && binary.NativeEndian.Uint16(offender) == unix.AF_INET6:
 		return unreachable(code, false, netip.AddrFrom16([16]byte(offender[8:24]))), true
 	}
 	return icmpAnswer{}, false
@@ -98,7 +100,8 @@ func promised(to netip.Addr) (mtu int, device string, err error) {
 		return 0, "", fmt.Errorf("asking for interface %d: %w", routes[0].LinkIndex, err)
 	}
 	mtu = link.Attrs().MTU
-	if set, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true}); err == nil && len(set) > 0 && set[0].MTU > 0 {
+	if set, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true}); err == nil &&
+		len(set) > 0 && set[0].MTU > 0 {
 		mtu = min(mtu, set[0].MTU)
 	}
 	return mtu, link.Attrs().Name, nil

@@ -75,14 +75,17 @@ func pinged(s icmp.Stats) probe.Result {
 	}
 	switch {
 	case s.Cut && s.Sent < icmp.Packets, s.Cut && s.Received == 0:
-		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, icmp.Packets, s.Received)
+		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, icmp.Packets,
+			s.Received)
 	case s.Refused == s.Sent && s.Refusal == "error":
 		return probe.Found(probe.Unknown, "no packet could leave, and the kernel does not say why")
 	case s.Received == 0:
 		r = probe.Found(probe.Fail, "none of %d packets came back%s", s.Sent, why)
 	default:
-		r = probe.Found(probe.OK, "%d of %d packets came back, %s on average%s", s.Received, s.Sent, s.Avg.Round(10*time.Microsecond), why)
-		r = r.With(FactRTT, milliseconds(s.Avg)).With(FactRTTMin, milliseconds(s.Min)).With(FactRTTMax, milliseconds(s.Max))
+		r = probe.Found(probe.OK, "%d of %d packets came back, %s on average%s", s.Received, s.Sent,
+			s.Avg.Round(10*time.Microsecond), why)
+		r = r.With(FactRTT, milliseconds(s.Avg)).With(FactRTTMin, milliseconds(s.Min)).
+			With(FactRTTMax, milliseconds(s.Max))
 		if s.Received < s.Sent {
 			r.Status = probe.Warn
 		}
@@ -98,9 +101,11 @@ func Refusal(reason string) string { return refusals[reason] }
 
 var refusals = map[string]string{
 	"denied": "rejected locally: a firewall rule (kube-proxy has one for a Service without endpoints), or a prohibit route", "blackhole": "a blackhole route discards it",
-	"net-unreachable": "the sender has no route to it (net-unreachable)", "host-unreachable": "an unreachable route, or no answer to ARP or NDP on the link (host-unreachable)",
-	"no-address": "the sender has no address to send from (no-address)", "too-big": "larger than the MTU of the interface it would leave by",
-	"error": "the kernel refuses",
+	"net-unreachable":  "the sender has no route to it (net-unreachable)",
+	"host-unreachable": "an unreachable route, or no answer to ARP or NDP on the link (host-unreachable)",
+	"no-address":       "the sender has no address to send from (no-address)",
+	"too-big":          "larger than the MTU of the interface it would leave by",
+	"error":            "the kernel refuses",
 }
 
 // elsewhere are the targets with an address that is not one of where the question

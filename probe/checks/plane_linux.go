@@ -50,7 +50,8 @@ func devices() ([]device, error) {
 	var out []device
 	for _, l := range links {
 		a := l.Attrs()
-		d := device{index: a.Index, name: a.Name, kind: l.Type(), mtu: a.MTU, state: a.OperState.String(), up: a.RawFlags&unix.IFF_UP != 0, mac: a.HardwareAddr.String(), addrs: on[a.Index]}
+		d := device{index: a.Index, name: a.Name, kind: l.Type(), mtu: a.MTU, state: a.OperState.String(),
+			up: a.RawFlags&unix.IFF_UP != 0, mac: a.HardwareAddr.String(), addrs: on[a.Index]}
 		if a.RawFlags&unix.IFF_LOWER_UP == 0 && a.OperState == netlink.OperUp {
 			d.state = "lower-layer-down" // the state follows the flag within a second
 		}
@@ -143,7 +144,8 @@ func generation() ([]byte, error) {
 }
 
 // nftFamilies are the families of tables that see packets of IPv4 or IPv6.
-var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6, nftables.TableFamilyINet: 0}
+var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6,
+	nftables.TableFamilyINet: 0}
 
 // nftChains lists those chains of nftables, and of iptables-nft, that are Calico's or
 // kube-proxy's or see all forwarded packets; none in a kernel without nftables. The
@@ -327,7 +329,8 @@ func legacyTable(af, level int, table string) (legacyInfo, []byte, error) {
 			break
 		}
 		if info.Size > maxTable {
-			return info, nil, fmt.Errorf("legacy iptables' %d MB of rules in %s, too many to read: %w", info.Size>>20, table, probe.ErrNotVisible)
+			return info, nil, fmt.Errorf("legacy iptables' %d MB of rules in %s, too many to read: %w", info.Size>>20,
+				table, probe.ErrNotVisible)
 		}
 		// struct ipt_get_entries: the name, the size, and the entries aligned to 8.
 		const header = nameLength + 8

@@ -16,7 +16,8 @@ import (
 func TestFirewallError(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ err, want error }{
-		{unix.EINVAL, fs.ErrNotExist}, {unix.ENOENT, fs.ErrNotExist}, {unix.EPERM, probe.ErrNotVisible}, {unix.EIO, unix.EIO},
+		{unix.EINVAL, fs.ErrNotExist}, {unix.ENOENT, fs.ErrNotExist}, {unix.EPERM, probe.ErrNotVisible},
+		{unix.EIO, unix.EIO},
 	} {
 		if got := firewallError(fmt.Errorf("asking: %w", c.err)); !errors.Is(got, c.want) {
 			t.Errorf("%v: %v", c.err, got)

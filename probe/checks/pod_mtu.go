@@ -12,11 +12,12 @@ import (
 // PodMTU finds the packets that vanish for their size alone. Names resolve, pings
 // answer, connections open, and hang with the first full packet.
 var PodMTU = &probe.Check{
-	ID: "pod-mtu", Asks: "do packets as big as the interface promises reach workload pods on other nodes, from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods}, Run: podMTUs, Limit: 12 * time.Second, Needs: []*probe.Check{NodeUplink, PodUplink, PodPing},
-	Doc: `Echo requests that nobody may fragment, as big as the interface or the route to a workload pod on each of up to eight other nodes allows; when they do not come back, the biggest that do are searched for. Asked from the node, and again from inside one of this node's own pods, whose interface promises what counts for users.
-ok: the full size comes back. info: a router on the way says by ICMP that less fits, and that much does come back: TCP adapts to that, and some programs over UDP do not. fail: small packets come back and bigger ones vanish without a word: connections open and hang as soon as there is much to say. Calico's tunnels take 20 bytes (IPIP), 50 (VXLAN, 70 over IPv6) or 60 (WireGuard, 80 over IPv6) of what the network between the nodes carries; usual reasons are that network's own lower limit (a VPN, a cloud's interconnect, another overlay), an interface Calico did not look at when it worked out the MTU (bonds, bridges and VLANs), or pods that are older than a change of the MTU.
-unknown: not even small packets come back, see pod-ping; or no right to open a raw ICMP socket. skip: nobody to ask, or no pod on this node to ask from.`,
+	ID: "pod-mtu", Asks: "do full-size packets reach workload pods on other nodes, from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods}, Run: podMTUs,
+	Limit: 12 * time.Second, Needs: []*probe.Check{NodeUplink, PodUplink, PodPing},
+	Doc: `Echo requests that must not be fragmented, of the MTU of the interface or route to a workload pod on each of up to eight other nodes; if they are not answered, the check searches for the largest that are. Asked from the node, and again from inside one of this node's own pods, whose MTU is what counts for users.
+ok: full-size packets pass. info: a router on the way reports a smaller path MTU, and such packets pass: TCP adapts to that, some programs over UDP do not. fail: small packets pass and larger ones are lost without an ICMP error: connections open, then hang with the first large transfer. Calico's tunnels add 20 bytes (IPIP), 50 (VXLAN, 70 over IPv6) or 60 (WireGuard, 80 over IPv6) of what the network between the nodes carries; usual reasons are that network's own lower limit (a VPN, a cloud's interconnect, another overlay), an interface Calico did not look at when it worked out the MTU (bonds, bridges and VLANs), or pods that are older than a change of the MTU.
+unknown: not even small packets pass, see pod-ping; or no right to open a raw ICMP socket. skip: nobody to ask, or no pod on this node to ask from.`,
 }
 
 // Facts of pod-mtu, all in bytes of a whole IP packet.
@@ -96,7 +97,8 @@ func pathMTU(ctx context.Context, to netip.Addr) probe.Result {
 		case got.TooBig:
 			s.vanishes, s.refused, s.told = size, true, got.Told
 		case got.Refused > 0:
-			return probe.Found(probe.Unknown, "packets of %d bytes could not leave: %s", size, refusals[got.Refusal]).With(probe.FactReason, got.Refusal)
+			return probe.Found(probe.Unknown, "packets of %d bytes could not leave: %s", size, refusals[got.Refusal]).
+				With(probe.FactReason, got.Refusal)
 		default:
 			s.vanishes, s.refused = size, false
 		}
@@ -110,7 +112,8 @@ func pathMTU(ctx context.Context, to netip.Addr) probe.Result {
 			return r
 		}
 		if again, err := icmp.Whole(ctx, to, s.vanishes, wait); err == nil && again.Received > 0 {
-			return probe.Found(probe.Unknown, "packets are lost whatever their size, so the path MTU cannot be measured")
+			return probe.Found(probe.Unknown,
+				"packets are lost whatever their size, so the path MTU cannot be measured")
 		}
 	}
 	return s.result()
@@ -133,7 +136,8 @@ func notEvenSmall(s icmp.Stats, err error) (probe.Result, bool) {
 	} else if s.Bounced != "" {
 		why = ": " + s.Bounced
 	}
-	return probe.Found(probe.Unknown, "not even packets of %d bytes pass, so the path MTU cannot be measured%s", smallPacket, why), false
+	return probe.Found(probe.Unknown, "not even packets of %d bytes pass, so the path MTU cannot be measured%s",
+		smallPacket, why), false
 }
 
 func (s sizes) result() probe.Result {
@@ -142,11 +146,15 @@ func (s sizes) result() probe.Result {
 	case s.vanishes > s.promised:
 		r = probe.Found(probe.OK, "packets of %d bytes pass, the full MTU of %s", s.promised, s.device)
 	case s.refused && s.told == s.passes:
-		r = probe.Found(probe.Info, "a router on the way reports a path MTU of %d, and such packets pass; %s has %d", s.told, s.device, s.promised)
+		r = probe.Found(probe.Info, "a router on the way reports a path MTU of %d, and such packets pass; %s has %d",
+			s.told, s.device, s.promised)
 	case s.refused:
-		r = probe.Found(probe.Info, "a router on the way rejects packets larger than %d bytes without reporting the right size; %s has %d", s.passes, s.device, s.promised)
+		r = probe.Found(probe.Info,
+			"a router on the way rejects packets larger than %d bytes without reporting the right size; %s has %d",
+			s.passes, s.device, s.promised)
 	default:
-		r = probe.Found(probe.Fail, "packets of %d bytes pass, those of %d are lost without an ICMP error; %s has %d", s.passes, s.vanishes, s.device, s.promised).With(probe.FactReason, "timeout")
+		r = probe.Found(probe.Fail, "packets of %d bytes pass, those of %d are lost without an ICMP error; %s has %d",
+			s.passes, s.vanishes, s.device, s.promised).With(probe.FactReason, "timeout")
 	}
 	if s.told > 0 {
 		r = r.With(FactTold, s.told)

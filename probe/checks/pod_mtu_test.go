@@ -18,16 +18,23 @@ func TestSizes(t *testing.T) {
 		saw      string
 		attempts int
 	}{
-		"all":         {9000, nil, probe.OK, "packets of 1500 bytes pass, the full MTU of eth0", 1},
-		"exactly":     {1500, nil, probe.OK, "1500 bytes pass", 1},
-		"black hole":  {1410, nil, probe.Fail, "packets of 1410 bytes pass, those of 1411 are lost without an ICMP error; eth0 has 1500", 13},
-		"one less":    {1499, nil, probe.Fail, "packets of 1499 bytes pass, those of 1500 are lost", 13},
-		"hardly any":  {256, nil, probe.Fail, "packets of 256 bytes pass, those of 257 are lost", 13},
-		"told":        {1400, func(int) (int, bool) { return 1400, true }, probe.Info, "reports a path MTU of 1400, and such packets pass", 2},
-		"told twice":  {1300, func(size int) (int, bool) { return map[bool]int{true: 1400, false: 1300}[size > 1400], true }, probe.Info, "reports a path MTU of 1300", 3},
-		"untold":      {1400, func(int) (int, bool) { return 0, true }, probe.Info, "larger than 1400 bytes without reporting the right size", 13},
-		"lied":        {1350, func(size int) (int, bool) { return 1400, size > 1400 }, probe.Fail, "packets of 1350 bytes pass, those of 1351 are lost", 13},
-		"told absurd": {1400, func(int) (int, bool) { return 9000, true }, probe.Info, "larger than 1400 bytes without reporting", 13},
+		"all":     {9000, nil, probe.OK, "packets of 1500 bytes pass, the full MTU of eth0", 1},
+		"exactly": {1500, nil, probe.OK, "1500 bytes pass", 1},
+		"black hole": {1410, nil, probe.Fail,
+			"packets of 1410 bytes pass, those of 1411 are lost without an ICMP error; eth0 has 1500", 13},
+		"one less":   {1499, nil, probe.Fail, "packets of 1499 bytes pass, those of 1500 are lost", 13},
+		"hardly any": {256, nil, probe.Fail, "packets of 256 bytes pass, those of 257 are lost", 13},
+		"told": {1400, func(int) (int, bool) { return 1400, true }, probe.Info,
+			"reports a path MTU of 1400, and such packets pass", 2},
+		"told twice": {1300,
+			func(size int) (int, bool) { return map[bool]int{true: 1400, false: 1300}[size > 1400], true },
+			probe.Info, "reports a path MTU of 1300", 3},
+		"untold": {1400, func(int) (int, bool) { return 0, true }, probe.Info,
+			"larger than 1400 bytes without reporting the right size", 13},
+		"lied": {1350, func(size int) (int, bool) { return 1400, size > 1400 }, probe.Fail,
+			"packets of 1350 bytes pass, those of 1351 are lost", 13},
+		"told absurd": {1400, func(int) (int, bool) { return 9000, true }, probe.Info,
+			"larger than 1400 bytes without reporting", 13},
 	} {
 		s := sizes{promised: 1500, device: "eth0", passes: smallPacket, vanishes: 1501}
 		n := 0

@@ -10,9 +10,11 @@ import (
 // to this node's own pods and to the others'?
 var PodPing = &probe.Check{
 	ID: "pod-ping", Asks: "do workload pods, here and on other nodes, answer a ping from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods}, Needs: []*probe.Check{NodeUplink, PodUplink},
+	Tags: []string{tagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods},
+	Needs: []*probe.Check{NodeUplink, PodUplink},
 	Run: func(ctx context.Context, p *probe.Pass) {
-		ping(ctx, p, elsewhere(unique(p.Of(probe.KindPod, probe.KindLocal))), probe.KindPod, "no other running workload pod is known")
+		ping(ctx, p, elsewhere(unique(p.Of(probe.KindPod, probe.KindLocal))), probe.KindPod,
+			"no other running workload pod is known")
 	},
 	Doc: `Five packets to a running workload pod on each of up to eight other nodes, and to some on this one, in every family the pod has: through the routes, tunnels and policy that pods use. Asked from the node, and again from inside one of this node's own pods.
 ok: all came back. warn: some did. fail: none did. When node-ping is good and this is not, the pod network between the two nodes is broken: a route is missing, the tunnel is blocked, or the other node drops it.

@@ -15,9 +15,10 @@ import (
 // the usual reason.
 var PodTCP = &probe.Check{
 	ID: "pod-tcp", Asks: "do workload pods, here and on other nodes, answer TCP from this node and from inside a pod?", From: probe.FromNode, Inside: true, In: probe.Standard,
-	Tags: []string{tagNetwork}, Access: []string{"host network", probe.AccessPods}, Needs: []*probe.Check{NodeUplink, PodUplink}, Run: podTCP,
-	Doc: `A TCP connection to a running workload pod on each of up to eight other nodes, and to some on this one: to a port the pod declares, or to one that nobody uses where it declares none. It is opened and closed again, without a byte. Asked from the node, and again from inside one of this node's own pods.
-ok: it was taken, or refused on a port that nobody declares: the refusal came from the pod, so the path is good. info: refused on a declared port: the path is good and nothing listens there. fail, timeout: packets get lost; when pod-ping to the same pod is good, this is the mark of broken checksums (a NIC's or VXLAN's offload), of a firewall, or of policy that lets ICMP through. fail, rejected: a firewall on the way says no by ICMP, and which machine it was; Calico's own policy drops without a word unless it was told to reject. fail, net-unreachable, host-unreachable, blackhole: no route, here or where the ICMP message came from.
+	Tags: []string{tagNetwork}, Access: []string{"host network", probe.AccessPods},
+	Needs: []*probe.Check{NodeUplink, PodUplink}, Run: podTCP,
+	Doc: `A TCP connection to a running workload pod on each of up to eight other nodes, and to some on this one: to a port the pod declares, or to an unused one if it declares none. It is opened and closed, without sending data. Asked from the node, and again from inside one of this node's own pods.
+ok: it was accepted, or reset from a port that the pod does not declare: the reset came from the pod, so the path is good. info: refused on a declared port: the path is good but nothing listens there. fail, timeout: packets are lost; when pod-ping to the same pod is good, this is the mark of broken checksums (a NIC's or VXLAN's offload), of a firewall, or of policy that lets ICMP through. fail, rejected: a firewall on the way says no by ICMP, and which machine it was; Calico's own policy drops without a word unless it was told to reject. fail, net-unreachable, host-unreachable, blackhole: no route, here or where the ICMP message came from.
 A NetworkPolicy that allows neither this node nor the asking pod to that very pod makes it fail too; pods of other namespaces then answer.
 skip: nobody to ask, or no pod on this node to ask from.`,
 }
@@ -38,7 +39,8 @@ func podTCP(ctx context.Context, p *probe.Pass) {
 		to := netip.AddrPortFrom(t.Addr, uint16(cmp.Or(t.Port, unusedPort)))
 		c := connect(ctx, to)
 		r := podAnswers(c.result(ctx), c, t.Port != 0)
-		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, int(to.Port())).With(FactDeclared, t.Port != 0))
+		p.Report(about(r, t).On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).
+			With(FactPort, int(to.Port())).With(FactDeclared, t.Port != 0))
 	})
 }
 
@@ -51,7 +53,8 @@ func podAnswers(r probe.Result, c connection, declared bool) probe.Result {
 	r.Saw = fmt.Sprintf("reachable in %v (reset from unused port %d)", c.took.Round(10*time.Microsecond), c.to.Port())
 	if declared {
 		r.Status = probe.Info
-		r.Saw = fmt.Sprintf("reachable in %v, but nothing listens on its port %d", c.took.Round(10*time.Microsecond), c.to.Port())
+		r.Saw = fmt.Sprintf("reachable in %v, but nothing listens on its port %d", c.took.Round(10*time.Microsecond),
+			c.to.Port())
 	}
 	return r
 }

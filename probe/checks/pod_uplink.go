@@ -12,7 +12,8 @@ import (
 // PodUplink asks whether packets can leave the pod that the others are asked from:
 // one pod's cable that is out is not a cluster's outage.
 var PodUplink = &probe.Check{
-	ID: "pod-uplink", Asks: "can packets leave the workload pod that is asked from?", From: probe.FromPod, In: probe.Standard,
+	ID: "pod-uplink", Asks: "can packets leave the workload pod that is asked from?", From: probe.FromPod,
+	In:   probe.Standard,
 	Tags: []string{tagNetwork, tagCNI}, Access: []string{"netlink", probe.AccessPods}, Run: podUplink,
 	Doc: `Looked at inside the network namespaces of two of this node's workload pods, where there are two: the interface with the pod's address, and whether there is a default route. What other checks ask from inside pods needs it.
 ok: up, with a carrier and a default route. fail: the interface is switched off, or has no carrier because its other end, a cali* interface of the node, is down or gone; or there is no default route, so the CNI plugin has not done its work. warn: so it is in one pod, and the other one is well.
@@ -50,7 +51,8 @@ func leaves(d *device, f int) probe.Result {
 	case !d.up:
 		r = probe.Found(probe.Fail, "%s in the pod is switched off", d.name)
 	case slices.Contains(dead, d.state):
-		r = probe.Found(probe.Fail, "%s in the pod has no carrier (%s): its other end, on the node, is down or gone", d.name, d.state)
+		r = probe.Found(probe.Fail, "%s in the pod has no carrier (%s): its other end, on the node, is down or gone",
+			d.name, d.state)
 	case err != nil && unroutable(err).Status == probe.Fail:
 		r = probe.Found(probe.Fail, "the pod has no default route: %s", unroutable(err).Saw)
 	case err != nil:

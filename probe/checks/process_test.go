@@ -40,7 +40,8 @@ func TestInPod(t *testing.T) {
 		// Out of a pod: of the same class with either driver, of another class, a container beside it, and itself.
 		{"/../../../../init.scope", "/../../../../system.slice/kubelet.service", false},
 		{"/../../../../init.scope", "/../../pod" + podUID + "/" + containerID, true},
-		{"/../../../../init.scope", "/../../kubepods-besteffort-pod" + slice + ".slice/cri-containerd-" + containerID + ".scope", true},
+		{"/../../../../init.scope",
+			"/../../kubepods-besteffort-pod" + slice + ".slice/cri-containerd-" + containerID + ".scope", true},
 		{"/../../../../init.scope", "/../../../kubepods-burstable.slice/x", true},
 		{"/../../../../init.scope", "/../cri-containerd-" + containerID + ".scope", true},
 		{"/../../../../init.scope", "/", true},
@@ -50,7 +51,8 @@ func TestInPod(t *testing.T) {
 		{outer, outer, false},
 		{outer + "/init.scope", outer + "/kubepods/besteffort/pod" + podUID + "/" + containerID, true},
 	} {
-		h := node(t, map[string]string{"proc/1/cgroup": "12:cpu,cpuacct:/x\n0::" + c.first + "\n", "proc/7/cgroup": "12:cpu,cpuacct:/x\n0::" + c.its + "\n", "proc/7/cmdline": "x\x00"})
+		h := node(t, map[string]string{"proc/1/cgroup": "12:cpu,cpuacct:/x\n0::" + c.first + "\n",
+			"proc/7/cgroup": "12:cpu,cpuacct:/x\n0::" + c.its + "\n", "proc/7/cmdline": "x\x00"})
 		p, err := processesOf(h, func(*probe.Host, procfs.Proc) bool { return true }, func(string) bool { return true })
 		if err != nil || len(p) != 1 {
 			t.Fatal(p, err)
@@ -73,7 +75,8 @@ func TestNodesDaemon(t *testing.T) {
 		user                   string
 		cgroup, net, mnt, prog string
 	}
-	real := process{pid: 100, parent: 1, user: "0", cgroup: "/system.slice/kubelet.service", net: own, mnt: "mnt:[1]", prog: "/usr/bin/kubelet"}
+	real := process{pid: 100, parent: 1, user: "0", cgroup: "/system.slice/kubelet.service", net: own, mnt: "mnt:[1]",
+		prog: "/usr/bin/kubelet"}
 	but := func(change func(*process)) process {
 		p := real
 		p.pid = 200
@@ -95,29 +98,37 @@ func TestNodesDaemon(t *testing.T) {
 		"started by a script": {[]process{
 			but(func(p *process) { p.pid, p.prog = 50, "/bin/bash" }), but(func(p *process) { p.parent = 50 }),
 		}, "200"},
-		"two, one of which ends":  {[]process{but(func(p *process) { p.parent = -1 }), real}, "100"},
-		"of an upgraded program":  {[]process{but(func(p *process) { p.prog = "/usr/bin/kubelet (deleted)" })}, "200"},
-		"no right to see links":   {[]process{but(func(p *process) { p.net, p.mnt, p.prog = "", "", "" })}, "200"},
-		"without right, in a pod": {[]process{but(func(p *process) { p.net, p.mnt, p.prog, p.cgroup = "", "", "", pods })}, "0"},
+		"two, one of which ends": {[]process{but(func(p *process) { p.parent = -1 }), real}, "100"},
+		"of an upgraded program": {[]process{but(func(p *process) { p.prog = "/usr/bin/kubelet (deleted)" })}, "200"},
+		"no right to see links":  {[]process{but(func(p *process) { p.net, p.mnt, p.prog = "", "", "" })}, "200"},
+		"without right, in a pod": {[]process{but(func(p *process) {
+			p.net, p.mnt, p.prog, p.cgroup = "", "", "",
+				pods
+		})}, "0"},
 		"in a container":          {[]process{but(func(p *process) { p.mnt = "mnt:[2]" })}, "200"},
 		"starts a program":        {[]process{real, but(func(p *process) { p.parent = 100 })}, "100"},
 		"two, one in a container": {[]process{but(func(p *process) { p.mnt = "mnt:[2]" }), real}, "100"},
-		"two":                     {[]process{but(func(*process) {}), real}, "2 processes may be the node's kubelet, such as 100 and 200"},
-		"two, nobody can tell":    {[]process{but(func(p *process) { p.mnt = "" }), but(func(p *process) { p.mnt, p.pid = "", 300 })}, "2 processes may be"},
-		"none":                    {nil, "0"},
+		"two": {[]process{but(func(*process) {}), real},
+			"2 processes may be the node's kubelet, such as 100 and 200"},
+		"two, nobody can tell": {[]process{but(func(p *process) { p.mnt = "" }),
+			but(func(p *process) { p.mnt, p.pid = "", 300 })}, "2 processes may be"},
+		"none": {nil, "0"},
 	} {
-		files := map[string]string{"proc/1/cgroup": "0::/init.scope\n", "proc/1/comm": "systemd\n", "proc/1/cmdline": "init\x00"}
+		files := map[string]string{"proc/1/cgroup": "0::/init.scope\n", "proc/1/comm": "systemd\n",
+			"proc/1/cmdline": "init\x00"}
 		links := map[string]string{"1/ns/mnt": "mnt:[1]"}
 		for _, p := range c.all {
 			dir := fmt.Sprintf("%d/", p.pid)
-			files["proc/"+dir+"comm"], files["proc/"+dir+"cmdline"] = "kubelet\n", fmt.Sprintf("kubelet\x00--config=%d\x00", p.pid)
+			files["proc/"+dir+"comm"], files["proc/"+dir+"cmdline"] = "kubelet\n",
+				fmt.Sprintf("kubelet\x00--config=%d\x00", p.pid)
 			files["proc/"+dir+"status"] = fmt.Sprintf("Uid:\t0\t%s\t%[1]s\t%[1]s\n", p.user)
 			files["proc/"+dir+"cgroup"] = "0::" + p.cgroup + "\n"
 			if p.parent < 0 { // what ended after it was listed has no more to tell
 				files["proc/"+dir+"stat"] = "\n"
 				continue
 			}
-			files["proc/"+dir+"stat"] = fmt.Sprintf("%d (kubelet) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0%s\n", p.pid, p.parent, strings.Repeat(" 0", 28))
+			files["proc/"+dir+"stat"] = fmt.Sprintf("%d (kubelet) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0%s\n",
+				p.pid, p.parent, strings.Repeat(" 0", 28))
 			links[dir+"ns/net"], links[dir+"ns/mnt"], links[dir+"exe"] = p.net, p.mnt, p.prog
 		}
 		h := node(t, files)
@@ -145,7 +156,8 @@ func TestNodesDaemon(t *testing.T) {
 // processes may be it.
 func TestKubeletNotKnown(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"proc/swaps": "Filename Type Size Used Priority\n", "proc/1/cgroup": "0::/\n", "proc/1/comm": "init\n", "proc/1/cmdline": "init\x00"}
+	files := map[string]string{"proc/swaps": "Filename Type Size Used Priority\n", "proc/1/cgroup": "0::/\n",
+		"proc/1/comm": "init\n", "proc/1/cmdline": "init\x00"}
 	for _, pid := range []int{7, 8} {
 		process(files, pid, 1, "kubelet", 5, "", "kubelet", "--fail-swap-on=false")
 	}
@@ -171,7 +183,8 @@ func TestLaidByPods(t *testing.T) {
 		{KubeletHealth, "var/lib/kubelet/config.yaml", "", probe.Unknown},
 	} {
 		for kind, lay := range laying() {
-			h := node(t, map[string]string{"proc/swaps": "Filename Type Size Used Priority\n", "etc/cni/net.d/10-calico.conflist": `{"plugins":[{"type":"calico"}]}`, c.file: "", "dev/x": ""})
+			h := node(t, map[string]string{"proc/swaps": "Filename Type Size Used Priority\n",
+				"etc/cni/net.d/10-calico.conflist": `{"plugins":[{"type":"calico"}]}`, c.file: "", "dev/x": ""})
 			full := filepath.Join(h.Root, c.file)
 			if err := os.Remove(full); err != nil {
 				t.Fatal(err)

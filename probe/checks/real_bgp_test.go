@@ -27,7 +27,8 @@ protocol direct direct1 { interface "eth0"; }
 template bgp bgp_template { local as 64512; multihop; gateway recursive; import all; export all; source address ` + own + `; graceful restart; connect delay time 1; connect retry time 1; error wait time 1,2; }
 `
 	for _, p := range peers {
-		text += "protocol bgp Mesh_" + strings.ReplaceAll(p, ".", "_") + " from bgp_template { neighbor " + p + " as 64512; }\n"
+		text += "protocol bgp Mesh_" + strings.ReplaceAll(p, ".",
+			"_") + " from bgp_template { neighbor " + p + " as 64512; }\n"
 	}
 	return text
 }
@@ -50,7 +51,8 @@ func startBIRD(t *testing.T, version string, h *probe.Host, config string, args 
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join("../../.cache", version, "usr/sbin/bird"), append([]string{"-f", "-s", filepath.Join(h.Root, "run/calico/bird.ctl"), "-c", file}, args...)...)
+	cmd := exec.Command(filepath.Join("../../.cache", version, "usr/sbin/bird"),
+		append([]string{"-f", "-s", filepath.Join(h.Root, "run/calico/bird.ctl"), "-c", file}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -70,7 +72,8 @@ func startBIRD(t *testing.T, version string, h *probe.Host, config string, args 
 func established(t *testing.T, h *probe.Host, peer string) {
 	t.Helper()
 	eventually(t, func() bool {
-		return slices.ContainsFunc(run(t, BGPSession, h, backend("bird"), self("127.0.0.1")), func(r probe.Result) bool { return r.Target == peer && r.Status == probe.OK })
+		return slices.ContainsFunc(run(t, BGPSession, h, backend("bird"), self("127.0.0.1")),
+			func(r probe.Result) bool { return r.Target == peer && r.Status == probe.OK })
 	})
 }
 
@@ -87,7 +90,8 @@ func TestRealGracefulRestart(t *testing.T) {
 	dead := birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"), "-R")
 	established(t, h, "127.0.0.2")
 	ask := func() []probe.Result { return run(t, BGPSession, h, backend("bird"), self("127.0.0.1")) }
-	r := want(t, ask(), socket, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2", "unless these come up: 127.0.0.3")
+	r := want(t, ask(), socket, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2",
+		"unless these come up: 127.0.0.3")
 	if left, ok := r.Facts.Num(FactWaitLeft); !ok || left < 1 || r.Facts.Str(FactKernelState) != "wait" {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -95,12 +99,15 @@ func TestRealGracefulRestart(t *testing.T) {
 	birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2"), "-R") // without the dead peer nothing holds routes back
 	established(t, h, "127.0.0.2")
 	eventually(t, func() bool {
-		return slices.ContainsFunc(ask(), func(r probe.Result) bool { return r.Target == socket && r.Status == probe.OK })
+		return slices.ContainsFunc(ask(),
+			func(r probe.Result) bool { return r.Target == socket && r.Status == probe.OK })
 	})
-	if out, err := exec.Command("../../.cache/bird/usr/sbin/birdc", "-s", filepath.Join(h.Root, socket), "disable", "kernel1").CombinedOutput(); err != nil {
+	if out, err := exec.Command("../../.cache/bird/usr/sbin/birdc", "-s", filepath.Join(h.Root, socket), "disable",
+		"kernel1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	want(t, ask(), socket, probe.Fail, "1 of 1 peers established, and BIRD writes no routes into the kernel: its kernel protocol is down")
+	want(t, ask(), socket, probe.Fail,
+		"1 of 1 peers established, and BIRD writes no routes into the kernel: its kernel protocol is down")
 }
 
 // TestRealGracefulRestart2 asks the same of BIRD 2, which tells it for each channel.
@@ -163,7 +170,8 @@ func TestRealBirdConfig(t *testing.T) {
 		_ = confd.Process.Kill()
 		_ = confd.Wait()
 	}()
-	want(t, ask(), "/etc/calico/confd/config/bird.cfg", probe.Fail, "bird is not running but confd is", "does not exist")
+	want(t, ask(), "/etc/calico/confd/config/bird.cfg", probe.Fail, "bird is not running but confd is",
+		"does not exist")
 }
 
 // TestRealBGPExpected takes a peer out of a BIRD's configuration that the API
@@ -181,7 +189,8 @@ func TestRealBGPExpected(t *testing.T) {
 	kill(t, cmd)
 	birdIn(t, h, meshOf("127.0.0.1", "127.0.0.2", "127.0.0.9"))
 	eventually(t, func() bool { return ask()[0].Status == probe.Fail })
-	want(t, ask(), "IPv4", probe.Fail, "BIRD lacks 1 of 2 peers that the API expects: c 127.0.0.3; BIRD has 1 that the API does not know: Mesh_127_0_0_9")
+	want(t, ask(), "IPv4", probe.Fail,
+		"BIRD lacks 1 of 2 peers that the API expects: c 127.0.0.3; BIRD has 1 that the API does not know: Mesh_127_0_0_9")
 }
 
 // own marks a target as the node's own.
@@ -214,27 +223,35 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 		return run(t, RouteBlocks, &probe.Host{Root: t.TempDir()}, targets...)
 	}
 	with := c("10.244.2.0/26") // makes c known as a node
-	r := want(t, ask(b("10.244.20.0/26"), with), "IPv4", probe.Fail, "10.244.20.0/26 of b leads to b 10.9.0.2 and c 10.9.0.3 at once")
+	r := want(t, ask(b("10.244.20.0/26"), with), "IPv4", probe.Fail,
+		"10.244.20.0/26 of b leads to b 10.9.0.2 and c 10.9.0.3 at once")
 	if len(r.Facts[FactWrong].([]string)) != 2 { // 10.244.2.0/26 is b's
 		t.Errorf("%+v", r.Facts)
 	}
-	want(t, ask(blockOf("fd00:244:20::/64", "b", "fd09::2"), blockOf("fd00:244:9::/64", "c", "fd09::3")), "IPv6", probe.Fail, "of b leads to b fd09::2 and c fd09::3 at once")
+	want(t, ask(blockOf("fd00:244:20::/64", "b", "fd09::2"), blockOf("fd00:244:9::/64", "c", "fd09::3")), "IPv6",
+		probe.Fail, "of b leads to b fd09::2 and c fd09::3 at once")
 	if r := ask(b("10.244.21.0/26"))[0]; r.Status == probe.Fail { // the second way is a router's
 		t.Errorf("%+v", r)
 	}
 
-	want(t, ask(b("10.244.1.0/26"), c("10.244.1.0/26")), "IPv4", probe.Fail, "1 of 2 blocks of other nodes belong to two nodes at once in Calico's IPAM: 10.244.1.0/26 of b and c")
-	r = want(t, ask(own(blockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4", probe.Fail, "10.244.1.0/26 of a and c")
-	if of := r.Facts[FactOwners].(map[probe.Fact]map[string][]string)[FactShared]; !slices.Equal(of["10.244.1.0/26"], []string{"a", "c"}) {
+	want(t, ask(b("10.244.1.0/26"), c("10.244.1.0/26")), "IPv4", probe.Fail,
+		"1 of 2 blocks of other nodes belong to two nodes at once in Calico's IPAM: 10.244.1.0/26 of b and c")
+	r = want(t, ask(own(blockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4", probe.Fail,
+		"10.244.1.0/26 of a and c")
+	if of := r.Facts[FactOwners].(map[probe.Fact]map[string][]string)[FactShared]; !slices.Equal(of["10.244.1.0/26"],
+		[]string{"a", "c"}) {
 		t.Errorf("%+v", r.Facts)
 	}
 
 	got := ask(b("10.244.22.0/26"), c("10.244.22.5/32"))
 	want(t, got, "IPv4", probe.OK)
 	want(t, got, "IPv4 addresses", probe.OK, "all 1 addresses that other nodes borrowed")
-	want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Fail, "1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
-	want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail, "10.244.22.5 of b leads to c 10.9.0.3 by eth0")
-	want(t, ask(own(blockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Fail, "10.244.23.7 of c")
+	want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Fail,
+		"1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
+	want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail,
+		"10.244.22.5 of b leads to c 10.9.0.3 by eth0")
+	want(t, ask(own(blockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Fail,
+		"10.244.23.7 of c")
 	r = want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node discards packets to 1 of 1")
 	if of := r.Facts[FactOwners].(map[probe.Fact]map[string][]string)[FactSwallowed]; !slices.Equal(of["10.244.23.0/26"], []string{"c"}) {
 		t.Errorf("%+v", r.Facts)
@@ -243,7 +260,8 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	inside := func(node, addr string) probe.Target { return at(probe.KindTunnel, node, addr) }
 	want(t, ask(b("10.244.24.0/26")), "IPv4", probe.OK)
 	want(t, ask(b("10.244.24.0/26"), inside("b", "10.244.24.0")), "IPv4", probe.OK)
-	want(t, ask(b("10.244.24.0/26"), inside("c", "10.244.24.0")), "IPv4", probe.Fail, "10.244.24.0/26 of b leads to c 10.244.24.0 by vxlan.calico")
+	want(t, ask(b("10.244.24.0/26"), inside("c", "10.244.24.0")), "IPv4", probe.Fail,
+		"10.244.24.0/26 of b leads to c 10.244.24.0 by vxlan.calico")
 	want(t, ask(c("10.244.24.9/32"), inside("b", "10.244.24.0")), "IPv4 addresses", probe.Fail, "10.244.24.9 of c")
 }
 
@@ -267,10 +285,13 @@ func TestRealBlocksInBIRD(t *testing.T) {
 	ask := func(targets ...probe.Target) []probe.Result { return run(t, RouteBlocks, h, targets...) }
 	has := func(r probe.Result) bool { return r.Facts[FactInBIRD] != nil }
 	eventually(t, func() bool { return slices.ContainsFunc(ask(known), has) })
-	want(t, ask(known), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.99.0/26 of b; BIRD has 10.244.99.0/26 from Mesh_10_9_0_2 but has not written it to the kernel")
+	want(t, ask(known), "IPv4", probe.Fail,
+		"1 of 1 blocks of other nodes have no route: 10.244.99.0/26 of b; BIRD has 10.244.99.0/26 from Mesh_10_9_0_2 but has not written it to the kernel")
 	want(t, ask(unknown), "IPv4", probe.Fail, "10.244.97.0/26 of c; BIRD has no route either")
-	want(t, ask(known, unknown), "IPv4", probe.Fail, "2 of 2", "BIRD has 10.244.99.0/26 from Mesh_10_9_0_2", ", and no route to 1 others")
-	vxlan := probe.Target{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: map[string]string{probe.AttrVXLAN: "Always"}}
+	want(t, ask(known, unknown), "IPv4", probe.Fail, "2 of 2", "BIRD has 10.244.99.0/26 from Mesh_10_9_0_2",
+		", and no route to 1 others")
+	vxlan := probe.Target{Kind: probe.KindPool, Name: "10.244.0.0/16",
+		Attrs: map[string]string{probe.AttrVXLAN: "Always"}}
 	if r := want(t, ask(known, vxlan), "IPv4", probe.Fail, "10.244.99.0/26 of b"); has(r) {
 		t.Errorf("Felix makes this route, not BIRD: %+v", r)
 	}

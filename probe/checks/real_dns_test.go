@@ -58,7 +58,8 @@ func (o *outsideWorld) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 			n = 40
 		}
 		for i := range n {
-			if rr, err := dns.NewRR(fmt.Sprintf(". 5 IN NS %c%d.root-servers.example.", 'a'+i%26, i)); err == nil && a.Rcode == 0 {
+			if rr, err := dns.NewRR(fmt.Sprintf(". 5 IN NS %c%d.root-servers.example.", 'a'+i%26, i)); err == nil &&
+				a.Rcode == 0 {
 				a.Answer = append(a.Answer, rr)
 			}
 		}
@@ -151,7 +152,8 @@ func TestRealDNSExternal(t *testing.T) {
 		"run/resolve/resolv.conf":     "nameserver 10.9.1.2\nsearch corp.example\n",
 		"var/lib/kubelet/config.yaml": "clusterDomain: cluster.local\nclusterDNS: [10.244.0.7]\nresolvConf: /run/resolve/resolv.conf\n",
 	})
-	const own, cluster, search = "resolv.conf 10.9.1.2:53", "clusterDNS 10.244.0.7:53", "search list of clusterDNS 10.244.0.7:53"
+	const own, cluster, search = "resolv.conf 10.9.1.2:53", "clusterDNS 10.244.0.7:53",
+		"search list of clusterDNS 10.244.0.7:53"
 	ask := func() []probe.Result { return run(t, DNSExternal, h) }
 	until(t, ask, func(r probe.Result) bool { return r.Target == cluster && r.Status == probe.OK })
 	got := ask()
@@ -294,7 +296,8 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	until(t, ask, func(r probe.Result) bool {
 		return r.Target == "endpoint 10.244.0.7:53 udp" && r.Facts.Str(FactRcode) == "REFUSED"
 	})
-	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "REFUSED: it answers, but is not configured to serve that name")
+	want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail,
+		"REFUSED: it answers, but is not configured to serve that name")
 	stop()
 	write(0)
 	coreDNS(t, "dns", zone)

@@ -66,7 +66,8 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 		go func() {
 			var got []probe.Result
 			r := probe.Runner{Suite: []*probe.Check{EncapProof}, Host: &probe.Host{Node: "near"}}
-			r.Run(t.Context(), probe.Plan{Checks: []string{"encap-proof"}, Targets: append(listen, self("10.9.0.1"), self("fd09::1"))}, func(ev probe.Event) {
+			r.Run(t.Context(), probe.Plan{Checks: []string{"encap-proof"},
+				Targets: append(listen, self("10.9.0.1"), self("fd09::1"))}, func(ev probe.Event) {
 				switch {
 				case ev.Result == nil:
 				case ev.Result.Facts[FactReady] == true:
@@ -96,7 +97,8 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 	defer l.Close()
 
 	heard, sent := proof()
-	for _, name := range []string{"far to near VXLAN IPv4", "far to near WireGuard IPv4", "far to near IPIP IPv4", "far to near VXLAN IPv6"} {
+	for _, name := range []string{"far to near VXLAN IPv4", "far to near WireGuard IPv4", "far to near IPIP IPv4",
+		"far to near VXLAN IPv6"} {
 		want(t, heard, name, probe.OK, "arrive")
 	}
 	for _, r := range heard {

@@ -44,7 +44,8 @@ func realCRI(t *testing.T, h *probe.Host, more string) (socket string) {
 	}
 	daemonOf(t, "bin/containerd", "--config", file)
 	eventually(t, func() bool {
-		return slices.ContainsFunc(run(t, ContainerdHealth, h), func(r probe.Result) bool { return r.Target == "cri-status" && r.Status == probe.Fail })
+		return slices.ContainsFunc(run(t, ContainerdHealth, h),
+			func(r probe.Result) bool { return r.Target == "cri-status" && r.Status == probe.Fail })
 	})
 	return socket
 }
@@ -53,7 +54,8 @@ func realCRI(t *testing.T, h *probe.Host, more string) (socket string) {
 func TestRealCNIPlace(t *testing.T) {
 	h := node(t, map[string]string{"own/net.d/10-calico.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`, "own/bin/calico": "", "opt/cni/bin/x": ""})
 	realCRI(t, h, "[plugins.'io.containerd.cri.v1.runtime'.cni]\nconf_dir = '/own/net.d'\nbin_dirs = ['/own/bin', '/opt/cni/bin']\n")
-	want(t, run(t, CNIConfig, h), "", probe.Fail, "/own/net.d/10-calico.conflist names plugins that are not in /own/bin, /opt/cni/bin: calico-ipam")
+	want(t, run(t, CNIConfig, h), "", probe.Fail,
+		"/own/net.d/10-calico.conflist names plugins that are not in /own/bin, /opt/cni/bin: calico-ipam")
 	if err := os.WriteFile(h.Root+"/opt/cni/bin/calico-ipam", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,9 @@ func TestRealCNIPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, run(t, CNIConfig, h), "", probe.Fail, "no network configuration in /own/net.d")
-	if err := os.WriteFile(h.Root+"/own/net.d/calico-kubeconfig", []byte(kubeconfigWith(token(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))), 0o600); err != nil {
+	if err := os.WriteFile(h.Root+"/own/net.d/calico-kubeconfig",
+		[]byte(kubeconfigWith(token(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	want(t, run(t, CNIToken, h), "", probe.Fail, "expired 24h0m")
@@ -75,7 +79,8 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 	t.Helper()
 	socket := realCRI(t, h, "")
 	emptied(t, "k8s.io")
-	load := exec.Command("../../.cache/bin/ctr", "-a", socket, "-n", "k8s.io", "images", "import", "--local", "../../.cache/images/pause.tar")
+	load := exec.Command("../../.cache/bin/ctr", "-a", socket, "-n", "k8s.io", "images", "import", "--local",
+		"../../.cache/images/pause.tar")
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -85,8 +90,9 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 	}
 	t.Cleanup(hangUp)
 	pod := &cri.PodSandboxConfig{
-		Metadata: &cri.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: filepath.Base(h.Root)}, LogDirectory: h.Root,
-		Linux: &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}}},
+		Metadata:     &cri.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: filepath.Base(h.Root)},
+		LogDirectory: h.Root,
+		Linux:        &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}}},
 	}
 	sandbox, err := client.RunPodSandbox(t.Context(), &cri.RunPodSandboxRequest{Config: pod})
 	if err != nil {
@@ -98,19 +104,23 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		if _, err := client.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: sandbox.PodSandboxId}); err != nil {
+		if _, err := client.RemovePodSandbox(ctx,
+			&cri.RemovePodSandboxRequest{PodSandboxId: sandbox.PodSandboxId}); err != nil {
 			t.Log(err)
 		}
 	})
 	for _, name := range names {
-		c, err := client.CreateContainer(t.Context(), &cri.CreateContainerRequest{PodSandboxId: sandbox.PodSandboxId, SandboxConfig: pod, Config: &cri.ContainerConfig{
-			Metadata: &cri.ContainerMetadata{Name: name}, Image: &cri.ImageSpec{Image: "registry.k8s.io/pause:3.10"},
-			Labels: map[string]string{"io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default"},
-		}})
+		c, err := client.CreateContainer(t.Context(),
+			&cri.CreateContainerRequest{PodSandboxId: sandbox.PodSandboxId, SandboxConfig: pod,
+				Config: &cri.ContainerConfig{
+					Metadata: &cri.ContainerMetadata{Name: name}, Image: &cri.ImageSpec{Image: "registry.k8s.io/pause:3.10"},
+					Labels: map[string]string{"io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default"},
+				}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.StartContainer(t.Context(), &cri.StartContainerRequest{ContainerId: c.ContainerId}); err != nil {
+		if _, err := client.StartContainer(t.Context(),
+			&cri.StartContainerRequest{ContainerId: c.ContainerId}); err != nil {
 			t.Fatal(err)
 		}
 		pid, err := criRuntime{client}.process(t.Context(), c.ContainerId)
@@ -164,7 +174,8 @@ func TestRealGhost(t *testing.T) {
 
 	signal(t, shim, syscall.SIGSTOP)
 	want(t, run(t, RuntimeGhosts, h), "", probe.OK, "each of 2 containers")
-	want(t, run(t, ContainerdHealth, h), "tasks", probe.Fail, "1 of their shims are frozen", "process "+strconv.Itoa(shim)+", state T")
+	want(t, run(t, ContainerdHealth, h), "tasks", probe.Fail, "1 of their shims are frozen",
+		"process "+strconv.Itoa(shim)+", state T")
 	signal(t, pids[0], syscall.SIGKILL)
 	want(t, run(t, RuntimeGhosts, h), "", probe.Fail, "1 of 2 containers", "default/web/one")
 
@@ -185,7 +196,8 @@ func pki(t *testing.T, dir string, names map[string]time.Duration) {
 	}
 	write := func(name, kind string, der []byte) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -224,9 +236,12 @@ func TestRealEtcd(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	pki(t, dir, map[string]time.Duration{"etcd": year, "server": year, "old": -time.Hour})
 	url := "https://127.0.0.1:2379"
-	etcd := exec.Command("../../.cache/bin/etcd", "--name", "e", "--data-dir", filepath.Join(h.Root, "data"), "--listen-client-urls", url, "--advertise-client-urls", url,
-		"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380", "--initial-cluster", "e=http://127.0.0.1:2380",
-		"--client-cert-auth", "--trusted-ca-file", dir+"/etcd-ca", "--cert-file", dir+"/server-cert", "--key-file", dir+"/server-key")
+	etcd := exec.Command("../../.cache/bin/etcd", "--name", "e", "--data-dir", filepath.Join(h.Root, "data"),
+		"--listen-client-urls", url, "--advertise-client-urls", url,
+		"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
+		"--initial-cluster", "e=http://127.0.0.1:2380",
+		"--client-cert-auth", "--trusted-ca-file", dir+"/etcd-ca", "--cert-file", dir+"/server-cert", "--key-file",
+		dir+"/server-key")
 	log, err := os.Create(filepath.Join(h.Root, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -247,14 +262,16 @@ func TestRealEtcd(t *testing.T) {
 	const name = "etcd 127.0.0.1:2379"
 	ask := func(h *probe.Host) []probe.Result { return run(t, DatastoreLatency, h, target) }
 	eventually(t, func() bool {
-		return slices.ContainsFunc(ask(h), func(r probe.Result) bool { return strings.Contains(r.Saw, "it reports that it is healthy") })
+		return slices.ContainsFunc(ask(h),
+			func(r probe.Result) bool { return strings.Contains(r.Saw, "it reports that it is healthy") })
 	})
 	got := ask(h)
 	want(t, got, name, probe.OK, "median of 5", "it reports that it is healthy")
 	want(t, got, etcdFiles+"etcd-cert", probe.OK, "is valid until")
 	want(t, run(t, StartupBudget, h, target, budget("60")), "estimate", probe.OK, "20 calls")
 
-	want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK, "asks for a client certificate, which this probe cannot read")
+	want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK,
+		"asks for a client certificate, which this probe cannot read")
 	for from, to := range map[string]string{"old-cert": "etcd-cert", "old-key": "etcd-key", "etcd-ca": "etcd-ca"} {
 		text, err := os.ReadFile(filepath.Join(dir, from))
 		if err != nil {
@@ -285,7 +302,8 @@ nft add rule inet t in ip daddr 127.0.0.3 tcp dport 5473 drop
 `) {
 		return
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{certificate(t, "typha-server", time.Now().Add(20*24*time.Hour))}, ClientAuth: tls.RequireAnyClientCert}
+	config := &tls.Config{Certificates: []tls.Certificate{certificate(t, "typha-server",
+		time.Now().Add(20*24*time.Hour))}, ClientAuth: tls.RequireAnyClientCert}
 	l, err := tls.Listen("tcp", "0.0.0.0:5473", config)
 	if err != nil {
 		t.Fatal(err)
@@ -403,9 +421,10 @@ func TestRealStart(t *testing.T) {
 	until := func(seconds string, s probe.Status, saw string) {
 		t.Helper()
 		eventually(t, func() bool {
-			return slices.ContainsFunc(run(t, StartupBudget, only(t, cmd.Process.Pid), budget(seconds)), func(r probe.Result) bool {
-				return r.Target == "measured" && r.Status == s && strings.Contains(r.Saw, saw)
-			})
+			return slices.ContainsFunc(run(t, StartupBudget, only(t, cmd.Process.Pid), budget(seconds)),
+				func(r probe.Result) bool {
+					return r.Target == "measured" && r.Status == s && strings.Contains(r.Saw, saw)
+				})
 		})
 	}
 	until("600", probe.OK, "running")
@@ -440,10 +459,12 @@ func TestRealLoad(t *testing.T) {
 	pid := stuckProcess(t).Process.Pid
 	eventually(t, func() bool {
 		r := run(t, NodeLoad, only(t, pid))[0]
-		return strings.Contains(r.Saw, "1 processes are in uninterruptible sleep") && strings.Contains(r.Saw, "perl ("+strconv.Itoa(pid)+") in ") && r.Status != probe.OK
+		return strings.Contains(r.Saw, "1 processes are in uninterruptible sleep") &&
+			strings.Contains(r.Saw, "perl ("+strconv.Itoa(pid)+") in ") && r.Status != probe.OK
 	})
 
-	enter := cgroupWith(t, "cpu", [][2]string{{"cpu.cfs_period_us", "10000"}, {"cpu.cfs_quota_us", "1000"}}, [][2]string{{"cpu.max", "1000 10000"}})
+	enter := cgroupWith(t, "cpu", [][2]string{{"cpu.cfs_period_us", "10000"}, {"cpu.cfs_quota_us", "1000"}},
+		[][2]string{{"cpu.max", "1000 10000"}})
 	burner := exec.Command(bashAs(t, "calico-node"), "-c", "while :; do :; done", "-felix")
 	if err := burner.Start(); err != nil {
 		t.Fatal(err)
@@ -452,7 +473,8 @@ func TestRealLoad(t *testing.T) {
 	enter(burner.Process.Pid)
 	eventually(t, func() bool {
 		return slices.ContainsFunc(run(t, NodeLoad, only(t, burner.Process.Pid)), func(r probe.Result) bool {
-			return r.Target == "calico-node cpu" && r.Status == probe.Warn && strings.Contains(r.Saw, "at its CPU limit in ")
+			return r.Target == "calico-node cpu" && r.Status == probe.Warn &&
+				strings.Contains(r.Saw, "at its CPU limit in ")
 		})
 	})
 }
@@ -507,20 +529,24 @@ func TestRealReversePath(t *testing.T) {
 	eventually(t, func() bool {
 		stray()
 		return slices.ContainsFunc(ask(), func(r probe.Result) bool {
-			return r.Target == "rp_filter" && r.Status == probe.Info && strings.Contains(r.Saw, "all 0, eth0 1; the kernel has dropped")
+			return r.Target == "rp_filter" && r.Status == probe.Info &&
+				strings.Contains(r.Saw, "all 0, eth0 1; the kernel has dropped")
 		})
 	})
 	set("all", "2")
 	want(t, ask(), "rp_filter", probe.OK, "all 2, eth0 2")
-	want(t, run(t, NodeSysctl, h, own, probe.Target{Kind: probe.KindCalico, Name: "v3.11.3"}), "rp_filter", probe.Warn, "does not start")
+	want(t, run(t, NodeSysctl, h, own, probe.Target{Kind: probe.KindCalico, Name: "v3.11.3"}), "rp_filter",
+		probe.Warn, "does not start")
 }
 
 // TestRealMemory lets something in a container of calico-node's make grow beyond
 // the container's limit.
 func TestRealMemory(t *testing.T) {
-	enter := cgroupWith(t, "memory", [][2]string{{"memory.limit_in_bytes", "30000000"}}, [][2]string{{"memory.max", "30000000"}})
+	enter := cgroupWith(t, "memory", [][2]string{{"memory.limit_in_bytes", "30000000"}},
+		[][2]string{{"memory.max", "30000000"}})
 	grow := filepath.Join(t.TempDir(), "grow")
-	felix := exec.Command(bashAs(t, "calico-node"), "-c", "until [ -e "+grow+" ]; do sleep .1; done; perl -e '$x = q(x) x 100e6; sleep 600'; sleep 600; true", "-felix")
+	felix := exec.Command(bashAs(t, "calico-node"), "-c",
+		"until [ -e "+grow+" ]; do sleep .1; done; perl -e '$x = q(x) x 100e6; sleep 600'; sleep 600; true", "-felix")
 	felix.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := felix.Start(); err != nil {
 		t.Fatal(err)
@@ -589,14 +615,17 @@ func TestRealDockerGhost(t *testing.T) {
 	h := node(t, map[string]string{"run/x": ""})
 	h.Proc = "/proc"
 	behind := realContainerd(t, h)
-	daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
-		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H", "unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
+	daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock",
+		"--iptables=false", "--ip6tables=false", "--bridge=none",
+		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H",
+		"unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
 	emptied(t, "docker")
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
 	eventually(t, func() bool { return run(t, RuntimeGhosts, h, asDocker)[0].Status == probe.OK })
 	docker := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command("../../.cache/docker.io/usr/bin/docker", append([]string{"-H", "unix://" + h.Root + "/run/docker.sock"}, args...)...)
+		cmd := exec.Command("../../.cache/docker.io/usr/bin/docker",
+			append([]string{"-H", "unix://" + h.Root + "/run/docker.sock"}, args...)...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("docker %v: %v: %s", args, err, out)

@@ -99,7 +99,8 @@ func settled(t *testing.T, pods ...probe.Target) {
 		as[i].Kind = probe.KindNode
 	}
 	eventually(t, func() bool {
-		return !slices.ContainsFunc(run(t, NodePing, &probe.Host{}, as...), func(r probe.Result) bool { return r.Status != probe.OK })
+		return !slices.ContainsFunc(run(t, NodePing, &probe.Host{}, as...),
+			func(r probe.Result) bool { return r.Status != probe.OK })
 	})
 }
 
@@ -121,9 +122,12 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 	listenFar(t, "10.244.1.2:8080")
 	listenFar(t, "[fd00:244::2]:8080")
 	pod := func(name, addr string, p int) probe.Target { return port(at(probe.KindPod, name, addr), p) }
-	got := run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080), pod("good6", "fd00:244::2", 8080), pod("filtered", "10.244.1.3", 8080),
-		pod("rejected", "10.244.1.4", 8080), pod("rejected6", "fd00:244::4", 8080), pod("hole", "10.244.3.1", 80), pod("none", "10.244.4.1", 80),
-		pod("prohibit", "10.244.5.1", 80), pod("nowhere", "172.18.0.1", 80), pod("self", "10.244.0.7", 80), pod("unrouted", "10.244.77.1", 80))
+	got := run(t, PodTCP, &probe.Host{}, pod("good", "10.244.1.2", 8080), pod("good6", "fd00:244::2", 8080),
+		pod("filtered", "10.244.1.3", 8080),
+		pod("rejected", "10.244.1.4", 8080), pod("rejected6", "fd00:244::4", 8080), pod("hole", "10.244.3.1", 80),
+		pod("none", "10.244.4.1", 80),
+		pod("prohibit", "10.244.5.1", 80), pod("nowhere", "172.18.0.1", 80), pod("self", "10.244.0.7", 80),
+		pod("unrouted", "10.244.77.1", 80))
 	r := want(t, got, "good 10.244.1.2", probe.OK, "connected to 10.244.1.2:8080")
 	if ms, _ := r.Facts.Num(FactTook); ms <= 0 {
 		t.Errorf("%+v", r.Facts)
@@ -136,20 +140,24 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 		}
 	}
 	reason(want(t, got, "filtered 10.244.1.3", probe.Fail, "no answer from 10.244.1.3:8080 within "), "timeout")
-	reason(want(t, got, "rejected 10.244.1.4", probe.Fail, `"administratively prohibited" by ICMP from 10.9.0.9`), "rejected")
-	reason(want(t, got, "rejected6 fd00:244::4", probe.Fail, `"administratively prohibited" by ICMP from fd09::9`), "rejected")
+	reason(want(t, got, "rejected 10.244.1.4", probe.Fail, `"administratively prohibited" by ICMP from 10.9.0.9`),
+		"rejected")
+	reason(want(t, got, "rejected6 fd00:244::4", probe.Fail, `"administratively prohibited" by ICMP from fd09::9`),
+		"rejected")
 	reason(want(t, got, "hole 10.244.3.1", probe.Fail, "blackhole"), "blackhole")
 	reason(want(t, got, "none 10.244.4.1", probe.Fail, "host-unreachable"), "host-unreachable")
 	reason(want(t, got, "prohibit 10.244.5.1", probe.Fail, "prohibit"), "denied")
 	reason(want(t, got, "nowhere 172.18.0.1", probe.Fail, "no route"), "net-unreachable")
-	reason(want(t, got, "unrouted 10.244.77.1", probe.Fail, `"network unreachable" by ICMP from 10.9.0.9`), "net-unreachable")
+	reason(want(t, got, "unrouted 10.244.77.1", probe.Fail, `"network unreachable" by ICMP from 10.9.0.9`),
+		"net-unreachable")
 	for _, r := range got {
 		if strings.HasPrefix(r.Target, "self") {
 			t.Errorf("it asked itself: %+v", r)
 		}
 	}
 	// Once more for the other ports of the same pods.
-	got = run(t, PodTCP, &probe.Host{}, pod("dead", "10.244.1.2", 8081), pod("rejected", "10.244.1.4", 8081), pod("undeclared", "10.244.1.3", 0), pod("undeclared6", "fd00:244::2", 0))
+	got = run(t, PodTCP, &probe.Host{}, pod("dead", "10.244.1.2", 8081), pod("rejected", "10.244.1.4", 8081),
+		pod("undeclared", "10.244.1.3", 0), pod("undeclared6", "fd00:244::2", 0))
 	want(t, got, "dead 10.244.1.2", probe.Info, "reachable in", "nothing listens on its port 8081")
 	reason(want(t, got, "rejected 10.244.1.4", probe.Fail, `"port unreachable" by ICMP from 10.9.0.9`), "rejected")
 	want(t, got, "undeclared 10.244.1.3", probe.OK, "reachable in", "reset from unused port")
@@ -182,7 +190,8 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	service := func(name, addr string) probe.Target { return port(at(probe.KindService, name, addr), 80) }
 	api := port(at(probe.KindDatastore, "service", "10.96.0.1"), 443)
 	endpoint := port(at(probe.KindDatastore, "endpoint", "10.96.0.1"), 6443)
-	got := run(t, ServiceClusterIP, &probe.Host{}, api, endpoint, service("d/good", "10.96.0.10"), service("d/lost", "10.96.0.11"), service("d/empty", "10.96.0.12"), service("d/unrouted", "10.97.0.1"))
+	got := run(t, ServiceClusterIP, &probe.Host{}, api, endpoint, service("d/good", "10.96.0.10"),
+		service("d/lost", "10.96.0.11"), service("d/empty", "10.96.0.12"), service("d/unrouted", "10.97.0.1"))
 	want(t, got, "default/kubernetes 10.96.0.1:443", probe.Fail, `"network unreachable" by ICMP from 10.9.0.9`)
 	want(t, got, "d/good 10.96.0.10:80", probe.OK, "connected to")
 	want(t, got, "d/lost 10.96.0.11:80", probe.Fail, "no answer from 10.96.0.11:80 within ")
@@ -201,7 +210,8 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 		return t
 	}
 	// As in the incident: this node and the one with the pod answer, another does not.
-	got = run(t, ServiceNodePort, &probe.Host{}, door("a", "10.9.0.1"), door("b", "10.9.1.2"), door("c", "10.244.1.4"), door("d", "10.9.1.9"))
+	got = run(t, ServiceNodePort, &probe.Host{}, door("a", "10.9.0.1"), door("b", "10.9.1.2"),
+		door("c", "10.244.1.4"), door("d", "10.9.1.9"))
 	want(t, got, "d/web a 10.9.0.1:30080", probe.OK, "connected to")
 	want(t, got, "d/web b 10.9.1.2:30080", probe.OK, "connected to")
 	want(t, got, "d/web c 10.244.1.4:30080", probe.Fail, "no answer from 10.244.1.4:30080")
@@ -210,7 +220,8 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	got = run(t, ServiceNodePort, &probe.Host{}, door("a", "10.9.0.1"), door("d", "10.9.1.9"))
 	want(t, got, "d/web a 10.9.0.1:30080", probe.Info, "as at every node")
 	want(t, got, "d/web d 10.9.1.9:30080", probe.Info, "as at every node")
-	want(t, run(t, ServiceNodePort, &probe.Host{}, door("d", "10.9.1.9")), "d/web d 10.9.1.9:30080", probe.Fail, "refused")
+	want(t, run(t, ServiceNodePort, &probe.Host{}, door("d", "10.9.1.9")), "d/web d 10.9.1.9:30080", probe.Fail,
+		"refused")
 }
 
 // TestRealLocalPods pings the pods of this node too, and not the one it stands in.
@@ -226,7 +237,8 @@ ip route add 10.244.0.7 dev cali1
 `) {
 		return
 	}
-	targets := []probe.Target{at(probe.KindLocal, "here", "10.244.0.7"), at(probe.KindPod, "far", "10.244.1.2"), at(probe.KindLocal, "self", netip.MustParseAddr("10.9.0.1").String())}
+	targets := []probe.Target{at(probe.KindLocal, "here", "10.244.0.7"), at(probe.KindPod, "far", "10.244.1.2"),
+		at(probe.KindLocal, "self", netip.MustParseAddr("10.9.0.1").String())}
 	ask := func() []probe.Result { return run(t, PodPing, &probe.Host{}, targets...) }
 	got := ask()
 	want(t, got, "here 10.244.0.7", probe.OK, "5 of 5")
@@ -266,7 +278,8 @@ func TestRealPodMTU(t *testing.T) {
 	do(t, "ip -n router link set far mtu 1400", "ip -n far link set eth0 mtu 1400")
 	for range 2 { // also when the kernel has learnt it
 		got = ask()
-		num(want(t, got, "far 10.244.1.2", probe.Info, "a router on the way reports a path MTU of 1400, and such packets pass; eth0 has 1500"), FactTold, 1400)
+		num(want(t, got, "far 10.244.1.2", probe.Info,
+			"a router on the way reports a path MTU of 1400, and such packets pass; eth0 has 1500"), FactTold, 1400)
 		num(want(t, got, "far6 fd00:244::2", probe.Info, "a path MTU of 1400, and such packets pass"), FactPasses, 1400)
 	}
 	// It is not let say so: the black hole.
@@ -275,12 +288,14 @@ func TestRealPodMTU(t *testing.T) {
 		"ip netns exec router nft add rule inet t out icmp type destination-unreachable drop",
 		"ip netns exec router nft add rule inet t out icmpv6 type packet-too-big drop")
 	got = ask()
-	r := want(t, got, "far 10.244.1.2", probe.Fail, "packets of 1400 bytes pass, those of 1401 are lost without an ICMP error; eth0 has 1500")
+	r := want(t, got, "far 10.244.1.2", probe.Fail,
+		"packets of 1400 bytes pass, those of 1401 are lost without an ICMP error; eth0 has 1500")
 	num(r, FactPasses, 1400)
 	num(r, FactSmallest, 1401)
 	want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes pass, those of 1401 are lost")
 	// A route or an interface that promises no more than that is right.
-	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400", "ip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")
+	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400",
+		"ip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")
 	got = ask()
 	want(t, got, "far 10.244.1.2", probe.OK, "packets of 1400 bytes pass")
 	want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1400 bytes pass")

@@ -45,7 +45,8 @@ ip -6 neigh add fd00:244:0:1:: lladdr 66:00:00:00:00:06 dev vxlan-v6.calico nud 
 `
 
 func pool(cidr, ipip, vxlan string) probe.Target {
-	return probe.Target{Kind: probe.KindPool, Name: cidr, Attrs: map[string]string{probe.AttrIPIP: ipip, probe.AttrVXLAN: vxlan}}
+	return probe.Target{Kind: probe.KindPool, Name: cidr,
+		Attrs: map[string]string{probe.AttrIPIP: ipip, probe.AttrVXLAN: vxlan}}
 }
 
 func felixWith(settings ...string) probe.Target {
@@ -102,27 +103,35 @@ func TestRealOverlay(t *testing.T) {
 	for kind, saw := range map[string]string{probe.KindPool: "which tunnels Calico's pools use is not known: forbidden", probe.KindTunnel: "the targets are not known: forbidden"} {
 		var got []probe.Result
 		OverlayTunnels.Run(t.Context(), &probe.Pass{
-			Targets: []probe.Target{felixWith(), pool("10.244.0.0/16", "Never", "Always")}, Gaps: map[string]string{kind: "forbidden"},
-			Report: func(r probe.Result) { got = append(got, r) },
+			Targets: []probe.Target{felixWith(), pool("10.244.0.0/16", "Never", "Always")},
+			Gaps:    map[string]string{kind: "forbidden"},
+			Report:  func(r probe.Result) { got = append(got, r) },
 		})
 		want(t, got, dev, probe.Unknown, saw)
 	}
 	got = run(t, OverlayTunnels, &probe.Host{}, felixWith(), pool("10.244.0.0/16", "Never", "Never"))
-	want(t, got, dev, probe.Info, "vxlan.calico exists with 10.244.0.1, but nothing in Calico's configuration uses VXLAN")
-	want(t, run(t, OverlayTunnels, &probe.Host{}, felixWith("bpfEnabled", "true"), pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool of Calico's uses a tunnel")
-	want(t, run(t, OverlayTunnels, &probe.Host{}, felixWith(), pool("10.244.0.0/16", "Never", "Always")), dev, probe.Info, "no address for this node's")
-	want(t, ask(felixWith("vxlanMTU", "1410")), dev, probe.Warn, "MTU of vxlan.calico is 1450, and vxlanMTU is set to 1410")
+	want(t, got, dev, probe.Info,
+		"vxlan.calico exists with 10.244.0.1, but nothing in Calico's configuration uses VXLAN")
+	want(t, run(t, OverlayTunnels, &probe.Host{}, felixWith("bpfEnabled", "true"),
+		pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool of Calico's uses a tunnel")
+	want(t, run(t, OverlayTunnels, &probe.Host{}, felixWith(), pool("10.244.0.0/16", "Never", "Always")), dev,
+		probe.Info, "no address for this node's")
+	want(t, ask(felixWith("vxlanMTU", "1410")), dev, probe.Warn,
+		"MTU of vxlan.calico is 1450, and vxlanMTU is set to 1410")
 	want(t, ask(felixWith("vxlanPort", "4790")), dev, probe.Fail, "UDP port is 4789, not 4790")
 	want(t, ask(felixWith("vxlanVNI", "7")), dev, probe.Fail, "VNI is 4096, not 7")
 
 	do(t, "bridge fdb del 66:00:00:00:00:02 dev vxlan.calico dst 10.9.0.2 self")
-	want(t, ask(), peers, probe.Fail, "1 of 2 other nodes are not reached through the tunnel: b 10.9.0.2 has no forwarding entry for its MAC 66:00:00:00:00:02")
+	want(t, ask(), peers, probe.Fail,
+		"1 of 2 other nodes are not reached through the tunnel: b 10.9.0.2 has no forwarding entry for its MAC 66:00:00:00:00:02")
 	do(t, "bridge fdb add 66:00:00:00:00:02 dev vxlan.calico dst 10.9.0.99 self permanent")
 	want(t, ask(), peers, probe.Fail, "b 10.9.0.2: packets to its MAC 66:00:00:00:00:02 are sent to 10.9.0.99")
 	do(t, "ip neigh replace 10.244.1.0 lladdr 66:00:00:00:00:77 dev vxlan.calico nud permanent")
-	want(t, ask(), peers, probe.Fail, "b 10.9.0.2: packets are sent to the MAC 66:00:00:00:00:77, but it registered 66:00:00:00:00:02")
+	want(t, ask(), peers, probe.Fail,
+		"b 10.9.0.2: packets are sent to the MAC 66:00:00:00:00:77, but it registered 66:00:00:00:00:02")
 	do(t, "ip neigh del 10.244.1.0 dev vxlan.calico", "ip neigh del 10.244.2.0 dev vxlan.calico")
-	r := want(t, ask(), peers, probe.Fail, "2 of 2", "b 10.9.0.2 has no neighbour entry for its tunnel address 10.244.1.0")
+	r := want(t, ask(), peers, probe.Fail, "2 of 2",
+		"b 10.9.0.2 has no neighbour entry for its tunnel address 10.244.1.0")
 	if cut, _ := r.Facts[FactCutOff].([]string); len(cut) != 2 {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -136,22 +145,28 @@ func TestRealOverlay(t *testing.T) {
 		t.Errorf("one fault is told twice: %+v", got)
 	}
 	do(t, "ip link set vxlan.calico address 66:00:00:00:00:09 up", "ip addr del 10.244.0.1/32 dev vxlan.calico")
-	want(t, ask(), dev, probe.Fail, "it has no address, but Calico registered 10.244.0.1 for it", "its MAC is 66:00:00:00:00:09, but the other nodes use 66:00:00:00:00:01")
+	want(t, ask(), dev, probe.Fail, "it has no address, but Calico registered 10.244.0.1 for it",
+		"its MAC is 66:00:00:00:00:09, but the other nodes use 66:00:00:00:00:01")
 	do(t, "ip addr add 10.244.9.9/32 dev vxlan.calico")
 	want(t, ask(), dev, probe.Fail, "it has 10.244.9.9")
 
-	do(t, "ip link del vxlan.calico", "ip link add vxlan.calico type vxlan id 1 local 10.9.0.7 dev eth0 dstport 8472 nolearning", "ip link set vxlan.calico up")
-	r = want(t, ask(), dev, probe.Fail, "its VNI is 1, not 4096", "its UDP port is 8472, not 4789", "it sends from 10.9.0.7, but Calico registered 10.9.0.1 for this node")
+	do(t, "ip link del vxlan.calico",
+		"ip link add vxlan.calico type vxlan id 1 local 10.9.0.7 dev eth0 dstport 8472 nolearning",
+		"ip link set vxlan.calico up")
+	r = want(t, ask(), dev, probe.Fail, "its VNI is 1, not 4096", "its UDP port is 8472, not 4789",
+		"it sends from 10.9.0.7, but Calico registered 10.9.0.1 for this node")
 	if faults, _ := r.Facts[FactFaults].([]string); len(faults) != 5 {
 		t.Errorf("%v", r.Facts)
 	}
 	do(t, "ip link del vxlan.calico")
-	r = want(t, ask(), dev, probe.Fail, "there is no interface vxlan.calico, though Calico uses VXLAN (Always) and registered 10.244.0.1")
+	r = want(t, ask(), dev, probe.Fail,
+		"there is no interface vxlan.calico, though Calico uses VXLAN (Always) and registered 10.244.0.1")
 	if faults, _ := r.Facts[FactFaults].([]string); len(faults) != 1 || faults[0] != "missing" {
 		t.Errorf("%v", r.Facts)
 	}
 	// As the eBPF data plane has it: no VNI and no entries.
-	do(t, "ip link del vxlan-v6.calico", "ip link add vxlan.calico type vxlan external dstport 4789", "ip addr add 10.244.0.1/32 dev vxlan.calico", "ip link set vxlan.calico address 66:00:00:00:00:01 up")
+	do(t, "ip link del vxlan-v6.calico", "ip link add vxlan.calico type vxlan external dstport 4789",
+		"ip addr add 10.244.0.1/32 dev vxlan.calico", "ip link set vxlan.calico address 66:00:00:00:00:01 up")
 	got = ask(felixWith("bpfEnabled", "true"))
 	want(t, got, dev, probe.OK, "in the mode of the eBPF data plane")
 	want(t, got, "vxlan-v6.calico", probe.Skip, "carries both families")
@@ -184,15 +199,18 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	want(t, run(t, CNIMTU, h, backend("bird")), "", probe.Skip, "no address is registered")
 
 	do(t, "ip link set cali0123456789b mtu 1480")
-	want(t, ask(), "", probe.Warn, "1 pod interfaces have an older MTU of up to 1480, but vxlan.calico carries at most 1450")
+	want(t, ask(), "", probe.Warn,
+		"1 pod interfaces have an older MTU of up to 1480, but vxlan.calico carries at most 1450")
 	set("var/lib/calico/mtu", "1440")
 	do(t, "ip link set cali0123456789b mtu 1450")
 	want(t, ask(), "", probe.Info, "2 pod interfaces have an older MTU of up to 1450, which fits")
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
-	want(t, ask(), "", probe.Warn, "new pods get MTU 1500 (/etc/cni/net.d/10-calico.conflist)", "depend on path MTU discovery")
+	want(t, ask(), "", probe.Warn, "new pods get MTU 1500 (/etc/cni/net.d/10-calico.conflist)",
+		"depend on path MTU discovery")
 	// The kernel takes no such MTU while the interface below has its own; but that may shrink.
 	do(t, "ip link set eth0 mtu 9000", "ip link set vxlan.calico mtu 1500", "ip link set eth0 mtu 1500")
-	want(t, ask(), "", probe.Fail, "new pods get MTU 1500", "vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500")
+	want(t, ask(), "", probe.Fail, "new pods get MTU 1500",
+		"vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	want(t, ask(), "", probe.Info, "vxlan.calico accepts 1500", "pods send less")
 	pools := []string{probe.KindPool}
@@ -203,7 +221,8 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 		}
 	}
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
-	want(t, lacking(t, CNIMTU, h, "forbidden", pools, unpooled...), "", probe.Unknown, "vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500; which tunnels Calico's pools use is not known: forbidden")
+	want(t, lacking(t, CNIMTU, h, "forbidden", pools, unpooled...), "", probe.Unknown,
+		"vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500; which tunnels Calico's pools use is not known: forbidden")
 	want(t, lacking(t, CNIMTU, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip, "exceeds the MTU")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	do(t, "ip link set vxlan.calico mtu 1450", "ip link set eth0 mtu 1400")
@@ -217,9 +236,11 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	// Without another subnet, CrossSubnet packs nothing; with one it does.
 	do(t, "ip link set vxlan.calico mtu 1500", "ip link set eth0 mtu 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
-	plan := []probe.Target{felixWith(), pool("10.244.0.0/16", "Never", "CrossSubnet"), at(probe.KindSelf, "a", "10.9.0.1"), tunnelEnd("b", "10.244.1.0", "vxlan.calico", "10.9.0.2", "")}
+	plan := []probe.Target{felixWith(), pool("10.244.0.0/16", "Never", "CrossSubnet"),
+		at(probe.KindSelf, "a", "10.9.0.1"), tunnelEnd("b", "10.244.1.0", "vxlan.calico", "10.9.0.2", "")}
 	want(t, run(t, CNIMTU, h, plan...), "", probe.OK, "eth0 carries 1500")
-	want(t, run(t, CNIMTU, h, append(plan, tunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""))...), "", probe.Fail, "exceeds the MTU")
+	want(t, run(t, CNIMTU, h, append(plan, tunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""))...), "",
+		probe.Fail, "exceeds the MTU")
 
 	do(t, "ip link set eth0 mtu 1460")
 	want(t, run(t, CNIMTU, h, plan...), "", probe.Warn, "eth0 carries at most 1460")
@@ -239,7 +260,9 @@ func TestRealFirewall(t *testing.T) {
 	want(t, run(t, NodeFirewall, h), "IPv4", probe.Info, "no firewall has Calico's chains") // the data plane is not known
 	want(t, ask("bpfEnabled", "true"), "", probe.Skip, "eBPF")
 
-	do(t, "iptables-legacy -N cali-FORWARD", "iptables-legacy -N cali-INPUT", "iptables-legacy -A FORWARD -s 10.0.0.0/8 -m comment --comment other -j RETURN", "ip6tables-legacy -N cali-FORWARD")
+	do(t, "iptables-legacy -N cali-FORWARD", "iptables-legacy -N cali-INPUT",
+		"iptables-legacy -A FORWARD -s 10.0.0.0/8 -m comment --comment other -j RETURN",
+		"ip6tables-legacy -N cali-FORWARD")
 	got := ask()
 	want(t, got, "IPv4", probe.Fail, "Calico's chains are in legacy iptables, but no rule of FORWARD leads to them")
 	want(t, got, "IPv6", probe.Fail, "no rule of FORWARD leads to them")
@@ -253,7 +276,8 @@ func TestRealFirewall(t *testing.T) {
 
 	// docker on the other backend
 	do(t, "iptables-nft -P FORWARD DROP")
-	want(t, ask(), "IPv4", probe.Warn, "the policy of FORWARD of iptables-nft drops what no rule there accepts, and Calico's chains are in legacy iptables")
+	want(t, ask(), "IPv4", probe.Warn,
+		"the policy of FORWARD of iptables-nft drops what no rule there accepts, and Calico's chains are in legacy iptables")
 	do(t, "iptables-nft -P FORWARD ACCEPT", "iptables-legacy -P FORWARD DROP")
 	want(t, ask(), "IPv4", probe.OK, "only in legacy iptables") // what Calico accepts is accepted there
 	do(t, "iptables-nft -t nat -N KUBE-SERVICES")
@@ -262,7 +286,8 @@ func TestRealFirewall(t *testing.T) {
 	do(t, "iptables-nft -N cali-FORWARD")
 	want(t, ask(), "IPv4", probe.Info, "unused ones are left over in iptables-nft")
 	do(t, "iptables-nft -I FORWARD -j cali-FORWARD")
-	r = want(t, ask(), "IPv4", probe.Fail, "forwarded packets pass Calico's chains in legacy iptables and in iptables-nft")
+	r = want(t, ask(), "IPv4", probe.Fail,
+		"forwarded packets pass Calico's chains in legacy iptables and in iptables-nft")
 	if in, _ := r.Facts[FactInUse].([]string); len(in) != 2 {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -270,10 +295,13 @@ func TestRealFirewall(t *testing.T) {
 	want(t, ask(), "IPv4", probe.OK, "in use only in iptables-nft")
 
 	// Felix's own table, as its nftables mode has it
-	do(t, "iptables-nft -F", "iptables-nft -X", "iptables-nft -t nat -X", "nft add table ip calico", "nft add chain ip calico filter-cali-FORWARD",
-		"nft add chain ip calico filter-FORWARD { type filter hook forward priority 0 ; policy accept ; }", "nft add rule ip calico filter-FORWARD jump filter-cali-FORWARD")
+	do(t, "iptables-nft -F", "iptables-nft -X", "iptables-nft -t nat -X", "nft add table ip calico",
+		"nft add chain ip calico filter-cali-FORWARD",
+		"nft add chain ip calico filter-FORWARD { type filter hook forward priority 0 ; policy accept ; }",
+		"nft add rule ip calico filter-FORWARD jump filter-cali-FORWARD")
 	want(t, ask(), "IPv4", probe.OK, "in use only in nftables")
-	do(t, "nft add table inet mine", "nft add chain inet mine f { type filter hook forward priority 0 ; policy drop ; }")
+	do(t, "nft add table inet mine",
+		"nft add chain inet mine f { type filter hook forward priority 0 ; policy drop ; }")
 	r = want(t, ask(), "IPv4", probe.Info, "in use only in nftables", "dropped by the policy of f of nftables' table mine") // by hand, and taken to know the pods
 	if drops, _ := r.Facts[FactDrops].([]string); len(drops) != 1 || drops[0] != "f of nftables' table mine" {
 		t.Errorf("%+v", r.Facts)
@@ -318,14 +346,16 @@ func TestRealHostSets(t *testing.T) {
 		return run(t, IPSetHosts, &probe.Host{}, targets...)
 	}
 	want(t, ask(), "", probe.Skip, "Felix keeps no set of peers here")
-	do(t, "ipset create cali40all-vxlan-net hash:net family inet", "ipset add cali40all-vxlan-net 10.9.0.2", "ipset add cali40all-vxlan-net 10.77.0.0/24",
+	do(t, "ipset create cali40all-vxlan-net hash:net family inet", "ipset add cali40all-vxlan-net 10.9.0.2",
+		"ipset add cali40all-vxlan-net 10.77.0.0/24",
 		"ipset create cali60all-vxlan-net hash:net family inet6", "ipset add cali60all-vxlan-net fd09::2")
 	got := ask()
 	want(t, got, "cali40all-vxlan-net", probe.OK, "all 2 other nodes are in cali40all-vxlan-net")
 	want(t, got, "cali60all-vxlan-net", probe.OK, "all 1 other nodes")
 	do(t, "ipset del cali40all-vxlan-net 10.9.0.2", "ipset del cali60all-vxlan-net fd09::2")
 	got = ask()
-	want(t, got, "cali40all-vxlan-net", probe.Fail, "tunnelled packets from b 10.9.0.2 are dropped here: not in cali40all-vxlan-net")
+	want(t, got, "cali40all-vxlan-net", probe.Fail,
+		"tunnelled packets from b 10.9.0.2 are dropped here: not in cali40all-vxlan-net")
 	want(t, got, "cali60all-vxlan-net", probe.Fail, "b fd09::2")
 	want(t, ask(felixWith(), pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool uses a tunnel") // the set is left over
 
@@ -338,10 +368,13 @@ func TestRealHostSets(t *testing.T) {
 	want(t, ask(), "cali40all-vxlan-net", probe.Fail, "from b 10.9.0.2 are dropped here")
 
 	// IPIP's set is plain sets of nets, whether or not the kernel has IPIP.
-	do(t, "nft add set ip calico cali40all-hosts-net { type ipv4_addr ; }", "nft add element ip calico cali40all-hosts-net { 10.9.0.2 }")
-	ipip := []probe.Target{felixWith(), pool("10.244.0.0/16", "CrossSubnet", "Never"), tunnelEnd("b", "10.244.1.0", "tunl0", "10.9.0.2", "")}
+	do(t, "nft add set ip calico cali40all-hosts-net { type ipv4_addr ; }",
+		"nft add element ip calico cali40all-hosts-net { 10.9.0.2 }")
+	ipip := []probe.Target{felixWith(), pool("10.244.0.0/16", "CrossSubnet", "Never"),
+		tunnelEnd("b", "10.244.1.0", "tunl0", "10.9.0.2", "")}
 	want(t, ask(ipip...), "cali40all-hosts-net", probe.OK, "all 1")
-	want(t, ask(append(ipip, tunnelEnd("c", "10.244.2.0", "tunl0", "10.9.0.3", ""))...), "cali40all-hosts-net", probe.Fail, "from c 10.9.0.3 are dropped")
+	want(t, ask(append(ipip, tunnelEnd("c", "10.244.2.0", "tunl0", "10.9.0.3", ""))...), "cali40all-hosts-net",
+		probe.Fail, "from c 10.9.0.3 are dropped")
 }
 
 // TestRealServiceChains flushes what kube-proxy has written.
@@ -358,10 +391,12 @@ nft add chain ip kube-proxy service-AAAA-default/kubernetes/tcp/https
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "iptables")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.OK, "1 ports of services have chains in iptables")
-	do(t, "iptables-nft -t nat -F", "iptables-nft -t nat -X", "iptables-legacy -t nat -N KUBE-SERVICES", "iptables-legacy -t nat -N KUBE-SVC-A", "iptables-legacy -t nat -N KUBE-SVC-B")
+	do(t, "iptables-nft -t nat -F", "iptables-nft -t nat -X", "iptables-legacy -t nat -N KUBE-SERVICES",
+		"iptables-legacy -t nat -N KUBE-SVC-A", "iptables-legacy -t nat -N KUBE-SVC-B")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.OK, "2 ports")
 	do(t, "iptables-legacy -t nat -X")
-	want(t, run(t, KubeProxyHealth, h), "services", probe.Fail, "mode iptables, but there is no chain KUBE-SERVICES in iptables: no service works from this node")
+	want(t, run(t, KubeProxyHealth, h), "services", probe.Fail,
+		"mode iptables, but there is no chain KUBE-SERVICES in iptables: no service works from this node")
 }
 
 func TestRealServiceTable(t *testing.T) {
@@ -375,7 +410,8 @@ nft add chain ip6 kube-proxy service-AAAA-default/kubernetes/tcp/https
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "nftables")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.OK, "1 ports of services have chains in nftables")
-	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn || !strings.Contains(r.Saw, "rules for 1 services are still here (nftables)") {
+	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn ||
+		!strings.Contains(r.Saw, "rules for 1 services are still here (nftables)") {
 		t.Errorf("%+v", r)
 	}
 	do(t, "nft flush ruleset")
@@ -393,7 +429,8 @@ func TestRealWithoutNetAdmin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		child := exec.Command("setpriv", "--bounding-set", "-net_admin", self, "-test.v", "-test.run=^TestRealWithoutNetAdmin$")
+		child := exec.Command("setpriv", "--bounding-set", "-net_admin", self, "-test.v",
+			"-test.run=^TestRealWithoutNetAdmin$")
 		child.Env = append(os.Environ(), "WITHOUT_NET_ADMIN=1")
 		if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 			t.Errorf("%v\n%s", err, out)
@@ -402,7 +439,8 @@ func TestRealWithoutNetAdmin(t *testing.T) {
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	want(t, run(t, NodeFirewall, h, felixWith()), "", probe.Skip, "without the capability NET_ADMIN")
-	want(t, run(t, IPSetHosts, h, vxlanPlan()...), "cali40all-vxlan-net", probe.Skip, "without the capability NET_ADMIN")
+	want(t, run(t, IPSetHosts, h, vxlanPlan()...), "cali40all-vxlan-net", probe.Skip,
+		"without the capability NET_ADMIN")
 	if _, _, err := legacyChains(h, "filter"); err == nil {
 		t.Error("legacy iptables could be read")
 	}

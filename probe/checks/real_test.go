@@ -48,12 +48,16 @@ func TestRealRoutes(t *testing.T) {
 			return
 		}
 		got := run(t, RouteCanReach, h,
-			at(probe.KindNode, "peer", "10.9.0.2"), at(probe.KindPod, "pod", "10.244.1.2"), at(probe.KindPod, "felix", "10.244.2.2"),
-			at(probe.KindPod, "hole", "10.244.3.2"), at(probe.KindPod, "unreachable", "10.244.4.2"), at(probe.KindPod, "prohibit", "10.244.5.2"),
-			at(probe.KindPeer, "docker", "172.18.0.1"), at(probe.KindPod, "pod6", "fd00:244::2"), at(probe.KindNode, "none6", "fd77::1"),
+			at(probe.KindNode, "peer", "10.9.0.2"), at(probe.KindPod, "pod", "10.244.1.2"),
+			at(probe.KindPod, "felix", "10.244.2.2"),
+			at(probe.KindPod, "hole", "10.244.3.2"), at(probe.KindPod, "unreachable", "10.244.4.2"),
+			at(probe.KindPod, "prohibit", "10.244.5.2"),
+			at(probe.KindPeer, "docker", "172.18.0.1"), at(probe.KindPod, "pod6", "fd00:244::2"),
+			at(probe.KindNode, "none6", "fd77::1"),
 			at(probe.KindSelf, "self", "10.9.0.1"))
 		want(t, got, "peer 10.9.0.2", probe.OK, "by eth0 from 10.9.0.1, route 10.9.0.0/24 made by kernel")
-		want(t, got, "pod 10.244.1.2", probe.OK, "by eth0 through 10.9.0.2 from 10.9.0.1, route 10.244.1.0/26 made by bird")
+		want(t, got, "pod 10.244.1.2", probe.OK,
+			"by eth0 through 10.9.0.2 from 10.9.0.1, route 10.244.1.0/26 made by bird")
 		want(t, got, "felix 10.244.2.2", probe.OK, "made by felix")
 		want(t, got, "hole 10.244.3.2", probe.Fail, "blackhole")
 		want(t, got, "unreachable 10.244.4.2", probe.Fail, "unreachable")
@@ -67,7 +71,8 @@ func TestRealRoutes(t *testing.T) {
 			return
 		}
 		got := run(t, RouteCanReach, h,
-			at(probe.KindPod, "pod", "10.244.9.2"), at(probe.KindNode, "peer", "10.9.0.2"), at(probe.KindSelf, "self", "10.0.0.66"))
+			at(probe.KindPod, "pod", "10.244.9.2"), at(probe.KindNode, "peer", "10.9.0.2"),
+			at(probe.KindSelf, "self", "10.0.0.66"))
 		want(t, got, "pod 10.244.9.2", probe.Info, "only the default route")
 		want(t, got, "peer 10.9.0.2", probe.Info, "Calico registered 10.0.0.66")
 	})
@@ -81,7 +86,8 @@ func TestRealBlocks(t *testing.T) {
 	block := func(cidr, node, addr string) probe.Target {
 		return probe.Target{Kind: probe.KindBlock, Name: cidr, Node: node, Addr: netip.MustParseAddr(addr)}
 	}
-	good, felix, six := block("10.244.1.0/26", "b", "10.9.0.2"), block("10.244.2.0/26", "b", "10.9.0.2"), block("fd00:244::/64", "b", "fd09::2")
+	good, felix, six := block("10.244.1.0/26", "b", "10.9.0.2"), block("10.244.2.0/26", "b", "10.9.0.2"),
+		block("fd00:244::/64", "b", "fd09::2")
 	own := block("10.244.7.0/26", "a", "10.9.0.1")
 	own.Attrs = map[string]string{probe.AttrOwn: "true"}
 	ask := func(targets ...probe.Target) []probe.Result { return run(t, RouteBlocks, &probe.Host{}, targets...) }
@@ -89,38 +95,49 @@ func TestRealBlocks(t *testing.T) {
 	want(t, got, "IPv4", probe.OK, "all 2 blocks")
 	want(t, got, "IPv6", probe.OK, "all 1 blocks")
 	want(t, got, "own IPv4", probe.OK, "all 1 own blocks")
-	r := want(t, ask(good, block("10.244.9.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c")
+	r := want(t, ask(good, block("10.244.9.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail,
+		"1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c")
 	if r.Facts[FactNoRoute] == nil {
 		t.Errorf("%+v", r.Facts)
 	}
-	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail, "1 of 2 blocks of other nodes lead to the wrong node: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
+	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail,
+		"1 of 2 blocks of other nodes lead to the wrong node: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
 	want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info, "through a router")    // 10.9.0.2 is no node
 	want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info, "through a router") // as the node itself
 	pool := func(cidr, attr, mode string) probe.Target {
 		return probe.Target{Kind: probe.KindPool, Name: cidr, Attrs: map[string]string{attr: mode}}
 	}
 	far, tor := block("10.244.9.0/26", "far", "10.77.0.3"), session("global", "tor", "10.9.0.254", 179)
-	for _, p := range []probe.Target{pool("10.244.0.0/16", probe.AttrIPIP, "CrossSubnet"), pool("10.244.0.0/16", probe.AttrVXLAN, "Always")} {
+	for _, p := range []probe.Target{pool("10.244.0.0/16", probe.AttrIPIP, "CrossSubnet"),
+		pool("10.244.0.0/16", probe.AttrVXLAN, "Always")} {
 		want(t, ask(far, p), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.9.0/26 of far") // the router has never heard of it
 	}
 	want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrVXLAN, "CrossSubnet")), "IPv4", probe.Fail, "no route")
 	want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info, "through a router")
-	want(t, ask(far, pool("10.244.0.0/16", probe.AttrIPIP, "Never"), pool("10.99.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info, "through a router")
+	want(t, ask(far, pool("10.244.0.0/16", probe.AttrIPIP, "Never"), pool("10.99.0.0/16", probe.AttrIPIP, "Always")),
+		"IPv4", probe.Info, "through a router")
 	lost := block("10.244.9.0/26", "c", "10.9.0.3")
 	lost.Attrs = map[string]string{probe.AttrNode: "NotReady"}
-	want(t, ask(good, lost), "IPv4", probe.Warn, "1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c", "the API reports c as NotReady")
-	want(t, ask(lost, block("10.244.8.0/26", "d", "10.9.0.4")), "IPv4", probe.Fail, "2 of 2 blocks of other nodes have no route: 10.244.8.0/26 of d, 10.244.9.0/26 of c")
+	want(t, ask(good, lost), "IPv4", probe.Warn, "1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c",
+		"the API reports c as NotReady")
+	want(t, ask(lost, block("10.244.8.0/26", "d", "10.9.0.4")), "IPv4", probe.Fail,
+		"2 of 2 blocks of other nodes have no route: 10.244.8.0/26 of d, 10.244.9.0/26 of c")
 	// A table that could not be read: nobody can say that the routes are the only ones,
 	// and a lookup still tells a blackhole.
 	unread := routeView{nodes: map[netip.Addr]string{good.Addr: "b"}, unread: errors.New("interrupted")}
-	on := func(of probe.Target) []ipamBlock { return []ipamBlock{{netip.MustParsePrefix(of.Name), of.Node, of.Addr, ""}} }
+	on := func(of probe.Target) []ipamBlock {
+		return []ipamBlock{{netip.MustParsePrefix(of.Name), of.Node, of.Addr,
+			""}}
+	}
 	if r := unread.survey(on(good), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Unknown {
 		t.Errorf("without the table: %+v", r)
 	}
-	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "discards") {
+	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judged(foreign, 1,
+		birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "discards") {
 		t.Errorf("a blackhole without the table: %+v", r)
 	}
-	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "this node discards packets to 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
+	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail,
+		"this node discards packets to 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
 	own.Name = "10.244.8.0/26"
 	want(t, ask(own), "own IPv4", probe.Info, "no blackhole route")
 	want(t, ask(at(probe.KindSelf, "self", "10.9.0.1")), "", probe.Skip, "no blocks")
@@ -141,42 +158,55 @@ ip addr add 10.0.0.66/24 dev ens224
 	}
 	calico := func(version, ip6, method string) probe.Target {
 		return probe.Target{Kind: probe.KindCalico, Name: version, Attrs: map[string]string{
-			probe.AttrIP: "autodetect", probe.AttrIP6: ip6, probe.AttrMethod: method, probe.AttrInternal: "10.9.0.1,fd09::1",
+			probe.AttrIP: "autodetect", probe.AttrIP6: ip6, probe.AttrMethod: method,
+			probe.AttrInternal: "10.9.0.1,fd09::1",
 		}}
 	}
 	own, peer := at(probe.KindSelf, "self", "10.9.0.1"), at(probe.KindNode, "peer", "10.9.0.2")
 	ask := func(targets ...probe.Target) []probe.Result { return run(t, IPAutodetect, &probe.Host{}, targets...) }
-	r := want(t, ask(calico("v3.9.5", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 10.0.0.66 on ens224 (veth), but 10.9.0.1 is registered", "next start", "0 of 1 other nodes are reached through ens224")
+	r := want(t, ask(calico("v3.9.5", "none", ""), own, peer), "IPv4", probe.Fail,
+		"first-found picks 10.0.0.66 on ens224 (veth), but 10.9.0.1 is registered", "next start",
+		"0 of 1 other nodes are reached through ens224")
 	if slices.ContainsFunc(r.Lines, func(l string) bool { return strings.HasPrefix(l, "cidr=") }) {
 		t.Errorf("v3.9 has no cidr: %v", r.Lines)
 	}
 	r = want(t, ask(calico("v3.32.1", "none", "first-found"), own, peer), "IPv4", probe.Fail, "within a minute")
-	for _, line := range []string{"can-reach=10.9.0.2 would pick 10.9.0.1 on eth0", "cidr=10.9.0.0/24 would pick 10.9.0.1 on eth0", "interface=^eth0$ would pick 10.9.0.1 on eth0 (veth); 1 of 1 other nodes are reached through eth0"} {
+	for _, line := range []string{"can-reach=10.9.0.2 would pick 10.9.0.1 on eth0",
+		"cidr=10.9.0.0/24 would pick 10.9.0.1 on eth0",
+		"interface=^eth0$ would pick 10.9.0.1 on eth0 (veth); 1 of 1 other nodes are reached through eth0"} {
 		if !slices.ContainsFunc(r.Lines, func(l string) bool { return strings.HasPrefix(l, line) }) {
 			t.Errorf("the evidence lacks %q: %v", line, r.Lines)
 		}
 	}
-	got := ask(calico("v3.32.1", "autodetect", "kubernetes-internal-ip"), own, peer, at(probe.KindSelf, "self", "fd09::1"))
+	got := ask(calico("v3.32.1", "autodetect", "kubernetes-internal-ip"), own, peer,
+		at(probe.KindSelf, "self", "fd09::1"))
 	want(t, got, "IPv4", probe.OK, "kubernetes-internal-ip picks 10.9.0.1 on eth0")
 	want(t, got, "IPv6", probe.OK, "first-found picks fd09::1 on eth0")
-	want(t, ask(calico("v3.32.1", "none", "can-reach=10.9.0.2"), own, peer), "IPv4", probe.OK, "can-reach=10.9.0.2 picks 10.9.0.1")
-	want(t, ask(calico("v3.15.0", "none", "kubernetes-internal-ip"), own, peer), "IPv4", probe.Fail, "has no method", "v3.22")
+	want(t, ask(calico("v3.32.1", "none", "can-reach=10.9.0.2"), own, peer), "IPv4", probe.OK,
+		"can-reach=10.9.0.2 picks 10.9.0.1")
+	want(t, ask(calico("v3.15.0", "none", "kubernetes-internal-ip"), own, peer), "IPv4", probe.Fail, "has no method",
+		"v3.22")
 	want(t, ask(calico("v3.32.1", "none", "nonsense"), own, peer), "IPv4", probe.Fail, "is no autodetection method")
-	want(t, ask(calico("v3.32.1", "none", "interface=eth7"), own, peer), "IPv4", probe.Warn, "finds no IPv4 address", "10.9.0.1 is kept")
+	want(t, ask(calico("v3.32.1", "none", "interface=eth7"), own, peer), "IPv4", probe.Warn, "finds no IPv4 address",
+		"10.9.0.1 is kept")
 	want(t, ask(calico("v3.32.1", "", ""), own), "IPv6", probe.Skip, "not to detect")
 
-	for _, args := range [][]string{{"link", "del", "ens224"}, {"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"}, {"addr", "add", "172.18.0.1/16", "dev", "br-0a1b2c3d4e5f"}} {
+	for _, args := range [][]string{{"link", "del", "ens224"}, {"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"},
+		{"addr", "add", "172.18.0.1/16", "dev", "br-0a1b2c3d4e5f"}} {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %v: %v: %s", args, err, out)
 		}
 	}
-	want(t, ask(calico("v3.24.1", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 172.18.0.1 on br-0a1b2c3d4e5f (bridge)")
+	want(t, ask(calico("v3.24.1", "none", ""), own, peer), "IPv4", probe.Fail,
+		"first-found picks 172.18.0.1 on br-0a1b2c3d4e5f (bridge)")
 	want(t, ask(calico("v3.25.0", "none", ""), own, peer), "IPv4", probe.OK, "first-found picks 10.9.0.1 on eth0")
-	r = want(t, ask(calico("v3.24.1", "none", ""), at(probe.KindSelf, "self", "172.18.0.1"), peer), "IPv4", probe.Info, "it is not the node's InternalIP")
+	r = want(t, ask(calico("v3.24.1", "none", ""), at(probe.KindSelf, "self", "172.18.0.1"), peer), "IPv4",
+		probe.Info, "it is not the node's InternalIP")
 	if r.Facts.Str(FactKeptOn) != "br-0a1b2c3d4e5f" || r.Facts.Str(FactKeptOnKind) != "bridge" {
 		t.Errorf("who has it: %v", r.Facts)
 	}
-	r = want(t, ask(calico("v3.25.0", "none", ""), at(probe.KindSelf, "self", "10.66.0.1"), peer), "IPv4", probe.Fail, "but 10.66.0.1 is registered")
+	r = want(t, ask(calico("v3.25.0", "none", ""), at(probe.KindSelf, "self", "10.66.0.1"), peer), "IPv4", probe.Fail,
+		"but 10.66.0.1 is registered")
 	if on, told := r.Facts[FactKeptOn]; !told || on != "" {
 		t.Errorf("nobody has it: %v", r.Facts)
 	}
@@ -194,9 +224,11 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	}
 	backend := probe.Target{Kind: probe.KindBackend, Name: "bird", Port: 1790}
 	h, node4 := node(t, map[string]string{"run/x": ""}), node(t, map[string]string{"run/calico/x": ""})
-	want(t, run(t, BGPPort, h, backend, at(probe.KindNode, "node", "127.0.0.2")), "", probe.Skip, "the API expects no BGP session for this node")
+	want(t, run(t, BGPPort, h, backend, at(probe.KindNode, "node", "127.0.0.2")), "", probe.Skip,
+		"the API expects no BGP session for this node")
 	mesh := func(name, addr string) probe.Target { return session("mesh", name, addr, 1790) }
-	want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), mesh("dead", "127.0.0.3")), "port 1790 here", probe.Fail, "nothing listens")
+	want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), mesh("dead", "127.0.0.3")),
+		"port 1790 here", probe.Fail, "nothing listens")
 	l, err := net.Listen("tcp", "127.0.0.2:1790")
 	if err != nil {
 		t.Fatal(err)
@@ -209,14 +241,18 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	defer other.Close()
 	secret := mesh("secret", "127.0.0.4")
 	secret.Attrs[probe.AttrPassword] = "true"
-	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), secret), "secret 127.0.0.4", probe.Fail, "got no answer"); r.Facts[FactPassword] != true {
+	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), secret), "secret 127.0.0.4",
+		probe.Fail, "got no answer"); r.Facts[FactPassword] != true {
 		t.Errorf("%+v", r.Facts)
 	}
-	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), mesh("rejected", "127.0.0.7")), "rejected 127.0.0.7", probe.Fail, "failed: ", "prohibited"); r.Facts.Str(probe.FactReason) != "rejected" {
+	if r := want(t, run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"),
+		mesh("rejected", "127.0.0.7")), "rejected 127.0.0.7", probe.Fail, "failed: ",
+		"prohibited"); r.Facts.Str(probe.FactReason) != "rejected" {
 		t.Errorf("%+v", r.Facts)
 	}
 	got := run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"),
-		mesh("good", "127.0.0.2"), mesh("dead", "127.0.0.3"), mesh("filtered", "127.0.0.4"), mesh("docker", "172.18.0.1"),
+		mesh("good", "127.0.0.2"), mesh("dead", "127.0.0.3"), mesh("filtered", "127.0.0.4"),
+		mesh("docker", "172.18.0.1"),
 		session("mesh", "own-port", "127.0.0.5", 1791), session("global", "tor", "127.0.0.6", 1179))
 	want(t, got, "port 1790 here", probe.OK, "127.0.0.2:1790")
 	want(t, got, "good 127.0.0.2", probe.OK, "from 127.0.0.1 to port 1790")
@@ -243,20 +279,24 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 		t.Fatal(err)
 	}
 	defer ours.Close()
-	got = run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"), session("mesh", "own-port", "127.0.0.5", 1791))
+	got = run(t, BGPPort, h, backend, at(probe.KindSelf, "self", "127.0.0.1"),
+		session("mesh", "own-port", "127.0.0.5", 1791))
 	want(t, got, "own-port 127.0.0.5", probe.OK, "the BGP session is up")
 
 	// Where the API does not tell, BIRD's own peers are asked.
 	birdtest.Serve(t, filepath.Join(node4.Root, "run/calico/bird.ctl"), "../bird/testdata/bird-1.6.8-restarting.txt")
 	got = nil
 	r := probe.Runner{Suite: []*probe.Check{BGPPort}, Host: node4}
-	plan := probe.Plan{Checks: []string{BGPPort.ID}, Targets: []probe.Target{backend, at(probe.KindSelf, "self", "127.0.0.1")}, Gaps: map[string]string{probe.KindSession: "forbidden"}}
+	plan := probe.Plan{Checks: []string{BGPPort.ID},
+		Targets: []probe.Target{backend, at(probe.KindSelf, "self", "127.0.0.1")},
+		Gaps:    map[string]string{probe.KindSession: "forbidden"}}
 	r.Run(t.Context(), plan, func(ev probe.Event) {
 		if ev.Result != nil {
 			got = append(got, *ev.Result)
 		}
 	})
-	if len(got) < 3 || !slices.ContainsFunc(got, func(r probe.Result) bool { return strings.HasSuffix(r.Target, " 127.0.0.3") && r.Status == probe.Fail }) {
+	if len(got) < 3 || !slices.ContainsFunc(got,
+		func(r probe.Result) bool { return strings.HasSuffix(r.Target, " 127.0.0.3") && r.Status == probe.Fail }) {
 		t.Errorf("by BIRD: %+v", got)
 	}
 	r.Host = h
@@ -300,7 +340,8 @@ mount -t tmpfs -o size=1m tmpfs /var/log
 	peer := at(probe.KindNode, "peer", "10.9.0.2") // on the link, and nobody there
 	want(t, run(t, NodePing, h, peer), "peer 10.9.0.2", probe.Fail, "none of 5")
 	eventually(t, func() bool {
-		return slices.ContainsFunc(run(t, NodeNeighbours, h, peer), func(r probe.Result) bool { return r.Target == "peer 10.9.0.2" && r.Status == probe.Fail })
+		return slices.ContainsFunc(run(t, NodeNeighbours, h, peer),
+			func(r probe.Result) bool { return r.Target == "peer 10.9.0.2" && r.Status == probe.Fail })
 	})
 
 	want(t, run(t, NodeDisk, h), "/var/log", probe.OK, "100 % of")
@@ -324,9 +365,12 @@ nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icm
 		return
 	}
 	got := run(t, NodePing, &probe.Host{},
-		at(probe.KindNode, "good", "127.0.0.1"), at(probe.KindNode, "good6", "::1"), at(probe.KindNode, "firewall", "127.0.0.9"),
-		at(probe.KindNode, "silent", "127.0.0.8"), at(probe.KindNode, "lossy", "127.0.0.7"), at(probe.KindNode, "refusing", "127.0.0.6"),
-		at(probe.KindNode, "nowhere", "172.18.0.1"), at(probe.KindNode, "hole", "10.244.3.2"), at(probe.KindNode, "choosy", "127.0.0.5"), at(probe.KindNode, "nowhere6", "fd77::1"))
+		at(probe.KindNode, "good", "127.0.0.1"), at(probe.KindNode, "good6", "::1"),
+		at(probe.KindNode, "firewall", "127.0.0.9"),
+		at(probe.KindNode, "silent", "127.0.0.8"), at(probe.KindNode, "lossy", "127.0.0.7"),
+		at(probe.KindNode, "refusing", "127.0.0.6"),
+		at(probe.KindNode, "nowhere", "172.18.0.1"), at(probe.KindNode, "hole", "10.244.3.2"),
+		at(probe.KindNode, "choosy", "127.0.0.5"), at(probe.KindNode, "nowhere6", "fd77::1"))
 	want(t, got, "good 127.0.0.1", probe.OK, "5 of 5")
 	want(t, got, "good6 ::1", probe.OK, "5 of 5")
 	want(t, got, "firewall 127.0.0.9", probe.Fail, "rejected locally")
@@ -382,7 +426,8 @@ func realContainerd(t *testing.T, h *probe.Host) *exec.Cmd {
 	cmd := daemonOf(t, "bin/containerd", "--config", file)
 	eventually(t, func() bool {
 		got := run(t, ContainerdHealth, h)
-		return len(got) == 4 && !slices.ContainsFunc(got, func(r probe.Result) bool { return r.Target == "health" && r.Status != probe.OK })
+		return len(got) == 4 &&
+			!slices.ContainsFunc(got, func(r probe.Result) bool { return r.Target == "health" && r.Status != probe.OK })
 	})
 	return cmd
 }
@@ -437,7 +482,8 @@ func TestRealContainerd(t *testing.T) {
 
 	freeze(t, cmd)
 	got = append(run(t, ContainerdHealth, h), run(t, CRIHealth, h)...)
-	for _, part := range []string{"version", "health", "cri-status", "tasks", socket + " version", socket + " containers"} {
+	for _, part := range []string{"version", "health", "cri-status", "tasks", socket + " version",
+		socket + " containers"} {
 		want(t, got, part, probe.Fail, "does not answer within")
 	}
 	kill(t, cmd)
@@ -456,9 +502,11 @@ func TestRealContainerdWithoutCRI(t *testing.T) {
 	}
 	daemonOf(t, "bin/containerd", "--config", file)
 	eventually(t, func() bool {
-		return slices.ContainsFunc(run(t, ContainerdHealth, h), func(r probe.Result) bool { return r.Target == "cri-status" && strings.Contains(r.Saw, "not loaded") })
+		return slices.ContainsFunc(run(t, ContainerdHealth, h),
+			func(r probe.Result) bool { return r.Target == "cri-status" && strings.Contains(r.Saw, "not loaded") })
 	})
-	want(t, run(t, ContainerdHealth, h), "cri-status", probe.Fail, "its CRI plugin is not loaded, so the kubelet cannot use it")
+	want(t, run(t, ContainerdHealth, h), "cri-status", probe.Fail,
+		"its CRI plugin is not loaded, so the kubelet cannot use it")
 	if err := os.WriteFile(h.Root+"/run/dockershim.sock", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -471,8 +519,10 @@ func TestRealDocker(t *testing.T) {
 	h := node(t, map[string]string{"run/x": ""})
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
 	behind := realContainerd(t, h)
-	docker := daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
-		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H", "unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
+	docker := daemonOf(t, "docker.io/usr/sbin/dockerd", "--containerd", h.Root+"/run/containerd/containerd.sock",
+		"--iptables=false", "--ip6tables=false", "--bridge=none",
+		"--data-root", h.Root+"/docker", "--exec-root", h.Root+"/exec", "--pidfile", h.Root+"/docker.pid", "-H",
+		"unix://"+h.Root+"/run/docker.sock", "--storage-driver", "vfs")
 	eventually(t, func() bool {
 		got := run(t, DockerHealth, h, asDocker)
 		return len(got) == 2 && got[0].Status == probe.OK && got[1].Status == probe.OK
@@ -480,7 +530,8 @@ func TestRealDocker(t *testing.T) {
 	want(t, run(t, DockerHealth, h, asDocker), "info", probe.OK, "docker 20.10", "0 of 0 containers")
 
 	eventually(t, func() bool { // the kubelet does not ask this one for its CRI
-		return !slices.ContainsFunc(run(t, ContainerdHealth, h, asDocker), func(r probe.Result) bool { return r.Status != probe.OK || r.Target == "cri-status" })
+		return !slices.ContainsFunc(run(t, ContainerdHealth, h, asDocker),
+			func(r probe.Result) bool { return r.Status != probe.OK || r.Target == "cri-status" })
 	})
 
 	freeze(t, behind)

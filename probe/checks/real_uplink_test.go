@@ -22,7 +22,8 @@ func TestRealUplink(t *testing.T) {
 		var got []probe.Result
 		suite := []*probe.Check{NodeUplink, NodePing, BGPPort, RouteBlocks, DatastoreLatency}
 		r := probe.Runner{Suite: suite, Host: h}
-		plan := probe.Plan{Targets: []probe.Target{own, peer, block, backend("bird"), at(probe.KindDatastore, "service", "10.9.0.2")}}
+		plan := probe.Plan{Targets: []probe.Target{own, peer, block, backend("bird"),
+			at(probe.KindDatastore, "service", "10.9.0.2")}}
 		for _, c := range suite {
 			plan.Checks = append(plan.Checks, c.ID)
 		}
@@ -38,14 +39,17 @@ func TestRealUplink(t *testing.T) {
 	by := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrInternal: "10.9.0.1,fd09::1"}}
 	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "10.66.0.1"), by), "eth0 IPv4", probe.OK, "10.9.0.1")
 
-	for _, args := range [][]string{{"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"}, {"addr", "add", "172.18.0.1/16", "dev", "br-0a1b2c3d4e5f"}} {
+	for _, args := range [][]string{{"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"},
+		{"addr", "add", "172.18.0.1/16", "dev", "br-0a1b2c3d4e5f"}} {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %v: %v: %s", args, err, out)
 		}
 	}
 	// Packets leave the node all the same.
-	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "172.18.0.1"), by), "br-0a1b2c3d4e5f IPv4", probe.Warn, "is switched off", "eth0, with 10.9.0.1, is up")
-	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "172.18.0.1")), "br-0a1b2c3d4e5f IPv4", probe.Fail, "is switched off")
+	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "172.18.0.1"), by), "br-0a1b2c3d4e5f IPv4", probe.Warn,
+		"is switched off", "eth0, with 10.9.0.1, is up")
+	want(t, run(t, NodeUplink, h, at(probe.KindSelf, "self", "172.18.0.1")), "br-0a1b2c3d4e5f IPv4", probe.Fail,
+		"is switched off")
 
 	for _, c := range []struct{ down, saw string }{{"far", "has no carrier"}, {"eth0", "is switched off"}} {
 		if out, err := exec.Command("ip", "link", "set", c.down, "down").CombinedOutput(); err != nil {
@@ -70,11 +74,12 @@ func TestRealPodUplink(t *testing.T) {
 	ask := func(targets ...probe.Target) []probe.Result {
 		var got []probe.Result
 		r := probe.Runner{Suite: []*probe.Check{PodUplink}, Host: &probe.Host{Root: "/", Proc: "/proc"}}
-		r.Run(t.Context(), probe.Plan{From: "default/w", Checks: []string{"pod-uplink"}, Targets: targets}, func(ev probe.Event) {
-			if ev.Result != nil {
-				got = append(got, *ev.Result)
-			}
-		})
+		r.Run(t.Context(), probe.Plan{From: "default/w", Checks: []string{"pod-uplink"}, Targets: targets},
+			func(ev probe.Event) {
+				if ev.Result != nil {
+					got = append(got, *ev.Result)
+				}
+			})
 		return got
 	}
 	do := func(args ...string) {
@@ -90,7 +95,8 @@ func TestRealPodUplink(t *testing.T) {
 	if r.From != "default/w" {
 		t.Errorf("asked from %q", r.From)
 	}
-	want(t, ask(at(probe.KindLocal, "default/w", "10.9.0.77")), name, probe.Fail, "no interface in the pod has its address")
+	want(t, ask(at(probe.KindLocal, "default/w", "10.9.0.77")), name, probe.Fail,
+		"no interface in the pod has its address")
 	do("link", "set", "far", "down")
 	want(t, ask(pod), name, probe.Fail, "its other end, on the node, is down or gone")
 }

@@ -13,8 +13,10 @@ import (
 // RouteBlocks compares what Calico's IPAM says with what the kernel does: every
 // block of pod addresses belongs to a node, and the kernel must send there.
 var RouteBlocks = &probe.Check{
-	ID: "route-blocks", Asks: "does the kernel have a route to every other node's pods, and to the right node?", From: probe.FromNode,
-	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "run/calico"}, Needs: []*probe.Check{NodeUplink}, Run: routeBlocks,
+	ID: "route-blocks", Asks: "does the kernel have a route to every other node's pods, and to the right node?",
+	From: probe.FromNode,
+	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink", "run/calico"},
+	Needs: []*probe.Check{NodeUplink}, Run: routeBlocks,
 	Doc: `Every confirmed block affinity of another node needs a route here: by BIRD, or by Felix for VXLAN (and IPIP in new versions). The route is judged by where it leads, not by who made it. An address that a node borrowed out of another node's block needs a route of its own.
 ok: all there. fail: some are missing, so pods there cannot be reached from this node. BIRD is asked about those: it knows no route either, so it has no session with that node; or it knows one and has not given it to the kernel, as in a graceful restart, or because it cannot reach the next hop. warn: all that lack a route, here and in BIRD, belong to nodes that the API calls NotReady.
 fail: some lead to another machine than the one the block belongs to, as with an affinity that is left over; or to several nodes at once, so that some connections work and others do not; or this node itself swallows them by a blackhole route, as with a block it once had; or a block belongs to two nodes in Calico's IPAM.
@@ -189,16 +191,20 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 		}
 	}
 	if len(f.shared) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared), total, what, some(f.shared)))
+		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared),
+			total, what, some(f.shared)))
 	}
 	if len(f.wrong) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d %s lead to the wrong node: %s", len(f.wrong), total, what, some(f.wrong)))
+		bad = append(bad, fmt.Sprintf("%d of %d %s lead to the wrong node: %s", len(f.wrong), total, what,
+			some(f.wrong)))
 	}
 	if len(f.swallowed) > 0 {
-		bad = append(bad, fmt.Sprintf("this node discards packets to %d of %d %s by a blackhole route: %s", len(f.swallowed), total, what, some(f.swallowed)))
+		bad = append(bad, fmt.Sprintf("this node discards packets to %d of %d %s by a blackhole route: %s",
+			len(f.swallowed), total, what, some(f.swallowed)))
 	}
 	if len(missing) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, some(missing), in.said))
+		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, some(missing),
+			in.said))
 	}
 	if len(quiet) > 0 {
 		bad = append(bad, "the API reports "+some(quiet))
@@ -212,7 +218,8 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	case f.asking != nil:
 		r = unseen(f.asking)
 	case len(f.routed) > 0:
-		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which must know them: %s", len(f.routed), total, what, some(f.routed))
+		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which must know them: %s",
+			len(f.routed), total, what, some(f.routed))
 	}
 	if len(in.known) > 0 {
 		r = r.With(FactInBIRD, in.known)
@@ -220,7 +227,8 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	if len(f.owners) > 0 {
 		r = r.With(FactOwners, f.owners)
 	}
-	return r.With(FactBlocks, total).With(FactNoRoute, first(missing)).With(FactWrong, first(f.wrong)).With(FactSwallowed, first(f.swallowed)).With(FactShared, first(f.shared))
+	return r.With(FactBlocks, total).With(FactNoRoute, first(missing)).With(FactWrong, first(f.wrong)).
+		With(FactSwallowed, first(f.swallowed)).With(FactShared, first(f.shared))
 }
 
 // birdKnows is what BIRD says about blocks the kernel has no route to.

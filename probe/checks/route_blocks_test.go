@@ -28,22 +28,27 @@ func TestLost(t *testing.T) {
 	of := func(cidr, node, state string) ipamBlock {
 		return ipamBlock{netip.MustParsePrefix(cidr), node, netip.MustParseAddr("10.0.0.2"), state}
 	}
-	ready, quiet, silent := of("10.244.1.0/26", "b", ""), of("10.244.2.0/26", "c", "NotReady"), of("10.244.3.0/26", "d", "NotReady (its kubelet is silent)")
+	ready, quiet, silent := of("10.244.1.0/26", "b", ""), of("10.244.2.0/26", "c", "NotReady"),
+		of("10.244.3.0/26", "d", "NotReady (its kubelet is silent)")
 	for name, c := range map[string]struct {
 		f    findings
 		in   birdKnows
 		want probe.Status
 		saw  string
 	}{
-		"all of nodes that are not ready": {findings{missing: []ipamBlock{quiet, silent, quiet}}, birdKnows{said: "; BIRD has no route either"}, probe.Warn,
+		"all of nodes that are not ready": {findings{missing: []ipamBlock{quiet, silent, quiet}},
+			birdKnows{said: "; BIRD has no route either"}, probe.Warn,
 			"3 of 9 blocks of other nodes have no route: 10.244.2.0/26 of c, 10.244.3.0/26 of d, 10.244.2.0/26 of c; BIRD has no route either; the API reports c as NotReady, d as NotReady (its kubelet is silent)"},
 		"one of a node that is ready": {findings{missing: []ipamBlock{ready, quiet}}, birdKnows{}, probe.Fail,
 			"2 of 9 blocks of other nodes have no route: 10.244.1.0/26 of b, 10.244.2.0/26 of c; the API reports c as NotReady"},
-		"BIRD knows it":        {findings{missing: []ipamBlock{quiet}}, birdKnows{known: []string{"x"}}, probe.Fail, "the API reports c as NotReady"},
-		"another leads astray": {findings{missing: []ipamBlock{quiet}, wrong: []string{"x"}}, birdKnows{}, probe.Fail, "lead to the wrong node"},
+		"BIRD knows it": {findings{missing: []ipamBlock{quiet}}, birdKnows{known: []string{"x"}}, probe.Fail,
+			"the API reports c as NotReady"},
+		"another leads astray": {findings{missing: []ipamBlock{quiet}, wrong: []string{"x"}}, birdKnows{}, probe.Fail,
+			"lead to the wrong node"},
 		"no node is called so": {findings{missing: []ipamBlock{ready}}, birdKnows{}, probe.Fail, "10.244.1.0/26 of b"},
-		"two owners":           {findings{shared: []string{"10.244.1.0/26 of b and c"}}, birdKnows{}, probe.Fail, "belong to two nodes at once"},
-		"nothing is lost":      {findings{}, birdKnows{}, probe.OK, "all 9 blocks"},
+		"two owners": {findings{shared: []string{"10.244.1.0/26 of b and c"}}, birdKnows{}, probe.Fail,
+			"belong to two nodes at once"},
+		"nothing is lost": {findings{}, birdKnows{}, probe.OK, "all 9 blocks"},
 	} {
 		if r := c.f.judged(foreign, 9, c.in); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %s %q", name, r.Status, r.Saw)

@@ -14,7 +14,8 @@ import (
 // RouteCanReach asks the kernel what it would do with a packet, which is what
 // Calico's can-reach autodetection does to pick an address.
 var RouteCanReach = &probe.Check{
-	ID: "route-can-reach", Asks: "which way and from which address does the kernel send to nodes and pods?", From: probe.FromNode,
+	ID: "route-can-reach", Asks: "by which route and from which address does the kernel send to nodes and pods?",
+	From: probe.FromNode,
 	Tags: []string{tagNetwork}, Access: []string{"host network", "netlink"}, Run: routeCanReach,
 	Doc: `The kernel is asked through netlink for the route to each other node, each address Calico registered for it, and a pod there: interface, gateway, source address, the route that matches and who made it.
 ok: there is a route. fail: there is none, or one that forbids (unreachable, blackhole, prohibit).

@@ -109,7 +109,8 @@ func (a routeView) among(gateways []netip.Addr) []string {
 // felixTunnel tells whether routes by a device may have gateways that are no node's
 // own address; those by tunl0 have not.
 func felixTunnel(device string) bool {
-	return slices.ContainsFunc(encapsulations, func(e encapsulation) bool { return e.device == device && e.name != "IPIP" })
+	return slices.ContainsFunc(encapsulations,
+		func(e encapsulation) bool { return e.device == device && e.name != "IPIP" })
 }
 
 // ownBlocks looks for the routes that keep packets to pods that are gone on this

@@ -25,8 +25,10 @@ import (
 // field an init container was "Running" for half an hour without any process:
 // dockerd had lost its containerd, and the kubelet believed dockerd.
 var RuntimeGhosts = &probe.Check{
-	ID: "runtime-ghosts", Asks: "has every container that the runtime calls running a process?", From: probe.FromNode, In: probe.Standard,
-	Tags: []string{tagRuntime}, Access: []string{"run", "uid 0", "host processes"}, Run: runtimeGhosts, Limit: 10 * time.Second,
+	ID: "runtime-ghosts", Asks: "does every container that the runtime reports as running have a process?",
+	From: probe.FromNode, In: probe.Standard,
+	Tags: []string{tagRuntime}, Access: []string{"run", "uid 0", "host processes"}, Run: runtimeGhosts,
+	Limit: 10 * time.Second,
 	Doc: `The runtime (containerd or CRI-O by the kubelet's interface, docker by its own) is asked for the containers it calls running, at most 500, and for the first process of each. That process is then looked for on the node. A container whose process is gone is asked for again two seconds later, for it may just have ended.
 ok: each has one. fail: some have none, or one that is dead and that nobody collects: the kubelet believes the runtime and will never start them again. The runtime has missed their end: its shim is frozen, or dockerd has lost its containerd (containerd-health, docker-health). Restarting the runtime sets its state right; containers that live stay alive.
 unknown: the runtime did not answer; or not one of the processes it names is there, so that this probe seems to see those of another machine. skip: the node's processes are not visible by this access method.`,
@@ -137,7 +139,8 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 	rest string) probe.Result {
 	select { // some may just have ended, and the runtime is about to hear of it
 	case <-ctx.Done():
-		return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects), ctx.Err()))
+		return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects),
+			ctx.Err()))
 	case <-time.After(ghostPatience):
 	}
 	still, unanswered := processes(ctx, runtime, suspects)
@@ -150,13 +153,17 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 	}
 	switch {
 	case len(names) == found && len(names) > 0:
-		return probe.Found(probe.Unknown, "none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", found).
+		return probe.Found(probe.Unknown,
+			"none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", found).
 			With(FactContainers, all).Because(lines...)
 	case len(names) > 0:
-		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s", len(names), all, some(names), rest)
+		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s",
+			len(names), all, some(names), rest)
 		return r.With(FactGhosts, first(names)).With(FactContainers, all).Because(lines...)
 	case unanswered > 0:
-		return probe.Found(probe.Unknown, "%d containers have no process, and the runtime did not answer whether it still calls them running", unanswered).With(FactContainers, all)
+		return probe.Found(probe.Unknown,
+			"%d containers have no process, and the runtime did not answer whether it still calls them running",
+			unanswered).With(FactContainers, all)
 	}
 	r.Saw += fmt.Sprintf("; %d just ended", len(suspects))
 	return r
@@ -272,7 +279,8 @@ func pidIn(info []byte) int {
 type dockerd struct{ host *probe.Host }
 
 func (d dockerd) ask(ctx context.Context, path string, into any) error {
-	page, err := httpget.Get(ctx, "http://docker/"+path, httpget.Way{Dial: dials(d.host, socketDocker), Most: maxMessage})
+	page, err := httpget.Get(ctx, "http://docker/"+path,
+		httpget.Way{Dial: dials(d.host, socketDocker), Most: maxMessage})
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,12 @@ import (
 // worked on the node that had the pod and on no other, and kube-proxy was blamed
 // for a pod network that was down.
 var ServiceNodePort = &probe.Check{
-	ID: "service-nodeport", Asks: "does a NodePort service answer at every node's own address?", From: probe.FromNode, In: probe.Standard,
-	Tags: []string{tagNetwork, tagService}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink}, Run: serviceNodePort,
-	Doc: `A TCP connection from this node to one and the same NodePort service at each node's InternalIP, this node's own among them. It is opened and closed again, without a byte.
-ok: it was taken. fail, timeout: that node's packets to the service's pods get lost, or a firewall drops the NodePort range (30000-32767) between the nodes. When it answers at the nodes that have one of the pods and at no other, the pod network between the nodes is down: see pod-ping and bgp-session, not kube-proxy. fail, refused or rejected: that node's kube-proxy has no rule for it, or knows of no endpoint.
+	ID: "service-nodeport", Asks: "does a NodePort service answer at every node's own address?", From: probe.FromNode,
+	In:   probe.Standard,
+	Tags: []string{tagNetwork, tagService}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink},
+	Run: serviceNodePort,
+	Doc: `A TCP connection from this node to one and the same NodePort service at each node's InternalIP, this node's own among them. It is opened and closed, without sending data.
+ok: it was accepted. fail, timeout: that node's packets to the service's pods get lost, or a firewall drops the NodePort range (30000-32767) between the nodes. When it answers at the nodes that have one of the pods and at no other, the pod network between the nodes is down: see pod-ping and bgp-session, not kube-proxy. fail, refused or rejected: that node's kube-proxy has no rule for it, or knows of no endpoint.
 info: every node refuses it: then NodePorts are most likely kept to other addresses (kube-proxy's nodePortAddresses).
 skip: no NodePort service is known.`,
 }
@@ -31,7 +33,8 @@ func serviceNodePort(ctx context.Context, p *probe.Pass) {
 	var results []probe.Result
 	each(targets, func(t probe.Target) {
 		to := netip.AddrPortFrom(t.Addr, uint16(t.Port))
-		r := about(connect(ctx, to).result(ctx), t).On(t.Name+" "+t.Node+" "+to.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, t.Port)
+		r := about(connect(ctx, to).result(ctx), t).On(t.Name+" "+t.Node+" "+to.String()).
+			With(FactFamily, family(t.Addr)).With(FactNode, t.Node).With(FactPort, t.Port)
 		mu.Lock()
 		defer mu.Unlock()
 		results = append(results, r)

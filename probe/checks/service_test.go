@@ -19,7 +19,8 @@ func TestServices(t *testing.T) {
 	target := func(kind, node string, port int) probe.Target {
 		return probe.Target{Kind: kind, Name: "d/web", Node: node, Addr: open.Addr(), Port: port}
 	}
-	good, same, dead := target(probe.KindService, "", int(open.Port())), target(probe.KindService, "", int(open.Port())), target(probe.KindService, "", 1)
+	good, same, dead := target(probe.KindService, "", int(open.Port())),
+		target(probe.KindService, "", int(open.Port())), target(probe.KindService, "", 1)
 	got := run(t, ServiceClusterIP, &probe.Host{}, good, same, dead)
 	want(t, got, "d/web "+open.String(), probe.OK, "connected to")
 	want(t, got, "d/web 127.0.0.1:1", probe.Info, "refused: an endpoint is reached")

@@ -129,7 +129,8 @@ func noSocketHere(err error, kind string, known bool) probe.Result {
 	case known:
 		return probe.Found(probe.Fail, "%v, though the kubelet uses %s", err, kind).With(probe.FactReason, "missing")
 	}
-	return probe.Found(probe.Unknown, "%v, and which runtime this node uses is not known", err).With(probe.FactReason, "missing")
+	return probe.Found(probe.Unknown, "%v, and which runtime this node uses is not known", err).
+		With(probe.FactReason, "missing")
 }
 
 // dialable connects to a socket and hangs up; the result says why it cannot.
@@ -147,7 +148,8 @@ func dialable(ctx context.Context, h *probe.Host, name string) (probe.Result, bo
 		return r, false
 	}
 	if probe.Reason(err) == "refused" {
-		return probe.Found(probe.Fail, "the socket exists but nothing listens: the daemon is dead or restarting").With(probe.FactReason, "refused"), false
+		return probe.Found(probe.Fail, "the socket exists but nothing listens: the daemon is dead or restarting").
+			With(probe.FactReason, "refused"), false
 	}
 	return unanswering(err, "the socket", limit), false
 }

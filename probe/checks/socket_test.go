@@ -32,7 +32,8 @@ func TestRuntimeSockets(t *testing.T) {
 			p.Targets = []probe.Target{{Kind: probe.KindRuntime, Name: c.runtime}}
 		}
 		cri, containerd := criSockets(p), containerdSockets(p)
-		if cri[0] != c.cri || containerd[0] != c.containerd || slices.Contains(cri, socketContainerd) == c.withoutContainerds {
+		if cri[0] != c.cri || containerd[0] != c.containerd ||
+			slices.Contains(cri, socketContainerd) == c.withoutContainerds {
 			t.Errorf("%s: %v, %v", name, cri, containerd)
 		}
 	}

@@ -19,9 +19,10 @@ import (
 // after each start, without a word in the log.
 var StartupBudget = &probe.Check{
 	ID: "startup-budget", Asks: "does calico-node start in the time its probe allows?", From: probe.FromNode,
-	Tags: []string{tagFelix, tagDatastore}, Access: []string{"host network", "host processes"}, Run: startupBudget, Limit: 10 * time.Second,
+	Tags: []string{tagFelix, tagDatastore}, Access: []string{"host network", "host processes"}, Run: startupBudget,
+	Limit: 10 * time.Second,
 	Doc: `Felix opens its health port when start-up is over: a chain of some twenty calls to the datastore, one after the other. A container whose liveness or startup probe fails for its whole budget before that is killed and begins again.
-measured: how long start-up took before Felix was started, by the ages of the processes in the container; or how long one that is at work now has taken so far.
+measured: how long start-up took until Felix started, by the ages of the processes in the container; or how long one that is still running has taken so far.
 estimate: twenty calls at the distance measured just now, and what start-up works by itself, stretched by the load on the CPUs.
 ok: less than half of the budget. info: the last start took more than half. warn: one that is at work has, or the estimate is; or the last start took longer than the budget and was spared; or the estimate is beyond the budget, and Felix runs, or whether it does is not seen. fail: a start that is at work has used up its budget; or the estimate is beyond it and no Felix is among the node's processes, so calico-node will be killed again and again. A longer initialDelaySeconds or failureThreshold, or a startup probe, gives it the time.
 skip: calico-node has no such probe; or its processes are not visible.`,
@@ -247,7 +248,8 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 		}
 	}
 	if far == 0 {
-		return probe.Found(probe.Skip, "the datastore does not answer (see datastore-latency), so a start cannot be estimated")
+		return probe.Found(probe.Skip,
+			"the datastore does not answer (see datastore-latency), so a start cannot be estimated")
 	}
 	stretch := slowness(p.Host)
 	takes := time.Duration(float64(startupWork)*stretch) + startupCalls*far
@@ -258,13 +260,15 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 	case takes > budget/2:
 		status = probe.Warn
 	}
-	r := probe.Found(status, "a start of calico-node takes about %v: %d calls of %v", takes.Round(time.Second), startupCalls, far.Round(100*time.Microsecond))
+	r := probe.Found(status, "a start of calico-node takes about %v: %d calls of %v", takes.Round(time.Second),
+		startupCalls, far.Round(100*time.Microsecond))
 	if stretch >= 1.5 {
 		r.Saw += fmt.Sprintf(", plus its own work, which the load makes %.1f times as long", stretch)
 	}
 	r.Saw += fmt.Sprintf("; calico-node's probe allows %v", budget)
 	return r.With(FactStartup, takes.Seconds()).With(FactStretch, stretch).
-		With(FactTrip, milliseconds(far)).With(FactFar, milliseconds(shortest)).With(FactCalls, startupCalls).With(FactWork, startupWork.Seconds()*stretch)
+		With(FactTrip, milliseconds(far)).With(FactFar, milliseconds(shortest)).With(FactCalls, startupCalls).
+		With(FactWork, startupWork.Seconds()*stretch)
 }
 
 // slowness is by how much work lasts longer than on an idle node: the tasks that

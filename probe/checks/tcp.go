@@ -84,7 +84,8 @@ func (c connection) reason() string {
 // result puts what became of it into words: ok when it was taken.
 func (c connection) result(ctx context.Context) probe.Result {
 	if c.err == nil {
-		return probe.Found(probe.OK, "connected to %s in %v", c.to, c.took.Round(10*time.Microsecond)).With(FactTook, milliseconds(c.took))
+		return probe.Found(probe.OK, "connected to %s in %v", c.to, c.took.Round(10*time.Microsecond)).
+			With(FactTook, milliseconds(c.took))
 	}
 	if r, cut := cutShort(ctx, c.err); cut {
 		return r

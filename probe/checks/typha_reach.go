@@ -19,8 +19,9 @@ import (
 // one never gets any.
 var TyphaReach = &probe.Check{
 	ID: "typha-reach", Asks: "does every Typha answer this node?", From: probe.FromNode,
-	Tags: []string{tagNetwork, tagDatastore, tagFelix}, Access: []string{"host network"}, Needs: []*probe.Check{NodeUplink}, Run: typhaReach,
-	Doc: `Each Typha behind its service is connected to and greeted in TLS, each with four fifths of the check's time. The probe has no certificate of Calico's: that the handshake ends for want of one is an answer. A Typha that is set to work without TLS closes the connection at such a greeting.
+	Tags: []string{tagNetwork, tagDatastore, tagFelix}, Access: []string{"host network"},
+	Needs: []*probe.Check{NodeUplink}, Run: typhaReach,
+	Doc: `The probe connects to each Typha behind its service and starts a TLS handshake, each with four fifths of the check's time. It has no certificate of Calico's: a handshake that ends because of that counts as an answer. A Typha without TLS closes the connection.
 ok: each answers. info: one closes the connection without a word, as Typha does that works without TLS, and as one may that is ill, or something before it. warn: some do not; Felix picks another, at the latest when it is started anew. fail: none does: Felix cannot start here ("Failed to connect to Typha"), and one that runs learns nothing new; how each connection failed says why: refused (nothing listens), no answer (a firewall on TCP 5473, or a frozen Typha), another alert of TLS, or a certificate that has run out.
 skip: this cluster has no Typha.`,
 }
@@ -92,20 +93,25 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	})
 	err = client.HandshakeContext(one)
 	wish, alert := alertOf(err)
-	r := probe.Found(probe.OK, "accepts connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, true)
+	r := probe.Found(probe.OK, "accepts connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).
+		With(FactTLSSpoken, true)
 	switch reason := probe.Reason(err); {
 	case alert != nil && (!asked || !wish):
 		return alerted(alert).With(FactTLSSpoken, true)
 	case err == nil, shown != nil:
 	case errors.As(err, new(tls.RecordHeaderError)):
-		r = probe.Found(probe.OK, "accepts connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
+		r = probe.Found(probe.OK, "accepts connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).
+			With(FactTLSSpoken, false)
 	case reason == "closed", reason == "reset":
-		r = probe.Found(probe.Info, "accepts connections (%s) and closes them at a TLS handshake, as a Typha without TLS does", took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
+		r = probe.Found(probe.Info,
+			"accepts connections (%s) and closes them at a TLS handshake, as a Typha without TLS does",
+			took.Round(10*time.Microsecond)).With(FactTLSSpoken, false)
 	case reason == "timeout":
 		if r, cut := cutShort(ctx, err); cut {
 			return r
 		}
-		return probe.Found(probe.Fail, "accepts the connection but does not answer within %v", limit).With(probe.FactReason, reason)
+		return probe.Found(probe.Fail, "accepts the connection but does not answer within %v", limit).
+			With(probe.FactReason, reason)
 	default:
 		return probe.Failed(fmt.Errorf("TLS handshake with %s: %w", addr, err))
 	}

@@ -25,8 +25,10 @@ func certificate(t *testing.T, name string, until time.Time) tls.Certificate {
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-30 * 24 * time.Hour), NotAfter: until,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-30 * 24 * time.Hour),
+		NotAfter:    until,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
@@ -63,14 +65,16 @@ func standIn(t *testing.T, speak func(net.Conn)) probe.Target {
 func TestTyphaReach(t *testing.T) {
 	t.Parallel()
 	wants := func(version uint16, until time.Time) func(net.Conn) {
-		config := &tls.Config{Certificates: []tls.Certificate{certificate(t, "typha-server", until)}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: version}
+		config := &tls.Config{Certificates: []tls.Certificate{certificate(t, "typha-server", until)},
+			ClientAuth: tls.RequireAnyClientCert, MaxVersion: version}
 		return func(c net.Conn) {
 			_ = tls.Server(c, config).Handshake() // fails, for the probe shows none
 			c.Close()
 		}
 	}
 	soon := time.Now().Add(20 * 24 * time.Hour)
-	new13, old12, past := standIn(t, wants(tls.VersionTLS13, soon)), standIn(t, wants(tls.VersionTLS12, soon)), standIn(t, wants(tls.VersionTLS12, time.Now().Add(-time.Hour)))
+	new13, old12, past := standIn(t, wants(tls.VersionTLS13, soon)), standIn(t, wants(tls.VersionTLS12, soon)),
+		standIn(t, wants(tls.VersionTLS12, time.Now().Add(-time.Hour)))
 	plain := standIn(t, func(c net.Conn) {
 		_, _ = io.ReadFull(c, make([]byte, 22)) // a greeting it does not understand
 		c.Close()

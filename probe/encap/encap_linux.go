@@ -172,7 +172,8 @@ func (p Path) behindFirewall(token uint32) (*os.File, error) {
 func (p Path) filter(header int, token uint32) []bpf.Instruction {
 	var f []bpf.Instruction
 	is := func(offset, size int, value uint32) {
-		f = append(f, bpf.LoadAbsolute{Off: uint32(offset), Size: size}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: 1}, bpf.RetConstant{Val: 0})
+		f = append(f, bpf.LoadAbsolute{Off: uint32(offset), Size: size},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: 1}, bpf.RetConstant{Val: 0})
 	}
 	at := header + innerLen
 	if p.Port != 0 {
@@ -200,7 +201,8 @@ func attach(fd int, filter []bpf.Instruction) error {
 	for i, r := range raw {
 		program[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
-	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})
+	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})
 	if err != nil {
 		return fmt.Errorf("setting a packet filter: %w", err)
 	}

@@ -34,12 +34,16 @@ func TestFilter(t *testing.T) {
 		packet []byte
 		passes bool
 	}{
-		"VXLAN":            {Path{v4, v4, 4789}, ip4Len, ip(ip4Len, protoUDP, udp(4789, Path{v4, v4, 4789}.packet(token))), true},
-		"over IPv6":        {Path{v6, v6, 4789}, ip6Len, ip(ip6Len, protoUDP, udp(4789, Path{v6, v6, 4789}.packet(token))), true},
-		"raw, over IPv6":   {Path{v6, v6, 51821}, 0, udp(51821, Path{v6, v6, 51821}.packet(token)), true},
-		"IPIP":             {Path{v4, v4, 0}, ip4Len, ip(ip4Len, protoIPIP, Path{v4, v4, 0}.packet(token)), true},
-		"another token":    {Path{v4, v4, 4789}, ip4Len, ip(ip4Len, protoUDP, udp(4789, Path{v4, v4, 4789}.packet(token+1))), false},
-		"another port":     {Path{v4, v4, 4789}, ip4Len, ip(ip4Len, protoUDP, udp(4790, Path{v4, v4, 4789}.packet(token))), false},
+		"VXLAN": {Path{v4, v4, 4789}, ip4Len,
+			ip(ip4Len, protoUDP, udp(4789, Path{v4, v4, 4789}.packet(token))), true},
+		"over IPv6": {Path{v6, v6, 4789}, ip6Len,
+			ip(ip6Len, protoUDP, udp(4789, Path{v6, v6, 4789}.packet(token))), true},
+		"raw, over IPv6": {Path{v6, v6, 51821}, 0, udp(51821, Path{v6, v6, 51821}.packet(token)), true},
+		"IPIP":           {Path{v4, v4, 0}, ip4Len, ip(ip4Len, protoIPIP, Path{v4, v4, 0}.packet(token)), true},
+		"another token": {Path{v4, v4, 4789}, ip4Len,
+			ip(ip4Len, protoUDP, udp(4789, Path{v4, v4, 4789}.packet(token+1))), false},
+		"another port": {Path{v4, v4, 4789}, ip4Len,
+			ip(ip4Len, protoUDP, udp(4790, Path{v4, v4, 4789}.packet(token))), false},
 		"another protocol": {Path{v4, v4, 0}, ip4Len, ip(ip4Len, protoUDP, Path{v4, v4, 0}.packet(token)), false},
 		"cut":              {Path{v4, v4, 4789}, ip4Len, ip(ip4Len, protoUDP, udp(4789, nil)), false},
 	} {

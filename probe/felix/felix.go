@@ -1,4 +1,7 @@
 // Package felix asks Felix, Calico's agent on the node, for its health.
+//
+//	answer, err := felix.Get(ctx, netip.MustParseAddrPort("127.0.0.1:9099"), "/liveness")
+//	if !answer.FromFelix() { ... } // another program holds the port
 package felix
 
 import (

@@ -25,7 +25,8 @@ func replay(t *testing.T, file string) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n")))), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(bytes.ReplaceAll(raw, []byte("\r\n"),
+		[]byte("\n")))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +54,12 @@ func TestCaptures(t *testing.T) {
 		live  string // of the last component
 		ready string
 	}{
-		"felix-3.32-liveness-healthy.txt":                {true, "CalculationGraph FelixStartup InternalDataplaneMainLoop", "reporting live", "reporting ready"},
-		"felix-3.32-liveness-dataplane-hang.txt":         {false, "CalculationGraph FelixStartup InternalDataplaneMainLoop", "timed out", "timed out"},
-		"felix-3.32-readiness-datastore-unreachable.txt": {false, "FelixStartup", "reporting live", "reporting non-ready"},
+		"felix-3.32-liveness-healthy.txt": {true,
+			"CalculationGraph FelixStartup InternalDataplaneMainLoop", "reporting live", "reporting ready"},
+		"felix-3.32-liveness-dataplane-hang.txt": {false,
+			"CalculationGraph FelixStartup InternalDataplaneMainLoop", "timed out", "timed out"},
+		"felix-3.32-readiness-datastore-unreachable.txt": {false, "FelixStartup", "reporting live",
+			"reporting non-ready"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			a, err := Get(t.Context(), replay(t, file), "/liveness")
@@ -67,7 +71,8 @@ func TestCaptures(t *testing.T) {
 				names = append(names, c.Name)
 			}
 			last := a.Components[len(a.Components)-1]
-			if a.Good() != want.good || !a.FromFelix() || strings.Join(names, " ") != want.names || last.Live != want.live || last.Ready != want.ready {
+			if a.Good() != want.good || !a.FromFelix() || strings.Join(names, " ") != want.names ||
+				last.Live != want.live || last.Ready != want.ready {
 				t.Errorf("%+v", a)
 			}
 		})
@@ -85,7 +90,8 @@ func TestAnswers(t *testing.T) {
 		"some other program": {200, "<html>hello</html>", true, false},
 		"nothing there":      {404, "404 page not found", false, false},
 		"redirect":           {302, "", false, false},
-		"drawn borders": {200, "┌───┐\n│ Component │ Timeout │ Liveness │ Readiness │ Detail │\n├───┤\n│ FelixStartup │ - │ reporting live │ reporting ready │  │\n└───┘\n",
+		"drawn borders": {200,
+			"┌───┐\n│ Component │ Timeout │ Liveness │ Readiness │ Detail │\n├───┤\n│ FelixStartup │ - │ reporting live │ reporting ready │  │\n└───┘\n",
 			true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +138,8 @@ func FuzzParseTable(f *testing.F) {
 	}
 	f.Add([]byte("| COMPONENT | x | | |\n||||\n|a|b|c|"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if slices.ContainsFunc(ParseTable(body), func(c Component) bool { return strings.ContainsAny(c.Name+c.Live, "|\n") }) {
+		if slices.ContainsFunc(ParseTable(body),
+			func(c Component) bool { return strings.ContainsAny(c.Name+c.Live, "|\n") }) {
 			t.Errorf("a cell with a border in it: %q", body)
 		}
 	})

@@ -34,7 +34,8 @@ func TestGet(t *testing.T) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", l.Addr().String())
 	}
-	for url, way := range map[string]Way{secure.URL + "/x": {}, "http://here/x": {Dial: onSocket}, secure.URL + "/xx": {Most: 100}} {
+	for url, way := range map[string]Way{secure.URL + "/x": {}, "http://here/x": {Dial: onSocket},
+		secure.URL + "/xx": {Most: 100}} {
 		most := 1 << 20
 		if way.Most > 0 {
 			most = int(way.Most)

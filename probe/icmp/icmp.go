@@ -1,5 +1,8 @@
 // Package icmp pings many addresses at once: one socket for each family, several
 // packets for each address, replies told apart by number.
+//
+//	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}) // err: nothing could be asked at all
+//	if stats[0].Received == 0 && stats[0].Bounced != "" { ... } // a router answered in its place
 package icmp
 
 import (
@@ -238,7 +241,8 @@ func (p *pinger) send(ctx context.Context) {
 	}
 	for round := range p.packets {
 		for i := range p.stats {
-			if i%burst == 0 && i > 0 && !wait(time.Duration(round)*p.every+p.every*time.Duration(i)/time.Duration(len(p.stats))) {
+			if i%burst == 0 && i > 0 &&
+				!wait(time.Duration(round)*p.every+p.every*time.Duration(i)/time.Duration(len(p.stats))) {
 				return
 			}
 			p.sendOne(i, i*p.packets+round)

@@ -26,7 +26,8 @@ func TestLoopback(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range stats {
-				if s.Sent != Packets || s.Received != Packets || s.Min <= 0 || s.Min > s.Avg || s.Avg > s.Max || s.Refusal != "" || s.Bounced != "" {
+				if s.Sent != Packets || s.Received != Packets || s.Min <= 0 || s.Min > s.Avg || s.Avg > s.Max ||
+					s.Refusal != "" || s.Bounced != "" {
 					t.Errorf("%+v", s)
 				}
 			}
@@ -76,13 +77,15 @@ func TestTimeExceeded(t *testing.T) {
 	quote := make([]byte, ipv4.HeaderLen+8)
 	quote[0] = 0x45
 	for code, want := range map[int]string{0: "the packet went in circles", 1: "fragments did not arrive"} {
-		packet, err := (&icmp.Message{Type: ipv4.ICMPTypeTimeExceeded, Code: code, Body: &icmp.TimeExceeded{Data: quote}}).Marshal(nil)
+		packet, err := (&icmp.Message{Type: ipv4.ICMPTypeTimeExceeded, Code: code,
+			Body: &icmp.TimeExceeded{Data: quote}}).Marshal(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := &pinger{v4: true, packets: 1, stats: make([]Stats, 1), sentAt: make([]time.Time, 1), seen: make([]bool, 1)}
 		p.take(packet, &net.IPAddr{IP: net.IPv4(10, 0, 0, 1)}, time.Now())
-		if got := p.stats[0].Bounced; !strings.Contains(got, want) || !strings.Contains(got, "time exceeded at 10.0.0.1") {
+		if got := p.stats[0].Bounced; !strings.Contains(got, want) ||
+			!strings.Contains(got, "time exceeded at 10.0.0.1") {
 			t.Errorf("code %d: %q", code, got)
 		}
 	}
@@ -96,7 +99,8 @@ func FuzzTake(f *testing.F) {
 	f.Add([]byte{2, 0, 0, 0, 0, 0, 5, 0x78, 0x60}, false)
 	f.Add([]byte{1, 4, 0, 0, 0, 0, 0, 0, 0x60}, false)
 	f.Fuzz(func(t *testing.T, packet []byte, v4 bool) {
-		p := &pinger{v4: v4, nonce: 1, packets: Packets, stats: make([]Stats, 1), sentAt: make([]time.Time, Packets), seen: make([]bool, Packets)}
+		p := &pinger{v4: v4, nonce: 1, packets: Packets, stats: make([]Stats, 1), sentAt: make([]time.Time, Packets),
+			seen: make([]bool, Packets)}
 		p.sentAt[0] = time.Now()
 		p.take(packet, nil, time.Now())
 		if p.stats[0].Received > 1 {

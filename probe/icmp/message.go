@@ -50,7 +50,8 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 			told = int(binary.BigEndian.Uint16(packet[6:]))
 		}
 		text, _ := Unreachable(msg.Code, p.v4)
-		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, text), tooBig, told)
+		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, text),
+			tooBig, told)
 	case *icmp.TimeExceeded:
 		why := "the packet went in circles"
 		if msg.Code == 1 { // of putting fragments together (RFC 792, RFC 4443)
@@ -70,8 +71,12 @@ type meaning struct {
 
 // RFC 792 and 1812, RFC 4443.
 var (
-	unreachable4 = map[int]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false}, 3: {"port unreachable", true}, 4: {"too big, and not to be fragmented", false}, 9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
-	unreachable6 = map[int]meaning{0: {"no route", false}, 1: {"administratively prohibited", true}, 3: {"address unreachable", false}, 4: {"port unreachable", true}, 5: {"source address refused by policy", true}, 6: {"route rejected", true}}
+	unreachable4 = map[int]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false},
+		3: {"port unreachable", true}, 4: {"too big, and not to be fragmented", false},
+		9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
+	unreachable6 = map[int]meaning{0: {"no route", false}, 1: {"administratively prohibited", true},
+		3: {"address unreachable", false}, 4: {"port unreachable", true},
+		5: {"source address refused by policy", true}, 6: {"route rejected", true}}
 )
 
 // Unreachable puts the codes of ICMP's "destination unreachable" into words. A host that

@@ -29,7 +29,10 @@ func (p *pinger) unfragmented() error {
 		return fmt.Errorf("forbidding fragments: %w", err)
 	}
 	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), level, option, mode) }); err != nil || failed != nil {
+	if err := raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), level, option,
+			mode)
+	}); err != nil || failed != nil {
 		return fmt.Errorf("forbidding fragments: %w", errors.Join(err, failed))
 	}
 	return nil

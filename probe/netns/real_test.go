@@ -53,20 +53,23 @@ var (
 		},
 	}
 	lives = &probe.Check{
-		ID: "lives-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods}, Limit: time.Hour,
+		ID: "lives-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods},
+		Limit: time.Hour,
 		Run: func(_ context.Context, p *probe.Pass) {
 			p.Report(probe.Found(probe.OK, "%s", strings.Join(os.Args[1:], " ")))
 		},
 	}
 	hangs = &probe.Check{
-		ID: "hangs-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods}, Limit: time.Second,
-		Run: func(context.Context, *probe.Pass) { select {} },
+		ID: "hangs-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods},
+		Limit: time.Second,
+		Run:   func(context.Context, *probe.Pass) { select {} },
 	}
 )
 
 func runner() *probe.Runner {
 	h := &probe.Host{Root: "/", Proc: "/proc"}
-	return &probe.Runner{Suite: append(checks.All(), dials, dies, lives, hangs), Host: h, Version: "test", Enter: Entry{h, []string{"session"}}.Run}
+	return &probe.Runner{Suite: append(checks.All(), dials, dies, lives, hangs), Host: h, Version: "test",
+		Enter: Entry{h, []string{"session"}}.Run}
 }
 
 // TestMain lets the program be started again as a probe.
@@ -121,14 +124,18 @@ func start(t *testing.T, as *syscall.SysProcAttr, name, uid, group, addr string)
 		t.Fatal(err)
 	}
 	if addr != "" {
-		for _, args := range [][]string{{"link", "set", "lo", "up"}, {"link", "add", "eth0", "type", "veth", "peer", "name", "far"}, {"addr", "add", addr, "dev", "eth0"}, {"link", "set", "eth0", "up"}} {
-			if out, err := exec.Command("nsenter", append([]string{"-t", pid, "-n", "ip"}, args...)...).CombinedOutput(); err != nil {
+		for _, args := range [][]string{{"link", "set", "lo", "up"},
+			{"link", "add", "eth0", "type", "veth", "peer", "name", "far"}, {"addr", "add", addr, "dev", "eth0"},
+			{"link", "set", "eth0", "up"}} {
+			if out, err := exec.Command("nsenter",
+				append([]string{"-t", pid, "-n", "ip"}, args...)...).CombinedOutput(); err != nil {
 				t.Fatalf("ip %v: %v: %s", args, err, out)
 			}
 		}
 		listenAs(t, pid, "127.0.0.1:7070")
 	}
-	return probe.Target{Kind: probe.KindLocal, Name: name, Addr: netip.MustParseAddr("10.244.0.7"), Attrs: map[string]string{probe.AttrUID: uid}}, pid
+	return probe.Target{Kind: probe.KindLocal, Name: name, Addr: netip.MustParseAddr("10.244.0.7"),
+		Attrs: map[string]string{probe.AttrUID: uid}}, pid
 }
 
 // listenAs takes TCP connections in a process's network namespace.
@@ -220,7 +227,8 @@ func TestMainThread(t *testing.T) {
 	uid := unique(2)
 	pod(t, "d/web", uid, "pod"+uid, "10.244.0.7/32")
 	e := Entry{Host: &probe.Host{Proc: "/proc"}}
-	ns, err := e.find(probe.Target{Name: "d/web", Addr: netip.MustParseAddr("10.244.0.7"), Attrs: map[string]string{probe.AttrUID: uid}})
+	ns, err := e.find(probe.Target{Name: "d/web", Addr: netip.MustParseAddr("10.244.0.7"),
+		Attrs: map[string]string{probe.AttrUID: uid}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,11 +286,13 @@ func TestWrongPods(t *testing.T) {
 	mesh := unique(9)
 	meshed, pid := process(t, "d/mesh", mesh, "kubepods-pod"+mesh, "10.244.0.7/32")
 	l := listenAs(t, pid, "0.0.0.0:15001")
-	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip, "a service mesh's proxy takes the pod's connections (port 15001)")
+	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip,
+		"a service mesh's proxy takes the pod's connections (port 15001)")
 	wants(t, asked(t, dials, runner(), meshed, whole), "d/nested", probe.OK, "connected")
 	l.Close()
 	wants(t, asked(t, dials, runner(), meshed), "d/mesh", probe.OK, "connected")
-	if out, err := exec.Command("nsenter", "-t", pid, "-n", "ip", "tuntap", "add", "tap0_kata", "mode", "tap").CombinedOutput(); err != nil {
+	if out, err := exec.Command("nsenter", "-t", pid, "-n", "ip", "tuntap", "add", "tap0_kata", "mode",
+		"tap").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip, "is a virtual machine (Kata)")
@@ -340,8 +350,10 @@ func TestPrivileges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lacks, saw := range map[string]string{"sys_admin": "takes the capability SYS_ADMIN", "sys_ptrace": "takes the capability SYS_PTRACE"} {
-		request, err := json.Marshal(probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Checks: []string{dials.ID}, Targets: []probe.Target{target}}})
+	for lacks, saw := range map[string]string{"sys_admin": "takes the capability SYS_ADMIN",
+		"sys_ptrace": "takes the capability SYS_PTRACE"} {
+		request, err := json.Marshal(probe.Request{Type: probe.RequestPlan,
+			Plan: &probe.Plan{Checks: []string{dials.ID}, Targets: []probe.Target{target}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -405,10 +417,12 @@ nsenter -t PID -n ip route add default via 10.9.0.1
 			t.Fatalf("%s: %v: %s", line, err, out)
 		}
 	}
-	targets := []probe.Target{local, {Kind: probe.KindPod, Name: "d/far", Addr: netip.MustParseAddr("10.244.1.2"), Port: 8080}}
+	targets := []probe.Target{local,
+		{Kind: probe.KindPod, Name: "d/far", Addr: netip.MustParseAddr("10.244.1.2"), Port: 8080}}
 	paths := map[*probe.Check][2]string{ // what each says of a good path and of a cut one
-		checks.PodPing: {"5 of 5 packets", "none of 5 packets"}, checks.PodTCP: {"nothing listens on its port 8080", "no answer from 10.244.1.2:8080"},
-		checks.PodMTU: {"packets of 1500 bytes pass", "not even packets of 256 bytes"},
+		checks.PodPing: {"5 of 5 packets", "none of 5 packets"},
+		checks.PodTCP:  {"nothing listens on its port 8080", "no answer from 10.244.1.2:8080"},
+		checks.PodMTU:  {"packets of 1500 bytes pass", "not even packets of 256 bytes"},
 	}
 	for c, says := range paths {
 		got := asked(t, c, runner(), targets...)

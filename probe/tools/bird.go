@@ -102,16 +102,19 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	var refused *bird.RefusedError
 	switch {
 	case errors.Is(err, errEnough):
-		j.Say("(more than %d lines, the rest is not shown: ask for less, like 'bird show route for ADDRESS')", mostOfBird)
+		j.Say("(more than %d lines, the rest is not shown: ask for less, like 'bird show route for ADDRESS')",
+			mostOfBird)
 		return probe.Found(probe.OK, "more than %d lines", mostOfBird)
 	case errors.As(err, &refused):
 		return probe.Found(probe.Fail, "BIRD answers: %s", refused.Line.Text)
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped after %s", several(lines, "line"))
 	case limited.Err() != nil && lines > 0:
-		return probe.Found(probe.Unknown, "the answer of BIRD did not end within %v: %s came", a.limit, several(lines, "line")).With(probe.FactReason, "timeout")
+		return probe.Found(probe.Unknown, "the answer of BIRD did not end within %v: %s came", a.limit,
+			several(lines, "line")).With(probe.FactReason, "timeout")
 	case err != nil && lines > 0:
-		return probe.Found(probe.Unknown, "the answer of BIRD breaks off after %s: %v", several(lines, "line"), err).With(probe.FactReason, probe.Reason(err))
+		return probe.Found(probe.Unknown, "the answer of BIRD breaks off after %s: %v", several(lines, "line"), err).
+			With(probe.FactReason, probe.Reason(err))
 	case err != nil:
 		return a.silent(ctx, err)
 	}
@@ -126,7 +129,8 @@ func (a asking) silent(ctx context.Context, err error) probe.Result {
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before BIRD answered")
 	case reason == "missing":
-		r = probe.Found(probe.Skip, "there is no %s: Calico runs without this BIRD here, or calico-node does not run", a.socket)
+		r = probe.Found(probe.Skip, "there is no %s: Calico runs without this BIRD here, or calico-node does not run",
+			a.socket)
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "%s is there and nobody listens: BIRD does not run", a.socket)
 	case reason == "timeout":

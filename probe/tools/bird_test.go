@@ -34,7 +34,8 @@ func TestBird(t *testing.T) {
 	root := birdRoot(t, "../bird/testdata/bird-2.0.12.txt")
 	r, out := use(t.Context(), t, root, Bird, "show", "status")
 	wants(t, r, probe.OK, "7 lines")
-	if !strings.HasPrefix(out, "BIRD 2.0.12\nRouter ID is 10.0.0.2\n") || !strings.HasSuffix(out, "Daemon is up and running\n") {
+	if !strings.HasPrefix(out, "BIRD 2.0.12\nRouter ID is 10.0.0.2\n") ||
+		!strings.HasSuffix(out, "Daemon is up and running\n") {
 		t.Errorf("%q", out)
 	}
 	r, _ = use(t.Context(), t, root, Bird, "show", "nonsense")
@@ -53,7 +54,8 @@ func TestBirdOfMany(t *testing.T) {
 	}
 	r, out := use(t.Context(), t, birdRoot(t, file), Bird, "show", "route")
 	wants(t, r, probe.OK, "more than 200000 lines")
-	if n := strings.Count(out, "\n"); n != mostOfBird+1 || !strings.Contains(out[len(out)-200:], "the rest is not shown") {
+	if n := strings.Count(out, "\n"); n != mostOfBird+1 ||
+		!strings.Contains(out[len(out)-200:], "the rest is not shown") {
 		t.Errorf("%d lines, at the end %q", n, out[len(out)-200:])
 	}
 }
@@ -116,11 +118,13 @@ func TestBirdHung(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: hung(t, "")}
 	for range 20 {
-		r := asking{"/run/calico/bird.ctl", "show status", 10 * time.Millisecond}.run(t.Context(), &probe.Job{Host: h, Out: io.Discard})
+		r := asking{"/run/calico/bird.ctl", "show status", 10 * time.Millisecond}.run(t.Context(),
+			&probe.Job{Host: h, Out: io.Discard})
 		wants(t, r, probe.Fail, "BIRD does not answer within 10ms")
 	}
 	cut := &probe.Host{Root: hung(t, "0001 BIRD 2.0.12 ready.\n0016 Access restricted\n1007-Table master4:\n")}
-	r := asking{"/run/calico/bird.ctl", "show route", time.Second}.run(t.Context(), &probe.Job{Host: cut, Out: io.Discard})
+	r := asking{"/run/calico/bird.ctl", "show route", time.Second}.run(t.Context(),
+		&probe.Job{Host: cut, Out: io.Discard})
 	wants(t, r, probe.Unknown, "did not end within 1s: 1 line came")
 	ctx, cancel := context.WithCancel(t.Context())
 	got := make(chan probe.Result, 1)

@@ -49,7 +49,8 @@ func TestConns(t *testing.T) {
 	l.Close()
 	r, _ = use(t.Context(), t, "/", Conns, port)
 	wants(t, r, probe.Fail, "there is no socket that listens with "+port)
-	for link, want := range map[string]bool{"socket:[4711]": true, "pipe:[4711]": false, "/x": false, "socket:[x]": false} {
+	for link, want := range map[string]bool{"socket:[4711]": true, "pipe:[4711]": false, "/x": false,
+		"socket:[x]": false} {
 		if _, ok := socketInode(link); ok != want {
 			t.Errorf("%s: %v", link, ok)
 		}
@@ -71,7 +72,8 @@ func TestHas(t *testing.T) {
 		"IPv4 is not IPv6":          {"0.0.0.0:179", "fd00::1", true, false},
 		"a connection has one only": {"0.0.0.0:179", "10.0.0.1", false, false},
 	} {
-		if got := (socket{near: netip.MustParseAddrPort(c.near)}).has(netip.MustParseAddr(c.addr), c.listens); got != c.want {
+		if got := (socket{near: netip.MustParseAddrPort(c.near)}).has(netip.MustParseAddr(c.addr),
+			c.listens); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

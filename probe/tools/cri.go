@@ -35,7 +35,8 @@ type container struct {
 func (c container) String() string { return c.namespace + "/" + c.pod + "/" + c.name }
 
 // ask gives a question its time, and its error the runtime's name.
-func ask[In, Out any](ctx context.Context, f func(context.Context, *In, ...grpc.CallOption) (*Out, error), in *In) (*Out, error) {
+func ask[In, Out any](ctx context.Context, f func(context.Context, *In, ...grpc.CallOption) (*Out, error),
+	in *In) (*Out, error) {
 	one, cancel := context.WithTimeout(ctx, runtimeLimit)
 	defer cancel()
 	return f(one, in)
@@ -57,8 +58,10 @@ func (r runtime) containers(ctx context.Context) ([]container, error) {
 	for _, c := range a.Containers {
 		labels := c.GetLabels() // which the kubelet writes
 		out = append(out, container{
-			id: c.Id, sandbox: c.PodSandboxId, namespace: labels["io.kubernetes.pod.namespace"], pod: labels["io.kubernetes.pod.name"],
-			name: c.GetMetadata().GetName(), image: cmp.Or(c.GetImage().GetUserSpecifiedImage(), c.GetImage().GetImage()),
+			id: c.Id, sandbox: c.PodSandboxId, namespace: labels["io.kubernetes.pod.namespace"],
+			pod:   labels["io.kubernetes.pod.name"],
+			name:  c.GetMetadata().GetName(),
+			image: cmp.Or(c.GetImage().GetUserSpecifiedImage(), c.GetImage().GetImage()),
 			state: c.State, attempt: c.GetMetadata().GetAttempt(), created: time.Unix(0, c.CreatedAt),
 		})
 	}
@@ -70,7 +73,8 @@ func (r runtime) containers(ctx context.Context) ([]container, error) {
 
 // status is what the runtime says of one container.
 func (r runtime) status(ctx context.Context, id string) (*cri.ContainerStatus, error) {
-	a, err := ask(ctx, cri.NewRuntimeServiceClient(r.conn).ContainerStatus, &cri.ContainerStatusRequest{ContainerId: id})
+	a, err := ask(ctx, cri.NewRuntimeServiceClient(r.conn).ContainerStatus,
+		&cri.ContainerStatusRequest{ContainerId: id})
 	return a.GetStatus(), err
 }
 

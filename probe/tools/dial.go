@@ -23,7 +23,8 @@ import (
 
 // Dial opens connections.
 var Dial = &probe.Tool{
-	Name: "dial", Usage: "[-u] [--tls] [--sni NAME] [--http PATH] [-t TIMEOUT] HOST:PORT | unix:PATH", Short: "open a connection: TCP, TLS, HTTP, UNIX",
+	Name: "dial", Usage: "[-u] [--tls] [--sni NAME] [--http PATH] [-t TIMEOUT] HOST:PORT | unix:PATH",
+	Short: "open a connection: TCP, TLS, HTTP, UNIX",
 	Doc: `Opens a connection, says how long that took and from which address, and hangs up.
 
   HOST:PORT    an address, or a name that the node's own /etc/hosts and name servers know;
@@ -83,7 +84,8 @@ func parseDial(args []string) (probe.ToolFunc, error) {
 	d.text, d.tls = rest[0], d.tls || d.sni != ""
 	if name, ok := strings.CutPrefix(d.text, "unix:"); ok {
 		if !path.IsAbs(name) {
-			return nil, fmt.Errorf("unix: takes a path from the root: unix:/run/containerd/containerd.sock, not %q", name)
+			return nil, fmt.Errorf("unix: takes a path from the root: unix:/run/containerd/containerd.sock, not %q",
+				name)
 		}
 		if d.page != "" || d.tls || d.udp {
 			return nil, errors.New("a UNIX socket is dialled as it is: without --http, --tls and -u")
@@ -104,7 +106,8 @@ func parseDial(args []string) (probe.ToolFunc, error) {
 	}
 	d.addr = d.addr.Unmap()
 	switch {
-	case d.page != "" && (!strings.HasPrefix(d.page, "/") || strings.ContainsFunc(d.page, func(r rune) bool { return r <= ' ' || r == 0x7f })):
+	case d.page != "" && (!strings.HasPrefix(d.page, "/") ||
+		strings.ContainsFunc(d.page, func(r rune) bool { return r <= ' ' || r == 0x7f })):
 		return nil, fmt.Errorf("--http takes a path: --http /liveness, not %q", d.page)
 	case d.udp && (d.tls || d.page != ""):
 		return nil, errors.New("-u goes without --tls and --http")
@@ -221,7 +224,8 @@ func (d dialling) shake(ctx context.Context, j *probe.Job, conn net.Conn, to net
 		j.Say("the handshake did not end: %v", err) // a server that wants a certificate, by TLS 1.2
 	}
 	state := secure.ConnectionState()
-	j.Say("%s, %s, in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite), short(time.Since(began)))
+	j.Say("%s, %s, in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite),
+		short(time.Since(began)))
 	now := time.Now()
 	for i, c := range state.PeerCertificates {
 		describe(j, i, c, now)
@@ -233,7 +237,8 @@ func (d dialling) shake(ctx context.Context, j *probe.Job, conn net.Conn, to net
 	if err := leaf.VerifyHostname(name); err != nil {
 		j.Say("the certificate is not for %s, as which it was asked", name)
 	}
-	return probe.Found(probe.OK, "%s speaks TLS, its certificate is valid until %s", to, leaf.NotAfter.UTC().Format(time.DateOnly))
+	return probe.Found(probe.OK, "%s speaks TLS, its certificate is valid until %s", to,
+		leaf.NotAfter.UTC().Format(time.DateOnly))
 }
 
 func noShake(ctx context.Context, to netip.AddrPort, err error, limit time.Duration) probe.Result {
@@ -273,7 +278,8 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 	if why := invalid(c, now); why != "" {
 		state = why
 	}
-	j.Say("  valid    %s to %s: %s", c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339), state)
+	j.Say("  valid    %s to %s: %s", c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339),
+		state)
 }
 
 // invalid says why a certificate is not valid at a time, "" when it is.
@@ -312,11 +318,15 @@ func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort)
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before %s answered", to)
 	case one.Err() != nil:
-		return probe.Found(probe.Unknown, "nothing came back from %s within %s, which by UDP says neither yes nor no", to, short(d.wait))
+		return probe.Found(probe.Unknown, "nothing came back from %s within %s, which by UDP says neither yes nor no",
+			to, short(d.wait))
 	case reason == "refused":
-		return probe.Found(probe.Fail, "%s is refused by ICMP (port unreachable): nothing listens there, or a firewall rejects it", to).With(probe.FactReason, reason)
+		return probe.Found(probe.Fail,
+			"%s is refused by ICMP (port unreachable): nothing listens there, or a firewall rejects it", to).
+			With(probe.FactReason, reason)
 	case reason != "error" && checks.Refusal(reason) != "":
-		return probe.Found(probe.Fail, "%s cannot be reached: %s", to, checks.Refusal(reason)).With(probe.FactReason, reason)
+		return probe.Found(probe.Fail, "%s cannot be reached: %s", to, checks.Refusal(reason)).
+			With(probe.FactReason, reason)
 	}
 	return probe.Failed(err).With(probe.FactReason, reason)
 }

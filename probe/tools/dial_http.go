@@ -46,9 +46,11 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 		case ctx.Err() != nil:
 			return probe.Found(probe.Unknown, "stopped before %s answered", to)
 		case reason == "timeout":
-			return probe.Found(probe.Fail, "%s takes the connection, and does not answer GET %s within %s", to, d.page, short(d.wait)).With(probe.FactReason, reason)
+			return probe.Found(probe.Fail, "%s takes the connection, and does not answer GET %s within %s", to,
+				d.page, short(d.wait)).With(probe.FactReason, reason)
 		}
-		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.page, err).With(probe.FactReason, reason)
+		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.page, err).
+			With(probe.FactReason, reason)
 	}
 	j.Say("%s %d %s in %s", page.Proto, page.Code, http.StatusText(page.Code), short(time.Since(began)))
 	printPage(j, to.Addr(), page)
@@ -64,8 +66,10 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 // OpenStack and most others), AWS by IPv6, GCP by IPv6, Alibaba Cloud, Azure's wire server,
 // Scaleway by IPv6.
 var metadata = []netip.Prefix{
-	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
-	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("fd00:42::42/128"),
+	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
+	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("fd00:42::42/128"),
 }
 
 // tellsSecrets tells whether what an address answers is shown to nobody.

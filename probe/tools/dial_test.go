@@ -30,7 +30,9 @@ func certificate(t *testing.T, from, to time.Duration) tls.Certificate {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "web\x1b[2J"}, DNSNames: []string{"web.test"}, IPAddresses: []net.IP{{127, 0, 0, 1}}, NotBefore: now.Add(from), NotAfter: now.Add(to)}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "web\x1b[2J"},
+		DNSNames: []string{"web.test"}, IPAddresses: []net.IP{{127, 0, 0, 1}}, NotBefore: now.Add(from),
+		NotAfter: now.Add(to)}
 	raw, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -60,24 +62,30 @@ func TestDial(t *testing.T) {
 		return s.Listener.Addr().String()
 	}
 	http1 := plainServer.Listener.Addr().String()
-	good, old, early := secure(certificate(t, -time.Hour, 100*time.Hour)), secure(certificate(t, -100*time.Hour, -50*time.Hour)), secure(certificate(t, time.Hour, 100*time.Hour))
+	good, old, early := secure(certificate(t, -time.Hour, 100*time.Hour)),
+		secure(certificate(t, -100*time.Hour, -50*time.Hour)), secure(certificate(t, time.Hour, 100*time.Hour))
 	_, port, _ := net.SplitHostPort(http1)
 	_, goodPort, _ := net.SplitHostPort(good)
-	root := files(t, map[string]string{"etc/hosts": "127.0.0.1 web.test other # x\n", "etc/resolv.conf": "nameserver x\n"})
+	root := files(t, map[string]string{"etc/hosts": "127.0.0.1 web.test other # x\n",
+		"etc/resolv.conf": "nameserver x\n"})
 	for line, want := range map[string]struct {
 		status probe.Status
 		saw    string
 		out    []string
 	}{
-		http1:                                   {probe.OK, "accepts connections", []string{"connected to " + http1 + " in ", ", from 127.0.0.1:"}},
-		closedPort(t):                           {probe.Fail, " refused", nil},
-		"web.test:" + port:                      {probe.OK, "accepts connections", []string{"web.test is 127.0.0.1, by /etc/hosts"}},
-		"no.test:" + port:                       {probe.Fail, "names no server", nil},
-		"--http /good " + http1:                 {probe.OK, "answers 200 OK to GET /good", []string{"HTTP/1.1 200 OK in", "Set-Cookie: (not shown)", "a line?[2J of /good", "(more is not shown)"}},
-		"--http /bad " + http1:                  {probe.Fail, "answers 503 Service Unavailable to GET /bad", nil},
-		"--http /x web.test:" + port:            {probe.OK, "200", []string{"X-Host: web.test:" + port}},
-		"--tls " + http1:                        {probe.Fail, "does not speak TLS", nil},
-		"--tls " + good:                         {probe.OK, "valid until", []string{"TLS 1.3", "subject  CN=web", "for      web.test, 127.0.0.1", "valid now, 4d left"}},
+		http1: {probe.OK, "accepts connections",
+			[]string{"connected to " + http1 + " in ", ", from 127.0.0.1:"}},
+		closedPort(t): {probe.Fail, " refused", nil},
+		"web.test:" + port: {probe.OK, "accepts connections",
+			[]string{"web.test is 127.0.0.1, by /etc/hosts"}},
+		"no.test:" + port: {probe.Fail, "names no server", nil},
+		"--http /good " + http1: {probe.OK, "answers 200 OK to GET /good",
+			[]string{"HTTP/1.1 200 OK in", "Set-Cookie: (not shown)", "a line?[2J of /good", "(more is not shown)"}},
+		"--http /bad " + http1:       {probe.Fail, "answers 503 Service Unavailable to GET /bad", nil},
+		"--http /x web.test:" + port: {probe.OK, "200", []string{"X-Host: web.test:" + port}},
+		"--tls " + http1:             {probe.Fail, "does not speak TLS", nil},
+		"--tls " + good: {probe.OK, "valid until",
+			[]string{"TLS 1.3", "subject  CN=web", "for      web.test, 127.0.0.1", "valid now, 4d left"}},
 		"--tls web.test:" + goodPort:            {probe.OK, "valid until", nil},
 		"--sni other.test " + good:              {probe.OK, "valid until", []string{"is not for other.test"}},
 		"--tls " + old:                          {probe.Fail, "expired 2d ago by this node's clock", nil},
@@ -105,14 +113,17 @@ func TestDial(t *testing.T) {
 // TestDialMetadata wants what clouds tell a machine about itself kept from the screen.
 func TestDialMetadata(t *testing.T) {
 	t.Parallel()
-	page := httpget.Page{Header: http.Header{"X-Token": {"verysecret"}, "Etag": {"verysecret"}}, Body: []byte("verysecret")}
+	page := httpget.Page{Header: http.Header{"X-Token": {"verysecret"}, "Etag": {"verysecret"}},
+		Body: []byte("verysecret")}
 	for addr, hidden := range map[string]bool{
-		"169.254.169.254": true, "::ffff:169.254.169.254": true, "169.254.20.10": true, "fe80::a9fe:a9fe%eth0": true, "fd00:ec2::254": true, "fd20:ce::254": true,
+		"169.254.169.254": true, "::ffff:169.254.169.254": true, "169.254.20.10": true, "fe80::a9fe:a9fe%eth0": true,
+		"fd00:ec2::254": true, "fd20:ce::254": true,
 		"100.100.100.200": true, "168.63.129.16": true, "10.0.0.12": false, "fd00::1": false, "127.0.0.1": false,
 	} {
 		var out strings.Builder
 		printPage(&probe.Job{Out: &out}, netip.MustParseAddr(addr), page)
-		if got := out.String(); strings.Contains(got, "verysecret") == hidden || !strings.Contains(got, "X-Token") || hidden && !strings.Contains(got, "10 bytes of body are not shown") {
+		if got := out.String(); strings.Contains(got, "verysecret") == hidden || !strings.Contains(got, "X-Token") ||
+			hidden && !strings.Contains(got, "10 bytes of body are not shown") {
 			t.Errorf("%s: %s", addr, got)
 		}
 	}
@@ -178,15 +189,19 @@ func FuzzHosts(f *testing.F) {
 func TestTellsSecrets(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"169.254.169.254": true, "169.254.170.2": true, "100.100.100.200": true, "168.63.129.16": true, "::ffff:169.254.169.254": true,
-		"fd00:ec2::254": true, "fd00:c1::a9fe:a9fe": true, "fd20:ce::254": true, "fd00:42::42": true, "fe80::a9fe:a9fe%eth0": true,
+		"169.254.169.254": true, "169.254.170.2": true, "100.100.100.200": true, "168.63.129.16": true,
+		"::ffff:169.254.169.254": true,
+		"fd00:ec2::254":          true, "fd00:c1::a9fe:a9fe": true, "fd20:ce::254": true, "fd00:42::42": true,
+		"fe80::a9fe:a9fe%eth0":     true,
 		"64:ff9b::169.254.169.254": true, "64:ff9b::100.100.100.200": true, "64:ff9b:1::169.254.169.254": true, // NAT64
 		"::169.254.169.254": true, "::ffff:0:169.254.169.254": true, "2002:a9fe:a9fe::1": true,
 		// RFC 6052 with a prefix of one's own, of 32, 40, 48, 56, 64 and 96 bits.
 		"2001:db8:a9fe:a9fe::": true, "2001:db8:1a9:fea9:fe::": true, "2001:db8:122:a9fe:a9:fe00::": true,
-		"2001:db8:122:3a9:fe:a9fe::": true, "2001:db8:122:344:a9:fea9:fe00:0": true, "2001:db8:122:344::169.254.169.254": true,
-		"10.0.0.1": false, "169.253.169.254": false, "100.100.100.201": false, "64:ff9b::10.0.0.1": false, "2001:db8::1": false,
-		"fd00::1": false, "::1": false, "2002:a00:1::1": false, "2001:db8:122:344::192.0.2.33": false,
+		"2001:db8:122:3a9:fe:a9fe::": true, "2001:db8:122:344:a9:fea9:fe00:0": true,
+		"2001:db8:122:344::169.254.169.254": true,
+		"10.0.0.1":                          false, "169.253.169.254": false, "100.100.100.201": false, "64:ff9b::10.0.0.1": false,
+		"2001:db8::1": false,
+		"fd00::1":     false, "::1": false, "2002:a00:1::1": false, "2001:db8:122:344::192.0.2.33": false,
 	} {
 		if got := tellsSecrets(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: %v", text, got)

@@ -92,7 +92,8 @@ func parseDNS(args []string) (probe.ToolFunc, error) {
 	if len(rest) == 0 || len(rest) > 2 {
 		return nil, errors.New("dns takes a name, and a type if it is not A and AAAA: dns example.com MX @10.96.0.10")
 	}
-	if _, ok := dns.IsDomainName(rest[0]); !ok || strings.ContainsFunc(rest[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if _, ok := dns.IsDomainName(rest[0]); !ok ||
+		strings.ContainsFunc(rest[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, fmt.Errorf("%q is no name that can be looked up", rest[0])
 	}
 	if a, err := netip.ParseAddr(rest[0]); err == nil {
@@ -245,7 +246,8 @@ func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint1
 			continue
 		}
 		r.rcode = msg.Rcode
-		j.Say("%s %s  %s by %s: %s in %s, flags %s", name, r.record, r.server, network, rcodeName(msg.Rcode), short(took), flagsOf(msg))
+		j.Say("%s %s  %s by %s: %s in %s, flags %s", name, r.record, r.server, network, rcodeName(msg.Rcode),
+			short(took), flagsOf(msg))
 		r.records, r.first = printRecords(j, msg, record)
 		return r
 	}
@@ -254,7 +256,8 @@ func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint1
 
 // exchange asks once, by UDP twice, which may lose a packet without meaning anything; by
 // TCP where the answer is cut short.
-func exchange(ctx context.Context, server netip.AddrPort, name string, record uint16, tcp bool, wait time.Duration) (msg *dns.Msg, network string, took time.Duration, err error) {
+func exchange(ctx context.Context, server netip.AddrPort, name string, record uint16, tcp bool,
+	wait time.Duration) (msg *dns.Msg, network string, took time.Duration, err error) {
 	network, tries := "UDP", 2
 	if tcp {
 		network, tries = "TCP", 1
@@ -300,7 +303,8 @@ func flagsOf(m *dns.Msg) string {
 	for _, f := range []struct {
 		set  bool
 		name string
-	}{{m.Response, "qr"}, {m.Authoritative, "aa"}, {m.Truncated, "tc"}, {m.RecursionDesired, "rd"}, {m.RecursionAvailable, "ra"}, {m.AuthenticatedData, "ad"}, {m.CheckingDisabled, "cd"}} {
+	}{{m.Response, "qr"}, {m.Authoritative, "aa"}, {m.Truncated, "tc"}, {m.RecursionDesired, "rd"},
+		{m.RecursionAvailable, "ra"}, {m.AuthenticatedData, "ad"}, {m.CheckingDisabled, "cd"}} {
 		if f.set {
 			out = append(out, f.name)
 		}
@@ -327,7 +331,8 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 				}
 			}
 			if left--; left >= 0 {
-				j.Say("  %s  %d  %s  %s%s", h.Name, h.Ttl, dns.Type(h.Rrtype), data, map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
+				j.Say("  %s  %d  %s  %s%s", h.Name, h.Ttl, dns.Type(h.Rrtype), data,
+					map[bool]string{true: "  (" + part.what + ")"}[part.what != ""])
 			}
 		}
 	}
@@ -352,7 +357,8 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 			if r.records > 1 {
 				more = fmt.Sprintf(" and %d more", r.records-1)
 			}
-			return probe.Found(probe.OK, "%s %s is %s%s, by %s in %s", r.name, r.record, r.first, more, r.server, short(r.took))
+			return probe.Found(probe.OK, "%s %s is %s%s, by %s in %s", r.name, r.record, r.first, more, r.server,
+				short(r.took))
 		}
 	}
 	if ctx.Err() != nil {
@@ -364,7 +370,8 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 	}
 	for _, r := range all { // that a server said something is more than that another did not
 		if r.err == nil && r.rcode != dns.RcodeSuccess {
-			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name, rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
+			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name,
+				rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
 		}
 	}
 	for _, r := range all {
@@ -372,7 +379,8 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 			return noReply(r)
 		}
 	}
-	return probe.Found(probe.Fail, "%s knows %s, and no %s record of it", all[0].server, all[0].name, strings.Join(types, " or "))
+	return probe.Found(probe.Fail, "%s knows %s, and no %s record of it", all[0].server, all[0].name,
+		strings.Join(types, " or "))
 }
 
 // noReply judges a question that nobody answered.
@@ -382,5 +390,6 @@ func noReply(r replied) probe.Result {
 	if reason == "error" && !errors.As(r.err, new(*net.OpError)) { // what came is no DNS
 		status = probe.Unknown
 	}
-	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, whyNot(r.err, r.took)).With(probe.FactReason, reason)
+	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, whyNot(r.err, r.took)).
+		With(probe.FactReason, reason)
 }

@@ -85,15 +85,18 @@ func TestDNS(t *testing.T) {
 		saw    string
 		out    []string
 	}{
-		"web.example.test":          {probe.OK, "web.example.test. A is 127.0.0.1", []string{"NOERROR", "CNAME  real.example.test.", "30  A  127.0.0.1", "AAAA"}},
-		"web.example.test AAAA":     {probe.Fail, "no AAAA record of it", []string{"NOERROR"}},
-		"web.example.test aaaa":     {probe.Fail, "no AAAA record of it", nil},
-		"none.example.test":         {probe.Fail, "NXDOMAIN", []string{"NXDOMAIN"}},
-		"broken.example.test":       {probe.Fail, "SERVFAIL", nil},
-		"-x 127.0.0.1":              {probe.OK, "PTR is web.example.test.", nil},
-		"large.example.test TXT":    {probe.OK, "and 299 more", []string{"by TCP (by UDP its answer is cut short)", "(100 records not shown)"}},
-		"nasty.example.test TXT":    {probe.OK, `\027[2J`, nil},
-		"web --search A":            {probe.OK, "web.example.test. A is 127.0.0.1", []string{"web.none.test.", "NXDOMAIN"}},
+		"web.example.test": {probe.OK, "web.example.test. A is 127.0.0.1",
+			[]string{"NOERROR", "CNAME  real.example.test.", "30  A  127.0.0.1", "AAAA"}},
+		"web.example.test AAAA": {probe.Fail, "no AAAA record of it", []string{"NOERROR"}},
+		"web.example.test aaaa": {probe.Fail, "no AAAA record of it", nil},
+		"none.example.test":     {probe.Fail, "NXDOMAIN", []string{"NXDOMAIN"}},
+		"broken.example.test":   {probe.Fail, "SERVFAIL", nil},
+		"-x 127.0.0.1":          {probe.OK, "PTR is web.example.test.", nil},
+		"large.example.test TXT": {probe.OK, "and 299 more",
+			[]string{"by TCP (by UDP its answer is cut short)", "(100 records not shown)"}},
+		"nasty.example.test TXT": {probe.OK, `\027[2J`, nil},
+		"web --search A": {probe.OK, "web.example.test. A is 127.0.0.1",
+			[]string{"web.none.test.", "NXDOMAIN"}},
 		"web.":                      {probe.Fail, "NXDOMAIN to web.:", nil},
 		"--tcp web.example.test A":  {probe.OK, "is 127.0.0.1", []string{"by TCP: NOERROR"}},
 		"silent.example.test -t .1": {probe.Fail, "does not answer about silent.example.test.: no answer within", nil},
@@ -125,7 +128,8 @@ func TestFind(t *testing.T) {
 	fails := at(answers(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		_ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeServerFailure))
 	}))
-	refuses := at(answers(t, func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeRefused)) }))
+	refuses := at(answers(t,
+		func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeRefused)) }))
 	silent := at(silentDatagrams(t))
 	for name, c := range map[string]struct {
 		host    string
@@ -140,7 +144,8 @@ func TestFind(t *testing.T) {
 		"silent about AAAA":       {"half.example.test.", []netip.AddrPort{knows, silent, silent}, "127.0.0.1"},
 		"it is there without any": {"web.example.test.aaaa.", []netip.AddrPort{knows}, "no A or AAAA record of it"},
 	} {
-		addrs, by, r := resolver{servers: c.servers, search: []string{"example.test."}, ndots: 1}.find(t.Context(), c.host, 100*time.Millisecond)
+		addrs, by, r := resolver{servers: c.servers, search: []string{"example.test."}, ndots: 1}.find(t.Context(),
+			c.host, 100*time.Millisecond)
 		if len(addrs) > 0 {
 			r.Saw = addrs[0].String()
 		}
@@ -168,7 +173,8 @@ func closedPort(t *testing.T) string {
 func TestResolver(t *testing.T) {
 	t.Parallel()
 	r := parseResolver([]byte("# x\nnameserver 10.0.0.1\nnameserver fd00::a\nnameserver bad\nnameserver 10.0.0.4\nsearch a.test b.test.\noptions ndots:5\n"))
-	if len(r.servers) != 2 || r.servers[1].String() != "[fd00::a]:53" || r.ndots != 5 || !slices.Equal(r.search, []string{"a.test.", "b.test."}) {
+	if len(r.servers) != 2 || r.servers[1].String() != "[fd00::a]:53" || r.ndots != 5 ||
+		!slices.Equal(r.search, []string{"a.test.", "b.test."}) {
 		t.Errorf("%+v", r)
 	}
 	if got := r.candidates("x.y.", false); !slices.Equal(got, []string{"x.y.a.test.", "x.y.b.test.", "x.y."}) {

@@ -47,17 +47,20 @@ func (g getting) run(_ context.Context, j *probe.Job) probe.Result {
 	}
 	m := names.way(matched[0], g.to.Is4())
 	j.Say("by the route: %s", m)
-	return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.to, w.whereTo(), m.to, protocolName(m.proto))
+	return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.to, w.whereTo(), m.to,
+		protocolName(m.proto))
 }
 
 // refused judges what the kernel answers instead of a route.
 func (g getting) refused(err error) probe.Result {
 	if g.from.IsValid() && g.in == "" && !own(g.from) {
-		return probe.Found(probe.Fail, "%s is no address of this node; for what the node forwards, name the device it comes by: iif NAME", g.from)
+		return probe.Found(probe.Fail,
+			"%s is no address of this node; for what the node forwards, name the device it comes by: iif NAME", g.from)
 	}
 	for errno, saw := range map[syscall.Errno]string{
-		unix.ENETUNREACH: "the kernel has no route to %s", unix.EHOSTUNREACH: "an unreachable route rejects packets to %s, or forwarding from that device is off",
-		unix.EACCES: "a prohibit route rejects packets to %s", unix.EINVAL: "a blackhole route discards packets to %s",
+		unix.ENETUNREACH:  "the kernel has no route to %s",
+		unix.EHOSTUNREACH: "an unreachable route rejects packets to %s, or forwarding from that device is off",
+		unix.EACCES:       "a prohibit route rejects packets to %s", unix.EINVAL: "a blackhole route discards packets to %s",
 		unix.EXDEV: "the kernel drops such a packet to %s: its source is not expected on that device (rp_filter), or is its own",
 	} {
 		if errors.Is(err, errno) {
@@ -118,7 +121,8 @@ func (d devices) name(index int) string {
 }
 
 func (d devices) way(r netlink.Route, v4 bool) way {
-	w := way{to: prefixOf(r.Dst, v4), kind: r.Type, proto: int(r.Protocol), metric: r.Priority, mtu: r.MTU, table: r.Table, src: addrOf(r.Src)}
+	w := way{to: prefixOf(r.Dst, v4), kind: r.Type, proto: int(r.Protocol), metric: r.Priority, mtu: r.MTU,
+		table: r.Table, src: addrOf(r.Src)}
 	if w.kind == unix.RTN_UNICAST {
 		w.kind = 0
 	}
@@ -214,7 +218,10 @@ func links() ([]link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing interfaces: %w", err)
 	}
-	addrs, err := checks.Undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := checks.Undisturbed(func() ([]netlink.Addr,
+		error) {
+		return netlink.AddrList(nil, netlink.FAMILY_ALL)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
@@ -228,7 +235,8 @@ func links() ([]link, error) {
 	var out []link
 	for _, l := range list {
 		a := l.Attrs()
-		one := link{name: a.Name, kind: l.Type(), mac: a.HardwareAddr.String(), mtu: a.MTU, addrs: on[a.Index], state: a.OperState.String()}
+		one := link{name: a.Name, kind: l.Type(), mac: a.HardwareAddr.String(), mtu: a.MTU, addrs: on[a.Index],
+			state: a.OperState.String()}
 		switch {
 		case a.RawFlags&unix.IFF_UP == 0:
 			one.state = "down"
@@ -241,7 +249,8 @@ func links() ([]link, error) {
 			one.peer = names.name(a.MasterIndex)
 		}
 		if s := a.Statistics; s != nil {
-			one.in, one.out, one.errIn, one.errOut, one.dropIn, one.dropOut = s.RxBytes, s.TxBytes, s.RxErrors, s.TxErrors, s.RxDropped, s.TxDropped
+			one.in, one.out, one.errIn, one.errOut, one.dropIn, one.dropOut = s.RxBytes, s.TxBytes, s.RxErrors,
+				s.TxErrors, s.RxDropped, s.TxDropped
 		}
 		out = append(out, one)
 	}
@@ -260,7 +269,8 @@ func neighbours() ([]neighbour, error) {
 		}
 		for _, n := range list {
 			if a := addrOf(n.IP); a.IsValid() {
-				out = append(out, neighbour{a, names.name(n.LinkIndex), n.HardwareAddr.String(), neighStates[n.State], n.Flags&netlink.NTF_ROUTER != 0})
+				out = append(out, neighbour{a, names.name(n.LinkIndex), n.HardwareAddr.String(), neighStates[n.State],
+					n.Flags&netlink.NTF_ROUTER != 0})
 			}
 		}
 	}

@@ -27,9 +27,9 @@ missing or down.
 // Neigh lists the neighbours.
 var Neigh = &probe.Tool{
 	Name: "neigh", Usage: "[ADDRESS | dev NAME | STATE]", Short: "neighbour table (ARP and NDP): who has which MAC",
-	Doc: `Lists whom the kernel knows on its links: address, device, MAC and state. reachable =
-just heard of; stale = not lately, asked again when needed; failed or incomplete = asked,
-and nobody answers; permanent = written there by hand or by Felix.
+	Doc: `Lists the kernel's ARP and NDP table: address, device, MAC and state. reachable = confirmed
+lately; stale = not lately, asked again when needed; failed or incomplete = asked, and no
+answer came; permanent = written by hand or by Felix.
 
   neigh
   neigh failed
@@ -80,7 +80,8 @@ func listLinks(j *probe.Job, begins string) probe.Result {
 		for i, a := range l.addrs {
 			addrs[i] = a.String()
 		}
-		t.row(l.name, l.kind, l.state, strconv.Itoa(l.mtu), l.mac, strings.Join(addrs, ","), bytesOf(l.in), bytesOf(l.out), both(l.errIn, l.errOut), both(l.dropIn, l.dropOut), l.peer)
+		t.row(l.name, l.kind, l.state, strconv.Itoa(l.mtu), l.mac, strings.Join(addrs, ","), bytesOf(l.in),
+			bytesOf(l.out), both(l.errIn, l.errOut), both(l.dropIn, l.dropOut), l.peer)
 	}
 	if n == 0 {
 		return probe.Found(probe.Fail, "there is no interface %s", begins).With(probe.FactReason, "missing")
@@ -117,7 +118,8 @@ type neighbour struct {
 }
 
 // neighStates are those the kernel tells (linux/neighbour.h).
-var neighStates = map[int]string{0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay", 0x10: "probe", 0x20: "failed", 0x40: "noarp", 0x80: "permanent"}
+var neighStates = map[int]string{0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay", 0x10: "probe",
+	0x20: "failed", 0x40: "noarp", 0x80: "permanent"}
 
 func parseNeigh(args []string) (probe.ToolFunc, error) {
 	fits := func(neighbour) bool { return true }

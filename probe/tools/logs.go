@@ -21,7 +21,8 @@ import (
 
 // Logs prints what a container wrote.
 var Logs = &probe.Tool{
-	Name: "logs", Usage: "[-f] [-n LINES] [-t] [-p | --previous] [POD/]CONTAINER", Short: "a container's log, through its runtime",
+	Name: "logs", Usage: "[-f] [-n LINES] [-t] [-p | --previous] [POD/]CONTAINER",
+	Short: "a container's log, through its runtime",
 	Doc: `Finds the container through the container runtime and prints the end of its log file, as
 the container wrote it: works while the API server is away, and for containers that have
 ended. The name is a container's, a pod's, POD/CONTAINER, NAMESPACE/POD/CONTAINER or the
@@ -90,9 +91,11 @@ func (l reading) run(ctx context.Context, j *probe.Job) probe.Result {
 	found := named(list, l.name)
 	switch {
 	case len(found) == 0:
-		return probe.Found(probe.Fail, "the runtime has no container %q; 'ps -a' lists them", l.name).With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "the runtime has no container %q; 'ps -a' lists them", l.name).
+			With(probe.FactReason, "missing")
 	case len(found) > 1:
-		if live := slices.DeleteFunc(slices.Clone(found), func(c []container) bool { return c[0].state != cri.ContainerState_CONTAINER_RUNNING }); len(live) == 1 {
+		if live := slices.DeleteFunc(slices.Clone(found),
+			func(c []container) bool { return c[0].state != cri.ContainerState_CONTAINER_RUNNING }); len(live) == 1 {
 			j.Say("(of %d containers that fit, the one that runs: %s)", len(found), live[0][0])
 			found = live
 			break
@@ -107,7 +110,8 @@ func (l reading) run(ctx context.Context, j *probe.Job) probe.Result {
 	c := found[0][0]
 	if l.before {
 		if len(found[0]) < 2 {
-			return probe.Found(probe.Fail, "the runtime has no attempt of %s before this one", c).With(probe.FactReason, "missing")
+			return probe.Found(probe.Fail, "the runtime has no attempt of %s before this one", c).
+				With(probe.FactReason, "missing")
 		}
 		c = found[0][1]
 	}
@@ -144,7 +148,8 @@ func named(list []container, name string) [][]container {
 }
 
 // read prints the end of a log file, and follows it.
-func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.ContainerStatus, again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
+func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.ContainerStatus,
+	again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
 	if s.GetLogPath() == "" {
 		return probe.Found(probe.Skip, "the runtime keeps no log file of %s", c)
 	}
@@ -227,7 +232,8 @@ func (l reading) print(out *probe.Job, line logLine) {
 var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
 // keepOn prints what is written from now on. Why says what went wrong.
-func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error, f *followed, s *cri.ContainerStatus, again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
+func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error, f *followed, s *cri.ContainerStatus,
+	again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
 	asked := time.Now()

@@ -50,7 +50,8 @@ func (f *followed) ofLogs(at string) bool {
 		return false
 	}
 	defer pods.Close()
-	return strings.HasPrefix(at, strings.TrimSuffix(pods.Name(), "/")+"/") || f.id != "" && strings.HasSuffix(at, "/"+f.id+"/"+f.id+"-json.log")
+	return strings.HasPrefix(at, strings.TrimSuffix(pods.Name(), "/")+"/") || f.id != "" &&
+		strings.HasSuffix(at, "/"+f.id+"/"+f.id+"-json.log")
 }
 
 // followed is a log file that is read as it grows.

@@ -36,7 +36,8 @@ func TestJoin(t *testing.T) {
 		"not a log\n":              "not a log|",
 		"2026 stdout F x\n":        "2026 stdout F x|",
 		cut("stdout", "F", "\xff"): "?|",
-		cut("stdout", "P", strings.Repeat("x", 60<<10)) + cut("stdout", "F", strings.Repeat("y", 60<<10)): strings.Repeat("x", 60<<10) + strings.Repeat("y", 4<<10) + "|",
+		cut("stdout", "P", strings.Repeat("x", 60<<10)) + cut("stdout", "F",
+			strings.Repeat("y", 60<<10)): strings.Repeat("x", 60<<10) + strings.Repeat("y", 4<<10) + "|",
 	} {
 		var got strings.Builder
 		var j joiner
@@ -80,8 +81,10 @@ func reads(t *testing.T, root string, args ...string) (probe.Result, string) {
 	t.Helper()
 	var out bytes.Buffer
 	l := asTyped(t, args)
-	s := &cri.ContainerStatus{LogPath: "/" + logFile, State: cri.ContainerState_CONTAINER_EXITED, ExitCode: 137, Reason: "OOMKilled", FinishedAt: time.Now().Add(-time.Minute).UnixNano()}
-	r := l.read(t.Context(), &probe.Job{Host: &probe.Host{Root: root}, Out: &out}, container{id: "abc", namespace: "ns", pod: "pod", name: "c"}, s, nil)
+	s := &cri.ContainerStatus{LogPath: "/" + logFile, State: cri.ContainerState_CONTAINER_EXITED, ExitCode: 137,
+		Reason: "OOMKilled", FinishedAt: time.Now().Add(-time.Minute).UnixNano()}
+	r := l.read(t.Context(), &probe.Job{Host: &probe.Host{Root: root}, Out: &out},
+		container{id: "abc", namespace: "ns", pod: "pod", name: "c"}, s, nil)
 	return r, out.String()
 }
 
@@ -114,10 +117,12 @@ func TestTail(t *testing.T) {
 	if out != "line 19997\nline 19998\nline 19999\n(ns/pod/c exited 137 (OOMKilled) 60s ago)\n" {
 		t.Errorf("%q", out)
 	}
-	if _, out := reads(t, root, "-n", "100000"); strings.Count(out, "\n") != 19001 || !strings.HasPrefix(out, "line 1000\n") {
+	if _, out := reads(t, root, "-n", "100000"); strings.Count(out, "\n") != 19001 ||
+		!strings.HasPrefix(out, "line 1000\n") {
 		t.Errorf("%d lines, from %.20q", strings.Count(out, "\n"), out)
 	}
-	if _, out := reads(t, root, "-n", "1", "-t"); !strings.HasPrefix(out, "2026-11-21T16:45:10.920123456Z line 19999\n") {
+	if _, out := reads(t, root, "-n", "1", "-t"); !strings.HasPrefix(out,
+		"2026-11-21T16:45:10.920123456Z line 19999\n") {
 		t.Errorf("%q", out)
 	}
 	// What was put aside is looked at where it is not compressed.
@@ -131,12 +136,15 @@ func TestTail(t *testing.T) {
 	if err := os.Rename(old, old+".gz"); err != nil {
 		t.Fatal(err)
 	}
-	if _, out := reads(t, root, "-n", "19500"); !strings.HasPrefix(out, "(what is older is compressed, in 0.log.20261121-164500.gz)\nline 1000\n") {
+	if _, out := reads(t, root, "-n", "19500"); !strings.HasPrefix(out,
+		"(what is older is compressed, in 0.log.20261121-164500.gz)\nline 1000\n") {
 		t.Errorf("%.80q", out)
 	}
-	for name, text := range map[string]string{"nothing": "", "colours": cut("stdout", "F", "\x1b[31mred\x1b[0m\x1b]0;x\a")} {
+	for name, text := range map[string]string{"nothing": "",
+		"colours": cut("stdout", "F", "\x1b[31mred\x1b[0m\x1b]0;x\a")} {
 		r, out := reads(t, files(t, map[string]string{logFile: text}))
-		if r.Status != probe.OK || strings.Contains(out, "\x1b") || name == "nothing" && !strings.Contains(out, "has written nothing") {
+		if r.Status != probe.OK || strings.Contains(out, "\x1b") || name == "nothing" &&
+			!strings.Contains(out, "has written nothing") {
 			t.Errorf("%s: %q, %+v", name, out, r)
 		}
 	}
@@ -152,11 +160,14 @@ func TestTailOfNothing(t *testing.T) {
 		of   map[string]string
 		want string
 	}{
-		"never":       {map[string]string{logFile: ""}, "ns/pod/c has written nothing, which exited"},
-		"put aside":   {map[string]string{logFile: "", aside: ""}, "has written nothing since its log was put aside, "},
-		"compressed":  {map[string]string{logFile: "", aside + ".gz": "x"}, "has written nothing since its log was put aside, "},
-		"of one line": {map[string]string{logFile: strings.Repeat(cut("stdout", "P", strings.Repeat("x", 16<<10)), 300) + cut("stdout", "F", "")}, "has written a line that is longer, "},
-		"cut at last": {map[string]string{logFile: cut("stdout", "F", "one") + cut("stderr", "P", "panic: it en")}, "2 lines of ns/pod/c, "},
+		"never":     {map[string]string{logFile: ""}, "ns/pod/c has written nothing, which exited"},
+		"put aside": {map[string]string{logFile: "", aside: ""}, "has written nothing since its log was put aside, "},
+		"compressed": {map[string]string{logFile: "", aside + ".gz": "x"},
+			"has written nothing since its log was put aside, "},
+		"of one line": {map[string]string{logFile: strings.Repeat(cut("stdout", "P", strings.Repeat("x", 16<<10)),
+			300) + cut("stdout", "F", "")}, "has written a line that is longer, "},
+		"cut at last": {map[string]string{logFile: cut("stdout", "F", "one") + cut("stderr", "P", "panic: it en")},
+			"2 lines of ns/pod/c, "},
 	} {
 		r, out := reads(t, files(t, c.of))
 		wants(t, r, probe.OK, c.want)
@@ -178,7 +189,8 @@ func TestLinks(t *testing.T) {
 	}
 	outside := filepath.Join(files(t, map[string]string{"file": cut("stdout", "F", secret)}), "file")
 	made := func() string {
-		return files(t, map[string]string{logFile: numbered(0, 3), "etc/shadow": cut("stdout", "F", secret), "var/lib/docker/containers/abc/abc-json.log": cut("stdout", "F", "of docker")})
+		return files(t, map[string]string{logFile: numbered(0, 3), "etc/shadow": cut("stdout", "F", secret),
+			"var/lib/docker/containers/abc/abc-json.log": cut("stdout", "F", "of docker")})
 	}
 	for _, to := range []string{outside, "/etc/shadow"} { // beside the log
 		root := made()
@@ -248,11 +260,13 @@ func TestFollow(t *testing.T) {
 	first, _ := status(t.Context())
 	ended := make(chan probe.Result, 1)
 	go func() {
-		ended <- reading{lines: 2, follow: true}.read(t.Context(), &probe.Job{Host: &probe.Host{Root: root}, Out: &out}, container{name: "c"}, first, status)
+		ended <- reading{lines: 2, follow: true}.read(t.Context(),
+			&probe.Job{Host: &probe.Host{Root: root}, Out: &out}, container{name: "c"}, first, status)
 	}()
 	sees := func(want string) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); !strings.HasSuffix(out.String(), want); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); !strings.HasSuffix(out.String(),
+			want); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no %q in %q", want, out.String())
 			}
@@ -302,18 +316,22 @@ func TestFollowStopped(t *testing.T) {
 	defer cancel()
 	var out bytes.Buffer
 	s := &cri.ContainerStatus{LogPath: "/" + logFile, State: cri.ContainerState_CONTAINER_RUNNING}
-	r := reading{lines: 2, follow: true}.read(ctx, &probe.Job{Host: &probe.Host{Root: root}, Out: &out}, container{name: "c"}, s, func(context.Context) (*cri.ContainerStatus, error) { return s, nil })
+	r := reading{lines: 2, follow: true}.read(ctx, &probe.Job{Host: &probe.Host{Root: root}, Out: &out},
+		container{name: "c"}, s, func(context.Context) (*cri.ContainerStatus, error) { return s, nil })
 	wants(t, r, probe.OK, "2 lines")
 }
 
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	list := []container{
-		{id: "aaaa1", namespace: "a", pod: "web-1", name: "web", attempt: 2}, {id: "aaaa2", namespace: "a", pod: "web-1", name: "web", attempt: 1},
-		{id: "bbbb1", namespace: "b", pod: "web-2", name: "web"}, {id: "cccc1", namespace: "b", pod: "web-2", name: "side"},
+		{id: "aaaa1", namespace: "a", pod: "web-1", name: "web", attempt: 2},
+		{id: "aaaa2", namespace: "a", pod: "web-1", name: "web", attempt: 1},
+		{id: "bbbb1", namespace: "b", pod: "web-2", name: "web"},
+		{id: "cccc1", namespace: "b", pod: "web-2", name: "side"},
 	}
 	for name, want := range map[string]string{
-		"web": "aaaa1,aaaa2 bbbb1", "web-1/web": "aaaa1,aaaa2", "b/web-2/web": "bbbb1", "web-2": "bbbb1 cccc1", "a/web-1": "aaaa1,aaaa2", "side": "cccc1",
+		"web": "aaaa1,aaaa2 bbbb1", "web-1/web": "aaaa1,aaaa2", "b/web-2/web": "bbbb1", "web-2": "bbbb1 cccc1",
+		"a/web-1": "aaaa1,aaaa2", "side": "cccc1",
 		"aaaa2": "aaaa2", "aaaa": "aaaa1 aaaa2", "aaa": "", "none": "", "": "",
 	} {
 		var got []string

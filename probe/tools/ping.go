@@ -18,9 +18,10 @@ import (
 
 // Ping sends echo requests.
 var Ping = &probe.Tool{
-	Name: "ping", Usage: "[-c COUNT] [-i INTERVAL] [-s SIZE] [-W WAIT] ADDRESS | NAME", Short: "ping an address or a name, IPv4 or IPv6",
+	Name: "ping", Usage: "[-c COUNT] [-i INTERVAL] [-s SIZE] [-W WAIT] ADDRESS | NAME",
+	Short: "ping an address or a name, IPv4 or IPv6",
 	Doc: `Sends one packet after the other and prints a line for each: the time to its answer, or
-who sent it back and why. The sum follows at the end, also when it is stopped (Ctrl-C).
+who sent it back and why. A summary follows at the end, also after Ctrl-C.
 
   -c COUNT     packets, 5 unless told; 0 = until it is stopped
   -i INTERVAL  between two packets, 200ms unless told, 10ms at least
@@ -188,7 +189,8 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 // summary is the line at the end.
 func (a *pinged) summary(p pinging) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s sent, %d came back, %s lost", p.addr, several(a.sent, "packet"), a.received, percent(a.sent-a.received, a.sent))
+	fmt.Fprintf(&b, "%s: %s sent, %d came back, %s lost", p.addr, several(a.sent, "packet"), a.received,
+		percent(a.sent-a.received, a.sent))
 	if a.received > 0 {
 		fmt.Fprintf(&b, ", %s/%s/%s min/avg/max", short(a.min), short(a.sum/time.Duration(a.received)), short(a.max))
 	}
@@ -220,7 +222,8 @@ func (a *pinged) result(p pinging) probe.Result {
 	case a.received == 0:
 		return probe.Found(probe.Fail, "0 of %s%s to %s came back: %s", several(a.sent, "packet"), of, p.addr, a.why)
 	case a.received < a.sent:
-		return probe.Found(probe.OK, "%d of %s%s to %s came back; last: %s", a.received, several(a.sent, "packet"), of, p.addr, a.why)
+		return probe.Found(probe.OK, "%d of %s%s to %s came back; last: %s", a.received, several(a.sent, "packet"),
+			of, p.addr, a.why)
 	}
 	return probe.Found(probe.OK, "%s%s to %s, and all came back", several(a.sent, "packet"), of, p.addr)
 }

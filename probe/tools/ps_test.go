@@ -25,13 +25,16 @@ type made struct {
 func (made) ListContainers(context.Context, *cri.ListContainersRequest) (*cri.ListContainersResponse, error) {
 	one := func(id, pod, name string, state cri.ContainerState, created int64) *cri.Container {
 		return &cri.Container{
-			Id: id, Metadata: &cri.ContainerMetadata{Name: name}, State: state, CreatedAt: created, Image: &cri.ImageSpec{Image: "image"},
+			Id: id, Metadata: &cri.ContainerMetadata{Name: name}, State: state, CreatedAt: created,
+			Image:  &cri.ImageSpec{Image: "image"},
 			Labels: map[string]string{"io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.name": pod},
 		}
 	}
 	return &cri.ListContainersResponse{Containers: []*cri.Container{
-		one("web2", "web-1", "web", cri.ContainerState_CONTAINER_RUNNING, 2), one("web1", "web-1", "web", cri.ContainerState_CONTAINER_EXITED, 1),
-		one("well", "calico-1", "install-cni", cri.ContainerState_CONTAINER_EXITED, 1), one("bad", "batch-1", "batch", cri.ContainerState_CONTAINER_EXITED, 1),
+		one("web2", "web-1", "web", cri.ContainerState_CONTAINER_RUNNING, 2),
+		one("web1", "web-1", "web", cri.ContainerState_CONTAINER_EXITED, 1),
+		one("well", "calico-1", "install-cni", cri.ContainerState_CONTAINER_EXITED, 1),
+		one("bad", "batch-1", "batch", cri.ContainerState_CONTAINER_EXITED, 1),
 		one("mute", "mute-1", "mute", cri.ContainerState_CONTAINER_EXITED, 1),
 	}}, nil
 }
@@ -44,7 +47,9 @@ func (made) ContainerStatus(_ context.Context, r *cri.ContainerStatusRequest) (*
 }
 
 func (made) ListPodSandbox(context.Context, *cri.ListPodSandboxRequest) (*cri.ListPodSandboxResponse, error) {
-	return &cri.ListPodSandboxResponse{Items: []*cri.PodSandbox{{Id: "old", Metadata: &cri.PodSandboxMetadata{Namespace: "ns", Name: "web-0"}, State: cri.PodSandboxState_SANDBOX_NOTREADY}}}, nil
+	return &cri.ListPodSandboxResponse{Items: []*cri.PodSandbox{{Id: "old",
+		Metadata: &cri.PodSandboxMetadata{Namespace: "ns", Name: "web-0"},
+		State:    cri.PodSandboxState_SANDBOX_NOTREADY}}}, nil
 }
 
 // TestPS wants what is left out of a list counted, and never told to be missing.
@@ -71,13 +76,17 @@ func TestPS(t *testing.T) {
 		saw    string
 		out    string
 	}{
-		"usual":             {listContainers, false, "", probe.OK, "3 containers, of which 1 ended with an error", "exited 1 "},
-		"not told":          {listContainers, false, "mute", probe.OK, "1 container", "exited ?"},
-		"ended well":        {listContainers, false, "install-cni", probe.OK, `of 1 container with "install-cni" none runs, or failed in its last attempt: 'ps -a install-cni' lists them`, "(of 1 container"},
-		"earlier attempt":   {listContainers, false, "web1", probe.OK, "'ps -a web1' lists them", ""},
-		"all":               {listContainers, true, "install-cni", probe.OK, "1 container", "exited 0 "},
-		"none":              {listContainers, false, "nothing", probe.Fail, `the runtime has no container with "nothing"`, ""},
-		"pod that is over":  {listPods, false, "web", probe.OK, `of 1 pod with "web" none is ready: 'ps -a pods web' lists them`, ""},
+		"usual": {listContainers, false, "", probe.OK, "3 containers, of which 1 ended with an error",
+			"exited 1 "},
+		"not told": {listContainers, false, "mute", probe.OK, "1 container", "exited ?"},
+		"ended well": {listContainers, false, "install-cni", probe.OK,
+			`of 1 container with "install-cni" none runs, or failed in its last attempt: 'ps -a install-cni' lists them`, "(of 1 container"},
+		"earlier attempt": {listContainers, false, "web1", probe.OK, "'ps -a web1' lists them", ""},
+		"all":             {listContainers, true, "install-cni", probe.OK, "1 container", "exited 0 "},
+		"none": {listContainers, false, "nothing", probe.Fail,
+			`the runtime has no container with "nothing"`, ""},
+		"pod that is over": {listPods, false, "web", probe.OK,
+			`of 1 pod with "web" none is ready: 'ps -a pods web' lists them`, ""},
 		"pods that all are": {listPods, false, "", probe.OK, "of 1 pod none is ready: 'ps -a pods' lists them", ""},
 	} {
 		var out strings.Builder

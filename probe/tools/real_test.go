@@ -137,13 +137,17 @@ func TestRealMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("verysecret")) })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = w.Write([]byte("verysecret"))
+	})}
 	go func() { _ = server.Serve(l) }() // until the process ends
 	root := files(t, map[string]string{"etc/hosts": "169.254.169.254 metadata.test\n"})
 	for _, to := range []string{"169.254.169.254:80", "metadata.test:80", "[::ffff:169.254.169.254]:80"} {
 		r, out := use(t.Context(), t, root, Dial, "--http", "/latest/meta-data/iam/security-credentials/node", to)
 		wants(t, r, probe.OK, "answers 200 OK")
-		if strings.Contains(out+r.Saw, "verysecret") || !strings.Contains(out, "Content-Length") || !strings.Contains(out, "10 bytes of body are not shown") {
+		if strings.Contains(out+r.Saw, "verysecret") || !strings.Contains(out, "Content-Length") ||
+			!strings.Contains(out, "10 bytes of body are not shown") {
 			t.Errorf("%s:\n%s", to, out)
 		}
 	}
@@ -163,8 +167,11 @@ func TestRealRoutes(t *testing.T) {
 		saw    string
 		out    string
 	}{
-		"get 10.244.1.2":                         {probe.OK, "goes by eth0 through 10.9.0.9 from 10.9.0.1, by the route 10.244.1.0/26 made by bird", "by the route: 10.244.1.0/26 via 10.9.0.9 dev eth0 proto bird mtu 1380"},
-		"get fd00:244::7":                        {probe.OK, "through fd09::9", "fd00:244::/64 via fd09::9 dev eth0 proto bird"},
+		"get 10.244.1.2": {probe.OK,
+			"goes by eth0 through 10.9.0.9 from 10.9.0.1, by the route 10.244.1.0/26 made by bird",
+			"by the route: 10.244.1.0/26 via 10.9.0.9 dev eth0 proto bird mtu 1380"},
+		"get fd00:244::7": {probe.OK, "through fd09::9",
+			"fd00:244::/64 via fd09::9 dev eth0 proto bird"},
 		"get 10.9.0.1":                           {probe.OK, "an address of this node", "local 10.9.0.1 dev lo"},
 		"get 10.244.3.1":                         {probe.Fail, "blackhole", ""},
 		"get 10.244.4.1":                         {probe.Fail, "unreachable", ""},
@@ -174,13 +181,14 @@ func TestRealRoutes(t *testing.T) {
 		"get 10.9.1.2 from 10.3.0.1":             {probe.Fail, "10.3.0.1 is no address of this node", ""},
 		"get 10.9.0.1 from 10.9.0.9 iif eth0":    {probe.OK, "an address of this node", ""},
 		"get 10.9.0.1 from 10.9.0.9 iif nothing": {probe.Fail, "no interface nothing", ""},
-		"":                                       {probe.OK, "routes", "10.244.2.0/26 hop 1 via 10.9.0.9 dev eth0 hop 2 via 10.9.0.8 dev eth0 proto felix\n"},
-		"proto bird":                             {probe.OK, "3 routes", "blackhole 10.244.3.0/26 proto bird\n"},
-		"10.244.0.0/16 proto bird":               {probe.OK, "2 routes", ""},
-		"default":                                {probe.OK, "1 route", "default via 10.9.0.9 dev eth0 proto boot\n"},
-		"show 10.244.1.2":                        {probe.OK, "2 routes", "default via"},
-		"show dev lo table local":                {probe.OK, "routes", "local 127.0.0.1 dev lo"},
-		"show proto dhcp":                        {probe.Fail, "no such route", ""},
+		"": {probe.OK, "routes",
+			"10.244.2.0/26 hop 1 via 10.9.0.9 dev eth0 hop 2 via 10.9.0.8 dev eth0 proto felix\n"},
+		"proto bird":               {probe.OK, "3 routes", "blackhole 10.244.3.0/26 proto bird\n"},
+		"10.244.0.0/16 proto bird": {probe.OK, "2 routes", ""},
+		"default":                  {probe.OK, "1 route", "default via 10.9.0.9 dev eth0 proto boot\n"},
+		"show 10.244.1.2":          {probe.OK, "2 routes", "default via"},
+		"show dev lo table local":  {probe.OK, "routes", "local 127.0.0.1 dev lo"},
+		"show proto dhcp":          {probe.Fail, "no such route", ""},
 	} {
 		r, out := use(t.Context(), t, "/", Route, strings.Fields(line)...)
 		wants(t, r, want.status, want.saw)
@@ -193,7 +201,8 @@ func TestRealRoutes(t *testing.T) {
 	}
 	r, out := use(t.Context(), t, "/", Route, "default")
 	wants(t, r, probe.OK, "2 routes")
-	if !strings.HasPrefix(out, "default via 10.9.0.9 dev eth0") || !strings.Contains(out, "\ndefault via fd09::9 dev eth0") {
+	if !strings.HasPrefix(out, "default via 10.9.0.9 dev eth0") ||
+		!strings.Contains(out, "\ndefault via fd09::9 dev eth0") {
 		t.Error(out)
 	}
 	r, out = use(t.Context(), t, "/", Route, "::/0")
@@ -212,7 +221,8 @@ func TestRealRoutes(t *testing.T) {
 	if _, out := use(t.Context(), t, "/", Links, "eth0"); !strings.Contains(out, "no-carrier") {
 		t.Error(out)
 	}
-	if out, err := exec.Command("ip", "neigh", "replace", "10.9.0.7", "lladdr", "02:00:00:00:00:07", "dev", "eth0").CombinedOutput(); err != nil {
+	if out, err := exec.Command("ip", "neigh", "replace", "10.9.0.7", "lladdr", "02:00:00:00:00:07", "dev",
+		"eth0").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r, out = use(t.Context(), t, "/", Neigh, "permanent")
@@ -288,7 +298,8 @@ func TestRealTable(t *testing.T) {
 		}
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if r, out := use(t.Context(), t, root, Bird, "show", "route", "count"); r.Status == probe.OK && strings.Contains(out, "100000 of 100000 routes") {
+		if r, out := use(t.Context(), t, root, Bird, "show", "route", "count"); r.Status == probe.OK &&
+			strings.Contains(out, "100000 of 100000 routes") {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatal(r.Saw, out)

@@ -30,13 +30,15 @@ func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr
 		return nil, "", unread(fmt.Errorf("%s cannot be looked up: %w; use an address", host, err))
 	}
 	if len(conf.servers) == 0 {
-		return nil, "", probe.Found(probe.Fail, "%s cannot be looked up: %s names no server that can be asked", host, resolvConf)
+		return nil, "", probe.Found(probe.Fail, "%s cannot be looked up: %s names no server that can be asked", host,
+			resolvConf)
 	}
 	return conf.find(ctx, host, 2*time.Second)
 }
 
 // find asks the servers for the addresses of a name, in each domain of the search list.
-func (c resolver) find(ctx context.Context, host string, wait time.Duration) (addrs []netip.Addr, by string, r probe.Result) {
+func (c resolver) find(ctx context.Context, host string, wait time.Duration) (addrs []netip.Addr, by string,
+	r probe.Result) {
 	limited, cancel := context.WithTimeout(ctx, resolveLimit)
 	defer cancel()
 	var last []replied // about the name that was asked for last
@@ -58,7 +60,8 @@ func (c resolver) find(ctx context.Context, host string, wait time.Duration) (ad
 		case len(addrs) > 0:
 			return addrs, by, r
 		case limited.Err() != nil:
-			return nil, "", probe.Found(probe.Fail, "%s could not be looked up within %v: %s", host, resolveLimit, conclude(ctx, last).Saw).With(probe.FactReason, "timeout")
+			return nil, "", probe.Found(probe.Fail, "%s could not be looked up within %v: %s", host, resolveLimit,
+				conclude(ctx, last).Saw).With(probe.FactReason, "timeout")
 		}
 	}
 	return nil, "", conclude(ctx, last)
@@ -66,7 +69,8 @@ func (c resolver) find(ctx context.Context, host string, wait time.Duration) (ad
 
 // inTurn asks one server after the other until one knows whether there is such a name. One
 // that cannot find out or does not want to is passed over, as libc does.
-func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record uint16, wait time.Duration) (addrs []netip.Addr, r replied) {
+func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record uint16,
+	wait time.Duration) (addrs []netip.Addr, r replied) {
 	for i, server := range servers {
 		msg, _, took, err := exchange(ctx, server, name, record, false, wait)
 		one := replied{name: name, record: dns.TypeToString[record], server: server, took: took, err: err}
@@ -92,7 +96,8 @@ func inHosts(text []byte, host string) []netip.Addr {
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
 		f := strings.Fields(line)
-		if len(f) < 2 || !slices.ContainsFunc(f[1:], func(n string) bool { return strings.EqualFold(n, strings.TrimSuffix(host, ".")) }) {
+		if len(f) < 2 || !slices.ContainsFunc(f[1:],
+			func(n string) bool { return strings.EqualFold(n, strings.TrimSuffix(host, ".")) }) {
 			continue
 		}
 		if a, err := netip.ParseAddr(f[0]); err == nil && !slices.Contains(out, a) {

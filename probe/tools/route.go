@@ -102,11 +102,13 @@ func (s *showing) only(word, value string) error {
 		if named, ok := protocols[value]; ok {
 			s.proto = named
 		} else if err != nil || n > 255 {
-			return fmt.Errorf("route knows no protocol %q; bird, felix, kernel, boot, static, ra, dhcp or a number", value)
+			return fmt.Errorf("route knows no protocol %q; bird, felix, kernel, boot, static, ra, dhcp or a number",
+				value)
 		}
 	case "table":
 		s.table = int(n)
-		if named, ok := map[string]int{"main": tableMain, "local": tableLocal, "default": tableDefault, "all": 0}[value]; ok {
+		if named, ok := map[string]int{"main": tableMain, "local": tableLocal, "default": tableDefault,
+			"all": 0}[value]; ok {
 			s.table = named
 		} else if err != nil || n == 0 {
 			return fmt.Errorf("route knows no table %q; main, local, default, all or a number", value)
@@ -157,7 +159,8 @@ const (
 // protocols are who makes routes (linux/rtnetlink.h); 80 is Felix's own choice
 // (felix/dataplane/linux, DefaultRouteProto).
 var protocols = map[string]int{
-	"redirect": 1, "kernel": 2, "boot": 3, "static": 4, "ra": 9, "zebra": 11, "bird": 12, "dhcp": 16, "keepalived": 18, "felix": 80, "bgp": 186, "isis": 187, "ospf": 188, "rip": 189,
+	"redirect": 1, "kernel": 2, "boot": 3, "static": 4, "ra": 9, "zebra": 11, "bird": 12, "dhcp": 16,
+	"keepalived": 18, "felix": 80, "bgp": 186, "isis": 187, "ospf": 188, "rip": 189,
 }
 
 func protocolName(n int) string {
@@ -170,7 +173,8 @@ func protocolName(n int) string {
 }
 
 // kinds are what routes of other types than the usual one do (linux/rtnetlink.h).
-var kinds = map[int]string{2: "local", 3: "broadcast", 4: "anycast", 5: "multicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw", 10: "nat"}
+var kinds = map[int]string{2: "local", 3: "broadcast", 4: "anycast", 5: "multicast", 6: "blackhole", 7: "unreachable",
+	8: "prohibit", 9: "throw", 10: "nat"}
 
 // way is a route as it is shown.
 type way struct {
@@ -280,7 +284,8 @@ func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 	for _, family := range s.families() {
 		// All of them before the first is printed: while a slow line is written to, the
 		// kernel's table changes, and its list would have to be asked for again.
-		found, err := routes(family, s.table, mostRoutes+1-n, func(w way) bool { return s.shown(w) && ctx.Err() == nil })
+		found, err := routes(family, s.table, mostRoutes+1-n,
+			func(w way) bool { return s.shown(w) && ctx.Err() == nil })
 		many, flush := buffered(j)
 		for _, w := range found[:min(len(found), mostRoutes-n)] {
 			many.Say("%s", w)

@@ -9,12 +9,18 @@ func TestWay(t *testing.T) {
 	t.Parallel()
 	a, p := netip.MustParseAddr, netip.MustParsePrefix
 	for want, w := range map[string]way{
-		"10.244.7.0/26 via 10.0.0.2 dev eth0 proto bird":                                     {to: p("10.244.7.0/26"), hops: []hop{{a("10.0.0.2"), "eth0", ""}}, proto: 12, table: tableMain},
-		"blackhole 10.244.1.0/26 proto bird":                                                 {to: p("10.244.1.0/26"), kind: 6, hops: []hop{{}}, proto: 12, table: tableMain},
-		"default via 10.0.0.1 dev eth0 linkdown proto dhcp src 10.0.0.9 metric 100 mtu 1400": {to: p("0.0.0.0/0"), hops: []hop{{a("10.0.0.1"), "eth0", "linkdown"}}, proto: 16, src: a("10.0.0.9"), metric: 100, mtu: 1400},
-		"10.244.7.9 hop 1 via 10.0.0.2 dev eth0 hop 2 via 10.0.0.3 dev eth1 proto 77":        {to: p("10.244.7.9/32"), hops: []hop{{a("10.0.0.2"), "eth0", ""}, {a("10.0.0.3"), "eth1", ""}}, proto: 77},
-		"local ::1 dev lo proto kernel scope host table 255":                                 {to: p("::1/128"), kind: 2, hops: []hop{{device: "lo"}}, proto: 2, scope: "host", table: tableLocal},
-		"10.244.9.1 dev cali1 proto felix scope link":                                        {to: p("10.244.9.1/32"), hops: []hop{{device: "cali1"}}, proto: 80, scope: "link"},
+		"10.244.7.0/26 via 10.0.0.2 dev eth0 proto bird": {to: p("10.244.7.0/26"),
+			hops: []hop{{a("10.0.0.2"), "eth0", ""}}, proto: 12, table: tableMain},
+		"blackhole 10.244.1.0/26 proto bird": {to: p("10.244.1.0/26"),
+			kind: 6, hops: []hop{{}}, proto: 12, table: tableMain},
+		"default via 10.0.0.1 dev eth0 linkdown proto dhcp src 10.0.0.9 metric 100 mtu 1400": {to: p("0.0.0.0/0"),
+			hops: []hop{{a("10.0.0.1"), "eth0", "linkdown"}}, proto: 16, src: a("10.0.0.9"), metric: 100, mtu: 1400},
+		"10.244.7.9 hop 1 via 10.0.0.2 dev eth0 hop 2 via 10.0.0.3 dev eth1 proto 77": {to: p("10.244.7.9/32"),
+			hops: []hop{{a("10.0.0.2"), "eth0", ""}, {a("10.0.0.3"), "eth1", ""}}, proto: 77},
+		"local ::1 dev lo proto kernel scope host table 255": {to: p("::1/128"),
+			kind: 2, hops: []hop{{device: "lo"}}, proto: 2, scope: "host", table: tableLocal},
+		"10.244.9.1 dev cali1 proto felix scope link": {to: p("10.244.9.1/32"),
+			hops: []hop{{device: "cali1"}}, proto: 80, scope: "link"},
 	} {
 		if got := w.String(); got != want {
 			t.Errorf("%s, want %s", got, want)

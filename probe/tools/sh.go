@@ -76,7 +76,8 @@ func parseSh(args []string) (probe.ToolFunc, error) {
 			s.command = append([]string{"-c", `exec "$@"`, "sh"}, args[1:]...)
 			return s.run, nil
 		default:
-			return nil, fmt.Errorf("sh does not take %q: it takes --toolbox, and -c COMMAND or -- PROGRAM ARGUMENT", args[0])
+			return nil, fmt.Errorf("sh does not take %q: it takes --toolbox, and -c COMMAND or -- PROGRAM ARGUMENT",
+				args[0])
 		}
 	}
 	return s.run, nil

@@ -57,13 +57,16 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	r, err := s.start(j, root, program, tty)
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return probe.Found(probe.Skip, "this probe may not start a shell %s: %v", where, err).With(probe.FactReason, ReasonNoRoot)
+		return probe.Found(probe.Skip, "this probe may not start a shell %s: %v", where, err).
+			With(probe.FactReason, ReasonNoRoot)
 	case err != nil:
 		return probe.Failed(fmt.Errorf("starting %s %s: %w", program, where, err))
 	}
 	if !s.quiet && s.command == nil {
 		// \r, because the user's terminal is raw.
-		_, _ = fmt.Fprintf(j.Out, "you are %s %s: what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs\r\n", user(), where)
+		_, _ = fmt.Fprintf(j.Out,
+			"you are %s %s: what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs\r\n",
+			user(), where)
 	}
 	return r.attend(ctx, j)
 }
@@ -81,7 +84,8 @@ func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) 
 	case h.Root == "/": // carried into a container that has shown it has a shell
 		return "/", "in a container on " + node + ", not on the node itself", nil
 	}
-	r := probe.Found(probe.Skip, "the root directory of %s is not visible by this way", node).With(probe.FactReason, ReasonNoRoot)
+	r := probe.Found(probe.Skip, "the root directory of %s is not visible by this way", node).
+		With(probe.FactReason, ReasonNoRoot)
 	return "", "", &r
 }
 
@@ -100,7 +104,8 @@ func shellIn(root string) string {
 	if passwd, err := h.ReadFile("etc/passwd"); err == nil {
 		for line := range strings.Lines(string(passwd)) {
 			f := strings.Split(strings.TrimSpace(line), ":")
-			if len(f) == 7 && f[0] == "root" && path.Base(f[6]) != "nologin" && path.Base(f[6]) != "false" && path.IsAbs(f[6]) {
+			if len(f) == 7 && f[0] == "root" && path.Base(f[6]) != "nologin" && path.Base(f[6]) != "false" &&
+				path.IsAbs(f[6]) {
 				all = append([]string{f[6]}, all...)
 			}
 		}
@@ -135,7 +140,8 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 		prompt = "(toolbox) " + prompt
 	}
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.term, "PS1=" + prompt, "HISTFILE=", "LANG=C.UTF-8"}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + searched, "SHELL=" + program, "TERM=" + s.term, "PS1=" + prompt,
+		"HISTFILE=", "LANG=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: tty}
 	if root != "/" {
 		cmd.SysProcAttr.Chroot = root
@@ -199,7 +205,8 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	case errors.Is(context.Cause(ctx), probe.ErrStopped):
 		return probe.Found(probe.Unknown, "the shell was ended, with what ran in it")
 	}
-	return probe.Found(probe.Unknown, "the shell was ended, with what ran in it: its probe was told to end, or its time is over")
+	return probe.Found(probe.Unknown,
+		"the shell was ended, with what ran in it: its probe was told to end, or its time is over")
 }
 
 // outcome is how it went by itself.
@@ -326,7 +333,8 @@ func openTerminal(root string, size probe.Size) (ours, theirs *os.File, err erro
 		return nil, nil, fmt.Errorf("unlocking a terminal: %w", err)
 	}
 	// By its number and not by its name, which leads elsewhere from here.
-	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER,
+		unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		ours.Close()
 		return nil, nil, fmt.Errorf("opening a terminal's other end: %w", errno)

@@ -61,7 +61,8 @@ func sit(t *testing.T, args ...string) *sitting {
 	s := &sitting{keys: keys, sizes: probe.NewSizes(), stop: stop, ended: make(chan probe.Result, 1)}
 	go func() {
 		defer in.Close()
-		s.ended <- run(ctx, &probe.Job{Host: &probe.Host{Node: "n1", Root: "/", Proc: "/proc"}, Out: &s.screen, In: in, Size: probe.Size{Rows: 31, Cols: 101}, Sizes: s.sizes})
+		s.ended <- run(ctx, &probe.Job{Host: &probe.Host{Node: "n1", Root: "/", Proc: "/proc"}, Out: &s.screen,
+			In: in, Size: probe.Size{Rows: 31, Cols: 101}, Sizes: s.sizes})
 	}()
 	t.Cleanup(func() { stop(); keys.Close() })
 	return s
@@ -221,7 +222,8 @@ func TestNoShell(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"etc/passwd": "root:x:0:0::/root:/sbin/nologin\n", "bin/bash": "no program"} {
+	for name, text := range map[string]string{"etc/passwd": "root:x:0:0::/root:/sbin/nologin\n",
+		"bin/bash": "no program"} {
 		if err := os.WriteFile(filepath.Join(empty, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +239,8 @@ func TestNoShell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := run(t.Context(), &probe.Job{Host: host, Out: io.Discard}); r.Status != probe.Skip || r.Facts.Str(probe.FactReason) != reason {
+		if r := run(t.Context(), &probe.Job{Host: host, Out: io.Discard}); r.Status != probe.Skip ||
+			r.Facts.Str(probe.FactReason) != reason {
 			t.Errorf("%+v, want %s", r, reason)
 		}
 	}

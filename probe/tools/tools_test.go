@@ -88,17 +88,30 @@ func TestTexts(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"ping": "takes one address", "ping a:b": "takes an address or a name", "ping -c x 10.0.0.1": "ping: invalid value", "ping -z 10.0.0.1": "no option -z",
-		"ping -s 20 10.0.0.1": "-s takes 36 to 65535", "ping -s 50 fd00::1": "-s takes 56", "ping -i 1ms 10.0.0.1": "-i takes 10ms", "ping -W x 10.0.0.1": "a time is 5s or 200ms",
+		"ping": "takes one address", "ping a:b": "takes an address or a name",
+		"ping -c x 10.0.0.1": "ping: invalid value", "ping -z 10.0.0.1": "no option -z",
+		"ping -s 20 10.0.0.1": "-s takes 36 to 65535", "ping -s 50 fd00::1": "-s takes 56",
+		"ping -i 1ms 10.0.0.1": "-i takes 10ms", "ping -W x 10.0.0.1": "a time is 5s or 200ms",
 		"ping -h": "'help ping'", "ping 10.0.0.1 10.0.0.2": "takes one address",
-		"dial": "takes one HOST:PORT", "dial 10.0.0.1": "takes HOST:PORT", "dial 10.0.0.1:0": "takes HOST:PORT", "dial fd00::1:80": "takes HOST:PORT", "dial a/b:80": "neither an address nor a name",
-		"dial unix:run/x": "a path from the root", "dial --http / unix:/run/x": "a UNIX socket is dialled as it is", "dial -u --tls 10.0.0.1:1": "-u goes without", "dial --http x 10.0.0.1:1": "--http takes a path",
-		"dns": "takes a name", "dns a b c": "takes a name", "dns a NOPE": "no type", "dns a AXFR": "no type", "dns a @b": "a server is an address", "dns -x b": "-x takes an address", "dns -x 10.0.0.1 a": "not both", "dns 10.0.0.1": "'dns -x 10.0.0.1'",
-		"route get": "takes an address", "route get x": "takes an address", "route get 10.0.0.1 from": "takes an address", "route get 10.0.0.1 from fd00::1": "same family", "route get 10.0.0.1 iif lo": "goes with from",
-		"route show proto": "of what?", "route proto nobody": "no protocol", "route table nobody": "no table", "route nonsense": "not \"nonsense\"", "route 10.0.0.0/8 10.0.0.0/8": "not",
-		"links -a": "no options", "links a b": "one name", "conns x": "one port or address", "conns 1 2": "one port or address", "neigh dev": "takes an address, dev NAME", "neigh a b": "takes an address",
-		"bird": "takes show", "bird configure": "takes show", "bird disable all": "takes show", "bird show": "takes show", "ps a b": "one word", "ps -x": "no option -x",
-		"logs": "takes one container", "logs -n -1 a": "-n takes 0 to 100000", "logs -f --previous a": "do not go together",
+		"dial": "takes one HOST:PORT", "dial 10.0.0.1": "takes HOST:PORT", "dial 10.0.0.1:0": "takes HOST:PORT",
+		"dial fd00::1:80": "takes HOST:PORT", "dial a/b:80": "neither an address nor a name",
+		"dial unix:run/x": "a path from the root", "dial --http / unix:/run/x": "a UNIX socket is dialled as it is",
+		"dial -u --tls 10.0.0.1:1": "-u goes without", "dial --http x 10.0.0.1:1": "--http takes a path",
+		"dns": "takes a name", "dns a b c": "takes a name", "dns a NOPE": "no type", "dns a AXFR": "no type",
+		"dns a @b": "a server is an address", "dns -x b": "-x takes an address", "dns -x 10.0.0.1 a": "not both",
+		"dns 10.0.0.1": "'dns -x 10.0.0.1'",
+		"route get":    "takes an address", "route get x": "takes an address",
+		"route get 10.0.0.1 from": "takes an address", "route get 10.0.0.1 from fd00::1": "same family",
+		"route get 10.0.0.1 iif lo": "goes with from",
+		"route show proto":          "of what?", "route proto nobody": "no protocol", "route table nobody": "no table",
+		"route nonsense": "not \"nonsense\"", "route 10.0.0.0/8 10.0.0.0/8": "not",
+		"links -a": "no options", "links a b": "one name", "conns x": "one port or address",
+		"conns 1 2": "one port or address", "neigh dev": "takes an address, dev NAME",
+		"neigh a b": "takes an address",
+		"bird":      "takes show", "bird configure": "takes show", "bird disable all": "takes show",
+		"bird show": "takes show", "ps a b": "one word", "ps -x": "no option -x",
+		"logs": "takes one container", "logs -n -1 a": "-n takes 0 to 100000",
+		"logs -f --previous a": "do not go together",
 	} {
 		f := strings.Fields(line)
 		for _, tool := range All() {
@@ -151,7 +164,8 @@ func TestPingName(t *testing.T) {
 	root := files(t, map[string]string{"etc/hosts": "127.0.0.1 web.test\n", "etc/resolv.conf": "nameserver x\n"})
 	r, _ := use(t.Context(), t, root, Ping, "-c1", "no.test")
 	wants(t, r, probe.Fail, "names no server")
-	if _, out := use(t.Context(), t, root, Ping, "-c1", "web.test"); !strings.Contains(out, "web.test is 127.0.0.1, by /etc/hosts") {
+	if _, out := use(t.Context(), t, root, Ping, "-c1", "web.test"); !strings.Contains(out,
+		"web.test is 127.0.0.1, by /etc/hosts") {
 		t.Error(out)
 	}
 }
@@ -160,7 +174,8 @@ func TestPingName(t *testing.T) {
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
-		"ping 10.0.0.1": false, "ping 10.0.0.1 -c 0": true, "ping -c 0": false, "logs x": false, "logs x -f": true, "logs -f -p x": false,
+		"ping 10.0.0.1": false, "ping 10.0.0.1 -c 0": true, "ping -c 0": false, "logs x": false, "logs x -f": true,
+		"logs -f -p x": false,
 	} {
 		f := strings.Fields(line)
 		for _, tool := range All() {
@@ -175,7 +190,8 @@ func TestEndless(t *testing.T) {
 func TestNothingVisible(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: t.TempDir(), Proc: "/proc", Only: []string{"/none"}}
-	for _, line := range []string{"bird show status", "ps", "ps pods", "logs x", "dial unix:/run/x", "dns example.com", "dial example.com:80"} {
+	for _, line := range []string{"bird show status", "ps", "ps pods", "logs x", "dial unix:/run/x",
+		"dns example.com", "dial example.com:80"} {
 		f := strings.Fields(line)
 		for _, tool := range All() {
 			if tool.Name != f[0] {
@@ -205,17 +221,20 @@ func TestTable(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	t.Parallel()
-	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "90s", time.Hour: "60m", 47 * time.Hour: "47h", 49 * time.Hour: "2d", -1: "0s"} {
+	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "90s", time.Hour: "60m",
+		47 * time.Hour: "47h", 49 * time.Hour: "2d", -1: "0s"} {
 		if got := probe.Age(d); got != want {
 			t.Errorf("%v: %s", d, got)
 		}
 	}
-	for d, want := range map[time.Duration]string{123456: "123µs", 12345678: "12.3ms", 1234567890: "1.23s", 12345678900: "12s"} {
+	for d, want := range map[time.Duration]string{123456: "123µs", 12345678: "12.3ms", 1234567890: "1.23s",
+		12345678900: "12s"} {
 		if got := short(d); got != want {
 			t.Errorf("%v: %s", d, got)
 		}
 	}
-	for part, want := range map[int]string{0: "0%", 1: "<0.1%", 10: "0.1%", 5000: "50%", 3333: "33.3%", 9999: ">99.9%", 9990: "99.9%", 10000: "100%"} {
+	for part, want := range map[int]string{0: "0%", 1: "<0.1%", 10: "0.1%", 5000: "50%", 3333: "33.3%",
+		9999: ">99.9%", 9990: "99.9%", 10000: "100%"} {
 		if got := percent(part, 10000); got != want {
 			t.Errorf("%d of 10000: %s", part, got)
 		}
