@@ -31,7 +31,6 @@ var notYet = []string{
 	"prompt",
 	"report",
 	"runbook",
-	"session",
 	"ui",
 }
 
