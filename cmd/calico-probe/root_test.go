@@ -19,7 +19,7 @@ func TestMistyped(t *testing.T) {
 		"run --node x --timeout 60":    "--timeout 60 has no unit: write 60s, or 60m",
 		"run --node x --timeout soon":  "invalid argument",
 		"shell --node x --idle 5":      "--idle 5 has no unit: write 5s, or 5m",
-		"run --check-timeout 7":      "--check-timeout 7 has no unit: write 7s, or 7m",
+		"run --check-timeout 7":        "--check-timeout 7 has no unit: write 7s, or 7m",
 		"run --node x --timeout 1m30":  `missing unit in duration "1m30"; see`,
 		"run --version":                "unknown flag: --version; see",
 		"run -z":                       "unknown shorthand flag: 'z' in -z; see",
