@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/filelock"
 )
 
 // store keeps jobs and reports in a folder: jobs/ID.json, reports/ID.json and ID.md, and
@@ -50,7 +50,7 @@ func openStore(dir string) (_ *store, err error) {
 			err = errors.Join(err, lock.Close())
 		}
 	}()
-	if !report.Lock(lock) {
+	if !filelock.Lock(lock) {
 		return nil, fmt.Errorf("store: another calico-probe serve works in %s: each takes a folder of its own", dir)
 	}
 	s := &store{dir, lock, (*os.File).Sync}

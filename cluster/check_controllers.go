@@ -63,7 +63,7 @@ func controllersState(s *Snapshot, p *corev1.Pod) probe.Result {
 	case c.State.Terminated != nil:
 		r = probe.Found(probe.Warn, "ended: %s, exit code %d, %s", c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts)
 	case c.State.Running != nil && c.RestartCount > 0 && s.Now.Sub(c.State.Running.StartedAt.Time) < recent:
-		r = probe.Found(probe.Warn, "running for %s, %s%s", span(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts, lastRun(c))
+		r = probe.Found(probe.Warn, "running for %s, %s%s", probe.Age(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts, lastRun(c))
 	case !c.Ready:
 		r = probe.Found(probe.Warn, "not ready, %s", restarts)
 	}

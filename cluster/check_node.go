@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 func nodeReady(s *Snapshot, report func(probe.Result)) {
 	c := readiness(s.Node)
-	since := span(s.Now.Sub(c.LastTransitionTime.Time))
+	since := probe.Age(s.Now.Sub(c.LastTransitionTime.Time))
 	info := s.Node.Status.NodeInfo
 	tell := func(r probe.Result) {
 		if r.Status == probe.OK && KubeletSilent(s) { // the node controller takes its time
@@ -34,9 +35,9 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		tell(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(facts.APIReason, c.Reason).With(facts.Unready, unready(c.Message)))
+		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, message(c.Message)).With(facts.APIReason, c.Reason).With(facts.Unready, unready(c.Message)))
 	default:
-		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, oneLine(c.Message)).With(facts.APIReason, c.Reason))
+		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, message(c.Message)).With(facts.APIReason, c.Reason))
 	}
 	for _, c := range s.Node.Status.Conditions {
 		// Every other condition of Kubernetes is bad news when True. Unknown says
@@ -49,7 +50,7 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
 			status = probe.Fail
 		}
-		report(probe.Found(status, "%s for %s: %s: %s", c.Type, span(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, oneLine(c.Message)).
+		report(probe.Found(status, "%s for %s: %s: %s", c.Type, probe.Age(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, message(c.Message)).
 			On(string(c.Type)).With(facts.APIReason, c.Reason))
 	}
 }
@@ -95,7 +96,7 @@ func nodeLease(s *Snapshot, report func(probe.Result)) {
 	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {
 	case apierrors.IsNotFound(s.LeaseErr) && registered < leaseOver:
-		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", span(registered)))
+		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", probe.Age(registered)))
 		return
 	case apierrors.IsNotFound(s.LeaseErr):
 		report(probe.Found(probe.Fail, "the node has no lease: its kubelet never renewed one, or the lease was deleted"))
@@ -115,9 +116,9 @@ func nodeLease(s *Snapshot, report func(probe.Result)) {
 	case age > leaseLate:
 		status = probe.Warn
 	}
-	r := probe.Found(status, "lease renewed %s ago", span(age))
+	r := probe.Found(status, "lease renewed %s ago", probe.Age(age))
 	if status == probe.Fail {
-		r.Saw = "the lease has run out: last renewed " + span(age) + " ago"
+		r.Saw = "the lease has run out: last renewed " + probe.Age(age) + " ago"
 	}
 	report(r.With(facts.Age, int(age.Seconds())))
 }
@@ -143,14 +144,8 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 	}
 }
 
-// oneLine makes an API message fit for a sentence.
-func oneLine(s string) string {
-	s = probe.Plain(strings.Join(strings.Fields(s), " "))
-	if s == "" {
-		return "no message"
-	}
-	return s
-}
+// message is the text of an API condition, fit for a sentence.
+func message(s string) string { return cmp.Or(probe.OneLine(s), "no message") }
 
 // plural is "1 restart", "3 restarts".
 func plural(n int, noun string) string {

@@ -49,7 +49,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	}
 	if pod.DeletionTimestamp != nil {
 		age := s.Now.Sub(pod.DeletionTimestamp.Time)
-		tell(probe.Found(lateness(age), "being deleted, due %s ago", span(max(0, age))))
+		tell(probe.Found(lateness(age), "being deleted, due %s ago", probe.Age(max(0, age))))
 	}
 	if r, stuck := initState(s); stuck {
 		tell(r)
@@ -62,7 +62,7 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	}
 	if len(pod.Status.ContainerStatuses) == 0 {
 		age := s.Now.Sub(pod.CreationTimestamp.Time)
-		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase, span(age)).
+		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase, probe.Age(age)).
 			With(facts.Phase, string(pod.Status.Phase)))
 	}
 }
@@ -90,7 +90,7 @@ func initState(s *Snapshot) (probe.Result, bool) {
 			continue // a sidecar
 		case c.State.Running != nil:
 			age := s.Now.Sub(c.State.Running.StartedAt.Time)
-			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, span(age), plural(int(c.RestartCount), "restart")).
+			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age), plural(int(c.RestartCount), "restart")).
 				With(facts.Container, c.Name).With(facts.Age, int(age.Seconds())).With(facts.APIReason, at), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
 			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason, lastRun(c)).
@@ -100,7 +100,7 @@ func initState(s *Snapshot) (probe.Result, bool) {
 				With(facts.Container, c.Name).With(facts.ExitCode, int(c.State.Terminated.ExitCode)), true
 		default:
 			age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
-			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name, span(age)).
+			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name, probe.Age(age)).
 				With(facts.Container, c.Name), true
 		}
 	}
@@ -127,7 +127,7 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 	case !c.Ready:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time))
-		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name, span(unready), span(age), restarts))
+		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name, probe.Age(unready), probe.Age(age), restarts))
 		if asksBIRD(s, c.Name) && (s.backend == "vxlan" || s.backend == "none") {
 			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, facts.ReasonBirdProbe)
 			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run", s.backend)
@@ -138,7 +138,7 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		if c.RestartCount > 0 && age < recent {
 			status, note = probe.Warn, lastRun(c)
 		}
-		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, span(age), restarts, note).With(facts.Image, c.Image))
+		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts, note).With(facts.Image, c.Image))
 	}
 	for i := range out {
 		out[i] = out[i].With(facts.Restarts, int(c.RestartCount))
@@ -166,7 +166,7 @@ func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	if !probe.ImageWanting(c.State.Waiting.Reason) {
 		return r
 	}
-	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, oneLine(c.State.Waiting.Message))
+	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, message(c.State.Waiting.Message))
 	return r.With(facts.Image, c.Image)
 }
 
@@ -198,7 +198,7 @@ func lastRun(c corev1.ContainerStatus) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)", span(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason)
+	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)", probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason)
 }
 
 // lateness is warn for what has begun lately and fail for what should be over.
@@ -252,7 +252,7 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		last = status.LastTerminationState.Terminated
 	}
 	if last == nil {
-		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short", which, span(budget)))
+		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short", which, probe.Age(budget)))
 		return
 	}
 	lived := last.FinishedAt.Sub(last.StartedAt.Time)
@@ -262,7 +262,7 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 	late := budget*6/5 + 10*time.Second
 	near := lived > budget*4/5 && lived < late
 	r := probe.Found(probe.Info, "the last run lived %s and ended with exit code %d (%s); the %s probe allows about %s",
-		span(lived), last.ExitCode, last.Reason, which, span(budget))
+		probe.Age(lived), last.ExitCode, last.Reason, which, probe.Age(budget))
 	now := status.State.Running
 	ready := status.Ready && now != nil
 	over := ready && s.Now.Sub(now.StartedAt.Time) > recent
@@ -273,11 +273,11 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 	case ready && (spec.ReadinessProbe != nil || s.Now.Sub(now.StartedAt.Time) > late):
 		r.Status = probe.Warn
 		r.Saw = fmt.Sprintf("it was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the run since is ready",
-			span(s.Now.Sub(last.FinishedAt.Time)), last.ExitCode, span(lived), which, span(budget))
+			probe.Age(s.Now.Sub(last.FinishedAt.Time)), last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	default:
 		r.Status = probe.Fail
 		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
-			last.ExitCode, span(lived), which, span(budget))
+			last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	}
 	tell(r.With(facts.Lived, int(lived.Seconds())).With(facts.ExitCode, int(last.ExitCode)).With(facts.APIReason, last.Reason).
 		With(facts.Restarts, int(status.RestartCount)).With(facts.Over, over))

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -68,19 +67,6 @@ ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at 
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second
 	}
 	return checks
-}
-
-// span prints an age as people say it: 45s, 12m, 3h, 5d.
-func span(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
 // unread is the result of a question whose part of the snapshot is missing.

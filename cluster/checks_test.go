@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -441,22 +440,6 @@ func TestUnknownNodeNamesTheNearest(t *testing.T) {
 	err := &UnknownNodeError{Name: "node-b2", Have: alike([]corev1.Node{node("alpha", "10.0.0.1", ""), node("node-b", "10.0.0.2", "")}, "node-b2")}
 	if got := err.Error(); got != `no node "node-b2" in this cluster; it has node-b, alpha` {
 		t.Error(got)
-	}
-}
-
-func TestServerClock(t *testing.T) {
-	c := &serverClock{}
-	c.note("not a date")
-	if d := time.Until(c.now()).Abs(); d > time.Second {
-		t.Errorf("without a date: off by %v", d)
-	}
-	c.note(time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat))
-	if d := time.Until(c.now()); d < 9*time.Minute {
-		t.Errorf("a server ten minutes ahead: %v", d)
-	}
-	c.note(time.Now().UTC().Format(http.TimeFormat))
-	if d := time.Until(c.now()).Abs(); d > time.Second {
-		t.Errorf("a nearer reading: off by %v", d)
 	}
 }
 

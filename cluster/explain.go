@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/ui"
 )
 
 // A Sentence is an error whose text is written for the user as it stands, whatever error it
@@ -32,7 +31,7 @@ func Explain(err error) string {
 	case clientcmd.IsEmptyConfig(err):
 		return "no cluster is configured: set KUBECONFIG or use --kubeconfig"
 	case errors.As(err, new(Sentence)):
-		return ui.OneLine(err.Error())
+		return probe.OneLine(err.Error())
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
@@ -45,14 +44,14 @@ func Explain(err error) string {
 		}
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
 			return fmt.Sprintf("%s answers with a certificate that is not accepted (%s): "+
-				"check the cluster's CA in the kubeconfig, or what stands in between", host, ui.OneLine(unreachable.Err.Error()))
+				"check the cluster's CA in the kubeconfig, or what stands in between", host, probe.OneLine(unreachable.Err.Error()))
 		}
 		return fmt.Sprintf("the API server %s cannot be reached (%s): check --context, VPN and network, "+
 			"or run calico-probe on the node itself with --via local", host, because(unreachable.Err))
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the API server did not answer in time: try again, or run calico-probe on the node itself with --via local"
 	}
-	return ui.OneLine(err.Error())
+	return probe.OneLine(err.Error())
 }
 
 // Forbidden names the right that is missing, and what the API server said.
@@ -84,5 +83,5 @@ func because(err error) string {
 	case reason == "net-unreachable", reason == "host-unreachable":
 		return "no route to it"
 	}
-	return ui.OneLine(err.Error())
+	return probe.OneLine(err.Error())
 }

@@ -112,7 +112,8 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		if s.LeaseErr != nil {
 			s.Lease = nil
 		}
-		s.Now, s.Read = c.clock.now(), time.Now()
+		s.Read = time.Now()
+		s.Now, _ = c.clock.Now()
 	})
 	all.Go(func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })

@@ -62,20 +62,20 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 	}
 	leased, claimants := map[string]*coordinationv1.Lease{}, map[string][]corev1.Pod{}
 	if leasesErr != nil {
-		gaps = append(gaps, "whether kubelets are silent is not known: "+oneLine(leasesErr.Error()))
+		gaps = append(gaps, "whether kubelets are silent is not known: "+probe.OneLine(leasesErr.Error()))
 	} else {
 		for i := range leases.Items {
 			leased[leases.Items[i].Name] = &leases.Items[i]
 		}
 	}
 	if podsErr != nil {
-		gaps = append(gaps, "how calico-node does is not known: "+oneLine(podsErr.Error()))
+		gaps = append(gaps, "how calico-node does is not known: "+probe.OneLine(podsErr.Error()))
 	} else {
 		for _, p := range pods.Items {
 			claimants[p.Spec.NodeName] = append(claimants[p.Spec.NodeName], p)
 		}
 	}
-	now := c.clock.now()
+	now, _ := c.clock.Now()
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		s := &Snapshot{Now: now, Node: n, Lease: leased[n.Name], LeaseErr: leasesErr, CalicoErr: podsErr}

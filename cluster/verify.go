@@ -183,7 +183,7 @@ const mostNamed = 3
 
 // few names the first of a list. An owner's name is free text to the API.
 func few(names []string) string {
-	text := oneLine(strings.Join(names[:min(len(names), mostNamed)], ", "))
+	text := probe.OneLine(strings.Join(names[:min(len(names), mostNamed)], ", "))
 	if more := len(names) - mostNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,18 +17,8 @@ func milliseconds(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
 }
 
-// lasting is for how long something has been so, as people say it.
-func lasting(seconds float64) string {
-	switch {
-	case seconds < 120:
-		return fmt.Sprintf("%.0fs", seconds)
-	case seconds < 7200:
-		return fmt.Sprintf("%.0fm", seconds/60)
-	case seconds < 172800:
-		return fmt.Sprintf("%.0fh", seconds/3600)
-	}
-	return fmt.Sprintf("%.0fd", seconds/86400)
-}
+// lasting is for how long something has been so.
+func lasting(seconds float64) string { return probe.Age(time.Duration(seconds * float64(time.Second))) }
 
 // num is a fact of the first of some findings, 0 without one.
 func num(fs []Finding, key probe.Fact) float64 {

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // converse opens the conversation with a probe that runs: by attach, and by the
@@ -138,7 +140,7 @@ func (l *lastWords) Write(b []byte) (int, error) {
 func (l *lastWords) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return oneLine(l.text)
+	return probe.OneLine(l.text)
 }
 
 // saying ends a sentence with somebody's last words, if there are any.

@@ -130,7 +130,7 @@ func answered(err error, resp *http.Response) error {
 	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" {
 		return &apierrors.StatusError{ErrStatus: status}
 	}
-	return fmt.Errorf("%w (%s): %s", err, resp.Status, oneLine(string(body)))
+	return fmt.Errorf("%w (%s): %s", err, resp.Status, probe.OneLine(string(body)))
 }
 
 // mostAnswer is how much is read of the answer of a server that does not open a connection.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	utilexec "k8s.io/client-go/util/exec"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -218,7 +219,7 @@ func (c *Client) stream(ctx context.Context, d door, script string, in io.Reader
 
 // sortExec says why a container was not entered.
 func sortExec(d door, failed *lineError) *PlacementError {
-	text := oneLine(failed.Error())
+	text := probe.OneLine(failed.Error())
 	code := 0
 	if exit, ok := errors.AsType[utilexec.ExitError](failed.err); ok {
 		code = exit.ExitStatus()

@@ -12,27 +12,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/serverclock"
 )
 
 // Client writes to a cluster.
 type Client struct {
 	kube   kubernetes.Interface
 	config *rest.Config
-	time   *serverTime
+	clock  *serverclock.Clock
 }
 
 // NewClient returns a Client for config, which is not changed.
 func NewClient(config *rest.Config) (*Client, error) {
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = 50, 100
-	at := &serverTime{}
+	clock := &serverclock.Clock{}
 	dated := rest.CopyConfig(own)
-	dated.Wrap(at.of)
+	dated.Wrap(clock.Transport)
 	kube, err := kubernetes.NewForConfig(dated)
 	if err != nil {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
-	return &Client{kube: kube, config: own, time: at}, nil
+	return &Client{kube: kube, config: own, clock: clock}, nil
 }
 
 // Options say what is put where, for whom and for how long.

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // The janitor is a Job that never runs anything and owns the probe's pod. It has
@@ -47,7 +49,7 @@ func (p *placed) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	}
 	// If the pod meets the same refusal, that is what the user has to know.
 	p.afterwards = fmt.Sprintf("no clean-up job (%s): should this client be killed, 'calico-probe clean --run %s' removes what is left",
-		oneLine(err.Error()), o.Run)
+		probe.OneLine(err.Error()), o.Run)
 	return nil
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -91,7 +89,7 @@ func (c *Client) Leftovers(
 	} else {
 		for _, p := range joined.Items {
 			if calicos(&p) {
-				out = append(out, waitingIn(p, c.time.now())...)
+				out = append(out, waitingIn(p, c.now())...)
 			}
 		}
 	}
@@ -101,9 +99,8 @@ func (c *Client) Leftovers(
 	return out, errors.Join(errs...)
 }
 
-// Dated says whether the API server told its time when it was last asked: without that it is
-// not known whose time is over, and nothing's is.
-func (c *Client) Dated() bool { return !c.time.now().IsZero() }
+// Dated says whether the API server has told its time: without that nothing counts as over.
+func (c *Client) Dated() bool { return !c.now().IsZero() }
 
 // leftover is an object that has our labels, or nothing where its name is none that we give.
 func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftover {
@@ -114,7 +111,7 @@ func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftov
 	return []Leftover{{
 		Kind: kind, Namespace: m.Namespace, Name: m.Name, Node: m.Annotations[annotationNode], Run: run,
 		Who: m.Annotations[annotationWho], Reason: m.Annotations[annotationReason],
-		InUse: !ended && !over(m, c.time.now()), uid: m.UID,
+		InUse: !ended && !over(m, c.now()), uid: m.UID,
 	}}
 }
 
@@ -134,33 +131,13 @@ func over(m metav1.ObjectMeta, now time.Time) bool {
 	return err == nil && now.After(at.Add(clockWrong))
 }
 
-// serverTime is the API server's time, by the Date of its latest answer.
-type serverTime struct{ latest atomic.Pointer[time.Time] }
-
-// now is zero where no answer had a Date. It does not go on by itself: what asks lists first.
-func (s *serverTime) now() time.Time {
-	if t := s.latest.Load(); t != nil {
-		return *t
+// now is the API server's time, zero where no answer said it.
+func (c *Client) now() time.Time {
+	if at, known := c.clock.Now(); known {
+		return at
 	}
 	return time.Time{}
 }
-
-// of has the time taken from what a transport brings.
-func (s *serverTime) of(next http.RoundTripper) http.RoundTripper {
-	return roundTrip(func(req *http.Request) (*http.Response, error) {
-		resp, err := next.RoundTrip(req)
-		if err == nil {
-			if at, bad := http.ParseTime(resp.Header.Get("Date")); bad == nil {
-				s.latest.Store(&at)
-			}
-		}
-		return resp, err
-	})
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 func jobFailed(j *batchv1.Job) bool {
 	for _, c := range j.Status.Conditions {

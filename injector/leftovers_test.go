@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/serverclock"
 )
 
 // TestOver wants the time of an object to be over by the API server's clock alone, whatever
@@ -116,7 +118,7 @@ func TestServerClock(t *testing.T) {
 // TestOnlyOurs wants what has our labels and not our name left out.
 func TestOnlyOurs(t *testing.T) {
 	t.Parallel()
-	c := &Client{time: &serverTime{}}
+	c := &Client{clock: &serverclock.Clock{}}
 	for name, ours := range map[string]bool{
 		"calico-probe-n-7f3a09c1": true, "calico-probe-n-12345678": false, "web-7f3a09c1": false, "calico-probe": false, "my-calico-probe-7f3a09c1": false,
 	} {

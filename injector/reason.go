@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -57,7 +58,7 @@ var quotaSays = regexp.MustCompile(`(exceeded quota|failed quota|status unknown 
 // refusedCreate sorts the API's answer to the creation of a pod. What is of the API
 // server itself would meet every way through it; anything else only this one.
 func refusedCreate(what string, err error) *PlacementError {
-	text := oneLine(err.Error())
+	text := probe.OneLine(err.Error())
 	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
 	switch {
 	case quotaSays.MatchString(text):
@@ -81,7 +82,7 @@ func refusedCreate(what string, err error) *PlacementError {
 
 // unread is what the API did not tell that a way has to know.
 func unread(what string, err error) *PlacementError {
-	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, oneLine(err.Error())), Err: err}
+	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, probe.OneLine(err.Error())), Err: err}
 	if apierrors.IsForbidden(err) {
 		pe.Reason = facts.ReasonRBAC
 	}
@@ -91,7 +92,7 @@ func unread(what string, err error) *PlacementError {
 // NoCalico is the refusal of the ways that join calico-node's pod where no pod can be
 // verified to be it.
 func NoCalico(why error) *PlacementError {
-	return &PlacementError{Reason: facts.ReasonNoCalico, Text: oneLine(why.Error()), Err: why}
+	return &PlacementError{Reason: facts.ReasonNoCalico, Text: probe.OneLine(why.Error()), Err: why}
 }
 
 // forbidden tells whether the API refused for lack of rights; a line that is not opened
@@ -99,8 +100,6 @@ func NoCalico(why error) *PlacementError {
 func forbidden(text string) bool {
 	return strings.Contains(text, " is forbidden") || strings.Contains(text, "forbidden: User ")
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // refusedHere tells whether the API server works and does not take this request: none
 // of what is wrong with it (5xx), with its load or with our credentials.

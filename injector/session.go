@@ -151,7 +151,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	case s.kept:
 		return r.ID, errCut
 	}
-	if text := oneLine(err.Error()); forbidden(text) {
+	if text := probe.OneLine(err.Error()); forbidden(text) {
 		return r.ID, refuse(facts.ReasonRBAC, "no right to talk to the probe, which runs: %s", text)
 	}
 	return r.ID, refuse(facts.ReasonAttach, "the probe runs and cannot be talked to: %v", err)

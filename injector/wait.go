@@ -103,7 +103,7 @@ func (p *placed) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 		} else if apierrors.IsNotFound(err) {
 			return refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ran", pod.Namespace, pod.Name)
 		} else if apierrors.IsForbidden(err) && p.unwatched {
-			return refuse(facts.ReasonRBAC, "no right to see whether the probe starts, for which it takes get or watch: %s", oneLine(err.Error()))
+			return refuse(facts.ReasonRBAC, "no right to see whether the probe starts, for which it takes get or watch: %s", probe.OneLine(err.Error()))
 		}
 	}
 }
@@ -205,12 +205,12 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 		if e.Type == corev1.EventTypeNormal {
 			continue
 		}
-		last = fmt.Sprintf(" (%s: %s)", e.Reason, oneLine(e.Message))
+		last = fmt.Sprintf(" (%s: %s)", e.Reason, probe.OneLine(e.Message))
 	}
 	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
 	i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool { return c.Name == container })
 	if pod.Status.Phase == corev1.PodFailed && (i < 0 || pod.Status.Reason != "") { // not taken, or evicted
-		text := oneLine(pod.Status.Reason + ": " + pod.Status.Message)
+		text := probe.OneLine(pod.Status.Reason + ": " + pod.Status.Message)
 		return standing{refusal: refuse(facts.ReasonRejected, "the kubelet rejected the pod: %s", text)}
 	}
 	if i < 0 {
@@ -218,7 +218,7 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 	}
 	switch c := all[i]; {
 	case c.State.Running != nil:
-		return standing{running: true, image: oneLine(c.ImageID)}
+		return standing{running: true, image: probe.OneLine(c.ImageID)}
 	case c.State.Terminated != nil:
 		t := c.State.Terminated
 		reason := facts.ReasonRuntime
@@ -234,7 +234,7 @@ func standingOf(pod *corev1.Pod, container string, events []corev1.Event) standi
 
 func waitingOn(c corev1.ContainerStatus, last string) standing {
 	w := c.State.Waiting
-	text := strings.TrimSpace(w.Reason + " " + oneLine(w.Message))
+	text := strings.TrimSpace(w.Reason + " " + probe.OneLine(w.Message))
 	switch {
 	case probe.ImageWanting(w.Reason):
 		return standing{text: text, refusal: refuse(facts.ReasonImage,

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/suggest"
 )
 
 // Vantage is where a check stands when it asks.
@@ -184,7 +186,7 @@ func Selectors(suite []*Check) []string {
 func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	for _, p := range slices.Concat(want, without) {
 		if !slices.ContainsFunc(suite, func(c *Check) bool { return c.matches(p) }) {
-			return nil, fmt.Errorf("unknown check %q%s", p, DidYouMean(p, Selectors(suite)))
+			return nil, fmt.Errorf("unknown check %q%s", p, suggest.DidYouMean(p, Selectors(suite)))
 		}
 	}
 	var out []*Check

@@ -1,8 +1,10 @@
 package probe
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -24,6 +26,25 @@ func Plain(s string) string {
 
 // Line is the same on one line.
 func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", " ") }
+
+// OneLine is the same without the line breaks and the runs of spaces that libraries put into errors.
+func OneLine(s string) string { return Plain(strings.Join(strings.Fields(s), " ")) }
+
+// Age is how long something has lasted, as kubectl writes it in one unit: 45s, 12m, 3h, 5d.
+func Age(d time.Duration) string {
+	switch day := 24 * time.Hour; {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	default:
+		return fmt.Sprintf("%dd", d/day)
+	}
+}
 
 func lines(all []string) []string {
 	out := slices.Clone(all)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/calico-probe/calico-probe/suggest"
 )
 
 // completing is how long Tab may take: what is not known by then is not offered.
@@ -76,7 +78,7 @@ func Matching(texts []string, typed string) []string {
 func meant(texts []string, typed string) string {
 	best, by := "", len(typed)/3+1 // a letter of three may be wrong
 	for _, t := range texts {
-		if d := distance(t, typed); d < len(t) && (d < by || d == by && best == "") {
+		if d := suggest.Distance(t, typed); d < len(t) && (d < by || d == by && best == "") {
 			best, by = t, d
 		}
 	}
@@ -84,31 +86,4 @@ func meant(texts []string, typed string) string {
 		return one[0]
 	}
 	return best
-}
-
-// distance is how many letters must be put in, left out or changed to make b of a, two
-// that changed places counting as one (Damerau's, of adjacent letters).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			other := 1
-			if a[i-1] == b[j-1] {
-				other = 0
-			}
-			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+other)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, rows[i-2][j-2]+1)
-			}
-			rows[i][j] = d
-		}
-	}
-	return rows[len(a)][len(b)]
 }

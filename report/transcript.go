@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/calico-probe/calico-probe/filelock"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -50,7 +51,7 @@ func Record(name string) (*Transcript, error) {
 
 // begin makes a file ready to be written into at its end.
 func begin(f *os.File) error {
-	if !Lock(f) {
+	if !filelock.Lock(f) {
 		return ErrRecording
 	}
 	info, err := f.Stat()

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/calico-probe/calico-probe/filelock"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/report"
 )
 
 // Begun is the first line of a journal: all that is needed to go on with it.
@@ -101,7 +101,7 @@ func CreateJournal(name string, b Begun) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("beginning the journal: %w", err)
 	}
-	report.Lock(f) // nobody else knows of it
+	filelock.Lock(f) // nobody else knows of it
 	j.file = f
 	if err := j.write(j.Begun); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(name))
@@ -122,7 +122,7 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	free := !goOn || report.Lock(f) // before it is read: whoever has it may still write
+	free := !goOn || filelock.Lock(f) // before it is read: whoever has it may still write
 	j, whole, err := readJournal(f)
 	switch {
 	case err != nil:
@@ -357,7 +357,7 @@ func removeUnused(name string) {
 		return
 	}
 	defer f.Close()
-	if report.Lock(f) {
+	if filelock.Lock(f) {
 		_ = os.Remove(name)
 	}
 }

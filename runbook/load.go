@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/suggest"
 )
 
 // longestFile bounds what is read as a runbook, in bytes.
@@ -250,7 +250,7 @@ func fieldOf(t reflect.Type, name string) reflect.Type {
 
 // Nearest is a hint " (did you mean X?)" for a mistyped name, or "".
 func Nearest(typed string, names []string) string {
-	near := probe.Nearest(typed, names)
+	near := suggest.Nearest(typed, names)
 	if near == "" {
 		return ""
 	}

@@ -43,7 +43,7 @@ func BadUsage(format string, args ...any) error {
 
 // Say prints one line. There is nobody to tell when stderr is gone.
 func Say(w io.Writer, format string, args ...any) {
-	line := "calico-probe: " + Advised(OneLine(fmt.Sprintf(format, args...)))
+	line := "calico-probe: " + Advised(probe.OneLine(fmt.Sprintf(format, args...)))
 	if rawTerminal.Load() {
 		w, line = prompt.Bare(w), "\r\n"+line+"\r"
 	}
@@ -71,12 +71,6 @@ func Advised(text string) string {
 		"$ calico-probe ", "$ kubectl calico-probe ",
 		"  calico-probe ", "  kubectl calico-probe ",
 	).Replace(text)
-}
-
-// OneLine puts a text that libraries may have broken into lines on one line, and keeps what
-// a node said in it from steering the terminal.
-func OneLine(text string) string {
-	return probe.Plain(strings.Join(strings.Fields(text), " "))
 }
 
 // IsTerminal tells whether a reader or a writer is a terminal, or leads to one.

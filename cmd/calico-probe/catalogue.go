@@ -11,6 +11,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/suggest"
 )
 
 // wayChecks are the two questions the client itself answers on its way.
@@ -121,7 +122,7 @@ func explainID(out io.Writer, id string) error {
 	}
 	found, err := probe.Select(suite(), []string{id}, nil)
 	if err != nil {
-		return badUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, probe.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
+		return badUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
 	}
 	for i, d := range described(found) {
 		if i > 0 {

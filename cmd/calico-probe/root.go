@@ -26,6 +26,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/suggest"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -196,7 +197,7 @@ func aVerb(cmd *cobra.Command, args []string) error {
 			names = append(names, verb.Name())
 		}
 	}
-	return badUsage("unknown command %q%s; see '%s --help'", args[0], probe.DidYouMean(args[0], names), cmd.CommandPath())
+	return badUsage("unknown command %q%s; see '%s --help'", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
 // wrongFlag says what is wrong with a flag, and what was probably meant.
@@ -207,7 +208,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a letter is near to anything
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := probe.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		if near := suggest.Nearest(unknown.GetSpecifiedName(), names); near != "" {
 			err = fmt.Errorf("%w, did you mean --%s?", err, near)
 		}
 	case errors.As(err, &odd) && odd.GetFlag().Value.Type() == "duration":

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -17,6 +18,6 @@ func badUsage(format string, args ...any) error { return ui.BadUsage(format, arg
 
 func say(w io.Writer, format string, args ...any) { ui.Say(w, format, args...) }
 
-func oneLine(text string) string { return ui.OneLine(text) }
+func oneLine(text string) string { return probe.OneLine(text) }
 
 func explainError(err error) string { return cluster.Explain(err) }

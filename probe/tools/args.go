@@ -160,19 +160,3 @@ func short(d time.Duration) string {
 	}
 	return d.Round(time.Microsecond).String()
 }
-
-// age is how long ago something was, as kubectl writes it.
-func age(d time.Duration) string {
-	switch day := 24 * time.Hour; {
-	case d < 0:
-		return "0s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	default:
-		return fmt.Sprintf("%dd", d/day)
-	}
-}

@@ -81,7 +81,7 @@ func ended(s *cri.ContainerStatus, now time.Time) string {
 		out += " (" + why + ")"
 	}
 	if at := s.GetFinishedAt(); at > 0 {
-		out += " " + age(now.Sub(time.Unix(0, at))) + " ago"
+		out += " " + probe.Age(now.Sub(time.Unix(0, at))) + " ago"
 	}
 	return out
 }

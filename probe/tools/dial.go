@@ -274,7 +274,7 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 	if len(names) > 0 {
 		j.Say("  for      %s", strings.Join(names, ", "))
 	}
-	state := "valid now, " + age(c.NotAfter.Sub(now)) + " left"
+	state := "valid now, " + probe.Age(c.NotAfter.Sub(now)) + " left"
 	if why := invalid(c, now); why != "" {
 		state = why
 	}
@@ -285,9 +285,9 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 func invalid(c *x509.Certificate, now time.Time) string {
 	switch {
 	case now.Before(c.NotBefore):
-		return "is not valid yet, for another " + age(c.NotBefore.Sub(now))
+		return "is not valid yet, for another " + probe.Age(c.NotBefore.Sub(now))
 	case now.After(c.NotAfter):
-		return "expired " + age(now.Sub(c.NotAfter)) + " ago"
+		return "expired " + probe.Age(now.Sub(c.NotAfter)) + " ago"
 	}
 	return ""
 }

@@ -111,7 +111,7 @@ func listContainers(ctx context.Context, j *probe.Job, r runtime, all bool, word
 			}
 		}
 		n.shown++
-		t.row(c.namespace+"/"+c.pod, c.name, state, age(now.Sub(c.created)), strconv.Itoa(int(c.attempt)), shortImage(c.image), fmt.Sprintf("%.12s", c.id))
+		t.row(c.namespace+"/"+c.pod, c.name, state, probe.Age(now.Sub(c.created)), strconv.Itoa(int(c.attempt)), shortImage(c.image), fmt.Sprintf("%.12s", c.id))
 	}
 	return finish(ctx, j, t, n, "container", word)
 }
@@ -149,7 +149,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 				addrs = addressesOf(one.GetStatus())
 			}
 		}
-		t.row(name, map[bool]string{true: "ready", false: "not ready"}[ready], age(now.Sub(time.Unix(0, s.CreatedAt))), strconv.Itoa(int(s.GetMetadata().GetAttempt())), addrs, fmt.Sprintf("%.12s", s.Id))
+		t.row(name, map[bool]string{true: "ready", false: "not ready"}[ready], probe.Age(now.Sub(time.Unix(0, s.CreatedAt))), strconv.Itoa(int(s.GetMetadata().GetAttempt())), addrs, fmt.Sprintf("%.12s", s.Id))
 	}
 	return finish(ctx, j, t, n, "pod", word)
 }

@@ -206,7 +206,7 @@ func TestTable(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "90s", time.Hour: "60m", 47 * time.Hour: "47h", 49 * time.Hour: "2d", -1: "0s"} {
-		if got := age(d); got != want {
+		if got := probe.Age(d); got != want {
 			t.Errorf("%v: %s", d, got)
 		}
 	}

@@ -1,4 +1,5 @@
-package report
+// Package filelock takes a file for one process alone.
+package filelock
 
 import (
 	"errors"
@@ -8,9 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Lock takes a file for this process alone, until it is closed; false = another one has it.
-// Where files cannot be locked, as on some network's, it is taken. What is locked is far
-// behind its end, since nobody can read what is locked.
+// Lock takes a file for this process alone until it is closed; false = another process has it.
+// Where files cannot be locked, as on some network file systems, it counts as taken. Locked
+// is a byte far behind the file's end, because nobody can read what is locked.
 func Lock(f *os.File) bool {
 	behind := windows.Overlapped{OffsetHigh: math.MaxInt32}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &behind)

@@ -1,4 +1,8 @@
-package probe
+// Package suggest finds the name that was meant by a mistyped one.
+//
+//	fmt.Errorf("unknown check %q%s", typed, suggest.DidYouMean(typed, names))
+//	// unknown check "bgp-sesion", did you mean bgp-session?
+package suggest
 
 import (
 	"fmt"
@@ -14,13 +18,12 @@ func DidYouMean(typed string, names []string) string {
 	return fmt.Sprintf(", did you mean %s?", near)
 }
 
-// Nearest is the name that was probably meant by a mistyped one, "" = none of them: the one
-// that takes the fewest letters to change, two that changed places counting as one; or else
-// the one that has the most of its words.
+// Nearest is the name that was probably meant by a mistyped one, "" = none of them: the one at the
+// smallest distance, or else the one that shares the most words with it.
 func Nearest(typed string, names []string) string {
 	best, least := "", max(2, len(typed)/3)+1
 	for _, name := range names {
-		if d := distance(typed, name); d < least && d < len(name) {
+		if d := Distance(typed, name); d < least && d < len(name) {
 			best, least = name, d
 		}
 	}
@@ -42,9 +45,9 @@ func Nearest(typed string, names []string) string {
 	return best
 }
 
-// distance is how many letters have to be put in, taken out or changed to make b of a, two
-// that changed places counting as one (Damerau's, of letters side by side).
-func distance(a, b string) int {
+// Distance is how many letters have to be inserted, removed or changed to turn a into b; two
+// neighbouring letters that are swapped count as one (Damerau's distance).
+func Distance(a, b string) int {
 	var above, before []int
 	row := make([]int, len(b)+1)
 	for j := range row {

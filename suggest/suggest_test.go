@@ -1,4 +1,4 @@
-package probe
+package suggest
 
 import "testing"
 
@@ -11,6 +11,17 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := Nearest(typed, names); got != want {
 			t.Errorf("%q: %q, want %q", typed, got, want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	t.Parallel()
+	for pair, want := range map[[2]string]int{
+		{"", ""}: 0, {"run", "run"}: 0, {"run", ""}: 3, {"", "run"}: 3, {"rnu", "run"}: 1, {"rn", "run"}: 1, {"ran", "run"}: 1, {"kitten", "sitting"}: 3,
+	} {
+		if got := Distance(pair[0], pair[1]); got != want {
+			t.Errorf("%q: %d, want %d", pair, got, want)
 		}
 	}
 }

@@ -1,0 +1,64 @@
+// Package serverclock keeps the time of the API server, so that what is measured by its objects'
+// times does not depend on the clock of the machine that asks.
+//
+//	var clock serverclock.Clock
+//	config.Wrap(clock.Transport)
+//	...
+//	now, known := clock.Now()
+package serverclock
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Clock tells the API server's time by the Date of its answers. The zero value is ready.
+type Clock struct {
+	mu   sync.Mutex
+	skew time.Duration // of the server's clock to ours, by the nearest reading
+	seen bool
+}
+
+// noise is what whole seconds and a slow connection make of two clocks that agree.
+const noise = 2 * time.Second
+
+// Now is the server's time; our own, and false, where no answer had a Date.
+func (c *Clock) Now() (now time.Time, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.skew), c.seen
+}
+
+// Transport reads the clock off everything that next brings.
+func (c *Clock) Transport(next http.RoundTripper) http.RoundTripper { return &transport{next, c} }
+
+// note takes the Date of an answer, which has whole seconds.
+func (c *Clock) note(date string) {
+	t, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	skew := time.Until(t)
+	if !c.seen || skew.Abs() < c.skew.Abs() {
+		c.skew, c.seen = skew, true
+	}
+	if c.skew.Abs() < noise {
+		c.skew = 0
+	}
+}
+
+type transport struct {
+	next  http.RoundTripper
+	clock *Clock
+}
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	if err == nil {
+		t.clock.note(resp.Header.Get("Date"))
+	}
+	return resp, err
+}
