@@ -111,7 +111,7 @@ func TestRights(t *testing.T) {
 			})
 		}
 		a := call(t, slices.Concat(as, bySSH(t), []string{"preflight", "--node", "node-b", "--via", "ssh"})...)
-		if a.exit != 0 || !strings.Contains(a.stdout, "1 ok") || strings.Contains(a.stdout, "warn") {
+		if a.exit != 0 || !strings.Contains(a.stdout, "ok       api-version, carried-probe, ssh\n") || strings.Contains(a.stdout, "warn") {
 			t.Errorf("ssh: exit %d: %s%s", a.exit, a.stdout, a.stderr)
 		}
 		if after := state(t); after != before {
