@@ -177,8 +177,8 @@ docs: ## write what is generated: references, schemas (a test says when they are
 lint: ## vet on every system, and golangci-lint
 	gofmt -l . | (! grep .)
 	go vet -tags e2e,release ./...
-	GOOS=darwin go vet ./cmd/calico-probe
-	GOOS=windows go vet ./cmd/calico-probe
+	GOOS=darwin go vet ./cmd/calico-probe ./session ./ui
+	GOOS=windows go vet ./cmd/calico-probe ./session ./ui
 	$(foreach m,. images sandbox e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
 
 .PHONY: release-files release-check release-key syft

@@ -38,7 +38,8 @@ func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttribu
 	all.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return nil, fmt.Errorf("asking whether it is allowed to %s %s: %w", asks[i].Verb, strings.TrimSuffix(asks[i].Resource+"/"+asks[i].Subresource, "/"), err)
+			return nil, fmt.Errorf("asking whether it is allowed to %s %s: %w", asks[i].Verb,
+				strings.TrimSuffix(asks[i].Resource+"/"+asks[i].Subresource, "/"), err)
 		}
 	}
 	return may, nil

@@ -185,7 +185,8 @@ func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 }
 
 func speakerOf(n *corev1.Node, by peering, globalAS string) speaker {
-	s := speaker{node: n, as: textOfAS(n.Annotations[annotationAS]), cluster: n.Annotations[annotationCluster], port: cmp.Or(by.port(n), defaultBGPPort)}
+	s := speaker{node: n, as: textOfAS(n.Annotations[annotationAS]), cluster: n.Annotations[annotationCluster],
+		port: cmp.Or(by.port(n), defaultBGPPort)}
 	if s.as == "" {
 		s.as = globalAS
 	}
@@ -213,7 +214,8 @@ type peer struct {
 
 func peerOf(name string, spec map[string]any, all []speaker, globalAS string) (peer, error) {
 	text := func(key string) string { v, _ := spec[key].(string); return v }
-	p := peer{name: name, scope: "node", as: textOfAS(spec["asNumber"]), wanted: func(netip.Addr) bool { return true }, oneSided: text("reversePeering") == "Manual"}
+	p := peer{name: name, scope: "node", as: textOfAS(spec["asNumber"]), wanted: func(netip.Addr) bool { return true },
+		oneSided: text("reversePeering") == "Manual"}
 	if text("localWorkloadSelector") != "" {
 		return p, nil // a peer among the node's own pods
 	}

@@ -27,7 +27,8 @@ func sessionsOf(t *testing.T, s *Snapshot) ([]string, error) {
 		if x.Kind != probe.KindSession {
 			t.Errorf("%+v", x)
 		}
-		out = append(out, fmt.Sprintf("%s %s %s:%d AS%s", x.Attrs[probe.AttrScope], x.Name, x.Addr, x.Port, x.Attrs[probe.AttrAS]))
+		out = append(out, fmt.Sprintf("%s %s %s:%d AS%s", x.Attrs[probe.AttrScope], x.Name, x.Addr, x.Port,
+			x.Attrs[probe.AttrAS]))
 	}
 	slices.Sort(out)
 	return out, err
@@ -45,7 +46,8 @@ func TestSessions(t *testing.T) {
 	}
 	six := func(a string) map[string]string { return map[string]string{annotationIPv6: a + "/64"} }
 	reflector := map[string]string{annotationCluster: "244.0.0.1"}
-	a, b, c := node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"), node("c", "10.0.0.3", "10.0.0.3/24")
+	a, b, c := node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"), node("c", "10.0.0.3",
+		"10.0.0.3/24")
 	for name, x := range map[string]struct {
 		nodes   []corev1.Node // of the first
 		peers   map[string]map[string]any
@@ -53,46 +55,60 @@ func TestSessions(t *testing.T) {
 		want    []string
 		gap     string
 	}{
-		"mesh": {nodes: []corev1.Node{a, b, c, node("foreign", "10.0.0.4", "")}, want: []string{"mesh b 10.0.0.2:179 AS64512", "mesh c 10.0.0.3:179 AS64512"}},
+		"mesh": {nodes: []corev1.Node{a, b, c, node("foreign", "10.0.0.4", "")},
+			want: []string{"mesh b 10.0.0.2:179 AS64512", "mesh c 10.0.0.3:179 AS64512"}},
 		"own settings": {nodes: []corev1.Node{a, with(b, map[string]string{annotationAS: "64999"}), c},
-			configs: map[string]map[string]any{"default": {"asNumber": int64(65001), "listenPort": int64(1790)}, "node.c": {"listenPort": int64(1799)}},
-			want:    []string{"mesh b 10.0.0.2:1790 AS64999", "mesh c 10.0.0.3:1799 AS65001"}},
-		"dual stack, one family here":  {nodes: []corev1.Node{a, with(b, six("fd00::2"))}, want: []string{"mesh b 10.0.0.2:179 AS64512"}},
-		"dual stack":                   {nodes: []corev1.Node{with(a, six("fd00::1")), with(b, six("fd00::2"))}, want: []string{"mesh b 10.0.0.2:179 AS64512", "mesh b fd00::2:179 AS64512"}},
-		"mesh off":                     {nodes: []corev1.Node{a, b}, configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}}},
-		"reflector is not in the mesh": {nodes: []corev1.Node{a, with(b, reflector), c}, want: []string{"mesh c 10.0.0.3:179 AS64512"}},
+			configs: map[string]map[string]any{"default": {"asNumber": int64(65001), "listenPort": int64(1790)},
+				"node.c": {"listenPort": int64(1799)}},
+			want: []string{"mesh b 10.0.0.2:1790 AS64999", "mesh c 10.0.0.3:1799 AS65001"}},
+		"dual stack, one family here": {nodes: []corev1.Node{a, with(b, six("fd00::2"))},
+			want: []string{"mesh b 10.0.0.2:179 AS64512"}},
+		"dual stack": {nodes: []corev1.Node{with(a, six("fd00::1")), with(b, six("fd00::2"))},
+			want: []string{"mesh b 10.0.0.2:179 AS64512", "mesh b fd00::2:179 AS64512"}},
+		"mesh off": {nodes: []corev1.Node{a, b},
+			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}}},
+		"reflector is not in the mesh": {nodes: []corev1.Node{a, with(b, reflector), c},
+			want: []string{"mesh c 10.0.0.3:179 AS64512"}},
 		"on a reflector, the peers of those who chose it": {nodes: []corev1.Node{with(a, reflector, "rr"), b, c},
 			peers: map[string]map[string]any{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)"}},
 			want:  []string{"node b 10.0.0.2:179 AS64512", "node c 10.0.0.3:179 AS64512"}},
 		"likewise, each end by its own resource": {nodes: []corev1.Node{with(a, reflector, "rr"), b},
-			peers: map[string]map[string]any{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)", "reversePeering": "Manual"}}},
+			peers: map[string]map[string]any{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)",
+				"reversePeering": "Manual"}}},
 		"to a reflector": {nodes: []corev1.Node{a, with(b, reflector, "rr"), c},
 			peers:   map[string]map[string]any{"to-rr": {"nodeSelector": "all()", "peerSelector": "has(rr)"}},
 			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"node b 10.0.0.2:179 AS64512"}},
 		"switches": {nodes: []corev1.Node{a, b},
 			peers: map[string]map[string]any{
-				"tor": {"peerIP": "10.0.0.254", "asNumber": "1.10"}, "six": {"peerIP": "fd00::254"}, "port": {"peerIP": "10.0.0.253:1179", "node": "a"},
+				"tor": {"peerIP": "10.0.0.254", "asNumber": "1.10"}, "six": {"peerIP": "fd00::254"},
+				"port":  {"peerIP": "10.0.0.253:1179", "node": "a"},
 				"other": {"peerIP": "10.0.0.252", "node": "b"}, "rack": {"peerIP": "10.0.0.251", "nodeSelector": "has(rack)"}},
 			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"global tor 10.0.0.254:179 AS65546", "node port 10.0.0.253:1179 AS64512"}},
 		"a node named by its address, and back": {nodes: []corev1.Node{a, b},
-			peers:   map[string]map[string]any{"b-to-a": {"peerIP": "10.0.0.1", "node": "b"}, "self": {"peerIP": "10.0.0.1", "node": "a"}},
+			peers: map[string]map[string]any{"b-to-a": {"peerIP": "10.0.0.1", "node": "b"},
+				"self": {"peerIP": "10.0.0.1", "node": "a"}},
 			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"node b 10.0.0.2:179 AS64512"}},
 		"a node of another AS is not that peer": {nodes: []corev1.Node{a, b},
 			peers:   map[string]map[string]any{"b-to-a": {"peerIP": "10.0.0.1", "node": "b", "asNumber": int64(65000)}},
 			configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}}},
-		"own pods":      {nodes: []corev1.Node{a}, peers: map[string]map[string]any{"pods": {"localWorkloadSelector": "has(bgp)", "asNumber": int64(65002)}}},
-		"bad selector":  {nodes: []corev1.Node{a, b}, peers: map[string]map[string]any{"x": {"nodeSelector": "rack = 1", "peerIP": "10.0.0.9"}}, want: []string{"mesh b 10.0.0.2:179 AS64512"}, gap: "BGPPeer x: selector"},
-		"bad address":   {nodes: []corev1.Node{a}, peers: map[string]map[string]any{"x": {"peerIP": "tor-1"}}, gap: `peerIP "tor-1"`},
-		"not here":      {nodes: []corev1.Node{node("a", "10.0.0.1", ""), b}},
-		"mesh and peer": {nodes: []corev1.Node{a, b}, peers: map[string]map[string]any{"twice": {"peerIP": "10.0.0.2"}}, want: []string{"mesh b 10.0.0.2:179 AS64512"}},
+		"own pods": {nodes: []corev1.Node{a},
+			peers: map[string]map[string]any{"pods": {"localWorkloadSelector": "has(bgp)", "asNumber": int64(65002)}}},
+		"bad selector": {nodes: []corev1.Node{a, b}, peers: map[string]map[string]any{"x": {"nodeSelector": "rack = 1",
+			"peerIP": "10.0.0.9"}}, want: []string{"mesh b 10.0.0.2:179 AS64512"}, gap: "BGPPeer x: selector"},
+		"bad address": {nodes: []corev1.Node{a}, peers: map[string]map[string]any{"x": {"peerIP": "tor-1"}},
+			gap: `peerIP "tor-1"`},
+		"not here": {nodes: []corev1.Node{node("a", "10.0.0.1", ""), b}},
+		"mesh and peer": {nodes: []corev1.Node{a, b}, peers: map[string]map[string]any{"twice": {"peerIP": "10.0.0.2"}},
+			want: []string{"mesh b 10.0.0.2:179 AS64512"}},
 	} {
 		s := snapshot(x.nodes...)
 		s.backend, s.peering = "bird", peering{x.peers, x.configs}
 		got, err := sessionsOf(t, s)
-		if !slices.Equal(got, x.want) || (err != nil) != (x.gap != "") || err != nil && !strings.Contains(err.Error(), x.gap) {
+		if !slices.Equal(got, x.want) || (err != nil) != (x.gap != "") || err != nil &&
+			!strings.Contains(err.Error(), x.gap) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
@@ -102,11 +118,13 @@ func TestSessions(t *testing.T) {
 		t.Errorf("without BIRD: %q, %v", got, err)
 	}
 	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	s.backend, s.peering.peers = "bird", map[string]map[string]any{"b-by-address": {"peerIP": "10.0.0.2"}, "tor": {"peerIP": "10.0.0.254"}}
+	s.backend, s.peering.peers = "bird", map[string]map[string]any{"b-by-address": {"peerIP": "10.0.0.2"},
+		"tor": {"peerIP": "10.0.0.254"}}
 	for _, mesh := range []bool{true, false} {
 		s.peering.configs = map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": mesh}}
 		got, _ := sessionTargets(s, s.Node)
-		if len(got) != 2 || got[0].Node != "b" || got[0].Attrs[probe.AttrNode] != "NotReady" || got[1].Node != "" || got[1].Attrs[probe.AttrNode] != "" {
+		if len(got) != 2 || got[0].Node != "b" || got[0].Attrs[probe.AttrNode] != "NotReady" || got[1].Node != "" ||
+			got[1].Attrs[probe.AttrNode] != "" {
 			t.Errorf("a node that is not ready, mesh %v: %+v", mesh, got)
 		}
 	}
@@ -118,7 +136,8 @@ func TestSessions(t *testing.T) {
 	if _, gaps := Targets(s); gaps[probe.KindBackend] != "refused" {
 		t.Errorf("without BGPConfigurations the port is not known: %v", gaps)
 	}
-	if targets, gaps := Targets(s); gaps[probe.KindSession] != "refused" || slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Kind == probe.KindSession }) {
+	if targets, gaps := Targets(s); gaps[probe.KindSession] != "refused" ||
+		slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Kind == probe.KindSession }) {
 		t.Errorf("unread: %v, %v", targets, gaps)
 	}
 }
@@ -130,7 +149,8 @@ func TestReadPeering(t *testing.T) {
 		"/bgppeers":          `{"kind":"List","items":[{"metadata":{"name":"tor"},"spec":{"peerIP":"10.0.0.254","asNumber":65000}},{"metadata":{"name":"bare"}}]}`,
 		"/bgpconfigurations": `{"kind":"List","items":[{"metadata":{"name":"default"},"spec":{"listenPort":1790,"nodeToNodeMeshEnabled":false}}]}`,
 	}
-	for group, want := range map[string]string{"/apis/crd.projectcalico.org/v1": "", "/apis/projectcalico.org/v3": "", "/forbidden": "forbidden"} {
+	for group, want := range map[string]string{"/apis/crd.projectcalico.org/v1": "", "/apis/projectcalico.org/v3": "",
+		"/forbidden": "forbidden"} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			text, ok := answers[strings.TrimPrefix(r.URL.Path, group)]
@@ -157,7 +177,8 @@ func TestReadPeering(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.peers["tor"]["asNumber"] != int64(65000) || len(got.peers) != 2 || got.configs["default"]["listenPort"] != int64(1790) {
+		if err != nil || got.peers["tor"]["asNumber"] != int64(65000) || len(got.peers) != 2 ||
+			got.configs["default"]["listenPort"] != int64(1790) {
 			t.Errorf("%s: %v, %v", group, got, err)
 		}
 	}
@@ -218,7 +239,10 @@ func TestReadInTwoWaves(t *testing.T) {
 	const pods = `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"w","namespace":"default"},"status":{"phase":"Running","podIPs":[{"ip":"10.244.1.2"}],"conditions":[{"type":"Ready","status":"True"}]}}]}`
 	c := serverOf(t, map[string]string{
 		"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, "/api/v1/pods": pods,
-	}, map[string]http.HandlerFunc{"/apis/crd.projectcalico.org/v1/ippools": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }})
+	}, map[string]http.HandlerFunc{"/apis/crd.projectcalico.org/v1/ippools": func(_ http.ResponseWriter,
+		r *http.Request) {
+		<-r.Context().Done()
+	}})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	s, err := c.Read(ctx, "a")
@@ -245,7 +269,8 @@ func TestWaysOfBGP(t *testing.T) {
 	if there, back := bgp(&a, &b), bgp(&b, &a); there != "BGP 179 true" || back != "BGP 1790 true" {
 		t.Errorf("mesh: %s, %s", there, back)
 	}
-	s.peering = peering{configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}}, peers: map[string]map[string]any{"tor": {"peerIP": "10.0.0.254"}}}
+	s.peering = peering{configs: map[string]map[string]any{"default": {"nodeToNodeMeshEnabled": false}},
+		peers: map[string]map[string]any{"tor": {"peerIP": "10.0.0.254"}}}
 	if got := bgp(&a, &b); got != "BGP 179 false" {
 		t.Errorf("with a switch: %s", got)
 	}

@@ -22,7 +22,8 @@ import (
 
 // groups are the API groups Calico's resources can be in; the installation decides
 // which exists. Where both do, the v3 one is a view of the other.
-var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"}, {Group: "projectcalico.org", Version: "v3"}}
+var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"},
+	{Group: "projectcalico.org", Version: "v3"}}
 
 // readSpec merges the specs of Calico's resources of one kind and these names, the
 // later over the earlier. Without any there are Calico's defaults. They are listed:
@@ -247,7 +248,8 @@ func (c *Client) readEtcd(ctx context.Context, calico *corev1.Pod) ([]probe.Targ
 			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s names no port", part))
 			continue
 		}
-		t := probe.Target{Kind: probe.KindDatastore, Name: "etcd", Port: port, Attrs: map[string]string{probe.AttrScheme: u.Scheme}}
+		t := probe.Target{Kind: probe.KindDatastore, Name: "etcd", Port: port,
+			Attrs: map[string]string{probe.AttrScheme: u.Scheme}}
 		if t.Addr, err = netip.ParseAddr(u.Hostname()); err != nil {
 			t.Host = u.Hostname()
 		}

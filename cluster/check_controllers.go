@@ -19,7 +19,8 @@ const controllersPods = "k8s-app=calico-kube-controllers"
 // readControllers lists them where Calico's own pods are looked for: anybody can give a pod
 // their label elsewhere.
 func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
-	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: controllersPods, ResourceVersion: "0"})
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: controllersPods, ResourceVersion: "0"})
 	if err != nil {
 		return nil, fmt.Errorf("listing calico-kube-controllers pods: %w", err)
 	}
@@ -59,11 +60,14 @@ func controllersState(s *Snapshot, p *corev1.Pod) probe.Result {
 	r := probe.Found(probe.OK, "running and ready, %s", restarts)
 	switch {
 	case c.State.Waiting != nil:
-		r = probe.Found(probe.Warn, "waits: %s, %s%s", c.State.Waiting.Reason, restarts, lastRun(c)).With(facts.APIReason, c.State.Waiting.Reason)
+		r = probe.Found(probe.Warn, "waits: %s, %s%s", c.State.Waiting.Reason, restarts, lastRun(c)).With(facts.APIReason,
+			c.State.Waiting.Reason)
 	case c.State.Terminated != nil:
-		r = probe.Found(probe.Warn, "ended: %s, exit code %d, %s", c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts)
+		r = probe.Found(probe.Warn, "ended: %s, exit code %d, %s", c.State.Terminated.Reason, c.State.Terminated.ExitCode,
+			restarts)
 	case c.State.Running != nil && c.RestartCount > 0 && s.Now.Sub(c.State.Running.StartedAt.Time) < recent:
-		r = probe.Found(probe.Warn, "running for %s, %s%s", probe.Age(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts, lastRun(c))
+		r = probe.Found(probe.Warn, "running for %s, %s%s", probe.Age(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts,
+			lastRun(c))
 	case !c.Ready:
 		r = probe.Found(probe.Warn, "not ready, %s", restarts)
 	}

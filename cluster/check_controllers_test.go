@@ -15,7 +15,8 @@ func TestCalicoControllers(t *testing.T) {
 	t.Parallel()
 	s := snapshot(node("a", "10.0.0.1", ""))
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Skip, "no calico-kube-controllers")
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-kube-controllers-x"}, Spec: corev1.PodSpec{NodeName: "a"}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-kube-controllers-x"},
+		Spec: corev1.PodSpec{NodeName: "a"}}
 	s.controllers = []corev1.Pod{pod}
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "no container")
 	state := func(c corev1.ContainerStatus) {
@@ -27,9 +28,11 @@ func TestCalicoControllers(t *testing.T) {
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.OK, "running and ready, 2 restarts, on a")
 	state(corev1.ContainerStatus{State: running})
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "not ready, 0 restarts, on a")
-	state(corev1.ContainerStatus{RestartCount: 1, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.Now.Add(-recent / 2))}}})
+	state(corev1.ContainerStatus{RestartCount: 1, Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.Now.Add(-recent / 2))}}})
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "running for 5m, 1 restart")
-	state(corev1.ContainerStatus{RestartCount: 7, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}})
+	state(corev1.ContainerStatus{RestartCount: 7,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}})
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "waits: CrashLoopBackOff, 7 restarts, on a")
 	s.controllers[0].Spec.NodeName = "b"
 	wantFirst(t, ask(t, s, facts.CheckControllers), probe.Info, "waits: CrashLoopBackOff, 7 restarts, on b")

@@ -43,15 +43,18 @@ func registeredFamily(s *Snapshot, key string, report func(probe.Result)) bool {
 		if key == annotationIPv6 && !hasInternal(s.Node, false) {
 			status = probe.Info
 		}
-		report(probe.Found(status, "no %s address registered here, while %s have one", family, plural(len(seats), "other node")).On(family))
+		report(probe.Found(status, "no %s address registered here, while %s have one", family,
+			plural(len(seats), "other node")).On(family))
 		return true
 	}
 	report(judgeSeat(*mine, seats).On(family).
 		With(facts.Registered, mine.registered.Addr().String()).With(facts.Internal, textOf(mine.internal)))
 	for _, other := range seats {
 		if other.node != mine.node && other.internal.IsValid() && mine.agrees() && !other.agrees() {
-			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.node, other.registered.Addr(), other.internal).
-				On(family+" "+other.node).With(probe.FactNode, other.node).With(probe.FactReason, facts.ReasonPeer).With(facts.Registered, other.registered.Addr().String()).With(facts.Internal, textOf(other.internal)))
+			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.node,
+				other.registered.Addr(), other.internal).
+				On(family+" "+other.node).With(probe.FactNode, other.node).With(probe.FactReason,
+				facts.ReasonPeer).With(facts.Registered, other.registered.Addr().String()).With(facts.Internal, textOf(other.internal)))
 		}
 	}
 	return true
@@ -79,11 +82,13 @@ func judgeSeat(mine seat, seats []seat) probe.Result {
 	case !mine.internal.IsValid():
 		return probe.Found(probe.Info, "%s is registered; the node reports no InternalIP of this family", mine.registered)
 	case mine.agrees():
-		return probe.Found(probe.OK, "registered %s is the node's InternalIP; %d of %d other nodes agree with theirs", mine.registered, agree, others)
+		return probe.Found(probe.OK, "registered %s is the node's InternalIP; %d of %d other nodes agree with theirs",
+			mine.registered, agree, others)
 	case others > 0 && neighbours == others:
 		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, but all %d other nodes are registered in the same network", mine.registered, mine.internal, others)
 	case others == 0:
-		return probe.Found(probe.Info, "registered %s is not the InternalIP %s; there is no other node to compare with", mine.registered, mine.internal)
+		return probe.Found(probe.Info, "registered %s is not the InternalIP %s; there is no other node to compare with",
+			mine.registered, mine.internal)
 	case others > 0 && agree == 0:
 		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, and no other node's is either: a network of its own for pods?", mine.registered, mine.internal)
 	case mine.registered.IsSingleIP():

@@ -35,9 +35,11 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		tell(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, message(c.Message)).With(facts.APIReason, c.Reason).With(facts.Unready, unready(c.Message)))
+		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason, message(c.Message)).With(facts.APIReason,
+			c.Reason).With(facts.Unready, unready(c.Message)))
 	default:
-		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason, message(c.Message)).With(facts.APIReason, c.Reason))
+		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason,
+			message(c.Message)).With(facts.APIReason, c.Reason))
 	}
 	for _, c := range s.Node.Status.Conditions {
 		// Every other condition of Kubernetes is bad news when True. Unknown says
@@ -50,7 +52,8 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 		case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
 			status = probe.Fail
 		}
-		report(probe.Found(status, "%s for %s: %s: %s", c.Type, probe.Age(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason, message(c.Message)).
+		report(probe.Found(status, "%s for %s: %s: %s", c.Type, probe.Age(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason,
+			message(c.Message)).
 			On(string(c.Type)).With(facts.APIReason, c.Reason))
 	}
 }
@@ -60,7 +63,8 @@ func nodeReady(s *Snapshot, report func(probe.Result)) {
 func unready(message string) []string {
 	var out []string
 	for _, has := range [][2]string{
-		{"container runtime is down", facts.UnreadyRuntime}, {"container runtime status check may not have completed", facts.UnreadyRuntime},
+		{"container runtime is down", facts.UnreadyRuntime}, {"container runtime status check may not have completed",
+			facts.UnreadyRuntime},
 		{"PLEG is not healthy", facts.UnreadyPLEG},
 		{"network plugin is not ready", facts.UnreadyNetwork}, {"NetworkPluginNotReady", facts.UnreadyNetwork},
 	} {

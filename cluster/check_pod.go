@@ -62,7 +62,8 @@ func calicoPod(s *Snapshot, report func(probe.Result)) {
 	}
 	if len(pod.Status.ContainerStatuses) == 0 {
 		age := s.Now.Sub(pod.CreationTimestamp.Time)
-		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase, probe.Age(age)).
+		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase,
+			probe.Age(age)).
 			With(facts.Phase, string(pod.Status.Phase)))
 	}
 }
@@ -90,17 +91,22 @@ func initState(s *Snapshot) (probe.Result, bool) {
 			continue // a sidecar
 		case c.State.Running != nil:
 			age := s.Now.Sub(c.State.Running.StartedAt.Time)
-			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age), plural(int(c.RestartCount), "restart")).
+			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age),
+				plural(int(c.RestartCount), "restart")).
 				With(facts.Container, c.Name).With(facts.Age, int(age.Seconds())).With(facts.APIReason, at), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
-			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason, lastRun(c)).
-				With(facts.Container, c.Name).With(facts.APIReason, c.State.Waiting.Reason).With(facts.Restarts, int(c.RestartCount)), c), true
+			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason,
+				lastRun(c)).
+				With(facts.Container, c.Name).With(facts.APIReason, c.State.Waiting.Reason).With(facts.Restarts,
+				int(c.RestartCount)), c), true
 		case c.State.Terminated != nil:
-			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name, c.State.Terminated.ExitCode, c.State.Terminated.Reason).
+			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name,
+				c.State.Terminated.ExitCode, c.State.Terminated.Reason).
 				With(facts.Container, c.Name).With(facts.ExitCode, int(c.State.Terminated.ExitCode)), true
 		default:
 			age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
-			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name, probe.Age(age)).
+			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name,
+				probe.Age(age)).
 				With(facts.Container, c.Name), true
 		}
 	}
@@ -117,20 +123,24 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		if c.State.Waiting.Reason == "ContainerCreating" || c.State.Waiting.Reason == "PodInitializing" {
 			status = lateness(age)
 		}
-		out = append(out, pulled(probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts, lastRun(c)).
+		out = append(out, pulled(probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts,
+			lastRun(c)).
 			With(facts.APIReason, c.State.Waiting.Reason), c))
 	case c.State.Terminated != nil:
-		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason, c.State.Terminated.ExitCode, restarts))
+		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
+			c.State.Terminated.ExitCode, restarts))
 	case c.State.Running == nil: // nothing is set while the kubelet has not said anything
 		age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
 		out = append(out, probe.Found(lateness(age), "%s has no state yet, %s", c.Name, restarts))
 	case !c.Ready:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
 		unready := min(age, s.Now.Sub(conditionOfPod(s.Calico, corev1.ContainersReady).Time))
-		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name, probe.Age(unready), probe.Age(age), restarts))
+		out = append(out, probe.Found(lateness(unready), "%s is not ready for %s, running for %s, %s", c.Name,
+			probe.Age(unready), probe.Age(age), restarts))
 		if asksBIRD(s, c.Name) && (s.backend == "vxlan" || s.backend == "none") {
 			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, facts.ReasonBirdProbe)
-			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run", s.backend)
+			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run",
+				s.backend)
 		}
 	default:
 		age := s.Now.Sub(c.State.Running.StartedAt.Time)
@@ -138,7 +148,8 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 		if c.RestartCount > 0 && age < recent {
 			status, note = probe.Warn, lastRun(c)
 		}
-		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts, note).With(facts.Image, c.Image))
+		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts,
+			note).With(facts.Image, c.Image))
 	}
 	for i := range out {
 		out[i] = out[i].With(facts.Restarts, int(c.RestartCount))
@@ -158,7 +169,8 @@ func unlabelled(n *corev1.Node) string {
 	if n.Labels[corev1.LabelOSStable] == "linux" {
 		return ""
 	}
-	return fmt.Sprintf("; the node's label %s is %q, and Calico's DaemonSets choose linux", corev1.LabelOSStable, n.Labels[corev1.LabelOSStable])
+	return fmt.Sprintf("; the node's label %s is %q, and Calico's DaemonSets choose linux", corev1.LabelOSStable,
+		n.Labels[corev1.LabelOSStable])
 }
 
 // pulled adds what the kubelet says about an image that it cannot have.
@@ -177,7 +189,8 @@ func asksBIRD(s *Snapshot, container string) bool {
 		return false
 	}
 	return slices.ContainsFunc([]*corev1.Probe{spec.ReadinessProbe, spec.LivenessProbe}, func(p *corev1.Probe) bool {
-		return p != nil && p.Exec != nil && slices.ContainsFunc(p.Exec.Command, func(arg string) bool { return strings.Contains(arg, "-bird-") })
+		return p != nil && p.Exec != nil && slices.ContainsFunc(p.Exec.Command,
+			func(arg string) bool { return strings.Contains(arg, "-bird-") })
 	})
 }
 
@@ -198,7 +211,8 @@ func lastRun(c corev1.ContainerStatus) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)", probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason)
+	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)",
+		probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason)
 }
 
 // lateness is warn for what has begun lately and fail for what should be over.
@@ -252,7 +266,8 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		last = status.LastTerminationState.Terminated
 	}
 	if last == nil {
-		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short", which, probe.Age(budget)))
+		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short",
+			which, probe.Age(budget)))
 		return
 	}
 	lived := last.FinishedAt.Sub(last.StartedAt.Time)
@@ -279,7 +294,8 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
 			last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	}
-	tell(r.With(facts.Lived, int(lived.Seconds())).With(facts.ExitCode, int(last.ExitCode)).With(facts.APIReason, last.Reason).
+	tell(r.With(facts.Lived, int(lived.Seconds())).With(facts.ExitCode, int(last.ExitCode)).With(facts.APIReason,
+		last.Reason).
 		With(facts.Restarts, int(status.RestartCount)).With(facts.Over, over))
 }
 

@@ -42,7 +42,8 @@ Init containers run in the order upgrade-ipam, install-cni, then flexvol-driver,
 What usually breaks it: the API's service address out of reach from the node, a container runtime that lost track of its containers, a node too loaded to start in time.`,
 		},
 		{
-			ID: facts.CheckCalicoBudget, Asks: "how long may calico-node take to start before it is killed?", Run: bind(calicoBudget),
+			ID: facts.CheckCalicoBudget, Asks: "how long may calico-node take to start before it is killed?",
+			Run: bind(calicoBudget),
 			Doc: `The kubelet kills a container whose liveness probe fails for its whole budget: initial delay + (failure threshold - 1) x period + one timeout. Felix opens its health port only after start-up has finished, so on a slow or far-away node a start that is longer than the budget never ends: the container is killed and starts again.
 ok: no run was cut short. fail: the last run was ended from outside (exit 137 or 143; or 0, when start-up was over and runit had taken charge) at about the age the budget allows, and the present one is not ready, or nothing asks whether it is and it is not yet past that age. warn: it is, and has begun within ten minutes. info: there is no liveness probe, or the last run ended otherwise.`,
 		},
@@ -52,7 +53,8 @@ ok: no run was cut short. fail: the last run was ended from outside (exit 137 or
 ok: running and ready. warn: it waits, ended, is not ready or has restarted within ten minutes, and is on this node. info: the same, on another node. skip: the cluster has none where Calico is looked for: in namespace kube-system or calico-system, or in the one that --calico-namespace names.`,
 		},
 		{
-			ID: facts.CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?", Run: bind(ipRegistered),
+			ID: facts.CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?",
+			Run: bind(ipRegistered),
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
 ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,

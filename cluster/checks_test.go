@@ -30,7 +30,8 @@ func node(name, internal, registered string) corev1.Node {
 		n.Annotations[annotationIPv4] = registered
 	}
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: internal}}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: ago(time.Hour)}}
 	return n
 }
 
@@ -70,10 +71,12 @@ func TestNodeReady(t *testing.T) {
 		status    probe.Status
 		saw       string
 	}{
-		"ready":   {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, probe.OK, "Ready for"},
-		"runtime": {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "container runtime is down"}, probe.Fail, "KubeletNotReady: container runtime is down"},
-		"stopped": {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}, probe.Fail, "stopped posting"},
-		"absent":  {corev1.NodeCondition{Type: "Other", Status: corev1.ConditionFalse}, probe.Fail, "Unknown"},
+		"ready": {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, probe.OK, "Ready for"},
+		"runtime": {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady",
+			Message: "container runtime is down"}, probe.Fail, "KubeletNotReady: container runtime is down"},
+		"stopped": {corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+			Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}, probe.Fail, "stopped posting"},
+		"absent": {corev1.NodeCondition{Type: "Other", Status: corev1.ConditionFalse}, probe.Fail, "Unknown"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		c.condition.LastTransitionTime = ago(time.Minute)
@@ -146,10 +149,12 @@ func TestNodeTaints(t *testing.T) {
 // calico is a calico-node pod with three init containers, of which n are done,
 // and a running, ready main container when all are.
 func calico(done int) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x", CreationTimestamp: ago(time.Hour)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x",
+		CreationTimestamp: ago(time.Hour)}}
 	for i, name := range []string{"upgrade-ipam", "install-cni", "ebpf-bootstrap"} {
 		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: name})
-		st := corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+		st := corev1.ContainerStatus{Name: name,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
 		if i < done {
 			st.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 		}
@@ -158,7 +163,8 @@ func calico(done int) *corev1.Pod {
 	p.Spec.Containers = []corev1.Container{{Name: calicoContainer, LivenessProbe: &corev1.Probe{
 		InitialDelaySeconds: 10, PeriodSeconds: 10, FailureThreshold: 6, TimeoutSeconds: 10,
 	}}}
-	main := corev1.ContainerStatus{Name: calicoContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+	main := corev1.ContainerStatus{Name: calicoContainer,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
 	if done == 3 {
 		main.Ready = true
 		main.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Hour)}}
@@ -171,26 +177,31 @@ func TestCalicoPod(t *testing.T) {
 	running := func(age time.Duration) corev1.ContainerState {
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(age)}}
 	}
-	killed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", StartedAt: ago(3 * time.Minute), FinishedAt: ago(2 * time.Minute)}}
+	killed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error",
+		StartedAt: ago(3 * time.Minute), FinishedAt: ago(2 * time.Minute)}}
 	for name, c := range map[string]struct {
 		done   int
 		change func(init, main *corev1.ContainerStatus)
 		status probe.Status
 		saw    string
 	}{
-		"healthy":       {3, nil, probe.OK, "running and ready"},
-		"hangs in init": {0, func(i, _ *corev1.ContainerStatus) { i.State = running(34 * time.Minute) }, probe.Fail, "Init:0/3: init container upgrade-ipam is running for 34m"},
-		"init begins":   {0, func(i, _ *corev1.ContainerStatus) { i.State = running(20 * time.Second) }, probe.Warn, "upgrade-ipam"},
-		"init failed":   {0, func(i, _ *corev1.ContainerStatus) { i.State.Waiting.Reason = "CrashLoopBackOff" }, probe.Fail, "CrashLoopBackOff"},
-		"not started":   {0, nil, probe.Fail, "has not started"},
+		"healthy": {3, nil, probe.OK, "running and ready"},
+		"hangs in init": {0, func(i, _ *corev1.ContainerStatus) { i.State = running(34 * time.Minute) }, probe.Fail,
+			"Init:0/3: init container upgrade-ipam is running for 34m"},
+		"init begins": {0, func(i, _ *corev1.ContainerStatus) { i.State = running(20 * time.Second) }, probe.Warn,
+			"upgrade-ipam"},
+		"init failed": {0, func(i, _ *corev1.ContainerStatus) { i.State.Waiting.Reason = "CrashLoopBackOff" }, probe.Fail,
+			"CrashLoopBackOff"},
+		"not started": {0, nil, probe.Fail, "has not started"},
 		"crash loop": {3, func(_, m *corev1.ContainerStatus) {
 			m.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 			m.LastTerminationState = killed
 			m.RestartCount = 9
 		}, probe.Fail, "CrashLoopBackOff, 9 restarts; last run lived 60s and ended with exit code 137"},
-		"not ready":      {3, func(_, m *corev1.ContainerStatus) { m.Ready = false }, probe.Fail, "not ready"},
-		"just restarted": {3, func(_, m *corev1.ContainerStatus) { m.State = running(time.Minute); m.RestartCount = 1 }, probe.Warn, "1 restart"},
-		"old restarts":   {3, func(_, m *corev1.ContainerStatus) { m.RestartCount = 7 }, probe.OK, "7 restarts"},
+		"not ready": {3, func(_, m *corev1.ContainerStatus) { m.Ready = false }, probe.Fail, "not ready"},
+		"just restarted": {3, func(_, m *corev1.ContainerStatus) { m.State = running(time.Minute); m.RestartCount = 1 },
+			probe.Warn, "1 restart"},
+		"old restarts": {3, func(_, m *corev1.ContainerStatus) { m.RestartCount = 7 }, probe.OK, "7 restarts"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Calico = calico(c.done)
@@ -221,9 +232,10 @@ func TestCalicoBudget(t *testing.T) {
 		"killed much later": {time.Hour, 137, "Error", probe.Info, "60m"},
 		"ended when asked":  {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
 		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "lived 62s"},
-		"killed, and past":  {62 * time.Second, 0, "Completed", probe.Warn, "killed 3m ago (exit code 0) after 62s, about what the liveness probe allows (70s); the run since is ready"},
-		"past, not ready":   {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
-		"ready once more":   {62 * time.Second, 137, "Error", probe.Warn, "killed 31s ago (exit code 137) after 62s"},
+		"killed, and past": {62 * time.Second, 0, "Completed", probe.Warn,
+			"killed 3m ago (exit code 0) after 62s, about what the liveness probe allows (70s); the run since is ready"},
+		"past, not ready": {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
+		"ready once more": {62 * time.Second, 137, "Error", probe.Warn, "killed 31s ago (exit code 137) after 62s"},
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Calico = calico(3)
@@ -257,22 +269,33 @@ func TestIPRegistered(t *testing.T) {
 		saw    string
 		more   int // results beyond the first
 	}{
-		"all agree": {[]corev1.Node{node("a", "172.17.73.66", "172.17.73.66/22"), node("b", "172.17.73.65", "172.17.73.65/22")}, probe.OK, "1 of 1 other nodes agree", 0},
-		"incident 003, a new NIC": {[]corev1.Node{node("a", "172.17.73.66", "10.0.0.66/24"), node("b", "172.17.73.65", "172.17.73.65/22")},
+		"all agree": {[]corev1.Node{node("a", "172.17.73.66", "172.17.73.66/22"),
+			node("b", "172.17.73.65", "172.17.73.65/22")}, probe.OK, "1 of 1 other nodes agree", 0},
+		"incident 003, a new NIC": {[]corev1.Node{node("a", "172.17.73.66", "10.0.0.66/24"),
+			node("b", "172.17.73.65", "172.17.73.65/22")},
 			probe.Fail, "registered 10.0.0.66 is not the InternalIP 172.17.73.66, and 1 of 1 other nodes are registered outside 10.0.0.0/24", 0},
-		"incident 004, a docker bridge": {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1/16"), node("b", "10.1.0.2", "10.1.0.2/24"), node("c", "10.1.0.3", "10.1.0.3/24")},
+		"incident 004, a docker bridge": {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1/16"),
+			node("b", "10.1.0.2", "10.1.0.2/24"), node("c", "10.1.0.3", "10.1.0.3/24")},
 			probe.Fail, "172.18.0.1", 0},
-		"a network of its own":    {[]corev1.Node{node("a", "10.1.0.1", "192.168.0.1/24"), node("b", "10.1.0.2", "192.168.0.2/24")}, probe.Info, "same network", 0},
-		"a network for each rack": {[]corev1.Node{node("a", "10.1.0.1", "192.168.1.1/24"), node("b", "10.1.0.2", "192.168.2.1/24")}, probe.Info, "a network of its own", 0},
-		"bare addresses":          {[]corev1.Node{node("a", "10.1.0.1", "192.168.1.1"), node("b", "10.1.0.2", "192.168.1.2")}, probe.Info, "a network of its own", 0},
-		"bare and odd":            {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1"), node("b", "10.1.0.2", "10.1.0.2")}, probe.Fail, "1 of 1 other nodes registered theirs", 0},
-		"the other is odd":        {[]corev1.Node{node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "172.18.0.1/16")}, probe.OK, "0 of 1", 1},
-		"twice the same":          {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1/16"), node("b", "10.1.0.2", "172.18.0.1/16")}, probe.Fail, "for this node and for b", 0},
-		"routed, all agree":       {[]corev1.Node{node("a", "10.1.0.1", "10.1.0.1/32"), node("b", "10.2.0.1", "10.2.0.1/32")}, probe.OK, "agree", 0},
-		"missing here":            {[]corev1.Node{node("a", "10.1.0.1", ""), node("b", "10.1.0.2", "10.1.0.2/24")}, probe.Warn, "no IPv4 address registered here", 0},
-		"nowhere":                 {[]corev1.Node{node("a", "10.1.0.1", "")}, probe.Warn, "no node carries", 0},
-		"alone":                   {[]corev1.Node{node("a", "10.1.0.1", "10.9.0.1/24")}, probe.Info, "no other node", 0},
-		"rubbish":                 {[]corev1.Node{node("a", "10.1.0.1", "not an address")}, probe.Warn, "no node carries", 0},
+		"a network of its own": {[]corev1.Node{node("a", "10.1.0.1", "192.168.0.1/24"),
+			node("b", "10.1.0.2", "192.168.0.2/24")}, probe.Info, "same network", 0},
+		"a network for each rack": {[]corev1.Node{node("a", "10.1.0.1", "192.168.1.1/24"),
+			node("b", "10.1.0.2", "192.168.2.1/24")}, probe.Info, "a network of its own", 0},
+		"bare addresses": {[]corev1.Node{node("a", "10.1.0.1", "192.168.1.1"),
+			node("b", "10.1.0.2", "192.168.1.2")}, probe.Info, "a network of its own", 0},
+		"bare and odd": {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1"), node("b", "10.1.0.2", "10.1.0.2")},
+			probe.Fail, "1 of 1 other nodes registered theirs", 0},
+		"the other is odd": {[]corev1.Node{node("a", "10.1.0.1", "10.1.0.1/24"),
+			node("b", "10.1.0.2", "172.18.0.1/16")}, probe.OK, "0 of 1", 1},
+		"twice the same": {[]corev1.Node{node("a", "10.1.0.1", "172.18.0.1/16"),
+			node("b", "10.1.0.2", "172.18.0.1/16")}, probe.Fail, "for this node and for b", 0},
+		"routed, all agree": {[]corev1.Node{node("a", "10.1.0.1", "10.1.0.1/32"),
+			node("b", "10.2.0.1", "10.2.0.1/32")}, probe.OK, "agree", 0},
+		"missing here": {[]corev1.Node{node("a", "10.1.0.1", ""), node("b", "10.1.0.2", "10.1.0.2/24")},
+			probe.Warn, "no IPv4 address registered here", 0},
+		"nowhere": {[]corev1.Node{node("a", "10.1.0.1", "")}, probe.Warn, "no node carries", 0},
+		"alone":   {[]corev1.Node{node("a", "10.1.0.1", "10.9.0.1/24")}, probe.Info, "no other node", 0},
+		"rubbish": {[]corev1.Node{node("a", "10.1.0.1", "not an address")}, probe.Warn, "no node carries", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, snapshot(c.nodes...), "ip-registered")
@@ -282,7 +305,8 @@ func TestIPRegistered(t *testing.T) {
 			}
 			// Rules read why, and which other node it is about.
 			reasons := map[string][2]string{
-				"incident 003, a new NIC": {facts.ReasonOutside, ""}, "incident 004, a docker bridge": {facts.ReasonOutside, ""}, "bare and odd": {facts.ReasonOutside, ""},
+				"incident 003, a new NIC": {facts.ReasonOutside, ""}, "incident 004, a docker bridge": {facts.ReasonOutside,
+					""}, "bare and odd": {facts.ReasonOutside, ""},
 				"the other is odd": {facts.ReasonPeer, "b"}, "twice the same": {facts.ReasonTaken, "b"},
 			}
 			last := got[len(got)-1].Facts
@@ -295,7 +319,8 @@ func TestIPRegistered(t *testing.T) {
 
 // TestBirdProbe wants a probe that asks for what the backend does not run named.
 func TestBirdProbe(t *testing.T) {
-	for backend, want := range map[string]string{"vxlan": facts.ReasonBirdProbe, "none": facts.ReasonBirdProbe, "bird": "", "": ""} {
+	for backend, want := range map[string]string{"vxlan": facts.ReasonBirdProbe, "none": facts.ReasonBirdProbe,
+		"bird": "", "": ""} {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.Calico, s.backend = calico(3), backend
 		s.Calico.Status.ContainerStatuses[0].Ready = false
@@ -339,7 +364,8 @@ func TestTargets(t *testing.T) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
 	pod.Spec.NodeName, pod.Status.PodIPs = "b", []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
 	s.Pods, s.backend = []corev1.Pod{pod}, "vxlan"
-	s.peering.configs = map[string]map[string]any{"default": {"listenPort": int64(1799)}, "node.a": {"listenPort": int64(1790)}, "node.b": {"listenPort": int64(1)}}
+	s.peering.configs = map[string]map[string]any{"default": {"listenPort": int64(1799)},
+		"node.a": {"listenPort": int64(1790)}, "node.b": {"listenPort": int64(1)}}
 	s.Calico.Spec.Containers[0].Image = "docker.io/calico/node:v3.32.1-amd64"
 	s.Node.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
 	var got []string
@@ -370,17 +396,21 @@ func TestBlocks(t *testing.T) {
 		want bool
 	}{
 		"v1": {spec(), true}, "v3": {spec("deleted", false), true}, "old": {spec("type", nil, "deleted", nil), true},
-		"pending": {spec("state", "pending"), false}, "deleted v1": {spec("deleted", "true"), false}, "deleted v3": {spec("deleted", true), false},
-		"virtual": {spec("type", "virtual"), false}, "rubbish": {spec("cidr", "x"), false}, "nobody's": {spec("node", ""), false}, "empty": {nil, false},
+		"pending": {spec("state", "pending"), false}, "deleted v1": {spec("deleted", "true"), false},
+		"deleted v3": {spec("deleted", true), false},
+		"virtual":    {spec("type", "virtual"), false}, "rubbish": {spec("cidr", "x"), false},
+		"nobody's": {spec("node", ""), false}, "empty": {nil, false},
 	} {
 		if _, ok := confirmed(c.obj); ok != c.want {
 			t.Errorf("%s: %v", name, ok)
 		}
 	}
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
-	s.blocks = []block{{netip.MustParsePrefix("10.244.1.0/26"), "b"}, {netip.MustParsePrefix("10.244.2.0/26"), "a"}, {netip.MustParsePrefix("10.244.3.0/26"), "gone"}, {netip.MustParsePrefix("fd00::/122"), "b"}}
+	s.blocks = []block{{netip.MustParsePrefix("10.244.1.0/26"), "b"}, {netip.MustParsePrefix("10.244.2.0/26"), "a"},
+		{netip.MustParsePrefix("10.244.3.0/26"), "gone"}, {netip.MustParsePrefix("fd00::/122"), "b"}}
 	got := blockTargets(s)
-	if len(got) != 2 || got[0].Addr.String() != "10.1.0.2" || got[0].Attrs != nil || got[1].Attrs[probe.AttrOwn] != "true" {
+	if len(got) != 2 || got[0].Addr.String() != "10.1.0.2" || got[0].Attrs != nil ||
+		got[1].Attrs[probe.AttrOwn] != "true" {
 		t.Errorf("%+v", got)
 	}
 	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
@@ -403,7 +433,8 @@ func TestBackend(t *testing.T) {
 	if got, err := c.readBackend(t.Context(), s.Calico); got != "vxlan" || err != nil {
 		t.Errorf("a literal: %q, %v", got, err)
 	}
-	*env = []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}}}
+	*env = []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND",
+		ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}}}
 	if s.backend, s.backendErr = c.readBackend(t.Context(), s.Calico); s.backendErr == nil {
 		t.Error("from a secret: no error")
 	}
@@ -418,10 +449,12 @@ func TestFelixEnabled(t *testing.T) {
 		felix map[string]any
 		want  string
 	}{
-		"by environment":     {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "true"}}, map[string]any{"healthEnabled": false}, "true"},
-		"off by environment": {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "false"}}, map[string]any{"healthEnabled": true}, "false"},
-		"by resource":        {nil, map[string]any{"healthEnabled": true}, "true"},
-		"off by default":     {nil, nil, "false"},
+		"by environment": {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "true"}},
+			map[string]any{"healthEnabled": false}, "true"},
+		"off by environment": {[]corev1.EnvVar{{Name: "FELIX_HEALTHENABLED", Value: "false"}},
+			map[string]any{"healthEnabled": true}, "false"},
+		"by resource":    {nil, map[string]any{"healthEnabled": true}, "true"},
+		"off by default": {nil, nil, "false"},
 	} {
 		s := snapshot(node("a", "10.1.0.1", ""))
 		s.Calico, s.felix = calico(3), c.felix
@@ -437,7 +470,8 @@ func TestFelixEnabled(t *testing.T) {
 }
 
 func TestUnknownNodeNamesTheNearest(t *testing.T) {
-	err := &UnknownNodeError{Name: "node-b2", Have: alike([]corev1.Node{node("alpha", "10.0.0.1", ""), node("node-b", "10.0.0.2", "")}, "node-b2")}
+	err := &UnknownNodeError{Name: "node-b2", Have: alike([]corev1.Node{node("alpha", "10.0.0.1", ""),
+		node("node-b", "10.0.0.2", "")}, "node-b2")}
 	if got := err.Error(); got != `no node "node-b2" in this cluster; it has node-b, alpha` {
 		t.Error(got)
 	}
@@ -453,7 +487,8 @@ func TestUnready(t *testing.T) {
 		"CSINode is not yet initialized": nil,
 	} {
 		s := snapshot(node("a", "10.0.0.1", ""))
-		s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: message}}
+		s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse,
+			Reason: "KubeletNotReady", Message: message}}
 		if got := ask(t, s, "node-ready")[0].Facts[facts.Unready]; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: got %v, want %v", message, got, want)
 		}
@@ -465,12 +500,15 @@ func TestUnready(t *testing.T) {
 func TestCalicoImage(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
 	s.Calico = calico(3)
-	s.Calico.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam", Image: "docker.io/calico/cni:v3.30.0", State: corev1.ContainerState{
-		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image: dial tcp 10.0.0.9:443: i/o timeout"},
-	}}}
+	s.Calico.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam",
+		Image: "docker.io/calico/cni:v3.30.0", State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+				Message: "Back-off pulling image: dial tcp 10.0.0.9:443: i/o timeout"},
+		}}}
 	got := ask(t, s, "calico-pod")
 	wantFirst(t, got, probe.Fail, "image docker.io/calico/cni:v3.30.0: Back-off pulling image: dial tcp 10.0.0.9:443: i/o timeout")
-	if got[0].Facts.Str(facts.Image) != "docker.io/calico/cni:v3.30.0" || got[0].Facts.Str(facts.APIReason) != "ImagePullBackOff" {
+	if got[0].Facts.Str(facts.Image) != "docker.io/calico/cni:v3.30.0" ||
+		got[0].Facts.Str(facts.APIReason) != "ImagePullBackOff" {
 		t.Errorf("%v", got[0].Facts)
 	}
 	s.Calico = nil
@@ -484,9 +522,12 @@ func TestCalicoImage(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	s.Calico = calico(3)
-	s.Calico.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}}
-	if got = ask(t, s, "calico-pod"); got[0].Facts.Str(facts.LastEnd) != "OOMKilled" || got[0].Facts[facts.Memory] != int64(0) {
+	s.Calico.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 2,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled",
+			ExitCode: 137}}}}
+	if got = ask(t, s, "calico-pod"); got[0].Facts.Str(facts.LastEnd) != "OOMKilled" ||
+		got[0].Facts[facts.Memory] != int64(0) {
 		t.Errorf("%v", got)
 	}
 	s.Calico.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
@@ -500,7 +541,8 @@ func TestFixFacts(t *testing.T) {
 	s := snapshot(node("a", "10.0.0.1", ""))
 	s.Calico = calico(3)
 	daemonset := true
-	s.Calico.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "canal", Controller: &daemonset}}
+	s.Calico.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "canal",
+		Controller: &daemonset}}
 	if got := ask(t, s, "calico-pod"); got[0].Facts.Str(facts.Owner) != "canal" || got[0].Facts[facts.Operator] != false {
 		t.Errorf("%v", got)
 	}
@@ -510,13 +552,16 @@ func TestFixFacts(t *testing.T) {
 	}
 	spec := &s.Calico.Spec.Containers[0]
 	spec.StartupProbe = &corev1.Probe{PeriodSeconds: 5, FailureThreshold: 12}
-	if got := ask(t, s, "calico-budget"); got[0].Facts[facts.Period] != 5 || got[0].Facts.Str(facts.BudgetProbe) != "startup" {
+	if got := ask(t, s, "calico-budget"); got[0].Facts[facts.Period] != 5 ||
+		got[0].Facts.Str(facts.BudgetProbe) != "startup" {
 		t.Errorf("%v", got)
 	}
 	s.Node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
-	s.Node.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.34.1+k3s1", ContainerRuntimeVersion: "containerd://2.1.4-k3s1"}
+	s.Node.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.34.1+k3s1",
+		ContainerRuntimeVersion: "containerd://2.1.4-k3s1"}
 	got := ask(t, s, "node-ready")
-	if f := got[0].Facts; f.Str(facts.Kubelet) != "v1.34.1+k3s1" || f.Str(facts.Runtime) != "containerd" || f[facts.ControlPlane] != true {
+	if f := got[0].Facts; f.Str(facts.Kubelet) != "v1.34.1+k3s1" || f.Str(facts.Runtime) != "containerd" ||
+		f[facts.ControlPlane] != true {
 		t.Errorf("%v", got)
 	}
 }

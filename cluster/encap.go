@@ -59,9 +59,10 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 		}
 		v6 := key == annotationIPv6
 		add := func(name string, port int, used bool) {
-			out = append(out, probe.Target{Kind: probe.KindEncap, Name: name, Node: to.Name, Addr: theirs.Addr(), Port: port, Attrs: map[string]string{
-				probe.AttrRole: role, probe.AttrToken: token, probe.AttrUsed: strconv.FormatBool(used),
-			}})
+			out = append(out, probe.Target{Kind: probe.KindEncap, Name: name, Node: to.Name, Addr: theirs.Addr(), Port: port,
+				Attrs: map[string]string{
+					probe.AttrRole: role, probe.AttrToken: token, probe.AttrUsed: strconv.FormatBool(used),
+				}})
 		}
 		bpf := settings["bpfEnabled"] == "true"
 		add("VXLAN", number("vxlanPort", portVXLAN), bpf || encapsulates(s, "vxlanMode", mine, theirs))

@@ -22,7 +22,8 @@ func TestNamed(t *testing.T) {
 	got := named([]corev1.Node{
 		node("a", "10.0.0.1", "a", "localhost", "fd00::1"), node("b", "10.0.0.2", "localhost", "a"), node("c", "localhost"),
 	})
-	want := map[string]string{"a": "a", "b": "b", "c": "c", "10.0.0.1": "a", "10.0.0.2": "b", "fd00::1": "a", "localhost": ""}
+	want := map[string]string{"a": "a", "b": "b", "c": "c", "10.0.0.1": "a", "10.0.0.2": "b", "fd00::1": "a",
+		"localhost": ""}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -14,7 +14,8 @@ import (
 // IPAM keeps no blocks, so there nobody can tell.
 func abandoned(s *Snapshot, spec map[string]any, cidr netip.Prefix) bool {
 	off, _ := spec["disabled"].(bool)
-	return off && len(s.blocks) > 0 && !slices.ContainsFunc(s.blocks, func(b block) bool { return cidr.Contains(b.cidr.Addr()) })
+	return off && len(s.blocks) > 0 && !slices.ContainsFunc(s.blocks,
+		func(b block) bool { return cidr.Contains(b.cidr.Addr()) })
 }
 
 // poolTargets are the IP pools whose addresses are in use, or may come into use.
@@ -66,7 +67,8 @@ func tunnelTargets(s *Snapshot) []probe.Target {
 			if !ok {
 				continue
 			}
-			t := probe.Target{Kind: probe.KindTunnel, Name: n.Name, Node: n.Name, Addr: a, Attrs: map[string]string{probe.AttrDevice: w.device}}
+			t := probe.Target{Kind: probe.KindTunnel, Name: n.Name, Node: n.Name, Addr: a,
+				Attrs: map[string]string{probe.AttrDevice: w.device}}
 			if outer, ok := registered(n, w.outer); ok {
 				t.Attrs[probe.AttrOuter] = outer.Addr().String()
 			}

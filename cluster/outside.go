@@ -77,7 +77,8 @@ func Outside(s *Snapshot) []probe.Target {
 	internal, own := InternalIPs(s.Node), Self(s.Node)
 	var out []probe.Target
 	add := func(a netip.Addr, port int, attrs map[string]string) {
-		out = append(out, probe.Target{Kind: probe.KindOutside, Name: s.Node.Name, Node: s.Node.Name, Addr: a, Port: port, Attrs: attrs})
+		out = append(out, probe.Target{Kind: probe.KindOutside, Name: s.Node.Name, Node: s.Node.Name, Addr: a, Port: port,
+			Attrs: attrs})
 	}
 	for _, a := range addressesOf(s.Node) {
 		add(a, 0, nil)

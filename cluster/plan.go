@@ -63,8 +63,10 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	calicoErr := elsewhereSaid(s.CalicoErr)
 	for kind, err := range map[string]error{
 		probe.KindSession: sessionErr, probe.KindFelix: errors.Join(s.felixErr, calicoErr), probe.KindPod: s.PodsErr,
-		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr, probe.KindPool: s.poolErr, probe.KindTunnel: s.tunnelErr,
-		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr, probe.KindTypha: errors.Join(calicoErr, s.typhaErr),
+		probe.KindDatastore: errors.Join(s.apiErr, s.etcdErr), probe.KindDNS: s.dnsErr, probe.KindBlock: s.blockErr,
+		probe.KindPool: s.poolErr, probe.KindTunnel: s.tunnelErr,
+		probe.KindLocal: s.localErr, probe.KindService: s.serviceErr, probe.KindNodePort: s.serviceErr,
+		probe.KindTypha:   errors.Join(calicoErr, s.typhaErr),
 		probe.KindBackend: errors.Join(calicoErr, s.backendErr, portErr), probe.KindCalico: errors.Join(calicoErr, s.infoErr),
 	} {
 		if err != nil {
@@ -73,7 +75,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	}
 	targets = append([]probe.Target{felixTarget(s)}, Self(s.Node)...)
 	if s.backend != "" {
-		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name, Port: s.peering.port(s.Node)})
+		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend, Node: s.Node.Name,
+			Port: s.peering.port(s.Node)})
 	}
 	if t, ok := calicoTarget(s); ok {
 		targets = append(targets, t)
@@ -81,7 +84,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = slices.Concat(targets, s.api, s.etcd, dnsTargets(s), s.typha, s.services, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
+	targets = slices.Concat(targets, s.api, s.etcd, dnsTargets(s), s.typha, s.services, sessions, blockTargets(s),
+		poolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, sampled) {
 		internal := InternalIPs(&n)
 		attrs := stateOf(&n)
@@ -90,7 +94,8 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 		}
 		for _, key := range []string{annotationIPv4, annotationIPv6} {
 			if p, ok := registered(&n, key); ok && !slices.Contains(internal, p.Addr()) {
-				targets = append(targets, probe.Target{Kind: probe.KindPeer, Name: n.Name, Node: n.Name, Addr: p.Addr(), Attrs: attrs})
+				targets = append(targets, probe.Target{Kind: probe.KindPeer, Name: n.Name, Node: n.Name, Addr: p.Addr(),
+					Attrs: attrs})
 			}
 		}
 	}
@@ -137,7 +142,8 @@ func podTargets(kind string, pods []corev1.Pod, under policies) []probe.Target {
 			if !ok {
 				continue
 			}
-			t := probe.Target{Kind: kind, Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, Addr: a, Port: int(declared(&p))}
+			t := probe.Target{Kind: kind, Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, Addr: a,
+				Port: int(declared(&p))}
 			if kind == probe.KindLocal {
 				t.Attrs = map[string]string{probe.AttrUID: string(p.UID)}
 			}

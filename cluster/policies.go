@@ -32,7 +32,8 @@ type policies struct {
 
 func (c *Client) readPolicies(ctx context.Context) policies {
 	var p policies
-	list, err := c.kube.NetworkingV1().NetworkPolicies(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	list, err := c.kube.NetworkingV1().NetworkPolicies(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		p.err = fmt.Errorf("listing NetworkPolicies: %w", err)
 	} else {
@@ -41,10 +42,12 @@ func (c *Client) readPolicies(ctx context.Context) policies {
 			if err != nil {
 				s = labels.Everything() // the API admits no such selector
 			}
-			p.all = append(p.all, policy{"NetworkPolicy " + np.Namespace + "/" + np.Name, np.Namespace, func(l map[string]string) bool { return s.Matches(labels.Set(l)) }})
+			p.all = append(p.all, policy{"NetworkPolicy " + np.Namespace + "/" + np.Name, np.Namespace,
+				func(l map[string]string) bool { return s.Matches(labels.Set(l)) }})
 		}
 	}
-	for _, kind := range []struct{ resource, kind string }{{"networkpolicies", "Calico's NetworkPolicy"}, {"globalnetworkpolicies", "GlobalNetworkPolicy"}} {
+	for _, kind := range []struct{ resource, kind string }{{"networkpolicies", "Calico's NetworkPolicy"},
+		{"globalnetworkpolicies", "GlobalNetworkPolicy"}} {
 		specs, err := c.listSpecs(ctx, kind.resource, 0)
 		p.err = errors.Join(p.err, err)
 		for _, name := range slices.Sorted(maps.Keys(specs)) {
@@ -72,7 +75,8 @@ func calicos(kind, name string, spec map[string]any) policy {
 // on says what may forbid packets of a pod with these labels, as attributes of a
 // target; none when nothing does.
 func (p policies) on(namespace string, of map[string]string) map[string]string {
-	with := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"} // as Calico adds them
+	// as Calico adds them
+	with := map[string]string{"projectcalico.org/namespace": namespace, "projectcalico.org/orchestrator": "k8s"}
 	maps.Copy(with, of)
 	for _, one := range p.all {
 		if (one.namespace == "" || one.namespace == namespace) && one.selects(with) {

@@ -28,7 +28,8 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 // readDNS lists where the cluster's DNS answers. Distributions name its service
 // differently and agree on the label.
 func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, error) {
-	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
+	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx,
+		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing DNS services: %w", err)
 	}
@@ -61,7 +62,8 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 			}
 		}
 	}
-	parts, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + svc.Name})
+	parts, err := c.kube.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + svc.Name})
 	if err != nil {
 		return out, fmt.Errorf("listing the endpoints of %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
@@ -72,7 +74,8 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 				name, into = "endpoint (not ready)", &unready
 			}
 			for _, p := range part.Ports {
-				if p.Port != nil && len(e.Addresses) > 0 && (p.Name == nil || wanted(*p.Name)) { // all addresses of an endpoint are the same place
+				if p.Port != nil && len(e.Addresses) > 0 && (p.Name == nil || wanted(*p.Name)) {
+					// all addresses of an endpoint are the same place
 					node := ""
 					if e.NodeName != nil {
 						node = *e.NodeName
@@ -148,7 +151,8 @@ func (c *Client) readServices(ctx context.Context, nodes []corev1.Node, under po
 func usable(all []corev1.Service, under policies) []corev1.Service {
 	var out []corev1.Service
 	for _, s := range all {
-		local := s.Spec.InternalTrafficPolicy != nil && *s.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
+		local := s.Spec.InternalTrafficPolicy != nil &&
+			*s.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 		headless := s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone
 		if _, ok := tcpPort(&s); ok && !local && !headless && len(s.Spec.Selector) > 0 {
 			out = append(out, s)
@@ -156,7 +160,8 @@ func usable(all []corev1.Service, under policies) []corev1.Service {
 	}
 	slices.SortStableFunc(out, func(a, b corev1.Service) int {
 		free := func(s *corev1.Service) int { return under.free(s.Namespace, s.Spec.Selector) }
-		return cmp.Or(cmp.Compare(free(&a), free(&b)), cmp.Compare(rank(&a), rank(&b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+		return cmp.Or(cmp.Compare(free(&a), free(&b)), cmp.Compare(rank(&a), rank(&b)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
 	})
 	return out[:min(len(out), tried)]
 }
@@ -196,7 +201,8 @@ func serviceTargets(s *corev1.Service, nodes []corev1.Node, under policies) []pr
 	for _, ip := range s.Spec.ClusterIPs {
 		if a, err := netip.ParseAddr(ip); err == nil {
 			families[a.Is6()] = true
-			out = append(out, probe.Target{Kind: probe.KindService, Name: name, Addr: a, Port: int(p.Port), Attrs: forbidding(nil, held)})
+			out = append(out, probe.Target{Kind: probe.KindService, Name: name, Addr: a, Port: int(p.Port),
+				Attrs: forbidding(nil, held)})
 		}
 	}
 	if nodePort(s) == 0 {
@@ -205,7 +211,8 @@ func serviceTargets(s *corev1.Service, nodes []corev1.Node, under policies) []pr
 	for _, n := range nodes {
 		for _, a := range InternalIPs(&n) {
 			if families[a.Is6()] {
-				out = append(out, probe.Target{Kind: probe.KindNodePort, Name: name, Node: n.Name, Addr: a, Port: int(nodePort(s)), Attrs: forbidding(stateOf(&n), held)})
+				out = append(out, probe.Target{Kind: probe.KindNodePort, Name: name, Node: n.Name, Addr: a, Port: int(nodePort(s)),
+					Attrs: forbidding(stateOf(&n), held)})
 			}
 		}
 	}

@@ -33,8 +33,10 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	}
 	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: map[string]string{
 		probe.AttrIP: given(s.Calico, "IP"), probe.AttrIP6: given(s.Calico, "IP6"),
-		probe.AttrMethod: given(s.Calico, "IP_AUTODETECTION_METHOD"), probe.AttrMethod6: given(s.Calico, "IP6_AUTODETECTION_METHOD"),
-		probe.AttrInternal: strings.Join(internal, ","), probe.AttrPodCIDRs: strings.Join(s.Node.Spec.PodCIDRs, ","), probe.AttrBudget: strconv.Itoa(int(budget.Seconds())),
+		probe.AttrMethod:   given(s.Calico, "IP_AUTODETECTION_METHOD"),
+		probe.AttrMethod6:  given(s.Calico, "IP6_AUTODETECTION_METHOD"),
+		probe.AttrInternal: strings.Join(internal, ","), probe.AttrPodCIDRs: strings.Join(s.Node.Spec.PodCIDRs, ","),
+		probe.AttrBudget: strconv.Itoa(int(budget.Seconds())),
 	}}, true
 }
 

@@ -62,20 +62,21 @@ type Snapshot struct {
 	tunnelErr      error
 	local          []corev1.Pod // running workload pods on the node itself
 	localErr       error
-	kubeProxy      []string       // names of the node's running kube-proxy pods, nil = not known
-	unready        []corev1.Pod   // likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
-	services       []probe.Target // one TCP service with ready endpoints, at its addresses
-	serviceErr     error
-	typha          []probe.Target // Typha's endpoints
-	typhaErr       error
-	etcd           []probe.Target // etcd's, where Calico keeps its data there
-	etcdErr        error
-	peering        peering
-	peeringErr     error
-	info           map[string]any // spec of ClusterInformation
-	infoErr        error
-	backendErr     error
-	backend        string // Calico's networking backend: bird, vxlan, none; "" = not known
+	kubeProxy      []string // names of the node's running kube-proxy pods, nil = not known
+	// likewise, whatever the API says of their readiness: of a node that is silent it calls none ready
+	unready    []corev1.Pod
+	services   []probe.Target // one TCP service with ready endpoints, at its addresses
+	serviceErr error
+	typha      []probe.Target // Typha's endpoints
+	typhaErr   error
+	etcd       []probe.Target // etcd's, where Calico keeps its data there
+	etcdErr    error
+	peering    peering
+	peeringErr error
+	info       map[string]any // spec of ClusterInformation
+	infoErr    error
+	backendErr error
+	backend    string // Calico's networking backend: bird, vxlan, none; "" = not known
 }
 
 // UnknownNodeError says that the cluster has no node of that name.

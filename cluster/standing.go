@@ -54,7 +54,8 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 		leases, leasesErr = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
 	})
 	all.Go(func() {
-		pods, podsErr = c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: CalicoPods, ResourceVersion: "0"})
+		pods, podsErr = c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
+			metav1.ListOptions{LabelSelector: CalicoPods, ResourceVersion: "0"})
 	})
 	all.Wait()
 	if err != nil {
@@ -89,7 +90,10 @@ func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, 
 		}
 		out = append(out, standingOf(s))
 	}
-	slices.SortFunc(out, func(a, b Standing) int { return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(a.Node, b.Node)) })
+	slices.SortFunc(out, func(a, b Standing) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank),
+			strings.Compare(a.Node, b.Node))
+	})
 	return out, gaps, nil
 }
 

@@ -33,11 +33,14 @@ func (f *fleet) add(name string, spoil func(*corev1.Node, *coordinationv1.Lease,
 	n.Labels = map[string]string{corev1.LabelOSStable: "linux"}
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-3 * time.Second)}
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + name, CreationTimestamp: hour}}
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", Controller: new(true)}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-" + name,
+		CreationTimestamp: hour}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node",
+		Controller: new(true)}}
 	pod.Spec.NodeName = name
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: calicoContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: hour}},
+		Name: calicoContainer, Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: hour}},
 	}}
 	if spoil != nil {
 		spoil(&n, &lease, &pod)
@@ -64,7 +67,8 @@ func (f *fleet) client(t *testing.T, refused ...string) *Client {
 		case strings.HasSuffix(r.URL.Path, "/nodes"):
 			list = corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: f.nodes}
 		case strings.HasSuffix(r.URL.Path, "/leases"):
-			list = coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"}, Items: f.leases}
+			list = coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"},
+				Items: f.leases}
 		case strings.HasSuffix(r.URL.Path, "/pods"):
 			list = corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: f.pods}
 		}
@@ -92,18 +96,22 @@ func TestStandings(t *testing.T) {
 	})
 	f.add("starting", func(_ *corev1.Node, _ *coordinationv1.Lease, p *corev1.Pod) {
 		p.CreationTimestamp = metav1.NewTime(time.Now().Add(-10 * time.Second))
-		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
 	})
 	f.add("crashing", func(_ *corev1.Node, _ *coordinationv1.Lease, p *corev1.Pod) {
-		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer, RestartCount: 7, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
+		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer, RestartCount: 7,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
 	})
 	f.add("bare", func(_ *corev1.Node, _ *coordinationv1.Lease, p *corev1.Pod) { p.Name = "" })
 	f.add("in-init", func(_ *corev1.Node, _ *coordinationv1.Lease, p *corev1.Pod) {
 		p.Spec.InitContainers = []corev1.Container{{Name: "install-cni"}}
-		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "install-cni", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: long}}}}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "install-cni",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: long}}}}
 	})
 	f.add("pressed", func(n *corev1.Node, _ *coordinationv1.Lease, _ *corev1.Pod) {
-		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, LastTransitionTime: long})
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure,
+			Status: corev1.ConditionTrue, LastTransitionTime: long})
 	})
 	f.add("silent", func(_ *corev1.Node, l *coordinationv1.Lease, _ *corev1.Pod) {
 		l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-90 * time.Second)}
@@ -113,12 +121,14 @@ func TestStandings(t *testing.T) {
 	twin.Namespace = "calico-system"
 	f.pods = append(f.pods, *twin)
 	f.add("posed", func(_ *corev1.Node, _ *coordinationv1.Lease, p *corev1.Pod) {
-		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
+		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
 	})
 	f.pods = append(f.pods, *tenants("posed", time.Now()))
 	f.add("leaseless", func(_ *corev1.Node, l *coordinationv1.Lease, _ *corev1.Pod) { l.Name = "" })
 	f.add("unready", func(n *corev1.Node, _ *coordinationv1.Lease, _ *corev1.Pod) {
-		n.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: long, Reason: "KubeletNotReady", Message: "container runtime is down"}
+		n.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse,
+			LastTransitionTime: long, Reason: "KubeletNotReady", Message: "container runtime is down"}
 	})
 	got, gaps, err := f.client(t).Standings(t.Context())
 	if err != nil || len(gaps) > 0 {
@@ -152,7 +162,8 @@ func TestStandings(t *testing.T) {
 
 	// Nobody is called silent, or without Calico, by who may not look.
 	got, gaps, err = f.client(t, "/leases", "/pods").Standings(t.Context())
-	if err != nil || len(gaps) != 2 || got[0].Node != "unready" || got[1].Node != "pressed" || got[2].Node != "cordoned" || got[3].Status != probe.Unknown {
+	if err != nil || len(gaps) != 2 || got[0].Node != "unready" || got[1].Node != "pressed" ||
+		got[2].Node != "cordoned" || got[3].Status != probe.Unknown {
 		t.Errorf("%v, %v, %v", got, gaps, err)
 	}
 	if _, _, err := f.client(t, "/nodes").Standings(t.Context()); err == nil {

@@ -26,15 +26,18 @@ func TestLoans(t *testing.T) {
 	block := map[string]any{
 		"cidr": "10.244.1.0/26", "affinity": "host:a",
 		"allocations": []any{nil, int64(0), int64(1), int64(2), int64(9), nil},
-		"attributes":  []any{attribute("a", "own"), attribute("b", "guest"), map[string]any{"handle_id": "ipip-tunnel-addr-a"}},
+		"attributes": []any{attribute("a", "own"), attribute("b", "guest"),
+			map[string]any{"handle_id": "ipip-tunnel-addr-a"}},
 	}
 	got := loansIn(block)
 	want := loan{netip.MustParseAddr("10.244.1.2"), "b", "default", "guest"}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%+v", got)
 	}
-	for name, value := range map[string]any{"cidr": "x", "affinity": "virtual:load-balancer", "attributes": nil, "allocations": "rubbish"} {
-		odd := map[string]any{"cidr": block["cidr"], "affinity": block["affinity"], "allocations": block["allocations"], "attributes": block["attributes"]}
+	for name, value := range map[string]any{"cidr": "x", "affinity": "virtual:load-balancer", "attributes": nil,
+		"allocations": "rubbish"} {
+		odd := map[string]any{"cidr": block["cidr"], "affinity": block["affinity"], "allocations": block["allocations"],
+			"attributes": block["attributes"]}
 		odd[name] = value
 		if got := loansIn(odd); len(got) != 0 {
 			t.Errorf("%s %v: %+v", name, value, got)
@@ -50,14 +53,18 @@ func TestTunnelsAndPools(t *testing.T) {
 	s.Nodes[0].Annotations["projectcalico.org/IPv6WireguardInterfaceAddr"] = "not an address"
 	got := tunnelTargets(s)
 	if len(got) != 2 || got[0].Attrs[probe.AttrDevice] != "tunl0" || got[0].Attrs[probe.AttrOwn] != "true" ||
-		got[1].Attrs[probe.AttrMAC] != "66:00:00:00:00:01" || got[1].Attrs[probe.AttrOuter] != "10.1.0.2" || got[1].Attrs[probe.AttrOwn] != "" {
+		got[1].Attrs[probe.AttrMAC] != "66:00:00:00:00:01" || got[1].Attrs[probe.AttrOuter] != "10.1.0.2" ||
+		got[1].Attrs[probe.AttrOwn] != "" {
 		t.Errorf("%+v", got)
 	}
 	s.pools = map[string]map[string]any{
-		"a": {"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"}, "b": {"cidr": "10.245.0.0/16", "disabled": true}, "c": {"cidr": "fd00::/48"},
+		"a": {"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"},
+		"b": {"cidr": "10.245.0.0/16", "disabled": true}, "c": {"cidr": "fd00::/48"},
 	}
 	pools := poolTargets(s)
-	if len(pools) != 3 || pools[0].Attrs[probe.AttrVXLAN] != "CrossSubnet" || pools[1].Attrs[probe.AttrDisabled] != "true" || pools[2].Attrs[probe.AttrIPIP] != "Never" || pools[2].Attrs[probe.AttrDisabled] != "" {
+	if len(pools) != 3 || pools[0].Attrs[probe.AttrVXLAN] != "CrossSubnet" ||
+		pools[1].Attrs[probe.AttrDisabled] != "true" || pools[2].Attrs[probe.AttrIPIP] != "Never" ||
+		pools[2].Attrs[probe.AttrDisabled] != "" {
 		t.Errorf("%+v", pools)
 	}
 	s.felix = map[string]any{"vxlanPort": int64(8472), "bpfEnabled": true, "unheard": "of"}
@@ -71,7 +78,8 @@ func TestTunnelsAndPools(t *testing.T) {
 // last block of it is given back.
 func TestDisabledPool(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
-	s.pools = map[string]map[string]any{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true}, "new": {"cidr": "10.245.0.0/16"}}
+	s.pools = map[string]map[string]any{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true},
+		"new": {"cidr": "10.245.0.0/16"}}
 	mine, theirs := netip.MustParsePrefix("10.1.0.1/24"), netip.MustParsePrefix("10.1.0.2/24")
 	for _, c := range []struct {
 		block string
@@ -132,7 +140,8 @@ func TestInEtcd(t *testing.T) {
 // service is one with a TCP port.
 func service(name string, change func(*corev1.Service)) corev1.Service {
 	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	s.Spec = corev1.ServiceSpec{ClusterIP: "10.96.0.9", ClusterIPs: []string{"10.96.0.9"}, Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}}
+	s.Spec = corev1.ServiceSpec{ClusterIP: "10.96.0.9", ClusterIPs: []string{"10.96.0.9"},
+		Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}}
 	if change != nil {
 		change(&s)
 	}
@@ -162,7 +171,8 @@ func TestServicesWorthAsking(t *testing.T) {
 	if len(got) != 3 || got[0].Port != 80 || got[1].Port != 30080 || got[2].Attrs[probe.AttrNode] != "NotReady" {
 		t.Errorf("%+v", got)
 	}
-	if all[5].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal; len(serviceTargets(&all[5], nodes, policies{})) != 1 {
+	if all[5].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal; len(serviceTargets(&all[5], nodes,
+		policies{})) != 1 {
 		t.Error("nodes without a pod of the service do not answer on its port, and need not")
 	}
 }
@@ -174,9 +184,11 @@ func TestEtcdAndTypha(t *testing.T) {
 		t.Errorf("no Typha: %v, %v", got, err)
 	}
 	env := &p.Spec.Containers[0].Env
-	*env = []corev1.EnvVar{{Name: "ETCD_ENDPOINTS", Value: "https://10.1.0.1:2379, http://etcd.example:2379"}, {Name: "FELIX_TYPHAK8SSERVICENAME", Value: "none"}}
+	*env = []corev1.EnvVar{{Name: "ETCD_ENDPOINTS", Value: "https://10.1.0.1:2379, http://etcd.example:2379"},
+		{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "none"}}
 	got, err := c.readEtcd(t.Context(), p)
-	if err != nil || len(got) != 2 || got[0].Addr.String() != "10.1.0.1" || got[1].Host != "etcd.example" || got[1].Attrs[probe.AttrScheme] != "http" || got[0].Port != 2379 {
+	if err != nil || len(got) != 2 || got[0].Addr.String() != "10.1.0.1" || got[1].Host != "etcd.example" ||
+		got[1].Attrs[probe.AttrScheme] != "http" || got[0].Port != 2379 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	(*env)[0].Value = "https://10.1.0.1"
@@ -195,7 +207,8 @@ func TestEtcdAndTypha(t *testing.T) {
 // nobody ready is there, and one that has nobody at all is not the same as no Typha.
 func TestTyphaNotReady(t *testing.T) {
 	const good, bad = `{"addresses":["10.1.0.5"],"nodeName":"a"}`, `{"addresses":["10.1.0.6"],"nodeName":"b","conditions":{"ready":false}}`
-	for endpoints, want := range map[string]string{good + "," + bad: "endpoint 10.1.0.5", bad: "endpoint (not ready) 10.1.0.6", "": ""} {
+	for endpoints, want := range map[string]string{good + "," + bad: "endpoint 10.1.0.5",
+		bad: "endpoint (not ready) 10.1.0.6", "": ""} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			if strings.HasSuffix(r.URL.Path, "/endpointslices") {
@@ -233,7 +246,8 @@ func TestLocal(t *testing.T) {
 		pods []string
 		want []string
 	}{
-		"kube-proxy":           {[]string{fmt.Sprintf(pod, "kube-system", "kube-proxy-x", daemonSet)}, []string{"kube-proxy-x"}},
+		"kube-proxy": {[]string{fmt.Sprintf(pod, "kube-system", "kube-proxy-x", daemonSet)},
+			[]string{"kube-proxy-x"}},
 		"none":                 {nil, []string{}},
 		"one of a tenant":      {[]string{fmt.Sprintf(pod, "default", "kube-proxy-y", daemonSet)}, []string{}},
 		"one made by hand":     {[]string{fmt.Sprintf(pod, "kube-system", "kube-proxy-z", "")}, []string{}},
@@ -250,7 +264,8 @@ func TestLocal(t *testing.T) {
 		}
 		s := snapshot(node("a", "10.1.0.1", ""))
 		client.readLocal(t.Context(), s)
-		if !slices.Equal(s.kubeProxy, c.want) || (s.kubeProxy == nil) != (c.want == nil) || (s.localErr == nil) != (c.want != nil) {
+		if !slices.Equal(s.kubeProxy, c.want) || (s.kubeProxy == nil) != (c.want == nil) ||
+			(s.localErr == nil) != (c.want != nil) {
 			t.Errorf("%s: %#v, %v", name, s.kubeProxy, s.localErr)
 		}
 		told := ask(t, s, "node-ready")[0].Facts[facts.KubeProxy]
@@ -262,15 +277,19 @@ func TestLocal(t *testing.T) {
 
 func TestDoors(t *testing.T) {
 	pod := func(name string, age time.Duration, ready corev1.ConditionStatus) corev1.Pod {
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-1", CreationTimestamp: ago(age)}}
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-1",
+			CreationTimestamp: ago(age)}}
 		p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.2"}, {IP: "fd00::2"}}
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
-		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 53, Protocol: corev1.ProtocolUDP}, {ContainerPort: 8080}}}}
+		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 53,
+			Protocol: corev1.ProtocolUDP}, {ContainerPort: 8080}}}}
 		return p
 	}
 	hostNetwork := pod("host", 9*time.Hour, corev1.ConditionTrue)
 	hostNetwork.Spec.HostNetwork = true
-	got := pingable([]corev1.Pod{pod("young", time.Minute, corev1.ConditionTrue), pod("sick", 5*time.Hour, corev1.ConditionFalse), hostNetwork, pod("old", time.Hour, corev1.ConditionTrue)}, 1, policies{})
+	got := pingable([]corev1.Pod{pod("young", time.Minute, corev1.ConditionTrue),
+		pod("sick", 5*time.Hour, corev1.ConditionFalse), hostNetwork, pod("old", time.Hour,
+			corev1.ConditionTrue)}, 1, policies{})
 	if len(got) != 1 || got[0].Name != "old" {
 		t.Errorf("%v", got)
 	}
@@ -289,7 +308,8 @@ func TestPolicies(t *testing.T) {
 	}}
 	for _, c := range []struct{ namespace, app, guarded, want string }{
 		{"shop", "web", "", "NetworkPolicy shop/deny"}, {"shop", "db", "", ""}, {"other", "web", "", ""},
-		{"other", "web", "yes", "GlobalNetworkPolicy guard"}, {"bank", "x", "", "Calico's NetworkPolicy bank/default.all"}, {"odd", "x", "", "Calico's NetworkPolicy odd/default.odd"},
+		{"other", "web", "yes", "GlobalNetworkPolicy guard"}, {"bank", "x", "",
+			"Calico's NetworkPolicy bank/default.all"}, {"odd", "x", "", "Calico's NetworkPolicy odd/default.odd"},
 	} {
 		l := map[string]string{"app": c.app}
 		if c.guarded != "" {
@@ -309,15 +329,18 @@ func TestPolicies(t *testing.T) {
 	if got := pingable([]corev1.Pod{old, young}, 1, p); got[0].Name != "young" {
 		t.Errorf("a pod that a policy selects comes first: %v", got)
 	}
-	if got := podTargets(probe.KindPod, []corev1.Pod{old}, p); got[0].Attrs[probe.AttrPolicy] != "NetworkPolicy shop/deny" {
+	if got := podTargets(probe.KindPod, []corev1.Pod{old},
+		p); got[0].Attrs[probe.AttrPolicy] != "NetworkPolicy shop/deny" {
 		t.Errorf("%+v", got)
 	}
 	if got := (policies{err: errors.New("forbidden")}).on("x", nil); got[probe.AttrUnread] != "forbidden" {
 		t.Error(got)
 	}
-	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown, "other": probe.Fail} {
+	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown,
+		"other": probe.Fail} {
 		target := probe.Target{Attrs: map[string]string{attrs: "x"}}
-		if got := probe.Found(probe.Fail, "gone").Under(target); got.Status != want || (got.Facts.Str(probe.FactPolicy) == "x") != (attrs == probe.AttrPolicy) {
+		if got := probe.Found(probe.Fail, "gone").Under(target); got.Status != want ||
+			(got.Facts.Str(probe.FactPolicy) == "x") != (attrs == probe.AttrPolicy) {
 			t.Errorf("%s: %+v", attrs, got)
 		}
 	}
@@ -326,7 +349,8 @@ func TestPolicies(t *testing.T) {
 // TestNeighbours wants the other ends of bad sessions asked first, and no node that is
 // not ready.
 func TestNeighbours(t *testing.T) {
-	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"), node("c", "10.1.0.3", "10.1.0.3/24"), node("d", "10.1.0.4", "10.9.0.4/24"), node("e", "10.1.0.5", "10.1.0.5/24"))
+	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"),
+		node("c", "10.1.0.3", "10.1.0.3/24"), node("d", "10.1.0.4", "10.9.0.4/24"), node("e", "10.1.0.5", "10.1.0.5/24"))
 	s.Nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	s.Nodes = append(s.Nodes, node("f", "10.1.0.6", "10.1.0.6/24"), node("g", "10.1.0.7", "10.1.0.7/24"))
 	s.Nodes[5].Spec.Unschedulable = true
@@ -344,7 +368,8 @@ func TestNeighbours(t *testing.T) {
 		want   string
 	}{
 		{2, nil, "c d"}, {1, nil, "c"}, {9, nil, "c d e"}, {0, nil, ""},
-		{2, at("10.9.0.4"), "d c"}, {1, at("10.1.0.5", "10.9.0.4"), "e"}, {2, at("10.1.0.2", "10.1.0.1", "192.0.2.1", "10.1.0.6"), "c d"}, {3, at("10.1.0.5"), "e c d"},
+		{2, at("10.9.0.4"), "d c"}, {1, at("10.1.0.5", "10.9.0.4"), "e"}, {2,
+			at("10.1.0.2", "10.1.0.1", "192.0.2.1", "10.1.0.6"), "c d"}, {3, at("10.1.0.5"), "e c d"},
 	} {
 		var got []string
 		for _, n := range Neighbours(s, c.n, c.prefer) {
@@ -371,7 +396,8 @@ func TestOutside(t *testing.T) {
 	s.backend = "bird"
 	s.peering = peering{configs: map[string]map[string]any{"default": {"listenPort": int64(1790)}}}
 	s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10255
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Spec: corev1.PodSpec{NodeName: "a"}, Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.0.1"}}}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Spec: corev1.PodSpec{NodeName: "a"},
+		Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.0.1"}}}}
 	s.unready = []corev1.Pod{pod}
 	if got := asked(); got != "a 10.1.0.1 0 ,a 10.1.0.1 22 ,a 10.1.0.1 10255 ,a 10.9.0.1 0 ,a 10.9.0.1 1790 bgp,default/x 10.244.0.1 0 " {
 		t.Errorf("%s", got)

@@ -103,11 +103,13 @@ func claimsOf(pods []corev1.Pod, namespaces []string) claims {
 	case len(sets) == 1:
 	case len(sets) > 1:
 		out.pod = nil
-		out.err = unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), few(sets), choice(sets))
+		out.err = unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), few(sets),
+			choice(sets))
 	case len(elsewhere) > 0:
 		out.err = unverified("%s", outside(namespaces, elsewhere))
 	case len(loose) > 0:
-		out.err = unverified("pod %s has the label of calico-node and no DaemonSet controls it: it is not believed", few(loose))
+		out.err = unverified("pod %s has the label of calico-node and no DaemonSet controls it: it is not believed",
+			few(loose))
 	}
 	return out
 }
@@ -138,13 +140,16 @@ func outside(namespaces, sets []string) string {
 		return fmt.Sprintf("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace "+
 			"with --calico-namespace", strings.Join(namespaces, " or "), few(sets))
 	}
-	text := fmt.Sprintf("no calico-node pod in namespace %s, which --calico-namespace names, but DaemonSet ", namespaces[0])
+	text := fmt.Sprintf("no calico-node pod in namespace %s, which --calico-namespace names, but DaemonSet ",
+		namespaces[0])
 	for _, set := range sets {
 		if namespace := namespaceOf(set); slices.Contains(Namespaces(""), namespace) {
-			return text + fmt.Sprintf("%s has one here: leave the flag out, or say --calico-namespace %s", few([]string{set}), namespace)
+			return text + fmt.Sprintf("%s has one here: leave the flag out, or say --calico-namespace %s", few([]string{set}),
+				namespace)
 		}
 	}
-	return text + fmt.Sprintf("%s has one here: if that is Calico, say --calico-namespace %s", few(sets), namespaceOf(sets[0]))
+	return text + fmt.Sprintf("%s has one here: if that is Calico, say --calico-namespace %s", few(sets),
+		namespaceOf(sets[0]))
 }
 
 // namespaceOf is that of a DaemonSet as NAMESPACE/NAME.

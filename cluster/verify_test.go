@@ -54,7 +54,8 @@ func TestClaims(t *testing.T) {
 		return []corev1.Pod{p}
 	}
 	decoy, real := *tenants("a", now), claimant("kube-system/real", "calico-node", time.Hour)
-	newer, operators := claimant("kube-system/newer", "calico-node", time.Minute), claimant("calico-system/op", "calico-node", 0)
+	newer, operators := claimant("kube-system/newer", "calico-node", time.Minute), claimant("calico-system/op",
+		"calico-node", 0)
 	tenantsSet, orphan := claimant("tenant/x", "calico-node", 0), claimant("kube-system/orphan", "", 0)
 	for name, c := range map[string]struct {
 		named   string // by --calico-namespace
@@ -93,7 +94,8 @@ func TestClaims(t *testing.T) {
 			err: "2 DaemonSets claim to be calico-node on this node (calico-system/calico-node, kube-system/calico-node): " +
 				"name the namespace of the right one with --calico-namespace",
 		},
-		"two, one named":    {named: "kube-system", pods: []corev1.Pod{real, operators}, pod: "real", ignored: "calico-system/op"},
+		"two, one named": {named: "kube-system", pods: []corev1.Pod{real, operators}, pod: "real",
+			ignored: "calico-system/op"},
 		"two, one is going": {pods: []corev1.Pod{gone(real), operators}, err: "2 DaemonSets claim"},
 		"two in one namespace": {
 			pods: []corev1.Pod{real, claimant("kube-system/c", "canal", 0)},
@@ -211,7 +213,8 @@ func TestUnverified(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Unknown, "2 DaemonSets claim to be calico-node")
-	wantFirst(t, ask(t, s, facts.CheckCalicoBudget), probe.Unknown, "which pod is calico-node's is not known: see calico-pod")
+	wantFirst(t, ask(t, s, facts.CheckCalicoBudget), probe.Unknown,
+		"which pod is calico-node's is not known: see calico-pod")
 	_, gaps := Targets(s)
 	for _, kind := range []string{probe.KindFelix, probe.KindTypha, probe.KindBackend, probe.KindCalico} {
 		if !strings.Contains(gaps[kind], "which pod is calico-node's is not known: see calico-pod") {

@@ -14,7 +14,7 @@ import (
 )
 
 func addressRules() []*Rule {
-	return []*Rule{AddressTaken, AddressGone, AddressBridge, AddressSecondNIC, PeerAddress, AddressWillChange}
+	return []*Rule{addressTaken, addressGone, addressBridge, addressSecondNIC, peerAddress, addressWillChange}
 }
 
 // setMethod is the fix of every wrong address.
@@ -38,21 +38,23 @@ var afterAddress = []string{
 	"tunnel-filtered", "tunnel-refused", "tunnel-source-unknown", "uplink-down",
 }
 
-// AddressSecondNIC is incident 003b.
-var AddressSecondNIC = &Rule{
+// addressSecondNIC is incident 003b.
+var addressSecondNIC = &Rule{
 	ID: "address-second-nic", Title: "Calico registered the address of another NIC",
 	Doc: `calico-node looks for its address at every start, and from v3.16 every minute. first-found walks the interfaces from the newest to the oldest, so a NIC that was added wins over the one the nodes talk by. Peers then open sessions and tunnels to an address they have no route to. Of two ends the one whose address is the smaller text waits (Passive) and says nothing; the other one dials in vain, so the error, if any, is at the other end.
 Mistaken for kube-proxy (NodePorts answer on one node only), for a firewall (port 179 gives no answer) and for a dead peer. Told from them by the registered address: it is not the InternalIP and not near the other nodes' addresses; from a bridge by the kind of the interface; from an address that was changed by being on an interface still. Where all nodes differ from their InternalIPs in the same manner it is meant so, and where sessions stand, or pods of other nodes answer, the odd address is reached.`,
-	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID, checks.BirdSocket.ID}, Explains: afterAddress,
+	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID,
+		checks.BirdSocket.ID}, Explains: afterAddress,
 	Match: func(f Findings) []Case { return misregistered(f, false) },
 }
 
-// AddressBridge is incident 004a.
-var AddressBridge = &Rule{
+// addressBridge is incident 004a.
+var addressBridge = &Rule{
 	ID: "address-bridge", Title: "Calico registered the address of a bridge",
 	Doc: `As with another NIC, and the interface is a bridge that only this node has: br-<12 hex digits> from 'docker network create', docker0, virbr0, a bridge of a CNI plugin. first-found leaves out docker* and virbr* in every version, cni* since v3.15, br-* and podman* since v3.25.0 (it walks from the newest interface to the oldest, so the bridge wins); other names, such as br0, never. The same bridge address on two nodes makes the second calico-node end with "is already using the IPv4 address".
 Peers report "Network unreachable", or nothing at all, for an address like 172.18.0.1.`,
-	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID, checks.BirdSocket.ID}, Explains: afterAddress,
+	Fix: setMethod, Wants: []string{checks.IPAutodetect.ID}, RuledOut: []string{checks.KubeProxyHealth.ID,
+		checks.BirdSocket.ID}, Explains: afterAddress,
 	Match: func(f Findings) []Case { return misregistered(f, true) },
 }
 
@@ -69,7 +71,8 @@ func misregistered(f Findings, bridge bool) []Case {
 		if knows && on == "" || isBridge(on, kind, address) != bridge {
 			continue
 		}
-		c := Case{About: familyName(family), Family: family, Args: methodFor(family, internal, auto), For: clues(proof, []Finding{reg})}
+		c := Case{About: familyName(family), Family: family, Args: methodFor(family, internal, auto),
+			For: clues(proof, []Finding{reg})}
 		if looked && !knows { // set by hand, or kept: on which interface nobody said
 			c.For[0].Weight = strong
 		}
@@ -94,19 +97,24 @@ func misregistered(f Findings, bridge bool) []Case {
 				c.Says += fmt.Sprintf("; %s would pick %s", method, internal)
 			}
 		}
-		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool { return familyOf(r) == family && r.Facts.Str(checks.FactPeer) != "" })
+		sessions := keep(f.Of(checks.BGPSession.ID), func(r Finding) bool {
+			return familyOf(r) == family &&
+				r.Facts.Str(checks.FactPeer) != ""
+		})
 		down := keep(sessions, func(r Finding) bool { return bad(r.Status) })
 		if len(down) == 0 { // routes outlive a session
 			c.Against = clues(strong, slices.Concat(sessions, crossing(f, family))) // the others do reach it
 		}
 		c.For = append(c.For, clues(0, down)...)
 		if slices.ContainsFunc(down, func(r Finding) bool { return r.Facts.Str(checks.FactBGPState) == "Passive" }) {
-			c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain", address)
+			c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain",
+				address)
 		}
 		c.For = append(c.For, clues(0, keep(f.Elsewhere(checks.BGPSession.ID), func(r Finding) bool {
 			return bad(r.Status) && r.Facts.Str(checks.FactPeer) == address
 		}))...)
-		c.Covers = append(pathFollows(f, family, ""), Covers(checks.NodeUplink.ID, checks.OverlayTunnels.ID, checks.IPSetHosts.ID)...)
+		c.Covers = append(pathFollows(f, family, ""), Covers(checks.NodeUplink.ID, checks.OverlayTunnels.ID,
+			checks.IPSetHosts.ID)...)
 		out = append(out, c)
 	}
 	return out
@@ -118,7 +126,8 @@ func crossing(f Findings, family int) []Finding {
 	var out []Finding
 	for _, check := range []string{checks.EncapProof.ID, checks.PodPing.ID, checks.PodTCP.ID} {
 		of := keep(f.Of(check), func(r Finding) bool {
-			return familyOf(r) == family && nodeOf(r) != f.Node && r.Facts[checks.FactUsed] != false && (check == checks.EncapProof.ID || nodeOf(r) != "")
+			return familyOf(r) == family && nodeOf(r) != f.Node && r.Facts[checks.FactUsed] != false &&
+				(check == checks.EncapProof.ID || nodeOf(r) != "")
 		})
 		if slices.ContainsFunc(of, func(r Finding) bool { return bad(r.Status) }) {
 			return nil
@@ -173,7 +182,9 @@ func methodFor(family int, internal string, auto Finding) map[string]Arg {
 	tried := textsOf(auto, checks.FactAlternatives)
 	for _, kind := range []string{"kubernetes-internal-ip", "cidr=", "can-reach=", "interface="} {
 		for method, picked := range tried {
-			if strings.HasPrefix(method, kind) && settable(method) && (picked == internal || strings.HasPrefix(picked, internal+" ")) && (best == "" || strings.HasPrefix(best, kind) && method < best) {
+			if strings.HasPrefix(method, kind) && settable(method) &&
+				(picked == internal || strings.HasPrefix(picked, internal+" ")) &&
+				(best == "" || strings.HasPrefix(best, kind) && method < best) {
 				best = method
 			}
 		}
@@ -217,7 +228,7 @@ func settable(method string) bool {
 	case "cidr":
 		return isBlock(value)
 	case "can-reach":
-		return Address(value).typed == value
+		return addressArg(value).typed == value
 	case "interface":
 		device, whole := strings.CutSuffix(strings.TrimPrefix(value, "^"), "$")
 		return whole && isWord(device)
@@ -225,8 +236,8 @@ func settable(method string) bool {
 	return false
 }
 
-// AddressWillChange is the second NIC or the bridge before it does harm.
-var AddressWillChange = &Rule{
+// addressWillChange is the second NIC or the bridge before it does harm.
+var addressWillChange = &Rule{
 	ID: "address-will-change", Title: "Calico will pick another address when it looks again",
 	Doc: `The registered address is right, and the method that calico-node uses picks another one on this node as it is now: a NIC, a bridge or an address was added after the last look. From v3.16 calico-node looks every minute, before only at its next start, which may be weeks away: then an upgrade or a reboot gets the blame.`,
 	Fix: setMethod, Wants: []string{facts.CheckIPRegistered},
@@ -239,7 +250,8 @@ var AddressWillChange = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: auto.Target, Family: familyOf(auto), For: clues(proof, []Finding{auto}), Args: methodFor(familyOf(auto), registered, auto),
+				About: auto.Target, Family: familyOf(auto), For: clues(proof, []Finding{auto}),
+				Args: methodFor(familyOf(auto), registered, auto),
 				Says: fmt.Sprintf("%s picks %s on %s when calico-node of {node} looks again; %s is registered still, so nothing is broken yet", auto.Facts.Str(checks.FactMethod), picked, auto.Facts.Str(checks.FactInterface), registered),
 			})
 		}
@@ -247,15 +259,16 @@ var AddressWillChange = &Rule{
 	},
 }
 
-// AddressGone is an address that was taken off the node.
-var AddressGone = &Rule{
+// addressGone is an address that was taken off the node.
+var addressGone = &Rule{
 	ID: "address-gone", Title: "the registered address is on no interface of the node",
 	Doc: `The node was renumbered, or its interface lost its address, while calico-node ran or could not find another one. BIRD says "Address not available" (or "Cannot assign requested address"), for it binds to the registered address before it dials. Told from a wrong NIC by the address being on no interface.`,
 	Fix: probe.Fix{
 		Says:     "If the node's address was changed on purpose, let calico-node find it again; else give the interface its address back.",
 		Manifest: []string{"ssh {node} ip -br addr"},
-		OnlyIf:   []probe.Conditional{{If: "the address was changed on purpose", Manifest: []string{"kubectl -n {namespace} delete pod {pod}"}}},
-		Radius:   "this node: its sessions drop until calico-node is up again; pods keep running",
+		OnlyIf: []probe.Conditional{{If: "the address was changed on purpose",
+			Manifest: []string{"kubectl -n {namespace} delete pod {pod}"}}},
+		Radius: "this node: its sessions drop until calico-node is up again; pods keep running",
 	},
 	Explains: append([]string{"address-second-nic", "address-bridge"}, afterAddress...),
 	Match: func(f Findings) []Case {
@@ -280,8 +293,8 @@ var AddressGone = &Rule{
 	},
 }
 
-// AddressTaken is one address registered for two nodes.
-var AddressTaken = &Rule{
+// addressTaken is one address registered for two nodes.
+var addressTaken = &Rule{
 	ID: "address-taken", Title: "two nodes are registered with one address",
 	Doc: `The API has the same address for two nodes. No node peers with its own address, so the two have no session, and all others reach one of them or the other. calico-node that meets it at its start ends with "is already using the IPv4 address". It comes of a bridge that is on both nodes, of a machine that was installed anew under another name while its old Node stayed, of cloned machines, and of annotations copied by hand.`,
 	Fix: probe.Fix{
@@ -290,7 +303,8 @@ var AddressTaken = &Rule{
 		OnlyIf:   []probe.Conditional{{If: "both machines live", Manifest: setMethod.Manifest, Operator: setMethod.Operator}},
 		Radius:   setMethod.Radius,
 	},
-	Explains: append([]string{"address-second-nic", "address-bridge", "address-gone", "peer-address", "bgp-peers-missing"}, afterAddress...),
+	Explains: append([]string{"address-second-nic", "address-bridge", "address-gone", "peer-address",
+		"bgp-peers-missing"}, afterAddress...),
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken) {
@@ -301,7 +315,7 @@ var AddressTaken = &Rule{
 			}
 			auto, _ := at(f, checks.IPAutodetect.ID, reg.Target)
 			args := methodFor(familyOf(reg), internal, auto)
-			args["other"] = Node(other)
+			args["other"] = nodeArg(other)
 			out = append(out, Case{
 				About: reg.Target, Family: familyOf(reg), Says: says, Args: args, For: clues(proof, []Finding{reg}),
 				Covers: append(pathFollows(f, familyOf(reg), ""), Covers(checks.IPAutodetect.ID, checks.BGPExpected.ID)...),
@@ -311,19 +325,21 @@ var AddressTaken = &Rule{
 	},
 }
 
-// PeerAddress is a wrong address of another node, seen from here.
-var PeerAddress = &Rule{
+// peerAddress is a wrong address of another node, seen from here.
+var peerAddress = &Rule{
 	ID: "peer-address", Title: "another node is registered with an address that is not reached",
 	Doc: `What is wrong is not this node: Calico registered for the other one an address that is not its InternalIP, of a second NIC or a bridge, and this node's sessions and tunnels lead there. The other node answers a ping at its InternalIP and not at the registered address, which tells it from a node that is down.`,
 	Fix: setMethod, Wants: []string{checks.NodePing.ID},
-	Explains: []string{"bgp-filtered", "bgp-rejected", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead", "peer-down", "tunnel-filtered"},
+	Explains: []string{"bgp-filtered", "bgp-rejected", "bgp-password", "bgp-waits", "bgp-one-way", "peer-bird-dead",
+		"peer-down", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, reg := range f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonPeer) {
 			peer, address, internal := reg.Facts.Str(probe.FactNode), reg.Facts.Str(facts.Registered), reg.Facts.Str(facts.Internal)
 			family := familyOf(reg)
 			c := Case{
-				About: peer, Peer: peer, Family: family, For: clues(strong, []Finding{reg}), Args: methodFor(family, internal, Finding{}), Covers: pathFollows(f, family, peer),
+				About: peer, Peer: peer, Family: family, For: clues(strong, []Finding{reg}),
+				Args: methodFor(family, internal, Finding{}), Covers: pathFollows(f, family, peer),
 				Says: fmt.Sprintf("%s is registered with %s, and its InternalIP is %s: what {node} sends to it for BGP and tunnels goes nowhere", peer, address, internal),
 			}
 			if isBridge("", "", address) {

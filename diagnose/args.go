@@ -20,42 +20,44 @@ import (
 type Arg struct{ said, typed string }
 
 // Node, Namespace, Pod and DaemonSet are names of objects of Kubernetes.
-func Node(s string) Arg      { return checked(s, isName(s), "NODE") }
-func Namespace(s string) Arg { return checked(s, isName(s), "NAMESPACE") }
-func Pod(s string) Arg       { return checked(s, isName(s), "POD") }
-func DaemonSet(s string) Arg { return checked(s, isName(s), "DAEMONSET") }
+func nodeArg(s string) Arg      { return checked(s, isName(s), "NODE") }
+func namespaceArg(s string) Arg { return checked(s, isName(s), "NAMESPACE") }
+func podArg(s string) Arg       { return checked(s, isName(s), "POD") }
+func daemonSetArg(s string) Arg { return checked(s, isName(s), "DAEMONSET") }
 
-// Address is an IP address.
-func Address(s string) Arg {
+// addressArg is an IP address.
+func addressArg(s string) Arg {
 	_, err := netip.ParseAddr(s)
 	return checked(s, err == nil && isWord(s), "ADDRESS") // a zone may be any text
 }
 
-// Block is a range of addresses.
-func Block(s string) Arg { return checked(s, isBlock(s), "BLOCK") }
+// blockArg is a range of addresses.
+func blockArg(s string) Arg { return checked(s, isBlock(s), "BLOCK") }
 
-// BlockName is how Calico writes a range of addresses in the name of an object.
-func BlockName(s string) Arg {
+// blockNameArg is how Calico writes a range of addresses in the name of an object.
+func blockNameArg(s string) Arg {
 	dashed := strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(s)
 	return checked(dashed, isBlock(s), "BLOCK-WITH-DASHES")
 }
 
-// File is the path of a file or folder.
-func File(s string) Arg { return checked(s, isWord(s) && path.IsAbs(s) && path.Clean(s) == s, "FILE") }
+// fileArg is the path of a file or folder.
+func fileArg(s string) Arg {
+	return checked(s, isWord(s) && path.IsAbs(s) && path.Clean(s) == s, "FILE")
+}
 
 // Device, Image and Sysctl are names that have no form of their own.
-func Device(s string) Arg { return checked(s, isWord(s), "DEVICE") }
-func Image(s string) Arg  { return checked(s, isWord(s), "IMAGE") }
-func Sysctl(s string) Arg { return checked(s, isWord(s), "SYSCTL") }
+func deviceArg(s string) Arg { return checked(s, isWord(s), "DEVICE") }
+func imageArg(s string) Arg  { return checked(s, isWord(s), "IMAGE") }
+func sysctlArg(s string) Arg { return checked(s, isWord(s), "SYSCTL") }
 
-// Number is a positive number without fraction; 0 is one that is not known.
-func Number(n float64) Arg { return checked(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER") }
+// numberArg is a positive number without fraction; 0 is one that is not known.
+func numberArg(n float64) Arg { return checked(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER") }
 
 // nodesWord is what a node alone says. A command that changes every node has a word in place of it.
 func nodesWord(s, otherwise string) Arg { return Arg{probe.Line(s), otherwise} }
 
-// Process is the number of a process.
-func Process(pid float64) Arg {
+// processArg is the number of a process.
+func processArg(pid float64) Arg {
 	return checked(fmt.Sprintf("%.0f", pid), pid >= 1 && pid < 1e15, "PID")
 }
 

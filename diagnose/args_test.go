@@ -41,7 +41,9 @@ func TestArgs(t *testing.T) {
 				}
 				for _, command := range commandsOf(fix) {
 					for key, value := range c.Args {
-						if strings.Trim(value.typed, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && value != own("CONTROL-PLANE-NODE") && key != "tried" && value != nodesWord(value.said, "MTU") && value != nodesWord(value.said, "METHOD") && strings.Contains(command, "{"+key+"}") {
+						if strings.Trim(value.typed, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && value != own("CONTROL-PLANE-NODE") &&
+							key != "tried" && value != nodesWord(value.said, "MTU") && value != nodesWord(value.said, "METHOD") &&
+							strings.Contains(command, "{"+key+"}") {
 							t.Errorf("%s, %s: %q for %s in %s", filepath.Base(name), rule.ID, value.said, key, command)
 						}
 					}
@@ -77,7 +79,8 @@ func TestKnownNames(t *testing.T) {
 				continue
 			}
 			f := read(t, section.Data)
-			f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == checks.BirdSocket.ID }) // which says it better
+			// which says it better
+			f.All = slices.DeleteFunc(f.All, func(r Finding) bool { return r.Check == checks.BirdSocket.ID })
 			for _, c := range Explain(f, Rules()).Causes {
 				text += c.Says + "\n" + strings.Join(commandsOf(c.Fix), "\n") + "\n"
 			}
@@ -113,7 +116,8 @@ func TestNodesWord(t *testing.T) {
 			}
 		}
 	}
-	if got := timeFor(Findings{Node: "n"}, 1e300)["moretime"].typed; !strings.HasSuffix(got, `"initialDelaySeconds":3600}`) {
+	if got := timeFor(Findings{Node: "n"}, 1e300)["moretime"].typed; !strings.HasSuffix(got,
+		`"initialDelaySeconds":3600}`) {
 		t.Errorf("a start without end: %s", got)
 	}
 }

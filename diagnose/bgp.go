@@ -13,7 +13,8 @@ import (
 )
 
 func sessionRules() []*Rule {
-	return []*Rule{BGPRejected, BGPFiltered, BGPWrongAS, BGPPassword, PeerBirdDead, BGPUnknownPeer, BGPOneWay, BGPWaits, PeerDown, NodeCutOff, PeerPods}
+	return []*Rule{bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay, bgpWaits,
+		peerDown, nodeCutOff, peerPods}
 }
 
 // session is one that is down, and what else is known of its peer.
@@ -38,11 +39,19 @@ func downSessions(f Findings) []session {
 		s.ping, s.pinged = at(f, checks.NodePing.ID, r.Target)
 		if peer := nodeOf(r); peer != "" {
 			of := f.At(peer)
-			s.there = keep(of.Of(checks.BGPSession.ID), func(o Finding) bool { return nodeOf(o) == f.Node && familyOf(o) == familyOf(r) })
+			s.there = keep(of.Of(checks.BGPSession.ID), func(o Finding) bool {
+				return nodeOf(o) == f.Node &&
+					familyOf(o) == familyOf(r)
+			})
 			s.theirBirds = birdOf(of, checks.BirdSocket.ID, familyOf(r))
-			s.listens = keep(of.Of(checks.BGPPort.ID), func(o Finding) bool { _, said := o.Facts[checks.FactListening]; return said })
+			s.listens = keep(of.Of(checks.BGPPort.ID), func(o Finding) bool {
+				_,
+					said := o.Facts[checks.FactListening]
+				return said
+			})
 			s.outside = keep(of.Of(checks.NeighbourReach.ID), func(o Finding) bool {
-				return nodeOf(o) == f.Node && familyOf(o) == familyOf(r) && reasonOf(o) == "rejected" && holds(o.Facts, checks.FactPort, s.port.Facts[checks.FactPort])
+				return nodeOf(o) == f.Node && familyOf(o) == familyOf(r) && reasonOf(o) == "rejected" &&
+					holds(o.Facts, checks.FactPort, s.port.Facts[checks.FactPort])
 			})
 		}
 		out = append(out, s)
@@ -69,7 +78,8 @@ func (s session) elsewhere() bool {
 		return slices.ContainsFunc(listOf(r, checks.FactListening), func(at string) bool {
 			listener, err := netip.ParseAddrPort(at)
 			peer := s.Facts.Str(checks.FactPeer)
-			return err == nil && (listener.Addr().String() == peer || listener.Addr().IsUnspecified() && listener.Addr().Is6() == (familyOf(s.Finding) == 6))
+			return err == nil && (listener.Addr().String() == peer || listener.Addr().IsUnspecified() &&
+				listener.Addr().Is6() == (familyOf(s.Finding) == 6))
 		})
 	})
 }
@@ -80,14 +90,16 @@ func (s session) instead() string {
 	if len(at) == 0 {
 		return nodeOf(s.Finding) + ": " + s.listens[0].Saw
 	}
-	return fmt.Sprintf("nothing on %s for %s, only %s", nodeOf(s.Finding), s.Facts.Str(checks.FactPeer), strings.Join(at, ", "))
+	return fmt.Sprintf("nothing on %s for %s, only %s", nodeOf(s.Finding), s.Facts.Str(checks.FactPeer),
+		strings.Join(at, ", "))
 }
 
 // askPeer is the fix at a peer that is no node, such as a switch.
 var askPeer = &probe.Fix{
-	Says:     "{peer} is no node of this cluster: ask whoever runs it whether it has {node} as a peer, with which address, AS number and password, and what it filters.",
-	Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}", "ssh {node} ip route get {peer}"},
-	Radius:   "nothing: both only read",
+	Says: "{peer} is no node of this cluster: ask whoever runs it whether it has {node} as a peer, with which address, AS number and password, and what it filters.",
+	Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}",
+		"ssh {node} ip route get {peer}"},
+	Radius: "nothing: both only read",
 }
 
 // where is what to do at the other end: nil for the rule's own fix, which is for a node.
@@ -103,9 +115,10 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 	var out []Case
 	for _, s := range downSessions(f) {
 		peer, node := s.Facts.Str(checks.FactPeer), nodeOf(s.Finding)
-		c := Case{About: s.Target, Peer: cmp.Or(node, peer), Family: familyOf(s.Finding), Args: map[string]Arg{"peer": Address(peer)}}
+		c := Case{About: s.Target, Peer: cmp.Or(node, peer), Family: familyOf(s.Finding),
+			Args: map[string]Arg{"peer": addressArg(peer)}}
 		if node != "" {
-			c.Args["other"] = Node(node)
+			c.Args["other"] = nodeArg(node)
 		}
 		if fits(s, &c) {
 			c.Covers = pathFollows(f, familyOf(s.Finding), node) // which is slow where there are thousands
@@ -115,22 +128,25 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 	return out
 }
 
-// BGPFiltered is port 179 dropped on the way.
-var BGPFiltered = &Rule{
+// bgpFiltered is port 179 dropped on the way.
+var bgpFiltered = &Rule{
 	ID: "bgp-filtered", Title: "TCP to BGP's port is dropped between two nodes",
 	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
 	Fix: probe.Fix{
-		Says:     "Let TCP port 179 through between the nodes, both ways, at whatever filters there: the cloud's security group, or the host's firewall.",
-		Manifest: []string{"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp", "ssh {node} sudo iptables-save | grep -n -e 179"},
-		Radius:   "both only read; a rule that lets 179 in opens BGP to whom the rule names",
+		Says: "Let TCP port 179 through between the nodes, both ways, at whatever filters there: the cloud's security group, or the host's firewall.",
+		Manifest: []string{"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp",
+			"ssh {node} sudo iptables-save | grep -n -e 179"},
+		Radius: "both only read; a rule that lets 179 in opens BGP to whom the rule names",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
-			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[checks.FactPassword] == true || reasonOf(s.Finding) == "password" {
+			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[checks.FactPassword] == true ||
+				reasonOf(s.Finding) == "password" {
 				return false
 			}
-			c.For = append(clues(strong, []Finding{s.port}), append(clues(hint, []Finding{s.ping}), clues(0, []Finding{s.Finding}, s.there)...)...)
+			c.For = append(clues(strong, []Finding{s.port}), append(clues(hint, []Finding{s.ping}),
+				clues(0, []Finding{s.Finding}, s.there)...)...)
 			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[checks.FactPort], s.Target)
 			return true
 		})
@@ -149,14 +165,15 @@ var openOutput = &probe.Fix{
 	Radius: "the first three only read; the last lets this node speak to that one port of that one peer",
 }
 
-// BGPRejected is a firewall that says no.
-var BGPRejected = &Rule{
+// bgpRejected is a firewall that says no.
+var bgpRejected = &Rule{
 	ID: "bgp-rejected", Title: "a firewall rejects BGP's port",
 	Doc: `A connection to port 179 is answered with ICMP: "prohibited" is what firewalld and iptables' REJECT say, and no machine says it by itself. BIRD reads it as "Host is unreachable" (or "No route to host"), which looks like a dead link, while a ping comes back. Told from a peer whose BIRD is dead, which refuses by TCP; a firewall that rejects with a reset does too, and then the peer's own word that its BIRD lives and listens makes it likely and no more. Where the connection is not permitted to leave, the firewall is this node's own.`,
 	Fix: probe.Fix{
-		Says:     "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
-		Manifest: []string{"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent", "ssh {other} sudo firewall-cmd --reload"},
-		Radius:   "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 90 s",
+		Says: "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
+		Manifest: []string{"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent",
+			"ssh {other} sudo firewall-cmd --reload"},
+		Radius: "that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 90 s",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, facts.CheckIPRegistered}, Explains: []string{"bgp-filtered"},
 	Match: func(f Findings) []Case {
@@ -167,7 +184,8 @@ var BGPRejected = &Rule{
 				c.For = append(clues(proof, []Finding{s.port}), clues(0, []Finding{s.Finding})...)
 				c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
 				port, _ := s.port.Facts.Num(checks.FactPort)
-				c.Args["port"], c.Args["iptables"] = Number(port), own(map[bool]string{true: "ip6tables", false: "iptables"}[c.Family == 6])
+				c.Args["port"], c.Args["iptables"] = numberArg(port), own(map[bool]string{true: "ip6tables",
+					false: "iptables"}[c.Family == 6])
 				c.Fix = openOutput
 				return true
 			case reason == "rejected":
@@ -180,8 +198,9 @@ var BGPRejected = &Rule{
 			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
 				c.For = append(clues(strong, s.outside), clues(strong, []Finding{s.port})...) // either sees one half of it
 				c.For = append(c.For, clues(0, []Finding{s.Finding}, s.there)...)
-				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other", s.outside[0].Node)
-				c.Args["other"] = Node(f.Node)
+				c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s, while the machines ping each other",
+					s.outside[0].Node)
+				c.Args["other"] = nodeArg(f.Node)
 				return true
 			default:
 				return false
@@ -194,14 +213,15 @@ var BGPRejected = &Rule{
 	},
 }
 
-// PeerBirdDead is a peer whose machine lives and whose BIRD does not.
-var PeerBirdDead = &Rule{
+// peerBirdDead is a peer whose machine lives and whose BIRD does not.
+var peerBirdDead = &Rule{
 	ID: "peer-bird-dead", Title: "the peer's machine answers, and nothing there takes BGP",
 	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
 	Fix: probe.Fix{
-		Says:     "Look at the other node.",
-		Manifest: []string{"calico-probe run --node {other}", "kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
-		Radius:   "nothing: both only look",
+		Says: "Look at the other node.",
+		Manifest: []string{"calico-probe run --node {other}",
+			"kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
+		Radius: "nothing: both only look",
 	},
 	RuledOut: []string{checks.BirdSocket.ID, checks.NodePing.ID, facts.CheckIPRegistered},
 	Match: func(f Findings) []Case {
@@ -229,15 +249,16 @@ var PeerBirdDead = &Rule{
 				c.For = append(c.For, clues(0, s.listens)...)
 				c.Says += " (" + s.instead() + ")"
 			case len(dead) > 0:
-				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, checks.BirdSocket.ID, dead[0].Saw)
+				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, checks.BirdSocket.ID,
+					dead[0].Saw)
 			}
 			return true
 		})
 	},
 }
 
-// BGPWrongAS is a disagreement about AS numbers.
-var BGPWrongAS = &Rule{
+// bgpWrongAS is a disagreement about AS numbers.
+var bgpWrongAS = &Rule{
 	ID: "bgp-wrong-as", Title: "the two ends do not agree about an AS number",
 	Doc: `Each end tells its AS number when a session opens, and the other one ends it when that is not what it was set to expect ("Bad peer AS"). "Received" means that the other end says so of us, "BGP Error" that we say so of it. The numbers come from BGPConfiguration default (asNumber, 64512 unless set), the annotation projectcalico.org/ASNumber of a Node, and asNumber of a BGPPeer.`,
 	Fix: probe.Fix{
@@ -278,8 +299,8 @@ var BGPWrongAS = &Rule{
 	},
 }
 
-// BGPPassword is a password that only one end has, or another one.
-var BGPPassword = &Rule{
+// bgpPassword is a password that only one end has, or another one.
+var bgpPassword = &Rule{
 	ID: "bgp-password", Title: "the session's password (TCP MD5) does not fit",
 	Doc: `With a password on a session the kernels sign every segment and drop what is not signed rightly, without a word: the end that dials gets no answer, as if a firewall dropped it. Calico takes the password from a Secret that the BGPPeer or BGPConfiguration names, in calico-node's namespace; where calico-node has no right to read it the session is made without.`,
 	Fix: probe.Fix{
@@ -303,14 +324,15 @@ var BGPPassword = &Rule{
 	},
 }
 
-// BGPUnknownPeer is a peer that does not know this node.
-var BGPUnknownPeer = &Rule{
+// bgpUnknownPeer is a peer that does not know this node.
+var bgpUnknownPeer = &Rule{
 	ID: "bgp-unknown-peer", Title: "the peer does not know this node's address",
 	Doc: `The peer takes the connection and closes it at once, or says "Connection rejected": its BIRD has no peer with the address this node comes from. The mesh is off there, its confd is behind, its BGPPeer names another address, or this node comes from an address that is not the registered one.`,
 	Fix: probe.Fix{
-		Says:     "See at the other end which peers it has.",
-		Manifest: []string{"calico-probe run --node {other} --checks bgp", "kubectl get bgppeers.crd.projectcalico.org -o wide"},
-		Radius:   "nothing: both only look",
+		Says: "See at the other end which peers it has.",
+		Manifest: []string{"calico-probe run --node {other} --checks bgp",
+			"kubectl get bgppeers.crd.projectcalico.org -o wide"},
+		Radius: "nothing: both only look",
 	},
 	RuledOut: []string{checks.NodePing.ID},
 	Match: func(f Findings) []Case {
@@ -331,8 +353,8 @@ var BGPUnknownPeer = &Rule{
 	},
 }
 
-// BGPOneWay is a session that opens and dies of silence.
-var BGPOneWay = &Rule{
+// bgpOneWay is a session that opens and dies of silence.
+var bgpOneWay = &Rule{
 	ID: "bgp-one-way", Title: "a session opens and then hears nothing",
 	Doc: `The connection stands, and the messages of one side do not come through: the session hangs in OpenSent or ends with "Hold timer expired". Packets of one direction are lost, or only large ones are (MTU): the first messages are small, a table of routes is not.`,
 	Fix: probe.Fix{
@@ -355,8 +377,8 @@ var BGPOneWay = &Rule{
 	},
 }
 
-// BGPWaits is the end of a session that can only wait.
-var BGPWaits = &Rule{
+// bgpWaits is the end of a session that can only wait.
+var bgpWaits = &Rule{
 	ID: "bgp-waits", Title: "this side of the session waits, and the other end does not get through",
 	Doc: `Of two nodes the one whose address is the smaller text is passive: it never dials and has no error to show. A connection from here to the peer's port works, so the peer's BIRD lives; why it does not get through to here only the other end can say.`,
 	Fix: probe.Fix{
@@ -366,11 +388,13 @@ var BGPWaits = &Rule{
 	},
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
-			if s.Facts.Str(checks.FactBGPState) != "Passive" || s.refusal() != "" || reasonOf(s.Finding) == "unknown-peer" || !s.ported {
+			if s.Facts.Str(checks.FactBGPState) != "Passive" || s.refusal() != "" || reasonOf(s.Finding) == "unknown-peer" ||
+				!s.ported {
 				return false
 			}
 			c.For, c.Fix = clues(hint, []Finding{s.Finding}), s.where()
-			c.Says = fmt.Sprintf("{node} waits for %s to dial (Passive), and nothing here says why it does not get through", s.Target)
+			c.Says = fmt.Sprintf("{node} waits for %s to dial (Passive), and nothing here says why it does not get through",
+				s.Target)
 			for _, theirs := range s.there {
 				if bad(theirs.Status) {
 					c.For = append(c.For, clues(hint, []Finding{theirs})...)

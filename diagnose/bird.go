@@ -11,7 +11,7 @@ import (
 )
 
 func birdRules() []*Rule {
-	return []*Rule{BirdUnfed, BirdPortTaken, BirdDead, BirdProbe, BGPRestartHold, BGPPeersMissing}
+	return []*Rule{birdUnfed, birdPortTaken, birdDead, birdProbe, bgpRestartHold, bgpPeersMissing}
 }
 
 // startAnew is the fix of what a start of calico-node puts right.
@@ -37,12 +37,13 @@ func unsettled(f Findings) bool {
 	return len(cutShort(f)) > 0 || len(f.With(checks.StartupBudget.ID, checks.FactOver, false)) > 0
 }
 
-// BirdDead is a BIRD that is not there, whatever ended it.
-var BirdDead = &Rule{
+// birdDead is a BIRD that is not there, whatever ended it.
+var birdDead = &Rule{
 	ID: "bird-dead", Title: "BIRD does not run on this node, or hangs",
 	Doc: `The socket is there and nobody listens: BIRD ended and left it behind; or it takes the connection and says nothing: it is frozen, or starved of CPU. The routes it wrote stay in the kernel (persist), so pods are often still reached while calico-node is not ready, until a route changes. Peers see "Connection refused" or "Connection closed", and their sessions are well as soon as it lives again.
 Told from a BIRD that was never configured by confd's file, from a port that another program holds by who listens on it, and from a firewall by its own socket, which no packet takes part in.`,
-	Fix: startAnew, Wants: []string{checks.BirdSocket.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID, checks.FelixLive.ID},
+	Fix: startAnew, Wants: []string{checks.BirdSocket.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID,
+		checks.FelixLive.ID},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, socket := range deaf(f) {
@@ -57,10 +58,12 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 			default:
 				continue
 			}
-			c := Case{About: familyName(family), Family: family, Says: says, For: clues(strong, []Finding{socket}), Covers: pathFollows(f, family, "")}
+			c := Case{About: familyName(family), Family: family, Says: says, For: clues(strong, []Finding{socket}),
+				Covers: pathFollows(f, family, "")}
 			c.Covers = append(c.Covers, Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...)
 			pod := keep(f.Bad(facts.CheckCalicoPod), func(r Finding) bool { return r.Facts.Str(facts.APIReason) == "" })
-			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			ended := keep(birdOf(f, checks.BirdConfig.ID, family),
+				func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
 			sure := hint
 			if unsettled(f) {
 				sure = 0
@@ -79,35 +82,41 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 	},
 }
 
-// BirdUnfed is a BIRD without a configuration.
-var BirdUnfed = &Rule{
+// birdUnfed is a BIRD without a configuration.
+var birdUnfed = &Rule{
 	ID: "bird-unfed", Title: "confd has not written BIRD's configuration",
 	Doc: `BIRD ends at every start ("Unable to open configuration file"), for confd has not finished its first rendering: it waits for Typha or for the API server. BIRD is blamed and is well. Look at what confd waits for: typha-reach, datastore-latency, and the log of calico-node. While calico-node starts, or is killed before its start is over, this is no more than a part of that.`,
 	Fix: probe.Fix{
-		Says:     "See what confd waits for, and mend that: Typha or the API server, as this node reaches it.",
-		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=200 | grep -i -e confd -e typha", "kubectl -n {namespace} get pods,endpoints -l k8s-app=calico-typha -o wide"},
-		Radius:   "nothing: both only read",
+		Says: "See what confd waits for, and mend that: Typha or the API server, as this node reaches it.",
+		Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=200 | grep -i -e confd -e typha",
+			"kubectl -n {namespace} get pods,endpoints -l k8s-app=calico-typha -o wide"},
+		Radius: "nothing: both only read",
 	},
 	RuledOut: []string{checks.NodeUplink.ID}, Explains: []string{"bird-dead", "bgp-peers-missing"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, file := range keep(f.Failed(checks.BirdConfig.ID), func(r Finding) bool { return reasonOf(r) == "missing" || reasonOf(r) == "empty" }) {
+		for _, file := range keep(f.Failed(checks.BirdConfig.ID), func(r Finding) bool {
+			return reasonOf(r) == "missing" ||
+				reasonOf(r) == "empty"
+		}) {
 			// Seconds of this are part of every start; then why the start does not end is the cause.
 			weight := proof
 			if unsettled(f) {
 				weight = strong
 			}
 			out = append(out, Case{
-				About: familyName(familyOf(file)), Family: familyOf(file), Says: "confd on {node} has not written what BIRD is to do, so BIRD cannot run or has no peers",
-				For: clues(weight, []Finding{file}), Covers: append(pathFollows(f, familyOf(file), ""), Covers(checks.BirdSocket.ID, checks.BGPExpected.ID, checks.TyphaReach.ID)...),
+				About: familyName(familyOf(file)), Family: familyOf(file),
+				Says: "confd on {node} has not written what BIRD is to do, so BIRD cannot run or has no peers",
+				For:  clues(weight, []Finding{file}), Covers: append(pathFollows(f, familyOf(file), ""),
+					Covers(checks.BirdSocket.ID, checks.BGPExpected.ID, checks.TyphaReach.ID)...),
 			})
 		}
 		return out
 	},
 }
 
-// BirdPortTaken is another routing daemon on the node.
-var BirdPortTaken = &Rule{
+// birdPortTaken is another routing daemon on the node.
+var birdPortTaken = &Rule{
 	ID: "bird-port-taken", Title: "another program holds BGP's port on this node",
 	Doc: `BIRD ends at every start because it cannot listen on port 179: FRR, a BIRD of the distribution's, MetalLB's speaker or another BGP daemon of the node has it. Calico's socket refuses while something listens on the port all the same.`,
 	Fix: probe.Fix{
@@ -121,16 +130,20 @@ var BirdPortTaken = &Rule{
 		for _, socket := range deaf(f) {
 			family := familyOf(socket)
 			holds := keep(f.Of(checks.BGPPort.ID), func(r Finding) bool {
-				return slices.ContainsFunc(listOf(r, checks.FactListening), func(at string) bool { return strings.HasPrefix(at, "[") == (family == 6) })
+				return slices.ContainsFunc(listOf(r, checks.FactListening),
+					func(at string) bool { return strings.HasPrefix(at, "[") == (family == 6) })
 			})
 			if reasonOf(socket) != "refused" || len(holds) == 0 {
 				continue
 			}
 			c := Case{
-				About: familyName(family), Family: family, For: clues(strong, []Finding{socket}), Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
-				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s", familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
+				About: familyName(family), Family: family, For: clues(strong, []Finding{socket}),
+				Covers: append(pathFollows(f, family, ""), Covers(checks.BirdConfig.ID, checks.BGPExpected.ID)...),
+				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
+					familyName(family), strings.Join(listOf(holds[0], checks.FactListening), ", ")),
 			}
-			ended := keep(birdOf(f, checks.BirdConfig.ID, family), func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
+			ended := keep(birdOf(f, checks.BirdConfig.ID, family),
+				func(r Finding) bool { return r.Facts[checks.FactRuns] == false })
 			c.For = append(c.For, append(clues(0, holds), clues(hint, ended)...)...) // else BIRD may have come back in between
 			out = append(out, c)
 		}
@@ -138,8 +151,8 @@ var BirdPortTaken = &Rule{
 	},
 }
 
-// BirdProbe is a probe that asks for what is not meant to run.
-var BirdProbe = &Rule{
+// birdProbe is a probe that asks for what is not meant to run.
+var birdProbe = &Rule{
 	ID: "bird-probe", Title: "calico-node's probe asks for a BIRD that is not meant to run",
 	Doc: `The networking backend is vxlan or none, so calico-node runs no BIRD, and its readiness or liveness probe still has -bird-ready or -bird-live, as in a manifest that was changed in one of the two places only. The pod is never ready, or is killed again and again, while pods' traffic is well.`,
 	Fix: probe.Fix{
@@ -167,29 +180,35 @@ var dropBlocker = &probe.Fix{
 	Radius: "waiting: nothing. Deleting the Node takes its pods out of the API and its peer out of every BIRD; the other sessions stay",
 }
 
-// BGPRestartHold is the trap of graceful restart.
-var BGPRestartHold = &Rule{
+// bgpRestartHold is the trap of graceful restart.
+var bgpRestartHold = &Rule{
 	ID: "bgp-restart-hold", Title: "BIRD holds all routes back after its start, until every peer is up",
 	Doc: `Calico starts BIRD in recovery (-R): until every peer is up and has sent all its routes, or 240 s have passed, not one BGP route enters the kernel, though sessions are Established and BIRD knows the routes. One peer that never comes up (a Node whose machine is gone, a wrong address) costs every restart of calico-node the whole time: after a reboot the node has no routes to pods for four minutes. Told from routes that were lost by BIRD's own word for it, and by the clock: it ends by itself.`,
 	Fix: probe.Fix{
-		Says:     "Wait the time that is left; then mend the sessions it waited for, or the next start waits as long.",
-		Manifest: []string{"kubectl get nodes -o wide", "kubectl get bgppeers.crd.projectcalico.org -o wide", "calico-probe run --node {node} --checks bgp,node-ping"},
-		Radius:   "nothing: all only look",
+		Says: "Wait the time that is left; then mend the sessions it waited for, or the next start waits as long.",
+		Manifest: []string{"kubectl get nodes -o wide", "kubectl get bgppeers.crd.projectcalico.org -o wide",
+			"calico-probe run --node {node} --checks bgp,node-ping"},
+		Radius: "nothing: all only look",
 	},
 	Explains: []string{"peer-down", "route-not-in-kernel"},
 	Match: func(f Findings) []Case {
 		var out []Case
-		for _, whole := range keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool { _, held := r.Facts.Num(checks.FactWaitLeft); return held }) {
+		for _, whole := range keep(f.Bad(checks.BGPSession.ID), func(r Finding) bool {
+			_,
+				held := r.Facts.Num(checks.FactWaitLeft)
+			return held
+		}) {
 			left, _ := whole.Facts.Num(checks.FactWaitLeft)
 			var names []string
-			c := Case{About: familyName(familyOf(whole)), Family: familyOf(whole), For: clues(proof, []Finding{whole}), Covers: pathFollows(f, familyOf(whole), "")}
+			c := Case{About: familyName(familyOf(whole)), Family: familyOf(whole), For: clues(proof, []Finding{whole}),
+				Covers: pathFollows(f, familyOf(whole), "")}
 			for _, blocker := range listOf(whole, checks.FactBlockers) {
 				name := blocker
 				for _, s := range f.Of(checks.BGPSession.ID) {
 					if s.Facts.Str(checks.FactPeer) == blocker && s.Target != "" {
 						name = s.Target
 						if s.Facts.Str(checks.FactNodeState) == probe.NodeSilent {
-							c.Args, c.Fix = map[string]Arg{"gone": Node(nodeOf(s))}, dropBlocker
+							c.Args, c.Fix = map[string]Arg{"gone": nodeArg(nodeOf(s))}, dropBlocker
 						}
 						if bad(s.Status) {
 							c.For = append(c.For, clues(0, []Finding{s})...)
@@ -198,19 +217,21 @@ var BGPRestartHold = &Rule{
 				}
 				names = append(names, name)
 			}
-			c.Says = fmt.Sprintf("BIRD on {node} restarted and keeps every BGP route out of the kernel for up to %.0f s more", left)
+			c.Says = fmt.Sprintf("BIRD on {node} restarted and keeps every BGP route out of the kernel for up to %.0f s more",
+				left)
 			if len(names) > 0 {
 				c.Says += ", waiting for " + strings.Join(names, ", ")
 			}
-			c.For = append(c.For, clues(0, keep(f.Bad(checks.RouteBlocks.ID), func(r Finding) bool { return len(listOf(r, checks.FactInBIRD)) > 0 }))...)
+			c.For = append(c.For, clues(0, keep(f.Bad(checks.RouteBlocks.ID),
+				func(r Finding) bool { return len(listOf(r, checks.FactInBIRD)) > 0 }))...)
 			out = append(out, c)
 		}
 		return out
 	},
 }
 
-// BGPPeersMissing are peers BIRD was never told of.
-var BGPPeersMissing = &Rule{
+// bgpPeersMissing are peers BIRD was never told of.
+var bgpPeersMissing = &Rule{
 	ID: "bgp-peers-missing", Title: "BIRD lacks peers that Calico's resources ask for",
 	Doc: `A peer BIRD does not have is in no list of sessions that are down. Either confd has not heard of it (it lost Typha or the API server, or it hangs) and the file is old, or the file is new and BIRD has not loaded it.`,
 	Fix: startAnew, Wants: []string{checks.BirdConfig.ID},
@@ -222,12 +243,18 @@ var BGPPeersMissing = &Rule{
 				continue
 			}
 			c := Case{
-				About: familyName(familyOf(r)), Family: familyOf(r), For: clues(strong, []Finding{r}), Covers: pathFollows(f, familyOf(r), ""),
-				Says: fmt.Sprintf("BIRD on {node} was not told of %s: confd does not follow Calico's resources", strings.Join(lacks, ", ")),
+				About: familyName(familyOf(r)), Family: familyOf(r), For: clues(strong, []Finding{r}),
+				Covers: pathFollows(f, familyOf(r), ""),
+				Says: fmt.Sprintf("BIRD on {node} was not told of %s: confd does not follow Calico's resources",
+					strings.Join(lacks, ", ")),
 			}
-			if old := keep(f.Failed(checks.BirdConfig.ID), func(b Finding) bool { return reasonOf(b) == "not-loaded" && familyOf(b) == familyOf(r) }); len(old) > 0 {
+			if old := keep(f.Failed(checks.BirdConfig.ID), func(b Finding) bool {
+				return reasonOf(b) == "not-loaded" &&
+					familyOf(b) == familyOf(r)
+			}); len(old) > 0 {
 				c.For = append(c.For, clues(hint, old)...)
-				c.Says = fmt.Sprintf("BIRD on {node} has not loaded the configuration that confd wrote, and lacks %s", strings.Join(lacks, ", "))
+				c.Says = fmt.Sprintf("BIRD on {node} has not loaded the configuration that confd wrote, and lacks %s",
+					strings.Join(lacks, ", "))
 			}
 			c.For = append(c.For, clues(hint, f.Failed(checks.TyphaReach.ID))...)
 			out = append(out, c)

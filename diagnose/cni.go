@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// CNIConfigMissing is a node whose pods get no network at all.
-var CNIConfigMissing = &Rule{
+// cniConfigMissing is a node whose pods get no network at all.
+var cniConfigMissing = &Rule{
 	ID: "cni-config-missing", Title: "the runtime has no network configuration it can use",
 	Doc: `The runtime reads the first file of /etc/cni/net.d; Calico's install-cni writes 10-calico.conflist there when calico-node starts. With none, or one that cannot be understood, the kubelet calls the node NotReady ("cni plugin not initialized"), taints it, and no new pod gets a network; those that run go on. Somebody removed the file (a cleanup, another plugin's uninstaller, an image update of /etc), or install-cni has not got so far: then its own cause is named.
 Told from a runtime that hangs by its answer; from a wrong plugin that is used in Calico's place by the file.`,
@@ -31,8 +31,9 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 			return nil
 		}
 		c := Case{
-			For:    slices.Concat(clues(strong, none), clues(hint, said), clues(0, notReadyNetwork(f))),
-			Covers: Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady, facts.CheckNodeTaints),
+			For: slices.Concat(clues(strong, none), clues(hint, said), clues(0, notReadyNetwork(f))),
+			Covers: Covers(checks.CNIConfig.ID, checks.ContainerdHealth.ID, checks.CRIHealth.ID, facts.CheckNodeReady,
+				facts.CheckNodeTaints),
 		}
 		if len(none) > 0 {
 			c.Says = "no new pod gets a network on {node}: " + none[0].Saw
@@ -49,12 +50,13 @@ Told from a runtime that hangs by its answer; from a wrong plugin that is used i
 // notReadyNetwork is the runtime's own word for it.
 func notReadyNetwork(f Findings) []Finding {
 	return f.where(func(r Finding) bool {
-		return (r.Check == checks.ContainerdHealth.ID || r.Check == checks.CRIHealth.ID) && slices.Contains(listOf(r, checks.FactNotReady), "NetworkReady")
+		return (r.Check == checks.ContainerdHealth.ID || r.Check == checks.CRIHealth.ID) &&
+			slices.Contains(listOf(r, checks.FactNotReady), "NetworkReady")
 	})
 }
 
-// CNIConfigShadowed is another plugin's file in the way.
-var CNIConfigShadowed = &Rule{
+// cniConfigShadowed is another plugin's file in the way.
+var cniConfigShadowed = &Rule{
 	ID: "cni-config-shadowed", Title: "another plugin's network configuration comes before Calico's",
 	Doc: `containerd and docker use the first file of /etc/cni/net.d by name (CRI-O too, unless its cni_default_network names one), so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
 Multus comes first by intent and is not meant here.`,
@@ -65,7 +67,8 @@ Multus comes first by intent and is not meant here.`,
 			"kubectl get pods -A -o wide --field-selector spec.nodeName={node}  # those with addresses outside Calico's pools have to be made anew",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "that other plugin is no longer used: the runtime sees the change by itself", Manifest: []string{"ssh {node} sudo mv {file} /root/"}},
+			{If: "that other plugin is no longer used: the runtime sees the change by itself",
+				Manifest: []string{"ssh {node} sudo mv {file} /root/"}},
 		},
 		Radius: "new pods of this node; those with a foreign address stay broken until they are made anew",
 	},
@@ -76,18 +79,20 @@ Multus comes first by intent and is not meant here.`,
 			return nil
 		}
 		weight := strong // CRI-O may be told a network by name
-		if len(f.With(facts.CheckNodeReady, facts.Runtime, "containerd"))+len(f.With(facts.CheckNodeReady, facts.Runtime, "docker")) > 0 {
+		if len(f.With(facts.CheckNodeReady, facts.Runtime, "containerd"))+len(f.With(facts.CheckNodeReady, facts.Runtime,
+			"docker")) > 0 {
 			weight = proof
 		}
 		return []Case{{
-			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw, Args: map[string]Arg{"file": File(shadowed[0].Facts.Str(checks.FactFile))},
-			For: clues(weight, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
+			Says: "new pods of {node} get another plugin's network: " + shadowed[0].Saw,
+			Args: map[string]Arg{"file": fileArg(shadowed[0].Facts.Str(checks.FactFile))},
+			For:  clues(weight, shadowed), Covers: Covers(checks.CNIConfig.ID, checks.PodPing.ID, checks.PodTCP.ID),
 		}}
 	},
 }
 
-// CNIPluginMissing is a program that is not there.
-var CNIPluginMissing = &Rule{
+// cniPluginMissing is a program that is not there.
+var cniPluginMissing = &Rule{
 	ID: "cni-plugin-missing", Title: "a CNI plugin that the configuration names is not there",
 	Doc: `Pods fail with 'failed to find plugin "calico" in path [/opt/cni/bin]'. install-cni copies Calico's plugins there at calico-node's start; portmap and others come with it or with a package. A reinstalled package, an immutable image or upgrade-ipam, which removes calico and host-local before it migrates, takes them away. The node stays Ready.`,
 	Fix: probe.Fix{
@@ -104,14 +109,15 @@ var CNIPluginMissing = &Rule{
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("no new pod gets a network on {node}: %s is missing there", strings.Join(listOf(missing[0], checks.FactMissing), ", ")),
-			For:  clues(proof, missing), Covers: Covers(checks.CNIConfig.ID),
+			Says: fmt.Sprintf("no new pod gets a network on {node}: %s is missing there",
+				strings.Join(listOf(missing[0], checks.FactMissing), ", ")),
+			For: clues(proof, missing), Covers: Covers(checks.CNIConfig.ID),
 		}}
 	},
 }
 
-// NodenameWrong is a Calico that thinks it is elsewhere.
-var NodenameWrong = &Rule{
+// nodenameWrong is a Calico that thinks it is elsewhere.
+var nodenameWrong = &Rule{
 	ID: "nodename-wrong", Title: "Calico knows this node by another name, or by none",
 	Doc: `Calico's CNI plugin reads the node's name from /var/lib/calico/nodename. With another name than Kubernetes has (a host that was renamed, an image that was cloned from a running node, NODENAME set by hand) addresses are booked for a node that does not exist, and no route leads to the pods. Without the file every new pod fails with "stat /var/lib/calico/nodename: no such file or directory: check that the calico/node container is running".
 A file that is missing because calico-node has not started yet is no cause but what follows from one: here calico-node runs, so the file was removed or the volume is not the node's.`,
@@ -133,7 +139,8 @@ A file that is missing because calico-node has not started yet is no cause but w
 		runs := f.where(func(r Finding) bool { return r.Check == facts.CheckCalicoPod && r.Status == probe.OK })
 		switch {
 		case len(other) > 0:
-			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw, For: clues(proof, other), Covers: Covers(checks.CNINodename.ID)}}
+			return []Case{{Says: "Calico knows {node} by another name: /var/lib/calico/nodename says " + other[0].Saw,
+				For: clues(proof, other), Covers: Covers(checks.CNINodename.ID)}}
 		case len(missing) > 0 && len(runs) > 0:
 			return []Case{{
 				Says: "no new pod gets a network on {node}: calico-node runs, and its file /var/lib/calico/nodename is gone",

@@ -194,7 +194,8 @@ func sessions(f Findings, baseline []string) []string {
 			if len(lines) == mostSessions {
 				return append(lines, "more BGP sessions with -o json")
 			}
-			lines = append(lines, fmt.Sprintf("BGP IPv%.0f  %s to %s: %s | %s to %s: %s", family, f.Node, node, state(f, p.here, family), node, f.Node, state(f.At(node), p.there, family)))
+			lines = append(lines, fmt.Sprintf("BGP IPv%.0f  %s to %s: %s | %s to %s: %s", family, f.Node, node,
+				state(f, p.here, family), node, f.Node, state(f.At(node), p.there, family)))
 		}
 	}
 	return lines

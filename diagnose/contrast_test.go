@@ -13,14 +13,18 @@ func TestContrast(t *testing.T) {
 	t.Parallel()
 	f := Findings{Node: "node-b"}
 	add := func(node, check, target string, s probe.Status, saw string, facts probe.Facts) {
-		f.Add(probe.Event{Type: probe.EventResult, Node: node, Way: "pod", Result: &probe.Result{Check: check, Target: target, Status: s, Saw: saw, Facts: facts}})
+		f.Add(probe.Event{Type: probe.EventResult, Node: node, Way: "pod",
+			Result: &probe.Result{Check: check, Target: target, Status: s, Saw: saw, Facts: facts}})
 	}
 	add("node-b", "node-swap", "", probe.Fail, "swap is on", nil)
 	add("node-b", "pod-mtu", "default/x 10.1.1.1", probe.Fail, "1500 bytes do not pass", nil)
 	add("node-b", "pod-ping", "default/x 10.1.1.1", probe.Fail, "none of 5", nil)
 	add("node-b", "node-load", "", probe.OK, "load 1", nil)
-	add("node-b", "bgp-session", "node-a 10.0.0.1", probe.Fail, "start Passive for 2h", probe.Facts{checks.FactNode: "node-a", checks.FactFamily: 4, checks.FactState: "start", checks.FactBGPState: "Passive"})
-	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "nobody listens", probe.Facts{checks.FactFamily: 6})
+	add("node-b", "bgp-session", "node-a 10.0.0.1", probe.Fail, "start Passive for 2h",
+		probe.Facts{checks.FactNode: "node-a", checks.FactFamily: 4, checks.FactState: "start",
+			checks.FactBGPState: "Passive"})
+	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "nobody listens",
+		probe.Facts{checks.FactFamily: 6})
 	if got := Contrast(f); got != nil {
 		t.Errorf("without a peer: %q", got)
 	}
@@ -32,9 +36,14 @@ func TestContrast(t *testing.T) {
 	add("node-a", "pod-mtu", "default/y 10.1.2.1", probe.Fail, "1400 bytes do not pass", nil)
 	add("node-a", "pod-ping", "default/y 10.1.2.1", probe.OK, "5 of 5", nil)
 	add("node-a", "pod-ping", "default/b 10.1.3.1", probe.Fail, "none of 5", probe.Facts{checks.FactNode: "node-b"})
-	add("node-a", "bgp-session", "node-b 10.0.0.2", probe.Fail, "Connect", probe.Facts{checks.FactNode: "node-b", checks.FactFamily: 4, checks.FactState: "start", checks.FactBGPState: "Connect", checks.FactLastError: "Socket: Connection refused"})
-	add("node-a", "bgp-session", "node-b fd00::2", probe.OK, "Established", probe.Facts{checks.FactNode: "node-b", checks.FactFamily: 6, checks.FactState: "up", checks.FactBGPState: "Established"})
-	for target, reason := range map[string]string{"node-b 10.0.0.2 icmp": "", "node-b fd00::2 icmp": "", "node-b 10.0.0.2 tcp 179": "refused"} {
+	add("node-a", "bgp-session", "node-b 10.0.0.2", probe.Fail, "Connect",
+		probe.Facts{checks.FactNode: "node-b", checks.FactFamily: 4, checks.FactState: "start",
+			checks.FactBGPState: "Connect", checks.FactLastError: "Socket: Connection refused"})
+	add("node-a", "bgp-session", "node-b fd00::2", probe.OK, "Established",
+		probe.Facts{checks.FactNode: "node-b", checks.FactFamily: 6, checks.FactState: "up",
+			checks.FactBGPState: "Established"})
+	for target, reason := range map[string]string{"node-b 10.0.0.2 icmp": "", "node-b fd00::2 icmp": "",
+		"node-b 10.0.0.2 tcp 179": "refused"} {
 		r := probe.OK
 		if reason != "" {
 			r = probe.Fail
@@ -66,7 +75,8 @@ BGP IPv6  node-b to node-a: BIRD does not answer | node-a to node-b: Established
 func TestFactsAsSaved(t *testing.T) {
 	t.Parallel()
 	f := Findings{}
-	f.Add(probe.Event{Type: probe.EventResult, Node: "a", Result: &probe.Result{Check: "x", Facts: probe.Facts{"list": []string{"one"}, "n": 3}}})
+	f.Add(probe.Event{Type: probe.EventResult, Node: "a", Result: &probe.Result{Check: "x",
+		Facts: probe.Facts{"list": []string{"one"}, "n": 3}}})
 	if _, ok := f.All[0].Facts["list"].([]any); !ok {
 		t.Errorf("%T", f.All[0].Facts["list"])
 	}

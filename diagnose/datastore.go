@@ -10,7 +10,7 @@ import (
 )
 
 func datastoreRules() []*Rule {
-	return []*Rule{DatastoreNotReady, APICutOff, APIUnhealthy, APISlow, EtcdRefuses, TyphaUnreachable, CNITokenExpired}
+	return []*Rule{datastoreNotReady, apiCutOff, apiUnhealthy, apiSlow, etcdRefuses, typhaUnreachable, cniTokenExpired}
 }
 
 // withoutDatastore is what a node shows that does not reach the API server.
@@ -29,8 +29,8 @@ func inRole(fs []Finding, role string) []Finding {
 	return keep(fs, func(r Finding) bool { return r.Facts.Str(checks.FactRole) == role })
 }
 
-// DatastoreNotReady is Calico's own switch.
-var DatastoreNotReady = &Rule{
+// datastoreNotReady is Calico's own switch.
+var datastoreNotReady = &Rule{
 	ID: "datastore-not-ready", Title: "Calico's datastore is marked not ready",
 	Doc: `ClusterInformation's datastoreReady is switched off for a migration (calicoctl datastore migrate lock) and for upgrades between data models, and on again afterwards. While it is off, the CNI plugin answers every pod "Calico is currently not ready to process requests", and a start of calico-node waits for ever. It concerns every node at once; those that run go on as they are.
 Told from a datastore out of reach by datastore-latency, which is fine here.`,
@@ -40,11 +40,13 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 			"kubectl get clusterinformations.crd.projectcalico.org default -o yaml --show-managed-fields  # who switched it off, and when",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "no migration is at work", Manifest: []string{`kubectl patch clusterinformations.crd.projectcalico.org default --type merge -p '{"spec":{"datastoreReady":true}}'`}},
+			{If: "no migration is at work",
+				Manifest: []string{`kubectl patch clusterinformations.crd.projectcalico.org default --type merge -p '{"spec":{"datastoreReady":true}}'`}},
 		},
 		Radius: "every node of the cluster: pods get networks again at once",
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.CNIToken.ID}, Explains: []string{"felix-waits", "start-outlasts-budget"},
+	RuledOut: []string{checks.DatastoreLatency.ID, checks.CNIToken.ID},
+	Explains: []string{"felix-waits", "start-outlasts-budget"},
 	Match: func(f Findings) []Case {
 		off := f.With(facts.CheckDatastoreReady, facts.DatastoreReady, false)
 		if len(off) == 0 {
@@ -54,8 +56,8 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 	},
 }
 
-// APICutOff is a node that does not reach an API server that is well.
-var APICutOff = &Rule{
+// apiCutOff is a node that does not reach an API server that is well.
+var apiCutOff = &Rule{
 	ID: "api-cut-off", Title: "this node does not reach the API server, which answers others",
 	Doc: `No API server answers this node, neither by the service's address nor directly, while the one who asks has it answer: what lies between them drops or refuses this node's packets: a firewall or security group on TCP 6443, a route, or an API server that died behind a load balancer.
 Told from lost rules of kube-proxy by the endpoints, which answer there; from an API server that is down by the API's own answers in this very run.`,
@@ -88,8 +90,9 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 			host = addr.Addr().String()
 		}
 		c := Case{
-			Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw), Args: map[string]Arg{"server": Address(host)},
-			For: clues(strong, failed), Covers: withoutDatastore,
+			Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw),
+			Args: map[string]Arg{"server": addressArg(host)},
+			For:  clues(strong, failed), Covers: withoutDatastore,
 		}
 		c.For = append(c.For, clues(0, toService(f.Failed(checks.DatastoreLatency.ID)))...)
 		answering := f.Elsewhere(checks.DatastoreLatency.ID)
@@ -110,8 +113,8 @@ Told from lost rules of kube-proxy by the endpoints, which answer there; from an
 	},
 }
 
-// APIUnhealthy is an API server that says itself that it is ill.
-var APIUnhealthy = &Rule{
+// apiUnhealthy is an API server that says itself that it is ill.
+var apiUnhealthy = &Rule{
 	ID: "api-unhealthy", Title: "the API server answers that it is not well",
 	Doc: `/readyz of the API server names what is wrong, most often its etcd ("[-]etcd failed"): a lost leader, a full disk, a certificate. A load balancer without a living server behind it answers 502 or 503. Every node suffers alike: leases, controllers and starts of calico-node get slow or fail ("etcdserver: request timed out", "leader changed").
 Told from a node that is cut off by the answer, which did come.`,
@@ -131,7 +134,8 @@ Told from a node that is cut off by the answer, which did come.`,
 		if len(ill) == 0 {
 			return nil
 		}
-		return []Case{{Says: "the datastore answers that it is not well: " + ill[0].Saw, For: clues(proof, ill), Covers: withoutDatastore}}
+		return []Case{{Says: "the datastore answers that it is not well: " + ill[0].Saw, For: clues(proof, ill),
+			Covers: withoutDatastore}}
 	},
 }
 
@@ -139,15 +143,16 @@ Told from a node that is cut off by the answer, which did come.`,
 // start of calico-node makes twenty of would take twenty seconds.
 const slowAnswer = 1000
 
-// APISlow is a server that is near and slow.
-var APISlow = &Rule{
+// apiSlow is a server that is near and slow.
+var apiSlow = &Rule{
 	ID: "api-slow", Title: "the API server is near and takes long to answer",
 	Doc: `TCP connects in milliseconds and the first byte of an answer takes a second and more: the server, or the etcd behind it, is slow (disk, load, a defragmentation), not the way there. Every node feels it.
 Told from distance, which the handshake of TCP shows too; from a node short of CPU by the node's load, for there its own programs are late.`,
 	Fix: probe.Fix{
-		Says:     "Look at the API server's and etcd's load and disks.",
-		Manifest: []string{"kubectl get --raw '/readyz?verbose'", "kubectl get --raw /metrics | grep -E '^(apiserver_current_inflight_requests|etcd_request_duration_seconds_sum)'"},
-		Radius:   "it only reads",
+		Says: "Look at the API server's and etcd's load and disks.",
+		Manifest: []string{"kubectl get --raw '/readyz?verbose'",
+			"kubectl get --raw /metrics | grep -E '^(apiserver_current_inflight_requests|etcd_request_duration_seconds_sum)'"},
+		Radius: "it only reads",
 	},
 	Explains: []string{"start-outlasts-budget"},
 	Match: func(f Findings) []Case {
@@ -161,7 +166,8 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 		if len(slow) == 0 {
 			return nil
 		}
-		c := Case{Says: "the API server is near and slow: " + slow[0].Saw, For: clues(strong, slow), Covers: Covers(checks.StartupBudget.ID, facts.CheckCalicoPod, facts.CheckCalicoBudget)}
+		c := Case{Says: "the API server is near and slow: " + slow[0].Saw, For: clues(strong, slow),
+			Covers: Covers(checks.StartupBudget.ID, facts.CheckCalicoPod, facts.CheckCalicoBudget)}
 		if load := loads(f.Bad(checks.NodeLoad.ID)); len(load) > 0 {
 			c.Against = clues(hint, load)
 		}
@@ -169,8 +175,8 @@ Told from distance, which the handshake of TCP shows too; from a node short of C
 	},
 }
 
-// EtcdRefuses is an etcd that does not take Calico's certificate.
-var EtcdRefuses = &Rule{
+// etcdRefuses is an etcd that does not take Calico's certificate.
+var etcdRefuses = &Rule{
 	ID: "etcd-certificate", Title: "Calico's etcd refuses the certificate, or one has run out",
 	Doc: `Where Calico keeps its data in an etcd of its own, Felix, the CNI plugin and calico-node's start show it a client certificate (the secret calico-etcd-secrets; on the node /etc/cni/net.d/calico-tls). One that has run out, or of another authority, is refused: no pod gets a network, and a start does not end.
 Told from an etcd out of reach by its answer.`,
@@ -180,7 +186,8 @@ Told from an etcd out of reach by its answer.`,
 			"kubectl -n kube-system get secret calico-etcd-secrets -o jsonpath='{.data.etcd-cert}' | base64 -d | openssl x509 -noout -dates -issuer",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "the secret has been renewed", Manifest: []string{"kubectl -n kube-system rollout restart ds/{daemonset} deploy/calico-kube-controllers"}},
+			{If: "the secret has been renewed",
+				Manifest: []string{"kubectl -n kube-system rollout restart ds/{daemonset} deploy/calico-kube-controllers"}},
 		},
 		Radius: "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
@@ -197,12 +204,13 @@ Told from an etcd out of reach by its answer.`,
 			return nil
 		}
 		all := append(old, refused...)
-		return []Case{{Says: "certificates of the datastore are not good: " + all[0].Saw, For: clues(proof, all), Covers: withoutDatastore}}
+		return []Case{{Says: "certificates of the datastore are not good: " + all[0].Saw, For: clues(proof, all),
+			Covers: withoutDatastore}}
 	},
 }
 
-// TyphaUnreachable is a Felix cut off from what it listens to.
-var TyphaUnreachable = &Rule{
+// typhaUnreachable is a Felix cut off from what it listens to.
+var typhaUnreachable = &Rule{
 	ID: "typha-unreachable", Title: "no Typha answers this node",
 	Doc: `Where Typha is used, Felix and confd hear of everything through it (TCP 5473), and end when none answers ("Failed to connect to Typha, giving up after timeout"). Refused: nothing listens, Typha's pods are not up. No answer: a firewall on 5473, which a new node pool often lacks, or frozen Typhas. The API may be fine all the time.
 Told from a datastore out of reach by datastore-latency.`,
@@ -213,13 +221,15 @@ Told from a datastore out of reach by datastore-latency.`,
 		},
 		Radius: "it only reads",
 	},
-	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodePing.ID}, Explains: []string{"felix-waits", "start-outlasts-budget", "felix-down"},
+	RuledOut: []string{checks.DatastoreLatency.ID, checks.NodePing.ID},
+	Explains: []string{"felix-waits", "start-outlasts-budget", "felix-down"},
 	Match: func(f Findings) []Case {
 		dead := f.Failed(checks.TyphaReach.ID)
 		if len(dead) == 0 {
 			return nil
 		}
-		c := Case{Says: fmt.Sprintf("none of %d Typhas answers this node: %s", len(dead), dead[0].Saw), For: clues(strong, dead), Covers: append(Covers(checks.FelixReady.ID, checks.BirdConfig.ID), calicoDown...)}
+		c := Case{Says: fmt.Sprintf("none of %d Typhas answers this node: %s", len(dead), dead[0].Saw),
+			For: clues(strong, dead), Covers: append(Covers(checks.FelixReady.ID, checks.BirdConfig.ID), calicoDown...)}
 		if f.Fine(checks.DatastoreLatency.ID) { // so it is not the node's network as a whole
 			c.For = append(c.For, clues(hint, f.Of(checks.DatastoreLatency.ID)[:1])...)
 		}
@@ -230,15 +240,16 @@ Told from a datastore out of reach by datastore-latency.`,
 	},
 }
 
-// CNITokenExpired is a credential that nobody has renewed.
-var CNITokenExpired = &Rule{
+// cniTokenExpired is a credential that nobody has renewed.
+var cniTokenExpired = &Rule{
 	ID: "cni-token-expired", Title: "the token of Calico's CNI plugin has run out",
 	Doc: `calico-node writes a token for the CNI plugin (calico-kubeconfig) and renews it long before its end. A calico-node that does not run, or has no right to make tokens, does not; then no pod gets a network: "error getting ClusterInformation: connection is unauthorized: Unauthorized". Running pods do not notice.
 Told from a clock that is wrong by node-clock; from a token of another cluster by its issuer, which the check shows; from lost rights by its dates.`,
 	Fix: probe.Fix{
-		Says:     "Let calico-node on this node write a new one; if it does not, look for its right to make one.",
-		Manifest: []string{restartCalico, "kubectl auth can-i create serviceaccounts/calico-cni-plugin --subresource=token -n {namespace} --as system:serviceaccount:{namespace}:{daemonset}  # before v3.26: serviceaccounts/{daemonset}"},
-		Radius:   restartRadius,
+		Says: "Let calico-node on this node write a new one; if it does not, look for its right to make one.",
+		Manifest: []string{restartCalico,
+			"kubectl auth can-i create serviceaccounts/calico-cni-plugin --subresource=token -n {namespace} --as system:serviceaccount:{namespace}:{daemonset}  # before v3.26: serviceaccounts/{daemonset}"},
+		Radius: restartRadius,
 	},
 	RuledOut: []string{checks.NodeClock.ID, checks.DatastoreLatency.ID},
 	Match: func(f Findings) []Case {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestRules(t *testing.T) {
-	if wrong := Validate(Rules()); wrong != "" {
+	if wrong := validate(Rules()); wrong != "" {
 		t.Error(wrong)
 	}
 }

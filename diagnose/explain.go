@@ -140,7 +140,8 @@ func shown(f Findings, r Finding) probe.Clue {
 	if node == f.Node {
 		node = ""
 	}
-	return probe.Clue{Check: r.Check, Target: strings.TrimSpace(r.Target + " " + from(r)), Node: node, Status: r.Status, Saw: r.Saw}
+	return probe.Clue{Check: r.Check, Target: strings.TrimSpace(r.Target + " " + from(r)), Node: node, Status: r.Status,
+		Saw: r.Saw}
 }
 
 func from(r Finding) string {
@@ -195,7 +196,8 @@ func explainedAway(f Findings, all []candidate) []candidate {
 		for i := range all {
 			for j := range all {
 				_, gone := by[j]
-				if i != j && !gone && root(by, i) != j && rank(all[i].cause.Confidence) >= rank(all[j].cause.Confidence) && explains(i, j) {
+				if i != j && !gone && root(by, i) != j && rank(all[i].cause.Confidence) >= rank(all[j].cause.Confidence) &&
+					explains(i, j) {
 					by[j] = i
 				}
 			}
@@ -228,7 +230,8 @@ func inBothFamilies(all []candidate) []candidate {
 	var out []candidate
 	for _, c := range all {
 		i := slices.IndexFunc(out, func(o candidate) bool {
-			return o.rule == c.rule && o.found.Peer == c.found.Peer && o.found.Family != 0 && c.found.Family != 0 && o.found.Family != c.found.Family && o.cause.Confidence == c.cause.Confidence &&
+			return o.rule == c.rule && o.found.Peer == c.found.Peer && o.found.Family != 0 && c.found.Family != 0 &&
+				o.found.Family != c.found.Family && o.cause.Confidence == c.cause.Confidence &&
 				reflect.DeepEqual(o.cause.Fix, c.cause.Fix)
 		})
 		if i < 0 {
@@ -237,8 +240,10 @@ func inBothFamilies(all []candidate) []candidate {
 		}
 		into := &out[i]
 		into.also, into.more = slices.Concat(into.also, c.also), slices.Concat(into.more, c.more)
-		into.found.For, into.found.Covers = slices.Concat(into.found.For, c.found.For), slices.Concat(into.found.Covers, c.found.Covers)
-		into.cause.For, into.cause.Against = slices.Concat(into.cause.For, c.cause.For), slices.Concat(into.cause.Against, c.cause.Against)
+		into.found.For, into.found.Covers = slices.Concat(into.found.For, c.found.For), slices.Concat(into.found.Covers,
+			c.found.Covers)
+		into.cause.For, into.cause.Against = slices.Concat(into.cause.For, c.cause.For), slices.Concat(into.cause.Against,
+			c.cause.Against)
 		into.cause.Explains = slices.Concat(into.cause.Explains, c.cause.Explains)
 		into.cause.Says += fmt.Sprintf("; and likewise for %s", c.cause.About)
 		into.cause.About += " and " + c.cause.About
@@ -258,8 +263,8 @@ func root(by map[int]int, at int) int {
 	return at
 }
 
-// Validate says what is wrong with a list of rules, "" when nothing is.
-func Validate(rules []*Rule) string {
+// validate says what is wrong with a list of rules, "" when nothing is.
+func validate(rules []*Rule) string {
 	seen := map[string]bool{}
 	for _, r := range rules {
 		switch {

@@ -36,7 +36,10 @@ func TestConsequenceWithoutTarget(t *testing.T) {
 	}
 	f := Findings{Node: "a", All: []Finding{seen("root", ""), seen("felt", ""), seen("felt", "elsewhere")}}
 	rules := []*Rule{
-		{ID: "cause", Explains: []string{"effect"}, Match: func(f Findings) []Case { return []Case{{For: clues(proof, f.All[:1])}} }},
+		{ID: "cause", Explains: []string{"effect"}, Match: func(f Findings) []Case {
+			return []Case{{For: clues(proof,
+				f.All[:1])}}
+		}},
 		{ID: "effect", Match: func(f Findings) []Case { return []Case{{For: clues(proof, f.All[1:2])}} }},
 	}
 	d := Explain(f, rules)

@@ -13,7 +13,8 @@ import (
 // felixRules are those of Felix's health port. The causes of an odd answer come
 // before the answer itself.
 func felixRules() []*Rule {
-	return []*Rule{LoopbackDropped, LocalhostForeign, FelixElsewhere, FelixHealthOff, FelixWaits, FelixDataplaneLate, FelixStuck, FelixDown}
+	return []*Rule{loopbackDropped, localhostForeign, felixElsewhere, felixHealthOff, felixWaits, felixDataplaneLate,
+		felixStuck, felixDown}
 }
 
 // felixIll is what a health port leaves behind that does not answer the kubelet: it
@@ -39,8 +40,8 @@ func unwell(f Findings) []Finding {
 	return append(f.Failed(facts.CheckCalicoBudget), f.Bad(facts.CheckCalicoPod)...)
 }
 
-// LocalhostForeign is projectcalico/calico#2146 and #2880.
-var LocalhostForeign = &Rule{
+// localhostForeign is projectcalico/calico#2146 and #2880.
+var localhostForeign = &Rule{
 	ID: "localhost-foreign", Apart: true, Title: "localhost leads to another machine, so calico-node's probe asks there",
 	Doc: `Felix binds its health port to "localhost" and calico-node's probe asks it there. When the node's /etc/hosts, or a search domain with an answer for every name, gives another address for it, Felix cannot bind ("cannot assign requested address") or the kubelet asks another machine: "dial tcp 192.168.99.7:9099: connection refused" for the URL http://localhost:9099.
 Told from a start that is too slow by the address, which is not this machine's loopback.`,
@@ -73,8 +74,8 @@ Told from a start that is too slow by the address, which is not this machine's l
 	},
 }
 
-// FelixElsewhere is a health port at an address where the kubelet's probe does not ask.
-var FelixElsewhere = &Rule{
+// felixElsewhere is a health port at an address where the kubelet's probe does not ask.
+var felixElsewhere = &Rule{
 	ID: "felix-elsewhere", Title: "Felix answers its health port at another address than calico-node's probe asks",
 	Doc: `FelixConfiguration's healthHost moves Felix's health port; calico-node's own probe knows only the variable FELIX_HEALTHHOST and else asks localhost. The kubelet then kills a Felix that is well.
 Told from a start that is too slow and from a dead Felix by what listens: the port is open, elsewhere.`,
@@ -84,8 +85,10 @@ Told from a start that is too slow and from a dead Felix by what listens: the po
 			"kubectl get felixconfigurations.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,HOST:.spec.healthHost,PORT:.spec.healthPort",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "the one called default has it", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'`}},
-			{If: "the one called node.{node} has it", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org node.{node} --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'`}},
+			{If: "the one called default has it",
+				Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'`}},
+			{If: "the one called node.{node} has it",
+				Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org node.{node} --type json -p '[{"op":"remove","path":"/spec/healthHost"}]'`}},
 		},
 		Radius: "Felix restarts on the nodes for which that setting holds; running pods keep their policy meanwhile",
 	},
@@ -107,8 +110,8 @@ Told from a start that is too slow and from a dead Felix by what listens: the po
 	},
 }
 
-// FelixHealthOff is a health endpoint that is off while the probe asks it.
-var FelixHealthOff = &Rule{
+// felixHealthOff is a health endpoint that is off while the probe asks it.
+var felixHealthOff = &Rule{
 	ID: "felix-health-off", Title: "Felix's health endpoint is switched off, and calico-node's probe asks it",
 	Doc: `Felix opens its health port only with healthEnabled (FELIX_HEALTHENABLED in Calico's manifests). Without it the probe is refused, and the kubelet kills a calico-node that is well.
 Told from a dead Felix by the setting.`,
@@ -131,8 +134,8 @@ Told from a dead Felix by the setting.`,
 	},
 }
 
-// LoopbackDropped is projectcalico/calico#4372.
-var LoopbackDropped = &Rule{
+// loopbackDropped is projectcalico/calico#4372.
+var loopbackDropped = &Rule{
 	ID: "loopback-dropped", Title: "packets on the node's own loopback vanish",
 	Doc: `A firewall rule that drops 127.0.0.0/8, or a loopback interface that is down, cuts off whatever the node asks itself: calico-node's probe, the kubelet's healthz, kube-proxy's. Each of them works, and answers at other addresses.
 Told from a frozen daemon, and from one short of CPU, by the connection, which the kernel takes for those; from one that has been frozen for so long that nobody takes connections any more by the others, which would not be silent at the same time.`,
@@ -178,7 +181,8 @@ Told from a frozen daemon, and from one short of CPU, by the connection, which t
 // elsewhere are the addresses at which Felix's port is open, other than the one that
 // was asked: a port that opens meanwhile is none.
 func elsewhere(r Finding) []string {
-	return slices.DeleteFunc(slices.Clone(listOf(r, checks.FactListening)), func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
+	return slices.DeleteFunc(slices.Clone(listOf(r, checks.FactListening)),
+		func(at string) bool { return at == r.Facts.Str(checks.FactAddress) })
 }
 
 // components are the names of those Felix calls bad, over all answers of a check.
@@ -193,8 +197,8 @@ func components(fs []Finding) []string {
 	return out
 }
 
-// FelixWaits is a Felix that lives and has not heard of the datastore.
-var FelixWaits = &Rule{
+// felixWaits is a Felix that lives and has not heard of the datastore.
+var felixWaits = &Rule{
 	ID: "felix-waits", Title: "Felix waits for the datastore, or for Typha",
 	Doc: `Felix answers as soon as it has read its own configuration: alive and not ready, until it has heard everything once. Readiness 503 with good liveness, of FelixStartup or CalculationGraph, is a Felix that waits for the datastore or for Typha.
 Told from a data plane that hangs by liveness and by the component's name; why it waits, datastore-latency and typha-reach say.`,
@@ -212,14 +216,15 @@ Told from a data plane that hangs by liveness and by the component's name; why i
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("Felix lives and is not ready: %s has not heard everything from the datastore yet", waiting[0]),
-			For:  append(clues(strong, unready), clues(0, f.Of(checks.FelixLive.ID))...), Covers: Covers(facts.CheckCalicoPod, checks.FelixReady.ID),
+			Says:   fmt.Sprintf("Felix lives and is not ready: %s has not heard everything from the datastore yet", waiting[0]),
+			For:    append(clues(strong, unready), clues(0, f.Of(checks.FelixLive.ID))...),
+			Covers: Covers(facts.CheckCalicoPod, checks.FelixReady.ID),
 		}}
 	},
 }
 
-// FelixDataplaneLate is a part of Felix that has not reported in time.
-var FelixDataplaneLate = &Rule{
+// felixDataplaneLate is a part of Felix that has not reported in time.
+var felixDataplaneLate = &Rule{
 	ID: "felix-dataplane-late", Title: "a part of Felix has not reported in time",
 	Doc: `Each part of Felix has to report within its limit: InternalDataplaneMainLoop within 90 s, CalculationGraph within 30 s. The data plane's is late when writing rules takes long: another program holds the lock of iptables (/run/xtables.lock), there are tens of thousands of rules, or the CPU is short. Liveness is 503 then, and the kubelet kills calico-node, which writes all rules anew.
 Told from a Felix that waits for the datastore by liveness, which is good there; from a frozen one by its answer.`,
@@ -230,7 +235,8 @@ Told from a Felix that waits for the datastore by liveness, which is good there;
 			"kubectl -n {namespace} logs {pod} -c calico-node --tail=100 | grep -iE 'lock|timed out|took'",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "what holds it up cannot go soon: the limit, on every node", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"dataplaneWatchdogTimeout":"5m"}}'`}},
+			{If: "what holds it up cannot go soon: the limit, on every node",
+				Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"dataplaneWatchdogTimeout":"5m"}}'`}},
 		},
 		Radius: "the limit: Felix restarts on every node; running pods keep their policy meanwhile",
 	},
@@ -241,14 +247,15 @@ Told from a Felix that waits for the datastore by liveness, which is good there;
 		if len(which) == 0 {
 			return nil
 		}
-		c := Case{Says: fmt.Sprintf("%s of Felix has not reported in time, so its liveness is 503", strings.Join(slices.Compact(which), " and ")), For: clues(strong, late), Covers: felixIll}
+		c := Case{Says: fmt.Sprintf("%s of Felix has not reported in time, so its liveness is 503",
+			strings.Join(slices.Compact(which), " and ")), For: clues(strong, late), Covers: felixIll}
 		c.For = append(c.For, clues(hint, unwell(f))...)
 		return []Case{c}
 	},
 }
 
-// FelixStuck is a Felix that takes connections and answers none.
-var FelixStuck = &Rule{
+// felixStuck is a Felix that takes connections and answers none.
+var felixStuck = &Rule{
 	ID: "felix-stuck", Title: "Felix takes connections and does not answer",
 	Doc: `The kernel takes connections for a process that is stopped, starved of CPU or deadlocked; the kubelet sees "context deadline exceeded". An answer comes within a millisecond otherwise.
 Told from a dead Felix, which refuses; from a loopback that is cut off by the other daemons on it, which answer.`,
@@ -261,7 +268,8 @@ Told from a dead Felix, which refuses; from a loopback that is cut off by the ot
 		},
 		Radius: restartRadius,
 	},
-	RuledOut: []string{checks.NodeLoad.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID}, Explains: []string{"start-outlasts-budget"},
+	RuledOut: []string{checks.NodeLoad.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID},
+	Explains: []string{"start-outlasts-budget"},
 	Match: func(f Findings) []Case {
 		silent := slices.DeleteFunc(ofLiveness(f, "timeout"), func(r Finding) bool { return !bad(r.Status) })
 		if len(silent) == 0 {
@@ -286,12 +294,15 @@ func kubeletAnswers(f Findings) []Finding {
 	if !f.Fine(checks.KubeletHealth.ID) {
 		return nil
 	}
-	all := keep(f.Of(checks.KubeletHealth.ID), func(r Finding) bool { return answered(r.Status) && r.Target != checks.TargetCertificate })
+	all := keep(f.Of(checks.KubeletHealth.ID), func(r Finding) bool {
+		return answered(r.Status) &&
+			r.Target != checks.TargetCertificate
+	})
 	return all[:min(len(all), 1)]
 }
 
-// FelixDown is a Felix that does not run in a container that does.
-var FelixDown = &Rule{
+// felixDown is a Felix that does not run in a container that does.
+var felixDown = &Rule{
 	ID: "felix-down", Title: "Felix does not run, or cannot open its health port",
 	Doc: `Nothing listens on Felix's port at any address, start-up is over, and the node has time enough: Felix ends again and again and runit starts it anew ("Restarting to avoid leaking datastore connections", a setting it does not accept, a loose RPF check before v3.12), or it cannot bind the port.
 Told from a start that is still at work by startup-budget, from a port elsewhere by what listens, from one that is off by the setting.`,
@@ -309,7 +320,8 @@ Told from a start that is still at work by startup-budget, from a port elsewhere
 		if len(refused) == 0 {
 			return nil
 		}
-		c := Case{Says: "Felix does not run: nothing listens on its health port", For: clues(strong, refused), Covers: felixIll}
+		c := Case{Says: "Felix does not run: nothing listens on its health port", For: clues(strong, refused),
+			Covers: felixIll}
 		if over := f.With(checks.StartupBudget.ID, checks.FactOver, true); len(over) > 0 {
 			c.Says = fmt.Sprintf("Felix does not answer although start-up is over: %s", over[0].Saw)
 			c.For = append(c.For, clues(hint, over)...)

@@ -141,7 +141,10 @@ func (f Findings) Answered(check string) bool {
 // Fine tells whether a check was answered, and every answer was good.
 func (f Findings) Fine(check string) bool {
 	of := f.Of(check)
-	return f.Answered(check) && !slices.ContainsFunc(of, func(r Finding) bool { return bad(r.Status) || r.Status == probe.Unknown })
+	return f.Answered(check) && !slices.ContainsFunc(of, func(r Finding) bool {
+		return bad(r.Status) ||
+			r.Status == probe.Unknown
+	})
 }
 
 // those are the results of a check on the node in question that are to be kept.

@@ -10,17 +10,18 @@ import (
 )
 
 func firewallRules() []*Rule {
-	return []*Rule{UplinkDown, FirewallTwice, FirewallUnhooked, FirewallForwardDrop, PolicyForbids}
+	return []*Rule{uplinkDown, firewallTwice, firewallUnhooked, firewallForwardDrop, policyForbids}
 }
 
-// UplinkDown is a node without a link.
-var UplinkDown = &Rule{
+// uplinkDown is a node without a link.
+var uplinkDown = &Rule{
 	ID: "uplink-down", Title: "the interface with the node's address carries nothing",
 	Doc: `It is switched off, or has no carrier: a cable, a switch port, a bond without a working member, a deleted virtual NIC. Everything that needs the network is one failure. Told from a cut further away by the link itself, and from a wrong address by no other interface having the InternalIP.`,
 	Fix: probe.Fix{
-		Says:     "See the link and bring it up.",
-		Manifest: []string{"ssh {node} ip -s link show {device}   # by the console, when the network is how one gets there", "ssh {node} sudo ip link set {device} up"},
-		Radius:   "this node's network",
+		Says: "See the link and bring it up.",
+		Manifest: []string{"ssh {node} ip -s link show {device}   # by the console, when the network is how one gets there",
+			"ssh {node} sudo ip link set {device} up"},
+		Radius: "this node's network",
 	},
 	Explains: []string{"node-cut-off", "peer-down", "bgp-waits"},
 	Match: func(f Findings) []Case {
@@ -32,45 +33,51 @@ var UplinkDown = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]Arg{"device": Device(device)},
-				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
+				About: device, Says: "{node} is without its link: " + r.Saw, Args: map[string]Arg{"device": deviceArg(device)},
+				For: clues(proof, []Finding{r}), Covers: append(pathFollows(f, 0, ""),
+					Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...),
 			})
 		}
 		return out
 	},
 }
 
-// FirewallTwice are Calico's rules in two firewalls.
-var FirewallTwice = &Rule{
+// firewallTwice are Calico's rules in two firewalls.
+var firewallTwice = &Rule{
 	ID: "firewall-twice", Title: "Calico's rules are in two firewalls, and both are obeyed",
 	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.33 only.`,
 	Fix: probe.Fix{
 		Says:     "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
 		Manifest: []string{"ssh {node} 'sudo iptables-legacy-save | grep -c cali; sudo iptables-nft-save | grep -c cali; sudo nft list tables'  # which has them"},
 		OnlyIf: []probe.Conditional{
-			{If: "its pods can be spared, and what they have in emptyDir volumes", Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
+			{If: "its pods can be spared, and what they have in emptyDir volumes",
+				Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
 			{If: "it is drained", Manifest: []string{"ssh {node} sudo systemctl reboot"}},
 			{If: "it is up again", Manifest: []string{"kubectl uncordon {node}"}},
 		},
 		Radius: "this node: its pods move to others, and emptyDir volumes are lost",
 	},
-	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
+	RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		return walled(f, func(r Finding) bool { return len(listOf(r, checks.FactInUse)) > 1 }, func(r Finding) string {
-			return "forwarded packets on {node} pass Calico's rules in " + strings.Join(listOf(r, checks.FactInUse), " and in ") + ", of which one set is left over"
+			return "forwarded packets on {node} pass Calico's rules in " + strings.Join(listOf(r, checks.FactInUse),
+				" and in ") + ", of which one set is left over"
 		})
 	},
 }
 
-// FirewallUnhooked are rules of Calico's that nothing leads to, or none at all.
-var FirewallUnhooked = &Rule{
+// firewallUnhooked are rules of Calico's that nothing leads to, or none at all.
+var firewallUnhooked = &Rule{
 	ID: "firewall-unhooked", Title: "Calico's firewall rules are not in use",
 	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 90 s, or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
-	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
+	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID},
+	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
-		return walled(f, func(r Finding) bool { return r.Status == probe.Fail && len(listOf(r, checks.FactInUse)) == 0 }, func(r Finding) string {
-			return "on {node} " + r.Saw
-		})
+		return walled(f, func(r Finding) bool { return r.Status == probe.Fail && len(listOf(r, checks.FactInUse)) == 0 },
+			func(r Finding) string {
+				return "on {node} " + r.Saw
+			})
 	},
 }
 
@@ -88,8 +95,8 @@ func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Ca
 	return out
 }
 
-// FirewallForwardDrop is a policy of FORWARD that drops.
-var FirewallForwardDrop = &Rule{
+// firewallForwardDrop is a policy of FORWARD that drops.
+var firewallForwardDrop = &Rule{
 	ID: "firewall-forward-drop", Title: "the firewall's policy drops what pods send",
 	Doc: `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
 	Fix: probe.Fix{
@@ -99,12 +106,14 @@ var FirewallForwardDrop = &Rule{
 			"ssh {node} 'sudo iptables-legacy -S FORWARD; sudo iptables-nft -S FORWARD'",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "legacy drops; until the next start of what set it", Manifest: []string{"ssh {node} sudo iptables-legacy -P FORWARD ACCEPT"}},
+			{If: "legacy drops; until the next start of what set it",
+				Manifest: []string{"ssh {node} sudo iptables-legacy -P FORWARD ACCEPT"}},
 			{If: "nft drops; likewise", Manifest: []string{"ssh {node} sudo iptables-nft -P FORWARD ACCEPT"}},
 		},
 		Radius: "reading: nothing; accepting is this node's, which forwards for everything again that no rule forbids",
 	},
-	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID}, Explains: []string{"peer-pods", "tunnel-filtered"},
+	RuledOut: []string{checks.NodeSysctl.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.NodePing.ID},
+	Explains: []string{"peer-pods", "tunnel-filtered"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Of(checks.NodeFirewall.ID) {
@@ -124,8 +133,10 @@ var FirewallForwardDrop = &Rule{
 				continue
 			}
 			c := Case{
-				About: familyName(family), Family: family, For: append(clues(strong, []Finding{r}), clues(hint, held)...), // the node's rules, and what a pod feels of them
-				Says: fmt.Sprintf("%s drops by policy on {node}: it reaches pods itself, and its pods do not", strings.Join(drops, ", ")),
+				// the node's rules, and what a pod feels of them
+				About: familyName(family), Family: family, For: append(clues(strong, []Finding{r}), clues(hint, held)...),
+				Says: fmt.Sprintf("%s drops by policy on {node}: it reaches pods itself, and its pods do not",
+					strings.Join(drops, ", ")),
 			}
 			if len(held) == 0 { // rules beside the policy may let pods through
 				c.For = append(clues(hint, []Finding{r}), clues(hint, lost)...)
@@ -144,14 +155,15 @@ var FirewallForwardDrop = &Rule{
 	},
 }
 
-// PolicyForbids is a network policy that may do what it is for.
-var PolicyForbids = &Rule{
+// policyForbids is a network policy that may do what it is for.
+var policyForbids = &Rule{
 	ID: "policy-forbids", Title: "a network policy may forbid what was tried",
 	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. What a policy allows is not worked out here.`,
 	Fix: probe.Fix{
-		Says:     "See whether the policy is meant to forbid it.",
-		Manifest: []string{"kubectl get networkpolicies -A", "kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
-		Radius:   "nothing: both only read",
+		Says: "See whether the policy is meant to forbid it.",
+		Manifest: []string{"kubectl get networkpolicies -A",
+			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
+		Radius: "nothing: both only read",
 	},
 	Match: func(f Findings) []Case {
 		forbidden := func(r Finding) bool { return r.Facts.Str(probe.FactPolicy) != "" }
@@ -163,7 +175,8 @@ var PolicyForbids = &Rule{
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)), For: clues(hint, held),
+			Says:   fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)),
+			For:    clues(hint, held),
 			Covers: Covers(checks.PodPing.ID, checks.PodTCP.ID),
 		}}
 	},

@@ -17,30 +17,40 @@ func TestFixes(t *testing.T) {
 	result := func(check, target string, status probe.Status, facts probe.Facts) probe.Result {
 		return probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}
 	}
-	canal := result(facts.CheckCalicoPod, "kube-system/canal-x", probe.Fail, probe.Facts{facts.Pod: "kube-system/canal-x", facts.Owner: "canal"})
+	canal := result(facts.CheckCalicoPod, "kube-system/canal-x", probe.Fail,
+		probe.Facts{facts.Pod: "kube-system/canal-x", facts.Owner: "canal"})
 	killed := func(which string) probe.Result {
-		return result(facts.CheckCalicoBudget, "", probe.Fail, probe.Facts{facts.Budget: 70, facts.Lived: 71, facts.BudgetProbe: which, facts.Period: 20})
+		return result(facts.CheckCalicoBudget, "", probe.Fail, probe.Facts{facts.Budget: 70, facts.Lived: 71,
+			facts.BudgetProbe: which, facts.Period: 20})
 	}
 	version := func(kubelet, runtime string, server bool) probe.Result {
-		return result(facts.CheckNodeReady, "", probe.OK, probe.Facts{facts.Kubelet: kubelet, facts.Runtime: runtime, facts.ControlPlane: server})
+		return result(facts.CheckNodeReady, "", probe.OK, probe.Facts{facts.Kubelet: kubelet, facts.Runtime: runtime,
+			facts.ControlPlane: server})
 	}
 	hung := func(socket string) probe.Result {
-		return result(checks.ContainerdHealth.ID, "version", probe.Fail, probe.Facts{probe.FactReason: "timeout", checks.FactSocket: socket})
+		return result(checks.ContainerdHealth.ID, "version", probe.Fail,
+			probe.Facts{probe.FactReason: "timeout", checks.FactSocket: socket})
 	}
-	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(facts.ReasonQuota), probe.FactNamespace: "tools"})
+	quota := result(probe.CheckPlaced, "pod", probe.Unknown, probe.Facts{probe.FactReason: string(facts.ReasonQuota),
+		probe.FactNamespace: "tools"})
 	for name, c := range map[string]struct {
 		seen []probe.Result
 		want string
 	}{
-		"killed by its liveness probe":  {[]probe.Result{killed("liveness")}, `"livenessProbe":{"initialDelaySeconds":430}`},
-		"killed by its startup probe":   {[]probe.Result{killed("startup")}, `"startupProbe":{"failureThreshold":22}`},
-		"killed, on Canal":              {[]probe.Result{killed("liveness"), canal}, "-n kube-system patch ds canal --type"},
-		"containerd hangs":              {[]probe.Result{hung("/run/containerd/containerd.sock"), version("v1.36.4", "containerd", true)}, "systemctl restart containerd"},
-		"containerd of k3s hangs":       {[]probe.Result{hung("/run/k3s/containerd/containerd.sock"), version("v1.34.1+k3s1", "containerd", false)}, "systemctl restart k3s-agent"},
-		"containerd of RKE2 hangs":      {[]probe.Result{hung("/run/k3s/containerd/containerd.sock"), version("v1.34.1+rke2r1", "containerd", true)}, "systemctl restart rke2-server"},
-		"containerd of MicroK8s hangs":  {[]probe.Result{hung("/var/snap/microk8s/common/run/containerd.sock"), version("v1.34.1", "containerd", false)}, "systemctl restart snap.microk8s.daemon-containerd"},
-		"a quota in another namespace":  {[]probe.Result{quota, canal}, "kubectl describe quota,limitrange -n tools"},
-		"a clock that may be the other": {[]probe.Result{result(checks.NodeClock.ID, "", probe.Fail, probe.Facts{checks.FactSkew: 90})}, "ssh node-a timedatectl"},
+		"killed by its liveness probe": {[]probe.Result{killed("liveness")}, `"livenessProbe":{"initialDelaySeconds":430}`},
+		"killed by its startup probe":  {[]probe.Result{killed("startup")}, `"startupProbe":{"failureThreshold":22}`},
+		"killed, on Canal":             {[]probe.Result{killed("liveness"), canal}, "-n kube-system patch ds canal --type"},
+		"containerd hangs": {[]probe.Result{hung("/run/containerd/containerd.sock"),
+			version("v1.36.4", "containerd", true)}, "systemctl restart containerd"},
+		"containerd of k3s hangs": {[]probe.Result{hung("/run/k3s/containerd/containerd.sock"),
+			version("v1.34.1+k3s1", "containerd", false)}, "systemctl restart k3s-agent"},
+		"containerd of RKE2 hangs": {[]probe.Result{hung("/run/k3s/containerd/containerd.sock"),
+			version("v1.34.1+rke2r1", "containerd", true)}, "systemctl restart rke2-server"},
+		"containerd of MicroK8s hangs": {[]probe.Result{hung("/var/snap/microk8s/common/run/containerd.sock"),
+			version("v1.34.1", "containerd", false)}, "systemctl restart snap.microk8s.daemon-containerd"},
+		"a quota in another namespace": {[]probe.Result{quota, canal}, "kubectl describe quota,limitrange -n tools"},
+		"a clock that may be the other": {[]probe.Result{result(checks.NodeClock.ID, "", probe.Fail,
+			probe.Facts{checks.FactSkew: 90})}, "ssh node-a timedatectl"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,7 +59,8 @@ func TestFixes(t *testing.T) {
 				f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &r})
 			}
 			causes := Explain(f, Rules()).Causes
-			if len(causes) == 0 || !slices.ContainsFunc(causes[0].Fix.Manifest, func(line string) bool { return strings.Contains(line, c.want) }) {
+			if len(causes) == 0 || !slices.ContainsFunc(causes[0].Fix.Manifest,
+				func(line string) bool { return strings.Contains(line, c.want) }) {
 				t.Errorf("no fix has %q: %+v", c.want, causes)
 			}
 		})
@@ -59,11 +70,13 @@ func TestFixes(t *testing.T) {
 // TestFixNamesWhatExists wants a fix to restart, or to patch, what the API says is there.
 func TestFixNamesWhatExists(t *testing.T) {
 	t.Parallel()
-	lost := probe.Result{Check: checks.KubeProxyHealth.ID, Target: checks.TargetServices, Status: probe.Fail, Saw: "no rules"}
+	lost := probe.Result{Check: checks.KubeProxyHealth.ID, Target: checks.TargetServices, Status: probe.Fail,
+		Saw: "no rules"}
 	ready := func(f probe.Facts) probe.Result {
 		return probe.Result{Check: facts.CheckNodeReady, Status: probe.OK, Saw: "Ready", Facts: f}
 	}
-	mtu := probe.Result{Check: checks.CNIMTU.ID, Status: probe.Fail, Saw: "1500 does not fit", Facts: probe.Facts{checks.FactRoom: 1450}}
+	mtu := probe.Result{Check: checks.CNIMTU.ID, Status: probe.Fail, Saw: "1500 does not fit",
+		Facts: probe.Facts{checks.FactRoom: 1450}}
 	calico := func(f probe.Facts) probe.Result {
 		f[facts.Pod] = "calico-system/calico-node-x"
 		return probe.Result{Check: facts.CheckCalicoPod, Status: probe.OK, Saw: "ready", Facts: f}
@@ -74,12 +87,18 @@ func TestFixNamesWhatExists(t *testing.T) {
 		has, none []string // among all that can be copied
 		copied    string   // among what is copied at once
 	}{
-		"a kube-proxy pod":          {[]probe.Result{lost, ready(probe.Facts{facts.KubeProxy: []string{"kube-proxy-x"}})}, []string{"delete pod kube-proxy-x"}, []string{selector}, "delete pod kube-proxy-x"},
-		"no kube-proxy pod":         {[]probe.Result{lost, ready(probe.Facts{facts.KubeProxy: []string{}})}, []string{"pgrep -a kube-proxy"}, []string{selector, "delete"}, "pgrep"},
-		"not known":                 {[]probe.Result{lost, ready(nil)}, []string{"delete pod " + selector}, nil, "get pods " + selector},
-		"Calico of the operator":    {[]probe.Result{mtu, calico(probe.Facts{facts.Operator: true})}, []string{installation}, []string{configMap}, "ip -d link show"},
-		"Calico in its namespace":   {[]probe.Result{mtu, calico(probe.Facts{facts.Operator: false})}, []string{installation, configMap}, nil, "ip -d link show"},
-		"Calico as recorded once":   {[]probe.Result{mtu, calico(probe.Facts{})}, []string{installation}, []string{configMap}, "ip -d link show"},
+		"a kube-proxy pod": {[]probe.Result{lost, ready(probe.Facts{facts.KubeProxy: []string{"kube-proxy-x"}})},
+			[]string{"delete pod kube-proxy-x"}, []string{selector}, "delete pod kube-proxy-x"},
+		"no kube-proxy pod": {[]probe.Result{lost, ready(probe.Facts{facts.KubeProxy: []string{}})},
+			[]string{"pgrep -a kube-proxy"}, []string{selector, "delete"}, "pgrep"},
+		"not known": {[]probe.Result{lost, ready(nil)}, []string{"delete pod " + selector}, nil,
+			"get pods " + selector},
+		"Calico of the operator": {[]probe.Result{mtu, calico(probe.Facts{facts.Operator: true})}, []string{installation},
+			[]string{configMap}, "ip -d link show"},
+		"Calico in its namespace": {[]probe.Result{mtu, calico(probe.Facts{facts.Operator: false})},
+			[]string{installation, configMap}, nil, "ip -d link show"},
+		"Calico as recorded once": {[]probe.Result{mtu, calico(probe.Facts{})}, []string{installation},
+			[]string{configMap}, "ip -d link show"},
 		"the interface comes first": {[]probe.Result{mtu}, []string{"ip link set dev"}, nil, "ip -d link show"},
 	} {
 		f := Findings{Node: "node-a"}
@@ -101,7 +120,8 @@ func TestFixNamesWhatExists(t *testing.T) {
 				t.Errorf("%s: %q in\n%s", name, text, all)
 			}
 		}
-		if first := strings.Join(causes[0].Fix.Manifest, "\n"); !strings.Contains(first, c.copied) || strings.Contains(first, "patch") {
+		if first := strings.Join(causes[0].Fix.Manifest, "\n"); !strings.Contains(first, c.copied) ||
+			strings.Contains(first, "patch") {
 			t.Errorf("%s: copied at once:\n%s", name, first)
 		}
 	}
@@ -112,7 +132,8 @@ func TestEvidenceBelongs(t *testing.T) {
 	t.Parallel()
 	f := Findings{Node: "node-a"}
 	add := func(check, target string, status probe.Status, f2 probe.Facts) {
-		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: f2}})
+		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a",
+			Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: f2}})
 	}
 	add(checks.KubeletHealth.ID, checks.TargetCertificate, probe.OK, nil)
 	add(checks.FelixLive.ID, "", probe.Fail, probe.Facts{probe.FactReason: "timeout"})
@@ -128,21 +149,23 @@ func TestEvidenceBelongs(t *testing.T) {
 		}
 		return nil
 	}
-	if got := evidence(FelixStuck.ID); len(got) != 1 {
+	if got := evidence(felixStuck.ID); len(got) != 1 {
 		t.Errorf("a certificate: %q", got)
 	}
 	add(checks.KubeletHealth.ID, "healthz", probe.OK, nil)
-	if got := evidence(FelixStuck.ID); len(got) != 2 || got[1] != "kubelet-health healthz" {
+	if got := evidence(felixStuck.ID); len(got) != 2 || got[1] != "kubelet-health healthz" {
 		t.Errorf("healthz: %q", got)
 	}
-	add(checks.DNSCluster.ID, "endpoint 10.244.1.5:53 udp", probe.Fail, probe.Facts{checks.FactRole: checks.RoleEndpoint, checks.FactNode: "node-b"})
-	add(checks.PodTCP.ID, "kube-system/calico-kube-controllers-x", probe.OK, probe.Facts{checks.FactDeclared: false, checks.FactNode: "node-c"})
+	add(checks.DNSCluster.ID, "endpoint 10.244.1.5:53 udp", probe.Fail,
+		probe.Facts{checks.FactRole: checks.RoleEndpoint, checks.FactNode: "node-b"})
+	add(checks.PodTCP.ID, "kube-system/calico-kube-controllers-x", probe.OK,
+		probe.Facts{checks.FactDeclared: false, checks.FactNode: "node-c"})
 	add(checks.PodTCP.ID, "default/web-c", probe.OK, probe.Facts{checks.FactDeclared: true, checks.FactNode: "node-c"})
-	if got := evidence(DNSDown.ID); !slices.Contains(got, "pod-tcp default/web-c") || len(got) != 2 {
+	if got := evidence(dnsDown.ID); !slices.Contains(got, "pod-tcp default/web-c") || len(got) != 2 {
 		t.Errorf("a declared port: %q", got)
 	}
 	add(checks.PodTCP.ID, "default/web-b", probe.OK, probe.Facts{checks.FactDeclared: false, checks.FactNode: "node-b"})
-	if got := evidence(DNSDown.ID); !slices.Contains(got, "pod-tcp default/web-b") || len(got) != 2 {
+	if got := evidence(dnsDown.ID); !slices.Contains(got, "pod-tcp default/web-b") || len(got) != 2 {
 		t.Errorf("the server's node: %q", got)
 	}
 }
@@ -154,7 +177,8 @@ func TestServerBehind(t *testing.T) {
 	f := Findings{Node: "node-a"}
 	add := func(check, target string, status probe.Status, role, transport string) {
 		facts := probe.Facts{checks.FactRole: role, checks.FactTransport: transport}
-		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}})
+		f.Add(probe.Event{Type: probe.EventResult, Node: "node-a",
+			Result: &probe.Result{Check: check, Target: target, Status: status, Saw: "seen", Facts: facts}})
 	}
 	add(checks.DatastoreLatency.ID, "endpoint 10.0.0.1:6443", probe.OK, checks.RoleEndpoint, "")
 	add(checks.DatastoreLatency.ID, "service 10.96.0.1:443", probe.OK, checks.RoleService, "")
@@ -163,7 +187,8 @@ func TestServerBehind(t *testing.T) {
 	add(checks.DNSCluster.ID, "endpoint 10.244.0.5:53 tcp", probe.OK, checks.RoleEndpoint, "tcp")
 	add(checks.DNSCluster.ID, "endpoint 10.244.0.5:53 udp", probe.Fail, checks.RoleEndpoint, "udp")
 	broken, answering := brokenPath(f)
-	if len(broken) != 1 || len(answering) != 1 || broken[0].Target != "service 10.96.0.10:53 tcp" || answering[0].Target != "endpoint 10.244.0.5:53 tcp" {
+	if len(broken) != 1 || len(answering) != 1 || broken[0].Target != "service 10.96.0.10:53 tcp" ||
+		answering[0].Target != "endpoint 10.244.0.5:53 tcp" {
 		t.Errorf("%v is dead and %v answers", broken, answering)
 	}
 }
@@ -199,7 +224,8 @@ func wrongWith(fix probe.Fix) string {
 // is right under a condition alone, or takes away what does not come back.
 func TestFixesToCopy(t *testing.T) {
 	t.Parallel()
-	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker, "a dead peer": *bringBack, "the MTU": *remeasure}
+	all := map[string]probe.Fix{"a peer outside": *askPeer, "output": *openOutput, "a blocker": *dropBlocker,
+		"a dead peer": *bringBack, "the MTU": *remeasure}
 	for _, r := range Rules() {
 		all[r.ID] = r.Fix
 	}
@@ -216,7 +242,8 @@ func TestFixesToCopy(t *testing.T) {
 			}
 		}
 	}
-	for _, line := range []string{"kubectl delete node {node}", "kubectl -n x delete pod y  # once the reason is gone", "ssh {node} sudo kill -KILL PID", "kubectl drain {node} --ignore-daemonsets", "ssh {node} sudo systemctl reboot"} {
+	for _, line := range []string{"kubectl delete node {node}", "kubectl -n x delete pod y  # once the reason is gone",
+		"ssh {node} sudo kill -KILL PID", "kubectl drain {node} --ignore-daemonsets", "ssh {node} sudo systemctl reboot"} {
 		if wrongWith(probe.Fix{Manifest: []string{"kubectl get nodes", line}}) == "" {
 			t.Errorf("%s is let through", line)
 		}

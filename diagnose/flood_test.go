@@ -27,8 +27,11 @@ func TestFlood(t *testing.T) {
 		checks []string
 		make   func(check string, i int) probe.Result
 	}{
-		"all checks":                {every, failing},
-		"all checks, about one":     {every, func(check string, i int) probe.Result { return failing(check, 0).On(fmt.Sprint("t", i)) }},
+		"all checks": {every, failing},
+		"all checks, about one": {every, func(check string, i int) probe.Result {
+			return failing(check,
+				0).On(fmt.Sprint("t", i))
+		}},
 		"one check":                 {blocks[:1], manyCauses},
 		"what makes most causes":    {blocks, manyCauses},
 		"all checks, and all facts": {every, manyCauses},
@@ -46,9 +49,11 @@ func TestFlood(t *testing.T) {
 
 func failing(check string, i int) probe.Result {
 	addr := fmt.Sprintf("10.%d.%d.1", i/256, i%256)
-	return probe.Result{Check: check, Target: fmt.Sprintf("node-%d %s", i, addr), Status: probe.Fail, Saw: "bad", Facts: probe.Facts{
-		checks.FactPeer: addr, checks.FactNode: fmt.Sprintf("node-%d", i), checks.FactNodeState: probe.NodeSilent, checks.FactFamily: 4.0,
-	}}
+	return probe.Result{Check: check, Target: fmt.Sprintf("node-%d %s", i, addr), Status: probe.Fail, Saw: "bad",
+		Facts: probe.Facts{
+			checks.FactPeer: addr, checks.FactNode: fmt.Sprintf("node-%d", i), checks.FactNodeState: probe.NodeSilent,
+			checks.FactFamily: 4.0,
+		}}
 }
 
 func manyCauses(check string, i int) probe.Result {
@@ -70,7 +75,8 @@ func explainTime(t *testing.T, ids []string, events int, give func(string, int) 
 	for i := range 5000 {
 		targets = append(targets, probe.Target{Kind: probe.KindNode, Name: fmt.Sprint(i)})
 	}
-	in := probe.NewIntake(probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: "r", Node: "n", Checks: ids, Targets: targets}})
+	in := probe.NewIntake(probe.Request{Type: probe.RequestPlan,
+		Plan: &probe.Plan{Run: "r", Node: "n", Checks: ids, Targets: targets}})
 	f := Findings{Node: "n"}
 	take := func(ev probe.Event) {
 		let, err := in.Take(ev, false)

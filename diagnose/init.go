@@ -14,11 +14,13 @@ import (
 // initRules are those of calico-node's pod before calico-node itself begins, and of
 // the network configuration its init containers leave.
 func initRules() []*Rule {
-	return []*Rule{UpgradePodCIDR, UpgradeLocked, UpgradeNoAPI, UpgradeStuck, InstallCNIFails, CalicoImage, CalicoPodMissing, CNIConfigMissing, CNIConfigShadowed, CNIPluginMissing, NodenameWrong}
+	return []*Rule{upgradePodCIDR, upgradeLocked, upgradeNoAPI, upgradeStuck, installCNIFails, calicoImage,
+		calicoPodMissing, cniConfigMissing, cniConfigShadowed, cniPluginMissing, nodenameWrong}
 }
 
 // notStarted is what a calico-node that has not begun leaves undone.
-var notStarted = Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady, facts.CheckNodeTaints, checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
+var notStarted = Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady, facts.CheckNodeTaints,
+	checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
 	checks.FelixLive.ID, checks.FelixReady.ID, checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID)
 
 // upgrading is how every one of the causes about upgrade-ipam begins.
@@ -37,8 +39,8 @@ var asideFiles = []probe.Conditional{{
 
 const asideRadius = "this node only; upgrade-ipam ends at its next try, a second later. Pods that still use an address of that directory have to be made anew. While datastoreReady is false no node of the cluster gives a pod an address"
 
-// UpgradePodCIDR is the likeliest of incident 000.
-var UpgradePodCIDR = &Rule{
+// upgradePodCIDR is the likeliest of incident 000.
+var upgradePodCIDR = &Rule{
 	ID: "upgrade-ipam-pod-cidr", Title: "upgrade-ipam cannot get done: the node's podCIDR is missing, or in no IP pool",
 	Doc: upgrading + `Before it moves anything it takes the first address of the Node's spec.podCIDR for the node's tunnel, and that has to lie in an enabled IP pool. On clusters where nothing gives nodes a podCIDR, or gives one outside Calico's pools, it fails for ever ("PodCIDR did not parse successfully", "not in a configured pool").
 Told from a stale runtime by its living process; from an API out of reach by datastore-latency; from a held lock by ipam-files.`,
@@ -53,30 +55,31 @@ Told from a stale runtime by its living process; from an API out of reach by dat
 	},
 }
 
-// UpgradeLocked waits for somebody who does not let go.
-var UpgradeLocked = &Rule{
+// upgradeLocked waits for somebody who does not let go.
+var upgradeLocked = &Rule{
 	ID: "upgrade-ipam-locked", Title: "upgrade-ipam waits for a lock that another process holds",
 	Doc: upgrading + `It takes the lock of that directory (flock) before it lists the files, and waits for it without an end. host-local holds it for milliseconds; another holder is a plugin that hangs, a backup, somebody's shell.
 Told from the other reasons by the lock itself, which the kernel shows with its holder.`,
 	Fix: probe.Fix{
-		Says:     "Look at who holds the lock, and end that.",
-		Manifest: []string{"ssh {node} sudo fuser -v /var/lib/cni/networks/k8s-pod-network/lock", "ssh {node} ps -o user,pid,ppid,stat,etime,args -p {holder}"},
-		OnlyIf:   []probe.Conditional{{If: "it hangs, or is nobody's", Manifest: []string{"ssh {node} sudo kill {holder}"}}},
-		Radius:   "the process that holds the lock; upgrade-ipam goes on by itself",
+		Says: "Look at who holds the lock, and end that.",
+		Manifest: []string{"ssh {node} sudo fuser -v /var/lib/cni/networks/k8s-pod-network/lock",
+			"ssh {node} ps -o user,pid,ppid,stat,etime,args -p {holder}"},
+		OnlyIf: []probe.Conditional{{If: "it hangs, or is nobody's", Manifest: []string{"ssh {node} sudo kill {holder}"}}},
+		Radius: "the process that holds the lock; upgrade-ipam goes on by itself",
 	},
 	RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
 		held := keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMLocked))
 		cases := upgradeCase(f, held)
 		for i := range cases {
-			cases[i].Args = map[string]Arg{"holder": Process(num(held, checks.FactHolder))}
+			cases[i].Args = map[string]Arg{"holder": processArg(num(held, checks.FactHolder))}
 		}
 		return cases
 	},
 }
 
-// UpgradeNoAPI waits thirty seconds each time.
-var UpgradeNoAPI = &Rule{
+// upgradeNoAPI waits thirty seconds each time.
+var upgradeNoAPI = &Rule{
 	ID: "upgrade-ipam-no-api", Title: "upgrade-ipam does not get through to the API server",
 	Doc: upgrading + `Each try begins with reading the Node from the API server at the kubernetes service's address, which a broken kube-proxy, a firewall or a missing route keeps from it; a try then takes half a minute.
 Told from the other reasons by the same address being out of reach for the probe, and by its connection in the state syn-sent. Where the API servers answer at their own addresses it is kube-proxy's rules on this node.`,
@@ -102,8 +105,8 @@ Told from the other reasons by the same address being out of reach for the probe
 	},
 }
 
-// UpgradeStuck is what is known without a reason.
-var UpgradeStuck = &Rule{
+// upgradeStuck is what is known without a reason.
+var upgradeStuck = &Rule{
 	ID: "upgrade-ipam-stuck", Title: "upgrade-ipam does not end",
 	Doc: upgrading + `Known reasons are a podCIDR that is missing or in no pool, an API server out of reach, a held lock; each has a cause of its own and needs a look at the node, as does the case where no such process exists and the runtime's state is old (container-ghosts). Here none of them was seen: its log has the error of each try.`,
 	Fix: probe.Fix{
@@ -111,11 +114,13 @@ var UpgradeStuck = &Rule{
 		Manifest: []string{"kubectl logs -n {namespace} {pod} -c upgrade-ipam --tail 5", lookAtFiles}, OnlyIf: asideFiles,
 		Radius: asideRadius,
 	},
-	Wants: []string{checks.InitStall.ID, checks.IPAMFiles.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	Wants: []string{checks.InitStall.ID, checks.IPAMFiles.ID}, RuledOut: []string{checks.DatastoreLatency.ID,
+		checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
 	Match: func(f Findings) []Case {
 		api, process := inInit(f, "upgrade-ipam")
 		n, there := leftovers(f)
-		known := len(keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMNoPodCIDR, checks.IPAMOutsidePool, checks.IPAMLocked))) > 0 || len(toService(f.Failed(checks.DatastoreLatency.ID))) > 0
+		known := len(keep(f.Failed(checks.IPAMFiles.ID), because(checks.IPAMNoPodCIDR, checks.IPAMOutsidePool,
+			checks.IPAMLocked))) > 0 || len(toService(f.Failed(checks.DatastoreLatency.ID))) > 0
 		switch {
 		case known, there && n == 0 && len(process) == 0: // the latter is a ghost, or it has just ended
 			return nil
@@ -183,7 +188,8 @@ func hanging(api, process []Finding) string {
 	}
 	text := fmt.Sprintf("calico-node on {node} hangs in init container %s for %s", what, lasting(age))
 	if len(api) > 0 {
-		text = fmt.Sprintf("calico-node on {node} hangs in %s, init container %s, for %s", api[0].Facts.Str(facts.APIReason), what, lasting(age))
+		text = fmt.Sprintf("calico-node on {node} hangs in %s, init container %s, for %s", api[0].Facts.Str(facts.APIReason),
+			what, lasting(age))
 	}
 	if len(process) == 0 {
 		return text
@@ -209,8 +215,8 @@ func leftovers(f Findings) (float64, bool) {
 	return 0, false
 }
 
-// InstallCNIFails is the second init container.
-var InstallCNIFails = &Rule{
+// installCNIFails is the second init container.
+var installCNIFails = &Rule{
 	ID: "install-cni-fails", Title: "install-cni does not get done",
 	Doc: `install-cni copies Calico's CNI plugins to the node, asks the API server for a token and writes the network configuration. Since v3.24 it ends after 30 s when the API server does not answer at the kubernetes service's address ("Unable to create token for CNI kubeconfig ... i/o timeout") and is started again, ever more slowly; before, it wrote a configuration without a look. A read-only or full file system stops it too ("found no writeable directory").
 Until it is done pods get no network and calico-node does not begin: Felix, BIRD and BGP sessions that are missing follow from it.`,
@@ -221,14 +227,17 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 			"kubectl get pods -n kube-system -l k8s-app=kube-proxy --field-selector spec.nodeName={node}",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "the reason is gone: it starts at once then, instead of after the back-off", Manifest: []string{"kubectl delete pod -n {namespace} {pod}"}},
+			{If: "the reason is gone: it starts at once then, instead of after the back-off",
+				Manifest: []string{"kubectl delete pod -n {namespace} {pod}"}},
 		},
 		Radius: "looking touches nothing; deleting calico-node's pod while it is in its init containers interrupts nothing",
 	},
-	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID}, Explains: append([]string{"cni-config-missing", "cni-plugin-missing"}, withoutCalico...),
+	RuledOut: []string{checks.CRIHealth.ID, checks.RuntimeGhosts.ID},
+	Explains: append([]string{"cni-config-missing", "cni-plugin-missing"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		api := f.where(func(r Finding) bool {
-			return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(facts.Container) == "install-cni" && !probe.ImageWanting(r.Facts.Str(facts.APIReason))
+			return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(facts.Container) == "install-cni" &&
+				!probe.ImageWanting(r.Facts.Str(facts.APIReason))
 		})
 		process := keep(f.With(checks.InitStall.ID, checks.FactProgram, "install-cni"), about(""))
 		stuck := slices.DeleteFunc(slices.Clone(process), func(r Finding) bool { return r.Status != probe.Fail })
@@ -244,18 +253,20 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 		c.Says = "install-cni does not get done on {node}: " + slices.Concat(api, stuck)[0].Saw
 		switch {
 		case len(away) > 0:
-			c.Says = fmt.Sprintf("install-cni does not get done on {node}, for the API server does not answer there: %s: %s", away[0].Target, away[0].Saw)
+			c.Says = fmt.Sprintf("install-cni does not get done on {node}, for the API server does not answer there: %s: %s",
+				away[0].Target, away[0].Saw)
 			c.Covers = append(c.Covers, Covers(checks.DatastoreLatency.ID)...)
 		case len(disk) > 0:
-			c.Says = fmt.Sprintf("install-cni does not get done on {node}, for it cannot write there: %s: %s", disk[0].Target, disk[0].Saw)
+			c.Says = fmt.Sprintf("install-cni does not get done on {node}, for it cannot write there: %s: %s", disk[0].Target,
+				disk[0].Saw)
 			c.Covers = append(c.Covers, Covers(checks.NodeDisk.ID)...)
 		}
 		return []Case{c}
 	},
 }
 
-// CalicoImage is calico-node's own image.
-var CalicoImage = &Rule{
+// calicoImage is calico-node's own image.
+var calicoImage = &Rule{
 	ID: "calico-image", Title: "an image of calico-node cannot be had on this node",
 	Doc: `calico-node's pod waits for one of its images: the registry is out of reach from this node, refuses it (credentials, rate limit), or has no such tag. The kubelet says which, in its message; it tries again every five minutes at most. On a new node everything else about Calico is missing because of it.
 Told from a runtime that hangs by the kubelet's answer: it did ask, and was refused.`,
@@ -277,14 +288,15 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s", wanting[0].Saw), Args: map[string]Arg{"image": Image(wanting[0].Facts.Str(facts.Image))},
-			For: clues(proof, wanting), Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
+			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s", wanting[0].Saw),
+			Args: map[string]Arg{"image": imageArg(wanting[0].Facts.Str(facts.Image))},
+			For:  clues(proof, wanting), Against: clues(strong, f.Failed(facts.CheckNodeLease)), Covers: notStarted,
 		}}
 	},
 }
 
-// CalicoPodMissing is a node without Calico.
-var CalicoPodMissing = &Rule{
+// calicoPodMissing is a node without Calico.
+var calicoPodMissing = &Rule{
 	ID: "calico-pod-missing", Title: "no calico-node pod is on the node",
 	Doc: `The DaemonSet does not put calico-node here: its nodeSelector or affinity does not fit (the label kubernetes.io/os=linux was removed, or a selector was added), it does not tolerate a taint of the node, or a quota or admission webhook refuses its pods. What an earlier pod left (routes, firewall rules, configuration) stays and grows old: pods that run keep working for a while, new ones fail with "stat /var/lib/calico/nodename" or an expired token.`,
 	Fix: probe.Fix{
@@ -312,7 +324,10 @@ var CalicoPodMissing = &Rule{
 		return []Case{{
 			Says: "Calico does not run on {node}: " + none[0].Saw, For: clues(proof, none), Covers: notStarted,
 			// A node that has just come gets its pod in a moment.
-			Against: clues(strong, f.where(func(r Finding) bool { return r.Check == facts.CheckNodeLease && r.Status == probe.Info })),
+			Against: clues(strong, f.where(func(r Finding) bool {
+				return r.Check == facts.CheckNodeLease &&
+					r.Status == probe.Info
+			})),
 		}}
 	},
 }

@@ -9,17 +9,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// ConntrackFull is a node that takes no new connection.
-var ConntrackFull = &Rule{
+// conntrackFull is a node that takes no new connection.
+var conntrackFull = &Rule{
 	ID: "conntrack-full", Title: "the connection tracking table is full, so new connections are dropped",
 	Doc: `Each connection that kube-proxy or Calico sees has an entry. A full table drops what is new and keeps what is old ("nf_conntrack: table full, dropping packet"): sessions that stand go on while connects and DNS questions fail, now and then, in both directions. It looks like a lossy link.
 Told from one by ping between nodes that have an entry, and by the kernel's count.`,
 	Fix: probe.Fix{
-		Says:     "Make the table larger now, then find what opens so many connections.",
-		Manifest: []string{"ssh {node} sudo sysctl -w net.netfilter.nf_conntrack_max={max}", "kubectl -n kube-system get cm kube-proxy -o yaml | grep -A4 conntrack  # maxPerCore sets it at every start"},
-		Radius:   "this node only; an entry takes about 300 bytes of the kernel's memory",
+		Says: "Make the table larger now, then find what opens so many connections.",
+		Manifest: []string{"ssh {node} sudo sysctl -w net.netfilter.nf_conntrack_max={max}",
+			"kubectl -n kube-system get cm kube-proxy -o yaml | grep -A4 conntrack  # maxPerCore sets it at every start"},
+		Radius: "this node only; an entry takes about 300 bytes of the kernel's memory",
 	},
-	Explains: []string{"dns-down", "service-path-broken", "api-cut-off", "typha-unreachable", "felix-stuck", "loopback-dropped"},
+	Explains: []string{"dns-down", "service-path-broken", "api-cut-off", "typha-unreachable", "felix-stuck",
+		"loopback-dropped"},
 	Match: func(f Findings) []Case {
 		full := f.Failed(checks.NodeConntrack.ID)
 		if len(full) == 0 {
@@ -27,15 +29,16 @@ Told from one by ping between nodes that have an entry, and by the kernel's coun
 		}
 		return []Case{{
 			Says: "new connections are dropped on {node}: " + full[0].Saw, For: clues(proof, full),
-			Args: map[string]Arg{"max": Number(max(262144, 4*num(full, checks.FactMax)))},
-			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
+			Args: map[string]Arg{"max": numberArg(max(262144, 4*num(full, checks.FactMax)))},
+			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceClusterIP.ID,
+				checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID,
 				checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.TyphaReach.ID, checks.FelixLive.ID, checks.FelixReady.ID, checks.KubeletHealth.ID, checks.KubeProxyHealth.ID),
 		}}
 	},
 }
 
-// ForwardingOff is a node whose kernel forwards nothing.
-var ForwardingOff = &Rule{
+// forwardingOff is a node whose kernel forwards nothing.
+var forwardingOff = &Rule{
 	ID: "forwarding-off", Title: "the kernel does not forward packets",
 	Doc: `net.ipv4.ip_forward is 0: the node itself reaches everything, and its pods nothing beyond it; pods elsewhere do not reach its pods. Felix switches it on when it starts; a file in sysctl.d, applied later by "sysctl --system" or a hardening tool, switches it off.
 Told from policy and from tunnels by the node's own packets to pods elsewhere, which pass.`,
@@ -55,14 +58,16 @@ Told from policy and from tunnels by the node's own packets to pods elsewhere, w
 		}
 		name := strings.ReplaceAll(off[0].Target, "/", ".")
 		return []Case{{
-			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name), Args: map[string]Arg{"sysctl": Sysctl(name)},
-			For: clues(proof, off), Covers: Covers(checks.NodeSysctl.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID),
+			Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name),
+			Args: map[string]Arg{"sysctl": sysctlArg(name)},
+			For:  clues(proof, off), Covers: Covers(checks.NodeSysctl.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
+				checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID),
 		}}
 	},
 }
 
-// NeighboursFull is the kernel's table of who is on the link.
-var NeighboursFull = &Rule{
+// neighboursFull is the kernel's table of who is on the link.
+var neighboursFull = &Rule{
 	ID: "neighbours-full", Title: "the kernel's table of neighbours is full",
 	Doc: `Every address on the link that the node talks to has an entry, and so has every pod on it; beyond gc_thresh3 the kernel drops packets to those it has no entry for ("neighbour: arp_cache: neighbor table overflow!"), at random. Large flat networks and nodes with many pods meet the default of 1024.
 Told from a lossy link by the count.`,
@@ -82,14 +87,16 @@ Told from a lossy link by the count.`,
 			return nil
 		}
 		return []Case{{
-			Says: fmt.Sprintf("packets get lost on {node} at random: the %s has %s", full[0].Target, full[0].Saw), For: clues(proof, full),
-			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.NodeNeighbours.ID, checks.DNSCluster.ID, checks.ServiceClusterIP.ID),
+			Says: fmt.Sprintf("packets get lost on {node} at random: the %s has %s", full[0].Target, full[0].Saw),
+			For:  clues(proof, full),
+			Covers: Covers(checks.NodePing.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.NodeNeighbours.ID,
+				checks.DNSCluster.ID, checks.ServiceClusterIP.ID),
 		}}
 	},
 }
 
-// RPFilterLoose is what old Felixes end for.
-var RPFilterLoose = &Rule{
+// rpFilterLoose is what old Felixes end for.
+var rpFilterLoose = &Rule{
 	ID: "rpf-check-loose", Title: "Felix of this old version ends, because the kernel's RPF check is loose",
 	Doc: `Felix up to v3.11 ends with "Kernel's RPF check is set to 'loose'" when net.ipv4.conf.all.rp_filter is 2, as systemd sets it on some distributions, for it relies on the strict check against spoofing. Later versions check by themselves.
 Told from other reasons why Felix does not run by the version and the setting.`,
@@ -97,7 +104,8 @@ Told from other reasons why Felix does not run by the version and the setting.`,
 		Says:     "Make the check strict, tell Felix not to mind, or take a newer Calico.",
 		Manifest: []string{"ssh {node} sudo sysctl -w net.ipv4.conf.all.rp_filter=1"},
 		OnlyIf: []probe.Conditional{
-			{If: "packets come in by another way than answers leave: instead, on every node", Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_IGNORELOOSERPF=true"}},
+			{If: "packets come in by another way than answers leave: instead, on every node",
+				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_IGNORELOOSERPF=true"}},
 		},
 		Radius: "the setting: this node, at once; packets that come in by another way than answers leave are dropped then",
 	},
@@ -108,6 +116,7 @@ Told from other reasons why Felix does not run by the version and the setting.`,
 			return nil
 		}
 		refused := ofLiveness(f, "refused")
-		return []Case{{Says: loose[0].Saw, For: append(clues(hint, loose), clues(strong, refused)...), Covers: append(Covers(checks.NodeSysctl.ID), felixIll...)}}
+		return []Case{{Says: loose[0].Saw, For: append(clues(hint, loose), clues(strong, refused)...),
+			Covers: append(Covers(checks.NodeSysctl.ID), felixIll...)}}
 	},
 }

@@ -14,17 +14,18 @@ import (
 // probe off it.
 func nodeRules() []*Rule {
 	return slices.Concat(
-		[]*Rule{SwapOn, KubeletCertificate, KubeletDead, KubeletFrozen, KubeletCutOff, NodeUnreachable, KubeletPortBlocked},
+		[]*Rule{swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletCutOff, nodeUnreachable, kubeletPortBlocked},
 		runtimeRules(), initRules(), machineRules(),
-		[]*Rule{KubeletSilent, SwapReturns}, placementRules(),
+		[]*Rule{kubeletSilent, swapReturns}, placementRules(),
 	)
 }
 
 // kubeletGone is what a kubelet that does not run leaves behind.
-var kubeletGone = Covers(facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, checks.KubeletHealth.ID)
+var kubeletGone = Covers(facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckCalicoPod,
+	facts.CheckControllers, checks.KubeletHealth.ID)
 
-// KubeletCertificate is a kubelet that the API server no longer knows.
-var KubeletCertificate = &Rule{
+// kubeletCertificate is a kubelet that the API server no longer knows.
+var kubeletCertificate = &Rule{
 	ID: "kubelet-certificate", Title: "the kubelet's client certificate has run out",
 	Doc: `The kubelet shows a client certificate to the API server and renews it itself; a node that was off when it should have, or a controller that does not sign, leaves it to run out. Then every call is answered with 401, or the kubelet ends at its start: to the API it looks like a dead kubelet.
 Told from a cut network by the certificate itself; from a wrong clock, which makes a good certificate look old, by node-clock.`,
@@ -36,11 +37,13 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "no request is pending, and this is a control plane node of a cluster that kubeadm made; the file belongs to /etc/kubernetes/kubelet.conf of {node}", Manifest: []string{"kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf"}},
-			{If: "the new certificate, or that file, is on {node}", Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
+			{If: "the new certificate, or that file, is on {node}",
+				Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}},
 		},
 		Radius: "this node's kubelet; running pods stay{together}",
 	},
-	Apart: true, RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent", "kubelet-cut-off"},
+	Apart: true, RuledOut: []string{checks.NodeClock.ID}, Explains: []string{"kubelet-dead", "kubelet-silent",
+		"kubelet-cut-off"},
 	Match: func(f Findings) []Case {
 		expired := f.With(checks.KubeletHealth.ID, probe.FactReason, checks.CertificateExpired)
 		if len(expired) == 0 {
@@ -50,21 +53,24 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 			Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
 			For:  slices.Concat(clues(strong, expired), clues(hint, f.Failed(facts.CheckNodeLease))),
 			// The kubelet may have renewed it elsewhere.
-			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))), Covers: kubeletGone,
+			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(strong, f.Failed(checks.NodeClock.ID))),
+			Covers:  kubeletGone,
 		}}
 	},
 }
 
-// KubeletDead is a kubelet that does not run, whatever keeps it from that.
-var KubeletDead = &Rule{
+// kubeletDead is a kubelet that does not run, whatever keeps it from that.
+var kubeletDead = &Rule{
 	ID: "kubelet-dead", Title: "the kubelet does not run",
 	Doc: `A kubelet that ended stops renewing its lease at once; 40 s later the lease has run out and the node is NotReady ("Kubelet stopped posting node status"), while its pods keep running and are still shown as Running. Its ports refuse connections, which tells it from a frozen kubelet and one that is cut from the API (connections are taken) and from a node that is cut off or off (no answer at all). Why it ended stands in its journal; swap-on, kubelet-certificate and disk-full are the reasons that can be seen from outside it.`,
 	Fix: probe.Fix{
-		Says:     "See why it ended, on the node, and start it.",
-		Manifest: []string{"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager", "ssh {node} sudo systemctl restart {kubelet}"},
-		Radius:   "this node only; a kubelet that starts does not restart running pods{together}",
+		Says: "See why it ended, on the node, and start it.",
+		Manifest: []string{"ssh {node} sudo journalctl -u {kubelet} -n 50 --no-pager",
+			"ssh {node} sudo systemctl restart {kubelet}"},
+		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
 	},
-	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeSwap.ID, checks.CRIHealth.ID, checks.NodeDisk.ID}, Explains: []string{"kubelet-silent"},
+	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeSwap.ID, checks.CRIHealth.ID,
+		checks.NodeDisk.ID}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		if !here.dead() && len(there.refused) == 0 {
@@ -72,9 +78,11 @@ var KubeletDead = &Rule{
 		}
 		c := Case{
 			Says: "the kubelet does not run on {node}",
-			For:  slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(facts.CheckNodeLease)), clues(0, f.Failed(facts.CheckNodeReady))),
+			For: slices.Concat(clues(strong, there.refused), clues(hint, f.Failed(facts.CheckNodeLease)),
+				clues(0, f.Failed(facts.CheckNodeReady))),
 			// A probe it has just started is of a kubelet that lives.
-			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, facts.CheckNodeLease)), clues(strong, slices.DeleteFunc(notPlaced(f, facts.ReasonAttach), silentExec))), Covers: kubeletGone,
+			Against: slices.Concat(clues(proof, here.ok), clues(hint, good(f, facts.CheckNodeLease)),
+				clues(strong, slices.DeleteFunc(notPlaced(f, facts.ReasonAttach), silentExec))), Covers: kubeletGone,
 		}
 		if here.dead() {
 			// One that has just ended has a lease yet.
@@ -85,17 +93,19 @@ var KubeletDead = &Rule{
 	},
 }
 
-// KubeletFrozen is a kubelet whose process is there and does nothing.
-var KubeletFrozen = &Rule{
+// kubeletFrozen is a kubelet whose process is there and does nothing.
+var kubeletFrozen = &Rule{
 	ID: "kubelet-frozen", Title: "the kubelet runs and does nothing",
 	Doc: `The process is there, so the kernel takes connections to its ports, and nobody answers: it is stopped, starved of CPU, or all its threads wait for a disk. Its lease runs out as if it were dead. Where only its loop hangs it still answers, with 500 and "syncloop": mostly it waits for the container runtime then.
 From outside the node it cannot be told from a kubelet that is well and cut from the API, so both are named until somebody looks on the node.`,
 	Fix: probe.Fix{
-		Says:     "Look at what the process waits for, then restart it.",
-		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk", "ssh {node} sudo systemctl restart {kubelet}"},
-		Radius:   "this node only; a kubelet that starts does not restart running pods{together}",
+		Says: "Look at what the process waits for, then restart it.",
+		Manifest: []string{"ssh {node} ps -o pid,stat,wchan:32,etime -C kubelet  # T: stopped; D: waits for a disk",
+			"ssh {node} sudo systemctl restart {kubelet}"},
+		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
 	},
-	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.NodeLoad.ID}, Explains: []string{"kubelet-silent"},
+	Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.CRIHealth.ID, checks.NodeLoad.ID},
+	Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(facts.CheckNodeLease)
@@ -104,13 +114,15 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 		switch {
 		case len(here.silent) > 0 && len(here.ok) == 0:
 			c.Says = "the kubelet on {node} takes connections and answers nobody: it is frozen" + since(f)
-			c.For = slices.Concat(clues(proof, here.silent), clues(hint, lease), clues(strong, notPlaced(f, facts.ReasonKubelet)))
+			c.For = slices.Concat(clues(proof, here.silent), clues(hint, lease),
+				clues(strong, notPlaced(f, facts.ReasonKubelet)))
 			c.Against = slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(hint, f.Failed(checks.NodeLoad.ID)))
 		case len(here.ill) > 0:
 			c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.ill[0].Saw
 			c.For = clues(strong, here.ill)
 		case !here.answered() && len(there.open) > 0 && len(lease) > 0:
-			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) + " and the kubelet is not heard of" + since(f) + ": it is frozen, or cut from the API"
+			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) +
+				" and the kubelet is not heard of" + since(f) + ": it is frozen, or cut from the API"
 			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
 		default:
 			return nil
@@ -119,8 +131,8 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 	},
 }
 
-// KubeletCutOff is a kubelet that is well and whose reports do not arrive.
-var KubeletCutOff = &Rule{
+// kubeletCutOff is a kubelet that is well and whose reports do not arrive.
+var kubeletCutOff = &Rule{
 	ID: "kubelet-cut-off", Title: "the kubelet runs and does not get through to the API server",
 	Doc: `The kubelet answers on its own ports and its lease runs out all the same: its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there. The node is NotReady with everything on it well.
 Told from a dead or frozen kubelet by what it answers on the node itself; from a node that is cut off altogether by its neighbours, whom it answers. Where the API servers answer a probe on the same node, what is broken is particular to the kubelet: the server in its kubeconfig, a proxy, its certificate.`,
@@ -132,7 +144,8 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 		},
 		Radius: "only looks",
 	},
-	Apart: true, Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID}, Explains: []string{"kubelet-silent", "api-cut-off"},
+	Apart: true, Wants: []string{checks.KubeletHealth.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodeClock.ID},
+	Explains: []string{"kubelet-silent", "api-cut-off"},
 	Match: func(f Findings) []Case {
 		here, there := kubeletHere(f), fromOutside(f, kubeletPort)
 		lease := f.Failed(facts.CheckNodeLease)
@@ -150,7 +163,8 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 			c.For = slices.Concat(clues(strong, here.ok[:1]), clues(strong, lease), clues(hint, unreached))
 			c.Against = clues(strong, f.Failed(checks.NodeClock.ID)) // then each certificate looks old to the other
 		case !here.answered() && len(there.open) > 0:
-			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) + " and the kubelet is not heard of" + since(f) + ": it is cut from the API, or frozen"
+			c.Says = "the kubelet's port on {node} takes connections" + saying(there.open) +
+				" and the kubelet is not heard of" + since(f) + ": it is cut from the API, or frozen"
 			c.For, c.Against = slices.Concat(clues(strong, lease), clues(hint, there.open)), clues(hint, contradicted)
 		default:
 			return nil
@@ -159,8 +173,8 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 	},
 }
 
-// NodeUnreachable is a node that is off, or as good as off.
-var NodeUnreachable = &Rule{
+// nodeUnreachable is a node that is off, or as good as off.
+var nodeUnreachable = &Rule{
 	ID: "node-unreachable", Title: "the node is off, or cut off from the network",
 	Doc: `No neighbour gets any answer from the node: not to a ping, and no port takes or refuses a connection. Even a node whose kubelet, runtime and BIRD are all dead answers a ping and refuses connections, so it is the machine, its NIC, its switch port or a firewall before all of it. Whether it is off cannot be told from outside; its console tells.
 "Unreachable" from a neighbour on the same link means that nobody answers for the address there; silence alone could be a firewall between the nodes, together with a kubelet that ended, and is believed less.`,
@@ -170,7 +184,8 @@ var NodeUnreachable = &Rule{
 			"kubectl describe node {node}  # its addresses, its provider's name for it",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "the machine is gone for good: its pods start elsewhere then, and its peers forget it", Manifest: []string{"kubectl delete node {node}"}},
+			{If: "the machine is gone for good: its pods start elsewhere then, and its peers forget it",
+				Manifest: []string{"kubectl delete node {node}"}},
 		},
 		Radius: "looking touches nothing; deleting the Node object deletes its pods from the API and starts them elsewhere: only when the machine is surely off, or two of each will run",
 	},
@@ -181,12 +196,14 @@ var NodeUnreachable = &Rule{
 			return nil
 		}
 		weight := strong
-		if len(silent) == len(keep(silent, because("host-unreachable", "net-unreachable"))) && len(f.Failed(facts.CheckNodeLease)) > 0 {
+		if len(silent) == len(keep(silent, because("host-unreachable", "net-unreachable"))) &&
+			len(f.Failed(facts.CheckNodeLease)) > 0 {
 			weight = proof
 		}
 		c := Case{
-			Says:    fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(silent), ", "), since(f)),
-			For:     slices.Concat(clues(weight, silent), clues(0, f.Failed(facts.CheckNodeLease)), clues(0, f.Failed(facts.CheckNodeReady))),
+			Says: fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(askers(silent), ", "), since(f)),
+			For: slices.Concat(clues(weight, silent), clues(0, f.Failed(facts.CheckNodeLease)),
+				clues(0, f.Failed(facts.CheckNodeReady))),
 			Against: slices.Concat(clues(strong, good(f, facts.CheckNodeLease)), clues(proof, good(f, probe.CheckPlaced))),
 			Covers:  kubeletGone,
 		}
@@ -199,15 +216,16 @@ var NodeUnreachable = &Rule{
 	},
 }
 
-// KubeletPortBlocked is what makes kubectl exec, logs and attach hang too.
-var KubeletPortBlocked = &Rule{
+// kubeletPortBlocked is what makes kubectl exec, logs and attach hang too.
+var kubeletPortBlocked = &Rule{
 	ID: "kubelet-port-blocked", Title: "the API server does not get through to the kubelet's port",
 	Doc: `The probe's pod runs, so API and kubelet do speak, by the connection the kubelet opened. The other direction, from the API server to the kubelet's port 10250, does not work: kubectl exec, logs, attach and port-forward of this node's pods fail with it, and metrics are missing. A firewall or security group between control plane and node, a konnectivity or other tunnel that is down, or the wrong address of the node (the API server dials its InternalIP).
 Told from a dead kubelet by the lease and by the pod that was started.`,
 	Fix: probe.Fix{
-		Says:     "Let the API servers in to TCP 10250 of the node's InternalIP; look at the tunnel where there is one.",
-		Manifest: []string{"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # the API server's own words", "kubectl get node {node} -o wide  # the address it dials"},
-		Radius:   "only looks",
+		Says: "Let the API servers in to TCP 10250 of the node's InternalIP; look at the tunnel where there is one.",
+		Manifest: []string{"kubectl get --raw /api/v1/nodes/{node}/proxy/healthz  # the API server's own words",
+			"kubectl get node {node} -o wide  # the address it dials"},
+		Radius: "only looks",
 	},
 	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
 	Match: func(f Findings) []Case {
@@ -234,8 +252,8 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 	},
 }
 
-// KubeletSilent is as much as the API alone can say.
-var KubeletSilent = &Rule{
+// kubeletSilent is as much as the API alone can say.
+var kubeletSilent = &Rule{
 	ID: "kubelet-silent", Title: "nothing is heard of the kubelet",
 	Doc: `A kubelet renews its lease every 10 s. That it has stopped is all that the API knows: the kubelet may be dead, frozen or cut from the API, the node cut off or off. What the pods' states say is the kubelet's last word and no longer known. The ways that need no kubelet, ssh and the node's neighbours, tell these apart; their answers are causes of their own.`,
 	Fix: probe.Fix{
@@ -256,7 +274,8 @@ var KubeletSilent = &Rule{
 		}
 		c := Case{
 			Says: "nothing is heard of {node}'s kubelet" + since(f) + ": it is dead, frozen or cut off, or the node is",
-			For:  slices.Concat(clues(strong, lease), clues(hint, placed), clues(hint, f.With(facts.CheckNodeReady, facts.APIReason, "NodeStatusUnknown"))), Covers: kubeletGone,
+			For: slices.Concat(clues(strong, lease), clues(hint, placed),
+				clues(hint, f.With(facts.CheckNodeReady, facts.APIReason, "NodeStatusUnknown"))), Covers: kubeletGone,
 		}
 		if len(lease) == 0 {
 			c.Says = "{node}'s kubelet takes up no pod"
@@ -307,7 +326,8 @@ type reached struct{ open, refused, silent []Finding }
 func fromOutside(f Findings, port float64) reached {
 	var out reached
 	for _, r := range f.Elsewhere(checks.NeighbourReach.ID) {
-		if asked, _ := r.Facts.Num(checks.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort && asked != port {
+		if asked, _ := r.Facts.Num(checks.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != anyPort &&
+			asked != port {
 			continue
 		}
 		switch {
@@ -348,7 +368,8 @@ func askers(fs []Finding) []string {
 // got a probe there and no word from it. What was not tried for that reason shows no
 // more than the one that was.
 func notPlaced(f Findings, why facts.Reason) []Finding {
-	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)), f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
+	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)),
+		f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
 	return slices.DeleteFunc(tried, func(r Finding) bool { return r.Status == probe.Skip })
 }
 

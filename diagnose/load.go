@@ -9,7 +9,7 @@ import (
 
 // loadRules are those of the machine at work: its kernel, its clock, its load.
 func loadRules() []*Rule {
-	return []*Rule{ForwardingOff, ConntrackFull, NeighboursFull, ClockWrong, RPFilterLoose, NodeOverloaded}
+	return []*Rule{forwardingOff, conntrackFull, neighboursFull, clockWrong, rpFilterLoose, nodeOverloaded}
 }
 
 // starved are checks that had not even begun to answer when their time was over; none
@@ -28,8 +28,8 @@ func starved(f Findings) []Finding {
 	return out
 }
 
-// NodeOverloaded is load that has hurt nothing of Calico's yet.
-var NodeOverloaded = &Rule{
+// nodeOverloaded is load that has hurt nothing of Calico's yet.
+var nodeOverloaded = &Rule{
 	ID: "node-overloaded", Title: "the node has far more work than its CPUs or disks can do",
 	Doc: `With ten and more tasks for each CPU everything on the node is late: probes, DNS, starts of pods. calico-node lives so far; its next start may outlast its liveness budget. A load whose tasks wait for a disk or a network file system, with idle CPUs, is one of that device.
 Told from a start that is killed for it by calico-budget, which is fine here; a single daemon that is frozen as well is not to be told from one that is late.`,
@@ -43,14 +43,16 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 		load := loads(f.Failed(checks.NodeLoad.ID))
 		if late := starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(checks.NodeLoad.ID) {
 			return []Case{{
-				Says: fmt.Sprintf("the probe itself got no time on {node}: %d of its checks had no answer within their limits", len(late)),
-				For:  clues(strong, late[:1]), Covers: Covers(names(late)...),
+				Says: fmt.Sprintf("the probe itself got no time on {node}: %d of its checks had no answer within their limits",
+					len(late)),
+				For: clues(strong, late[:1]), Covers: Covers(names(late)...),
 			}}
 		}
 		if len(load) == 0 {
 			return nil
 		}
-		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: clues(strong, load), Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID)}
+		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: clues(strong, load),
+			Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID)}
 		for _, id := range []string{checks.KubeletHealth.ID, checks.FelixLive.ID, checks.FelixReady.ID} {
 			if len(f.With(id, probe.FactReason, "timeout")) > 0 {
 				c.Covers = append(c.Covers, Cover{Check: id})

@@ -12,13 +12,13 @@ import (
 
 // machineRules are those of the machine's disks and memory; that of its clock comes
 // later, among those of its load.
-func machineRules() []*Rule { return []*Rule{DiskReadOnly, DiskFull, MemoryShort} }
+func machineRules() []*Rule { return []*Rule{diskReadOnly, diskFull, memoryShort} }
 
 // exhausted is how many percent are as good as none: a write of any size may fail.
 const exhausted = 1
 
-// DiskFull is a file system without room, in bytes or in files.
-var DiskFull = &Rule{
+// diskFull is a file system without room, in bytes or in files.
+var diskFull = &Rule{
 	ID: "disk-full", Title: "a file system of the node is full",
 	Doc: `Where less than 10 % of the kubelet's or the runtime's file system is free, or 5 % of its inodes, the kubelet sets DiskPressure, evicts pods and takes no new ones; a full one makes the runtime fail in odd ways ("no space left on device", containers that do not start, images that cannot be unpacked), calico-node cannot write its nodename file and install-cni its plugins. Out of inodes looks like a full disk with room to spare: many small files, mostly of logs or of images.`,
 	Fix: probe.Fix{
@@ -47,23 +47,25 @@ var DiskFull = &Rule{
 				weight = proof
 			}
 			out = append(out, Case{
-				About: r.Target, Args: map[string]Arg{"path": File(r.Target)},
-				Says: fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw), For: append(clues(weight, []Finding{r}), clues(hint, pressure)...),
+				About: r.Target, Args: map[string]Arg{"path": fileArg(r.Target)},
+				Says:   fmt.Sprintf("%s of {node} is full: %s", r.Target, r.Saw),
+				For:    append(clues(weight, []Finding{r}), clues(hint, pressure)...),
 				Covers: Covers(facts.CheckNodeTaints),
 			})
 		}
 		if len(out) == 0 && len(pressure) > 0 {
 			out = []Case{{
-				Args: map[string]Arg{"path": File("/var/lib/kubelet")}, For: clues(strong, pressure), Covers: Covers(facts.CheckNodeTaints),
-				Says: "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
+				Args: map[string]Arg{"path": fileArg("/var/lib/kubelet")}, For: clues(strong, pressure),
+				Covers: Covers(facts.CheckNodeTaints),
+				Says:   "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
 			}}
 		}
 		return out
 	},
 }
 
-// DiskReadOnly is a disk that failed.
-var DiskReadOnly = &Rule{
+// diskReadOnly is a disk that failed.
+var diskReadOnly = &Rule{
 	ID: "disk-read-only", Title: "a file system of the node has turned read-only",
 	Doc: `After an error of the disk, or of the storage behind it, the kernel turns a file system read-only. What runs goes on from memory; nothing that writes does: the kubelet, the runtime, calico-node's files. / and /etc of immutable systems are read-only by intent and not meant.
 Told from a full disk by its mount options.`,
@@ -95,8 +97,8 @@ Told from a full disk by its mount options.`,
 	},
 }
 
-// MemoryShort is a node without memory.
-var MemoryShort = &Rule{
+// memoryShort is a node without memory.
+var memoryShort = &Rule{
 	ID: "memory-short", Title: "the node has no memory left",
 	Doc: `Below 100 MiB available the kubelet evicts pods (MemoryPressure); before and beside that the kernel kills processes, and one of them may be calico-node, Felix or BIRD inside it, which Kubernetes shows as OOMKilled or not at all. A node short of memory is slow in everything, so probes time out that have nothing to do with it.
 That something was once killed since boot is no sign by itself. A kill because of calico-node's own limit (calico-out-of-memory) is told from one because of the node by what is available.`,
@@ -106,7 +108,8 @@ That something was once killed since boot is no sign by itself. A kill because o
 			"kubectl top pods -A --sort-by memory | head; ssh {node} ps -eo rss,pid,comm --sort -rss | head",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "the memory cannot be had back at once", Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
+			{If: "the memory cannot be had back at once",
+				Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
 		},
 		Radius: "drain moves every pod of this node elsewhere, with a restart each, and what they have in emptyDir volumes is lost",
 	},
@@ -134,7 +137,8 @@ func shortOfMemory(f Findings) (short, pressure []Finding) {
 
 // killedForMemory are the signs that something of calico-node's was.
 func killedForMemory(f Findings) []Finding {
-	killed := slices.Concat(f.With(facts.CheckCalicoPod, facts.LastEnd, "OOMKilled"), keep(f.Bad(checks.NodeMemory.ID), about(checks.TargetCalicoMemory)))
+	killed := slices.Concat(f.With(facts.CheckCalicoPod, facts.LastEnd, "OOMKilled"),
+		keep(f.Bad(checks.NodeMemory.ID), about(checks.TargetCalicoMemory)))
 	return slices.DeleteFunc(killed, func(r Finding) bool { return !bad(r.Status) })
 }
 
@@ -142,15 +146,16 @@ func killedForMemory(f Findings) []Finding {
 // node-clock calls odd.
 const sameSkew = 5
 
-// ClockWrong is a node that lives in another time.
-var ClockWrong = &Rule{
+// clockWrong is a node that lives in another time.
+var clockWrong = &Rule{
 	ID: "clock-wrong", Title: "the node's clock is wrong",
 	Doc: `Tokens and certificates hold between two dates. With a clock that is minutes off, the API server's are not valid yet or no more for this node, and this node's leases look old: "x509: certificate has expired or is not yet valid", "Unauthorized". The clock of a virtual machine that was suspended, or without NTP, is off so.
 Told from a token nobody renewed by the clocks, which are compared. The clock it is compared with is the API server's: where other nodes are off by as much, that one is wrong, and until another node was asked either may be.`,
 	Fix: probe.Fix{
-		Says:     "Set the clock by NTP, and see that something keeps it.",
-		Manifest: []string{"ssh {host} timedatectl", "ssh {host} sudo systemctl restart chronyd || ssh {host} sudo systemctl restart systemd-timesyncd"},
-		Radius:   "that machine only; a clock that jumps back by much may confuse programs on it, so look first whether etcd runs there",
+		Says: "Set the clock by NTP, and see that something keeps it.",
+		Manifest: []string{"ssh {host} timedatectl",
+			"ssh {host} sudo systemctl restart chronyd || ssh {host} sudo systemctl restart systemd-timesyncd"},
+		Radius: "that machine only; a clock that jumps back by much may confuse programs on it, so look first whether etcd runs there",
 	},
 	Explains: []string{"cni-token-expired"},
 	Match: func(f Findings) []Case {
@@ -159,11 +164,13 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 			return nil
 		}
 		c := Case{
-			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off), Args: map[string]Arg{"host": Node(f.Node)},
+			Says: "the clock of {node} is wrong: " + off[0].Saw, For: clues(strong, off),
+			Args:   map[string]Arg{"host": nodeArg(f.Node)},
 			Covers: Covers(checks.CNIToken.ID, facts.CheckNodeLease, checks.NodeClock.ID),
 		}
 		for _, r := range f.Bad(checks.DatastoreLatency.ID) {
-			if r.Facts.Str(checks.FactExpires) != "" || reasonOf(r) == "certificate-refused" { // a server that does not answer has no clock at fault
+			if r.Facts.Str(checks.FactExpires) != "" || reasonOf(r) == "certificate-refused" {
+				// a server that does not answer has no clock at fault
 				c.Covers = append(c.Covers, Cover{Check: r.Check, About: r.Target})
 			}
 		}
@@ -182,7 +189,8 @@ Told from a token nobody renewed by the clocks, which are compared. The clock it
 			c.For = append(c.For, clues(hint, right)...)
 		case len(alike) > 0:
 			c.About, c.Args["host"] = "API server", own("CONTROL-PLANE-NODE")
-			c.Says = fmt.Sprintf("the API server's clock is wrong: {node} and %s agree with each other and not with it (%s)", alike[0].Node, off[0].Saw)
+			c.Says = fmt.Sprintf("the API server's clock is wrong: {node} and %s agree with each other and not with it (%s)",
+				alike[0].Node, off[0].Saw)
 			c.For = append(c.For, clues(0, alike)...)
 		default:
 			c.Says = "the clock of {node} is wrong, or the API server's is: " + off[0].Saw

@@ -11,7 +11,8 @@ import (
 
 // networkRules are those of addresses, BGP, routes, tunnels, firewalls and IPAM.
 func networkRules() []*Rule {
-	return slices.Concat(addressRules(), birdRules(), sessionRules(), routeRules(), overlayRules(), firewallRules(), []*Rule{PeerNodePorts})
+	return slices.Concat(addressRules(), birdRules(), sessionRules(), routeRules(), overlayRules(), firewallRules(),
+		[]*Rule{peerNodePorts})
 }
 
 // familyOf is the IP family a result is about, 0 when it is about both or none.
@@ -109,7 +110,8 @@ func pathFollows(f Findings, family int, peer string) []Cover {
 			case check == checks.NodeNeighbours.ID && of == "": // the table itself
 			case of == f.Node && check != checks.ServiceNodePort.ID:
 			case peer != "" && of != "" && of != peer && of != f.Node:
-			case check != checks.BGPSession.ID && check != checks.BGPPort.ID && (reasonOf(r) == "refused" || reasonOf(r) == "rejected"):
+			case check != checks.BGPSession.ID && check != checks.BGPPort.ID &&
+				(reasonOf(r) == "refused" || reasonOf(r) == "rejected"):
 			default:
 				out = append(out, Cover{Check: check, About: r.Target})
 			}

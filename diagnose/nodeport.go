@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// PeerNodePorts is another node's trouble with services, felt from here.
-var PeerNodePorts = &Rule{
+// peerNodePorts is another node's trouble with services, felt from here.
+var peerNodePorts = &Rule{
 	ID: "peer-nodeports", Title: "another node does not answer at its node ports, and others do",
 	Doc: `A node port is served by the node it is asked at: by kube-proxy's rules there, and from there by the way to the pods. Where one node's own addresses fail and the same service answers at others, what is broken is on that node. Told from a node that is down by its answer to a ping, from a service without pods by the nodes that do answer.`,
 	Fix: probe.Fix{
@@ -29,7 +29,7 @@ var PeerNodePorts = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: peer, Peer: peer, Args: map[string]Arg{"other": Node(peer)},
+				About: peer, Peer: peer, Args: map[string]Arg{"other": nodeArg(peer)},
 				Says: fmt.Sprintf("node ports do not answer at %s's own addresses, and the same service answers at others: services do not work on %s", peer, peer),
 				For:  append(clues(strong, failed), clues(0, good[:1], pinged[:1])...),
 			})

@@ -11,15 +11,17 @@ import (
 )
 
 func overlayRules() []*Rule {
-	return []*Rule{TunnelDevice, TunnelPeers, TunnelSourceUnknown, TunnelRefused, TunnelFiltered, MTUTooBig, MTUPathSmall}
+	return []*Rule{tunnelDevice, tunnelPeers, tunnelSourceUnknown, tunnelRefused, tunnelFiltered, mtuTooBig, mtuPathSmall}
 }
 
 // overPods are the bad results of pods on other nodes, and of what is behind services.
 func overPods(f Findings) []Cover {
 	var out []Cover
-	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID} {
+	for _, check := range []string{checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.ServiceClusterIP.ID,
+		checks.ServiceNodePort.ID, checks.DNSCluster.ID, checks.DNSExternal.ID} {
 		for _, r := range f.Bad(check) {
-			if (nodeOf(r) != f.Node || check == checks.ServiceNodePort.ID) && reasonOf(r) != "refused" && reasonOf(r) != "rejected" {
+			if (nodeOf(r) != f.Node || check == checks.ServiceNodePort.ID) && reasonOf(r) != "refused" &&
+				reasonOf(r) != "rejected" {
 				out = append(out, Cover{Check: check, About: r.Target})
 			}
 		}
@@ -27,49 +29,55 @@ func overPods(f Findings) []Cover {
 	return out
 }
 
-// TunnelDevice is a tunnel that is not as Calico registered it.
-var TunnelDevice = &Rule{
+// tunnelDevice is a tunnel that is not as Calico registered it.
+var tunnelDevice = &Rule{
 	ID: "tunnel-device", Title: "this node's tunnel is missing, down, or not as Calico registered it",
 	Doc: `Felix makes a device for the tunnel and keeps it as registered: its address, VNI, port, MAC, and the address it sends from. When it is not so, Felix does not run or cannot write, or somebody else changed it: NetworkManager, systemd-networkd, a second VXLAN with the same VNI and port. Then nothing comes through in either direction, while the nodes ping each other.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID}, Explains: []string{"tunnel-peers", "tunnel-filtered", "peer-pods"},
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
+	Explains: []string{"tunnel-peers", "tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
 			if len(listOf(r, checks.FactFaults)) > 0 {
-				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} carries nothing: " + r.Saw, For: clues(proof, []Finding{r}), Covers: overPods(f)})
+				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} carries nothing: " +
+					r.Saw, For: clues(proof, []Finding{r}), Covers: overPods(f)})
 			}
 		}
 		return out
 	},
 }
 
-// TunnelPeers are other nodes that this node's tunnel does not know.
-var TunnelPeers = &Rule{
+// tunnelPeers are other nodes that this node's tunnel does not know.
+var tunnelPeers = &Rule{
 	ID: "tunnel-peers", Title: "this node's VXLAN tunnel does not lead to some other nodes",
 	Doc: `For every other node Felix writes a neighbour (its tunnel address has that MAC) and a forwarding entry (that MAC is behind the node's own address). Where one is missing or leads elsewhere, pods of that node are not reached from here, and all others are: Felix has not heard of the node or of its new address (it hangs, or lost its Typha), or something else flushed the tables.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID}, Explains: []string{"tunnel-filtered", "peer-pods"},
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID}, Wants: []string{checks.FelixLive.ID},
+	Explains: []string{"tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.OverlayTunnels.ID) {
 			if cut := listOf(r, checks.FactCutOff); len(cut) > 0 {
-				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} does not lead to " + strings.Join(cut, "; "), For: clues(proof, []Finding{r}), Covers: overPods(f)})
+				out = append(out, Case{About: r.Target, Family: familyOf(r), Says: "the tunnel of {node} does not lead to " +
+					strings.Join(cut, "; "), For: clues(proof, []Finding{r}), Covers: overPods(f)})
 			}
 		}
 		return out
 	},
 }
 
-// TunnelSourceUnknown is a set of hosts that lacks some.
-var TunnelSourceUnknown = &Rule{
+// tunnelSourceUnknown is a set of hosts that lacks some.
+var tunnelSourceUnknown = &Rule{
 	ID: "tunnel-source-unknown", Title: "this node's firewall drops the tunnelled packets of some nodes",
 	Doc: `Felix lets IPIP and VXLAN in only from addresses in its set of nodes (cali40all-hosts-net, cali40all-vxlan-net). One that is not there sends in vain: ping between the nodes works, pods across them do not. Felix has not heard of that node or of its new address, or the node sends from another address than it registered.`,
-	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID}, Explains: []string{"tunnel-refused", "tunnel-filtered", "peer-pods"},
+	Fix: startAnew, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID},
+	Explains: []string{"tunnel-refused", "tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.IPSetHosts.ID) {
 			if absent := listOf(r, checks.FactAbsent); len(absent) > 0 {
 				out = append(out, Case{
-					About: r.Target, Family: familyOf(r), Says: fmt.Sprintf("{node} drops tunnelled packets from %s: not in %s", strings.Join(absent, ", "), r.Facts.Str(checks.FactSet)),
+					About: r.Target, Family: familyOf(r), Says: fmt.Sprintf("{node} drops tunnelled packets from %s: not in %s",
+						strings.Join(absent, ", "), r.Facts.Str(checks.FactSet)),
 					For: clues(proof, []Finding{r}), Covers: overPods(f),
 				})
 			}
@@ -89,7 +97,10 @@ func proven(f Findings, fits func(wire, passed bool) bool) []Finding {
 
 // lostPods are pods of other nodes from which this node itself gets no answer.
 func lostPods(f Findings) []Finding {
-	return keep(f.Failed(checks.PodPing.ID), func(r Finding) bool { return nodeOf(r) != f.Node && r.From == "" && reasonOf(r) == "" })
+	return keep(f.Failed(checks.PodPing.ID), func(r Finding) bool {
+		return nodeOf(r) != f.Node && r.From == "" &&
+			reasonOf(r) == ""
+	})
 }
 
 // borneOut is what a pair of probes found, one of them the other node's: proof where pods of
@@ -98,14 +109,15 @@ func borneOut(f Findings, got []Finding) []Clue {
 	return append(clues(strong, got), clues(hint, lostPods(f))...)
 }
 
-// TunnelRefused is a tunnel's packet that came in and was dropped.
-var TunnelRefused = &Rule{
+// tunnelRefused is a tunnel's packet that came in and was dropped.
+var tunnelRefused = &Rule{
 	ID: "tunnel-refused", Title: "the receiving node's own firewall drops the tunnel's packets",
 	Doc: `A probe sent packets of the tunnel and another saw them come in by an interface of the receiving node, and not get past its firewall. So the network between them is fine: it is a host firewall there, or Felix, which takes such packets from registered addresses only.`,
 	Fix: probe.Fix{
-		Says:     "Look at the firewall of the receiving node, and whether the sender's address is the registered one.",
-		Manifest: []string{"calico-probe run --node {receiver} --checks ipset-hosts,node-firewall,ip-registered", "ssh {receiver} sudo nft list ruleset | grep -n -i -e drop -e reject"},
-		Radius:   "nothing: both only read",
+		Says: "Look at the firewall of the receiving node, and whether the sender's address is the registered one.",
+		Manifest: []string{"calico-probe run --node {receiver} --checks ipset-hosts,node-firewall,ip-registered",
+			"ssh {receiver} sudo nft list ruleset | grep -n -i -e drop -e reject"},
+		Radius: "nothing: both only read",
 	},
 	RuledOut: []string{checks.NodePing.ID}, Explains: []string{"tunnel-filtered", "peer-pods"},
 	Match: func(f Findings) []Case {
@@ -118,7 +130,7 @@ var TunnelRefused = &Rule{
 		for _, receiver := range slices.Sorted(maps.Keys(by)) {
 			got := by[receiver]
 			c := Case{
-				About: receiver, Args: map[string]Arg{"receiver": Node(receiver)}, For: clues(proof, got), Covers: overPods(f),
+				About: receiver, Args: map[string]Arg{"receiver": nodeArg(receiver)}, For: clues(proof, got), Covers: overPods(f),
 				Says: fmt.Sprintf("packets of the tunnel reach %s and its own firewall drops them: %s", receiver, got[0].Target),
 			}
 			if receiver != f.Node {
@@ -131,25 +143,29 @@ var TunnelRefused = &Rule{
 	},
 }
 
-// TunnelFiltered is a tunnel's packet that is lost between the nodes.
-var TunnelFiltered = &Rule{
+// tunnelFiltered is a tunnel's packet that is lost between the nodes.
+var tunnelFiltered = &Rule{
 	ID: "tunnel-filtered", Apart: true, Title: "the network between the nodes drops the tunnel's packets",
 	Doc: `The nodes ping each other, BGP is up and routes are right, and what Calico packs (IPIP is protocol 4, VXLAN is UDP 4789) is dropped in between: a security group without that protocol, a cloud that carries no IPIP (Azure), a hypervisor that takes UDP 4789 for its own. The deep profile proves it: one probe sends, another one sees nothing come in by any interface. Without that proof it is what is left when everything else is fine.`,
 	Fix: probe.Fix{
 		Says:     "Let the tunnel's packets through between the nodes (protocol 4 for IPIP, UDP 4789 for VXLAN), or use the other encapsulation or port.",
 		Manifest: []string{"calico-probe run --node {node} --profile deep"},
 		OnlyIf: []probe.Conditional{
-			{If: "something else takes UDP 4789 for its own", Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type=merge -p '{"spec":{"vxlanPort":8472}}'`}},
+			{If: "something else takes UDP 4789 for its own",
+				Manifest: []string{`kubectl patch felixconfigurations.crd.projectcalico.org default --type=merge -p '{"spec":{"vxlanPort":8472}}'`}},
 		},
 		Radius: "looking: a second probe on another node; another port: every node's tunnel, which carries nothing until all nodes have the new port",
 	},
-	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID, checks.RouteBlocks.ID, checks.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
+	Wants: []string{checks.EncapProof.ID}, RuledOut: []string{checks.NodePing.ID, checks.BGPSession.ID,
+		checks.RouteBlocks.ID, checks.OverlayTunnels.ID}, Explains: []string{"peer-pods"},
 	Match: func(f Findings) []Case {
 		if got := proven(f, func(wire, _ bool) bool { return !wire }); len(got) > 0 {
-			return []Case{{Family: familyOf(got[0]), Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target, For: borneOut(f, got), Covers: overPods(f)}}
+			return []Case{{Family: familyOf(got[0]), Says: "packets of the tunnel are sent and do not arrive: " + got[0].Target,
+				For: borneOut(f, got), Covers: overPods(f)}}
 		}
 		lost := lostPods(f)
-		if len(lost) == 0 || !f.Fine(checks.OverlayTunnels.ID) || !f.Fine(checks.RouteBlocks.ID) || !f.Fine(checks.NodePing.ID) || f.Answered(checks.EncapProof.ID) {
+		if len(lost) == 0 || !f.Fine(checks.OverlayTunnels.ID) || !f.Fine(checks.RouteBlocks.ID) ||
+			!f.Fine(checks.NodePing.ID) || f.Answered(checks.EncapProof.ID) {
 			return nil
 		}
 		return []Case{{
@@ -185,8 +201,8 @@ var remeasure = &probe.Fix{
 	Radius: "nothing: both only look",
 }
 
-// MTUTooBig are pods that send more than fits.
-var MTUTooBig = &Rule{
+// mtuTooBig are pods that send more than fits.
+var mtuTooBig = &Rule{
 	ID: "mtu-too-big", Title: "pods send larger packets than fit through the tunnel or the interface",
 	Doc: `What the tunnel adds (20 bytes for IPIP, 50 for VXLAN, 60 for WireGuard) does not fit the interface any more: connections open, small answers come, and large ones hang. The MTU was set by hand, or the interface is one Felix does not look at (bond*, br*, vlan*), or pods are older than a change. Told from a small MTU in the network between the nodes by this node's own numbers.`,
 	Fix: probe.Fix{
@@ -197,7 +213,8 @@ var MTUTooBig = &Rule{
 			"calico-probe run --node {node} --checks cni-mtu,pod-mtu -o wide",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "only this node's interface is smaller than those of the other nodes", Manifest: []string{"ssh {node} sudo ip link set dev DEVICE mtu MTU"}},
+			{If: "only this node's interface is smaller than those of the other nodes",
+				Manifest: []string{"ssh {node} sudo ip link set dev DEVICE mtu MTU"}},
 			{If: "the interfaces of all nodes are that small", Manifest: setMTU, Operator: setMTUByOperator},
 		},
 		Radius: "the interface: this node, at once, until it boots (its configuration keeps it). The MTU of pods: every node, calico-node restarts " +
@@ -221,15 +238,16 @@ var MTUTooBig = &Rule{
 	},
 }
 
-// MTUPathSmall is a network that carries less than the nodes think.
-var MTUPathSmall = &Rule{
+// mtuPathSmall is a network that carries less than the nodes think.
+var mtuPathSmall = &Rule{
 	ID: "mtu-path-small", Title: "the network between the nodes loses packets that are bigger than it takes",
 	Doc: `Pings and handshakes pass, and full packets vanish without a word: names resolve, connections open, and hang with the first large answer. On this node everything fits (cni-mtu), so it is the network between that takes less than the nodes' interfaces say, and the ICMP message that would tell is not sent or is dropped: a VPN, another overlay below, a cloud's interconnect. Told from a firewall, which loses small packets too.`,
 	Fix: probe.Fix{
 		Says:     "Have the network carry what the interfaces promise; or set the MTU of pods to what came through from pod to pod, {mtu}, and start pods anew.",
 		Manifest: []string{"calico-probe run --node {node} --checks cni-mtu,pod-mtu -o wide"},
-		OnlyIf:   []probe.Conditional{{If: "the network cannot be made to carry it", Manifest: setMTU, Operator: setMTUByOperator}},
-		Radius:   "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
+		OnlyIf: []probe.Conditional{{If: "the network cannot be made to carry it", Manifest: setMTU,
+			Operator: setMTUByOperator}},
+		Radius: "every node: calico-node restarts on one after the other; new pods get the new MTU, old ones keep theirs until they are replaced",
 	},
 	Wants: []string{checks.CNIMTU.ID}, RuledOut: []string{checks.CNIMTU.ID, checks.PodPing.ID, checks.BGPSession.ID},
 	Match: func(f Findings) []Case {
@@ -248,7 +266,8 @@ var MTUPathSmall = &Rule{
 		}
 		c := Case{
 			For: clues(strong, lost), Fix: remeasure,
-			Says: fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more", strings.Join(nodes, ", ")),
+			Says: fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more",
+				strings.Join(nodes, ", ")),
 		}
 		if isMTU(float64(smallest)) {
 			c.Args, c.Fix = map[string]Arg{"mtu": nodesWord(fmt.Sprint(smallest), "MTU")}, nil

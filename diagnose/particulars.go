@@ -17,9 +17,9 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 		if !ok {
 			continue
 		}
-		with["namespace"], with["pod"] = Namespace(namespace), Pod(pod)
+		with["namespace"], with["pod"] = namespaceArg(namespace), podArg(pod)
 		if owner := r.Facts.Str(facts.Owner); owner != "" {
-			with["daemonset"] = DaemonSet(owner)
+			with["daemonset"] = daemonSetArg(owner)
 			with["config"] = own(map[bool]string{true: "canal-config", false: "calico-config"}[owner == "canal"])
 		}
 		fix.Install = installOf(r, namespace)
@@ -61,8 +61,8 @@ func installOf(calico Finding, namespace string) string {
 // known are the args that every fix may name, before calico-node's pod is looked at.
 func known(f Findings) map[string]Arg {
 	out := map[string]Arg{
-		"node": Node(f.Node), "namespace": Namespace("kube-system"), "pod": Pod(""),
-		"daemonset": DaemonSet("calico-node"), "config": own("calico-config"),
+		"node": nodeArg(f.Node), "namespace": namespaceArg("kube-system"), "pod": podArg(""),
+		"daemonset": daemonSetArg("calico-node"), "config": own("calico-config"),
 	}
 	for name, unit := range units(f) {
 		out[name] = own(unit)

@@ -37,7 +37,8 @@ func touched(f Findings, node string) []Finding {
 	for _, check := range []string{checks.BGPPort.ID, checks.PodPing.ID, checks.PodTCP.ID, checks.ServiceNodePort.ID} {
 		out = append(out, keep(f.Of(check), func(r Finding) bool {
 			_, sent := r.Facts[checks.FactSource]
-			return nodeOf(r) == node && (r.Status == probe.OK && (check != checks.BGPPort.ID || sent) || bad(r.Status) && reasonOf(r) == "refused")
+			return nodeOf(r) == node && (r.Status == probe.OK && (check != checks.BGPPort.ID || sent) || bad(r.Status) &&
+				reasonOf(r) == "refused")
 		})...)
 	}
 	return out
@@ -56,22 +57,24 @@ func unanswered(f Findings, node string) []Finding {
 
 // bringBack is the fix of a node of which the API server has not heard either.
 var bringBack = &probe.Fix{
-	Says:     "Bring {other} back; or if its machine is gone for good delete its Node.",
-	Manifest: []string{"kubectl describe node {other}", "kubectl -n kube-node-lease get lease {other} -o jsonpath='{.spec.renewTime}'"},
+	Says: "Bring {other} back; or if its machine is gone for good delete its Node.",
+	Manifest: []string{"kubectl describe node {other}",
+		"kubectl -n kube-node-lease get lease {other} -o jsonpath='{.spec.renewTime}'"},
 	OnlyIf: []probe.Conditional{
 		{If: "the machine of {other} is gone for good", Manifest: []string{"kubectl delete node {other}"}},
 	},
 	Radius: "looking: nothing. Deleting the Node takes its pods out of the API, frees their addresses and takes the peer out of every BIRD",
 }
 
-// PeerDown is another node that answers nothing.
-var PeerDown = &Rule{
+// peerDown is another node that answers nothing.
+var peerDown = &Rule{
 	ID: "peer-down", Title: "another node does not answer",
 	Doc: `One node answers no ping and nothing else that was asked of it: it is powered off, cut off, or its machine was taken away while its Node stayed in the API. Every session, ping and route that leads there is down for this one reason, and nothing is wrong on this node. Told from a node with a wrong address, which answers at its InternalIP; from a firewall, behind which something still answers; and from a cut on this side, where no node answers. What keeps just these two nodes apart looks the same from here: only the API server, which has not heard of a dead node either, makes it certain. A Node that nobody deletes stays a BGP peer of every node for ever, keeps calico-node from being ready for its first 30 s, and holds every restart's routes back for up to 240 s.`,
 	Fix: probe.Fix{
-		Says:     "See whether {other} lives, and what lies between it and {node}: a firewall or a security group may keep just these two apart.",
-		Manifest: []string{"kubectl describe node {other}", "calico-probe run --node {other}", "ssh {node} ip route get {address}"},
-		Radius:   "a probe on the other node; the others only read",
+		Says: "See whether {other} lives, and what lies between it and {node}: a firewall or a security group may keep just these two apart.",
+		Manifest: []string{"kubectl describe node {other}", "calico-probe run --node {other}",
+			"ssh {node} ip route get {address}"},
+		Radius: "a probe on the other node; the others only read",
 	},
 	Explains: []string{"bgp-waits", "bgp-one-way"},
 	Match: func(f Findings) []Case {
@@ -82,7 +85,9 @@ var PeerDown = &Rule{
 		var out []Case
 		for _, node := range silent {
 			_, address, _ := strings.Cut(seen[node][0].Target, " ")
-			c := Case{About: node, Args: map[string]Arg{"other": Node(node), "address": Address(address)}, For: clues(strong, seen[node]), Peer: node, Against: clues(strong, touched(f, node)), Covers: pathFollows(f, 0, node)}
+			c := Case{About: node, Args: map[string]Arg{"other": nodeArg(node), "address": addressArg(address)},
+				For: clues(strong, seen[node]), Peer: node, Against: clues(strong, touched(f, node)),
+				Covers: pathFollows(f, 0, node)}
 			c.Says = fmt.Sprintf("%s does not answer from {node}", node)
 			theirs := keep(f.All, func(r Finding) bool {
 				return r.Node == f.Node && nodeOf(r) == node && r.Facts.Str(checks.FactNodeState) != ""
@@ -98,7 +103,8 @@ var PeerDown = &Rule{
 				c.Says += ", and its kubelet is silent: powered off, cut off, or taken away with its Node left behind"
 			case len(theirs) > 0: // its kubelet says so itself
 				c.Against = append(c.Against, clues(hint, theirs[:1])...)
-				c.Says += fmt.Sprintf(", while its kubelet still speaks and the API calls it %s", theirs[0].Facts.Str(checks.FactNodeState))
+				c.Says += fmt.Sprintf(", while its kubelet still speaks and the API calls it %s",
+					theirs[0].Facts.Str(checks.FactNodeState))
 			case len(lives) > 0:
 				c.Says += ", while other nodes do"
 			}
@@ -113,8 +119,8 @@ var PeerDown = &Rule{
 	},
 }
 
-// NodeCutOff is this node, which reaches no other.
-var NodeCutOff = &Rule{
+// nodeCutOff is this node, which reaches no other.
+var nodeCutOff = &Rule{
 	ID: "node-cut-off", Title: "this node reaches no other node",
 	Doc: `Not one of the other nodes answers, and nothing else over the network does: it is this node's link, its switch port, VLAN or security group, or its own firewall, and not every other node at once. Where a network lets no ping through all else is well, and this is not claimed.`,
 	Fix: probe.Fix{
@@ -128,7 +134,8 @@ var NodeCutOff = &Rule{
 		if len(lives) > 0 || len(silent) == 0 || f.Fine(checks.DatastoreLatency.ID) {
 			return nil
 		}
-		c := Case{Says: fmt.Sprintf("{node} reaches none of %d other nodes", len(silent)), Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...)}
+		c := Case{Says: fmt.Sprintf("{node} reaches none of %d other nodes", len(silent)),
+			Covers: append(pathFollows(f, 0, ""), Covers(checks.DatastoreLatency.ID, checks.TyphaReach.ID)...)}
 		for _, node := range silent {
 			c.For = append(c.For, clues(0, seen[node][:1])...)
 			c.Against = append(c.Against, clues(strong, touched(f, node))...)
@@ -141,8 +148,8 @@ var NodeCutOff = &Rule{
 	},
 }
 
-// PeerPods is a fault of another node's, as this one feels it.
-var PeerPods = &Rule{
+// peerPods is a fault of another node's, as this one feels it.
+var peerPods = &Rule{
 	ID: "peer-pods", Title: "the pods of one other node are not reached, and this node has the way there",
 	Doc: `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
 	Fix: probe.Fix{
@@ -175,7 +182,8 @@ var PeerPods = &Rule{
 				continue
 			}
 			out = append(out, Case{
-				About: node, Peer: node, Family: familyOf(lost[0]), Args: map[string]Arg{"other": Node(node)}, For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
+				About: node, Peer: node, Family: familyOf(lost[0]), Args: map[string]Arg{"other": nodeArg(node)},
+				For: append(clues(strong, lost), clues(0, seen[node])...), Covers: pathFollows(f, familyOf(lost[0]), node),
 				Says: fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
 			})
 		}

@@ -8,11 +8,11 @@ import (
 // placementRules are what keeps a probe off a node without the node being ill: the
 // last to be believed, and the first to be mended, for until then nobody looks there.
 func placementRules() []*Rule {
-	return []*Rule{ProbeImage, ProbePolicy, ProbeQuota, ProbeRights, ProbeNamespace, ProbeRejected}
+	return []*Rule{probeImage, probePolicy, probeQuota, probeRights, probeNamespace, probeRejected}
 }
 
-// ProbeImage is the probe's own image.
-var ProbeImage = &Rule{
+// probeImage is the probe's own image.
+var probeImage = &Rule{
 	ID: "probe-image", Title: "the probe's image cannot be had on this node",
 	Doc: `The node's runtime could not get the probe's image: the registry is out of reach from there or refuses, or the image is not this program's. It tells little about the node's ills, except that on a node that pulls nothing every new pod will wait likewise: then calico-image or the node's network is what to look at.`,
 	Fix: probe.Fix{
@@ -26,8 +26,8 @@ var ProbeImage = &Rule{
 	Match: keptOff(facts.ReasonImage, "the probe's image cannot be had on {node}, so nothing was asked there"),
 }
 
-// ProbePolicy is PodSecurity, a SecurityContextConstraint, a webhook or a mutating policy.
-var ProbePolicy = &Rule{
+// probePolicy is PodSecurity, a SecurityContextConstraint, a webhook or a mutating policy.
+var probePolicy = &Rule{
 	ID: "probe-policy", Title: "the cluster's policy does not let the probe's pod be as it is asked for",
 	Doc: `The probe's pod uses the node's network and mounts its root read-only, which PodSecurity "baseline" and "restricted", OpenShift's SCCs and policy engines refuse. A mutating webhook or policy may also change it: take it off the node's network, add a container, rewrite its image. Such a pod would answer for something else than the node, so it is deleted at once, and nothing of it is believed. The node is not ill for either. The probe goes where privileged pods are allowed, as beside calico-node.`,
 	Fix: probe.Fix{
@@ -36,17 +36,21 @@ var ProbePolicy = &Rule{
 			"calico-probe run --node {node} -n NAMESPACE  # one that admits privileged pods, as that of calico-node does: {namespace}",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "there is no such namespace, and it was PodSecurity that refused", Manifest: []string{"kubectl label namespace {tried} pod-security.kubernetes.io/enforce=privileged"}},
-			{If: "a policy rewrites the image to one of your own registry", Manifest: []string{"calico-probe run --node {node} --image REGISTRY/calico-probe/probe:VERSION  # as the policy makes it"}},
-			{If: "there is no such namespace, and this is OpenShift", Manifest: []string{"oc adm policy add-scc-to-user privileged -z default -n {tried}"}},
+			{If: "there is no such namespace, and it was PodSecurity that refused",
+				Manifest: []string{"kubectl label namespace {tried} pod-security.kubernetes.io/enforce=privileged"}},
+			{If: "a policy rewrites the image to one of your own registry",
+				Manifest: []string{"calico-probe run --node {node} --image REGISTRY/calico-probe/probe:VERSION  # as the policy makes it"}},
+			{If: "there is no such namespace, and this is OpenShift",
+				Manifest: []string{"oc adm policy add-scc-to-user privileged -z default -n {tried}"}},
 		},
 		Radius: "the label admits privileged pods of anybody who may create pods in that namespace: take it away again",
 	},
-	Match: keptOff(facts.ReasonAdmission, "the cluster's policy does not let the probe's pod be as it is asked for, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonAdmission,
+		"the cluster's policy does not let the probe's pod be as it is asked for, so nothing was asked on {node}"),
 }
 
-// ProbeQuota is a namespace that is full.
-var ProbeQuota = &Rule{
+// probeQuota is a namespace that is full.
+var probeQuota = &Rule{
 	ID: "probe-quota", Title: "a quota or limit range of the namespace refuses the probe's pod",
 	Doc: `A ResourceQuota or LimitRange of the namespace leaves no room for one more pod, or demands what the probe's pod does not say: it requests zero CPU and memory, so that no other pod has to make room for it, and limits only its memory. The node is not ill for that.`,
 	Fix: probe.Fix{
@@ -54,11 +58,12 @@ var ProbeQuota = &Rule{
 		Manifest: []string{"calico-probe run --node {node} -n NAMESPACE", "kubectl describe quota,limitrange -n {tried}"},
 		Radius:   "the probe only",
 	},
-	Match: keptOff(facts.ReasonQuota, "a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonQuota,
+		"a quota or limit range of the namespace refuses the probe's pod, so nothing was asked on {node}"),
 }
 
-// ProbeRights is the user's own role.
-var ProbeRights = &Rule{
+// probeRights is the user's own role.
+var probeRights = &Rule{
 	ID: "probe-rights", Title: "you have no right to put a probe on the node",
 	Doc: `Whoever ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
@@ -68,33 +73,37 @@ var ProbeRights = &Rule{
 			"calico-probe run --via local  # on the node itself, without any right in the API",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "you may grant it to whoever is to run it then again, without -n", Manifest: []string{"calico-probe manifests --ways pod --user YOU | kubectl apply -f -"}},
+			{If: "you may grant it to whoever is to run it then again, without -n",
+				Manifest: []string{"calico-probe manifests --ways pod --user YOU | kubectl apply -f -"}},
 		},
 		Radius: "who may create pods in a namespace that admits the probe may do as he likes with the nodes: give it to people, for a time",
 	},
 	Match: keptOff(facts.ReasonRBAC, "the API gives you no right to put a probe on {node}, so nothing was asked there"),
 }
 
-// ProbeNamespace is a namespace that is not there.
-var ProbeNamespace = &Rule{
+// probeNamespace is a namespace that is not there.
+var probeNamespace = &Rule{
 	ID: "probe-namespace", Title: "the namespace for the probe is missing or ending",
 	Doc: `The namespace given with -n does not exist, or is being deleted and takes nothing new. The node is not ill for that.`,
 	Fix: probe.Fix{
-		Says:     "Name another namespace, or have one made.",
-		Manifest: []string{"calico-probe run --node {node} -n {namespace}", "calico-probe manifests  # makes one that admits probes"},
-		Radius:   "the probe only",
+		Says: "Name another namespace, or have one made.",
+		Manifest: []string{"calico-probe run --node {node} -n {namespace}",
+			"calico-probe manifests  # makes one that admits probes"},
+		Radius: "the probe only",
 	},
-	Match: keptOff(facts.ReasonNamespace, "the namespace for the probe is missing or ending, so nothing was asked on {node}"),
+	Match: keptOff(facts.ReasonNamespace,
+		"the namespace for the probe is missing or ending, so nothing was asked on {node}"),
 }
 
-// ProbeRejected is a kubelet that takes no more pods.
-var ProbeRejected = &Rule{
+// probeRejected is a kubelet that takes no more pods.
+var probeRejected = &Rule{
 	ID: "probe-rejected", Title: "the kubelet rejects the probe's pod",
 	Doc: `The pod is bound to the node without the scheduler, and the kubelet judges it itself: it has no room (OutOfpods, OutOfcpu), is under pressure (Evicted, "The node had condition: DiskPressure"), or its admission refuses. It is alive and says why; every new pod of the node meets the same.`,
 	Fix: probe.Fix{
-		Says:     "Do what the kubelet's reason asks for; until then use the way that needs no new pod.",
-		Manifest: []string{"calico-probe run --node {node} --via ephemeral", "kubectl describe node {node} | grep -A12 -E 'Conditions|Allocated'"},
-		Radius:   "the probe only",
+		Says: "Do what the kubelet's reason asks for; until then use the way that needs no new pod.",
+		Manifest: []string{"calico-probe run --node {node} --via ephemeral",
+			"kubectl describe node {node} | grep -A12 -E 'Conditions|Allocated'"},
+		Radius: "the probe only",
 	},
 	Match: keptOff(facts.ReasonRejected, "the kubelet of {node} rejects the probe's pod, so nothing was asked there"),
 }
@@ -113,14 +122,15 @@ func keptOff(why facts.Reason, says string) func(Findings) []Case {
 			return nil
 		}
 		weight := proof
-		for _, id := range []string{facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckCalicoPod, facts.CheckIPRegistered, facts.CheckCalicoBudget} {
+		for _, id := range []string{facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckCalicoPod,
+			facts.CheckIPRegistered, facts.CheckCalicoBudget} {
 			if len(f.Failed(id)) > 0 {
 				weight = hint
 			}
 		}
 		return []Case{{
 			Says: says + ": " + refused[0].Saw, For: clues(weight, refused),
-			Args: map[string]Arg{"tried": Namespace(refused[0].Facts.Str(probe.FactNamespace))},
+			Args: map[string]Arg{"tried": namespaceArg(refused[0].Facts.Str(probe.FactNamespace))},
 		}}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func routeRules() []*Rule {
-	return []*Rule{BlockOwnedTwice, RouteSwallowed, RouteElsewhere, RouteNotInKernel}
+	return []*Rule{blockOwnedTwice, routeSwallowed, routeElsewhere, routeNotInKernel}
 }
 
 // lookAtBlock is how to see whose a block is.
@@ -24,7 +24,8 @@ var lookAtBlock = []string{
 // podsOf and dropAffinity are what to see first, and then to do, where a node has a
 // block it has no use of.
 func podsOf(node string) string {
-	return "kubectl get pods -A --field-selector spec.nodeName=" + node + " -o custom-columns='NAMESPACE:.metadata.namespace,POD:.metadata.name,IPS:.status.podIPs[*].ip'"
+	return "kubectl get pods -A --field-selector spec.nodeName=" + node +
+		" -o custom-columns='NAMESPACE:.metadata.namespace,POD:.metadata.name,IPS:.status.podIPs[*].ip'"
 }
 
 func dropAffinity(node string) probe.Conditional {
@@ -55,9 +56,9 @@ func blocked(f Findings, key probe.Fact, says func(list []string) string) []Case
 		}
 		c := Case{About: r.Target, Family: familyOf(r), Says: says(list), For: clues(proof, []Finding{r})}
 		blocks := slices.Sorted(maps.Keys(owners))
-		c.Args = map[string]Arg{"block": Block(blocks[0]), "dashed": BlockName(blocks[0])}
+		c.Args = map[string]Arg{"block": blockArg(blocks[0]), "dashed": blockNameArg(blocks[0])}
 		for i, node := range owners[blocks[0]] {
-			c.Args[[]string{"one", "other"}[min(i, 1)]] = Node(node)
+			c.Args[[]string{"one", "other"}[min(i, 1)]] = nodeArg(node)
 		}
 		var nodes []string
 		for _, block := range blocks {
@@ -76,8 +77,8 @@ func blocked(f Findings, key probe.Fact, says func(list []string) string) []Case
 	return out
 }
 
-// BlockOwnedTwice is a block that IPAM gave to two nodes.
-var BlockOwnedTwice = &Rule{
+// blockOwnedTwice is a block that IPAM gave to two nodes.
+var blockOwnedTwice = &Rule{
 	ID: "block-owned-twice", Title: "a block of pod addresses belongs to two nodes",
 	Doc: `Two affinities name one block, so both nodes announce it and others send to the one or the other, or to both in turn: some connections work and others do not. It is left behind by a failed release, a restored backup of the datastore, or a node that was renamed.`,
 	Fix: probe.Fix{
@@ -94,32 +95,35 @@ var BlockOwnedTwice = &Rule{
 	},
 }
 
-// RouteSwallowed is a blackhole route for other nodes' pods.
-var RouteSwallowed = &Rule{
+// routeSwallowed is a blackhole route for other nodes' pods.
+var routeSwallowed = &Rule{
 	ID: "route-swallowed", Title: "this node swallows packets to another node's pods",
 	Doc: `There is a blackhole route on this node for a block that belongs to another one. Every node has such routes for its own blocks, by BIRD (static1) or Felix; one for a foreign block is left over from when the block was this node's: an affinity that was not deleted, or an announcement this node did not take back. It wins over what BGP learns, so the session is up, all others reach those pods, and this node does not. Told from a missing route by the kernel's own answer.`,
 	Fix: probe.Fix{
 		Says:     "See whose the block is; delete an affinity of {node} that is left over, then start calico-node of {node} anew.",
 		Manifest: append(slices.Clone(lookAtBlock), podsOf("{node}")),
-		OnlyIf:   []probe.Conditional{dropAffinity("{node}"), {If: "{node} has no affinity for it any more, and the route stays", Manifest: []string{restartCalico}}},
-		Radius:   "looking: nothing; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
+		OnlyIf: []probe.Conditional{dropAffinity("{node}"),
+			{If: "{node} has no affinity for it any more, and the route stays", Manifest: []string{restartCalico}}},
+		Radius: "looking: nothing; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {
 		return blocked(f, checks.FactSwallowed, func(list []string) string {
-			return fmt.Sprintf("{node} has a blackhole route for %s and drops what is for the pods there", strings.Join(list, ", "))
+			return fmt.Sprintf("{node} has a blackhole route for %s and drops what is for the pods there",
+				strings.Join(list, ", "))
 		})
 	},
 }
 
-// RouteElsewhere is a route to the wrong machine.
-var RouteElsewhere = &Rule{
+// routeElsewhere is a route to the wrong machine.
+var routeElsewhere = &Rule{
 	ID: "route-elsewhere", Title: "a route leads other nodes' pods to the wrong machine",
 	Doc: `The kernel sends packets for a block to another machine than the one IPAM says it belongs to, or to several at once. Somebody announces a block that is no longer his (an affinity left over there), or somebody made a route by hand; who made it is the route's protocol: bird, 80 for Felix, static or boot for people and scripts.`,
 	Fix: probe.Fix{
-		Says:     "See who announces or made it, and take that away there.",
-		Manifest: append(slices.Clone(lookAtBlock), "calico-probe run --node {node} --checks route-blocks,route-can-reach,bgp -o wide"),
-		Radius:   "nothing: all only read",
+		Says: "See who announces or made it, and take that away there.",
+		Manifest: append(slices.Clone(lookAtBlock),
+			"calico-probe run --node {node} --checks route-blocks,route-can-reach,bgp -o wide"),
+		Radius: "nothing: all only read",
 	},
 	RuledOut: []string{checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {
@@ -129,14 +133,15 @@ var RouteElsewhere = &Rule{
 	},
 }
 
-// RouteNotInKernel is a route that BIRD has and the kernel has not.
-var RouteNotInKernel = &Rule{
+// routeNotInKernel is a route that BIRD has and the kernel has not.
+var routeNotInKernel = &Rule{
 	ID: "route-not-in-kernel", Title: "BIRD knows the way to other nodes' pods and the kernel does not",
 	Doc: `Sessions are up and BIRD has the routes, so nothing is wrong with BGP, ports or peers: the routes do not get into the kernel. Its kernel protocol is down or filters them, the next hop is not reached, or somebody takes them away as soon as they are there: NetworkManager does that with interfaces it manages (cali*, tunl*), systemd-networkd with foreign routes. Told from a graceful restart, in which BIRD holds them back on purpose and says so.`,
 	Fix: probe.Fix{
-		Says:     "See who takes them away or keeps them back, and tell NetworkManager to leave Calico's interfaces alone.",
-		Manifest: []string{"ssh {node} 'timeout 10 ip monitor route'", "ssh {node} 'systemctl is-active NetworkManager systemd-networkd; cat /etc/NetworkManager/conf.d/*.conf'", "kubectl -n {namespace} exec {pod} -c calico-node -- sh -c 'sed -n \"/protocol kernel/,/}/p\" /etc/calico/confd/config/bird.cfg'"},
-		Radius:   "nothing: all only read",
+		Says: "See who takes them away or keeps them back, and tell NetworkManager to leave Calico's interfaces alone.",
+		Manifest: []string{"ssh {node} 'timeout 10 ip monitor route'",
+			"ssh {node} 'systemctl is-active NetworkManager systemd-networkd; cat /etc/NetworkManager/conf.d/*.conf'", "kubectl -n {namespace} exec {pod} -c calico-node -- sh -c 'sed -n \"/protocol kernel/,/}/p\" /etc/calico/confd/config/bird.cfg'"},
+		Radius: "nothing: all only read",
 	},
 	RuledOut: []string{checks.NodePing.ID, checks.BGPPort.ID},
 	Match: func(f Findings) []Case {

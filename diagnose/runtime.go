@@ -13,11 +13,13 @@ import (
 // runtimeRules are those of containerd, docker and the others. That of two daemons
 // comes before those of one.
 func runtimeRules() []*Rule {
-	return []*Rule{DockerLostContainerd, ContainerdHangs, ContainerdDead, ContainerdWithoutCRI, DockerHangs, RuntimeHangs, ShimHangs, ContainerGhosts, RuntimeStuck}
+	return []*Rule{dockerLostContainerd, containerdHangs, containerdDead, containerdWithoutCRI, dockerHangs, runtimeHangs,
+		shimHangs, containerGhosts, runtimeStuck}
 }
 
 // runtimeGone is what follows from a runtime that does not answer.
-var runtimeGone = Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID, checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
+var runtimeGone = Covers(checks.ContainerdHealth.ID, checks.CRIHealth.ID, checks.DockerHealth.ID,
+	checks.RuntimeGhosts.ID, checks.KubeletHealth.ID, checks.InitStall.ID,
 	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers)
 
 // hangs are the reasons of a daemon that is there and does not speak.
@@ -26,8 +28,8 @@ var hangs = []string{"timeout", "closed", "reset"}
 // stale is what may be said of containers while the runtime's state is old.
 var stale = []string{"container-ghosts", "runtime-stuck", "upgrade-ipam-stuck", "install-cni-fails", "kubelet-frozen"}
 
-// ContainerdHangs is incident 001 without docker.
-var ContainerdHangs = &Rule{
+// containerdHangs is incident 001 without docker.
+var containerdHangs = &Rule{
 	ID: "containerd-hangs", Title: "containerd does not answer",
 	Doc: `containerd takes connections and answers nothing: it is stopped, deadlocked, or waits for a disk. What runs goes on running; nothing starts or ends. The kubelet goes on renewing its lease, so the node may stay Ready for minutes, until "container runtime is down" or "PLEG is not healthy"; pods stay in ContainerCreating or Terminating, an init container that has ended is still called Running.
 Told from a dead containerd (its socket refuses), from one frozen shim (version answers, the list of tasks does not) and from docker that has lost its containerd (docker's own ping answers). A node too busy to answer within two seconds looks alike: node-load tells.`,
@@ -43,13 +45,17 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 	RuledOut: []string{checks.NodeDisk.ID}, Explains: append([]string{"shim-hangs"}, stale...),
 	Match: func(f Findings) []Case {
 		hung := keep(f.Failed(checks.ContainerdHealth.ID), because(hangs...))
-		all := slices.DeleteFunc(slices.Clone(hung), func(r Finding) bool { return r.Target == "tasks" || r.Target == "cri-status" })
+		all := slices.DeleteFunc(slices.Clone(hung), func(r Finding) bool {
+			return r.Target == "tasks" ||
+				r.Target == "cri-status"
+		})
 		kubelets := slices.Concat(keep(hung, about("cri-status")), keep(f.Failed(checks.CRIHealth.ID), because(hangs...)))
 		c := Case{Covers: runtimeGone, Against: clues(hint, f.Bad(checks.NodeLoad.ID))}
 		switch {
 		case len(all) > 0:
 			c.Says = fmt.Sprintf("containerd on {node} takes connections at %s and answers nothing: no container can start or end", socketOf(all[0]))
-			c.For = slices.Concat(clues(proof, all), clues(0, kubelets), clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
+			c.For = slices.Concat(clues(proof, all), clues(0, kubelets),
+				clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
 		case len(keep(hung, about("cri-status"))) > 0:
 			c.Says = "containerd on {node} answers, and the part of it that the kubelet asks (CRI) does not: no pod can start or end"
 			c.For = slices.Concat(clues(strong, kubelets), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)))
@@ -60,15 +66,16 @@ Told from a dead containerd (its socket refuses), from one frozen shim (version 
 	},
 }
 
-// ContainerdDead is a containerd that ended.
-var ContainerdDead = &Rule{
+// containerdDead is a containerd that ended.
+var containerdDead = &Rule{
 	ID: "containerd-dead", Title: "containerd does not run",
 	Doc: `Its socket is left and nobody listens, or there is no socket at all. Containers go on running, held by their shims, and nothing starts or ends. The kubelet calls its runtime down after 30 s.
 Told from one that hangs by the refusal. One that is just being restarted looks the same for a second: ask again.`,
 	Fix: probe.Fix{
-		Says:     "See why it ended, and start it.",
-		Manifest: []string{"ssh {node} sudo journalctl -u {containerd} -n 50 --no-pager", "ssh {node} sudo systemctl restart {containerd}"},
-		Radius:   "this node only; running containers are found again and stay{together}",
+		Says: "See why it ended, and start it.",
+		Manifest: []string{"ssh {node} sudo journalctl -u {containerd} -n 50 --no-pager",
+			"ssh {node} sudo systemctl restart {containerd}"},
+		Radius: "this node only; running containers are found again and stay{together}",
 	},
 	RuledOut: []string{checks.NodeDisk.ID}, Explains: stale,
 	Match: func(f Findings) []Case {
@@ -78,15 +85,16 @@ Told from one that hangs by the refusal. One that is just being restarted looks 
 		}
 		return []Case{{
 			Says: "containerd does not run on {node}: " + dead[0].Saw,
-			For: slices.Concat(clues(strong, dead), clues(hint, keep(f.Failed(checks.CRIHealth.ID), because("refused", "missing"))),
+			For: slices.Concat(clues(strong, dead), clues(hint, keep(f.Failed(checks.CRIHealth.ID),
+				because("refused", "missing"))),
 				clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
 	},
 }
 
-// ContainerdWithoutCRI is a containerd that is well and of no use to the kubelet.
-var ContainerdWithoutCRI = &Rule{
+// containerdWithoutCRI is a containerd that is well and of no use to the kubelet.
+var containerdWithoutCRI = &Rule{
 	ID: "containerd-without-cri", Title: "containerd runs without the part that the kubelet asks",
 	Doc: `containerd goes on when one of its plugins does not load, and answers its version and its health as if all were well. Without the CRI plugin the kubelet gets "unknown service runtime.v1.RuntimeService" and calls its runtime down. The package of docker disables the plugin in /etc/containerd/config.toml (disabled_plugins = ["cri"]); or it failed at containerd's start, as when the machine has no inotify instances left ("too many open files"), which its journal says.
 Told from a containerd that hangs or is dead by all its other answers.`,
@@ -107,15 +115,16 @@ Told from a containerd that hangs or is dead by all its other answers.`,
 		}
 		return []Case{{
 			Says: "containerd on {node} runs, and not the part of it that the kubelet asks: " + without[0].Saw,
-			For:  slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime))),
+			For: slices.Concat(clues(strong, without), clues(hint, keep(good(f, checks.ContainerdHealth.ID),
+				about("version"))), clues(0, kubeletSaid(f, facts.UnreadyRuntime))),
 			// Behind docker nobody asks that part.
 			Against: clues(strong, good(f, checks.DockerHealth.ID)), Covers: runtimeGone,
 		}}
 	},
 }
 
-// DockerLostContainerd is incident 001.
-var DockerLostContainerd = &Rule{
+// dockerLostContainerd is incident 001.
+var dockerLostContainerd = &Rule{
 	ID: "docker-lost-containerd", Title: "dockerd lives, and the containerd behind it does not answer",
 	Doc: `dockerd answers its own ping, and every question for which it has to ask containerd hangs. Its picture of containers is old: one that has ended is "Running" for as long as this lasts, and the kubelet believes it. In the field an init container was Running for an hour without a process, the node went NotReady and back, and kube-proxy, IPv6 and docker were suspected; restarting containerd cured it.
 Told from a dockerd that hangs itself by the ping; from an init container that really hangs by its missing process (runtime-ghosts, init-stall).`,
@@ -128,7 +137,8 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		},
 		Radius: "this node only; containers outlive containerd. A restart of docker stops them all unless live-restore is set ('docker info' says so): drain the node first then",
 	},
-	Wants: []string{checks.ContainerdHealth.ID}, RuledOut: []string{checks.KubeProxyHealth.ID}, Explains: append([]string{"containerd-hangs", "containerd-dead", "runtime-hangs", "shim-hangs"}, stale...),
+	Wants: []string{checks.ContainerdHealth.ID}, RuledOut: []string{checks.KubeProxyHealth.ID},
+	Explains: append([]string{"containerd-hangs", "containerd-dead", "runtime-hangs", "shim-hangs"}, stale...),
 	Match: func(f Findings) []Case {
 		ping := keep(good(f, checks.DockerHealth.ID), about("_ping"))
 		info := keep(f.Failed(checks.DockerHealth.ID), about("info"))
@@ -138,22 +148,24 @@ Told from a dockerd that hangs itself by the ping; from an init container that r
 		behind := keep(f.Failed(checks.ContainerdHealth.ID), because(append([]string{"refused", "missing"}, hangs...)...))
 		return []Case{{
 			Says: "dockerd on {node} answers its ping, and not what it has to ask containerd for: what it says of containers is old, and none can start or end",
-			For:  slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind), clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
+			For: slices.Concat(clues(strong, info), clues(0, ping), clues(hint, behind),
+				clues(hint, f.Failed(checks.RuntimeGhosts.ID)), clues(0, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			// Then dockerd waits for something else: a volume, a plugin.
 			Against: clues(hint, keep(good(f, checks.ContainerdHealth.ID), about("tasks"))), Covers: runtimeGone,
 		}}
 	},
 }
 
-// DockerHangs is dockerd itself.
-var DockerHangs = &Rule{
+// dockerHangs is dockerd itself.
+var dockerHangs = &Rule{
 	ID: "docker-hangs", Title: "dockerd does not answer",
 	Doc: `Not even its ping, which dockerd answers without asking anybody: it is frozen, or dead with its socket left behind. Told from a dockerd that has lost its containerd by that ping.`,
 	Fix: probe.Fix{
 		Says:     "See what it waits for or why it ended, then restart it.",
 		Manifest: []string{"ssh {node} sudo journalctl -u docker -n 50 --no-pager"},
 		OnlyIf: []probe.Conditional{
-			{If: "live-restore is set, or the node is drained: it stops all containers else", Manifest: []string{"ssh {node} sudo systemctl restart docker"}},
+			{If: "live-restore is set, or the node is drained: it stops all containers else",
+				Manifest: []string{"ssh {node} sudo systemctl restart docker"}},
 		},
 		Radius: "this node only; without live-restore ('docker info' says so) a restart of docker stops all containers of the node: drain it first",
 	},
@@ -164,15 +176,17 @@ var DockerHangs = &Rule{
 			return nil
 		}
 		return []Case{{
-			Says:   "dockerd on {node} does not answer: " + ping[0].Saw,
-			For:    slices.Concat(clues(proof, keep(ping, because(hangs...))), clues(strong, keep(ping, because("refused", "missing"))), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
+			Says: "dockerd on {node} does not answer: " + ping[0].Saw,
+			For: slices.Concat(clues(proof, keep(ping, because(hangs...))),
+				clues(strong, keep(ping, because("refused", "missing"))), clues(hint,
+					kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG))),
 			Covers: runtimeGone,
 		}}
 	},
 }
 
-// RuntimeHangs is any other runtime: CRI-O, or cri-dockerd between kubelet and docker.
-var RuntimeHangs = &Rule{
+// runtimeHangs is any other runtime: CRI-O, or cri-dockerd between kubelet and docker.
+var runtimeHangs = &Rule{
 	ID: "runtime-hangs", Title: "the container runtime does not answer the kubelet's interface",
 	Doc: `The socket on which the kubelet asks its runtime (CRI-O, cri-dockerd, dockershim) takes connections and answers nothing, or refuses them. Nothing starts or ends on the node; what runs goes on. containerd and docker have causes of their own, which say more.`,
 	Fix: probe.Fix{
@@ -192,15 +206,16 @@ var RuntimeHangs = &Rule{
 		}
 		return []Case{{
 			Says: "the container runtime of {node} does not answer the kubelet: " + bad[0].Saw,
-			For:  slices.Concat(clues(strong, bad), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)), clues(hint, slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec))),
+			For: slices.Concat(clues(strong, bad), clues(hint, kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)),
+				clues(hint, slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec))),
 			// The same daemon answers elsewhere: one question of it hangs.
 			Against: clues(hint, good(f, checks.CRIHealth.ID)), Covers: runtimeGone,
 		}}
 	},
 }
 
-// ShimHangs is one pod that holds up a whole node.
-var ShimHangs = &Rule{
+// shimHangs is one pod that holds up a whole node.
+var shimHangs = &Rule{
 	ID: "shim-hangs", Title: "the shim of a pod is frozen and holds up the runtime",
 	Doc: `Each pod has a shim, a small process between containerd and its containers. containerd asks the shims in turn, so one that is stopped or waits for a disk holds up every list of containers, while containerd's version and health answer at once. The kubelet sees "PLEG is not healthy", and a container that ends under that shim is called Running for ever.
 Told from a frozen containerd by what of it still answers.`,
@@ -211,7 +226,8 @@ Told from a frozen containerd by what of it still answers.`,
 		},
 		OnlyIf: []probe.Conditional{
 			{If: "the shim's state is T", Manifest: []string{"ssh {node} sudo kill -CONT PID"}},
-			{If: "it does not recover: this ends that pod's containers, which the kubelet starts again", Manifest: []string{"ssh {node} sudo kill -KILL PID"}},
+			{If: "it does not recover: this ends that pod's containers, which the kubelet starts again",
+				Manifest: []string{"ssh {node} sudo kill -KILL PID"}},
 		},
 		Radius: "the one pod behind the shim; the rest of the node begins to move again at once",
 	},
@@ -226,11 +242,13 @@ Told from a frozen containerd by what of it still answers.`,
 			For:  slices.Concat(clues(strong, tasks), clues(hint, f.Failed(checks.RuntimeGhosts.ID))), Covers: runtimeGone,
 		}
 		if shims := listOf(tasks[0], checks.FactShims); len(shims) > 0 {
-			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers", strings.Join(shims, ", "))
+			c.Says = fmt.Sprintf("on {node} the shim of pod %s does not run, and holds up every list of containers",
+				strings.Join(shims, ", "))
 			c.For[0].Weight = proof
 		}
 		if ghosts := f.Failed(checks.RuntimeGhosts.ID); len(ghosts) > 0 {
-			c.Says += fmt.Sprintf("; %s is called running and has no process", strings.Join(listOf(ghosts[0], checks.FactGhosts), ", "))
+			c.Says += fmt.Sprintf("; %s is called running and has no process",
+				strings.Join(listOf(ghosts[0], checks.FactGhosts), ", "))
 		}
 		return []Case{c}
 	},
@@ -245,8 +263,8 @@ func ofInit(f Findings) []Cover {
 	return nil
 }
 
-// ContainerGhosts is a runtime whose state is wrong, without a reason that is seen.
-var ContainerGhosts = &Rule{
+// containerGhosts is a runtime whose state is wrong, without a reason that is seen.
+var containerGhosts = &Rule{
 	ID: "container-ghosts", Title: "a container is called running and has no process",
 	Doc: `The runtime has missed the end of a container and calls it running; the kubelet believes that and neither starts it again nor goes on to the next one. An init container in this state keeps calico-node in Init:0/3 for ever, with nothing in its log. In the field that was taken for a hanging upgrade-ipam.
 Told from an init container that hangs by its process: that one is there, and init-stall shows what it waits for. Where docker has lost its containerd, or a shim is frozen, that is the cause and this follows from it.`,
@@ -263,8 +281,9 @@ Told from an init container that hangs by its process: that one is there, and in
 		ghosts := f.Failed(checks.RuntimeGhosts.ID)
 		if len(ghosts) > 0 {
 			return []Case{{
-				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s", strings.Join(listOf(ghosts[0], checks.FactGhosts), ", ")),
-				For:  slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: ofInit(f),
+				Says: fmt.Sprintf("on {node} the runtime calls containers running that have no process: %s",
+					strings.Join(listOf(ghosts[0], checks.FactGhosts), ", ")),
+				For: slices.Concat(clues(proof, ghosts), clues(0, initByAPI(f))), Covers: ofInit(f),
 			}}
 		}
 		// The API's word against what is on the node: that container's program is known.
@@ -282,8 +301,8 @@ Told from an init container that hangs by its process: that one is there, and in
 	},
 }
 
-// RuntimeStuck is as much as can be said while nothing gets onto the node.
-var RuntimeStuck = &Rule{
+// runtimeStuck is as much as can be said while nothing gets onto the node.
+var runtimeStuck = &Rule{
 	ID: "runtime-stuck", Title: "the container runtime starts no container",
 	Doc: `The kubelet is alive: it renews its lease. No container comes of the probe's pod, or the kubelet does not even take it up, because its loop waits for the runtime. The runtime hangs, is dead, or refuses; which, and whether it is docker or containerd, can only be seen on the node, where 'calico-probe run --via local --checks runtime' or the way ssh asks its sockets. Containers that are shown as Running may have ended long ago.
 Told from a dead kubelet by the lease, which is only sure once that is older than its 40 s. A kubelet that ends a moment after each start renews its lease each time and takes up no pod either, so that alone is little evidence. Told from a missing image and from policy by what the API says of the pod.`,
@@ -293,19 +312,22 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 			"ssh {node} sudo timeout 5 crictl version; ssh {node} sudo timeout 5 docker info --format ok",
 		},
 		OnlyIf: []probe.Conditional{
-			{If: "one of them does not answer; behind docker restart containerd first", Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}},
+			{If: "one of them does not answer; behind docker restart containerd first",
+				Manifest: []string{"ssh {node} sudo systemctl restart {runtime}"}},
 		},
 		Radius: "this node only; containers outlive a restart of containerd or CRI-O. One of docker stops them unless live-restore is set{together}",
 	},
 	Wants: []string{checks.CRIHealth.ID}, RuledOut: []string{facts.CheckNodeLease}, Explains: []string{"kubelet-silent"},
 	Match: func(f Findings) []Case {
-		placed, said := slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec), kubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)
+		placed, said := slices.DeleteFunc(notPlaced(f, facts.ReasonRuntime), silentExec), kubeletSaid(f,
+			facts.UnreadyRuntime, facts.UnreadyPLEG)
 		// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
 		idle, alive := notPlaced(f, facts.ReasonKubelet), good(f, facts.CheckNodeLease)
 		if len(alive) == 0 {
 			idle = nil
 		}
-		if len(placed)+len(said)+len(idle) == 0 || f.Answered(checks.ContainerdHealth.ID) || f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
+		if len(placed)+len(said)+len(idle) == 0 || f.Answered(checks.ContainerdHealth.ID) ||
+			f.Answered(checks.CRIHealth.ID) || f.Answered(checks.DockerHealth.ID) {
 			return nil
 		}
 		c := Case{
@@ -332,7 +354,8 @@ Told from a dead kubelet by the lease, which is only sure once that is older tha
 // kubeletSaid are the kubelet's own words for why its node is not ready.
 func kubeletSaid(f Findings, wanted ...string) []Finding {
 	return f.where(func(r Finding) bool {
-		return r.Check == facts.CheckNodeReady && slices.ContainsFunc(listOf(r, facts.Unready), func(w string) bool { return slices.Contains(wanted, w) })
+		return r.Check == facts.CheckNodeReady && slices.ContainsFunc(listOf(r, facts.Unready),
+			func(w string) bool { return slices.Contains(wanted, w) })
 	})
 }
 

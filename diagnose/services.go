@@ -11,7 +11,7 @@ import (
 )
 
 func serviceRules() []*Rule {
-	return []*Rule{KubeProxyRulesLost, KubeProxyStuck, KubeProxyDead, ServicePathBroken, DNSDown, DNSNoUpstream}
+	return []*Rule{kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead, servicePathBroken, dnsDown, dnsNoUpstream}
 }
 
 // serviceless is what a node shows on which services do not work.
@@ -28,7 +28,8 @@ func brokenPath(f Findings) (broken, answering []Finding) {
 		for _, service := range toService(f.Failed(id)) {
 			behind := keep(toServers(f.Of(id)), func(r Finding) bool {
 				good := r.Status == probe.OK || r.Status == probe.Warn && id == checks.DatastoreLatency.ID
-				return good && familyOf(r) == familyOf(service) && r.Facts.Str(checks.FactTransport) == service.Facts.Str(checks.FactTransport)
+				return good && familyOf(r) == familyOf(service) &&
+					r.Facts.Str(checks.FactTransport) == service.Facts.Str(checks.FactTransport)
 			})
 			if len(behind) == 0 {
 				continue
@@ -67,7 +68,7 @@ func restartKubeProxy(f Findings, c Case) Case {
 				Says: kubeProxyFix.Says, Radius: kubeProxyRadius,
 				Manifest: []string{"kubectl -n kube-system delete pod {proxy}"},
 			}
-			c.Args = map[string]Arg{"proxy": Pod(pods[0])}
+			c.Args = map[string]Arg{"proxy": podArg(pods[0])}
 			return c
 		}
 		c.Fix = &probe.Fix{
@@ -84,8 +85,8 @@ func restartKubeProxy(f Findings, c Case) Case {
 	return c
 }
 
-// KubeProxyRulesLost is a flush behind kube-proxy's back.
-var KubeProxyRulesLost = &Rule{
+// kubeProxyRulesLost is a flush behind kube-proxy's back.
+var kubeProxyRulesLost = &Rule{
 	ID: "kube-proxy-rules-lost", Title: "kube-proxy's rules are gone from the kernel, and it has not noticed",
 	Doc: `A restart of nftables or firewalld, or a flush by hand, takes kube-proxy's rules away. In the mode iptables it looks for that every half a minute, in the others perhaps not before a service changes. kube-proxy calls itself healthy all the while, and no service works from this node, the API server's among them: calico-node's start and the CNI plugin wait with "10.96.0.1:443: i/o timeout".
 Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints, which answer directly.`,
@@ -104,8 +105,8 @@ Told from a dead kube-proxy by its answer, from an API server that is down by it
 	},
 }
 
-// KubeProxyStuck is a kube-proxy that is alive and does not work.
-var KubeProxyStuck = &Rule{
+// kubeProxyStuck is a kube-proxy that is alive and does not work.
+var kubeProxyStuck = &Rule{
 	ID: "kube-proxy-stuck", Title: "kube-proxy is stuck: it does not write its rules any more",
 	Doc: `503 on 10256: it wanted to write rules and has not succeeded for a while (no way to the API server, a lock, too many rules). No answer: it is frozen. What is in the kernel goes on as it was, so services work until their pods change.
 Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them.`,
@@ -121,7 +122,8 @@ Told from one that has died by its port, which takes connections; from rules tha
 			return nil
 		}
 		broken, _ := brokenPath(f)
-		c := Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw, For: append(clues(proof, stuck), clues(0, broken)...), Covers: serviceless}
+		c := Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw,
+			For: append(clues(proof, stuck), clues(0, broken)...), Covers: serviceless}
 		if reasonOf(stuck[0]) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
 			c.For[0].Weight = strong
 			if kubelet := kubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
@@ -134,8 +136,8 @@ Told from one that has died by its port, which takes connections; from rules tha
 	},
 }
 
-// KubeProxyDead is a kube-proxy that ended and left its rules.
-var KubeProxyDead = &Rule{
+// kubeProxyDead is a kube-proxy that ended and left its rules.
+var kubeProxyDead = &Rule{
 	ID: "kube-proxy-dead", Title: "kube-proxy does not run on this node, and its rules are those of when it ended",
 	Doc: `The rules of a kube-proxy that has ended stay in the kernel: services work as long as their pods stay where they are, and break one by one as pods move, so it looks like a fault of single applications.
 Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules, which are there; one that was removed on purpose leaves such rules too until the next reboot, so this alone is no proof.`,
@@ -156,7 +158,8 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 			return nil
 		}
 		broken, direct := brokenPath(f)
-		c := Case{Says: "kube-proxy does not run: " + dead[0].Saw, For: append(clues(strong, dead), clues(hint, broken)...), Covers: serviceless}
+		c := Case{Says: "kube-proxy does not run: " + dead[0].Saw, For: append(clues(strong, dead), clues(hint, broken)...),
+			Covers: serviceless}
 		c.For = append(c.For, clues(0, direct)...)
 		for _, r := range f.Elsewhere(checks.KubeProxyHealth.ID) {
 			if r.Status == probe.OK { // so this cluster has kube-proxy
@@ -168,8 +171,8 @@ Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its r
 	},
 }
 
-// ServicePathBroken is what is known when kube-proxy itself says nothing.
-var ServicePathBroken = &Rule{
+// servicePathBroken is what is known when kube-proxy itself says nothing.
+var servicePathBroken = &Rule{
 	ID: "service-path-broken", Title: "a service's address does not answer on this node, though its servers do",
 	Doc: `Behind the service's address stand servers that answer this node directly, so the translation on this very node is what is broken: kube-proxy, or what stands in for it, or a firewall rule before it. calico-node, the CNI plugin and pods go by the service's address.
 Told from an API server or DNS server that is down by those servers' answers.`,
@@ -188,16 +191,18 @@ Told from an API server or DNS server that is down by those servers' answers.`,
 	},
 }
 
-// DNSDown are the servers behind the cluster's DNS that do not answer.
-var DNSDown = &Rule{
+// dnsDown are the servers behind the cluster's DNS that do not answer.
+var dnsDown = &Rule{
 	ID: "dns-down", Title: "the cluster's DNS servers do not answer",
 	Doc: `Neither the DNS service nor the servers behind it answer this node. Refused: CoreDNS does not run where the API says it does. SERVFAIL: it runs and cannot read the API. No answer from servers on other nodes, when pods there do not answer either, is a broken pod network, and not DNS.
 Told from broken services by the servers, which are asked directly, from a broken pod network by pod-tcp, and from a firewall that knows DNS as UDP alone by the TCP answers.`,
 	Fix: probe.Fix{
-		Says:     "See whether CoreDNS runs and what it says.",
-		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide", "kubectl -n kube-system logs -l k8s-app=kube-dns --tail=30"},
+		Says: "See whether CoreDNS runs and what it says.",
+		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide",
+			"kubectl -n kube-system logs -l k8s-app=kube-dns --tail=30"},
 		OnlyIf: []probe.Conditional{
-			{If: "it runs, and does not say what it lacks", Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}},
+			{If: "it runs, and does not say what it lacks",
+				Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}},
 		},
 		Radius: "a restart of CoreDNS goes pod by pod; with one replica names do not resolve for some seconds, in the whole cluster",
 	},
@@ -250,15 +255,16 @@ func podBeside(f Findings, dead []Finding) []Finding {
 	return all[:1]
 }
 
-// DNSNoUpstream is a DNS that knows the cluster and nothing else.
-var DNSNoUpstream = &Rule{
+// dnsNoUpstream is a DNS that knows the cluster and nothing else.
+var dnsNoUpstream = &Rule{
 	ID: "dns-no-upstream", Title: "the cluster's DNS cannot resolve outside names, and the node's own servers can",
 	Doc: `CoreDNS forwards what is not the cluster's to the name servers of the node it runs on. When those answer the node and not CoreDNS, its pod's packets do not come back: the pool does not masquerade (natOutgoing), a policy forbids it, or the Corefile names other servers.
 Told from a cluster that is cut off on purpose by the node's own servers, which answer.`,
 	Fix: probe.Fix{
-		Says:     "Look at where CoreDNS forwards to, and at natOutgoing of the pods' IP pool.",
-		Manifest: []string{"kubectl -n kube-system get cm coredns -o jsonpath='{.data.Corefile}' | grep -A3 forward", "kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing"},
-		Radius:   "it only reads",
+		Says: "Look at where CoreDNS forwards to, and at natOutgoing of the pods' IP pool.",
+		Manifest: []string{"kubectl -n kube-system get cm coredns -o jsonpath='{.data.Corefile}' | grep -A3 forward",
+			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing"},
+		Radius: "it only reads",
 	},
 	RuledOut: []string{checks.DNSCluster.ID},
 	Match: func(f Findings) []Case {
@@ -271,6 +277,7 @@ Told from a cluster that is cut off on purpose by the node's own servers, which 
 		if len(shut) == 0 {
 			return nil
 		}
-		return []Case{{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: clues(strong, shut), Covers: Covers(checks.DNSExternal.ID)}}
+		return []Case{{Says: "outside names do not resolve in pods: " + shut[0].Saw, For: clues(strong, shut),
+			Covers: Covers(checks.DNSExternal.ID)}}
 	},
 }

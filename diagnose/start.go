@@ -14,7 +14,7 @@ import (
 // load of a node.
 func startRules() []*Rule {
 	return slices.Concat(
-		[]*Rule{StartUnderLoad, StartFarDatastore, CalicoOutOfMemory, CalicoCPULimit, StartOutlastsBudget, CalicoStarting},
+		[]*Rule{startUnderLoad, startFarDatastore, calicoOutOfMemory, calicoCPULimit, startOutlastsBudget, calicoStarting},
 		datastoreRules(), felixRules(), serviceRules(), loadRules(),
 	)
 }
@@ -24,7 +24,8 @@ func startRules() []*Rule {
 var withoutCalico = []string{"felix-down", "felix-stuck", "bird-dead", "bird-unfed", "bgp-peers-missing"}
 
 // calicoDown is what a calico-node that is not up leaves behind, on its own node.
-var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Covers( // its own port; those of peers are another matter
+// its own port; those of peers are another matter
+var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Covers(
 	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID, checks.FelixReady.ID,
 	checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPExpected.ID, checks.RouteBlocks.ID,
 	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
@@ -123,19 +124,23 @@ func eachCPU(r Finding) float64 {
 // incident stood at more than ten, their peers below one.
 const loadMuch = 4
 
-// StartUnderLoad is incident 002.
-var StartUnderLoad = &Rule{
+// startUnderLoad is incident 002.
+var startUnderLoad = &Rule{
 	ID: "start-under-load", Title: "the node's load makes calico-node's start outlast its liveness budget",
 	Doc: `calico-node's start is a chain of programs that compute and call the datastore; Felix opens its health port (9099) at the end of it. With tens of tasks waiting for each CPU all that takes tens of times as long, and the kubelet kills the container when its liveness probe has failed for the whole budget: CrashLoopBackOff, a log that ends at "Using node name", and 9099 refused. Peers see their BGP sessions with the node refused, which is a consequence.
 Told from a far datastore by what startup-budget reckons a start to be made of, and by the load of healthy peers; from a wrong address by ip-registered; from a health port elsewhere, switched off or behind a "localhost" that leads to another machine by felix-live, which says so.`,
 	Fix: probe.Fix{
-		Says:     "Take the load off the node; or else give the start more time.",
-		Manifest: []string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"},
-		OnlyIf:   []probe.Conditional{{If: "the load cannot go soon: this gives the start more time, on every node", Manifest: moreTime.Manifest, Operator: moreTime.Operator}},
-		Radius:   "cordoning keeps new pods off this node; " + moreTime.Radius,
+		Says: "Take the load off the node; or else give the start more time.",
+		Manifest: []string{"kubectl cordon {node}",
+			"ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"},
+		OnlyIf: []probe.Conditional{{If: "the load cannot go soon: this gives the start more time, on every node",
+			Manifest: moreTime.Manifest, Operator: moreTime.Operator}},
+		Radius: "cordoning keeps new pods off this node; " + moreTime.Radius,
 	},
-	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{facts.CheckIPRegistered, checks.IPAutodetect.ID, checks.DatastoreLatency.ID, checks.NodeMemory.ID},
-	Explains: append([]string{"start-outlasts-budget", "node-overloaded", "kube-proxy-stuck", "api-cut-off", "dns-down", "typha-unreachable"}, withoutCalico...),
+	Wants: []string{checks.NodeLoad.ID}, RuledOut: []string{facts.CheckIPRegistered, checks.IPAutodetect.ID,
+		checks.DatastoreLatency.ID, checks.NodeMemory.ID},
+	Explains: append([]string{"start-outlasts-budget", "node-overloaded", "kube-proxy-stuck", "api-cut-off", "dns-down",
+		"typha-unreachable"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		load, short := loads(f.Bad(checks.NodeLoad.ID)), cutShort(f)
 		if late := starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(checks.NodeLoad.ID) {
@@ -202,8 +207,8 @@ func refusedAt(f Findings) []string {
 	return out
 }
 
-// StartFarDatastore is incident 004b.
-var StartFarDatastore = &Rule{
+// startFarDatastore is incident 004b.
+var startFarDatastore = &Rule{
 	ID: "start-far-datastore", Title: "the datastore is so far away that calico-node's start outlasts its liveness budget",
 	Doc: `A start of calico-node makes some twenty calls to the datastore, one after the other, before Felix opens its health port. At half a second each they take longer than a liveness budget of ten seconds, at three seconds longer than one of sixty: the container is killed about the budget after each start, without a word in its log, while nodes nearer to the datastore start well. Nothing is wrong with the datastore, with BGP or with tunnels.
 Told from a loaded node by what startup-budget reckons a start to be made of; from a slow API server or etcd by the time of the TCP handshake, in which neither the server's slowness nor the node's has a part, and by what peers measure.`,
@@ -211,7 +216,8 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 		Says:     "Give the start more time than its round trips take; in the long run bring the datastore nearer (Typha near the node, or the Kubernetes datastore with an API server there).",
 		Manifest: moreTime.Manifest, Operator: moreTime.Operator, Radius: moreTime.Radius,
 	},
-	Wants: []string{checks.StartupBudget.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.BGPPort.ID, checks.RouteCanReach.ID, checks.OverlayTunnels.ID, checks.EncapProof.ID, checks.NodeLoad.ID},
+	Wants: []string{checks.StartupBudget.ID}, RuledOut: []string{checks.DatastoreLatency.ID, checks.BGPPort.ID,
+		checks.RouteCanReach.ID, checks.OverlayTunnels.ID, checks.EncapProof.ID, checks.NodeLoad.ID},
 	Explains: append([]string{"start-outlasts-budget"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		e, ok := estimateOf(f)
@@ -252,8 +258,8 @@ Told from a loaded node by what startup-budget reckons a start to be made of; fr
 	},
 }
 
-// CalicoStarting is a calico-node of which too much is asked too early.
-var CalicoStarting = &Rule{
+// calicoStarting is a calico-node of which too much is asked too early.
+var calicoStarting = &Rule{
 	ID: "calico-starting", Title: "calico-node is still starting",
 	Doc: `A calico-node that has just begun has neither Felix nor BIRD yet: both ports are closed, the sockets of the last run lie there, and peers see their sessions refused. That is over in seconds on a healthy node, and a fault only if it comes again and again.
 Told from a Felix or BIRD that died by the process of start-up, which is there and has not started Felix (startup-budget).`,
@@ -275,8 +281,8 @@ Told from a Felix or BIRD that died by the process of start-up, which is there a
 	},
 }
 
-// StartOutlastsBudget is what the API alone can tell of incidents 002 and 004b.
-var StartOutlastsBudget = &Rule{
+// startOutlastsBudget is what the API alone can tell of incidents 002 and 004b.
+var startOutlastsBudget = &Rule{
 	ID: "start-outlasts-budget", Title: "calico-node is killed by its liveness probe before it gets to answer",
 	Doc: `The last run was killed at the age its probe allows, so Felix's health port did not answer in all that time. From the API alone the reason stays open: a start that is too slow, for the node's load or for the distance to the datastore; or a health port that answers elsewhere, or not at all. A probe on the node tells them apart (startup-budget, node-load, datastore-latency, felix-live).
 Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end) and by the age; from a container out of memory by its reason.`,
@@ -302,8 +308,8 @@ Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end
 	},
 }
 
-// CalicoOutOfMemory is a memory limit that calico-node does not fit into.
-var CalicoOutOfMemory = &Rule{
+// calicoOutOfMemory is a memory limit that calico-node does not fit into.
+var calicoOutOfMemory = &Rule{
 	ID: "calico-out-of-memory", Title: "calico-node is killed for using more memory than its limit",
 	Doc: `A container that goes beyond its memory limit is killed by the kernel with exit code 137, the same as by a failed liveness probe; the reason OOMKilled tells them apart. One of the programs in it may be killed alone and is started anew by runit, of which Kubernetes does not tell. Felix needs more with every policy, endpoint and node.
 Told from a node that has no memory left by what is available there, and by the limit: without one the container cannot have gone beyond it.`,
@@ -330,16 +336,18 @@ Told from a node that has no memory left by what is available there, and by the 
 			Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: clues(strong, killed),
 			// Then it may have been the whole node's want.
 			Against: clues(strong, slices.Concat(pressure, short)), Covers: append(Covers(checks.NodeMemory.ID), calicoDown...),
-			Args: map[string]Arg{"memory": Number(1024)},
+			Args: map[string]Arg{"memory": numberArg(1024)},
 		}
 		if len(ended) > 0 {
-			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)", seconds(num(ended, facts.Lived)))
+			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)",
+				seconds(num(ended, facts.Lived)))
 		}
 		if known {
 			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
-			c.For[0].Weight, c.Args["memory"] = proof, Number(max(1024, 2*limit/(1<<20)))
+			c.For[0].Weight, c.Args["memory"] = proof, numberArg(max(1024, 2*limit/(1<<20)))
 		}
-		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(checks.NodeMemory.ID), about("")), func(r Finding) bool { return bad(r.Status) }))...)
+		c.For = append(c.For, clues(0, slices.DeleteFunc(keep(f.Of(checks.NodeMemory.ID), about("")),
+			func(r Finding) bool { return bad(r.Status) }))...)
 		return []Case{c}
 	},
 }
@@ -355,9 +363,9 @@ func memoryLimit(f Findings) (float64, bool) {
 	return 0, false
 }
 
-// CalicoCPULimit is a CPU limit that starves Felix on an idle node
+// calicoCPULimit is a CPU limit that starves Felix on an idle node
 // (projectcalico/calico#3420).
-var CalicoCPULimit = &Rule{
+var calicoCPULimit = &Rule{
 	ID: "calico-cpu-limit", Title: "a CPU limit starves calico-node",
 	Doc: `A container with a CPU limit is stopped for the rest of each period of 100 ms in which it has used its share up. Felix then answers its probes late ("net/http: request canceled", "Client.Timeout exceeded") although the node has CPUs to spare.
 Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped.`,
@@ -379,8 +387,10 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 			return nil
 		}
 		c := Case{
-			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods", num(held, checks.FactThrottled)),
-			For:  clues(strong, held), Covers: Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID, checks.FelixReady.ID),
+			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods",
+				num(held, checks.FactThrottled)),
+			For: clues(strong, held), Covers: Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget, checks.FelixLive.ID,
+				checks.FelixReady.ID),
 		}
 		late := append(f.With(checks.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
 		c.For = append(c.For, clues(hint, late)...)

@@ -124,7 +124,7 @@ func TestSecondNIC(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "ip-registered", probe.OK, "IPv4: registered 10.88.0.11/24 is the node's InternalIP")
-	d.want(t, "ip-autodetect", probe.Fail, "IPv4: first-found picks 10.0.0.66 on ens224", "while 10.88.0.11 is registered")
+	d.want(t, "ip-autodetect", probe.Fail, "IPv4: first-found picks 10.0.0.66 on ens224", "but 10.88.0.11 is registered")
 	for _, r := range d.of("ip-autodetect") {
 		if r.Status == probe.Fail && !slices.ContainsFunc(r.Lines, func(l string) bool {
 			return strings.HasPrefix(l, "kubernetes-internal-ip would pick 10.88.0.11 on eth0 (veth)")

@@ -241,9 +241,9 @@ func TestShBrought(t *testing.T) {
 	t.Cleanup(func() { mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "kill -CONT $(pgrep -o -x sshd)") })
 	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in *session*way\\ ssh*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
 	p.enter("sh")
-	if p.finds(`bringing another|broke off`)[0] == "broke off" { // it was asked before its end was seen
+	if p.finds(`putting another|broke off`)[0] == "broke off" { // it was asked before its end was seen
 		p.enter("sh")
-		p.wants("bringing another")
+		p.wants("putting another")
 	}
 	p.press("C-c")
 	p.finds(`node-a( \(no probe\))?>\s*$`) // the latter once it was tried

@@ -22,7 +22,7 @@ import (
 // privileged ephemeral container there needs no scheduler, no new sandbox and no
 // network, and starts while that pod's init containers hang. It sees the node
 // through that pod's volumes.
-func Ephemeral(c *Client) Way {
+func Ephemeral(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if refused, ok := errors.AsType[*PlacementError](o.CalicoErr); ok {
 			return nil, refused

@@ -23,7 +23,7 @@ import (
 // Exec is the way into a container that runs on the node already, in the node's
 // network namespace: nothing is pulled and nothing is created. It takes a shell in
 // there, and sees the node through that container's volumes.
-func Exec(c *Client) Way {
+func Exec(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		pods, err := o.Running(ctx)
 		if err != nil {

@@ -1,7 +1,17 @@
-// Package injector is the writing half of the Kubernetes API: the ways onto a
-// node, the conversation with the probe there, and the removal of whatever was
-// created for it. Everything it creates ends by itself on the server, is removed
-// when the session closes, and carries who made it, why and for how long.
+// Package injector is the writing half of the Kubernetes API: the access methods that bring
+// a probe to a node, the conversation with the probe there, and the removal of whatever was
+// created for it. Everything it creates ends by itself on the server, is removed when the
+// session closes, and carries who made it, why and for how long.
+//
+// An access method is a function, Open, that turns Options into a Session. A Fallback tries
+// several of them until a probe answers:
+//
+//	client, err := injector.NewClient(config)
+//	f := &injector.Fallback{Methods: []injector.Method{
+//		{Name: injector.MethodPod, Open: injector.Pod(client)},
+//		{Name: injector.MethodExec, Open: injector.Exec(client)},
+//	}, ...}
+//	failed, err := f.Do(ctx) // failed: why none worked
 package injector
 
 import (
@@ -72,10 +82,6 @@ type Options struct {
 	Progress func(text string) // what is waited for, each time it changes
 	Note     func(text string) // what the user must know afterwards
 }
-
-// A Way brings a probe to a node. The error of a node or cluster that does not
-// let it is a *PlacementError.
-type Way func(context.Context, Options) (*Session, error)
 
 // Labels and annotations of what is created.
 const (

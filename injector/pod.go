@@ -19,7 +19,7 @@ import (
 // Pod is the way of a pod of its own: bound to the node by name, in the node's
 // network and process namespaces, with the node's files read-only unless it is for a
 // shell.
-func Pod(c *Client) Way {
+func Pod(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if err := c.RehearsePod(ctx, o); decided(err) {
 			return nil, err

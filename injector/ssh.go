@@ -23,7 +23,7 @@ import (
 // hosts: it takes neither a kubelet nor a container runtime. It never asks for a
 // password and never learns a host key, whatever that configuration says. Its session is
 // one with the machine that the API knows as the node.
-func SSH() Way {
+func SSH() Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		return overSSH(ctx, o, func(id string) *PlacementError { return strange(o, id) })
 	}

@@ -23,7 +23,7 @@ const (
 	FromPod  Vantage = "pod"  // inside the network namespace of a workload pod on the node
 	FromAPI  Vantage = "api"  // through the Kubernetes API, nothing injected
 
-	FromClient Vantage = "client" // by the client itself, about the way onto the node
+	FromClient Vantage = "client" // by the client itself, about the access method
 )
 
 // Profile is how much of a suite is asked. Each contains the one before it.
@@ -77,7 +77,7 @@ type Check struct {
 	Tags   []string      // its families: "bgp", "runtime", ...; none if it takes a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
 	Needs  []*Check      // without a usable answer of these, this one is skipped; of one FromPod, the part inside pods
-	Access []string      // what it must be able to touch on the node, for whoever approves privileges
+	Access []string      // what it must be able to touch on the node, for the person who approves privileges
 	Run    func(context.Context, *Pass)
 }
 

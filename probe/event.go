@@ -163,7 +163,7 @@ func (e *Encoder) Encode(ev Event) {
 	e.put(ev)
 }
 
-// put is for whoever holds the turn.
+// put is called by the one who holds the turn.
 func (e *Encoder) put(ev Event) {
 	if e.err != nil {
 		return

@@ -128,8 +128,7 @@ func TestHostileEventsFitALine(t *testing.T) {
 	}
 }
 
-// TestEncodingChangesNothing wants an event that is shortened to stay whole for whoever else
-// has it.
+// TestEncodingChangesNothing wants an event that is shortened to stay whole for its other users.
 func TestEncodingChangesNothing(t *testing.T) {
 	t.Parallel()
 	make := func() Event {

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNotVisible says that a path of the node is not visible to this probe: its
-// way onto the node did not bring it. A check turns it into skip, never fail.
+// access method does not show it. A check turns it into skip, never fail.
 var ErrNotVisible = errors.New("not visible to the probe")
 
 // What is read of a node at most. What checks read is far smaller; a pod that may
@@ -38,8 +38,8 @@ type Host struct {
 }
 
 // visible is the clean form of a path of the node, such as
-// "run/containerd/containerd.sock". A way onto the node that brings some paths only
-// brings those below /run, and not the link /var/run to it.
+// "run/containerd/containerd.sock". An access method that shows some paths
+// only shows those below /run, and not the link /var/run to it.
 func (h *Host) visible(name string) (string, error) {
 	name = path.Clean("/" + name)
 	if strings.HasPrefix(name, "/var/run/") {

@@ -155,7 +155,7 @@ var errKernels = errors.New("it is not stored, the kernel makes it as it is read
 
 // reopen makes of a handle a file to be read. Files of these file systems of the kernel's
 // are none: to read some of them waits for something to happen, and takes it away from
-// whoever waits for it too (/proc/kmsg, trace_pipe). What checks want of /proc they read
+// another reader of it too (/proc/kmsg, trace_pipe). What checks want of /proc they read
 // in Host.Proc.
 func reopen(found *os.File) (*os.File, error) {
 	var st unix.Statfs_t

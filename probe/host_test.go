@@ -159,7 +159,7 @@ func TestNodesFilesAreReadByHost(t *testing.T) {
 		"checks/node_sysctl.go": "reads the proc file system",
 		"tools/conns.go":        "reads the proc file system",
 		"netns/netns_linux.go":  "reads the proc file system",
-		"tools/sh_linux.go":     "starts a shell in the node's root, which whoever is asked for it wants",
+		"tools/sh_linux.go":     "starts a shell in the node's root, which the user asked for",
 		"bird/birdtest/":        "is for tests",
 	}
 	used := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 
 // Intake is the one place through which passes what a probe answers to one request, before
 // anything of it is shown, kept or concluded from. A node may be in the hands of somebody who
-// wants to mislead whoever asks it, or to exhaust their memory. Intake lets through what was
+// wants to mislead those who ask it, or to exhaust their memory. Intake lets through what was
 // asked for and is a node's to say, with its texts cleaned and bounded; it says itself what
 // the client knows better: the version of the format, the run, the node, the way, the checks,
 // the counts. What else comes is dropped and counted, and makes the answer incomplete.

@@ -54,8 +54,8 @@ func lines(all []string) []string {
 	return out
 }
 
-// Cleaned is an event whose texts are fit for a terminal, each on one line, for whoever
-// decodes them too: jq -r prints what JSON had escaped. What a tool writes (out) stays as it is.
+// Cleaned is an event whose texts are fit for a terminal, each on one line, also once they are
+// decoded: jq -r prints what JSON had escaped. What a tool writes (out) stays as it is.
 func (ev Event) Cleaned() Event {
 	ev.Node, ev.Way, ev.For = Line(ev.Node), Line(ev.Way), Line(ev.For)
 	if ev.Type == EventLog {

@@ -106,7 +106,7 @@ const (
 	KindNode  = "node"  // another node's InternalIP
 	KindPeer  = "peer"  // another node's Calico address, where it is not one of its InternalIPs
 	KindPod   = "pod"   // a workload pod on another node; Port is one it declares for TCP, 0 when it declares none
-	KindLocal = "local" // likewise on the node itself
+	KindLocal = "local" // the same, on the node itself
 	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port, where they are set
 
 	KindSelf      = "self"      // an address Calico registered for this node itself

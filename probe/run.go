@@ -40,7 +40,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 		start.Tools = r.toolNames()
 	}
 	emit(Event{Type: EventStart, Start: &start})
-	b := &book{emit: emit, counts: Counts{}, done: map[*Check]chan struct{}{}, usable: map[*Check]bool{}}
+	b := &collector{emit: emit, counts: Counts{}, done: map[*Check]chan struct{}{}, usable: map[*Check]bool{}}
 	var todo []*Check
 	for _, id := range plan.Checks {
 		i := slices.IndexFunc(r.Suite, func(c *Check) bool { return c.ID == id })
@@ -66,8 +66,8 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	emit(Event{Type: EventEnd, End: &End{Results: b.counts.Total(), Counts: b.counts, Elapsed: time.Since(began), Stopped: stopped(ctx)}})
 }
 
-// book collects what has been answered so far in one plan.
-type book struct {
+// collector collects what has been answered so far in one plan.
+type collector struct {
 	mu     sync.Mutex
 	emit   func(Event)
 	counts Counts
@@ -75,7 +75,7 @@ type book struct {
 	done   map[*Check]chan struct{} // closed when the check has ended
 }
 
-func (b *book) add(c *Check, res Result) {
+func (b *collector) add(c *Check, res Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.Contains(Statuses(), res.Status) {
@@ -93,7 +93,7 @@ func stopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), Er
 
 // missing waits for what c needs and names the first need without an answer
 // that c could build on. What is asked only inside pods is needed only there.
-func (b *book) missing(ctx context.Context, c *Check, inside bool) *Check {
+func (b *collector) missing(ctx context.Context, c *Check, inside bool) *Check {
 	for _, n := range c.Needs {
 		done, asked := b.done[n]
 		if !asked || n.From == FromPod && !inside {
@@ -122,35 +122,18 @@ func without(ctx context.Context, need *Check, what string) Result {
 	return Found(Skip, "%s: %s gave no good answer", what, need.ID)
 }
 
-func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
-	if n := b.missing(ctx, c, c.From == FromPod); n != nil {
+func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
+	if n := all.missing(ctx, c, c.From == FromPod); n != nil {
 		r := without(ctx, n, "not asked")
 		r.Check = c.ID
-		b.add(c, r)
+		all.add(c, r)
 		return
 	}
 	limit := c.Deadline()
 	if plan.Limit > 0 {
 		limit = plan.Limit
 	}
-	began := time.Now()
-	var mu sync.Mutex
-	open, reported := true, 0
-	report := func(res Result) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !open {
-			return
-		}
-		if reported++; stopped(ctx) { // what is said now may only be because of that
-			open, res = false, Found(Unknown, "stopped before it was answered")
-		}
-		res.Check, res.Elapsed = c.ID, time.Since(began)
-		if plan.From != "" {
-			res.From = plan.From
-		}
-		b.add(c, res)
-	}
+	out := &reporter{check: c, from: plan.From, all: all, began: time.Now(), stopped: func() bool { return stopped(ctx) }}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ended := make(chan struct{})
@@ -158,24 +141,10 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 		defer close(ended)
 		defer func() {
 			if p := recover(); p != nil {
-				report(Result{Status: Unknown, Saw: fmt.Sprintf("the check crashed: %v", p)})
+				out.report(Result{Status: Unknown, Saw: fmt.Sprintf("the check crashed: %v", p)})
 			}
 		}()
-		pass := &Pass{Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, From: plan.From, Report: report}
-		var both sync.WaitGroup
-		if c.EntersPods() && plan.From == "" {
-			both.Go(func() {
-				if n := b.missing(ctx, c, true); n != nil {
-					report(without(ctx, n, "not asked from inside a pod"))
-					return
-				}
-				r.inside(ctx, c, plan, report)
-			})
-		}
-		defer both.Wait()
-		if c.From != FromPod || plan.From != "" {
-			c.Run(ctx, pass)
-		}
+		r.askBoth(ctx, c, plan, all, out.report)
 	}()
 	select {
 	case <-ended:
@@ -183,16 +152,72 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, b *book) {
 		select {
 		case <-ended:
 		case <-time.After(grace):
-			report(Result{Status: Unknown, Saw: fmt.Sprintf("no answer within %v; still blocked", limit)}.With(FactReason, "blocked"))
+			blocked := Found(Unknown, "no answer within %v; still blocked", limit)
+			out.report(blocked.With(FactReason, "blocked"))
 		}
 	}
-	mu.Lock()
-	silent := reported == 0
-	mu.Unlock()
-	if silent {
-		report(Result{Status: Unknown, Saw: "the check ended without an answer"})
+	out.close()
+}
+
+// askBoth asks a check from the node and, where it is asked there too, from inside pods.
+func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collector, report func(Result)) {
+	var both sync.WaitGroup
+	if c.EntersPods() && plan.From == "" {
+		both.Go(func() {
+			if n := all.missing(ctx, c, true); n != nil {
+				report(without(ctx, n, "not asked from inside a pod"))
+				return
+			}
+			r.inside(ctx, c, plan, report)
+		})
 	}
-	mu.Lock()
-	open = false
-	mu.Unlock()
+	defer both.Wait()
+	if c.From != FromPod || plan.From != "" {
+		c.Run(ctx, &Pass{
+			Host: r.Host, Targets: plan.Targets, Gaps: plan.Gaps, Now: plan.Now, From: plan.From, Report: report,
+		})
+	}
+}
+
+// reporter takes the results of one check until it is closed: a check that overruns its deadline may go on
+// reporting, and nobody listens any more.
+type reporter struct {
+	check   *Check
+	from    string // the pod it is asked from, "" = the node
+	all     *collector
+	began   time.Time
+	stopped func() bool
+
+	mu       sync.Mutex
+	closed   bool
+	reported int
+}
+
+func (o *reporter) report(res Result) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	if o.reported++; o.stopped() { // what is said now may only be because of that
+		o.closed, res = true, Found(Unknown, "stopped before it was answered")
+	}
+	res.Check, res.Elapsed = o.check.ID, time.Since(o.began)
+	if o.from != "" {
+		res.From = o.from
+	}
+	o.all.add(o.check, res)
+}
+
+// close ends the reporting, with a result of its own where the check gave none.
+func (o *reporter) close() {
+	o.mu.Lock()
+	silent := o.reported == 0
+	o.mu.Unlock()
+	if silent {
+		o.report(Result{Status: Unknown, Saw: "the check ended without an answer"})
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
 }

@@ -10,7 +10,7 @@ import (
 
 // A Seal keeps what a tool writes from everybody but the client that asked for it. The
 // stdout of a probe in a pod is its container's log: the kubelet keeps that, log shippers
-// forward it, and whoever may read logs could read what root had on the screen.
+// forward it, and anybody who may read logs could read what root had on the screen.
 type Seal struct{ box cipher.AEAD }
 
 // Sealed gives a call a key of its own, which is never used again, and returns what opens

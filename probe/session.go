@@ -81,9 +81,8 @@ const words = 16
 
 // Serve reads requests from in and answers them on out until the client ends
 // the session, in is closed, the client is silent for 30 seconds, or ctx ends.
-// A plan that runs when the client is lost is still answered to its end, for
-// whoever reads the container's log; a call is stopped. The error is that of writing,
-// or nil.
+// A plan that runs when the client is lost is still answered to its end, for those who
+// read the container's log; a call is stopped. The error is that of writing, or nil.
 func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, words), again: make(chan int64, 1)}
 	s.enc.Keep(remembered)

@@ -303,7 +303,7 @@ func TestNobodyTakesIt(t *testing.T) {
 		feed.Close()
 		text := out.String()
 		if beats := strings.Count(text, `"beat"`); beats > words {
-			t.Errorf("%d beats were kept for whoever reads", beats)
+			t.Errorf("%d beats were kept for the reader", beats)
 		}
 		if !strings.Contains(text, `"stopped":true`) || strings.Contains(text, "ending") {
 			t.Error(text)

@@ -113,7 +113,7 @@ const (
 func (s *spoken) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.timer != nil { // it would wait for whoever does not read
+	if s.timer != nil { // it would wait for a reader that does not read
 		s.timer.Stop()
 		s.timer = nil
 	}

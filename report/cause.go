@@ -20,7 +20,8 @@ func (t *table) cause(b *strings.Builder, c probe.Cause) {
 	if t.causes > shownCauses {
 		return
 	}
-	fmt.Fprintf(b, "\n%s %s\n", t.paint(confidenceStatus(c.Confidence), fmt.Sprintf("CAUSE %d", t.causes)), printable(strings.TrimSpace(c.ID+" "+c.About)))
+	fmt.Fprintf(b, "\n%s %s\n", t.paint(confidenceStatus(c.Confidence), fmt.Sprintf("CAUSE %d", t.causes)),
+		printable(strings.TrimSpace(c.ID+" "+c.About)))
 	for _, line := range causeLines(c, max(t.width-2, 0)) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}

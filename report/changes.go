@@ -36,7 +36,8 @@ func NewChanges(colour bool) *Changes { return &Changes{t: table{colour: colour}
 func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (text string, changed bool) {
 	var b strings.Builder
 	row := func(word string, status probe.Status, r probe.Result, saw string) {
-		fmt.Fprintf(&b, "%s  %s %-*s %-*s  %s\n", now.Format(time.TimeOnly), c.t.paint(status, fmt.Sprintf("%-*s", widthStatus, word)),
+		fmt.Fprintf(&b, "%s  %s %-*s %-*s  %s\n", now.Format(time.TimeOnly),
+			c.t.paint(status, fmt.Sprintf("%-*s", widthStatus, word)),
 			widthCheck, r.Check, widthTarget, printable(cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r)), "-")), printable(saw))
 	}
 	if c.last.IsZero() {
@@ -67,7 +68,8 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (tex
 		}
 	}
 	// A tool that fails without a word has not said that its lines are gone.
-	mute := slices.ContainsFunc(answers, func(r probe.Result) bool { return r.Status == probe.Fail }) && !slices.ContainsFunc(answers, isLine)
+	mute := slices.ContainsFunc(answers, func(r probe.Result) bool { return r.Status == probe.Fail }) &&
+		!slices.ContainsFunc(answers, isLine)
 	var kept []probe.Result
 	for _, was := range gone {
 		if lost != "" || mute && isLine(was) {
@@ -82,7 +84,8 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (tex
 	c.rounds++
 	changed = b.Len() > 0
 	if !changed && now.Sub(c.last) >= quietFor {
-		fmt.Fprintf(&b, "%s  nothing changed for %v, asked %d times\n", now.Format(time.TimeOnly), now.Sub(c.last).Round(time.Second), c.rounds)
+		fmt.Fprintf(&b, "%s  nothing changed for %v, asked %d times\n", now.Format(time.TimeOnly),
+			now.Sub(c.last).Round(time.Second), c.rounds)
 	}
 	if b.Len() > 0 {
 		c.last, c.rounds = now, 0
@@ -169,7 +172,8 @@ func sentenceMeaning(saw string) string {
 		if i+1 < len(words) {
 			next = strings.Trim(words[i+1], ",;:.()")
 		}
-		none := w == "0" && !slices.Contains([]string{"ms", "s", "min", "h", "%", "MB", "kB"}, next) && !strings.Contains(word, "%")
+		none := w == "0" && !slices.Contains([]string{"ms", "s", "min", "h", "%", "MB", "kB"}, next) &&
+			!strings.Contains(word, "%")
 		if w == "" || w[0] < '0' || w[0] > '9' || notAddr == nil || notPrefix == nil || notPort == nil || none {
 			continue
 		}

@@ -17,7 +17,8 @@ func TestChanges(t *testing.T) {
 		return probe.Result{Check: "bgp-session", Target: target, Status: s, Saw: saw}
 	}
 	b, c := "node-b 10.0.0.2", "node-c 10.0.0.3"
-	good := []probe.Result{up(probe.OK, b, "Established for 5m2s, 3 routes taken, 1 given"), up(probe.OK, c, "Established for 5m2s, 3 routes taken, 1 given")}
+	good := []probe.Result{up(probe.OK, b, "Established for 5m2s, 3 routes taken, 1 given"),
+		up(probe.OK, c, "Established for 5m2s, 3 routes taken, 1 given")}
 	var out strings.Builder
 	w := NewChanges(false)
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
@@ -29,18 +30,28 @@ func TestChanges(t *testing.T) {
 		want    []string // what each line has
 	}{
 		{"first", 0, good, "", []string{"03:00:00  ok       bgp-session        node-b 10.0.0.2", "node-c"}},
-		{"older, in another order", 2 * time.Second, []probe.Result{up(probe.OK, c, "Established for 5m4s, 4 routes taken, 1 given"), up(probe.OK, b, "Established for 5m4s, 4 routes taken, 1 given")}, "", nil},
-		{"one is down", 2 * time.Second, []probe.Result{up(probe.Fail, b, "start Connect for 1s"), good[1]}, "", []string{"03:00:04  fail     bgp-session        node-b 10.0.0.2                    start Connect for 1s (was ok)"}},
+		{"older, in another order", 2 * time.Second, []probe.Result{up(probe.OK, c,
+			"Established for 5m4s, 4 routes taken, 1 given"), up(probe.OK, b, "Established for 5m4s, 4 routes taken, 1 given")}, "", nil},
+		{"one is down", 2 * time.Second, []probe.Result{up(probe.Fail, b, "start Connect for 1s"), good[1]}, "",
+			[]string{"03:00:04  fail     bgp-session        node-b 10.0.0.2                    start Connect for 1s (was ok)"}},
 		{"still", 2 * time.Second, []probe.Result{up(probe.Fail, b, "start Connect for 3s"), good[1]}, "", nil},
-		{"down otherwise", 2 * time.Second, []probe.Result{up(probe.Fail, b, `start Active for 3s, last error "Connection refused"`), good[1]}, "", []string{"refused"}},
-		{"lost", 2 * time.Second, nil, "nothing heard", []string{"unknown  probe-answered     -                                  nothing heard"}},
+		{"down otherwise", 2 * time.Second, []probe.Result{up(probe.Fail, b,
+			`start Active for 3s, last error "Connection refused"`), good[1]}, "", []string{"refused"}},
+		{"lost", 2 * time.Second, nil, "nothing heard",
+			[]string{"unknown  probe-answered     -                                  nothing heard"}},
 		{"still lost", 2 * time.Second, nil, "nothing heard at all", nil},
-		{"back", 2 * time.Second, good, "", []string{"it answers again", "Established for 5m2s, 3 routes taken, 1 given (was fail)"}},
-		{"gone", 2 * time.Second, good[:1], "", []string{"gone     bgp-session        node-c 10.0.0.3                    was ok: Established"}},
-		{"none is taken", 2 * time.Second, []probe.Result{up(probe.OK, b, "Established for 5m2s, 0 routes taken, 1 given")}, "", []string{"0 routes taken"}},
-		{"half a minute", 30 * time.Second, []probe.Result{up(probe.OK, b, "Established for 6m2s, 0 routes taken, 1 given")}, "", nil},
-		{"a minute", 30 * time.Second, []probe.Result{up(probe.OK, b, "Established for 7m2s, 0 routes taken, 1 given")}, "", []string{"03:01:18  nothing changed for 1m0s, asked 2 times"}},
-		{"new", 2 * time.Second, good, "", []string{"3 routes taken", "node-c 10.0.0.3                    Established for 5m2s, 3 routes taken, 1 given (new)"}},
+		{"back", 2 * time.Second, good, "", []string{"it answers again",
+			"Established for 5m2s, 3 routes taken, 1 given (was fail)"}},
+		{"gone", 2 * time.Second, good[:1], "",
+			[]string{"gone     bgp-session        node-c 10.0.0.3                    was ok: Established"}},
+		{"none is taken", 2 * time.Second, []probe.Result{up(probe.OK, b, "Established for 5m2s, 0 routes taken, 1 given")},
+			"", []string{"0 routes taken"}},
+		{"half a minute", 30 * time.Second, []probe.Result{up(probe.OK, b, "Established for 6m2s, 0 routes taken, 1 given")},
+			"", nil},
+		{"a minute", 30 * time.Second, []probe.Result{up(probe.OK, b, "Established for 7m2s, 0 routes taken, 1 given")}, "",
+			[]string{"03:01:18  nothing changed for 1m0s, asked 2 times"}},
+		{"new", 2 * time.Second, good, "", []string{"3 routes taken",
+			"node-c 10.0.0.3                    Established for 5m2s, 3 routes taken, 1 given (new)"}},
 	} {
 		now = now.Add(step.after)
 		out.Reset()
@@ -77,7 +88,8 @@ func TestLostAtFirst(t *testing.T) {
 		text, _ := w.Round(now, answers, lost)
 		out.WriteString(text)
 	}
-	if got := out.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, "ok       node-swap          -                                  no swap\n") {
+	if got := out.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got,
+		"ok       node-swap          -                                  no swap\n") {
 		t.Error(got)
 	}
 }
@@ -104,19 +116,25 @@ func TestChangesOfATool(t *testing.T) {
 		want          []string // what each line has then
 	}{
 		"refused from the first": {said(probe.Fail, "refused"), said(probe.Fail, "refused"), 1, nil},
-		"refused now":            {said(probe.OK, "takes connections", "connected in 1ms"), said(probe.Fail, "refused"), 2, []string{"fail     tool               10.0.0.12:179                      refused (was ok)"}},
+		"refused now": {said(probe.OK, "takes connections", "connected in 1ms"), said(probe.Fail, "refused"), 2,
+			[]string{"fail     tool               10.0.0.12:179                      refused (was ok)"}},
 		"one more that begins as 40 others do": {
-			said(probe.OK, "40 sockets", many...), said(probe.OK, "41 sockets", append([]string{"LISTEN 0.0.0.0:22 - sshd (2)"}, many...)...), 41,
+			said(probe.OK, "40 sockets", many...), said(probe.OK, "41 sockets",
+				append([]string{"LISTEN 0.0.0.0:22 - sshd (2)"}, many...)...), 41,
 			[]string{"0.0.0.0:22 - sshd (2) (new)"},
 		},
-		"one less": {said(probe.OK, "40 sockets", many...), said(probe.OK, "39 sockets", many[1:]...), 41, []string{"gone     tool               LISTEN                             was: 0.0.0.0:1000 - kubelet (70)"}},
+		"one less": {said(probe.OK, "40 sockets", many...), said(probe.OK, "39 sockets", many[1:]...), 41,
+			[]string{"gone     tool               LISTEN                             was: 0.0.0.0:1000 - kubelet (70)"}},
 		"one of several is another": {
-			said(probe.OK, "40 sockets", many...), said(probe.OK, "40 sockets", append([]string{"LISTEN 0.0.0.0:22 - sshd (2)"}, many[1:]...)...), 41,
+			said(probe.OK, "40 sockets", many...), said(probe.OK, "40 sockets",
+				append([]string{"LISTEN 0.0.0.0:22 - sshd (2)"}, many[1:]...)...), 41,
 			[]string{"0.0.0.0:22 - sshd (2) (new)", "was: 0.0.0.0:1000 - kubelet (70)"},
 		},
-		"nothing left": {said(probe.OK, "1 route", "10.0.0.0/24 via 10.0.0.1"), said(probe.OK, "0 routes"), 2, []string{"0 routes", "gone "}},
-		"an MTU":       {said(probe.OK, "1 interface", "eth0 up 1500 aa:bb 1.2G 0/0"), said(probe.OK, "1 interface", "eth0 up 1400 aa:bb 1.3G 0/0"), 2, []string{"up 1400"}},
-		"other order":  {said(probe.OK, "2", "b 1", "a 2"), said(probe.OK, "2", "a 2", "b 1"), 3, nil},
+		"nothing left": {said(probe.OK, "1 route", "10.0.0.0/24 via 10.0.0.1"), said(probe.OK, "0 routes"), 2,
+			[]string{"0 routes", "gone "}},
+		"an MTU": {said(probe.OK, "1 interface", "eth0 up 1500 aa:bb 1.2G 0/0"),
+			said(probe.OK, "1 interface", "eth0 up 1400 aa:bb 1.3G 0/0"), 2, []string{"up 1400"}},
+		"other order": {said(probe.OK, "2", "b 1", "a 2"), said(probe.OK, "2", "a 2", "b 1"), 3, nil},
 	} {
 		var out strings.Builder
 		w := NewChanges(false)
@@ -142,7 +160,8 @@ func TestChangesOfATool(t *testing.T) {
 // before.
 func TestChangesBack(t *testing.T) {
 	t.Parallel()
-	up := []probe.Result{{Check: "bird", Target: "show protocols", Status: probe.OK, Saw: "2 lines"}, {Check: "bird", Target: "Mesh_1", Saw: "up"}, {Check: "bird", Target: "Mesh_2", Saw: "up"}}
+	up := []probe.Result{{Check: "bird", Target: "show protocols", Status: probe.OK, Saw: "2 lines"},
+		{Check: "bird", Target: "Mesh_1", Saw: "up"}, {Check: "bird", Target: "Mesh_2", Saw: "up"}}
 	back := append(slices.Clone(up[:2]), probe.Result{Check: "bird", Target: "Mesh_2", Saw: "start"})
 	dead := []probe.Result{{Check: "bird", Target: "show protocols", Status: probe.Fail, Saw: "nobody listens"}}
 	var out strings.Builder
@@ -152,7 +171,8 @@ func TestChangesBack(t *testing.T) {
 		out.WriteString(text)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 6 || !strings.Contains(lines[3], "nobody listens (was ok)") || !strings.Contains(lines[4], "Mesh_2                             start") || !strings.Contains(lines[5], "(was fail)") {
+	if len(lines) != 6 || !strings.Contains(lines[3], "nobody listens (was ok)") ||
+		!strings.Contains(lines[4], "Mesh_2                             start") || !strings.Contains(lines[5], "(was fail)") {
 		t.Error(out.String())
 	}
 }

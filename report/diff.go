@@ -105,7 +105,10 @@ func Diff(nameA string, a Run, nameB string, b Run) Difference {
 		d.add(nil, &r, false)
 	}
 	order := []string{ChangeWorse, ChangeBetter, ChangeAppeared, ChangeVanished, ChangeFact}
-	slices.SortStableFunc(d.Changes, func(x, y Change) int { return cmp.Compare(slices.Index(order, x.Kind), slices.Index(order, y.Kind)) })
+	slices.SortStableFunc(d.Changes, func(x, y Change) int {
+		return cmp.Compare(slices.Index(order, x.Kind),
+			slices.Index(order, y.Kind))
+	})
 	return d
 }
 
@@ -123,7 +126,8 @@ func side(name string, r Run) Side {
 func answersIn(run Run) []probe.Result {
 	var out []probe.Result
 	for _, ev := range run.Events {
-		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip && ev.Result.Check != probe.CheckPlaced && ev.Way != probe.WayNeighbour {
+		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip &&
+			ev.Result.Check != probe.CheckPlaced && ev.Way != probe.WayNeighbour {
 			out = append(out, *ev.Result)
 		}
 	}
@@ -224,7 +228,8 @@ func (d *Difference) add(a, b *probe.Result, facts bool) {
 }
 
 func (d *Difference) change(kind string, was, is probe.Status, r probe.Result) {
-	d.Changes = append(d.Changes, Change{Kind: kind, Check: r.Check, Target: r.Target, Pod: r.From, Was: was, Is: is, Saw: r.Saw})
+	d.Changes = append(d.Changes, Change{Kind: kind, Check: r.Check, Target: r.Target, Pod: r.From, Was: was, Is: is,
+		Saw: r.Saw})
 }
 
 // facts compares what two answers of one status say in detail.
@@ -236,7 +241,8 @@ func (d *Difference) facts(a, b probe.Result) {
 		was := a.Facts[name]
 		is, there := b.Facts[name]
 		if there && notable(name, was, is) {
-			d.Changes = append(d.Changes, Change{Kind: ChangeFact, Check: b.Check, Target: b.Target, Pod: b.From, Was: a.Status, Is: b.Status, Fact: name, From: was, To: is})
+			d.Changes = append(d.Changes, Change{Kind: ChangeFact, Check: b.Check, Target: b.Target, Pod: b.From, Was: a.Status,
+				Is: b.Status, Fact: name, From: was, To: is})
 		}
 	}
 }
@@ -283,7 +289,8 @@ const mostRows = 12
 
 // DiffFormats lists the forms of a Difference.
 func DiffFormats() []Format {
-	return []Format{{Name: "table", For: "for people"}, {Name: "json", For: "one document"}, {Name: "yaml", For: "the same"}}
+	return []Format{{Name: "table", For: "for people"}, {Name: "json", For: "one document"},
+		{Name: "yaml", For: "the same"}}
 }
 
 // WriteDiff writes a difference in one of DiffFormats.
@@ -331,17 +338,20 @@ func (d Difference) rows(b *strings.Builder) {
 		case c.Kind == ChangeAppeared, c.Kind == ChangeVanished && quiet(c.Was):
 			named[c.Kind] = append(named[c.Kind], c.Check)
 		case counts[c.Kind] <= mostRows:
-			what := fmt.Sprintf("%s, %s %s: %s", cmp.Or(string(c.Is), "not answered"), was, cmp.Or(string(c.Was), "not answered"), c.Saw)
+			what := fmt.Sprintf("%s, %s %s: %s", cmp.Or(string(c.Is), "not answered"), was,
+				cmp.Or(string(c.Was), "not answered"), c.Saw)
 			if c.Kind == ChangeFact {
 				what = fmt.Sprintf("%s is %v, %s %v", c.Fact, c.To, was, c.From)
 			}
-			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget, printable(cmp.Or(strings.TrimSpace(c.Target+" "+fromOf(probe.Result{From: c.Pod})), "-")), printable(what))
+			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget,
+				printable(cmp.Or(strings.TrimSpace(c.Target+" "+fromOf(probe.Result{From: c.Pod})), "-")), printable(what))
 			head = ""
 		case counts[c.Kind] == mostRows+1:
 			fmt.Fprintf(b, "%-*s … more with -o json\n", widthStatus, c.Kind)
 		}
 	}
-	for _, only := range []struct{ kind, says string }{{ChangeAppeared, "answered by B only, and good"}, {ChangeVanished, "good in A, and not answered by B"}} {
+	for _, only := range []struct{ kind, says string }{{ChangeAppeared, "answered by B only, and good"},
+		{ChangeVanished, "good in A, and not answered by B"}} {
 		if checks := named[only.kind]; len(checks) > 0 {
 			slices.Sort(checks)
 			fmt.Fprintf(b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))

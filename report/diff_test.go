@@ -15,7 +15,8 @@ func runOf(node, word string, results ...probe.Result) Run {
 		run.Add(probe.Event{Type: probe.EventResult, Node: node, Result: &r})
 	}
 	// A peer's answers are not compared.
-	run.Add(probe.Event{Type: probe.EventResult, Node: "node-z", Result: &probe.Result{Check: "node-swap", Target: word, Status: probe.Fail}})
+	run.Add(probe.Event{Type: probe.EventResult, Node: "node-z",
+		Result: &probe.Result{Check: "node-swap", Target: word, Status: probe.Fail}})
 	return run
 }
 
@@ -83,13 +84,15 @@ func TestDiffGolden(t *testing.T) {
 func TestDiffOfNodes(t *testing.T) {
 	here := runOf("node-a", "healthy",
 		result("bgp-session", "node-b 10.0.0.2", probe.OK, "Established"),
-		result("pod-ping", "default/x 10.1.1.1", probe.OK, "5 of 5"), result("pod-ping", "default/y 10.1.1.2", probe.OK, "5 of 5"),
+		result("pod-ping", "default/x 10.1.1.1", probe.OK, "5 of 5"), result("pod-ping", "default/y 10.1.1.2", probe.OK,
+			"5 of 5"),
 		result("kubelet-health", "healthz", probe.OK, "ok"),
 		result("service-clusterip", "default/kubernetes 10.96.0.1", probe.OK, "takes connections").With("source", "10.0.0.1"),
 	)
 	there := runOf("node-b", "fault",
 		result("bgp-session", "node-a 10.0.0.1", probe.Fail, "Connect"),
-		result("pod-ping", "default/z 10.1.2.1", probe.OK, "5 of 5"), result("pod-ping", "default/w fd00::1", probe.Fail, "none"),
+		result("pod-ping", "default/z 10.1.2.1", probe.OK, "5 of 5"), result("pod-ping", "default/w fd00::1", probe.Fail,
+			"none"),
 		result("kubelet-health", "healthz", probe.OK, "ok"),
 		result("service-clusterip", "default/kubernetes 10.96.0.1", probe.OK, "takes connections").With("source", "10.0.0.2"),
 	)

@@ -38,7 +38,8 @@ const KindReport = "Report"
 
 // Document is a run as -o json writes it, and every format that is made of it.
 type Document struct {
-	V       int    `json:"v"`       // version of the format; grows only when something is taken away or means something else
+	// version of the format; grows only when something is taken away or means something else
+	V       int    `json:"v"`
 	Kind    string `json:"kind"`    // Report
 	Version string `json:"version"` // of the program that concluded
 	Run     string `json:"run"`     // what tells this run from others
@@ -78,7 +79,8 @@ func (d *document) Event(ev probe.Event) error {
 		d.begun, d.run = *ev.Start, ev.Start.Run
 	case probe.EventStart:
 		d.run = cmp.Or(d.run, ev.Start.Run) // in older streams no other event says it
-		d.started = append(d.started, Segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time, Access: ev.Start.Access})
+		d.started = append(d.started, Segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time,
+			Access: ev.Start.Access})
 	case probe.EventEnd:
 		for i := range d.started {
 			if d.started[i].Way == ev.Way && d.started[i].Node == ev.Node {
@@ -111,7 +113,8 @@ func (d *document) write(ev probe.Event) error {
 		}
 	}
 	err := d.as(d.w, Document{
-		V: probe.Version, Kind: KindReport, Version: probe.Release, Run: d.run, Node: ev.Node, Cluster: d.begun.Cluster, Time: d.begun.Time, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
+		V: probe.Version, Kind: KindReport, Version: probe.Release, Run: d.run, Node: ev.Node, Cluster: d.begun.Cluster,
+		Time: d.begun.Time, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
 		Ways: append([]Segment{}, d.started...), Contrast: d.lines, Results: append([]Located{}, d.results...), Log: d.log,
 	})
 	if err != nil {

@@ -36,10 +36,12 @@ var hostile = []string{
 // played are the events of a run in which everything a node may say is text.
 func played(text string, statuses ...probe.Status) []probe.Event {
 	clue := probe.Clue{Check: "bgp-session", Target: text, Node: text, Status: probe.Fail, Saw: text}
-	out := []probe.Event{{Type: probe.EventStart, Node: "node-" + text, Way: "pod", Start: &probe.Start{V: 1, Version: text, Run: text, Time: time.Unix(0, 0), Access: []string{text}}}}
+	out := []probe.Event{{Type: probe.EventStart, Node: "node-" + text, Way: "pod",
+		Start: &probe.Start{V: 1, Version: text, Run: text, Time: time.Unix(0, 0), Access: []string{text}}}}
 	for _, s := range statuses {
 		out = append(out, probe.Event{Type: probe.EventResult, Node: "node-" + text, Way: "pod", Result: &probe.Result{
-			Check: "bgp-session", Target: string(s) + " " + text, From: text, Status: s, Saw: text, Lines: []string{text}, Facts: probe.Facts{probe.Fact(text): text}, Elapsed: time.Second,
+			Check: "bgp-session", Target: string(s) + " " + text, From: text, Status: s, Saw: text, Lines: []string{text},
+			Facts: probe.Facts{probe.Fact(text): text}, Elapsed: time.Second,
 		}})
 	}
 	return append(out,
@@ -47,8 +49,10 @@ func played(text string, statuses ...probe.Status) []probe.Event {
 		probe.Event{Type: probe.EventEnd, Node: "node-" + text, Way: "pod", End: &probe.End{}},
 		probe.Event{Type: probe.EventContrast, Node: "node-" + text, Text: text},
 		probe.Event{Type: probe.EventCause, Node: "node-" + text, Cause: &probe.Cause{
-			ID: "of-a-test", About: text, Says: text, Confidence: probe.High, For: []probe.Clue{clue}, Against: []probe.Clue{clue}, RuledOut: []string{text}, Missing: []string{text},
-			Explains: []probe.Follows{{Check: "bgp-session", Count: 1}, {Cause: text}}, Fix: probe.Fix{Says: text, Manifest: []string{text}, Radius: text},
+			ID: "of-a-test", About: text, Says: text, Confidence: probe.High, For: []probe.Clue{clue},
+			Against: []probe.Clue{clue}, RuledOut: []string{text}, Missing: []string{text},
+			Explains: []probe.Follows{{Check: "bgp-session", Count: 1}, {Cause: text}},
+			Fix:      probe.Fix{Says: text, Manifest: []string{text}, Radius: text},
 		}})
 }
 
@@ -60,7 +64,8 @@ func written(t *testing.T, format string, strict bool, events []probe.Event) str
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	sink, err := f.Sink(&out, Options{Expr: map[string]string{"jsonpath": "{.results} {.causes} {.node}", "go-template": "{{.results}} {{.causes}} {{.node}}"}[format]})
+	sink, err := f.Sink(&out, Options{Expr: map[string]string{"jsonpath": "{.results} {.causes} {.node}",
+		"go-template": "{{.results}} {{.causes}} {{.node}}"}[format]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +90,16 @@ func TestNoFormatSteersATerminal(t *testing.T) {
 	for _, said := range hostile {
 		for _, f := range Formats() {
 			got := written(t, f.Name, false, played(said, probe.Fail))
-			if i := strings.IndexFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }); i >= 0 {
+			if i := strings.IndexFunc(got, func(r rune) bool {
+				return r != '\n' && r != '\t' &&
+					!unicode.IsGraphic(r)
+			}); i >= 0 {
 				t.Errorf("%s of %q has %q", f.Name, said, got[i:min(i+20, len(got))])
 			}
 		}
 		var doc Document
-		if err := json.Unmarshal([]byte(written(t, "json", false, played(said, probe.Fail))), &doc); err != nil || doc.Results[0].Saw != strings.ToValidUTF8(said, "\ufffd") {
+		if err := json.Unmarshal([]byte(written(t, "json", false, played(said, probe.Fail))), &doc); err != nil ||
+			doc.Results[0].Saw != strings.ToValidUTF8(said, "\ufffd") {
 			t.Errorf("json of %q: %q, %v", said, doc.Results[0].Saw, err)
 		}
 		var tree map[string]any
@@ -151,21 +160,25 @@ func TestJUnitIsRead(t *testing.T) {
 			if strict {
 				warned = junit.StatusFailed
 			}
-			want := []junit.Status{junit.StatusFailed, junit.StatusError, warned, junit.StatusSkipped, junit.StatusPassed, junit.StatusPassed}
+			want := []junit.Status{junit.StatusFailed, junit.StatusError, warned, junit.StatusSkipped, junit.StatusPassed,
+				junit.StatusPassed}
 			var got []junit.Status
 			for _, c := range suites[0].Tests {
 				got = append(got, c.Status)
-				if c.Classname != printable("node-"+said) || !strings.HasPrefix(c.Name, "bgp-session ") || c.Duration != time.Second {
+				if c.Classname != printable("node-"+said) || !strings.HasPrefix(c.Name, "bgp-session ") ||
+					c.Duration != time.Second {
 					t.Errorf("%q: %+v", said, c)
 				}
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%q, strict %v: %v, want %v", said, strict, got, want)
 			}
-			if p := suites[0].Properties; p["verdict"] != "fault" || p["way"] != "pod" || !strings.HasPrefix(p["cause.1"], "of-a-test") {
+			if p := suites[0].Properties; p["verdict"] != "fault" || p["way"] != "pod" ||
+				!strings.HasPrefix(p["cause.1"], "of-a-test") {
 				t.Errorf("%q: %v", said, p)
 			}
-			if !strings.Contains(suites[0].SystemOut, "CAUSE 1 of-a-test") || !strings.Contains(suites[0].Tests[0].Error.Error(), printable(said)) {
+			if !strings.Contains(suites[0].SystemOut, "CAUSE 1 of-a-test") ||
+				!strings.Contains(suites[0].Tests[0].Error.Error(), printable(said)) {
 				t.Errorf("%q: no cause in %q, or in %v", said, suites[0].SystemOut, suites[0].Tests[0].Error)
 			}
 			asJenkinsHasIt(t, out)
@@ -180,9 +193,10 @@ func TestJUnitIsNeverGreenUnasked(t *testing.T) {
 		events []probe.Event
 		want   junit.Status
 	}{
-		"skipped":  {slices.DeleteFunc(played("x", probe.Skip), isCause), junit.StatusError},
-		"nothing":  {played("x")[:1], junit.StatusError},
-		"cut":      {slices.DeleteFunc(played("x", probe.OK), func(ev probe.Event) bool { return ev.Type == probe.EventEnd }), junit.StatusError},
+		"skipped": {slices.DeleteFunc(played("x", probe.Skip), isCause), junit.StatusError},
+		"nothing": {played("x")[:1], junit.StatusError},
+		"cut": {slices.DeleteFunc(played("x", probe.OK),
+			func(ev probe.Event) bool { return ev.Type == probe.EventEnd }), junit.StatusError},
 		"good":     {slices.DeleteFunc(played("x", probe.OK), isCause), junit.StatusPassed},
 		"by peers": {played("x"), junit.StatusFailed}, // proven by what others saw, and nothing was answered here
 	} {
@@ -206,11 +220,13 @@ func asJenkinsHasIt(t *testing.T, out string) {
 	attributes := map[string]string{
 		"testsuites": "name time tests failures disabled errors",
 		"testsuite":  "name tests failures errors group time skipped timestamp hostname id package file log url version",
-		"testcase":   "name time classname group", "property": "name value", "skipped": "type message", "error": "type message", "failure": "type message",
+		"testcase":   "name time classname group", "property": "name value", "skipped": "type message",
+		"error": "type message", "failure": "type message",
 		"properties": "", "system-out": "",
 	}
 	order := map[string][]string{
-		"testsuites": {"testsuite"}, "testsuite": {"properties", "testcase", "system-out"}, "testcase": {"skipped", "error", "failure", "system-out"}, "properties": {"property"},
+		"testsuites": {"testsuite"}, "testsuite": {"properties", "testcase", "system-out"},
+		"testcase": {"skipped", "error", "failure", "system-out"}, "properties": {"property"},
 	}
 	type level struct {
 		name string
@@ -306,7 +322,8 @@ func TestEveryFieldIsHostile(t *testing.T) {
 	t.Parallel()
 	const said = "x\x1b[2J\x1b[32m\u202e\u009b\x07\nforged: all is well"
 	var events []probe.Event
-	for _, kind := range []probe.EventType{probe.EventRun, probe.EventStart, probe.EventResult, probe.EventLog, probe.EventEnd, probe.EventContrast, probe.EventCause} {
+	for _, kind := range []probe.EventType{probe.EventRun, probe.EventStart, probe.EventResult, probe.EventLog,
+		probe.EventEnd, probe.EventContrast, probe.EventCause} {
 		var ev probe.Event
 		everywhere(reflect.ValueOf(&ev).Elem(), said)
 		ev.Type = kind
@@ -325,7 +342,8 @@ func TestEveryFieldIsHostile(t *testing.T) {
 		if i := strings.IndexFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }); i >= 0 {
 			t.Errorf("%s has %q", f.Name, got[max(0, i-40):min(i+20, len(got))])
 		}
-		if strings.Contains(got, "\nforged") && slices.Contains([]string{"table", "wide", "markdown", "name", "junit", "json", "ndjson"}, f.Name) {
+		if strings.Contains(got, "\nforged") && slices.Contains([]string{"table", "wide", "markdown", "name", "junit",
+			"json", "ndjson"}, f.Name) {
 			t.Errorf("%s has a line of its own:\n%s", f.Name, got)
 		}
 	}

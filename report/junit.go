@@ -101,7 +101,8 @@ func (d Document) junitSuite() junitSuite {
 		suite.Properties = append(suite.Properties, junitProperty{"server", c.Server})
 	}
 	for i, c := range d.Causes {
-		suite.Properties = append(suite.Properties, junitProperty{fmt.Sprintf("cause.%d", i+1), strings.TrimSpace(c.ID + " " + c.About)})
+		suite.Properties = append(suite.Properties, junitProperty{fmt.Sprintf("cause.%d", i+1),
+			strings.TrimSpace(c.ID + " " + c.About)})
 	}
 	for i := range suite.Properties {
 		suite.Properties[i].Value = printable(suite.Properties[i].Value)
@@ -190,12 +191,16 @@ func (d Document) junitCases() []junitCase {
 func (d Document) why(r Located) []string {
 	var out []string
 	for _, c := range d.Causes {
-		proof := slices.ContainsFunc(c.For, func(clue probe.Clue) bool { return clue.Check == r.Check && clue.Target == r.Target && clue.Node == "" })
+		proof := slices.ContainsFunc(c.For, func(clue probe.Clue) bool {
+			return clue.Check == r.Check &&
+				clue.Target == r.Target && clue.Node == ""
+		})
 		follows := slices.ContainsFunc(c.Explains, func(f probe.Follows) bool { return f.Check == r.Check })
 		if quiet(r.Status) || !proof && !follows {
 			continue
 		}
-		out = append(out, fmt.Sprintf("cause %s (confidence: %s): %s", strings.TrimSpace(c.ID+" "+c.About), c.Confidence, c.Says), "fix: "+c.Fix.Says)
+		out = append(out, fmt.Sprintf("cause %s (confidence: %s): %s", strings.TrimSpace(c.ID+" "+c.About), c.Confidence,
+			c.Says), "fix: "+c.Fix.Says)
 		for _, block := range c.Fix.Blocks() {
 			if block.If != "" {
 				out = append(out, "only if "+block.If+":")

@@ -158,7 +158,8 @@ func (l *Latest) Asked() []string {
 func (l *Latest) Answered() []string {
 	return slices.DeleteFunc(l.Asked(), func(id string) bool {
 		answers, _ := l.Of(id)
-		return slices.Contains(l.owed, id) || !slices.ContainsFunc(answers, func(r probe.Result) bool { return r.Status != probe.Unknown })
+		return slices.Contains(l.owed, id) || !slices.ContainsFunc(answers,
+			func(r probe.Result) bool { return r.Status != probe.Unknown })
 	})
 }
 
@@ -193,11 +194,13 @@ const mostOwed = 5
 func (l *Latest) Run() Run {
 	run := Run{Node: l.Node, Version: l.version, Events: slices.Clone(l.logs)}
 	if s := l.asked; !s.Time.IsZero() {
-		run.Events = slices.Insert(run.Events, 0, begun(l.Node, probe.Start{V: s.V, Version: s.Version, Run: s.Run, Time: s.Time, Cluster: s.Cluster}))
+		run.Events = slices.Insert(run.Events, 0, begun(l.Node, probe.Start{V: s.V, Version: s.Version, Run: s.Run,
+			Time: s.Time, Cluster: s.Cluster}))
 	}
 	unknown := false
 	for _, a := range l.kept {
-		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 && // since then, by an answer that was whole
+		// since then, by an answer that was whole
+		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 &&
 			(a.round < l.round || !slices.Contains(notBelieved, a.Result.Facts.Str(probe.FactReason)))
 		if a.by != nil || settled {
 			continue

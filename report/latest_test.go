@@ -86,19 +86,23 @@ func TestLatest(t *testing.T) {
 			append(whole, "asked pod a", "start pod", "pod probe-answered unknown"), "probe-answered unknown, b ok, incomplete",
 		},
 		"lost halfway: what came stands, and is not the whole": {
-			[]string{"asked pod a b", "start pod", "pod a ok", "pod probe-answered unknown"}, "probe-answered unknown, a ok, incomplete",
+			[]string{"asked pod a b", "start pod", "pod a ok",
+				"pod probe-answered unknown"}, "probe-answered unknown, a ok, incomplete",
 		},
 		"lost, then other things are asked": {
-			append(whole, "asked pod a", "start pod", "pod probe-answered unknown", "asked pod b", "start pod", "pod b ok", "end pod"),
+			append(whole, "asked pod a", "start pod", "pod probe-answered unknown", "asked pod b", "start pod", "pod b ok",
+				"end pod"),
 			"probe-answered unknown, b ok, incomplete",
 		},
 		"lost, then the same is answered whole": {
-			append(whole, "asked pod a b", "start pod", "pod probe-answered unknown", "asked pod a", "start pod", "pod a ok", "end pod",
+			append(whole, "asked pod a b", "start pod", "pod probe-answered unknown", "asked pod a", "start pod", "pod a ok",
+				"end pod",
 				"asked pod b", "start pod", "pod b ok", "end pod"),
 			"a ok, b ok, healthy",
 		},
 		"lost twice, the second time less": {
-			append(whole, "asked pod a b", "start pod", "pod probe-answered unknown", "asked pod a", "pod probe-answered unknown",
+			append(whole, "asked pod a b", "start pod", "pod probe-answered unknown", "asked pod a",
+				"pod probe-answered unknown",
 				"asked pod a", "start pod", "pod a ok", "end pod"),
 			"probe-answered unknown, a ok, incomplete",
 		},
@@ -108,35 +112,42 @@ func TestLatest(t *testing.T) {
 			"probe-placed ok, a ok, b ok, healthy",
 		},
 		"stopped: nobody knows what was left": {
-			append(whole, "asked pod a", "start pod", "pod a ok t1", "stop pod"), "probe-answered unknown, b ok, a ok t1, incomplete",
+			append(whole, "asked pod a", "start pod", "pod a ok t1",
+				"stop pod"), "probe-answered unknown, b ok, a ok t1, incomplete",
 		},
 		"stopped, then answered": {
-			append(whole, "asked pod a", "start pod", "pod a unknown t1", "stop pod", "asked pod a", "start pod", "pod a ok t1", "end pod"), "b ok, a ok t1, healthy",
+			append(whole, "asked pod a", "start pod", "pod a unknown t1", "stop pod", "asked pod a", "start pod", "pod a ok t1",
+				"end pod"), "b ok, a ok t1, healthy",
 		},
 		"asked, and not a word came": {append(whole, "asked pod a"), "b ok, probe-answered unknown, incomplete"},
 		"no way, then one": {
-			[]string{"asked pod", "pod probe-placed unknown", "exec probe-placed unknown", "asked pod a", "pod probe-placed info", "ssh probe-placed ok", "start ssh", "ssh a ok", "end ssh"},
+			[]string{"asked pod", "pod probe-placed unknown", "exec probe-placed unknown", "asked pod a",
+				"pod probe-placed info", "ssh probe-placed ok", "start ssh", "ssh a ok", "end ssh"},
 			"probe-placed info, probe-placed ok, a ok, healthy",
 		},
 		"placed once, asked twice": {
-			[]string{"asked pod", "pod probe-placed ok", "asked pod a", "start pod", "pod a ok", "end pod", "asked pod a", "start pod", "pod a warn", "end pod"},
+			[]string{"asked pod", "pod probe-placed ok", "asked pod a", "start pod", "pod a ok", "end pod", "asked pod a",
+				"start pod", "pod a warn", "end pod"},
 			"probe-placed ok, a warn, warnings",
 		},
 		"no way, and what is owed": {
 			append(whole, "asked pod a b", "pod probe-placed unknown"), "probe-placed unknown, incomplete",
 		},
 		"neighbours: a whole run that does not ask them any more": {
-			append(whole, "asked neighbour a b", "start pod", "pod a fail", "pod b ok", "end pod", "neighbour outside info", "start node-b", "node-b a ok", "node-b outside fail", "end node-b",
+			append(whole, "asked neighbour a b", "start pod", "pod a fail", "pod b ok", "end pod", "neighbour outside info",
+				"start node-b", "node-b a ok", "node-b outside fail", "end node-b",
 				"asked neighbour a b", "start pod", "pod a ok", "pod b ok", "end pod"),
 			"a ok, b ok, healthy",
 		},
 		"neighbours: one check again takes what it was compared with": {
-			append(whole, "asked neighbour a b", "start pod", "pod a fail", "pod b ok", "end pod", "neighbour outside info", "start node-b", "node-b a ok", "node-b outside ok", "end node-b",
+			append(whole, "asked neighbour a b", "start pod", "pod a fail", "pod b ok", "end pod", "neighbour outside info",
+				"start node-b", "node-b a ok", "node-b outside ok", "end node-b",
 				"asked pod a", "start pod", "pod a ok", "end pod"),
 			"outside info, b ok, a ok, node-b outside ok, healthy",
 		},
 		"a tool is no check": {
-			append(whole, "tool pod ping", "outcome pod", "asked pod a", "start pod", "pod a ok", "end pod"), "b ok, a ok, healthy",
+			append(whole, "tool pod ping", "outcome pod", "asked pod a", "start pod", "pod a ok",
+				"end pod"), "b ok, a ok, healthy",
 		},
 		"another node's own": {append(whole, "start node-b"), "a ok t1, a fail t2, b ok, fault"},
 	} {
@@ -165,7 +176,8 @@ func alike(a, b string) bool {
 func TestLatestIsARun(t *testing.T) {
 	t.Parallel()
 	l := &Latest{Node: "node-a"}
-	for _, ev := range told("asked pod a b", "start pod", "pod a fail", "pod b ok", "end pod", "asked neighbour a", "start pod", "pod a ok", "end pod") {
+	for _, ev := range told("asked pod a b", "start pod", "pod a fail", "pod b ok", "end pod", "asked neighbour a",
+		"start pod", "pod a ok", "end pod") {
 		l.Add(ev)
 	}
 	if got := strings.Join(l.Asked(), " "); got != "b a" {
@@ -177,7 +189,8 @@ func TestLatestIsARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := l.Run()
-	for _, ev := range append(run.Events, probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: "healthy"}}) {
+	for _, ev := range append(run.Events, probe.Event{Type: probe.EventVerdict, Node: "node-a",
+		Verdict: &probe.Verdict{Word: "healthy"}}) {
 		if err := sink.Event(ev); err != nil {
 			t.Fatal(err)
 		}

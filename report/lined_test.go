@@ -35,7 +35,8 @@ func TestIgnoredPodIsNamed(t *testing.T) {
 			}
 		}
 		got := out.String()
-		if !strings.Contains(got, "tenant/decoy") || !strings.Contains(got, "calls itself") || strings.Contains(got, "nothing to read") {
+		if !strings.Contains(got, "tenant/decoy") || !strings.Contains(got, "calls itself") ||
+			strings.Contains(got, "nothing to read") {
 			t.Errorf("%s: %s", f.Name, got)
 		}
 	}

@@ -189,7 +189,8 @@ func loadDocument(b []byte) (Run, error) {
 	}
 	run := Run{Node: d.Node, Version: d.Version, Causes: d.Causes, Verdict: d.Verdict}
 	if !d.Time.IsZero() {
-		run.Events = append(run.Events, begun(d.Node, probe.Start{V: probe.Version, Version: d.Version, Run: d.Run, Time: d.Time, Cluster: d.Cluster}))
+		run.Events = append(run.Events, begun(d.Node, probe.Start{V: probe.Version, Version: d.Version, Run: d.Run,
+			Time: d.Time, Cluster: d.Cluster}))
 	}
 	// What the client says of its way is before and outside the answers that came by it.
 	of := func(s Segment, r Located) bool {
@@ -213,7 +214,8 @@ func loadDocument(b []byte) (Run, error) {
 		if s, is := begins[i]; is {
 			run.Events = append(run.Events, d.start(s))
 		}
-		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: d.nodeOf(r.Node), Way: r.Way, Result: &r.Result})
+		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: d.nodeOf(r.Node), Way: r.Way,
+			Result: &r.Result})
 		if s, is := ends[i]; is {
 			run.Events = append(run.Events, d.end(s)...)
 		}

@@ -21,7 +21,8 @@ func TestLoad(t *testing.T) {
 	for _, format := range []string{"json", "ndjson"} {
 		text := play(t, format, false)
 		run, err := loadOne(strings.NewReader(text))
-		if err != nil || run.Node != "node-a" || run.Lacks != "" || len(run.Causes) != 1 || run.Verdict == nil || run.Version != "0.0.0" && format == "ndjson" {
+		if err != nil || run.Node != "node-a" || run.Lacks != "" || len(run.Causes) != 1 || run.Verdict == nil ||
+			run.Version != "0.0.0" && format == "ndjson" {
 			t.Fatalf("%s: %v %+v", format, err, run)
 		}
 		tally := NewTally()
@@ -38,7 +39,8 @@ func TestLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, want := tally.Verdict(false), live.Verdict(false); got.Word != want.Word || got.Counts.Total() != want.Counts.Total() {
+		if got, want := tally.Verdict(false), live.Verdict(false); got.Word != want.Word ||
+			got.Counts.Total() != want.Counts.Total() {
 			t.Errorf("%s: %+v, live %+v", format, got, want)
 		}
 		for _, text := range []string{"compared with baseline node node-b:", "bgp-session\x1b  ok on node-b: Established"} {
@@ -55,7 +57,8 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		// What ended must be called complete, and stand in its order. Texts are cleaned.
-		if want := strings.NewReplacer(`a\u001b[31m`, "a?[31m", `prod\u001b`, "prod?").Replace(play(t, "json", false)); again.String() != want {
+		if want := strings.NewReplacer(`a\u001b[31m`, "a?[31m", `prod\u001b`,
+			"prod?").Replace(play(t, "json", false)); again.String() != want {
 			t.Errorf("%s, as json:\n%s\nlive:\n%s", format, again.String(), want)
 		}
 	}
@@ -65,9 +68,10 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 	stream := play(t, "ndjson", false)
 	lines := strings.SplitAfter(stream, "\n")
 	for name, c := range map[string]struct{ text, lacks string }{
-		"cut between lines":      {strings.Join(lines[:5], ""), "it ends before its verdict"},
-		"cut in a line":          {stream[:len(stream)/2], "it ends before its verdict"},
-		"a line is missing":      {strings.Join(append(append([]string{}, lines[:3]...), lines[4:]...), ""), "missing or damaged"},
+		"cut between lines": {strings.Join(lines[:5], ""), "it ends before its verdict"},
+		"cut in a line":     {stream[:len(stream)/2], "it ends before its verdict"},
+		"a line is missing": {strings.Join(append(append([]string{}, lines[:3]...), lines[4:]...), ""),
+			"missing or damaged"},
 		"the first is missing":   {strings.Join(lines[1:], ""), "missing or damaged"},
 		"something is in it":     {lines[0] + "oops\n" + strings.Join(lines[1:], ""), "missing or damaged"},
 		"whole, nothing changed": {stream, ""},
@@ -82,8 +86,9 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 		text string
 		says string
 	}{
-		"nothing": {"", ErrNoRun.Error()}, "words": {"hello\n", ErrNoRun.Error()}, "other JSON": {`{"kind":"List"}`, ErrNoRun.Error()},
-		"a list": {`[1]`, ErrNoRun.Error()}, "an empty report": {`{"kind":"Report","v":1}`, ErrNoRun.Error()},
+		"nothing": {"", ErrNoRun.Error()}, "words": {"hello\n", ErrNoRun.Error()},
+		"other JSON": {`{"kind":"List"}`, ErrNoRun.Error()},
+		"a list":     {`[1]`, ErrNoRun.Error()}, "an empty report": {`{"kind":"Report","v":1}`, ErrNoRun.Error()},
 		"a cut report":     {document[:len(document)-20], "was cut"},
 		"a newer report":   {strings.Replace(document, `"v": 1`, `"v": 2`, 1), "newer calico-probe"},
 		"a newer stream":   {strings.Replace(stream, `"v":1`, `"v":2`, 1), "newer calico-probe"},
@@ -115,12 +120,14 @@ func loadOne(r io.Reader) (Run, error) {
 // node said of itself in a file of ours.
 func TestVersionsThatRefuseAFile(t *testing.T) {
 	t.Parallel()
-	const rest = `{"seq":1,"type":"start","node":"a","start":{"v":99}}` + "\n" + `{"seq":2,"type":"result","node":"a","result":{"check":"node-swap","status":"ok"}}` + "\n"
+	const rest = `{"seq":1,"type":"start","node":"a","start":{"v":99}}` + "\n" +
+		`{"seq":2,"type":"result","node":"a","result":{"check":"node-swap","status":"ok"}}` + "\n"
 	for begin, readable := range map[string]bool{
 		`{"seq":0,"type":"run","node":"a","start":{"v":1}}`: true, `{"seq":0,"type":"run","node":"a","start":{"v":2}}`: false,
 		`{"seq":0,"type":"session","start":{"v":1}}`: true, `{"seq":0,"type":"session","start":{"v":2}}`: false,
 	} {
-		if got, err := Load(strings.NewReader(begin + "\n" + rest)); (err == nil) != readable || readable && len(got.Runs) != 1 {
+		if got, err := Load(strings.NewReader(begin + "\n" + rest)); (err == nil) != readable || readable &&
+			len(got.Runs) != 1 {
 			t.Errorf("%s: %+v, %v", begin, got, err)
 		}
 	}
@@ -129,8 +136,10 @@ func TestVersionsThatRefuseAFile(t *testing.T) {
 // TestLoadIsBounded has a file of a few megabytes that would take hundreds in memory.
 func TestLoadIsBounded(t *testing.T) {
 	t.Parallel()
-	line := `{"type":"result","node":"a","result":{"check":"node-swap","status":"ok","facts":{"x":[` + strings.Repeat("0,", 30000) + "0]}}}\n"
-	if _, err := Load(strings.NewReader(strings.Repeat(line, 250))); err == nil || !strings.Contains(err.Error(), "MiB of answers") {
+	line := `{"type":"result","node":"a","result":{"check":"node-swap","status":"ok","facts":{"x":[` +
+		strings.Repeat("0,", 30000) + "0]}}}\n"
+	if _, err := Load(strings.NewReader(strings.Repeat(line, 250))); err == nil ||
+		!strings.Contains(err.Error(), "MiB of answers") {
 		t.Error(err)
 	}
 }

@@ -33,7 +33,8 @@ func writeMarkdown(w io.Writer, d Document) error {
 			fmt.Fprintf(&b, "\n%d more causes are in the JSON report.\n", len(d.Causes)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, Code(strings.TrimSpace(c.ID+" "+c.About)), Code(string(c.Confidence)))
+		fmt.Fprintf(&b, "\n### Cause %d: %s (%s)\n\n", i+1, Code(strings.TrimSpace(c.ID+" "+c.About)),
+			Code(string(c.Confidence)))
 		fence(&b, "text", causeLines(c, foldAt))
 		for _, block := range c.Fix.Blocks() {
 			head := "Next step:"
@@ -81,7 +82,8 @@ func (d Document) badTable(b *strings.Builder) {
 			}
 			kind := fmt.Sprintf("%s %s", s, r.Check)
 			if shown[kind]++; shown[kind] <= rows {
-				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s, cell(r.Check), cell(cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r.Result)), "-")), cell(r.Saw))
+				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s, cell(r.Check),
+					cell(cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r.Result)), "-")), cell(r.Saw))
 			}
 		}
 	}

@@ -112,7 +112,8 @@ func Verdicts() []string {
 // Verdict concludes: a fault, seen or proven by what neighbours saw, outweighs what is
 // missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
-	v := probe.Verdict{Word: WordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began), Strict: failOnWarn}
+	v := probe.Verdict{Word: WordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began),
+		Strict: failOnWarn}
 	switch {
 	case t.counts[probe.Fail] > 0, t.proven && (t.counts[probe.Unknown] > 0 || t.answered == 0):
 		v.Word, v.Exit = WordFault, ExitFault

@@ -33,14 +33,16 @@ func fixed() []probe.Event {
 	peer := func(of probe.EventType) probe.Event {
 		ev := map[probe.EventType]probe.Event{
 			probe.EventStart: start("neighbour"), probe.EventEnd: end("neighbour"),
-			probe.EventResult: result("neighbour", probe.Result{Check: "bgp-session", Status: probe.OK, Saw: "Established", Facts: probe.Facts{"as": 64512}}),
+			probe.EventResult: result("neighbour", probe.Result{Check: "bgp-session", Status: probe.OK, Saw: "Established",
+				Facts: probe.Facts{"as": 64512}}),
 		}[of]
 		ev.Node = "node-b"
 		return ev
 	}
 	return []probe.Event{
 		{Type: probe.EventRun, Node: "node-a", Start: &probe.Start{
-			V: 1, Version: "0.0.0", Run: "7f3a", Time: time.Unix(60, 0).UTC(), Cluster: &probe.Cluster{Context: "prod\x1b-eu", Server: "https://10.0.0.1:6443"},
+			V: 1, Version: "0.0.0", Run: "7f3a", Time: time.Unix(60, 0).UTC(),
+			Cluster: &probe.Cluster{Context: "prod\x1b-eu", Server: "https://10.0.0.1:6443"},
 		}},
 		start("api"),
 		result("api", probe.Result{Check: "node-ready", Status: probe.OK, Saw: "Ready for 3m"}),
@@ -49,22 +51,29 @@ func fixed() []probe.Event {
 		{Type: probe.EventBeat, Way: "pod"},
 		{Type: probe.EventLog, Way: "pod", Text: "request not understood"},
 		result("pod", probe.Result{
-			Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m, last error: Socket: Connection refused",
+			Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail,
+			Saw:   "Active for 5m, last error: Socket: Connection refused",
 			Facts: probe.Facts{"bgp_state": "Active", "as": 64512}, Lines: strings.Split("a\x1b[31m b c d e f g h", " "),
 		}),
-		result("pod", probe.Result{Check: "pod-ping", Target: "default/web 10.244.1.2", Status: probe.OK, Saw: "5 of 5 packets came back"}),
-		result("pod", probe.Result{Check: "pod-ping", Target: "default/web 10.244.1.2", From: "default/here", Status: probe.OK, Saw: "5 of 5 packets came back"}),
-		result("pod", probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap device in use", Lines: []string{"not shown"}}),
+		result("pod", probe.Result{Check: "pod-ping", Target: "default/web 10.244.1.2", Status: probe.OK,
+			Saw: "5 of 5 packets came back"}),
+		result("pod", probe.Result{Check: "pod-ping", Target: "default/web 10.244.1.2", From: "default/here",
+			Status: probe.OK, Saw: "5 of 5 packets came back"}),
+		result("pod", probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap device in use",
+			Lines: []string{"not shown"}}),
 		end("pod"),
 		peer(probe.EventStart), peer(probe.EventResult), peer(probe.EventEnd),
 		{Type: probe.EventContrast, Node: "node-a", Text: "compared with baseline node node-b:"},
 		{Type: probe.EventContrast, Node: "node-a", Text: "bgp-session\x1b  ok on node-b: Established"},
 		{Type: probe.EventCause, Node: "node-a", Cause: &probe.Cause{
 			ID: "peer-refuses", About: "node-b", Says: "BIRD does not run on node-b", Confidence: probe.Medium,
-			For:      []probe.Clue{{Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m"}, {Check: "bird-socket", Node: "node-b", Status: probe.Fail, Saw: "nobody\x1b listens"}},
+			For: []probe.Clue{{Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m"},
+				{Check: "bird-socket", Node: "node-b", Status: probe.Fail, Saw: "nobody\x1b listens"}},
 			Against:  []probe.Clue{{Check: "node-ping", Status: probe.OK, Saw: "5 of 5"}},
-			RuledOut: []string{"bgp-port"}, Missing: []string{"bird-config was not asked"}, Explains: []probe.Follows{{Check: "pod-ping", Count: 2}, {Cause: "routes-missing"}},
-			Fix: probe.Fix{Says: "Start it.", Manifest: []string{"kubectl a"}, Operator: []string{"kubectl b"}, Radius: "node-b"},
+			RuledOut: []string{"bgp-port"}, Missing: []string{"bird-config was not asked"},
+			Explains: []probe.Follows{{Check: "pod-ping", Count: 2}, {Cause: "routes-missing"}},
+			Fix: probe.Fix{Says: "Start it.", Manifest: []string{"kubectl a"}, Operator: []string{"kubectl b"},
+				Radius: "node-b"},
 		}},
 	}
 }
@@ -161,7 +170,8 @@ func TestASavedStreamGivesTheSameReport(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	start, end := probe.Event{Type: probe.EventStart, Start: &probe.Start{}}, probe.Event{Type: probe.EventEnd, End: &probe.End{}}
+	start, end := probe.Event{Type: probe.EventStart, Start: &probe.Start{}}, probe.Event{Type: probe.EventEnd,
+		End: &probe.End{}}
 	for _, c := range []struct {
 		statuses string
 		strict   bool
@@ -228,7 +238,8 @@ func TestAFullDiskIsSaid(t *testing.T) {
 			t.Errorf("%s: %v", f.Name, got)
 		}
 	}
-	if _, err := New("xml", nil, false); err == nil || !strings.Contains(err.Error(), "table, wide, markdown, name, json") {
+	if _, err := New("xml", nil, false); err == nil || !strings.Contains(err.Error(),
+		"table, wide, markdown, name, json") {
 		t.Errorf("an unknown format: %v", err)
 	}
 }
@@ -246,7 +257,8 @@ func TestMissingIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{}}); err != nil || out.String() != "" {
+		if err := sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{}}); err != nil ||
+			out.String() != "" {
 			t.Errorf("%s: %q, %v", expr, out.String(), err)
 		}
 	}
@@ -288,18 +300,23 @@ func TestFolded(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := strings.Repeat("no answer came ", 12) + "in the end"
-			long := probe.Result{Check: "route-can-reach", Target: "default/web " + text, Status: probe.Fail, Saw: text, Lines: []string{text}}
-			cause := probe.Cause{ID: "long", Fix: probe.Fix{Says: text, Radius: text, OnlyIf: []probe.Conditional{{If: text, Manifest: []string{"kubectl get nodes"}}}}}
+			long := probe.Result{Check: "route-can-reach", Target: "default/web " + text, Status: probe.Fail, Saw: text,
+				Lines: []string{text}}
+			cause := probe.Cause{ID: "long", Fix: probe.Fix{Says: text, Radius: text,
+				OnlyIf: []probe.Conditional{{If: text, Manifest: []string{"kubectl get nodes"}}}}}
 			events := fixed()
 			events[0].Start.Cluster = &probe.Cluster{
-				Context: "arn:aws:eks:eu-central-1:123456789012:cluster/prod", Server: "https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com",
+				Context: "arn:aws:eks:eu-central-1:123456789012:cluster/prod",
+				Server:  "https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com",
 			}
-			for _, ev := range append([]probe.Event{events[0], {Type: probe.EventCause, Node: "node-a", Cause: &cause}, {Type: probe.EventResult, Node: "node-a", Way: "pod", Result: &long}}, events[1:]...) {
+			for _, ev := range append([]probe.Event{events[0], {Type: probe.EventCause, Node: "node-a", Cause: &cause},
+				{Type: probe.EventResult, Node: "node-a", Way: "pod", Result: &long}}, events[1:]...) {
 				if err := sink.Event(ev); err != nil {
 					t.Fatal(err)
 				}
 			}
-			v := probe.Verdict{Word: WordFault, Counts: probe.Counts{probe.Fail: 2, probe.OK: 4}, Unexplained: slices.Repeat([]string{"node-disk"}, 12)}
+			v := probe.Verdict{Word: WordFault, Counts: probe.Counts{probe.Fail: 2, probe.OK: 4},
+				Unexplained: slices.Repeat([]string{"node-disk"}, 12)}
 			if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +375,8 @@ func TestWorstAnswer(t *testing.T) {
 		{Check: "node-clock", Status: probe.OK, Saw: "right"},
 	}
 	got := shownAs(t, "table", Options{}, answers)
-	for _, line := range []string{"info     route-can-reach\n", "ok       pod-ping, node-clock\n", "1 skip, 1 info, 3 ok on node node-a (5 answers in "} {
+	for _, line := range []string{"info     route-can-reach\n", "ok       pod-ping, node-clock\n",
+		"1 skip, 1 info, 3 ok on node node-a (5 answers in "} {
 		if !strings.Contains(got, line) {
 			t.Errorf("no %q:\n%s", line, got)
 		}

@@ -186,7 +186,8 @@ func (t *table) rest(b *strings.Builder) {
 	}
 	t.alike = nil
 	if len(more) > 0 {
-		fmt.Fprintf(b, "%-*s %s\n", widthStatus, "and", t.folded(more, widthStatus+1)+t.hint(", with -o wide", ": 'run CHECK' shows all of one"))
+		fmt.Fprintf(b, "%-*s %s\n", widthStatus, "and", t.folded(more, widthStatus+1)+t.hint(", with -o wide",
+			": 'run CHECK' shows all of one"))
 	}
 	for s, names := range notBad(t.named) {
 		fmt.Fprintf(b, "%s %s\n", t.paint(s, fmt.Sprintf("%-*s", widthStatus, s)), t.folded(names, widthStatus+1))
@@ -251,7 +252,8 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 	default:
 		id := probe.Quote(printable(v.Unexplained[0]))
 		fmt.Fprint(b, "\n", t.indented(0, "no known cause fits "+strings.Join(v.Unexplained, ", ")+": "+
-			t.hint("'calico-probe explain "+id+"' says what usually breaks it, '-o wide' shows all that was seen", "'explain "+id+"' says what usually breaks it, 'run "+id+"' asks it again")))
+			t.hint("'calico-probe explain "+id+"' says what usually breaks it, '-o wide' shows all that was seen",
+				"'explain "+id+"' says what usually breaks it, 'run "+id+"' asks it again")))
 	}
 	if text := fewer(t.placed, t.skipped); text != "" {
 		fmt.Fprint(b, "\n", t.indented(0, text))
@@ -289,7 +291,8 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 	fmt.Fprintf(b, "%s ", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)))
 	line := fmt.Sprintf("%-*s %-*s  %s", widthCheck, check, widthTarget, printable(target), printable(r.Saw))
 	if t.width > 0 && widthStatus+1+len(line) > t.width { // what was seen has lines of its own
-		fmt.Fprintf(b, "%-*s %s\n%s", widthCheck, check, t.from(widthStatus+widthCheck+2, target), t.indented(widthStatus+1, r.Saw))
+		fmt.Fprintf(b, "%-*s %s\n%s", widthCheck, check, t.from(widthStatus+widthCheck+2, target),
+			t.indented(widthStatus+1, r.Saw))
 	} else {
 		fmt.Fprintln(b, line)
 	}

@@ -46,7 +46,8 @@ func Record(name string) (*Transcript, error) {
 		return nil, errors.Join(fmt.Errorf("%s %w", name, err), f.Close())
 	}
 	t := &Transcript{file: f, enc: probe.NewEncoder(f)}
-	return t, t.Add(probe.Event{Type: probe.EventSession, Start: &probe.Start{V: probe.Version, Version: probe.Release, Time: time.Now().UTC()}})
+	return t, t.Add(probe.Event{Type: probe.EventSession, Start: &probe.Start{V: probe.Version, Version: probe.Release,
+		Time: time.Now().UTC()}})
 }
 
 // begin makes a file ready to be written into at its end.
@@ -167,7 +168,8 @@ func WriteDeeds(w io.Writer, deeds []Deed) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %-6s  %s\n", "TIME", width, "NODE", "COMMAND", "TOOK", "CAME TO")
 	for _, d := range deeds {
-		fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %-6s  %s\n", d.At.UTC().Format(time.RFC3339), width, printable(d.Node), printable(d.Typed), d.Took.Round(time.Second), printable(d.Came))
+		fmt.Fprintf(&b, "%-20s  %-*s  %-40s  %-6s  %s\n", d.At.UTC().Format(time.RFC3339), width, printable(d.Node),
+			printable(d.Typed), d.Took.Round(time.Second), printable(d.Came))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("writing what was done: %w", err)

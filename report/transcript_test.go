@@ -38,7 +38,8 @@ func recorded(t *testing.T) string {
 			}
 		}
 	}
-	do("node-a", "run", "exit code 3", "asked neighbour a b", "start pod", "pod a fail", "pod b ok", "end pod", "start node-b", "node-b a ok", "end node-b")
+	do("node-a", "run", "exit code 3", "asked neighbour a b", "start pod", "pod a fail", "pod b ok", "end pod",
+		"start node-b", "node-b a ok", "end node-b")
 	do("node-a", "ping 10.0.0.9", "exit code 3", "tool pod ping", "outcome pod")
 	do("node-b", "run a b", "", "asked pod a b", "start pod", "pod a ok", "pod b ok", "end pod")
 	do("node-a", "run a", "", "asked pod a", "start pod", "pod a ok", "end pod")
@@ -52,7 +53,8 @@ func recorded(t *testing.T) string {
 func TestDeedsHaveATime(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	if err := WriteDeeds(&b, []Deed{{Node: "node-a", Typed: "ping 10.0.0.9", Came: "tries again", Took: 16200 * time.Millisecond}}); err != nil || !strings.Contains(b.String(), "  16s     tries again\n") {
+	if err := WriteDeeds(&b, []Deed{{Node: "node-a", Typed: "ping 10.0.0.9", Came: "tries again",
+		Took: 16200 * time.Millisecond}}); err != nil || !strings.Contains(b.String(), "  16s     tries again\n") {
 		t.Errorf("%v %s", err, b.String())
 	}
 }
@@ -88,7 +90,9 @@ func TestTranscript(t *testing.T) {
 	if err := WriteDeeds(&b, got.Deeds); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(b.String(), "\n"); len(lines) != 6 || !strings.Contains(lines[2], "node-a  ping 10.0.0.9") || !strings.HasSuffix(lines[2], "exit code 3") || !strings.HasSuffix(lines[3], "  ok") {
+	if lines := strings.Split(b.String(), "\n"); len(lines) != 6 ||
+		!strings.Contains(lines[2], "node-a  ping 10.0.0.9") || !strings.HasSuffix(lines[2], "exit code 3") ||
+		!strings.HasSuffix(lines[3], "  ok") {
 		t.Errorf("%s", b.String())
 	}
 	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
@@ -101,14 +105,17 @@ func TestTranscript(t *testing.T) {
 func TestTranscriptTellsWhere(t *testing.T) {
 	t.Parallel()
 	asked := func(context string, at int64) probe.Event {
-		return probe.Event{Type: probe.EventAsked, Node: "node-a", Start: &probe.Start{Time: time.Unix(at, 0).UTC(), Cluster: &probe.Cluster{Context: context, Server: "https://10.0.0.1"}}}
+		return probe.Event{Type: probe.EventAsked, Node: "node-a",
+			Start: &probe.Start{Time: time.Unix(at, 0).UTC(), Cluster: &probe.Cluster{Context: context,
+				Server: "https://10.0.0.1"}}}
 	}
 	l := Latest{Node: "node-a"}
 	for _, ev := range []probe.Event{asked("lab", 0), asked("prod", 60)} {
 		l.Add(ev)
 	}
 	run := l.Run()
-	if at := run.begun(); at.Cluster == nil || Head("node-a", at.Cluster, at.Time) != "node-a of prod (https://10.0.0.1), 1970-01-01 00:01:00 UTC" {
+	if at := run.begun(); at.Cluster == nil || Head("node-a", at.Cluster,
+		at.Time) != "node-a of prod (https://10.0.0.1), 1970-01-01 00:01:00 UTC" {
 		t.Errorf("%+v", at)
 	}
 }
@@ -178,10 +185,12 @@ func TestTranscriptOfTwo(t *testing.T) {
 	if err := os.WriteFile(name, append(read(t, name), "\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(two.Add(probe.Event{Type: probe.EventTyped, Node: "node-a", Text: "why"}), two.Close()); err != nil {
+	if err := errors.Join(two.Add(probe.Event{Type: probe.EventTyped, Node: "node-a", Text: "why"}),
+		two.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(read(t, name)); strings.Count(got, `"type":"session"`) != 2 || !strings.Contains(got, "why") || strings.Contains(got, "\x00") {
+	if got := string(read(t, name)); strings.Count(got, `"type":"session"`) != 2 || !strings.Contains(got, "why") ||
+		strings.Contains(got, "\x00") {
 		t.Error(got)
 	}
 }
@@ -202,7 +211,8 @@ func TestTranscriptIsLong(t *testing.T) {
 	if err != nil || len(got.Runs) != 2 || len(got.Deeds) != 4 {
 		t.Errorf("%v, %d runs, %d deeds", err, len(got.Runs), len(got.Deeds))
 	}
-	if _, err := load(bytes.NewReader(long[len(session)+1:]), limit); err == nil || !strings.Contains(err.Error(), "more than 1 MB") {
+	if _, err := load(bytes.NewReader(long[len(session)+1:]), limit); err == nil ||
+		!strings.Contains(err.Error(), "more than 1 MB") {
 		t.Errorf("what is no transcript: %v", err)
 	}
 }
@@ -283,7 +293,8 @@ func TestTranscriptOfAHostileNode(t *testing.T) {
 	r := probe.Result{Check: "bgp-session", Status: probe.Fail, From: long, Saw: "down"}
 	add(probe.Event{Type: probe.EventTyped, Text: "run bgp-session"},
 		probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Checks: []string{"bgp-session"}}},
-		probe.Event{Type: probe.EventStart, Start: &probe.Start{V: 99, Version: long, Access: slices.Repeat([]string{long}, 500)}},
+		probe.Event{Type: probe.EventStart, Start: &probe.Start{V: 99, Version: long,
+			Access: slices.Repeat([]string{long}, 500)}},
 		probe.Event{Type: probe.EventResult, Result: &r},
 		probe.Event{Type: probe.EventOut, Data: bytes.Repeat([]byte{0xff}, 4000)},
 		probe.Event{Type: probe.EventOut, Data: make([]byte, 4000), Sealed: true},
@@ -297,7 +308,10 @@ func TestTranscriptOfAHostileNode(t *testing.T) {
 	if err != nil || len(got.Runs) != 1 || len(got.Deeds) != 2 || got.Deeds[1].Typed != "exit" {
 		t.Fatalf("%v %+v", err, got)
 	}
-	if !slices.ContainsFunc(got.Runs[0].Events, func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Saw == "down" }) {
+	if !slices.ContainsFunc(got.Runs[0].Events, func(ev probe.Event) bool {
+		return ev.Result != nil &&
+			ev.Result.Saw == "down"
+	}) {
 		t.Errorf("%+v", got.Runs[0])
 	}
 	if !bytes.Contains(read(t, name), []byte("left out: an event (out) of ")) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -106,7 +107,7 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
 		if err != nil {
 			return err
 		}
-		worst = worse(worst, int(code))
+		worst = examine.WorseExit(worst, int(code))
 	}
 	if worst != report.ExitHealthy {
 		return exit(worst)
@@ -139,19 +140,19 @@ func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set) (exit,
 	if err != nil {
 		return 0, err
 	}
-	c, err := replay(run.Run, sink)
+	c, err := examine.Replay(run.Run, sink)
 	if err != nil {
 		return 0, err
 	}
 	for _, other := range all {
-		c.seen.All = append(c.seen.All, answersOf(other, run.Node)...)
+		c.Seen.All = append(c.Seen.All, answersOf(other, run.Node)...)
 	}
-	err = c.conclude()
+	err = c.Conclude()
 	code, ok := errors.AsType[exit](err)
 	if err != nil && !ok {
 		return 0, err
 	}
-	if was, is := briefly(run.Causes), briefly(c.causes); run.Verdict != nil && was != is {
+	if was, is := briefly(run.Causes), briefly(c.Causes); run.Verdict != nil && was != is {
 		say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", source(run.file), run.Version, was, probe.Release, is)
 	}
 	return code, nil
@@ -166,22 +167,6 @@ func nodesOf(runs []report.Run) string {
 		}
 	}
 	return strings.Join(out, ", ")
-}
-
-// worse is the exit code that weighs more: a fault that was seen, a mistake, what could
-// not be done, what is incomplete, warnings. Codes of other programs are of the third kind.
-func worse(a, b int) int {
-	weight := []int{report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitTool, report.ExitUsage, report.ExitFault}
-	of := func(code int) int {
-		if i := slices.Index(weight, code); i >= 0 {
-			return i
-		}
-		return slices.Index(weight, report.ExitTool)
-	}
-	if of(b) > of(a) {
-		return b
-	}
-	return a
 }
 
 // listTyped lists what was done in the sessions that were recorded, or on one node only.
@@ -233,30 +218,6 @@ func asFile(name string) string {
 		name = "./" + name
 	}
 	return probe.Quote(name)
-}
-
-// replay shows a saved run's events and gives what it concludes from.
-func replay(run report.Run, sink report.Sink) (*conclusion, error) {
-	c := &conclusion{sink: sink, tally: report.NewTally(), seen: diagnose.Findings{Node: run.Node}, node: run.Node}
-	events := run.Events
-	if run.Lacks != "" {
-		r := probe.Found(probe.Unknown, "the saved run is not whole: %s", run.Lacks)
-		r.Check = probe.CheckAnswered
-		events = append(slices.Clone(events), probe.Event{Type: probe.EventResult, Node: run.Node, Result: &r})
-	}
-	for _, ev := range events {
-		if ev.Node == run.Node {
-			c.tally.Add(ev)
-		}
-		c.seen.Add(ev)
-		if err := sink.Event(ev); err != nil {
-			return nil, err
-		}
-	}
-	if v := run.Verdict; v != nil {
-		c.elapsed, c.strict = &v.Elapsed, v.Strict || v.Exit == report.ExitWarnings // which older versions did not record
-	}
-	return c, nil
 }
 
 // answersOf are what another run's node answered about itself, unless it is the node in

@@ -7,9 +7,9 @@ import "embed"
 //go:embed carried
 var carried embed.FS
 
-// carriedProbe is the packed probe for nodes of an architecture; nil where this client
+// embeddedProbe is the packed probe for nodes of an architecture; nil where this client
 // has none.
-func carriedProbe(arch string) []byte {
+func embeddedProbe(arch string) []byte {
 	b, err := carried.ReadFile("carried/" + arch + ".gz")
 	if err != nil { // built without it
 		return nil

@@ -10,25 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/suggest"
 )
-
-// wayChecks are the two questions the client itself answers on its way.
-func wayChecks() []*probe.Check {
-	return []*probe.Check{
-		{
-			ID: probe.CheckPlaced, Asks: "could a probe be put on the node?", From: probe.FromClient,
-			Doc: `Not being able to get onto a node is a finding of its own: an image that cannot be pulled, a policy that refuses the pod, a container runtime or a kubelet that does not answer.
-ok: the probe is running, and how long that took; the fact image_id is what the node made of the name of its image. info: this way failed and another one worked. unknown: no way worked, so nothing is known about the node from the inside; the sentence says what stood in the way.`,
-		},
-		{
-			ID: probe.CheckAnswered, Asks: "did the probe's answer arrive whole?", From: probe.FromClient,
-			Doc: `A probe ends its answer with a record of its own. Without it the report is incomplete and nothing is called healthy, however good the results that did arrive.
-unknown: the stream broke and could not be read again from the container's log. Or the answer came to its end and is not to be trusted as a whole: events in it were not asked for or are not a node's to say (not-asked), a check has no answer (no-answer), it was longer than any node's is (too-much), or the probe speaks a later format (newer). There is no result when all went well.`,
-		},
-	}
-}
 
 func (a *app) checks() *cobra.Command {
 	return listVerb(a, "checks", "List the checks", checkList())
@@ -37,7 +22,7 @@ func (a *app) checks() *cobra.Command {
 func checkList() listing[description] {
 	return listing[description]{
 		kind:  "check",
-		items: func() ([]description, error) { return described(suite()), nil },
+		items: func() ([]description, error) { return described(examine.Suite()), nil },
 		columns: []column[description]{
 			{head: "ID", text: func(d description) string { return d.ID }},
 			{head: "ASKED FROM", text: func(d description) string { return strings.Join(d.From, ",") }},
@@ -98,7 +83,7 @@ func (a *app) explain() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain CHECK|CAUSE", Short: "Say why a check matters and what its answers mean, or how a cause comes about and what to do",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append(checkIDs(suite()), causeIDs()...), cobra.ShellCompDirectiveNoFileComp
+			return append(examine.CheckIDs(examine.Suite()), causeIDs()...), cobra.ShellCompDirectiveNoFileComp
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -120,7 +105,7 @@ func explainID(out io.Writer, id string) error {
 		explainCause(out, diagnose.Rules()[i])
 		return nil
 	}
-	found, err := probe.Select(suite(), []string{id}, nil)
+	found, err := probe.Select(examine.Suite(), []string{id}, nil)
 	if err != nil {
 		return badUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
 	}
@@ -187,14 +172,6 @@ func causeIDs() []string {
 	var ids []string
 	for _, r := range diagnose.Rules() {
 		ids = append(ids, r.ID)
-	}
-	return ids
-}
-
-func checkIDs(suite []*probe.Check) []string {
-	ids := make([]string, 0, len(suite))
-	for _, c := range suite {
-		ids = append(ids, c.ID)
 	}
 	return ids
 }

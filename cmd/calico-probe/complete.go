@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -51,7 +52,7 @@ func several(values func() []string) completer {
 }
 
 // selectors are what --checks takes: IDs and tags.
-func selectors() []string { return probe.Selectors(suite()) }
+func selectors() []string { return probe.Selectors(examine.Suite()) }
 
 // withoutPackage takes the place of the function in cobra's script that needs the package
 // bash-completion. Bash splits words at = and : too, which are one here.

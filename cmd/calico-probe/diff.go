@@ -1,13 +1,13 @@
 package main
 
 import (
-	"io"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -76,7 +76,7 @@ func (a *app) compare(out *output.Set, sides [2]side) error {
 	if err := out.Each(func(to *output.Place) error { return report.WriteDiff(to, to.Name, d) }); err != nil {
 		return err
 	}
-	return worseOf(d)
+	return examine.DiffError(d)
 }
 
 // loadOne reads a saved run, or one node of the transcript of a session.
@@ -96,25 +96,6 @@ func (a *app) loadOne(s side) (report.Run, error) {
 		return report.Run{}, badUsage("%s has answers of %s: name one, as %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
 	}
 	return runs[0], nil
-}
-
-// showDiff says what differs; its error is the exit code.
-func showDiff(w io.Writer, output string, d report.Difference) error {
-	if err := report.WriteDiff(w, output, d); err != nil {
-		return err
-	}
-	return worseOf(d)
-}
-
-// worseOf is the exit code of a difference.
-func worseOf(d report.Difference) error {
-	switch {
-	case d.Worse():
-		return exit(report.ExitFault)
-	case d.Short():
-		return exit(report.ExitIncomplete)
-	}
-	return nil
 }
 
 // side is one of the runs that are compared; node is "" where the file has one only.

@@ -11,8 +11,10 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/session"
 )
 
 // TestReadme holds the README to what the program is.
@@ -38,7 +40,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	ways := read(t, "../../docs/ways.md")
-	for _, way := range wayNames() {
+	for _, way := range injector.MethodNames() {
 		if !strings.Contains(ways, "| `"+way+"` |") {
 			t.Errorf("the table of ways lacks %s", way)
 		}
@@ -165,8 +167,7 @@ func TestShellDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(b), "## What can be typed")
-	c := &conversation{shellOptions: &shellOptions{runOptions: &runOptions{app: &app{}}}}
-	for _, command := range c.commandsOf() {
+	for _, command := range session.New(nil, session.Options{Lookups: lookups()}, session.Terminal{}).Commands() {
 		if !regexp.MustCompile("`" + command.Name + "[` ]").MatchString(table) {
 			t.Errorf("the command %s is not mentioned", command.Name)
 		}

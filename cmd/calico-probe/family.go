@@ -1,12 +1,15 @@
 package main
 
-import "github.com/calico-probe/calico-probe/probe"
+import (
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/probe"
+)
 
 // families tells the family of a check, as --checks takes it: the first of those it belongs to,
 // the program's own name for what the client answers, "" for a check that this version does not know.
 func families() func(check string) string {
 	of := map[string]string{}
-	for _, c := range suite() {
+	for _, c := range examine.Suite() {
 		switch {
 		case c.From == probe.FromClient:
 			of[c.ID] = "calico-probe"

@@ -3,8 +3,6 @@ package main
 import (
 	"strings"
 
-	"github.com/distribution/reference"
-
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -25,13 +23,8 @@ func pinned(image, digest string) string {
 	return image + "@" + digest
 }
 
-// imageName checks what a flag names as an image the way a kubelet does.
-func imageName(flag, image string) error {
-	if _, err := reference.ParseNormalizedNamed(image); err != nil {
-		return badUsage("--%s %q is no name of an image", flag, image)
-	}
-	return nil
-}
+// isOurs tells whether an image is one of this release's.
+func isOurs(image string) bool { return image == probeImage() || image == toolboxImage() }
 
 // asListed is the name under which a kubelet lists an image: where there is a digest,
 // container runtimes leave out the tag.

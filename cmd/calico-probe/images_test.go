@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 )
@@ -41,7 +42,7 @@ func TestImageName(t *testing.T) {
 		}
 	}
 	for _, image := range []string{probe.Image, "a", "local:5000/a/b_c:1", pinned(probe.Toolbox, "sha256:"+strings.Repeat("0f", 32))} {
-		if err := imageName("image", image); err != nil {
+		if err := examine.CheckImage("image", image); err != nil {
 			t.Error(err)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestImportsRunForward holds the direction in which data flows: cmd, cluster,
-// injector, probe, report. The writing half of the Kubernetes API is reached
-// from the client alone, so that whoever reviews privileges reads one package.
+// TestImportsRunForward holds what each folder may know (docs/architecture.md). The writing
+// half of the Kubernetes API is injector alone, so that a review of privileges reads one
+// package.
 func TestImportsRunForward(t *testing.T) {
 	const own = "github.com/calico-probe/calico-probe/"
 	// What everything shares stands on the standard library and one function that
@@ -25,23 +25,33 @@ func TestImportsRunForward(t *testing.T) {
 	}
 	// What anybody may import: none of them imports more than probe, or Kubernetes.
 	leaves := []string{own + "probe/facts", own + "suggest", own + "filelock", own + "serverclock"}
+	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for pkg, forbidden := range map[string][]string{
+		// What is on the node, and what asks there.
 		"probe/checks": {own + "cluster", own + "injector", own + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
 		"probe/tools":  {own + "cluster", own + "injector", own + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
-		"cluster":      {own + "injector", own + "report", own + "probe/", "k8s.io/kubectl"},
-		"injector":     {own + "cluster", own + "report", own + "probe/", "k8s.io/kubectl"},
-		"report":       {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},
-		"diagnose":     {own + "cluster", own + "injector", own + "report", "k8s.io/"},
-		"probe/facts":  {own + "probe/", own + "cluster", own + "injector", own + "report", "k8s.io/"},
-		"suggest":      {own, "k8s.io/"},
-		"filelock":     {own, "k8s.io/"},
-		"serverclock":  {own, "k8s.io/"},
-		"prompt":       {own, "k8s.io/", "sigs.k8s.io/"},
-		"ui": {own + "cluster", own + "diagnose", own + "injector", own + "output", own + "report", own + "probe/",
-			"k8s.io/", "github.com/spf13/"},
+		// The API: one package reads, one writes.
+		"cluster":  {own + "injector", own + "report", own + "probe/", "k8s.io/kubectl"},
+		"injector": {own + "cluster", own + "report", own + "probe/", "k8s.io/kubectl"},
+		// What is made of answers.
+		"report":   {own + "cluster", own + "injector", own + "diagnose", own + "probe/", "k8s.io/"},
+		"diagnose": {own + "cluster", own + "injector", own + "report", "k8s.io/"},
+		// The client: one examination, a session of several, and the command line above both.
+		"examine": {own + "session", own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra", "k8s.io/kubectl", "k8s.io/cli-runtime"},
+		"session": {own + "output", own + "runbook", own + "alerts", "github.com/spf13/cobra", "k8s.io/kubectl", "k8s.io/cli-runtime"},
+		"output":  {own + "cluster", own + "diagnose", own + "examine", own + "injector", own + "probe/", "k8s.io/"},
+		"ui": append(kubernetes, own+"cluster", own+"diagnose", own+"examine", own+"injector", own+"output", own+"report", own+"probe/",
+			"github.com/spf13/"),
+		"prompt": append(kubernetes, own),
+		// Leaves.
+		"probe/facts": {own + "probe/", own + "cluster", own + "injector", own + "report", "k8s.io/"},
+		"suggest":     {own, "k8s.io/"},
+		"filelock":    {own, "k8s.io/"},
+		"serverclock": {own, "k8s.io/"},
+		// Beside it.
 		"install": {own, "k8s.io/client-go", "k8s.io/kubectl"},
 		"alerts":  {own + "cluster", own + "injector", own + "diagnose", own + "runbook", own + "probe/", "k8s.io/"},
-		"runbook": {own + "cluster", own + "injector", own + "probe/", own + "prompt", "k8s.io/"},
+		"runbook": {own + "cluster", own + "injector", own + "probe/", own + "prompt", own + "examine", own + "session", "k8s.io/"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", own+pkg).Output()
 		if err != nil {

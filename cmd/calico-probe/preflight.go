@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/output"
@@ -48,13 +49,16 @@ const (
 
 // preflight asks whether the ways would be let through, without taking one.
 type preflight struct {
-	*runOptions
-	ways  []string // as named; none = those of auto, of which one is enough
-	found []probe.Event
+	*runFlags
+	client *examine.Client
+	run    *examine.Run // it asks no check: it says what would be put on the node, and reports
+	sink   report.Sink
+	ways   []string // as named; none = those of auto, of which one is enough
+	found  []probe.Event
 }
 
 func (a *app) preflight(factory util.Factory) *cobra.Command {
-	p, out := &preflight{runOptions: &runOptions{app: a, failOn: "fail"}}, &output.Set{Family: families()}
+	p, out := &preflight{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say which access methods to a node would work", Args: noArguments,
 		Long: `Asks for each access method whether you have the rights it takes, whether policy and quota
@@ -75,22 +79,30 @@ API cannot be reached.`,
 				return err
 			}
 			out.Until(ctx)
-			return out.Close(p.settled(out, p.look(ctx)))
+			came := p.look(ctx)
+			return out.Close(settled(out, p.report(), came))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.node, "node", "", "the node to go to (default: the first that is ready)")
+	f.StringVar(&p.Node, "node", "", "the node to go to (default: the first that is ready)")
 	f.StringSliceVar(&p.ways, "via", nil, "what has to work: "+strings.Join(preflightWays(), ", "))
 	out.Flag(cmd, report.Formats())
-	f.StringVar(&p.image, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
-	f.StringVar(&p.pullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
-	f.StringVar(&p.ssh, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); none leaves ssh out")
-	f.StringVar(&p.sshConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
-	f.BoolVar(&p.privileged, "privileged", false, "as if the probe pod were given every capability")
+	p.imaging(cmd)
+	f.StringVar(&p.SSH, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); none leaves ssh out")
+	f.StringVar(&p.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
+	f.BoolVar(&p.Privileged, "privileged", false, "as if the probe pod were given every capability")
 	a.connecting(f)
 	completions(cmd, map[string]completer{"via": several(preflightWays)})
 	p.completions(cmd, factory)
 	return cmd
+}
+
+// report is what the report is written with, also where no node could be named.
+func (p *preflight) report() *examine.Collector {
+	if p.run == nil {
+		return examine.NewCollector(p.Node, p.sink)
+	}
+	return p.run.Collector
 }
 
 // preflightWays are what rights can be granted for.
@@ -102,25 +114,27 @@ func (p *preflight) checkFlags() error {
 		if !slices.Contains(preflightWays(), way) {
 			return badUsage("unknown way %q: --via takes %s", way, strings.Join(preflightWays(), ", "))
 		}
-		if way == waySSH && p.ssh == sshNone {
+		if way == injector.MethodSSH && p.SSH == examine.SSHNone {
 			return badUsage("--via ssh and --ssh none: leave out one of them")
 		}
 	}
-	named := p.node
-	p.via, p.profile, p.timeout, p.node = "auto", string(probe.Standard), 2*time.Minute, cmp.Or(named, "any")
-	defer func() { p.node = named }()
-	return p.complete()
+	p.Via, p.Profile, p.Timeout = examine.ViaAuto, string(probe.Standard), 2*time.Minute
+	return p.Validate()
 }
 
 func (p *preflight) look(ctx context.Context) error {
 	if err := p.checkFlags(); err != nil {
 		return err
 	}
+	var err error
+	if p.client, err = p.app.client(); err != nil {
+		return err
+	}
 	config, err := p.restConfig()
 	if err != nil {
 		return err
 	}
-	client, err := cluster.NewClient(config, string(p.calicoNamespace))
+	client, err := p.client.Reader()
 	if err != nil {
 		return err
 	}
@@ -138,18 +152,21 @@ func (p *preflight) look(ctx context.Context) error {
 	if errors.As(unread, new(*cluster.UnknownNodeError)) {
 		return badUsage("%w", unread)
 	}
-	p.node = cmp.Or(p.node, "any") // nothing could be read of one, and none is asked about
-	if err := p.begun(); err != nil {
+	p.Node = cmp.Or(p.Node, "any") // nothing could be read of one, and none is asked about
+	if p.run, err = examine.New(p.client, p.Options, p.sink); err != nil {
+		return err
+	}
+	if err := p.run.Begin(); err != nil {
 		return err
 	}
 	ways := p.ways
 	if len(ways) == 0 {
-		ways = []string{wayAPI, wayPod, wayEphemeral, wayExec}
-		if p.ssh != sshNone { // as 'run' tries them
-			ways = append(ways, waySSH)
+		ways = []string{injector.MethodAPI, injector.MethodPod, injector.MethodEphemeral, injector.MethodExec}
+		if p.SSH != examine.SSHNone { // as 'run' tries them
+			ways = append(ways, injector.MethodSSH)
 		}
 	}
-	if rehearsal := p.placement(wayPod, snap, attempt{}); slices.ContainsFunc(ways, makesPods) {
+	if rehearsal := p.run.Placement(injector.MethodPod, snap); slices.ContainsFunc(ways, makesPods) {
 		_, _ = p.rehearse(ctx, writer, rehearsal) // which settles the namespace as a run does; what else it says comes below
 	}
 	if err := p.rights(ctx, client, snap, ways); err != nil {
@@ -172,13 +189,13 @@ func (p *preflight) look(ctx context.Context) error {
 
 // makesPods tells whether a use has its rights where probe pods go.
 func makesPods(way string) bool {
-	return slices.Contains([]string{wayPod, wayNeighbour, useShell, useClean}, way)
+	return slices.Contains([]string{injector.MethodPod, injector.MethodNeighbour, useShell, useClean}, way)
 }
 
 // rehearse takes the way of a pod as a run does, but that nothing is created, and tells
 // which namespace was asked last.
 func (p *preflight) rehearse(ctx context.Context, writer *injector.Client, o injector.Options) (namespace string, err error) {
-	_, err = p.podOrElsewhere(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+	_, err = p.client.InEitherNamespace(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
 		namespace = o.Namespace
 		return nil, writer.RehearsePod(ctx, o)
 	})(ctx, o)
@@ -187,7 +204,7 @@ func (p *preflight) rehearse(ctx context.Context, writer *injector.Client, o inj
 
 // snapshot is what the API says of the node that was named, or of the first that is ready.
 func (p *preflight) snapshot(ctx context.Context, client *cluster.Client) (*cluster.Snapshot, error) {
-	if p.node == "" {
+	if p.Node == "" {
 		standings, _, err := client.Standings(ctx)
 		if err != nil {
 			return nil, err
@@ -196,10 +213,10 @@ func (p *preflight) snapshot(ctx context.Context, client *cluster.Client) (*clus
 		if ready < 0 {
 			return nil, errors.New("no node is ready: name one with --node")
 		}
-		p.node = standings[ready].Node
-		p.note("no --node: asking about %s, the first node that is ready", p.node)
+		p.Node = standings[ready].Node
+		say(p.ErrOut, "no --node: asking about %s, the first node that is ready", p.Node)
 	}
-	return client.Read(ctx, p.node)
+	return client.Read(ctx, p.Node)
 }
 
 func (p *preflight) add(way, check string, r probe.Result) {
@@ -233,11 +250,11 @@ func (p *preflight) calico(snap *cluster.Snapshot) {
 	switch {
 	case snap.CalicoErr != nil:
 		p.add("", askCalico, probe.Found(probe.Unknown, "which pod is calico-node's on node %s is not known: %s",
-			p.node, why(snap.CalicoErr)))
+			p.Node, why(snap.CalicoErr)))
 	case snap.Calico == nil:
 		in := strings.Join(cluster.Namespaces(string(p.calicoNamespace)), " or ")
 		p.add("", askCalico, probe.Found(probe.Warn, "node %s has no calico-node pod (label %s, namespace %s)",
-			p.node, cluster.CalicoPods, in))
+			p.Node, cluster.CalicoPods, in))
 	}
 	for _, r := range snap.Ignored() {
 		r.Saw = strings.TrimSpace(r.Target + " " + r.Saw)
@@ -255,7 +272,7 @@ func (p *preflight) conclude(ways []string) error {
 		}
 	}
 	if len(p.ways) == 0 {
-		onto := slices.DeleteFunc(slices.Clone(ways), func(w string) bool { return w == wayAPI || w == waySSH && !p.asksSSH() }) // which tries no login
+		onto := slices.DeleteFunc(slices.Clone(ways), func(w string) bool { return w == injector.MethodAPI || w == injector.MethodSSH && !p.asksSSH() }) // which tries no login
 		best := probe.Fail
 		for _, way := range onto {
 			switch {
@@ -267,20 +284,20 @@ func (p *preflight) conclude(ways []string) error {
 		}
 		for _, ev := range p.found {
 			r := ev.Result
-			if p.namedNamespace() && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
+			if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
 				continue // a run ends at it, whatever else would work
 			}
-			if ev.Way != "" && ev.Way != wayAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
+			if ev.Way != "" && ev.Way != injector.MethodAPI && best != probe.Fail && (r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
 				r.Status = probe.Warn
 			}
 		}
 	}
 	for _, ev := range p.found {
-		if err := p.emit(ev.Way, ev); err != nil {
+		if err := p.run.Add(ev.Way, ev); err != nil {
 			return err
 		}
 	}
-	v := p.tally.Verdict(false)
+	v := p.run.Tally.Verdict(false)
 	switch {
 	case v.Counts[probe.Fail] > 0:
 		v.Word, v.Exit = report.WordNotReady, report.ExitFault
@@ -289,7 +306,7 @@ func (p *preflight) conclude(ways []string) error {
 	default:
 		v.Word, v.Exit = report.WordReady, report.ExitHealthy
 	}
-	if err := p.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: p.node}); err != nil {
+	if err := p.sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &v, Node: p.Node}); err != nil {
 		return err
 	}
 	if v.Exit != report.ExitHealthy {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -23,25 +24,25 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	if way == useClean || way == useServe { // of which rights are all that can be told
 		return nil
 	}
-	o := p.placement(way, snap, attempt{})
-	if why := unlike(snap.Node); why != "" && way != wayAPI && way != wayNeighbour {
+	o := p.run.Placement(way, snap)
+	if why := examine.NoProbeOn(snap.Node); why != "" && way != injector.MethodAPI && way != injector.MethodNeighbour {
 		return []probe.Event{answerOf(way, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
 	}
 	switch way {
-	case wayNeighbour:
+	case injector.MethodNeighbour:
 		near := cluster.Neighbours(snap, 1, nil)
 		if len(near) == 0 {
-			return []probe.Event{answerOf(way, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.node))}
+			return []probe.Event{answerOf(way, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.Node))}
 		}
 		o.Node = near[0].Name
 		return p.ofPods(ctx, writer, o, near[0], way)
-	case wayPod, useShell:
+	case injector.MethodPod, useShell:
 		return p.ofPods(ctx, writer, o, snap.Node, way)
-	case wayEphemeral:
+	case injector.MethodEphemeral:
 		return p.ofEphemeral(ctx, writer, o, snap)
-	case wayExec:
+	case injector.MethodExec:
 		return []probe.Event{answerOf(way, askCarried, carries(o.Carried, o.Arch)), answerOf(way, askDoor, p.container(ctx, client, snap))}
-	case waySSH:
+	case injector.MethodSSH:
 		return []probe.Event{answerOf(way, askCarried, carries(o.Carried, o.Arch)), answerOf(way, askSSH, p.login(ctx, o))}
 	}
 	return nil
@@ -71,16 +72,16 @@ func (p *preflight) ofPods(ctx context.Context, writer *injector.Client, o injec
 // ofEphemeral rehearses the ephemeral container in the node's calico-node pod.
 func (p *preflight) ofEphemeral(ctx context.Context, writer *injector.Client, o injector.Options, snap *cluster.Snapshot) []probe.Event {
 	if snap.Calico == nil {
-		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.node)
+		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.Node)
 		if snap.CalicoErr != nil {
 			r = probe.Found(probe.Unknown, "whether there is a calico-node pod to join is not known")
 		}
-		return []probe.Event{answerOf(wayEphemeral, askAdmission, r)}
+		return []probe.Event{answerOf(injector.MethodEphemeral, askAdmission, r)}
 	}
 	admitted := "an ephemeral container in pod " + snap.Calico.Namespace + "/" + snap.Calico.Name + " is admitted"
 	return []probe.Event{
-		answerOf(wayEphemeral, askAdmission, rehearsed(writer.RehearseEphemeral(ctx, o), admitted)),
-		answerOf(wayEphemeral, askImage, imageOn(snap.Node, o.Image)),
+		answerOf(injector.MethodEphemeral, askAdmission, rehearsed(writer.RehearseEphemeral(ctx, o), admitted)),
+		answerOf(injector.MethodEphemeral, askImage, imageOn(snap.Node, o.Image)),
 	}
 }
 
@@ -88,11 +89,11 @@ func (p *preflight) ofEphemeral(ctx context.Context, writer *injector.Client, o 
 func (p *preflight) container(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) probe.Result {
 	running, err := client.Running(ctx, snap.Node.Name)
 	if err != nil {
-		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.node, why(err))
+		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.Node, why(err))
 	}
 	doors := injector.Doors(running, snap.Calico)
 	if len(doors) == 0 {
-		return probe.Found(probe.Fail, "%s", injector.NoDoor(p.node, snap.Calico))
+		return probe.Found(probe.Fail, "%s", injector.NoDoor(p.Node, snap.Calico))
 	}
 	var asks []authorizationv1.ResourceAttributes
 	for _, d := range doors {
@@ -185,7 +186,7 @@ func (p *preflight) login(ctx context.Context, o injector.Options) probe.Result 
 }
 
 // asksSSH tells whether the user has named ssh, or where it is to go.
-func (p *preflight) asksSSH() bool { return slices.Contains(p.ways, waySSH) || p.ssh != "" }
+func (p *preflight) asksSSH() bool { return slices.Contains(p.ways, injector.MethodSSH) || p.SSH != "" }
 
 // why explains an error without the advice to use preflight.
 func why(err error) string {

@@ -9,6 +9,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -25,10 +26,10 @@ func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cl
 			return err
 		}
 		own := uses[len(uses)-1].Rights // api's are asked for once, as its own
-		if way == waySSH {
+		if way == injector.MethodSSH {
 			continue
 		}
-		namespace := p.namespace(snap)
+		namespace := p.client.PodNamespace(snap)
 		in := func(namespace string) (probe.Result, error) {
 			return held(ctx, client, way, own, func(s install.Scope) string { return s.Where(namespace, calico) })
 		}

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
@@ -36,32 +37,33 @@ import (
 // were not one to be enough; what is not known is never ready.
 func TestPreflightVerdict(t *testing.T) {
 	t.Parallel()
-	auto := []string{wayAPI, wayPod, wayEphemeral, wayExec, waySSH}
+	auto := []string{injector.MethodAPI, injector.MethodPod, injector.MethodEphemeral, injector.MethodExec, injector.MethodSSH}
 	for name, c := range map[string]struct {
 		named []string
 		found map[string]probe.Status
 		exit  int
 	}{
 		"all well":                      {found: map[string]probe.Status{}, exit: report.ExitHealthy},
-		"one of auto is enough":         {found: map[string]probe.Status{wayPod: probe.Fail, wayEphemeral: probe.Unknown}, exit: report.ExitHealthy},
-		"a login that was not tried":    {found: map[string]probe.Status{wayPod: probe.Fail, wayEphemeral: probe.Fail, wayExec: probe.Fail}, exit: report.ExitFault},
-		"the last may work":             {found: map[string]probe.Status{wayPod: probe.Unknown, wayEphemeral: probe.Fail, wayExec: probe.Fail}, exit: report.ExitIncomplete},
-		"the API is always needed":      {found: map[string]probe.Status{wayAPI: probe.Fail}, exit: report.ExitFault},
+		"one of auto is enough":         {found: map[string]probe.Status{injector.MethodPod: probe.Fail, injector.MethodEphemeral: probe.Unknown}, exit: report.ExitHealthy},
+		"a login that was not tried":    {found: map[string]probe.Status{injector.MethodPod: probe.Fail, injector.MethodEphemeral: probe.Fail, injector.MethodExec: probe.Fail}, exit: report.ExitFault},
+		"the last may work":             {found: map[string]probe.Status{injector.MethodPod: probe.Unknown, injector.MethodEphemeral: probe.Fail, injector.MethodExec: probe.Fail}, exit: report.ExitIncomplete},
+		"the API is always needed":      {found: map[string]probe.Status{injector.MethodAPI: probe.Fail}, exit: report.ExitFault},
 		"what is no way's is not known": {found: map[string]probe.Status{"": probe.Unknown}, exit: report.ExitIncomplete},
-		"named":                         {named: []string{wayPod, wayExec}, found: map[string]probe.Status{wayPod: probe.Fail}, exit: report.ExitFault},
-		"named, and not known":          {named: []string{wayPod}, found: map[string]probe.Status{wayPod: probe.Unknown}, exit: report.ExitIncomplete},
-		"named, with less":              {named: []string{wayPod}, found: map[string]probe.Status{wayPod: probe.Warn}, exit: report.ExitHealthy},
+		"named":                         {named: []string{injector.MethodPod, injector.MethodExec}, found: map[string]probe.Status{injector.MethodPod: probe.Fail}, exit: report.ExitFault},
+		"named, and not known":          {named: []string{injector.MethodPod}, found: map[string]probe.Status{injector.MethodPod: probe.Unknown}, exit: report.ExitIncomplete},
+		"named, with less":              {named: []string{injector.MethodPod}, found: map[string]probe.Status{injector.MethodPod: probe.Warn}, exit: report.ExitHealthy},
 	} {
 		var whole, stream bytes.Buffer
-		kept := &recorder{}
+		kept := &examine.Recorder{}
 		for format, w := range map[string]*bytes.Buffer{"json": &whole, "ndjson": &stream} {
 			sink, err := report.New(format, w, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept.others = append(kept.others, sink)
+			kept.Others = append(kept.Others, sink)
 		}
-		p := &preflight{runOptions: &runOptions{app: &app{flags: genericclioptions.NewConfigFlags(false)}, node: "node-a", sink: kept, tally: report.NewTally()}, ways: c.named}
+		p := preflightOf(t, "", kept)
+		p.ways = c.named
 		ways := c.named
 		if ways == nil {
 			ways = auto
@@ -122,8 +124,8 @@ func TestRightsElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &preflight{runOptions: &runOptions{app: &app{elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(false)}, node: "node-a"}}
-		if err := p.rights(t.Context(), client, nil, []string{wayPod}); err != nil {
+		p := preflightOf(t, "", &examine.Recorder{})
+		if err := p.rights(t.Context(), client, nil, []string{injector.MethodPod}); err != nil {
 			t.Fatal(err)
 		}
 		if r := p.found[0].Result; r.Status != probe.Fail || !strings.HasSuffix(r.Saw, want) {
@@ -151,16 +153,13 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := &cluster.Snapshot{Node: &corev1.Node{}, Calico: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}}
-	namespace := install.Namespace
-	flags := genericclioptions.NewConfigFlags(false)
-	flags.Namespace = &namespace
-	p := &preflight{runOptions: &runOptions{app: &app{elsewhere: new(atomic.Bool), flags: flags}, node: "node-a"}}
-	if err := p.rights(t.Context(), client, snap, []string{wayAPI, wayPod, useServe, wayExec}); err != nil {
+	p := preflightOf(t, install.Namespace, &examine.Recorder{})
+	if err := p.rights(t.Context(), client, snap, []string{injector.MethodAPI, injector.MethodPod, useServe, injector.MethodExec}); err != nil {
 		t.Fatal(err)
 	}
 	for _, ev := range p.found {
 		want, says := probe.OK, "rights granted"
-		if ev.Way == wayExec {
+		if ev.Way == injector.MethodExec {
 			want, says = probe.Fail, "ask for what 'calico-probe manifests --ways exec --calico-namespace calico-system' prints"
 		}
 		if r := ev.Result; r.Status != want || !strings.HasSuffix(r.Saw, says) {
@@ -229,8 +228,8 @@ func TestShellRehearsed(t *testing.T) {
 			}
 			return ""
 		}, status: probe.Fail, says: "the pod of 'sh', which is privileged: the cluster's policy refuses the probe", pods: 3},
-		"a probe's alone": {way: wayPod, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted", pods: 1, jobs: "kube-system"},
-		"elsewhere": {way: wayPod, refuses: func(pod corev1.Pod) string {
+		"a probe's alone": {way: injector.MethodPod, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted", pods: 1, jobs: "kube-system"},
+		"elsewhere": {way: injector.MethodPod, refuses: func(pod corev1.Pod) string {
 			if pod.Namespace == install.Namespace {
 				return ""
 			}
@@ -266,7 +265,7 @@ func TestShellRehearsed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &preflight{runOptions: &runOptions{app: &app{elsewhere: new(atomic.Bool), IOStreams: genericiooptions.IOStreams{ErrOut: io.Discard}, flags: genericclioptions.NewConfigFlags(true)}, node: "node-a"}}
+		p := preflightOf(t, "", &examine.Recorder{})
 		found := p.ofWay(t.Context(), writer, nil, &cluster.Snapshot{Node: &corev1.Node{}}, c.way)
 		server.Close()
 		if r := found[0].Result; r.Status != c.status || !strings.HasPrefix(r.Saw, c.says) || pods != c.pods || jobs != c.jobs {
@@ -390,4 +389,19 @@ func TestEnterable(t *testing.T) {
 			t.Errorf("%v: %s %s", c.may, r.Status, r.Saw)
 		}
 	}
+}
+
+// preflightOf is a preflight of node-a, with the namespace that -n names.
+func preflightOf(t *testing.T, namespace string, sink report.Sink) *preflight {
+	t.Helper()
+	client := examine.NewClient(examine.Config{Namespace: namespace, Probe: embeddedProbe, Ours: isOurs}, io.Discard)
+	opts := examine.Options{
+		Node: "node-a", Via: examine.ViaAuto, Profile: string(probe.Standard), FailOn: examine.FailOnFail, Image: probe.Image, Timeout: time.Minute,
+	}
+	run, err := examine.New(client, opts, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{flags: genericclioptions.NewConfigFlags(false)}
+	return &preflight{runFlags: &runFlags{app: a, Options: opts}, client: client, run: run, sink: sink}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -94,10 +95,10 @@ func writeCLI(w io.Writer, root *cobra.Command) error {
 func writeCheckReference(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprint(&b, made+"\n# Checks\n\nEach is one question, as `calico-probe explain CHECK` explains it.\n\n| check | asks |\n|---|---|\n")
-	for _, d := range described(suite()) {
+	for _, d := range described(examine.Suite()) {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", d.ID, d.ID, d.Asks)
 	}
-	for _, d := range described(suite()) {
+	for _, d := range described(examine.Suite()) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n\n", d.ID, prose(capital(d.Asks)), prose(d.Doc))
 		for _, row := range d.rows() {
 			fmt.Fprintf(&b, "- %s: %s\n", row[0], prose(row[1]))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/examine"
 )
 
 var update = flag.Bool("update", false, "write the references")
@@ -45,7 +46,7 @@ func TestDocsReference(t *testing.T) {
 		if strings.Contains(text, "elsewhere.example") || name == "cli" && !strings.Contains(text, "(default \"$HOME/.kube/cache\")") {
 			t.Errorf("%s depends on this machine", name)
 		}
-		want := map[string][]string{"checks": checkIDs(suite()), "causes": causeIDs(), "cli": {"calico-probe run", "calico-probe analyze", "calico-probe completion zsh"}}[name]
+		want := map[string][]string{"checks": examine.CheckIDs(examine.Suite()), "causes": causeIDs(), "cli": {"calico-probe run", "calico-probe analyze", "calico-probe completion zsh"}}[name]
 		for _, heading := range want {
 			if !strings.Contains(text, "\n## "+heading+"\n") {
 				t.Errorf("%s lacks %s", name, heading)

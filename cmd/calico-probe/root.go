@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -22,9 +21,8 @@ import (
 	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/suggest"
 	"github.com/calico-probe/calico-probe/ui"
@@ -35,7 +33,6 @@ type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
 	interrupts *ui.Interrupts
-	elsewhere  *atomic.Bool // the namespace beside calico-node has refused a pod, and the one of 'manifests' has taken it
 
 	calicoNamespace namespaceFlag // the only one in which calico-node is looked for; "" = where it usually is
 }
@@ -110,13 +107,18 @@ func (a *app) chosen() (*probe.Cluster, error) {
 	return at, nil
 }
 
-// cluster is the reading half of the API.
-func (a *app) cluster() (*cluster.Client, error) {
-	config, err := a.restConfig()
-	if err != nil {
+// client is what the verbs that examine nodes share, as the flags say.
+func (a *app) client() (*examine.Client, error) {
+	if err := a.inNamespace(); err != nil {
 		return nil, err
 	}
-	return cluster.NewClient(config, string(a.calicoNamespace))
+	config := examine.Config{
+		Rest: a.restConfig, Cluster: a.chosen, Probe: embeddedProbe, Ours: isOurs, CalicoNamespace: string(a.calicoNamespace),
+	}
+	if a.flags.Namespace != nil {
+		config.Namespace = *a.flags.Namespace
+	}
+	return examine.NewClient(config, a.ErrOut), nil
 }
 
 // Run is the whole program: arguments in, exit code out.
@@ -126,7 +128,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	taken := &ui.Interrupts{}
 	ctx, signalled, stop := ui.UntilSignal(ctx, streams.ErrOut, taken)
 	defer stop()
-	a := &app{IOStreams: streams, interrupts: taken, elsewhere: new(atomic.Bool), flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
+	a := &app{IOStreams: streams, interrupts: taken, flags: genericclioptions.NewConfigFlags(true).WithDiscoveryQPS(50)}
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -217,11 +219,4 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		}
 	}
 	return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
-}
-
-// suite is every check there is, in the order it is asked: the API first, then
-// the way onto the node, then the node.
-func suite() []*probe.Check {
-	all := append(cluster.Checks(nil), wayChecks()...)
-	return append(all, checks.All()...)
 }

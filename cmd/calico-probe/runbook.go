@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -31,16 +33,16 @@ func (a *app) runbook(factory util.Factory) *cobra.Command {
 
 // knownToRunbooks is what runbooks may name.
 func knownToRunbooks() runbook.Known {
-	all := suite()
+	all := examine.Suite()
 	return runbook.Known{
 		Causes: causeIDs(),
-		Checks: append(checkIDs(all), probe.CheckPlaced, probe.CheckAnswered),
+		Checks: append(examine.CheckIDs(all), probe.CheckPlaced, probe.CheckAnswered),
 		Selects: func(want, skip []string, profile string) ([]string, error) {
-			picked, err := pick(want, skip, cmp.Or(profile, string(probe.Standard)))
-			return checkIDs(picked), err
+			picked, err := examine.Select(want, skip, cmp.Or(profile, string(probe.Standard)))
+			return examine.CheckIDs(picked), err
 		},
-		Ways:     append([]string{"auto"}, wayNames()...),
-		Profiles: profileNames(),
+		Ways:     append([]string{examine.ViaAuto}, injector.MethodNames()...),
+		Profiles: examine.ProfileNames(),
 	}
 }
 

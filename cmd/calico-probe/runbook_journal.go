@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // Journals that nobody resumed are removed.
@@ -132,7 +133,7 @@ func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error
 		}
 		return j, nil
 	}
-	dir, err := stateDir()
+	dir, err := ui.StateDir()
 	if err == nil {
 		dir = filepath.Join(dir, "runbooks")
 		err = os.MkdirAll(dir, 0o700)

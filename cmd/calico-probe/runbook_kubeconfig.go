@@ -12,12 +12,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // kubeconfig leads a runbook's commands to the cluster that was chosen here, as whoever was
 // chosen: what it gives writes a file for one of them. Or it says why there is none.
 func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), err error), not string) {
-	if o.via == wayLocal {
+	if o.Via == injector.MethodLocal {
 		return nil, "by --via local no cluster is chosen that kubectl could change"
 	}
 	config, err := o.restConfig()
@@ -49,7 +52,7 @@ const (
 // writePrivate writes a kubeconfig where only the user can look: a folder that goes at the
 // end of the user's sessions, else where journals are.
 func writePrivate(whole []byte) (name string, err error) {
-	state, err := stateDir()
+	state, err := ui.StateDir()
 	dirs := []string{state}
 	if err != nil {
 		dirs = nil

@@ -14,15 +14,20 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // runbookOptions are the flags of 'runbook run'.
 type runbookOptions struct {
-	*runOptions
+	*runFlags
+	client          *examine.Client
+	quiet           bool // what its runs do is told by Waits alone
 	out             output.Set
 	dirs            []string
 	params, answers []string
@@ -47,7 +52,7 @@ const runbookExample = `  # what the alert KubeNodeNotReady asks for, by hand
   calico-probe runbook run --resume FILE`
 
 func (a *app) runbookRun(factory util.Factory) *cobra.Command {
-	o := &runbookOptions{runOptions: &runOptions{app: a, profile: string(probe.Standard), failOn: "fail"}}
+	o := &runbookOptions{runFlags: &runFlags{app: a, Options: examine.Options{Profile: string(probe.Standard), FailOn: examine.FailOnFail}}}
 	cmd := &cobra.Command{
 		Use: "run NAME|FILE --node NODE", Short: "Run a runbook on a node", Example: runbookExample,
 		Long: `Runs a runbook, step by step, and says what was seen and decided on the way. Every step
@@ -82,13 +87,13 @@ with 3 where the last run saw a fault, else with 5.`,
 			return o.begin(cmd, args[0])
 		},
 	}
-	o.runFlags(cmd, factory)
+	o.addFlags(cmd, factory)
 	return cmd
 }
 
-func (o *runbookOptions) runFlags(cmd *cobra.Command, factory util.Factory) {
+func (o *runbookOptions) addFlags(cmd *cobra.Command, factory util.Factory) {
 	f := cmd.Flags()
-	f.StringVar(&o.node, "node", "", "the node it is about")
+	f.StringVar(&o.Node, "node", "", "the node it is about")
 	o.out.Flag(cmd, recordFormats())
 	f.StringArrayVar(&o.params, "param", nil, "NAME=VALUE of a parameter of the runbook; may be repeated")
 	f.StringArrayVar(&o.answers, "answer", nil, "STEP=TEXT, the answer to a question of the runbook, where nobody is to be asked; may be repeated")
@@ -96,9 +101,9 @@ func (o *runbookOptions) runFlags(cmd *cobra.Command, factory util.Factory) {
 	folders(cmd, &o.dirs)
 	f.StringVar(&o.journal, "journal", "", "new file to keep the journal in (default a file in the user's folder for state)")
 	f.StringVar(&o.resume, "resume", "", "go on with the runbook of this journal: node, parameters and flags are as they were")
-	f.IntVar(&o.peers, "peers", 2, "how many healthy nodes each run asks too when something is wrong; 0 = none")
+	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes each run asks too when something is wrong; 0 = none")
 	o.reaching(cmd)
-	f.Lookup("timeout").DefValue, o.timeout = runbook.Limit.String(), runbook.Limit
+	f.Lookup("timeout").DefValue, o.Timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
 	o.connecting(f)
@@ -132,7 +137,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	at, err := o.where()
+	at, err := o.client.Asked(o.Options)
 	if err != nil {
 		return err
 	}
@@ -140,8 +145,8 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 		return err
 	}
 	begun := runbook.Begun{
-		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File, Source: it.Runbook.Source(), Node: o.node,
-		Params: params, Flags: flagsToKeep(cmd), Server: server, Cluster: at, By: whoami(), At: time.Now().UTC(),
+		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File, Source: it.Runbook.Source(), Node: o.Node,
+		Params: params, Flags: flagsToKeep(cmd), Server: server, Cluster: at, By: ui.Whoami(), At: time.Now().UTC(),
 	}
 	j, err := o.createJournal(begun)
 	if err != nil {
@@ -178,7 +183,7 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 			return badUsage("%s: --%s: %w", o.resume, name, err)
 		}
 	}
-	o.node = j.Begun.Node
+	o.Node = j.Begun.Node
 	_, answers, err := o.given(rb, j.Begun.Params)
 	if err != nil {
 		return err
@@ -190,7 +195,7 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	case server != j.Begun.Server:
 		return badUsage("%s is about a node of %s, and this is %s: choose the cluster with --context or --kubeconfig", o.resume, cmp.Or(j.Begun.Server, "no cluster"), cmp.Or(server, "no cluster"))
 	}
-	if err := j.Resume(whoami()); err != nil {
+	if err := j.Resume(ui.Whoami()); err != nil {
 		return err
 	}
 	return o.walk(cmd.Context(), rb, j, answers)
@@ -230,16 +235,19 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	if err := o.out.Open(o.Out, output.Inputs(o.In, read)...); err != nil {
 		return "", err
 	}
-	if o.timeout < time.Second || o.runTimeout < time.Second {
+	if o.Timeout < time.Second || o.runTimeout < time.Second {
 		return "", badUsage("--timeout and --run-timeout must be a second or more")
 	}
 	one := o.once(runbook.Run{})
-	if err := one.complete(); err != nil {
+	if err := one.Complete(); err != nil {
 		return "", err
 	}
-	o.node = one.node // by --via local it is this host
-	if o.via == wayLocal {
-		return "", one.isHere()
+	o.Node = one.Node // by --via local it is this host
+	if o.client, err = o.app.client(); err != nil {
+		return "", err
+	}
+	if o.Via == injector.MethodLocal {
+		return "", one.ThisNode()
 	}
 	config, err := o.restConfig()
 	if err != nil {
@@ -251,25 +259,25 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 // hasNode wants the cluster to have the node, and whoever asks the right to know. An API
 // that does not answer may do so later: the runbook says so, and can be gone on with.
 func (o *runbookOptions) hasNode(ctx context.Context) error {
-	if o.via == wayLocal {
+	if o.Via == injector.MethodLocal {
 		return nil
 	}
-	client, err := o.cluster()
+	client, err := o.client.Reader()
 	if err != nil {
 		return err
 	}
-	if err := client.HasNode(ctx, o.node); errors.As(err, new(*cluster.UnknownNodeError)) || apierrors.IsForbidden(err) {
-		return notSuchNode(err)
+	if err := client.HasNode(ctx, o.Node); errors.As(err, new(*cluster.UnknownNodeError)) || apierrors.IsForbidden(err) {
+		return examine.NoSuchNode(err)
 	}
 	return nil
 }
 
 // once is one run of the runbook, as if it had been typed.
-func (o *runbookOptions) once(r runbook.Run) *runOptions {
-	one := *o.runOptions
-	one.want, one.skip, one.profile, one.via = r.Checks, r.Skip, cmp.Or(r.Profile, string(probe.Standard)), cmp.Or(r.Via, o.via)
-	one.timeout = o.runTimeout
-	return &one
+func (o *runbookOptions) once(r runbook.Run) examine.Options {
+	one := o.Options
+	one.Checks, one.Skip, one.Profile, one.Via = r.Checks, r.Skip, cmp.Or(r.Profile, string(probe.Standard)), cmp.Or(r.Via, o.Via)
+	one.Timeout = o.runTimeout
+	return one
 }
 
 // walk does the runbook and says what it came to.
@@ -281,17 +289,17 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o.clock = stopwatch{left: o.timeout, over: func() { cancel(overError(o.timeout)) }}
+	o.clock = stopwatch{left: o.Timeout, over: func() { cancel(examine.TimeoutError(o.Timeout)) }}
 	o.clock.run()
 	defer o.clock.stop()
 	person := &rewritten{to: o.ErrOut}
-	o.ErrOut = person
+	o.ErrOut, o.client = person, o.client.Writing(person)
 	e := &runbook.Engine{
 		Runbook: rb, Journal: j, Answers: answers, Actions: o.actions, Commands: true,
 		World: runbook.World{
 			Run: o.runOn, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
 			Show:     func(e runbook.Entry) error { return o.out.Each(func(to *output.Place) error { return wrote(to, e) }) },
-			Progress: func(text string) { o.progress("%s", text) },
+			Progress: func(text string) { o.speaking().Progress("%s", text) },
 			Say:      func(text string) { say(o.ErrOut, "%s", text) },
 			Waits: func(text string) { // its runs are told of by it alone
 				if o.quiet = text != ""; !o.quiet {
@@ -300,11 +308,11 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 				}
 				person.say(text)
 			},
-			Who: whoami(), Nobody: !o.atTerminal(),
+			Who: ui.Whoami(), Nobody: !o.atTerminal(),
 		},
 	}
 	e.World.Kubeconfig, e.World.NoKubectl = o.kubeconfig()
-	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.node, Cluster: j.Begun.Cluster, Began: j.Begun.At}
+	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.Node, Cluster: j.Begun.Cluster, Began: j.Begun.At}
 	o.out.Until(ctx)
 	if err := o.out.Each(func(to *output.Place) error { return begunWith(to, begun) }); err != nil {
 		return o.out.Close(err)
@@ -327,11 +335,20 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	return o.out.Close(err)
 }
 
+// speaking is the client whose messages a person reads; a runbook's own progress replaces
+// that of its runs.
+func (o *runbookOptions) speaking() *examine.Client {
+	if o.quiet {
+		return o.client.Quiet()
+	}
+	return o.client
+}
+
 // runOn asks a node.
 func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
 	one := o.once(r)
-	one.node = node
-	run, err := one.record(ctx)
+	one.Node = node
+	run, err := examine.Record(ctx, o.speaking(), one)
 	if errors.As(err, new(usageError)) {
 		err = runbook.Mistake{Err: err}
 	} else if err != nil {
@@ -342,7 +359,7 @@ func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) 
 
 // nodes are those that a selector picks, or so many that are ready, but for one.
 func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides string) ([]string, error) {
-	client, err := o.cluster()
+	client, err := o.client.Reader()
 	if err != nil {
 		return nil, err
 	}

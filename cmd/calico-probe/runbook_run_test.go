@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -44,7 +45,7 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 	}
 	flags := genericclioptions.NewConfigFlags(true)
 	*flags.KubeConfig, *flags.Context, *flags.Impersonate = file, "far", "ann"
-	o := &runbookOptions{runOptions: &runOptions{app: &app{flags: flags, interrupts: &ui.Interrupts{}}}}
+	o := &runbookOptions{runFlags: &runFlags{app: &app{flags: flags, interrupts: &ui.Interrupts{}}}}
 	lead, not := o.kubeconfig()
 	if not != "" {
 		t.Fatal(not)
@@ -96,7 +97,7 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 		t.Errorf("a command that has ended leaves %q", there())
 	}
 	remove()
-	o.via = wayLocal
+	o.Via = injector.MethodLocal
 	if lead, not := o.kubeconfig(); lead != nil || !strings.Contains(not, "--via local") {
 		t.Errorf("by --via local: %q", not)
 	}

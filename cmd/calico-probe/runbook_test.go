@@ -41,7 +41,7 @@ func TestRunbookUsage(t *testing.T) {
 		"leave out --node":                      {"run", "--resume", "x", "--node", "a"},
 		"opening the journal":                   {"run", "--resume", filepath.Join(dir, "nothing")},
 		"is no journal of a runbook":            {"record", broken},
-		"unknown way \"pigeon\"":                {"run", "node-not-ready", "--node", "a", "--via", "pigeon"},
+		"unknown access method \"pigeon\"":      {"run", "node-not-ready", "--node", "a", "--via", "pigeon"},
 		"unknown output format \"table\"":       {"run", "node-not-ready", "--node", "a", "-o", "table"},
 		"--timeout and --run-timeout must be":   {"run", "node-not-ready", "--node", "a", "--run-timeout", "0s"},
 		"apiVersion is to be":                   {"run", broken, "--node", "a"},

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -18,10 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/alerts"
-	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -30,7 +28,8 @@ import (
 
 // serveOptions are the flags of the serve verb.
 type serveOptions struct {
-	*runOptions // how a node is asked, the same for every alert
+	*runFlags   // how a node is asked, the same for every alert
+	client      *examine.Client
 	listen      string
 	health      string // address to say whether it lives
 	insecure    bool   // tokens are taken without TLS
@@ -52,7 +51,10 @@ const serveExample = `  # in a cluster: what 'calico-probe manifests --serve' se
   calico-probe serve --config serve.yaml --check-config`
 
 func (a *app) serve() *cobra.Command {
-	o := &serveOptions{runOptions: &runOptions{app: a, failOn: "fail", profile: string(probe.Standard), ssh: sshNone, timeout: alerts.DefaultLimits().Run}}
+	opts := examine.Options{
+		FailOn: examine.FailOnFail, Profile: string(probe.Standard), SSH: examine.SSHNone, Timeout: alerts.DefaultLimits().Run,
+	}
+	o := &serveOptions{runFlags: &runFlags{app: a, Options: opts}}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Take alerts from Alertmanager and look at the nodes they are about", Example: serveExample, Args: noArguments,
 		Long: `serve takes Alertmanager's webhook at ` + alerts.PathAlerts + ` and, for each alert, carries out a
@@ -107,8 +109,8 @@ func (o *serveOptions) check() error {
 		return nil
 	case o.store == "":
 		return badUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
-	case o.via == waySSH || o.via == wayLocal:
-		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.via)
+	case o.Via == injector.MethodSSH || o.Via == injector.MethodLocal:
+		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.Via)
 	}
 	if err := o.checkListeners(); err != nil {
 		return err
@@ -116,9 +118,7 @@ func (o *serveOptions) check() error {
 	if err := o.checkAccess(); err != nil {
 		return err
 	}
-	asking := *o.runOptions
-	asking.node = "any"
-	return asking.complete()
+	return o.Validate()
 }
 
 // checkAccess refuses what would let everybody in, and half of a pair of flags.
@@ -197,7 +197,7 @@ func (o *serveOptions) routes() (alerts.Routes, error) {
 		if err != nil {
 			return alerts.Routes{}, badUsage("%w", err)
 		}
-		if routes, err = alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), profileNames()); err != nil {
+		if routes, err = alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), examine.ProfileNames()); err != nil {
 			return alerts.Routes{}, badUsage("%s: %w", o.config, err)
 		}
 	}
@@ -212,7 +212,7 @@ func (o *serveOptions) routes() (alerts.Routes, error) {
 		routes.Spec.Routes = own.Spec.Routes
 	}
 	limits := routes.Spec.Limits
-	o.timeout, o.startTimeout, o.checkTimeout, o.peers = limits.Run, limits.Start, limits.Check, limits.Peers
+	o.Timeout, o.StartTimeout, o.CheckTimeout, o.Baselines = limits.Run, limits.Start, limits.Check, limits.Peers
 	return routes, nil
 }
 
@@ -253,10 +253,13 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
-	if o.asks, err = o.where(); err != nil {
+	if o.client, err = o.app.client(); err != nil {
 		return err
 	}
-	reading, err := cluster.NewClient(config, string(o.calicoNamespace))
+	if o.asks, err = o.chosen(); err != nil {
+		return err
+	}
+	reading, err := o.client.Reader()
 	if err != nil {
 		return err
 	}
@@ -294,16 +297,15 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 
 // look carries out what is to be done about an alert.
 func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job, folder string) (alerts.Report, error) {
-	run := *o.runOptions
-	own := *o.app
-	own.IOStreams = genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: logged{log.With("job", job.ID)}}
-	run.app, run.node, run.profile = &own, job.Node, job.Procedure.Profile
-	run.reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
+	client := o.client.Writing(logged{log.With("job", job.ID)})
+	run := o.Options
+	run.Node, run.Profile = job.Node, job.Procedure.Profile
+	run.Reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
 	if job.Procedure.Runbook != "" {
-		run.profile = string(probe.Standard) // of runs that name none
-		return o.follow(ctx, log, &run, job, folder)
+		run.Profile = string(probe.Standard) // of runs that name none
+		return o.follow(ctx, log, client, run, job, folder)
 	}
-	return o.plain(ctx, &run)
+	return plainRun(ctx, client, run)
 }
 
 // firstOf is what a run came to, in a line.

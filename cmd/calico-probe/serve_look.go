@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/alerts"
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -63,7 +65,7 @@ func unattended(steps []runbook.Step) error {
 			runs = append(runs, s.Wait.Run)
 		}
 		for _, r := range runs {
-			if r != nil && (r.Via == waySSH || r.Via == wayLocal) {
+			if r != nil && (r.Via == injector.MethodSSH || r.Via == injector.MethodLocal) {
 				return fmt.Errorf("it asks by way of %s, which is nothing for a pod", r.Via)
 			}
 		}
@@ -110,7 +112,7 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 
 // follow runs a runbook for an alert, or goes on with it where the program was killed.
 // There is nobody to ask, no command is started and nothing is changed.
-func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, run *runOptions, job alerts.Job, folder string) (alerts.Report, error) {
+func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, client *examine.Client, run examine.Options, job alerts.Job, folder string) (alerts.Report, error) {
 	rb, j, err := o.journalOf(log, job, folder)
 	if err != nil {
 		return alerts.Report{}, err
@@ -123,7 +125,7 @@ func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, run *runOpt
 		}
 		return reported(r)
 	}
-	e := &runbook.Engine{Runbook: rb, Journal: j, World: o.world(log, run, job)}
+	e := &runbook.Engine{Runbook: rb, Journal: j, World: o.world(log.With("job", job.ID), client, run)}
 	r, err := e.Do(ctx)
 	if err != nil {
 		return alerts.Report{}, err
@@ -132,11 +134,11 @@ func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, run *runOpt
 }
 
 // world is what a runbook may do for an alert.
-func (o *serveOptions) world(log *slog.Logger, run *runOptions, job alerts.Job) runbook.World {
-	by := &runbookOptions{runOptions: run, runTimeout: o.timeout}
+func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run examine.Options) runbook.World {
+	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: run}, client: client, runTimeout: o.Timeout}
 	return runbook.World{
 		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
-			if o.via != "auto" { // whoever set this up holds it back by that
+			if o.Via != examine.ViaAuto { // whoever set this up holds it back by that
 				r.Via = ""
 			}
 			return by.runOn(ctx, node, r)
@@ -145,7 +147,7 @@ func (o *serveOptions) world(log *slog.Logger, run *runOptions, job alerts.Job) 
 		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
 		Show:     func(runbook.Entry) error { return nil },
-		Progress: func(string) {}, Waits: func(string) {}, Say: func(text string) { log.Info(oneLine(text), "job", job.ID) }, Who: servant,
+		Progress: func(string) {}, Waits: func(string) {}, Say: func(text string) { log.Info(oneLine(text)) }, Who: servant,
 	}
 }
 
@@ -237,8 +239,8 @@ func cameTo(r *runbook.Record) string {
 	return says
 }
 
-// plain carries out a run as 'calico-probe run' does.
-func (o *serveOptions) plain(ctx context.Context, run *runOptions) (alerts.Report, error) {
+// plainRun carries out a run as 'calico-probe run' does.
+func plainRun(ctx context.Context, client *examine.Client, run examine.Options) (alerts.Report, error) {
 	var whole, text bounded
 	var forms []report.Sink
 	for _, f := range []struct {
@@ -251,7 +253,7 @@ func (o *serveOptions) plain(ctx context.Context, run *runOptions) (alerts.Repor
 		}
 		forms = append(forms, s)
 	}
-	seen, err := run.record(ctx, forms...)
+	seen, err := examine.Record(ctx, client, run, forms...)
 	if err != nil {
 		return alerts.Report{}, errors.New(explainError(err))
 	}

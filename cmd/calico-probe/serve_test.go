@@ -20,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/alerts"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
@@ -50,20 +51,20 @@ func TestServeRefuses(t *testing.T) {
 		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --health-listen=":                        "--health-listen takes HOST:PORT, or :PORT",
 		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --health-listen :1":                      "give --health-listen another port",
 		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --health-listen 127.0.0.2:1":             "give --health-listen another port",
-		"--store " + dir + " --token-file x --listen 127.0.0.2:0 --health-listen 127.0.0.2:0 --via other": `unknown way "other"`,
-		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --health-listen 127.0.0.3:1 --via other": `unknown way "other"`,
+		"--store " + dir + " --token-file x --listen 127.0.0.2:0 --health-listen 127.0.0.2:0 --via other": `unknown access method "other"`,
+		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --health-listen 127.0.0.3:1 --via other": `unknown access method "other"`,
 		"--store " + dir + " --token-file x --tls-cert x":                                                 "--tls-cert and --tls-key belong together",
 		"--store " + dir + " --token-file x --insecure-http --tls-key x":                                  "--tls-cert and --tls-key belong together",
 		"--store " + dir + " --client-ca x":                                                               "--client-ca takes TLS: name --tls-cert and --tls-key too",
 		"--store " + dir + " --read-token-file x --client-ca x --tls-cert x --tls-key x":                  "name with --token-file who may post",
 		"--store " + dir + " --token-file x --listen 127.0.0.1:1 --via ssh":                               "--via ssh is nothing for a pod",
-		"--store " + dir + " --token-file x --listen [::1]:1 --via other":                                 `unknown way "other"`,
-		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --via other":                             `unknown way "other"`,
-		"--store " + dir + " --token-file x --listen localhost:1 --via other":                             `unknown way "other"`,
-		"--store " + dir + " --token-file x --tls-cert x --tls-key x --via other":                         `unknown way "other"`,
-		"--store " + dir + " --client-ca x --tls-cert x --tls-key x --via other":                          `unknown way "other"`,
+		"--store " + dir + " --token-file x --listen [::1]:1 --via other":                                 `unknown access method "other"`,
+		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --via other":                             `unknown access method "other"`,
+		"--store " + dir + " --token-file x --listen localhost:1 --via other":                             `unknown access method "other"`,
+		"--store " + dir + " --token-file x --tls-cert x --tls-key x --via other":                         `unknown access method "other"`,
+		"--store " + dir + " --client-ca x --tls-cert x --tls-key x --via other":                          `unknown access method "other"`,
 		"--store " + dir + " --token-file x --insecure-http --via ssh":                                    "--via ssh is nothing for a pod",
-		"--store " + dir + " --token-file x --insecure-http --via other":                                  `unknown way "other"`,
+		"--store " + dir + " --token-file x --insecure-http --via other":                                  `unknown access method "other"`,
 		"--store " + dir + " --token-file x --insecure-http --log-format xml":                             "--log-format takes text or json",
 		"--store " + dir + " --token-file x --insecure-http --config none":                                "open none: no such file",
 		"--ssh host":     "unknown flag: --ssh",
@@ -167,9 +168,9 @@ func TestServeRoots(t *testing.T) {
 // TestServeVia has a runbook ask by a way of its own: how serve was told to ask is stronger.
 func TestServeVia(t *testing.T) {
 	t.Parallel()
-	for via, asked := range map[string]string{"mine": `unknown way "mine"`, "auto": `unknown way "theirs"`} {
-		o := &serveOptions{runOptions: &runOptions{app: &app{}, via: via, failOn: "fail", ssh: sshNone, timeout: time.Minute}}
-		_, err := o.world(slog.New(slog.DiscardHandler), o.runOptions, alerts.Job{}).Run(t.Context(), "n", runbook.Run{Via: "theirs"})
+	for via, asked := range map[string]string{"mine": `unknown access method "mine"`, "auto": `unknown access method "theirs"`} {
+		o := &serveOptions{runFlags: &runFlags{app: &app{}, Options: examine.Options{Via: via, FailOn: "fail", SSH: examine.SSHNone, Timeout: time.Minute}}}
+		_, err := o.world(slog.New(slog.DiscardHandler), nil, o.Options).Run(t.Context(), "n", runbook.Run{Via: "theirs"})
 		if err == nil || !strings.Contains(err.Error(), asked) {
 			t.Errorf("with --via %s: %v", via, err)
 		}
@@ -183,13 +184,13 @@ func TestServeJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &serveOptions{runOptions: &runOptions{app: &app{}, via: "api"}, books: map[string]runbook.Item{"ours": {Runbook: rb}}}
+	o := &serveOptions{runFlags: &runFlags{app: &app{}, Options: examine.Options{Via: "api"}}, books: map[string]runbook.Item{"ours": {Runbook: rb}}}
 	log, job := slog.New(slog.DiscardHandler), alerts.Job{ID: "1", Node: "n", Procedure: alerts.Procedure{Runbook: "ours"}}
 	dir := t.TempDir()
 	name := filepath.Join(dir, "journal")
 	follow := func(what string, want string) {
 		t.Helper()
-		got, err := o.follow(t.Context(), log, o.runOptions, job, dir)
+		got, err := o.follow(t.Context(), log, nil, o.Options, job, dir)
 		if said := fmt.Sprint(err, got.Says); !strings.Contains(said, want) || (err == nil) != (want == "it was seen") {
 			t.Errorf("%s: %s", what, said)
 		}

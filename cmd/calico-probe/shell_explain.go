@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/prompt"
 )
@@ -14,8 +15,10 @@ func lookups() []*prompt.Command {
 	return []*prompt.Command{
 		{
 			Name: "explain", Usage: "CHECK|CAUSE", Short: "what a check's answers mean, or how a cause comes about and what to do", Check: explainable,
-			Run:      func(_ context.Context, call *prompt.Call) error { return explainID(call.Out, call.Args[0]) },
-			Complete: func(context.Context, []string) []string { return append(checkIDs(suite()), causeIDs()...) },
+			Run: func(_ context.Context, call *prompt.Call) error { return explainID(call.Out, call.Args[0]) },
+			Complete: func(context.Context, []string) []string {
+				return append(examine.CheckIDs(examine.Suite()), causeIDs()...)
+			},
 		},
 		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *prompt.Call) error { return writeList(checkList(), call.Out) }},
 		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *prompt.Call) error { return writeList(causeList(), call.Out) }},
@@ -31,6 +34,6 @@ func explainable(args []string) error {
 			return nil
 		}
 	}
-	_, err := probe.Select(suite(), args, nil)
+	_, err := probe.Select(examine.Suite(), args, nil)
 	return err
 }

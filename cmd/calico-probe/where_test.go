@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
 )
 
 const threeContexts = `{"apiVersion": "v1", "kind": "Config", "current-context": "prod", "clusters": [
@@ -29,11 +32,15 @@ func TestWhere(t *testing.T) {
 		"without scheme":  {context: "six", want: "six (http://[fd00::1]:6443)"},
 		"by its address":  {server: "http://localhost:8001", want: "http://localhost:8001"},
 		"another cluster": {cluster: "b", want: "https://rancher.example"},
-		"none":            {via: wayLocal},
+		"none":            {via: injector.MethodLocal},
 	} {
 		flags := genericclioptions.NewConfigFlags(true)
 		*flags.KubeConfig, *flags.Context, *flags.ClusterName, *flags.APIServer = file, c.context, c.cluster, c.server
-		at, err := (&runOptions{app: &app{flags: flags}, via: c.via}).where()
+		client, err := (&app{flags: flags}).client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := client.Asked(examine.Options{Via: c.via})
 		got := ""
 		if at != nil {
 			got = at.String()

@@ -41,7 +41,7 @@ const (
 // maxReply bounds one reply: the details of a mesh of a thousand nodes take 2 MB.
 const maxReply = 16 << 20
 
-// ErrNotBIRD says that whoever listens on the socket does not speak BIRD's
+// ErrNotBIRD says that the process that listens on the socket does not speak BIRD's
 // protocol.
 var ErrNotBIRD = errors.New("this is not BIRD")
 

@@ -187,6 +187,15 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	if known {
 		age = "for " + seconds.Round(time.Second).String()
 	}
+	r := sessionState(proto, age)
+	if peer.Node != "" {
+		r = r.With(FactNode, peer.Node)
+	}
+	return withDetails(about(r, peer).On(target), proto, seconds, known)
+}
+
+// sessionState judges the state of a session, which it has had for some time.
+func sessionState(proto bird.Protocol, age string) probe.Result {
 	var r probe.Result
 	switch {
 	case proto.Established():
@@ -214,10 +223,12 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	if reason := sessionReason(proto.Info + " " + proto.LastError); reason != "" && !proto.Established() {
 		r = r.With(probe.FactReason, reason)
 	}
-	if peer.Node != "" {
-		r = r.With(FactNode, peer.Node)
-	}
-	r = about(r, peer).On(target).With(FactProtocol, proto.Name).With(FactState, proto.State).With(FactBGPState, proto.BGP).
+	return r
+}
+
+// withDetails adds to a result about a session what BIRD says of it, and for how long it has had its state.
+func withDetails(r probe.Result, proto bird.Protocol, since time.Duration, known bool) probe.Result {
+	r = r.With(FactProtocol, proto.Name).With(FactState, proto.State).With(FactBGPState, proto.BGP).
 		With(FactASNumber, proto.NeighborAS)
 	if len(proto.Details) > 0 {
 		r = r.With(FactImported, proto.Imported).With(FactExported, proto.Exported)
@@ -225,14 +236,11 @@ func (d daemon) session(p *probe.Pass, proto bird.Protocol, status bird.Status) 
 	if proto.Neighbor.IsValid() {
 		r = r.With(FactPeer, proto.Neighbor.String()).With(FactFamily, family(proto.Neighbor))
 	}
-	if peer.Node != "" {
-		r = r.With(FactNode, peer.Node)
-	}
 	if proto.Source.IsValid() {
 		r = r.With(FactSource, proto.Source.String())
 	}
 	if known {
-		r = r.With(FactSince, int(seconds.Seconds()))
+		r = r.With(FactSince, int(since.Seconds()))
 	}
 	if proto.LastError != "" {
 		r = r.With(FactLastError, proto.LastError)

@@ -27,7 +27,7 @@ var BirdConfig = &probe.Check{
 	Doc: `BIRD's configuration lies in calico-node's container alone and is written by confd from what the datastore (or Typha) says. This check finds BIRD or its supervisor among the node's processes, reads the file in their root, and compares the peers it names with those BIRD has loaded. Passwords in it are not looked at.
 ok: it is there and BIRD has loaded it. info: it names no BGP peer, or it was written less than 30 s ago and is about to be loaded, or BIRD has other peers though it was the last to read it.
 fail, not there or empty: confd has not finished its first rendering: it cannot reach Typha or the API server, so look there and not at BIRD. fail, BIRD does not run while its supervisor or confd does: it ends at every start, for want of this file or by what is in it. fail, neither runs: calico-node is not up. fail, not loaded: the file is newer than what BIRD works with, and names other peers. warn: it is newer and names the same peers.
-skip: Calico's networking backend here has no BIRD, or this node no address of that family; or this way onto the node shows no processes of the node, or may not look into their root, which takes SYS_PTRACE.`,
+skip: Calico's networking backend here has no BIRD, or this node no address of that family; or this access method shows no processes of the node, or may not read their root, which takes SYS_PTRACE.`,
 }
 
 // FactRuns is false where BIRD does not run while what runs beside it does. The

@@ -22,7 +22,7 @@ var CNIConfig = &probe.Check{
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"}, Run: cniConfig,
 	Doc: `The runtime reads /etc/cni/net.d in the order of names and uses the first file with a network in it. install-cni writes 10-calico.conflist there and puts the plugins into /opt/cni/bin.
 ok: the first file is Calico's (or Canal's), and every plugin it names is there. fail: there is none where the runtime says it reads, or in the usual places of containerd and docker, so no pod gets a network and the node is NotReady; or another plugin's file comes first; or the file cannot be understood; or a plugin it names is missing from /opt/cni/bin. info: Multus comes first and calls others; or no file names Calico, as where it does policy alone.
-unknown: there is none in the usual places, and the runtime, which is another or not known, does not say where it reads; or the first file is not read: it is a named pipe or too long, or this probe may not. skip: not visible this way onto the node. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s, OpenShift), they are looked at there.`,
+unknown: there is none in the usual places, and the runtime, which is another or not known, does not say where it reads; or the first file is not read: it is a named pipe or too long, or this probe may not. skip: not visible by this access method. Where containerd says that it reads these files elsewhere, or else in the usual places of distributions that keep them elsewhere (k3s, RKE2, MicroK8s, OpenShift), they are looked at there.`,
 }
 
 // Facts of cni-config.

@@ -18,7 +18,7 @@ var CNINodename = &probe.Check{
 	Tags: []string{tagCNI}, Access: []string{"var/lib/calico"}, Run: probe.Once(cniNodename),
 	Doc: `calico-node writes the node's name to /var/lib/calico/nodename at the end of its start-up; Calico's CNI plugin reads it for every pod.
 ok: the file has the name Kubernetes uses. fail: it is missing ("check that the calico/node container is running and has mounted /var/lib/calico/"), so no pod gets a network; or it has another name, so addresses are booked for a node that does not exist.
-info: what Kubernetes calls this node is not known here. skip: not visible this way onto the node.`,
+info: what Kubernetes calls this node is not known here. skip: not visible by this access method.`,
 }
 
 // FactName is a name as it was read.

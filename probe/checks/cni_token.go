@@ -24,7 +24,7 @@ var CNIToken = &probe.Check{
 	Tags: []string{tagCNI}, Access: []string{"etc/cni/net.d", "run", "uid 0"}, Run: cniToken,
 	Doc: `calico-node writes a token into calico-kubeconfig, beside the network's configuration (cni-config: /etc/cni/net.d or where the runtime reads), and renews it (from v3.24 every few hours, for a day). Only its dates, issuer and subject are looked at; the token does not leave the node.
 ok: valid for a while. warn: less than an hour is left, so nobody renews it. fail: it has run out, or is not valid yet by this node's clock: "connection is unauthorized". info: a token without an end, as before v3.11.
-skip: no such file, or not visible this way onto the node. unknown: the file holds no token that can be read.`,
+skip: no such file, or not visible by this access method. unknown: the file holds no token that can be read.`,
 }
 
 // Facts of cni-token.

@@ -20,7 +20,7 @@ var CRIHealth = &probe.Check{
 	Tags: []string{tagRuntime}, Access: []string{"run", "uid 0"}, Run: criHealth,
 	Doc: `The socket that the kubelet is set to use, or the usual one of the runtime it reports (containerd, k3s, RKE2, k0s, MicroK8s, CRI-O, cri-dockerd, dockershim), is asked for its version, its running containers and its status, each with two fifths of the check's time (two seconds). The status of containerd is asked by containerd-health.
 ok: answered, and in order. fail: no answer in time, refused, or RuntimeReady or NetworkReady is false. NetworkReady turns false when there is no usable file in /etc/cni/net.d.
-skip: not visible this way onto the node. unknown: there is no socket, and the plan does not say which runtime the node uses.`,
+skip: not visible by this access method. unknown: there is no socket, and the plan does not say which runtime the node uses.`,
 }
 
 // FactContainers is how many containers the runtime calls running.

@@ -91,7 +91,7 @@ func addressSays(ctx context.Context, a dnsAnswer) probe.Result {
 }
 
 // cutAnswer is what an answer by UDP is worth that did not fit: what TCP makes of
-// it, for whoever asked asks again by TCP.
+// it, because a client asks again by TCP.
 func cutAnswer(udp, tcp probe.Result) probe.Result {
 	if udp.Facts[FactTruncated] != true {
 		return udp

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/encap"
 )
 
-// EncapProof is the proof that ends the argument with whoever runs the firewall: a
+// EncapProof is the proof that ends the argument with the owner of the firewall: a
 // packet was sent to the tunnel's port here, and it did or did not come in there.
 var EncapProof = &probe.Check{
 	ID: "encap-proof", Asks: "do packets of the tunnels and of BGP pass between this node and another, both ways?", From: probe.FromNode, In: probe.Deep,

@@ -23,7 +23,7 @@ var InitStall = &probe.Check{
 	ID: "init-stall", Asks: "is an init container of calico-node still at work, and what is it doing?", From: probe.FromNode,
 	Tags: []string{tagCNI, tagRuntime}, Access: []string{"host processes", "SYS_PTRACE"}, In: probe.Standard, Run: probe.Once(initStall),
 	Doc: `The programs of the init containers (calico-ipam -upgrade, install, calico-node -init) are looked for among the node's processes.
-ok: none is at work. info: one is, for less than two minutes. fail: one is for longer, so it hangs: the evidence has its state, what it waits for in the kernel, its open files and where its connections lead, as far as this way onto the node may see them. One that waits for the API server shows a connection in the state syn-sent, or none. ipam-files and datastore-latency hold the known reasons.
+ok: none is at work. info: one is, for less than two minutes. fail: one is for longer, so it hangs: the evidence has its state, what it waits for in the kernel, its open files and where its connections lead, as far as this access method shows them. One that waits for the API server shows a connection in the state syn-sent, or none. ipam-files and datastore-latency hold the known reasons.
 When the API says that an init container is running (calico-pod) and this check finds no such process, the container runtime's state is stale: look at containerd-health and docker-health.
 skip: the node's processes are not visible by this access method.`,
 }

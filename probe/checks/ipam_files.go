@@ -22,7 +22,7 @@ var IPAMFiles = &probe.Check{
 	Tags: []string{tagCNI}, Access: []string{"var/lib/cni/networks"}, Run: ipamFiles,
 	Doc: `upgrade-ipam looks for /var/lib/cni/networks/k8s-pod-network, where host-local keeps one file for each address. Without that directory it ends at once. With it, it waits for a lock, migrates every address and, when that fails, tries again every second for ever.
 ok: no such directory. info: it is there and empty, which upgrade-ipam removes; or host-local is what this node uses, as with Canal. warn: there are addresses in it, and nobody holds the lock: upgrade-ipam has work at calico-node's next start, and sets the datastore not ready for the whole cluster meanwhile. fail: somebody holds the lock, and still does a second later, so upgrade-ipam waits; the facts name the process. fail: there are addresses, and upgrade-ipam cannot migrate them however often it tries: the Kubernetes Node has no podCIDR, or one that is in no IP pool of Calico's.
-skip: not visible this way onto the node.`,
+skip: not visible by this access method.`,
 }
 
 // Facts of ipam-files.

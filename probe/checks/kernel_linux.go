@@ -257,7 +257,7 @@ func lockHeld(h *probe.Host, name string) (held bool, holder int, err error) {
 	return true, holder, nil
 }
 
-// listenerOnNode is nil when whoever listens on a socket is on the node: a pod that may
+// listenerOnNode is nil when the process that listens on a socket runs on the node: a pod that may
 // write to the folder can put a socket of its own there. Who it is the kernel tells by its
 // number in this probe's process namespace, which is of use with the proc file system of
 // that one.

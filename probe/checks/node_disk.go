@@ -20,7 +20,7 @@ var NodeDisk = &probe.Check{
 	Tags: []string{tagHost}, Access: []string{"/", "var/lib", "var/log", "proc"}, Run: nodeDisk,
 	Doc: `The file systems under /, the kubelet's and the runtime's data and the logs; one result for each.
 ok: room enough. warn: less than 15 % of the space is free, where the kubelet begins to delete images. fail: less than 10 % of the space or 5 % of the inodes is free, where the kubelet evicts pods (its defaults); or the file system has turned read-only, as after an error of the disk. info: / or /etc is read-only, which immutable systems want.
-skip: not visible this way onto the node.`,
+skip: not visible by this access method.`,
 }
 
 // Facts of node-disk.

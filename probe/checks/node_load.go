@@ -23,7 +23,7 @@ var NodeLoad = &probe.Check{
 	ID: "node-load", Asks: "is the node overloaded, and by what?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeLoad, Limit: 15 * time.Second, // on the very node it asks about it gets little time
 	Doc: `The load average of the last minute against the number of CPUs, and the kernel's own measure of how long tasks waited (pressure stall information), where it has one. Twice within half a second: how much time the hypervisor gave to others, and which processes wait in the kernel without being interruptible.
-ok: less than 4 for each CPU. info: likewise, and a process was stuck both times. warn: 4 or more: starts and probes get slow; or the hypervisor kept three tenths of the time for others. fail: 10 or more: processes wait for most of their time, and a container's start can outlast its liveness budget.
+ok: less than 4 for each CPU. info: the load is low, but a process was stuck both times. warn: 4 or more: starts and probes get slow; or the hypervisor kept three tenths of the time for others. fail: 10 or more: processes wait for most of their time, and a container's start can outlast its liveness budget.
 The load also counts processes stuck in disk or network file systems: then it is high while the CPUs are idle, and the pressure on CPU is low. They are named.
 calico-node cpu, where its container has a CPU limit: ok: rarely at its limit. warn: it was stopped in a quarter of all periods since it was started, so Felix and its probes are late although the node is idle.`,
 }
@@ -33,10 +33,10 @@ const (
 	FactLoad        probe.Fact = "load"              // of the last minute
 	FactCPUs        probe.Fact = "cpus"              // count
 	FactCPUPressure probe.Fact = "cpu_pressure"      // percent of the last 10 s in which some task waited for a CPU
-	FactIOPressure  probe.Fact = "io_pressure"       // percent, likewise for disks
-	FactMemPressure probe.Fact = "mem_pressure"      // percent, likewise for memory
+	FactIOPressure  probe.Fact = "io_pressure"       // percent, the same for disks
+	FactMemPressure probe.Fact = "mem_pressure"      // percent, the same for memory
 	FactIOFull      probe.Fact = "io_pressure_full"  // percent in which every task waited for disks
-	FactMemFull     probe.Fact = "mem_pressure_full" // percent, likewise for memory
+	FactMemFull     probe.Fact = "mem_pressure_full" // percent, the same for memory
 	FactSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to others
 	FactStuck       probe.Fact = "stuck"             // processes that wait uninterruptibly
 	FactThrottled   probe.Fact = "throttled"         // percent of the periods in which calico-node was at its CPU limit
@@ -105,34 +105,44 @@ func load(ctx context.Context, h *probe.Host) probe.Result {
 	case <-time.After(loadPause):
 	}
 	if later, err := proc.Stat(); err == nil {
-		stolen := steal(stat.CPUTotal, later.CPUTotal)
-		r = r.With(FactSteal, stolen)
-		if stolen >= stealMuch {
-			r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to others (steal)", stolen)
-			if r.Status == probe.OK {
-				r.Status = probe.Warn
-			}
-		}
+		r = withSteal(r, steal(stat.CPUTotal, later.CPUTotal))
 	}
-	var lines []string
 	if seesProcesses(h) {
-		var stuck []string
-		for pid, name := range uninterruptible(proc) {
-			if waiting[pid] == name {
-				stuck = append(stuck, stuckAt(h, pid, name))
-			}
-		}
-		slices.Sort(stuck)
-		r = r.With(FactStuck, len(stuck))
-		if len(stuck) > 0 {
-			r.Saw += fmt.Sprintf("; %d processes are in uninterruptible sleep (waiting for a device or file system): %s", len(stuck), some(stuck))
-			lines = first(stuck)
-			if r.Status == probe.OK {
-				r.Status = probe.Info
-			}
+		r = withStuck(h, r, waiting, uninterruptible(proc))
+	}
+	return pressures(proc, r)
+}
+
+// withSteal adds how much of the time the hypervisor gave to others, in percent.
+func withSteal(r probe.Result, stolen float64) probe.Result {
+	r = r.With(FactSteal, stolen)
+	if stolen >= stealMuch {
+		r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to others (steal)", stolen)
+		if r.Status == probe.OK {
+			r.Status = probe.Warn
 		}
 	}
-	return pressures(proc, r.Because(lines...))
+	return r
+}
+
+// withStuck adds the processes that were in uninterruptible sleep both before and now.
+func withStuck(h *probe.Host, r probe.Result, before, now map[int]string) probe.Result {
+	var stuck []string
+	for pid, name := range now {
+		if before[pid] == name {
+			stuck = append(stuck, stuckAt(h, pid, name))
+		}
+	}
+	slices.Sort(stuck)
+	r = r.With(FactStuck, len(stuck))
+	if len(stuck) == 0 {
+		return r
+	}
+	r.Saw += fmt.Sprintf("; %d processes are in uninterruptible sleep (waiting for a device or file system): %s", len(stuck), some(stuck))
+	if r.Status == probe.OK {
+		r.Status = probe.Info
+	}
+	return r.Because(first(stuck)...)
 }
 
 // pressures adds the kernel's own measure of waiting, as evidence where something

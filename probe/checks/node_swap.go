@@ -20,7 +20,7 @@ var NodeSwap = &probe.Check{
 	ID: "node-swap", Asks: "is swap on, or will it be after a reboot?", From: probe.FromNode,
 	Tags: []string{tagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"}, Run: probe.Once(nodeSwap),
 	Doc: `A kubelet that is not told otherwise (failSwapOn) ends at its start when swap is on: "running with swap on is not supported". A kubelet that runs already is not touched, so the fault shows at the next restart.
-ok: no swap, and nothing that would bring it back. fail: swap is on. warn: swap is on, and how the kubelet is set is not visible; or swap is off now, and a line of /etc/fstab, a systemd swap unit or a zram generator brings it back at the next reboot. info: the kubelet is set to accept swap; or no swap now, and the files that would bring it back are not visible this way onto the node.`,
+ok: no swap, and nothing that would bring it back. fail: swap is on. warn: swap is on, and how the kubelet is set is not visible; or swap is off now, and a line of /etc/fstab, a systemd swap unit or a zram generator brings it back at the next reboot. info: the kubelet is set to accept swap; or no swap now, and the files that would bring it back are not visible by this access method.`,
 }
 
 // Facts of node-swap.

@@ -96,7 +96,7 @@ func felixSetting(p *probe.Pass, name string) string {
 // The error says why that is not known.
 func (e encapsulation) use(p *probe.Pass) (mode string, err error) {
 	if len(p.Targets) == 0 {
-		return "", errors.New("no API was asked")
+		return "", errors.New("the API was not asked")
 	}
 	if e.setting != "" {
 		if on, err := strconv.ParseBool(felixSetting(p, e.setting)); err == nil && on {

@@ -163,7 +163,7 @@ func TestRealBirdConfig(t *testing.T) {
 		_ = confd.Process.Kill()
 		_ = confd.Wait()
 	}()
-	want(t, ask(), "/etc/calico/confd/config/bird.cfg", probe.Fail, "bird does not run while confd does", "does not exist")
+	want(t, ask(), "/etc/calico/confd/config/bird.cfg", probe.Fail, "bird is not running but confd is", "does not exist")
 }
 
 // TestRealBGPExpected takes a peer out of a BIRD's configuration that the API
@@ -235,7 +235,7 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Fail, "1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
 	want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail, "10.244.22.5 of b leads to c 10.9.0.3 by eth0")
 	want(t, ask(own(blockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Fail, "10.244.23.7 of c")
-	r = want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node swallows 1 of 1")
+	r = want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node discards packets to 1 of 1")
 	if of := r.Facts[FactOwners].(map[probe.Fact]map[string][]string)[FactSwallowed]; !slices.Equal(of["10.244.23.0/26"], []string{"c"}) {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -267,7 +267,7 @@ func TestRealBlocksInBIRD(t *testing.T) {
 	ask := func(targets ...probe.Target) []probe.Result { return run(t, RouteBlocks, h, targets...) }
 	has := func(r probe.Result) bool { return r.Facts[FactInBIRD] != nil }
 	eventually(t, func() bool { return slices.ContainsFunc(ask(known), has) })
-	want(t, ask(known), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.99.0/26 of b; BIRD has 10.244.99.0/26 from Mesh_10_9_0_2 and has not given it to the kernel")
+	want(t, ask(known), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.99.0/26 of b; BIRD has 10.244.99.0/26 from Mesh_10_9_0_2 but has not written it to the kernel")
 	want(t, ask(unknown), "IPv4", probe.Fail, "10.244.97.0/26 of c; BIRD has no route either")
 	want(t, ask(known, unknown), "IPv4", probe.Fail, "2 of 2", "BIRD has 10.244.99.0/26 from Mesh_10_9_0_2", ", and no route to 1 others")
 	vxlan := probe.Target{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: map[string]string{probe.AttrVXLAN: "Always"}}

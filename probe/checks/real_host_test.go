@@ -164,7 +164,7 @@ func TestRealGhost(t *testing.T) {
 
 	signal(t, shim, syscall.SIGSTOP)
 	want(t, run(t, RuntimeGhosts, h), "", probe.OK, "each of 2 containers")
-	want(t, run(t, ContainerdHealth, h), "tasks", probe.Fail, "of their shims 1 do not run", "process "+strconv.Itoa(shim)+", state T")
+	want(t, run(t, ContainerdHealth, h), "tasks", probe.Fail, "1 of their shims are frozen", "process "+strconv.Itoa(shim)+", state T")
 	signal(t, pids[0], syscall.SIGKILL)
 	want(t, run(t, RuntimeGhosts, h), "", probe.Fail, "1 of 2 containers", "default/web/one")
 
@@ -440,7 +440,7 @@ func TestRealLoad(t *testing.T) {
 	pid := stuckProcess(t).Process.Pid
 	eventually(t, func() bool {
 		r := run(t, NodeLoad, only(t, pid))[0]
-		return strings.Contains(r.Saw, "1 processes wait") && strings.Contains(r.Saw, "perl ("+strconv.Itoa(pid)+") in ") && r.Status != probe.OK
+		return strings.Contains(r.Saw, "1 processes are in uninterruptible sleep") && strings.Contains(r.Saw, "perl ("+strconv.Itoa(pid)+") in ") && r.Status != probe.OK
 	})
 
 	enter := cgroupWith(t, "cpu", [][2]string{{"cpu.cfs_period_us", "10000"}, {"cpu.cfs_quota_us", "1000"}}, [][2]string{{"cpu.max", "1000 10000"}})

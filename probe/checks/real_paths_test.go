@@ -266,7 +266,7 @@ func TestRealPodMTU(t *testing.T) {
 	do(t, "ip -n router link set far mtu 1400", "ip -n far link set eth0 mtu 1400")
 	for range 2 { // also when the kernel has learnt it
 		got = ask()
-		num(want(t, got, "far 10.244.1.2", probe.Info, "a router on the way reports a path MTU of 1400, and such packets pass; eth0 promises 1500"), FactTold, 1400)
+		num(want(t, got, "far 10.244.1.2", probe.Info, "a router on the way reports a path MTU of 1400, and such packets pass; eth0 has 1500"), FactTold, 1400)
 		num(want(t, got, "far6 fd00:244::2", probe.Info, "a path MTU of 1400, and such packets pass"), FactPasses, 1400)
 	}
 	// It is not let say so: the black hole.
@@ -285,7 +285,7 @@ func TestRealPodMTU(t *testing.T) {
 	want(t, got, "far 10.244.1.2", probe.OK, "packets of 1400 bytes pass")
 	want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1400 bytes pass")
 	do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9", "ip link set eth0 mtu 9000")
-	r = want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes pass", "eth0 promises 9000")
+	r = want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes pass", "eth0 has 9000")
 	num(r, FactPromised, 9000)
 	// Loss is no matter of size.
 	do(t, "ip link set eth0 mtu 1400",

@@ -146,7 +146,7 @@ func TestRealOverlay(t *testing.T) {
 		t.Errorf("%v", r.Facts)
 	}
 	do(t, "ip link del vxlan.calico")
-	r = want(t, ask(), dev, probe.Fail, "there is no interface vxlan.calico, though Calico uses VXLAN (Always) and keeps 10.244.0.1")
+	r = want(t, ask(), dev, probe.Fail, "there is no interface vxlan.calico, though Calico uses VXLAN (Always) and registered 10.244.0.1")
 	if faults, _ := r.Facts[FactFaults].([]string); len(faults) != 1 || faults[0] != "missing" {
 		t.Errorf("%v", r.Facts)
 	}
@@ -194,7 +194,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	do(t, "ip link set eth0 mtu 9000", "ip link set vxlan.calico mtu 1500", "ip link set eth0 mtu 1500")
 	want(t, ask(), "", probe.Fail, "new pods get MTU 1500", "vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
-	want(t, ask(), "", probe.Info, "vxlan.calico carries 1500", "pods send less")
+	want(t, ask(), "", probe.Info, "vxlan.calico accepts 1500", "pods send less")
 	pools := []string{probe.KindPool}
 	var unpooled []probe.Target // as without the right to read the pools
 	for _, target := range vxlanPlan() {
@@ -207,7 +207,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	want(t, lacking(t, CNIMTU, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip, "exceeds the MTU")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	do(t, "ip link set vxlan.calico mtu 1450", "ip link set eth0 mtu 1400")
-	r := want(t, ask(), "", probe.Fail, "vxlan.calico carries 1450", "exceeds the MTU eth0's 1400")
+	r := want(t, ask(), "", probe.Fail, "vxlan.calico accepts 1450", "exceeds the MTU of eth0, 1400")
 	if room, _ := r.Facts.Num(FactRoom); room != 1350 {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -241,7 +241,7 @@ func TestRealFirewall(t *testing.T) {
 
 	do(t, "iptables-legacy -N cali-FORWARD", "iptables-legacy -N cali-INPUT", "iptables-legacy -A FORWARD -s 10.0.0.0/8 -m comment --comment other -j RETURN", "ip6tables-legacy -N cali-FORWARD")
 	got := ask()
-	want(t, got, "IPv4", probe.Fail, "Calico's chains are in legacy iptables, and no rule of FORWARD leads to them")
+	want(t, got, "IPv4", probe.Fail, "Calico's chains are in legacy iptables, but no rule of FORWARD leads to them")
 	want(t, got, "IPv6", probe.Fail, "no rule of FORWARD leads to them")
 	do(t, "iptables-legacy -A FORWARD -j cali-FORWARD", "ip6tables-legacy -I FORWARD -j cali-FORWARD")
 	got = ask()
@@ -255,7 +255,7 @@ func TestRealFirewall(t *testing.T) {
 	do(t, "iptables-nft -P FORWARD DROP")
 	want(t, ask(), "IPv4", probe.Warn, "the policy of FORWARD of iptables-nft drops what no rule there accepts, and Calico's chains are in legacy iptables")
 	do(t, "iptables-nft -P FORWARD ACCEPT", "iptables-legacy -P FORWARD DROP")
-	want(t, ask(), "IPv4", probe.OK, "legacy iptables alone") // what Calico accepts is accepted there
+	want(t, ask(), "IPv4", probe.OK, "only in legacy iptables") // what Calico accepts is accepted there
 	do(t, "iptables-nft -t nat -N KUBE-SERVICES")
 	want(t, ask(), "IPv4", probe.Info, "kube-proxy's are in iptables-nft")
 
@@ -361,7 +361,7 @@ nft add chain ip kube-proxy service-AAAA-default/kubernetes/tcp/https
 	do(t, "iptables-nft -t nat -F", "iptables-nft -t nat -X", "iptables-legacy -t nat -N KUBE-SERVICES", "iptables-legacy -t nat -N KUBE-SVC-A", "iptables-legacy -t nat -N KUBE-SVC-B")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.OK, "2 ports")
 	do(t, "iptables-legacy -t nat -X")
-	want(t, run(t, KubeProxyHealth, h), "services", probe.Fail, "mode iptables, and there is no chain KUBE-SERVICES in iptables: no service works from this node")
+	want(t, run(t, KubeProxyHealth, h), "services", probe.Fail, "mode iptables, but there is no chain KUBE-SERVICES in iptables: no service works from this node")
 }
 
 func TestRealServiceTable(t *testing.T) {
@@ -375,7 +375,7 @@ nft add chain ip6 kube-proxy service-AAAA-default/kubernetes/tcp/https
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "nftables")
 	want(t, run(t, KubeProxyHealth, h), "services", probe.OK, "1 ports of services have chains in nftables")
-	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn || !strings.Contains(r.Saw, "rules for 1 services are here (nftables)") {
+	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn || !strings.Contains(r.Saw, "rules for 1 services are still here (nftables)") {
 		t.Errorf("%+v", r)
 	}
 	do(t, "nft flush ruleset")

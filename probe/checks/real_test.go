@@ -112,15 +112,15 @@ func TestRealBlocks(t *testing.T) {
 	want(t, ask(lost, block("10.244.8.0/26", "d", "10.9.0.4")), "IPv4", probe.Fail, "2 of 2 blocks of other nodes have no route: 10.244.8.0/26 of d, 10.244.9.0/26 of c")
 	// A table that could not be read: nobody can say that the routes are the only ones,
 	// and a lookup still tells a blackhole.
-	unread := atlas{nodes: map[netip.Addr]string{good.Addr: "b"}, unread: errors.New("interrupted")}
-	on := func(of probe.Target) []land { return []land{{netip.MustParsePrefix(of.Name), of.Node, of.Addr, ""}} }
+	unread := routeView{nodes: map[netip.Addr]string{good.Addr: "b"}, unread: errors.New("interrupted")}
+	on := func(of probe.Target) []ipamBlock { return []ipamBlock{{netip.MustParsePrefix(of.Name), of.Node, of.Addr, ""}} }
 	if r := unread.survey(on(good), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Unknown {
 		t.Errorf("without the table: %+v", r)
 	}
 	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "discards") {
 		t.Errorf("a blackhole without the table: %+v", r)
 	}
-	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "this node discards 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
+	want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail, "this node discards packets to 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
 	own.Name = "10.244.8.0/26"
 	want(t, ask(own), "own IPv4", probe.Info, "no blackhole route")
 	want(t, ask(at(probe.KindSelf, "self", "10.9.0.1")), "", probe.Skip, "no blocks")
@@ -146,12 +146,12 @@ ip addr add 10.0.0.66/24 dev ens224
 	}
 	own, peer := at(probe.KindSelf, "self", "10.9.0.1"), at(probe.KindNode, "peer", "10.9.0.2")
 	ask := func(targets ...probe.Target) []probe.Result { return run(t, IPAutodetect, &probe.Host{}, targets...) }
-	r := want(t, ask(calico("v3.9.5", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 10.0.0.66 on ens224 (veth), while 10.9.0.1 is registered", "next start", "by ens224, 0 of 1 other nodes are reached")
+	r := want(t, ask(calico("v3.9.5", "none", ""), own, peer), "IPv4", probe.Fail, "first-found picks 10.0.0.66 on ens224 (veth), but 10.9.0.1 is registered", "next start", "0 of 1 other nodes are reached through ens224")
 	if slices.ContainsFunc(r.Lines, func(l string) bool { return strings.HasPrefix(l, "cidr=") }) {
 		t.Errorf("v3.9 has no cidr: %v", r.Lines)
 	}
 	r = want(t, ask(calico("v3.32.1", "none", "first-found"), own, peer), "IPv4", probe.Fail, "within a minute")
-	for _, line := range []string{"can-reach=10.9.0.2 would pick 10.9.0.1 on eth0", "cidr=10.9.0.0/24 would pick 10.9.0.1 on eth0", "interface=^eth0$ would pick 10.9.0.1 on eth0 (veth); by eth0, 1 of 1 other nodes are reached"} {
+	for _, line := range []string{"can-reach=10.9.0.2 would pick 10.9.0.1 on eth0", "cidr=10.9.0.0/24 would pick 10.9.0.1 on eth0", "interface=^eth0$ would pick 10.9.0.1 on eth0 (veth); 1 of 1 other nodes are reached through eth0"} {
 		if !slices.ContainsFunc(r.Lines, func(l string) bool { return strings.HasPrefix(l, line) }) {
 			t.Errorf("the evidence lacks %q: %v", line, r.Lines)
 		}
@@ -176,7 +176,7 @@ ip addr add 10.0.0.66/24 dev ens224
 	if r.Facts.Str(FactKeptOn) != "br-0a1b2c3d4e5f" || r.Facts.Str(FactKeptOnKind) != "bridge" {
 		t.Errorf("who has it: %v", r.Facts)
 	}
-	r = want(t, ask(calico("v3.25.0", "none", ""), at(probe.KindSelf, "self", "10.66.0.1"), peer), "IPv4", probe.Fail, "while 10.66.0.1 is registered")
+	r = want(t, ask(calico("v3.25.0", "none", ""), at(probe.KindSelf, "self", "10.66.0.1"), peer), "IPv4", probe.Fail, "but 10.66.0.1 is registered")
 	if on, told := r.Facts[FactKeptOn]; !told || on != "" {
 		t.Errorf("nobody has it: %v", r.Facts)
 	}
@@ -219,12 +219,12 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 		mesh("good", "127.0.0.2"), mesh("dead", "127.0.0.3"), mesh("filtered", "127.0.0.4"), mesh("docker", "172.18.0.1"),
 		session("mesh", "own-port", "127.0.0.5", 1791), session("global", "tor", "127.0.0.6", 1179))
 	want(t, got, "port 1790 here", probe.OK, "127.0.0.2:1790")
-	want(t, got, "good 127.0.0.2", probe.OK, "from 127.0.0.1 to port 1790 is taken")
+	want(t, got, "good 127.0.0.2", probe.OK, "from 127.0.0.1 to port 1790")
 	want(t, got, "dead 127.0.0.3", probe.Fail, "refused")
-	want(t, got, "filtered 127.0.0.4", probe.Fail, "got does not answer within ")
+	want(t, got, "filtered 127.0.0.4", probe.Fail, "got no answer within ")
 	want(t, got, "docker 172.18.0.1", probe.Fail, "no")
-	want(t, got, "own-port 127.0.0.5", probe.OK, "to port 1791 is taken")
-	want(t, got, "tor 127.0.0.6", probe.Fail, "to port 1179 is refused")
+	want(t, got, "own-port 127.0.0.5", probe.OK, "to port 1791")
+	want(t, got, "tor 127.0.0.6", probe.Fail, "to port 1179 refused")
 
 	// The peer at another port has dialled this node, at this node's port.
 	here, err := net.Listen("tcp", "127.0.0.1:1790")

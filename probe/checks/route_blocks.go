@@ -1,14 +1,11 @@
 package checks
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -37,35 +34,19 @@ const (
 	FactInBIRD    probe.Fact = "in_bird"   // of those without a route, the ones BIRD knows, and from which of its protocols
 )
 
-// land is one block, or one borrowed address, of another node.
-type land struct {
+// ipamBlock is a block of pod addresses, or one borrowed address, that belongs to a node.
+type ipamBlock struct {
 	prefix netip.Prefix
 	node   string
 	addr   netip.Addr // of that node
 	state  string     // what the API says of that node, when that is not Ready
 }
 
-func (l land) String() string {
+func (l ipamBlock) String() string {
 	if l.prefix.IsSingleIP() {
 		return fmt.Sprintf("%s of %s", l.prefix.Addr(), l.node)
 	}
 	return fmt.Sprintf("%s of %s", l.prefix, l.node)
-}
-
-// entry is what the kernel's table has for exactly one prefix.
-type entry struct {
-	blackhole bool
-	gateways  []netip.Addr
-	metric    int
-}
-
-// atlas is what is known of one family to judge routes by.
-type atlas struct {
-	nodes  map[netip.Addr]string // whose address it is, on the network or inside a tunnel
-	pools  []probe.Target
-	fabric bool // a BGP peer is no node: a switch, which may be told of blocks
-	table  map[netip.Prefix]entry
-	unread error // why there is no table
 }
 
 func routeBlocks(ctx context.Context, p *probe.Pass) {
@@ -73,7 +54,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindBlock, "Calico's IPAM has no blocks"))
 		return
 	}
-	a := atlas{nodes: map[netip.Addr]string{}, pools: p.Of(probe.KindPool)}
+	a := routeView{nodes: map[netip.Addr]string{}, pools: p.Of(probe.KindPool)}
 	a.fabric = slices.ContainsFunc(p.Of(probe.KindSession), func(t probe.Target) bool { return t.Node == "" })
 	for _, t := range p.Of(probe.KindBlock, probe.KindTunnel) {
 		if t.Addr.IsValid() {
@@ -81,7 +62,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	for _, d := range daemons() {
-		var blocks, addresses, own []land
+		var blocks, addresses, own []ipamBlock
 		wanted := map[netip.Prefix]bool{}
 		for _, t := range p.Of(probe.KindBlock) {
 			prefix, err := netip.ParsePrefix(t.Name)
@@ -89,7 +70,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 				continue
 			}
 			wanted[prefix] = true
-			switch l := (land{prefix, t.Node, t.Addr, t.Attrs[probe.AttrNode]}); {
+			switch l := (ipamBlock{prefix, t.Node, t.Addr, t.Attrs[probe.AttrNode]}); {
 			case t.Attrs[probe.AttrOwn] != "":
 				own = append(own, l)
 			case prefix.IsSingleIP():
@@ -113,47 +94,46 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 			f := a.survey(addresses, nil)
 			report(f.judged(borrowed, len(addresses), birdKnows{}), "IPv%d addresses")
 		}
-		own = slices.DeleteFunc(own, func(l land) bool { return l.prefix.IsSingleIP() })
+		own = slices.DeleteFunc(own, func(l ipamBlock) bool { return l.prefix.IsSingleIP() })
 		if len(own) > 0 {
 			report(a.ownBlocks(own), "own IPv%d")
 		}
 	}
 }
 
-// findings sorts what was found about some lands of other nodes.
+// findings sorts what was found about some blocks of other nodes.
 type findings struct {
-	missing                          []land
+	missing                          []ipamBlock
 	wrong, swallowed, shared, routed []string
 	owners                           map[probe.Fact]map[string][]string
 	asking                           error
 }
 
-// owned notes whose a land is that something is wrong with; as many are kept as are
-// named.
-func (f findings) owned(key probe.Fact, l land, nodes ...string) {
+// owned notes to which nodes a block belongs with which something is wrong; as many are kept as are named.
+func (f findings) owned(key probe.Fact, l ipamBlock, nodes ...string) {
 	of := f.owners[key]
 	if of == nil {
 		of = map[string][]string{}
 		f.owners[key] = of
 	}
-	block := l.prefix.String()
+	name := l.prefix.String()
 	if l.prefix.IsSingleIP() {
-		block = l.prefix.Addr().String()
+		name = l.prefix.Addr().String()
 	}
 	if len(of) < listed {
-		of[block] = nodes
+		of[name] = nodes
 	}
 }
 
-func (a atlas) survey(lands, own []land) findings {
+func (a routeView) survey(blocks, own []ipamBlock) findings {
 	f := findings{asking: a.unread, owners: map[probe.Fact]map[string][]string{}}
 	owners := map[netip.Prefix][]string{}
-	for _, l := range slices.Concat(own, lands) {
+	for _, l := range slices.Concat(own, blocks) {
 		if !slices.Contains(owners[l.prefix], l.node) {
 			owners[l.prefix] = append(owners[l.prefix], l.node)
 		}
 	}
-	for _, l := range lands {
+	for _, l := range blocks {
 		if of := owners[l.prefix]; len(of) > 1 {
 			text := fmt.Sprintf("%s of %s", l.prefix, strings.Join(of, " and "))
 			if !slices.Contains(f.shared, text) {
@@ -180,22 +160,22 @@ func (a atlas) survey(lands, own []land) findings {
 		}
 	}
 	// Those that are a fault for certain come first, for not all are named.
-	slices.SortStableFunc(f.missing, func(a, b land) int { return min(1, len(a.state)) - min(1, len(b.state)) })
+	slices.SortStableFunc(f.missing, func(a, b ipamBlock) int { return min(1, len(a.state)) - min(1, len(b.state)) })
 	return f
 }
 
-// telling is how findings are told: what the lands are, and what and how bad it is
+// phrasing is how findings are told: what the blocks are, and what and how bad it is
 // when they lack a route.
-type telling struct{ what, lacks string }
+type phrasing struct{ what, lacks string }
 
 var (
-	foreign = telling{"blocks of other nodes", "no route"}
+	foreign = phrasing{"blocks of other nodes", "no route"}
 	// The plan names only those whose pods are there.
-	borrowed = telling{"addresses that other nodes borrowed", "no route of their own"}
+	borrowed = phrasing{"addresses that other nodes borrowed", "no route of their own"}
 )
 
 // judged puts the findings into one result.
-func (f findings) judged(as telling, total int, in birdKnows) probe.Result {
+func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	what := as.what
 	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
 	var missing, bad, quiet []string
@@ -251,8 +231,8 @@ type birdKnows struct {
 
 // inBIRD asks a daemon about the first of the blocks that lack a route. Where Felix
 // makes the routes (VXLAN), or no BIRD answers, there is nothing to say.
-func (d daemon) inBIRD(ctx context.Context, h *probe.Host, a atlas, missing []land) birdKnows {
-	felixs := func(l land) bool { return a.encapsulated(l, probe.AttrVXLAN) }
+func (d daemon) inBIRD(ctx context.Context, h *probe.Host, a routeView, missing []ipamBlock) birdKnows {
+	felixs := func(l ipamBlock) bool { return a.encapsulated(l, probe.AttrVXLAN) }
 	missing = slices.DeleteFunc(slices.Clone(missing), felixs)
 	if len(missing) == 0 {
 		return birdKnows{}
@@ -314,106 +294,4 @@ func some(all []string) string {
 		return strings.Join(all, ", ")
 	}
 	return strings.Join(all[:few], ", ") + fmt.Sprintf(" and %d more", len(all)-few)
-}
-
-// What leads says beside where a route leads.
-const (
-	noRoute   = "nowhere"         // only the default route covers it, or none
-	swallowed = "into blackhole"  // this node has a blackhole route for exactly it
-	byRouter  = "through routers" // the gateway is no node: between networks without encapsulation that is how it should be
-)
-
-// leads says where packets to a land go when that is not its node: "" when it is.
-// Tunnels that Felix fills have gateways of their own; where it is not known whose
-// they are, it is the device that tells.
-func (a atlas) leads(l land) (string, error) {
-	to := l.prefix.Addr()
-	if !l.prefix.IsSingleIP() {
-		to = to.Next()
-	}
-	way, err := lookup(to)
-	switch {
-	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil): // without the table, a wider one perhaps
-		return swallowed, nil
-	case err != nil && unroutable(err).Status == probe.Fail:
-		return noRoute, nil
-	case err != nil:
-		return "", err
-	case !way.match.IsValid():
-		return "", errors.New("this kernel does not tell which route matches")
-	case way.match.Bits() > l.prefix.Bits(): // one address, borrowed by a pod elsewhere
-		return "", nil
-	}
-	whose := a.nodes[way.gateway]
-	wider := way.match.Bits() < l.prefix.Bits()
-	switch hops := a.among(a.table[l.prefix].gateways); {
-	case len(hops) > 1 && !wider:
-		return "to " + strings.Join(hops, " and ") + " at once", nil
-	case way.gateway.IsValid() && (way.gateway == l.addr || whose == l.node):
-		return "", nil
-	case felixTunnel(way.device) && whose == "":
-		return "", nil
-	case wider:
-		// A wider route, such as the default one, is not the block's; but where it also
-		// leads to the node, a router may know the block, unless it never gets to see one.
-		if a.encapsulated(l, probe.AttrVXLAN) || a.encapsulated(l, probe.AttrIPIP) && !a.fabric {
-			return noRoute, nil
-		}
-		if to, err := lookup(l.addr); err == nil && to.gateway.IsValid() && to.gateway == way.gateway {
-			return byRouter, nil
-		}
-		return noRoute, nil
-	case !way.gateway.IsValid():
-		return "to " + way.device + " without a gateway", nil
-	case whose == "":
-		return byRouter, nil
-	}
-	return fmt.Sprintf("to %s %s by %s", whose, way.gateway, way.device), nil
-}
-
-// encapsulated tells whether a pool that holds the land has the mode on, be it
-// between subnets only.
-func (a atlas) encapsulated(l land, mode string) bool {
-	return slices.ContainsFunc(a.pools, func(t probe.Target) bool {
-		pool, err := netip.ParsePrefix(t.Name)
-		return err == nil && pool.Contains(l.prefix.Addr()) && cmp.Or(t.Attrs[mode], "Never") != "Never"
-	})
-}
-
-// among names the different nodes that some gateways belong to.
-func (a atlas) among(gateways []netip.Addr) []string {
-	var out []string
-	seen := map[string]bool{}
-	for _, g := range gateways {
-		if node := a.nodes[g]; node != "" && !seen[node] {
-			seen[node] = true
-			out = append(out, node+" "+g.String())
-		}
-	}
-	return out
-}
-
-// felixTunnel tells whether routes by a device may have gateways that are no node's
-// own address; those by tunl0 have not.
-func felixTunnel(device string) bool {
-	return slices.ContainsFunc(encapsulations, func(e encapsulation) bool { return e.device == device && e.name != "IPIP" })
-}
-
-// ownBlocks looks for the routes that keep packets to pods that are gone on this
-// node.
-func (a atlas) ownBlocks(own []land) probe.Result {
-	if a.unread != nil {
-		return unseen(a.unread)
-	}
-	var open []string
-	for _, l := range own {
-		if !a.table[l.prefix].blackhole {
-			open = append(open, l.prefix.String())
-		}
-	}
-	r := probe.Found(probe.OK, "all %d own blocks have their blackhole route", len(own))
-	if len(open) > 0 {
-		r = probe.Found(probe.Info, "%d of %d own blocks have no blackhole route: %s", len(open), len(own), some(open))
-	}
-	return r.With(FactBlocks, len(own))
 }

@@ -13,10 +13,10 @@ import (
 // The owners of a block are a fact of their own: nobody has to take a sentence apart.
 func TestOwners(t *testing.T) {
 	t.Parallel()
-	of := func(node string) land {
-		return land{netip.MustParsePrefix("10.244.1.0/26"), node, netip.MustParseAddr("10.0.0.2"), ""}
+	of := func(node string) ipamBlock {
+		return ipamBlock{netip.MustParsePrefix("10.244.1.0/26"), node, netip.MustParseAddr("10.0.0.2"), ""}
 	}
-	r := atlas{}.survey([]land{of("b"), of("c")}, []land{of("a")}).judged(foreign, 2, birdKnows{})
+	r := routeView{}.survey([]ipamBlock{of("b"), of("c")}, []ipamBlock{of("a")}).judged(foreign, 2, birdKnows{})
 	want := map[probe.Fact]map[string][]string{FactShared: {"10.244.1.0/26": {"a", "b", "c"}}}
 	if !reflect.DeepEqual(r.Facts[FactOwners], want) {
 		t.Errorf("%v", r.Facts)
@@ -25,8 +25,8 @@ func TestOwners(t *testing.T) {
 
 func TestLost(t *testing.T) {
 	t.Parallel()
-	of := func(cidr, node, state string) land {
-		return land{netip.MustParsePrefix(cidr), node, netip.MustParseAddr("10.0.0.2"), state}
+	of := func(cidr, node, state string) ipamBlock {
+		return ipamBlock{netip.MustParsePrefix(cidr), node, netip.MustParseAddr("10.0.0.2"), state}
 	}
 	ready, quiet, silent := of("10.244.1.0/26", "b", ""), of("10.244.2.0/26", "c", "NotReady"), of("10.244.3.0/26", "d", "NotReady (its kubelet is silent)")
 	for name, c := range map[string]struct {
@@ -35,13 +35,13 @@ func TestLost(t *testing.T) {
 		want probe.Status
 		saw  string
 	}{
-		"all of nodes that are not ready": {findings{missing: []land{quiet, silent, quiet}}, birdKnows{said: "; BIRD has no route either"}, probe.Warn,
+		"all of nodes that are not ready": {findings{missing: []ipamBlock{quiet, silent, quiet}}, birdKnows{said: "; BIRD has no route either"}, probe.Warn,
 			"3 of 9 blocks of other nodes have no route: 10.244.2.0/26 of c, 10.244.3.0/26 of d, 10.244.2.0/26 of c; BIRD has no route either; the API reports c as NotReady, d as NotReady (its kubelet is silent)"},
-		"one of a node that is ready": {findings{missing: []land{ready, quiet}}, birdKnows{}, probe.Fail,
+		"one of a node that is ready": {findings{missing: []ipamBlock{ready, quiet}}, birdKnows{}, probe.Fail,
 			"2 of 9 blocks of other nodes have no route: 10.244.1.0/26 of b, 10.244.2.0/26 of c; the API reports c as NotReady"},
-		"BIRD knows it":        {findings{missing: []land{quiet}}, birdKnows{known: []string{"x"}}, probe.Fail, "the API reports c as NotReady"},
-		"another leads astray": {findings{missing: []land{quiet}, wrong: []string{"x"}}, birdKnows{}, probe.Fail, "lead to the wrong node"},
-		"no node is called so": {findings{missing: []land{ready}}, birdKnows{}, probe.Fail, "10.244.1.0/26 of b"},
+		"BIRD knows it":        {findings{missing: []ipamBlock{quiet}}, birdKnows{known: []string{"x"}}, probe.Fail, "the API reports c as NotReady"},
+		"another leads astray": {findings{missing: []ipamBlock{quiet}, wrong: []string{"x"}}, birdKnows{}, probe.Fail, "lead to the wrong node"},
+		"no node is called so": {findings{missing: []ipamBlock{ready}}, birdKnows{}, probe.Fail, "10.244.1.0/26 of b"},
 		"two owners":           {findings{shared: []string{"10.244.1.0/26 of b and c"}}, birdKnows{}, probe.Fail, "belong to two nodes at once"},
 		"nothing is lost":      {findings{}, birdKnows{}, probe.OK, "all 9 blocks"},
 	} {

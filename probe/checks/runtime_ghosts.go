@@ -128,6 +128,13 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 	if len(suspects) == 0 {
 		return r
 	}
+	return suspected(ctx, h, runtime, r, suspects, len(found), len(all), rest)
+}
+
+// suspected asks again for containers without a process, since they may just have ended. r is the result if
+// they have; found of all containers have a process that the runtime names.
+func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
+	rest string) probe.Result {
 	select { // some may just have ended, and the runtime is about to hear of it
 	case <-ctx.Done():
 		return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects), ctx.Err()))
@@ -142,14 +149,14 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 		}
 	}
 	switch {
-	case len(names) == len(found) && len(names) > 0:
-		return probe.Found(probe.Unknown, "none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", len(found)).
-			With(FactContainers, len(all)).Because(lines...)
+	case len(names) == found && len(names) > 0:
+		return probe.Found(probe.Unknown, "none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", found).
+			With(FactContainers, all).Because(lines...)
 	case len(names) > 0:
-		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s", len(names), len(all), some(names), rest)
-		return r.With(FactGhosts, first(names)).With(FactContainers, len(all)).Because(lines...)
+		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s", len(names), all, some(names), rest)
+		return r.With(FactGhosts, first(names)).With(FactContainers, all).Because(lines...)
 	case unanswered > 0:
-		return probe.Found(probe.Unknown, "%d containers have no process, and the runtime did not answer whether it still calls them running", unanswered).With(FactContainers, len(all))
+		return probe.Found(probe.Unknown, "%d containers have no process, and the runtime did not answer whether it still calls them running", unanswered).With(FactContainers, all)
 	}
 	r.Saw += fmt.Sprintf("; %d just ended", len(suspects))
 	return r

@@ -104,7 +104,7 @@ func belongs(p procfs.Proc, uid string) bool {
 }
 
 // ours is nil when a network namespace belongs to the user namespace that this program is in,
-// as the runtime's do. Whoever runs in a pod can make others, without a privilege, and give
+// as the runtime's do. A process in a pod can make others, without a privilege, and give
 // them any address: what is seen in one of those is what its maker wants seen.
 func ours(ns netns.NsHandle) error {
 	fd, err := unix.IoctlRetInt(int(ns), unix.NS_GET_USERNS)
@@ -130,7 +130,7 @@ func ours(ns netns.NsHandle) error {
 
 // errForeign is a network namespace that somebody in a pod may have made.
 const errForeign = unfit("the pod's network namespace belongs to another user namespace (hostUsers: false?): " +
-	"whoever runs in the pod decides what is seen there")
+	"a process in the pod decides what is seen there")
 
 // has is nil when an address is on an interface of a namespace.
 func has(ns netns.NsHandle, want netip.Addr) error {
@@ -241,7 +241,7 @@ func within(ns netns.NsHandle, f func() error) error {
 func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Request, emit func(probe.Event)) error {
 	var said bytes.Buffer
 	args := e.Args
-	if end, ok := ctx.Deadline(); ok { // it has as long as whoever asks, and not what it would take by itself
+	if end, ok := ctx.Deadline(); ok { // it has as long as its parent, and not its own default
 		args = slices.Concat(args, []string{"--life", max(time.Until(end), time.Millisecond).String()})
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)

@@ -1,17 +1,13 @@
 package tools
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"net/http"
 	"net/netip"
 	"path"
 	"slices"
@@ -23,7 +19,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
-	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
 // Dial opens connections.
@@ -292,119 +287,6 @@ func invalid(c *x509.Certificate, now time.Time) string {
 	return ""
 }
 
-// How much of a page is shown.
-const (
-	mostLines = 40
-	mostWidth = 300
-	mostPage  = 64 << 10
-)
-
-// get asks for one page.
-func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) probe.Result {
-	one, cancel := context.WithTimeout(ctx, d.wait)
-	defer cancel()
-	scheme, way := "http", httpget.Way{Most: mostPage}
-	if d.tls {
-		scheme = "https"
-	}
-	if !d.addr.IsValid() {
-		way.Host = net.JoinHostPort(d.host, strconv.Itoa(int(d.port)))
-	}
-	way.ServerName = cmp.Or(d.sni, d.host)
-	began := time.Now()
-	page, err := httpget.Get(one, fmt.Sprintf("%s://%s%s", scheme, to, d.page), way)
-	if err != nil {
-		reason := probe.Reason(err)
-		switch {
-		case ctx.Err() != nil:
-			return probe.Found(probe.Unknown, "stopped before %s answered", to)
-		case reason == "timeout":
-			return probe.Found(probe.Fail, "%s takes the connection, and does not answer GET %s within %s", to, d.page, short(d.wait)).With(probe.FactReason, reason)
-		}
-		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.page, err).With(probe.FactReason, reason)
-	}
-	j.Say("%s %d %s in %s", page.Proto, page.Code, http.StatusText(page.Code), short(time.Since(began)))
-	printPage(j, to.Addr(), page)
-	status := probe.OK
-	if page.Code >= 400 {
-		status = probe.Fail
-	}
-	return probe.Found(status, "%s answers %d %s to GET %s", to, page.Code, http.StatusText(page.Code), d.page)
-}
-
-// metadata are the addresses at which clouds tell a machine its credentials, and the token
-// by which it joins its cluster, to whoever asks from it: link-local ones (AWS, Azure, GCP,
-// OpenStack and most others), AWS by IPv6, GCP by IPv6, Alibaba Cloud, Azure's wire server,
-// Scaleway by IPv6.
-var metadata = []netip.Prefix{
-	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
-	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("fd00:42::42/128"),
-}
-
-// tellsSecrets tells whether what an address answers is shown to nobody.
-func tellsSecrets(a netip.Addr) bool {
-	a = a.Unmap().WithZone("")
-	return slices.ContainsFunc(append(carried(a), a), func(a netip.Addr) bool {
-		return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
-	})
-}
-
-// carried are the IPv4 addresses to which a packet for an IPv6 address may go on: by NAT64
-// with the well-known prefix or the one for local use (RFC 6052, RFC 8215), by a NAT64 with
-// a prefix of its own, which has any of the lengths of RFC 6052, by 6to4 (RFC 3056), and
-// in the form that once stood for IPv4 (RFC 4291, 2.5.5.1). Of a prefix of its own only the
-// form is known, so a few addresses are taken for one that have nothing to do with NAT64.
-func carried(a netip.Addr) []netip.Addr {
-	if !a.Is6() {
-		return nil
-	}
-	b := a.As16()
-	var out []netip.Addr
-	for _, at := range [][4]int{{4, 5, 6, 7}, {5, 6, 7, 9}, {6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}} { // byte 8 is nobody's
-		out = append(out, netip.AddrFrom4([4]byte{b[at[0]], b[at[1]], b[at[2]], b[at[3]]}))
-	}
-	if b[0] == 0x20 && b[1] == 0x02 {
-		out = append(out, netip.AddrFrom4([4]byte(b[2:6])))
-	}
-	return out
-}
-
-// printPage prints what a server answered, as far as it may be shown.
-func printPage(j *probe.Job, of netip.Addr, page httpget.Page) {
-	if !tellsSecrets(of) {
-		printHeader(j, page.Header)
-		printBody(j, page.Body)
-		return
-	}
-	j.Say("headers: %s", strings.Join(slices.Sorted(maps.Keys(page.Header)), ", "))
-	j.Say("(%s may be a cloud's metadata, which has the node's credentials: what the headers say and %s of body are not shown)", of, several(len(page.Body), "byte"))
-}
-
-// printBody prints the first lines of a page, when it is text.
-func printBody(j *probe.Job, body []byte) {
-	if len(body) == 0 {
-		return
-	}
-	j.Say("")
-	if bytes.IndexByte(body, 0) >= 0 {
-		j.Say("(%d bytes that are no text)", len(body))
-		return
-	}
-	lines := bufio.NewScanner(bytes.NewReader(body))
-	lines.Buffer(nil, mostPage+1)
-	for n := 0; lines.Scan(); n++ {
-		if n == mostLines {
-			j.Say("(more is not shown)")
-			return
-		}
-		text := lines.Text()
-		if len(text) > mostWidth {
-			text = strings.ToValidUTF8(text[:mostWidth], "") + "…"
-		}
-		j.Say("%s", text)
-	}
-}
-
 // datagram sends an empty packet and waits for whatever comes back.
 func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort) probe.Result {
 	one, cancel := context.WithTimeout(ctx, d.wait)
@@ -437,129 +319,4 @@ func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort)
 		return probe.Found(probe.Fail, "%s cannot be reached: %s", to, checks.Refusal(reason)).With(probe.FactReason, reason)
 	}
 	return probe.Failed(err).With(probe.FactReason, reason)
-}
-
-// resolveLimit bounds looking a name up, in all domains of the search list.
-const resolveLimit = 10 * time.Second
-
-// resolve gives the addresses of a name as the node's own programs would find them: in
-// /etc/hosts, else by its name servers and search list.
-func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr, by string, r probe.Result) {
-	if text, err := j.Host.ReadFile("/etc/hosts"); err == nil {
-		if addrs := inHosts(text, host); len(addrs) > 0 {
-			return addrs, "/etc/hosts", r
-		}
-	}
-	conf, err := readResolver(j.Host)
-	if err != nil {
-		return nil, "", unread(fmt.Errorf("%s cannot be looked up: %w; use an address", host, err))
-	}
-	if len(conf.servers) == 0 {
-		return nil, "", probe.Found(probe.Fail, "%s cannot be looked up: %s names no server that can be asked", host, resolvConf)
-	}
-	return conf.find(ctx, host, 2*time.Second)
-}
-
-// find asks the servers for the addresses of a name, in each domain of the search list.
-func (c resolver) find(ctx context.Context, host string, wait time.Duration) (addrs []netip.Addr, by string, r probe.Result) {
-	limited, cancel := context.WithTimeout(ctx, resolveLimit)
-	defer cancel()
-	var last []replied // about the name that was asked for last
-	for _, name := range c.candidates(dns.Fqdn(host), strings.HasSuffix(host, ".")) {
-		last = nil
-		servers := c.servers
-		for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
-			more, reply := inTurn(limited, servers, name, record, wait)
-			if last = append(last, reply); len(more) > 0 {
-				addrs = append(addrs, more...)
-				// It knows the name: where it says nothing of AAAA, as some middleboxes do,
-				// others are not waited for.
-				servers, by = []netip.AddrPort{reply.server}, reply.server.String()
-			}
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, "", probe.Found(probe.Unknown, "stopped before %s was looked up", host)
-		case len(addrs) > 0:
-			return addrs, by, r
-		case limited.Err() != nil:
-			return nil, "", probe.Found(probe.Fail, "%s could not be looked up within %v: %s", host, resolveLimit, conclude(ctx, last).Saw).With(probe.FactReason, "timeout")
-		}
-	}
-	return nil, "", conclude(ctx, last)
-}
-
-// inTurn asks one server after the other until one knows whether there is such a name. One
-// that cannot find out or does not want to is passed over, as libc does.
-func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record uint16, wait time.Duration) (addrs []netip.Addr, r replied) {
-	for i, server := range servers {
-		msg, _, took, err := exchange(ctx, server, name, record, false, wait)
-		one := replied{name: name, record: dns.TypeToString[record], server: server, took: took, err: err}
-		if err == nil {
-			one.rcode = msg.Rcode
-		}
-		if i == 0 || err == nil { // that one said something is more than that another did not
-			r = one
-		}
-		if err == nil && (msg.Rcode == dns.RcodeSuccess || msg.Rcode == dns.RcodeNameError) {
-			return addressesIn(msg), r
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, r
-}
-
-// inHosts reads the addresses of a name out of a hosts file.
-func inHosts(text []byte, host string) []netip.Addr {
-	var out []netip.Addr
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		f := strings.Fields(line)
-		if len(f) < 2 || !slices.ContainsFunc(f[1:], func(n string) bool { return strings.EqualFold(n, strings.TrimSuffix(host, ".")) }) {
-			continue
-		}
-		if a, err := netip.ParseAddr(f[0]); err == nil && !slices.Contains(out, a) {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// addressesIn are those in an answer.
-func addressesIn(m *dns.Msg) []netip.Addr {
-	var out []netip.Addr
-	for _, rr := range m.Answer {
-		var ip net.IP
-		switch r := rr.(type) {
-		case *dns.A:
-			ip = r.A
-		case *dns.AAAA:
-			ip = r.AAAA
-		}
-		if a, ok := netip.AddrFromSlice(ip); ok {
-			out = append(out, a.Unmap())
-		}
-	}
-	return out
-}
-
-// secretHeaders are those whose values are shown to nobody.
-var secretHeaders = []string{"Set-Cookie", "Authorization", "Proxy-Authorization", "X-Auth-Token", "X-Api-Key"}
-
-// printHeader prints a header, in order.
-func printHeader(j *probe.Job, h http.Header) {
-	const mostHeaders = 40
-	keys := slices.Sorted(maps.Keys(h))
-	for _, k := range keys[:min(len(keys), mostHeaders)] {
-		v := strings.Join(h[k], ", ")
-		if slices.Contains(secretHeaders, k) {
-			v = "(not shown)"
-		}
-		if len(v) > mostWidth {
-			v = strings.ToValidUTF8(v[:mostWidth], "") + "…"
-		}
-		j.Say("%s: %s", k, v)
-	}
 }

@@ -134,7 +134,7 @@ func (d devices) way(r netlink.Route, v4 bool) way {
 	return w
 }
 
-// flagged are the flags of a hop that matter to whoever looks for a fault.
+// flagged are the flags of a hop that matter when a fault is looked for.
 func flagged(flags int) string {
 	var out []string
 	for _, f := range []struct {

@@ -1,14 +1,10 @@
 package tools
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -147,14 +143,6 @@ func named(list []container, name string) [][]container {
 	return nil
 }
 
-// What is held of a log at once, of one line, and how often it is looked for more.
-const (
-	mostTail   = 4 << 20
-	mostOfLine = 64 << 10
-	logEvery   = 250 * time.Millisecond
-	stateEvery = 2 * time.Second
-)
-
 // read prints the end of a log file, and follows it.
 func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.ContainerStatus, again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
 	if s.GetLogPath() == "" {
@@ -165,17 +153,23 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	err := f.open()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && j.Host.Only != nil:
-		return probe.Found(probe.Skip, "the log file of %s leads to where this way onto the node does not see: %s", c, name)
+		return probe.Found(probe.Skip, "the log file of %s leads to where this access method does not see: %s", c, name)
 	case errors.Is(err, fs.ErrNotExist):
 		return probe.Found(probe.Fail, "the log file of %s is not there: %s", c, name).With(probe.FactReason, "missing")
 	case err != nil:
 		return unread(err)
 	}
 	defer func() { f.file.Close() }()
+	return l.show(ctx, j, f, c, s, again)
+}
+
+// show prints the end of a log file that is open, and follows it.
+func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c container, s *cri.ContainerStatus,
+	again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
 	out, flush := buffered(j)
 	lines, whole, err := f.tail(l.lines)
 	if err != nil {
-		return unread(fmt.Errorf("reading %s: %w", name, err))
+		return unread(fmt.Errorf("reading %s: %w", f.name, err))
 	}
 	follow := l.follow && s.GetState() == cri.ContainerState_CONTAINER_RUNNING
 	if !follow { // then it will not be ended any more
@@ -220,35 +214,6 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	return probe.Found(probe.OK, "%s", what)
 }
 
-// open opens the log file, and nothing else to which its name may lead.
-func (f *followed) open() error {
-	file, err := f.host.Open(f.name)
-	if err != nil {
-		return err
-	}
-	if !f.ofLogs(file.Name()) {
-		_ = file.Close()
-		return fmt.Errorf("%s leads to %s, which is no log of this container: not read", f.name, file.Name())
-	}
-	if f.file != nil {
-		_ = f.file.Close()
-	}
-	f.file, f.at = file, 0
-	return nil
-}
-
-// ofLogs tells whether a path without links is a container's log: a file below
-// the folder of all pods' logs, in which that name lies by pod and container, or that of
-// docker's to which it is a link. A pod that may write to /var/log can make other links of it.
-func (f *followed) ofLogs(at string) bool {
-	pods, err := f.host.Find(path.Dir(path.Dir(path.Dir(f.name))))
-	if err != nil {
-		return false
-	}
-	defer pods.Close()
-	return strings.HasPrefix(at, strings.TrimSuffix(pods.Name(), "/")+"/") || f.id != "" && strings.HasSuffix(at, "/"+f.id+"/"+f.id+"-json.log")
-}
-
 // print writes one line as it is shown.
 func (l reading) print(out *probe.Job, line logLine) {
 	text := colours.ReplaceAllString(line.text, "")
@@ -260,15 +225,6 @@ func (l reading) print(out *probe.Job, line logLine) {
 
 // colours are what a program writes to a terminal to paint it (ECMA-48).
 var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-
-// followed is a log file that is read as it grows.
-type followed struct {
-	host     *probe.Host
-	name, id string // of the file and of its container
-	file     *os.File
-	at       int64 // read so far
-	join     joiner
-}
 
 // keepOn prints what is written from now on. Why says what went wrong.
 func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error, f *followed, s *cri.ContainerStatus, again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
@@ -308,220 +264,4 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 		case <-tick.C:
 		}
 	}
-}
-
-// more reads what has been added to the file, or begins with the one that has taken its
-// place; false when there is nothing.
-func (f *followed) more(each func(logLine)) (bool, error) {
-	buf := make([]byte, 64<<10)
-	n, err := f.file.ReadAt(buf, f.at)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	if n > 0 {
-		used := bytes.LastIndexByte(buf[:n], '\n') + 1
-		if used == 0 && n == len(buf) { // a line longer than any runtime writes
-			used = n
-		}
-		for raw := range bytes.Lines(buf[:used]) {
-			f.join.take(raw, each)
-		}
-		f.at += int64(used)
-		if used > 0 {
-			return true, nil
-		}
-	}
-	there, err := f.host.Stat(f.name)
-	if errors.Is(err, fs.ErrNotExist) { // between the old one and the new, or gone with the pod
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	mine, err := f.file.Stat()
-	switch {
-	case err != nil:
-		return false, err
-	case os.SameFile(there, mine) && there.Size() < f.at: // emptied in place
-		f.at, f.join = 0, joiner{}
-		return true, nil
-	case os.SameFile(there, mine):
-		return false, nil
-	}
-	// What was written between the last look and the change is in the old one still.
-	if now, err := f.file.Stat(); err == nil && now.Size() > f.at+int64(n) {
-		return true, nil
-	}
-	err = f.open()
-	if errors.Is(err, fs.ErrNotExist) { // put aside once more
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// tail gives the last lines of a log, and whether they go back to its beginning; reading
-// on begins behind them. It looks at as much of the end as it needs, up to mostTail.
-func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
-	info, err := f.file.Stat()
-	if err != nil {
-		return nil, false, err
-	}
-	size := info.Size()
-	for look := int64(128 << 10); ; look *= 8 {
-		look = min(look, mostTail)
-		from := max(size-look, 0)
-		buf := make([]byte, size-from)
-		n, err := f.file.ReadAt(buf, from)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, false, err
-		}
-		buf = buf[:n]
-		used := bytes.LastIndexByte(buf, '\n') + 1
-		f.at, f.join = from+int64(used), joiner{}
-		buf = buf[:used]
-		whole = from == 0
-		if !whole { // it begins in the middle of a line, perhaps of several pieces
-			buf = buf[bytes.IndexByte(buf, '\n')+1:]
-		}
-		lines = lines[:0]
-		for raw := range bytes.Lines(buf) {
-			f.join.take(raw, func(l logLine) {
-				if lines = append(lines, l); len(lines) > 2*want+1 { // what is before will not be shown
-					lines = slices.Clone(lines[len(lines)-want-1:])
-				}
-			})
-		}
-		if !whole && len(lines) > 0 {
-			lines = lines[1:]
-		}
-		if len(lines) >= want {
-			return lines[len(lines)-want:], false, nil
-		}
-		if whole || look == mostTail {
-			return lines, whole, nil
-		}
-	}
-}
-
-// earlier gives the last lines of the file before, which the kubelet has put aside as
-// 0.log.20261121-164500, and docker as ...-json.log.1, and whether there is one. Of those
-// that are compressed it says so.
-func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) {
-	all, err := j.Host.ReadDir(path.Dir(file))
-	if err != nil {
-		return nil, false
-	}
-	newest, at := "", time.Time{}
-	for _, name := range all {
-		if !strings.HasPrefix(name, path.Base(file)+".") || strings.HasSuffix(name, ".tmp") {
-			continue
-		}
-		name = path.Join(path.Dir(file), name)
-		if written, err := writtenAt(j.Host, name); err == nil && written.After(at) {
-			newest, at = name, written
-		}
-	}
-	switch {
-	case newest == "":
-		return nil, false
-	case strings.HasSuffix(newest, ".gz"):
-		j.Say("(what is older is compressed, in %s)", path.Base(newest))
-		return nil, true
-	}
-	old, err := j.Host.Open(newest)
-	if err != nil { // compressed this very moment, or no file
-		return nil, true
-	}
-	defer old.Close()
-	if old.Name() != newest {
-		return nil, true
-	}
-	lines, _, err = (&followed{file: old}).tail(want)
-	if err != nil {
-		return nil, true
-	}
-	return lines, true
-}
-
-// writtenAt is when a file was written; a link in its place, which no runtime makes, is an
-// error.
-func writtenAt(h *probe.Host, name string) (time.Time, error) {
-	f, err := h.Find(name)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer f.Close()
-	if f.Name() != name {
-		return time.Time{}, fmt.Errorf("%s leads to %s", name, f.Name())
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return time.Time{}, err
-	}
-	return info.ModTime(), nil
-}
-
-// logLine is one line as a container wrote it.
-type logLine struct{ at, text string }
-
-// joiner puts together what the runtime has cut: each stream has pieces of its own.
-type joiner struct {
-	stdout, stderr []byte
-	at             string // time of the last piece
-}
-
-// take reads one raw line and gives the whole line it ends, if it does.
-func (p *joiner) take(raw []byte, each func(logLine)) {
-	raw = bytes.TrimRight(raw, "\r\n")
-	at, stream, text, partial := parseLog(raw)
-	kept := &p.stdout
-	if stream == "stderr" {
-		kept = &p.stderr
-	}
-	*kept = append(*kept, text[:min(len(text), mostOfLine-min(len(*kept), mostOfLine))]...)
-	if !partial {
-		each(logLine{at, strings.ToValidUTF8(string(*kept), "?")})
-		*kept = nil
-	} else {
-		p.at = at
-	}
-}
-
-// rest gives the pieces that no more follow: what a container wrote last before it ended in
-// the middle of a line.
-func (p *joiner) rest(each func(logLine)) {
-	for _, kept := range []*[]byte{&p.stdout, &p.stderr} {
-		if len(*kept) > 0 {
-			each(logLine{p.at, strings.ToValidUTF8(string(*kept), "?")})
-			*kept = nil
-		}
-	}
-}
-
-// parseLog reads a line of a log file: of the kubelet's interface ("TIME stdout F text",
-// P for a piece of a line), or of docker ({"log":"text\n","stream":"stdout","time":"..."},
-// a piece has no new line). What is neither is text as it is.
-func parseLog(raw []byte) (at, stream string, text []byte, partial bool) {
-	if len(raw) > 0 && raw[0] == '{' {
-		var one struct {
-			Log          *string
-			Stream, Time string
-		}
-		if json.Unmarshal(raw, &one) == nil && one.Log != nil {
-			text, whole := strings.CutSuffix(*one.Log, "\n")
-			return one.Time, one.Stream, []byte(text), !whole
-		}
-	}
-	f := bytes.SplitN(raw, []byte(" "), 4)
-	if len(f) < 3 || string(f[1]) != "stdout" && string(f[1]) != "stderr" {
-		return "", "", raw, false
-	}
-	if _, err := time.Parse(time.RFC3339Nano, string(f[0])); err != nil {
-		return "", "", raw, false
-	}
-	tag, _, _ := bytes.Cut(f[2], []byte(":"))
-	if len(f) == 4 {
-		text = f[3]
-	}
-	return string(f[0]), string(f[1]), text, string(tag) == "P"
 }

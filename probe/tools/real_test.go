@@ -91,7 +91,7 @@ func TestRealPing(t *testing.T) {
 			t.Errorf("%s:\n%s", line, out)
 		}
 	}
-	// Whoever stops it gets the sum of what was.
+	// Stopped, it prints the sum so far.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	r, out := use(ctx, t, "/", Ping, "-c", "0", "-i", "20ms", "10.9.1.2")

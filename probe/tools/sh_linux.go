@@ -38,7 +38,7 @@ type running struct {
 	out   *os.File // what it writes; on a terminal also what it is typed
 	tty   bool
 	ended chan struct{} // it has exited
-	over  atomic.Bool   // likewise
+	over  atomic.Bool   // the same, without waiting
 }
 
 func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {

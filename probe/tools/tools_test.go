@@ -171,7 +171,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestNothingVisible wants a way onto the node that shows nothing to be no fault of it.
+// TestNothingVisible wants an access method that shows nothing to be no fault of the node.
 func TestNothingVisible(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: t.TempDir(), Proc: "/proc", Only: []string{"/none"}}

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/bird"
 )
 
-// Dial begins a conversation with whoever listens on path.
+// Dial opens a session with the process that listens on path.
 func Dial(ctx context.Context, path string) (*bird.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"html"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestDocsPicture holds the README's picture of a report to what this version prints of docs/example.ndjson,
+// a run on a real cluster: 'make docs' draws it.
+func TestDocsPicture(t *testing.T) {
+	const file, width = "../../docs/report.svg", 116
+	exit, out, errs := call(t, "analyze", "../../docs/example.ndjson")
+	if exit != 3 || !strings.Contains(out, "\nCAUSE 1 address-second-nic IPv4\n") {
+		t.Fatalf("exit %d: %s%s", exit, out, errs)
+	}
+	lines := []string{"$ calico-probe run --node node-b"}
+	for _, line := range inPicture(strings.Split(strings.TrimSpace(out), "\n")) {
+		lines = append(lines, folded(line, width)...)
+	}
+	svg := drawn(lines, width)
+	if *update {
+		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if is := read(t, file); is != svg {
+		t.Error("docs/report.svg is not what the program prints: 'make docs' draws it")
+	}
+}
+
+// inPicture leaves out what does not fit a first screen: more than a few rows, the comparison, and the
+// commands of the fix but one.
+func inPicture(lines []string) []string {
+	const rows = 9
+	var out []string
+	commands := 0
+	where := "rows"
+	for i, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "compared "), strings.HasPrefix(line, "not accounted "):
+			where = "left out"
+		case strings.HasPrefix(line, "CAUSE "):
+			out, where = append(out, ""), "cause"
+		case i == len(lines)-1:
+			out, where = append(out, ""), "verdict"
+		}
+		command := strings.HasPrefix(strings.TrimSpace(line), "$ kubectl")
+		if command {
+			commands++
+		}
+		switch {
+		case where == "left out", command && commands != 2, line == "":
+		case where == "rows" && i == rows:
+			out = append(out, "...")
+		case where == "rows" && i > rows:
+		default:
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// folded breaks a line at blanks, and indents what follows as its text is. A row of the table is cut.
+func folded(line string, width int) []string {
+	var out []string
+	const indent = "            "
+	if text := []rune(line); len(text) > width && line[0] != ' ' && !strings.HasPrefix(line, "fault: ") {
+		return []string{string(text[:width-1]) + "…"}
+	}
+	for len([]rune(line)) > width {
+		at := strings.LastIndexByte(string([]rune(line)[:width]), ' ')
+		if at <= len(indent) {
+			break
+		}
+		out, line = append(out, line[:at]), indent+line[at+1:]
+	}
+	return append(out, line)
+}
+
+// drawn is the text as a picture of a terminal.
+func drawn(lines []string, width int) string {
+	const across, down, edge = 7.4, 17, 14
+	var b strings.Builder
+	w, h := float64(width)*across+2*edge, len(lines)*down+2*edge
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" role="img">`+"\n", w, h, w)
+	b.WriteString(`<title>The report of calico-probe on a node whose address Calico took from a second NIC</title>` + "\n")
+	b.WriteString(`<rect width="100%" height="100%" rx="6" fill="#1b1f24"/>` + "\n")
+	b.WriteString(`<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="12" ` +
+		`fill="#d0d7de" xml:space="preserve">` + "\n")
+	for i, line := range lines {
+		colour := ""
+		for word, is := range map[string]string{
+			"fail ": "#ff7b72", "warn ": "#e3b341", "fault: ": "#ff7b72", "CAUSE ": "#79c0ff", "$ ": "#8b949e",
+		} {
+			if strings.HasPrefix(line, word) {
+				colour = fmt.Sprintf(` fill="%s"`, is)
+			}
+		}
+		fmt.Fprintf(&b, `<text x="%d" y="%d"%s>%s</text>`+"\n", edge, edge+(i+1)*down-4, colour, html.EscapeString(line))
+	}
+	b.WriteString("</g>\n</svg>\n")
+	return b.String()
+}

@@ -1,0 +1,86 @@
+// Package docs_test reads what the project says about itself.
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// forbidden are the words for which CONTRIBUTING.md ("Words") has others, as far as they mean nothing else.
+var forbidden = regexp.MustCompile(`(?i)\b(seats?|knock(s|ed|ing)?|climb(s|ed|ing)?|rungs?|ladders?|glances?|` +
+	`farewells?|whoever|likewise|atlas|(is|are) had|ways? onto)\b`)
+
+// notYet are the folders that have such words still. The list may only shrink.
+var notYet = []string{
+	"alerts",
+	"cluster",
+	"cmd/calico-probe",
+	"cmd/probe",
+	"deploy/helm/calico-probe",
+	"diagnose",
+	"docs",
+	"docs/reference",
+	"e2e",
+	"e2e/liar",
+	"images",
+	"injector",
+	"install",
+	"prompt",
+	"report",
+	"runbook",
+	"sandbox",
+	"ui",
+}
+
+// TestWords wants none of the forbidden words in documents, help, messages and comments.
+func TestWords(t *testing.T) {
+	found := map[string][]string{}
+	err := filepath.WalkDir("..", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(strings.TrimPrefix(filepath.ToSlash(name), "../"))
+		if entry.IsDir() {
+			if slices.Contains([]string{".git", ".cache", "bin", "dist", "testdata", "carried"}, entry.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !slices.Contains([]string{".go", ".md", ".yaml", ".sh", ".tmpl"}, filepath.Ext(name)) || name == "docs/words_test.go" {
+			return nil
+		}
+		b, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(b), "\n") {
+			if row := name == "CONTRIBUTING.md" && strings.HasPrefix(line, "|"); row { // the dictionary itself
+				continue
+			}
+			if word := forbidden.FindString(line); word != "" {
+				folder := filepath.ToSlash(filepath.Dir(name))
+				found[folder] = append(found[folder], name+":"+strconv.Itoa(i+1)+": "+word)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, lines := range found {
+		if !slices.Contains(notYet, folder) {
+			t.Errorf("CONTRIBUTING.md, \"Words\", has another word:\n%s", strings.Join(lines, "\n"))
+		}
+	}
+	for _, folder := range notYet {
+		if len(found[folder]) == 0 {
+			t.Errorf("%s has none of these words any more: take it off the list", folder)
+		}
+	}
+}

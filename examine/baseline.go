@@ -1,0 +1,242 @@
+package examine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/diagnose"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// A healthy node starts a probe in a second and answers in a few; one that does not is no
+// help, and somebody waits.
+const (
+	baselineLimit = 20 * time.Second
+	baselineStart = 8 * time.Second
+)
+
+// Compares tells whether baseline nodes may be asked at all.
+func (r *Run) Compares(snap *cluster.Snapshot) bool {
+	return snap != nil && r.opts.Baselines > 0 && r.opts.Via != injector.MethodAPI && slices.Contains(r.picked, checks.NeighbourReach)
+}
+
+// troubled tells whether there is something to compare: a bad answer about the node, or no
+// access method that works.
+func troubled(seen diagnose.Findings) bool {
+	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
+		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
+	})
+}
+
+// worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
+// node, and always their BGP sessions and whether they reach the node.
+func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
+	var out []*probe.Check
+	for _, c := range suite {
+		switch {
+		case c == checks.EncapProof: // takes two probes that know of each other
+		case c == checks.BGPSession, c == checks.NeighbourReach, len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// preferred are the addresses of the other ends of bad BGP sessions.
+func preferred(seen diagnose.Findings) []netip.Addr {
+	var out []netip.Addr
+	for _, r := range seen.Bad(checks.BGPSession.ID) {
+		if a, err := netip.ParseAddr(r.Facts.Str(checks.FactPeer)); err == nil && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// baseline is what one healthy node answered.
+type baseline struct {
+	node   string
+	events []probe.Event
+	err    error // no probe could be put there, or it did not answer whole
+}
+
+// comparison is baseline nodes that are being asked.
+type comparison struct {
+	wait func() []baseline // until all have answered, or their time is over; as often as wanted
+}
+
+// heardNothing waits, and tells whether no baseline node got any answer from the node: two of
+// them have to say so, or one where the API has not heard of the kubelet either.
+func (g *comparison) heardNothing(kubeletSilent bool) bool {
+	witnesses := 0
+	for _, l := range g.wait() {
+		asked := false
+		for _, ev := range l.events {
+			r := ev.Result
+			if r == nil || r.Check != checks.NeighbourReach.ID {
+				continue
+			}
+			switch {
+			case r.Status == probe.OK, r.Status == probe.Fail && probe.SomebodyAnswered(r.Facts.Str(probe.FactReason)):
+				return false
+			case r.Status == probe.Fail:
+				asked = true
+			}
+		}
+		if asked {
+			witnesses++
+		}
+	}
+	return witnesses > 1 || witnesses == 1 && kubeletSilent
+}
+
+// compare asks the baseline nodes now; the result has to be waited for.
+func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *comparison {
+	nodes := cluster.Neighbours(snap, r.opts.Baselines, preferred(r.Seen))
+	asked := worthComparing(r.Seen, r.picked)
+	answers := make([]baseline, len(nodes))
+	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		r.client.Progress("neighbour: putting a probe on %s", node.Name)
+		all.Go(func() { answers[i] = r.askBaseline(ctx, client, snap, node, asked) })
+	}
+	return &comparison{wait: func() []baseline {
+		defer cancel()
+		all.Wait()
+		return answers
+	}}
+}
+
+// reportBaselines reports what the baseline nodes answered. The verdict does not count it,
+// unless nothing else was asked, or none of them could answer what the user named.
+func (r *Run) reportBaselines(all []baseline) error {
+	var from, failed []string
+	for _, l := range all {
+		if l.err != nil {
+			failed = append(failed, l.node+": "+cluster.Explain(l.err))
+			r.client.Note("neighbour: %s", failed[len(failed)-1])
+		} else {
+			from = append(from, l.node)
+		}
+	}
+	res := probe.Found(probe.Info, "tested from outside, by probes on %s", strings.Join(from, " and "))
+	switch {
+	case len(all) == 0:
+		res.Status, res.Saw = probe.Skip, "no other node is ready to test it from"
+	case len(from) == 0:
+		if slices.Contains(r.opts.Checks, checks.NeighbourReach.ID) {
+			res.Status = probe.Unknown
+		}
+		res.Saw = "could not be tested from outside: " + strings.Join(failed, "; ")
+	}
+	res.Check = checks.NeighbourReach.ID
+	if r.opts.Via == injector.MethodNeighbour { // what is inside was not asked: no verdict but a fault
+		res.Check, res.Target, res.Status = probe.CheckPlaced, injector.MethodNeighbour, probe.Unknown
+		res.Saw = "no probe was put on the node itself; " + res.Saw
+	}
+	if err := r.Add(injector.MethodNeighbour, probe.Event{Type: probe.EventResult, Result: &res}); err != nil {
+		return err
+	}
+	for _, l := range all {
+		for _, ev := range l.events {
+			if err := r.AddOf(l.node, injector.MethodNeighbour, ev); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// askBaseline asks one baseline node, and the API about it.
+func (r *Run) askBaseline(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check) baseline {
+	out := baseline{node: node.Name}
+	var theirs *cluster.Snapshot
+	var unread error
+	var reading sync.WaitGroup
+	reading.Go(func() { theirs, unread = client.Read(ctx, node.Name) })
+	onNode := slices.DeleteFunc(slices.Clone(asked), func(c *probe.Check) bool { return !c.OnNode() })
+	session, err := r.placeOn(ctx, snap, node, onNode, baselineStart)
+	reading.Wait()
+	if err == nil {
+		defer r.closing(node.Name, session)
+		if err = unread; err == nil {
+			out.events = append(out.events, apiAbout(ctx, theirs, asked)...)
+			err = out.answers(ctx, session, r.planFor(theirs, snap, node, onNode))
+		}
+	}
+	if err = orLate(ctx, err); err != nil {
+		ev := unplaced(injector.MethodNeighbour, "", err)
+		if session != nil {
+			ev = Unanswered(err)
+		}
+		out.err, out.events = err, append(out.events, ev)
+	}
+	return out
+}
+
+// lateError is a baseline node that has not answered in its time.
+type lateError time.Duration
+
+func (e lateError) Error() string {
+	return fmt.Sprintf("its answer was not complete within %v, the limit for a baseline node", time.Duration(e))
+}
+
+// orLate makes an error that only says that the time of a baseline node was over say so.
+func orLate(ctx context.Context, err error) error {
+	late, is := errors.AsType[lateError](context.Cause(ctx))
+	if is && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, late)) {
+		return late
+	}
+	return err
+}
+
+// planFor is what a baseline node is asked: about itself as the node in question is, and
+// about that node.
+func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check) probe.Plan {
+	plan := probe.Plan{Run: r.ID, Node: node.Name, Way: injector.MethodNeighbour, Checks: CheckIDs(asked), Limit: r.opts.CheckTimeout}
+	plan.Targets, plan.Gaps = cluster.Targets(theirs)
+	plan.Targets = append(plan.Targets, cluster.Outside(snap)...)
+	plan.Now = theirs.Now.Add(time.Since(theirs.Read))
+	return plan
+}
+
+// apiAbout answers those of the checks about a baseline node that the API answers.
+func apiAbout(ctx context.Context, theirs *cluster.Snapshot, asked []*probe.Check) []probe.Event {
+	var out []probe.Event
+	runner := probe.Runner{Suite: cluster.Checks(theirs), Host: &probe.Host{Node: theirs.Node.Name}, Version: probe.Release}
+	for _, c := range asked {
+		if c.From != probe.FromAPI {
+			continue
+		}
+		runner.Run(ctx, probe.Plan{Checks: []string{c.ID}}, func(ev probe.Event) {
+			if ev.Result != nil {
+				out = append(out, ev)
+			}
+		})
+	}
+	return out
+}
+
+// answers collects what the probe on a baseline node says.
+func (b *baseline) answers(ctx context.Context, session *injector.Session, plan probe.Plan) error {
+	err := session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
+		b.events = append(b.events, ev)
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("the probe on %s: %w", b.node, err)
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package examine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// Config is what a verb knows of the cluster and of this program.
+type Config struct {
+	Rest    func() (*rest.Config, error)     // how to reach the API server
+	Cluster func() (*probe.Cluster, error)   // which cluster that is, for reports
+	Probe   func(architecture string) []byte // the embedded probe for nodes of an architecture, nil = none
+	Ours    func(image string) bool          // tells whether an image is one of this release's
+
+	Namespace       string // where probe pods go, "" = beside calico-node
+	CalicoNamespace string // the only namespace in which calico-node is looked for, "" = the usual ones
+}
+
+// Client is what the examinations of one program share: the cluster, and the person who
+// reads their messages.
+type Client struct {
+	Config
+	messages io.Writer
+	quiet    bool
+	// installed says that the namespace beside calico-node has refused a pod, and that the
+	// one of 'manifests' has taken it.
+	installed *atomic.Bool
+}
+
+// NewClient returns a Client that writes messages to a writer.
+func NewClient(config Config, messages io.Writer) *Client {
+	return &Client{Config: config, messages: messages, installed: new(atomic.Bool)}
+}
+
+// Writing is the same Client with messages to another writer.
+func (c *Client) Writing(messages io.Writer) *Client {
+	own := *c
+	own.messages = messages
+	return &own
+}
+
+// Quiet is the same Client without progress.
+func (c *Client) Quiet() *Client {
+	own := *c
+	own.quiet = true
+	return &own
+}
+
+// Progress is for a person who waits; nobody else needs it.
+func (c *Client) Progress(format string, args ...any) {
+	if ui.IsTerminal(c.messages) && !c.quiet {
+		c.Note(format, args...)
+	}
+}
+
+// Note says what the user must know on any stream.
+func (c *Client) Note(format string, args ...any) { ui.Say(c.messages, format, args...) }
+
+// Reader is the reading half of the API.
+func (c *Client) Reader() (*cluster.Client, error) {
+	config, err := c.Rest()
+	if err != nil {
+		return nil, err
+	}
+	return cluster.NewClient(config, c.CalicoNamespace)
+}
+
+// Asked is the cluster that is asked, nil with the access method that asks none.
+func (c *Client) Asked(o Options) (*probe.Cluster, error) {
+	if o.Via == injector.MethodLocal {
+		return nil, nil
+	}
+	return c.Cluster()
+}
+
+// Read is what the API says of the node; nil with the access method that asks none.
+func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster.Snapshot, error) {
+	if o.Via == injector.MethodLocal {
+		return nil, nil, nil
+	}
+	client, err := c.Reader()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Progress("asking the API about %s", o.Node)
+	snap, err := client.Read(ctx, o.Node)
+	if err != nil {
+		return nil, nil, NoSuchNode(err)
+	}
+	return client, snap, nil
+}
+
+// writer is the writing half of the API.
+func (c *Client) writer() (*injector.Client, error) {
+	config, err := c.Rest()
+	if err != nil {
+		return nil, err
+	}
+	return injector.NewClient(config)
+}
+
+// runningOn lists the pods that run on a node, for exec, which enters one.
+func (c *Client) runningOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	client, err := c.Reader()
+	if err != nil {
+		return nil, err
+	}
+	return client.Running(ctx, node)
+}
+
+// PodNamespace is where the probe pod goes: where the user says, else beside calico-node,
+// whose namespace must admit privileged pods, unless it was seen not to.
+func (c *Client) PodNamespace(snap *cluster.Snapshot) string {
+	switch {
+	case c.Namespace != "":
+		return c.Namespace
+	case c.installed.Load():
+		return install.Namespace
+	case snap != nil:
+		return namespaceOf(snap.Calico)
+	}
+	return namespaceOf(nil)
+}
+
+// namespaceOf is the namespace of calico-node's pod, which is verified; nil = none is known.
+// A pod that only claims to be calico-node never says where a privileged one goes.
+func namespaceOf(calico *corev1.Pod) string {
+	if calico == nil {
+		return metav1.NamespaceSystem
+	}
+	return calico.Namespace
+}
+
+// InEitherNamespace makes the access method pod try the namespace of 'manifests' where the user
+// named none and the one beside calico-node refuses the pod: somebody with the rights that
+// 'manifests' prints may make it there and nowhere else, and the next access method needs more
+// rights. The namespace that took the pod is asked first from then on.
+func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
+	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
+		session, err := open(ctx, opts)
+		refused := refusedByNamespace(err)
+		if refused != nil && c.Namespace != "" {
+			if refused.Reason == facts.ReasonRBAC && opts.Namespace != install.Namespace {
+				err = refused.And("where 'manifests' was applied, it is -n " + install.Namespace)
+			}
+			return nil, err
+		}
+		first, other := opts.Namespace, install.Namespace
+		if first == other {
+			other = namespaceOf(opts.Calico)
+		}
+		if refused == nil || first == other {
+			return session, err
+		}
+		opts.Namespace = other
+		session, err = open(ctx, opts)
+		if both := bothRefused(refused, first, err, other); both != nil {
+			return nil, both
+		}
+		if c.installed.Swap(other == install.Namespace) != (other == install.Namespace) {
+			c.Note("%s: namespace %s does not take it (%s), so it goes into %s", injector.MethodPod, first, refused.Reason, other)
+		}
+		return session, err
+	}
+}
+
+// bothRefused is the error of a pod that neither namespace has taken; nil = the other one has,
+// whatever became of the pod there.
+func bothRefused(refused *injector.PlacementError, first string, err error, other string) error {
+	there, _ := errors.AsType[*injector.PlacementError](err)
+	before := "and namespace " + first + " does not take it: " + refused.Text
+	switch {
+	case err == nil || there != nil && slices.Contains(admitted(), there.Reason):
+		return nil
+	case refusedByNamespace(err) != nil:
+		name, why := other, there.Text
+		if other == install.Namespace {
+			name += ", which 'calico-probe manifests' prints"
+		}
+		if there.Reason == facts.ReasonRBAC {
+			why = "no right there either"
+		}
+		return refused.And("nor in namespace " + name + ": " + why)
+	case there == nil: // nobody knows whether it takes it
+		return fmt.Errorf("%w; %s", err, before)
+	}
+	return there.And(before)
+}
+
+// admitted are the reasons for which a pod fails that a namespace has taken.
+func admitted() []facts.Reason {
+	return []facts.Reason{
+		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach, facts.ReasonSilent,
+	}
+}
+
+// refusedByNamespace is the refusal of a pod that another namespace might admit, else nil.
+func refusedByNamespace(err error) *injector.PlacementError {
+	ofNamespace := []facts.Reason{facts.ReasonRBAC, facts.ReasonAdmission, facts.ReasonQuota, facts.ReasonNamespace}
+	pe, _ := errors.AsType[*injector.PlacementError](err)
+	if pe != nil && slices.Contains(ofNamespace, pe.Reason) {
+		return pe
+	}
+	return nil
+}
+
+// wrongNamespace is what is wrong with the namespace that the user named for the pod, which
+// no other access method mends; nil = nothing is.
+func (c *Client) wrongNamespace(err error) error {
+	pe, refused := errors.AsType[*injector.PlacementError](err)
+	switch {
+	case !refused || pe.Reason != facts.ReasonNamespace || c.Namespace == "":
+		return nil
+	case apierrors.IsNotFound(pe.Err):
+		return ui.BadUsage("there is no namespace %q: leave out -n, or 'calico-probe manifests -n %s' prints it", c.Namespace, c.Namespace)
+	case strings.Contains(pe.Text, "being terminated"):
+		return ui.BadUsage("namespace %q is being deleted: leave out -n, or name another", c.Namespace)
+	}
+	return nil // kube-controller-manager, perhaps, has not made what a pod needs there
+}

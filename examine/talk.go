@@ -1,0 +1,104 @@
+package examine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// talk sends the plan to a probe that runs, reports its answer up to the end, and removes
+// what was created, however it went. Where nothing at all is heard from the probe and other
+// access methods are left, that is returned as lost instead of being reported.
+func (r *Run) talk(ctx context.Context, p injector.Placed, snap *cluster.Snapshot) (lost, err error) {
+	defer r.closing(p.Method, p.Session)
+	whole, lost, err := r.answers(ctx, p, snap)
+	if lost != nil && (p.Last || ctx.Err() != nil) {
+		if err := r.ReportPlaced(p, snap); err != nil {
+			return nil, err
+		}
+		return nil, r.Add(p.Method, Unanswered(lost))
+	}
+	if err != nil || lost != nil || !whole || !r.ProvesEncap(snap) {
+		return lost, err
+	}
+	return nil, r.ProveEncap(ctx, p.Session, snap)
+}
+
+// closing ends a session; what could not be removed is said under a name.
+func (r *Run) closing(name string, session *injector.Session) {
+	if err := session.Close(); err != nil {
+		r.client.Note("%s: cleaning up: %v", name, err)
+	}
+}
+
+// Plan is what the probe on the node is to answer.
+func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
+	plan := probe.Plan{Run: r.ID, Node: r.Node, Way: method, Checks: r.NodeChecks(), Limit: r.opts.CheckTimeout}
+	if snap != nil {
+		plan.Targets, plan.Gaps = cluster.Targets(snap)
+		plan.Now = snap.Now.Add(time.Since(snap.Read))
+	}
+	return plan
+}
+
+// ReportPlaced reports which access method worked, and what became of those before it, which
+// is no more than worth knowing now.
+func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
+	for _, f := range p.Failed {
+		ev := r.eventOf(f, r.client.PodNamespace(snap))
+		if ev.Result.Status == probe.Unknown {
+			ev.Result.Status = probe.Info
+		}
+		if err := r.Add(f.Method, ev); err != nil {
+			return err
+		}
+	}
+	placed := probe.Found(probe.OK, "probe running after %s: %s", p.Took.Round(10*time.Millisecond), strings.Join(p.Session.Created(), ", "))
+	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, p.Method, p.Took
+	if id := p.Session.ImageID(); id != "" {
+		placed = placed.With(probe.FactImageID, id)
+		if image := r.opts.Image; !r.client.Ours(image) && !strings.Contains(image, "@") {
+			r.client.Note("%s: image %s is %s on %s", p.Method, image, id, r.Node)
+		}
+	}
+	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
+}
+
+// answers reports what a probe answers to its plan; false when that was not all of it, which
+// then has been reported, or is lost where not even a first event came. The error is one of
+// writing the report.
+func (r *Run) answers(ctx context.Context, p injector.Placed, snap *cluster.Snapshot) (whole bool, lost, err error) {
+	plan := r.Plan(p.Method, snap)
+	open := slices.Clone(plan.Checks)
+	var writing error
+	heard := false
+	err = p.Session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
+		if !heard {
+			heard, writing = true, r.ReportPlaced(p, snap)
+		}
+		if ev.Result != nil {
+			open = slices.DeleteFunc(open, func(id string) bool { return id == ev.Result.Check })
+		}
+		if writing == nil {
+			writing = r.Add(p.Method, ev)
+		}
+		return writing == nil
+	})
+	switch {
+	case writing != nil:
+		return false, nil, writing
+	case err == nil:
+		return true, nil, nil
+	case !heard:
+		return false, err, nil
+	case len(open) > 0:
+		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
+	}
+	return false, nil, r.Add(p.Method, Unanswered(err))
+}

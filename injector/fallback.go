@@ -1,0 +1,241 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// Fallback tries access methods, one after the other, until a probe answers. What stood in
+// the way of one decides whether the next is worth trying, and for how long: a kubelet that
+// starts no pod starts no ephemeral container either, but may still serve exec.
+type Fallback struct {
+	Methods []Method
+	// Silent says that the node's lease has run out or that its runtime is down: it will
+	// hardly start anything.
+	Silent bool
+	// Start is how long to wait for a probe to start, 0 = what suits method and node.
+	Start time.Duration
+	// Options says what one method is to put on the node; Start and Idle are filled in here.
+	Options func(method string) Options
+	// Alive tells whether the node shows any sign of life. It is asked when no method worked,
+	// before one that was given up early gets all the time it may take.
+	Alive func() bool
+	// Fatal returns the error that ends the run where no other method can help, else nil.
+	Fatal func(error) error
+	// Talk talks to a probe that runs. lost says that not even a first word came: the next
+	// method is tried. err ends the fallback.
+	Talk func(Placed) (lost, err error)
+
+	Trying func(method string)            // is told of each attempt
+	Failed func(method string, err error) // is told of each attempt that put no probe there
+}
+
+// Placed is a probe that runs on the node.
+type Placed struct {
+	Method  string
+	Session *Session
+	Took    time.Duration
+	Failed  []Failure // the methods before it
+	Last    bool      // there is no method left to try
+}
+
+// Failure is an access method that did not work, or was not tried.
+type Failure struct {
+	Method string
+	Skip   string       // why it was not tried, "" = it was
+	Reason facts.Reason // of the method before it, for which it was not tried
+	Err    error        // why it did not work
+	Lost   bool         // the probe ran, and not even a first word of it came
+}
+
+// attempt is what an attempt that failed says about the next.
+type attempt struct {
+	method string
+	reason facts.Reason
+	waited bool   // nobody refused: the time was up
+	early  bool   // it was given up before the longest it may take
+	again  bool   // it was the second attempt
+	mute   string // the image that ran and did not answer, "" = none did
+}
+
+// Do tries the methods. Where a probe was talked to, failed is nil and err is Talk's.
+func (f *Fallback) Do(ctx context.Context) (failed []Failure, err error) {
+	methods := f.Methods
+	var before []attempt
+	for i := 0; ctx.Err() == nil; i++ {
+		if i == len(methods) {
+			second, worth := secondAttempt(methods, before)
+			if !worth || !f.Alive() {
+				break
+			}
+			if second.Name == before[0].method {
+				before[0].early = false
+			}
+			failed = slices.DeleteFunc(failed, func(x Failure) bool { return x.Method == second.Name })
+			methods = append(slices.Clone(methods), second)
+		}
+		m := methods[i]
+		limits := f.limits(m, before)
+		if limits.skip != "" {
+			failed = append(failed, Failure{Method: m.Name, Skip: limits.skip, Reason: limits.because})
+			continue
+		}
+		last := i+1 == len(methods) && (len(before) == 0 || !before[0].early)
+		this, failure, err := f.try(ctx, m, limits, failed, last)
+		if failure == nil {
+			return nil, err
+		}
+		failed, before = append(failed, *failure), append(before, this)
+	}
+	return failed, nil
+}
+
+// try makes one attempt. Without a Failure the fallback is over, and err is its error.
+func (f *Fallback) try(ctx context.Context, m Method, limits limits, failed []Failure, last bool) (attempt, *Failure, error) {
+	began := time.Now()
+	f.Trying(m.Name)
+	opts := f.Options(m.Name)
+	opts.Start, opts.Idle = limits.start, limits.idle
+	if m.again { // what the first attempt made may still be ending
+		opts.Run = NewRunID()
+	}
+	session, err := m.Open(ctx, opts)
+	if err == nil {
+		lost, err := f.Talk(Placed{Method: m.Name, Session: session, Took: time.Since(began), Failed: failed, Last: last})
+		if lost == nil {
+			return attempt{}, nil, err
+		}
+		a := attempt{method: m.Name, mute: opts.Image}
+		if pe, ok := errors.AsType[*PlacementError](lost); ok {
+			a.reason = pe.Reason
+		}
+		return a, &Failure{Method: m.Name, Err: lost, Lost: true}, nil
+	}
+	if fatal := f.Fatal(err); fatal != nil {
+		return attempt{}, nil, fatal
+	}
+	f.Failed(m.Name, err)
+	return attemptOf(m, err, time.Since(began), limits), &Failure{Method: m.Name, Err: err}, nil
+}
+
+func attemptOf(m Method, err error, took time.Duration, limits limits) attempt {
+	a := attempt{method: m.Name, again: m.again}
+	if pe, ok := errors.AsType[*PlacementError](err); ok {
+		a.reason, a.waited = pe.Reason, pe.Waited
+	}
+	a.early = a.waited && limits.idle > 0 && took < limits.start
+	return a
+}
+
+// How long to wait for a probe to start unless the user says. A healthy node takes a second;
+// one whose kubelet has not been heard of for 40 s, or has not heard of its runtime for 30 s,
+// will hardly start anything, and somebody is waiting.
+const (
+	StartUsual  = 40 * time.Second
+	startSilent = 10 * time.Second
+	// With other methods left, less will do. A second of silence is usual; eight are not.
+	startDoubted = 5 * time.Second
+	idleUsual    = 8 * time.Second
+	// On a node that starts nothing, exec into what runs there gets this long, in two
+	// containers at most: a kubelet that serves exec takes a fraction of a second.
+	startExec = 2 * time.Second
+)
+
+// limits are how long a method is given to start a probe, or why it is not tried.
+type limits struct {
+	start   time.Duration // 0 = what an uploaded probe takes
+	idle    time.Duration // how long nothing at all may happen, 0 = as long
+	skip    string
+	because facts.Reason
+}
+
+// limits of one method. Where the user said how long to wait, nothing is given up earlier.
+func (f *Fallback) limits(m Method, before []attempt) limits {
+	l := limitsOf(m, len(f.Methods) > 1, before, f.Silent)
+	if f.Start > 0 {
+		l.start, l.idle = f.Start, 0
+	}
+	return l
+}
+
+// limitsOf decides about one method from what became of those before it: what stood in their
+// way may stand in this one's too, and an ephemeral container that waits for something can
+// never be taken out of its pod again.
+func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
+	l := usualLimits(m, others, silent)
+	if m.again || m.Name == MethodSSH { // which asks neither the API nor a kubelet
+		return l
+	}
+	for _, a := range before {
+		switch {
+		case a.reason == facts.ReasonAPI:
+			l.skip = "it leads through the API server too, which fails"
+		case a.reason == facts.ReasonKubelet && a.waited && m.Name == MethodExec:
+			l.start = startExec // a kubelet that hears of no new pods may still serve those it has
+			continue
+		case a.reason == facts.ReasonKubelet && a.waited:
+			l.skip = "it takes the same kubelet, which has taken nothing up"
+		case a.reason == facts.ReasonRuntime && a.waited:
+			l.skip = "it takes the same container runtime, which has started nothing"
+		case a.reason == facts.ReasonAttach:
+			l.skip = "it leads through the kubelet's port 10250 too"
+		case a.reason == facts.ReasonImage && m.Name == MethodEphemeral:
+			l.skip = "it takes the same image"
+		case a.mute != "" && a.method == MethodPod && m.Name == MethodEphemeral:
+			l.skip = fmt.Sprintf("image %s ran in a pod and did not answer as a probe; "+
+				"an ephemeral container could not be removed again", a.mute)
+		default:
+			continue
+		}
+		l.because = a.reason
+		break
+	}
+	return l
+}
+
+func usualLimits(m Method, others, silent bool) limits {
+	switch exec := m.Name == MethodExec; {
+	case m.again && exec:
+		return limits{start: startSilent}
+	case m.again:
+		return limits{start: StartUsual}
+	case exec && silent && others:
+		return limits{start: startExec}
+	case exec || m.Name == MethodSSH:
+		return limits{}
+	case silent && others:
+		return limits{start: startDoubted}
+	case silent:
+		return limits{start: startSilent}
+	case others:
+		return limits{start: StartUsual, idle: idleUsual}
+	}
+	return limits{start: StartUsual}
+}
+
+// secondAttempt is the method to try again where none has worked and the first was given up
+// early: a node that is only slow gets its time after all. Before that, exec is tried again:
+// it takes the same kubelet and runtime, and little of either. Where it hangs for so long,
+// they do, and nothing starts.
+func secondAttempt(methods []Method, before []attempt) (m Method, worth bool) {
+	if len(before) == 0 || !before[0].early {
+		return Method{}, false
+	}
+	last := attempt{method: MethodExec, waited: true} // it may not have been tried, as it takes the same runtime
+	for _, a := range before {
+		if a.method == MethodExec {
+			last = a
+		}
+	}
+	m = methods[0]
+	if i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == MethodExec }); i >= 0 && last.waited {
+		m = methods[i]
+	}
+	m.again = true
+	return m, m.Name != last.method || !last.again
+}

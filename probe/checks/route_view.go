@@ -1,0 +1,132 @@
+package checks
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// entry is what the kernel's table has for exactly one prefix.
+type entry struct {
+	blackhole bool
+	gateways  []netip.Addr
+	metric    int
+}
+
+// routeView is what is known of one address family to judge routes by: whose addresses there are, and the
+// kernel's table.
+type routeView struct {
+	nodes  map[netip.Addr]string // whose address it is, on the network or inside a tunnel
+	pools  []probe.Target
+	fabric bool // a BGP peer is no node: a switch, which may be told of blocks
+	table  map[netip.Prefix]entry
+	unread error // why there is no table
+}
+
+// What leads says beside where a route leads.
+const (
+	noRoute   = "nowhere"         // only the default route covers it, or none
+	swallowed = "into blackhole"  // this node has a blackhole route for exactly it
+	byRouter  = "through routers" // the gateway is no node: between networks without encapsulation that is how it should be
+)
+
+// leads says where packets to a block go when that is not its node: "" when it is.
+// Tunnels that Felix fills have gateways of their own; where it is not known whose
+// they are, it is the device that tells.
+func (a routeView) leads(l ipamBlock) (string, error) {
+	to := l.prefix.Addr()
+	if !l.prefix.IsSingleIP() {
+		to = to.Next()
+	}
+	way, err := lookup(to)
+	switch {
+	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil): // without the table, a wider one perhaps
+		return swallowed, nil
+	case err != nil && unroutable(err).Status == probe.Fail:
+		return noRoute, nil
+	case err != nil:
+		return "", err
+	case !way.match.IsValid():
+		return "", errors.New("this kernel does not tell which route matches")
+	case way.match.Bits() > l.prefix.Bits(): // one address, borrowed by a pod elsewhere
+		return "", nil
+	}
+	whose := a.nodes[way.gateway]
+	wider := way.match.Bits() < l.prefix.Bits()
+	switch hops := a.among(a.table[l.prefix].gateways); {
+	case len(hops) > 1 && !wider:
+		return "to " + strings.Join(hops, " and ") + " at once", nil
+	case way.gateway.IsValid() && (way.gateway == l.addr || whose == l.node):
+		return "", nil
+	case felixTunnel(way.device) && whose == "":
+		return "", nil
+	case wider:
+		// A wider route, such as the default one, is not the block's; but where it also
+		// leads to the node, a router may know the block, unless it never gets to see one.
+		if a.encapsulated(l, probe.AttrVXLAN) || a.encapsulated(l, probe.AttrIPIP) && !a.fabric {
+			return noRoute, nil
+		}
+		if to, err := lookup(l.addr); err == nil && to.gateway.IsValid() && to.gateway == way.gateway {
+			return byRouter, nil
+		}
+		return noRoute, nil
+	case !way.gateway.IsValid():
+		return "to " + way.device + " without a gateway", nil
+	case whose == "":
+		return byRouter, nil
+	}
+	return fmt.Sprintf("to %s %s by %s", whose, way.gateway, way.device), nil
+}
+
+// encapsulated tells whether a pool that holds the block has the mode on, be it
+// between subnets only.
+func (a routeView) encapsulated(l ipamBlock, mode string) bool {
+	return slices.ContainsFunc(a.pools, func(t probe.Target) bool {
+		pool, err := netip.ParsePrefix(t.Name)
+		return err == nil && pool.Contains(l.prefix.Addr()) && cmp.Or(t.Attrs[mode], "Never") != "Never"
+	})
+}
+
+// among names the different nodes that some gateways belong to.
+func (a routeView) among(gateways []netip.Addr) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, g := range gateways {
+		if node := a.nodes[g]; node != "" && !seen[node] {
+			seen[node] = true
+			out = append(out, node+" "+g.String())
+		}
+	}
+	return out
+}
+
+// felixTunnel tells whether routes by a device may have gateways that are no node's
+// own address; those by tunl0 have not.
+func felixTunnel(device string) bool {
+	return slices.ContainsFunc(encapsulations, func(e encapsulation) bool { return e.device == device && e.name != "IPIP" })
+}
+
+// ownBlocks looks for the routes that keep packets to pods that are gone on this
+// node.
+func (a routeView) ownBlocks(own []ipamBlock) probe.Result {
+	if a.unread != nil {
+		return unseen(a.unread)
+	}
+	var open []string
+	for _, l := range own {
+		if !a.table[l.prefix].blackhole {
+			open = append(open, l.prefix.String())
+		}
+	}
+	r := probe.Found(probe.OK, "all %d own blocks have their blackhole route", len(own))
+	if len(open) > 0 {
+		r = probe.Found(probe.Info, "%d of %d own blocks have no blackhole route: %s", len(open), len(own), some(open))
+	}
+	return r.With(FactBlocks, len(own))
+}

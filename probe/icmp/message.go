@@ -1,0 +1,134 @@
+package icmp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+)
+
+// receive takes packets until the socket is closed.
+func (p *pinger) receive() {
+	buf := make([]byte, 1500)
+	for {
+		n, from, err := p.conn.ReadFrom(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error of one packet, reported by the kernel
+		}
+		p.take(buf[:n], from, time.Now())
+	}
+}
+
+func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
+	proto := ipv6.ICMPTypeEchoReply.Protocol()
+	if p.v4 {
+		proto = ipv4.ICMPTypeEchoReply.Protocol()
+	}
+	msg, err := icmp.ParseMessage(proto, packet)
+	if err != nil {
+		return
+	}
+	switch body := msg.Body.(type) {
+	case *icmp.Echo:
+		reply := msg.Type == ipv4.ICMPTypeEchoReply || msg.Type == ipv6.ICMPTypeEchoReply
+		if reply && len(body.Data) >= 8 && binary.BigEndian.Uint64(body.Data) == p.nonce {
+			p.echo(body.Seq, at)
+		}
+	case *icmp.DstUnreach:
+		const fragNeeded = 4
+		tooBig := p.v4 && msg.Code == fragNeeded
+		told := 0
+		if tooBig { // RFC 1191: in what RFC 792 left unused
+			told = int(binary.BigEndian.Uint16(packet[6:]))
+		}
+		text, _ := Unreachable(msg.Code, p.v4)
+		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, text), tooBig, told)
+	case *icmp.TimeExceeded:
+		why := "the packet went in circles"
+		if msg.Code == 1 { // of putting fragments together (RFC 792, RFC 4443)
+			why = "some of the packet's fragments did not arrive there"
+		}
+		p.bounced(body.Data, fmt.Sprintf("time exceeded at %s: %s", from, why), false, 0)
+	case *icmp.PacketTooBig:
+		p.bounced(body.Data, fmt.Sprintf("packet too big from %s", from), true, body.MTU)
+	}
+}
+
+// meaning is that of a code of "destination unreachable".
+type meaning struct {
+	text     string
+	firewall bool
+}
+
+// RFC 792 and 1812, RFC 4443.
+var (
+	unreachable4 = map[int]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false}, 3: {"port unreachable", true}, 4: {"too big, and not to be fragmented", false}, 9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
+	unreachable6 = map[int]meaning{0: {"no route", false}, 1: {"administratively prohibited", true}, 3: {"address unreachable", false}, 4: {"port unreachable", true}, 5: {"source address refused by policy", true}, 6: {"route rejected", true}}
+)
+
+// Unreachable puts the codes of ICMP's "destination unreachable" into words. A host that
+// has the address answers a connection it does not want with a reset: "port
+// unreachable" in its place is what a firewall's REJECT says.
+func Unreachable(code int, v4 bool) (text string, firewall bool) {
+	words := unreachable6
+	if v4 {
+		words = unreachable4
+	}
+	if said := words[code]; said.text != "" {
+		return said.text, said.firewall
+	}
+	return fmt.Sprintf("destination unreachable, code %d", code), false
+}
+
+func (p *pinger) echo(seq int, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if seq >= len(p.seen) || p.seen[seq] || p.sentAt[seq].IsZero() {
+		return
+	}
+	p.seen[seq] = true
+	p.answered++
+	s, rtt := &p.stats[seq/p.packets], at.Sub(p.sentAt[seq])
+	s.Received++
+	s.sum += rtt
+	s.Max = max(s.Max, rtt)
+	if s.Min == 0 || rtt < s.Min {
+		s.Min = rtt
+	}
+}
+
+// bounced reads which of our packets an error message quotes: an IP header, then
+// at least the eight bytes of the echo request's own.
+func (p *pinger) bounced(quote []byte, words string, tooBig bool, told int) {
+	header := ipv6.HeaderLen
+	if p.v4 {
+		if len(quote) == 0 {
+			return
+		}
+		header = int(quote[0]&0x0f) * 4
+	}
+	if len(quote) < header+8 {
+		return
+	}
+	id, seq := binary.BigEndian.Uint16(quote[header+4:]), int(binary.BigEndian.Uint16(quote[header+6:]))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if id != p.id || seq >= len(p.seen) || p.seen[seq] {
+		return
+	}
+	p.seen[seq] = true
+	p.answered++
+	s := &p.stats[seq/p.packets]
+	s.Bounced = words
+	if tooBig {
+		s.TooBig, s.Told = true, told
+	}
+}

@@ -1,0 +1,152 @@
+package tools
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/httpget"
+)
+
+// How much of a page is shown.
+const (
+	mostLines = 40
+	mostWidth = 300
+	mostPage  = 64 << 10
+)
+
+// get asks for one page.
+func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) probe.Result {
+	one, cancel := context.WithTimeout(ctx, d.wait)
+	defer cancel()
+	scheme, way := "http", httpget.Way{Most: mostPage}
+	if d.tls {
+		scheme = "https"
+	}
+	if !d.addr.IsValid() {
+		way.Host = net.JoinHostPort(d.host, strconv.Itoa(int(d.port)))
+	}
+	way.ServerName = cmp.Or(d.sni, d.host)
+	began := time.Now()
+	page, err := httpget.Get(one, fmt.Sprintf("%s://%s%s", scheme, to, d.page), way)
+	if err != nil {
+		reason := probe.Reason(err)
+		switch {
+		case ctx.Err() != nil:
+			return probe.Found(probe.Unknown, "stopped before %s answered", to)
+		case reason == "timeout":
+			return probe.Found(probe.Fail, "%s takes the connection, and does not answer GET %s within %s", to, d.page, short(d.wait)).With(probe.FactReason, reason)
+		}
+		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.page, err).With(probe.FactReason, reason)
+	}
+	j.Say("%s %d %s in %s", page.Proto, page.Code, http.StatusText(page.Code), short(time.Since(began)))
+	printPage(j, to.Addr(), page)
+	status := probe.OK
+	if page.Code >= 400 {
+		status = probe.Fail
+	}
+	return probe.Found(status, "%s answers %d %s to GET %s", to, page.Code, http.StatusText(page.Code), d.page)
+}
+
+// metadata are the addresses at which clouds tell a machine its credentials, and the token
+// by which it joins its cluster, to every program on it: link-local ones (AWS, Azure, GCP,
+// OpenStack and most others), AWS by IPv6, GCP by IPv6, Alibaba Cloud, Azure's wire server,
+// Scaleway by IPv6.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("fd00:42::42/128"),
+}
+
+// tellsSecrets tells whether what an address answers is shown to nobody.
+func tellsSecrets(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(append(carried(a), a), func(a netip.Addr) bool {
+		return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
+	})
+}
+
+// carried are the IPv4 addresses to which a packet for an IPv6 address may go on: by NAT64
+// with the well-known prefix or the one for local use (RFC 6052, RFC 8215), by a NAT64 with
+// a prefix of its own, which has any of the lengths of RFC 6052, by 6to4 (RFC 3056), and
+// in the form that once stood for IPv4 (RFC 4291, 2.5.5.1). Of a prefix of its own only the
+// form is known, so a few addresses are taken for one that have nothing to do with NAT64.
+func carried(a netip.Addr) []netip.Addr {
+	if !a.Is6() {
+		return nil
+	}
+	b := a.As16()
+	var out []netip.Addr
+	for _, at := range [][4]int{{4, 5, 6, 7}, {5, 6, 7, 9}, {6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}} { // byte 8 is nobody's
+		out = append(out, netip.AddrFrom4([4]byte{b[at[0]], b[at[1]], b[at[2]], b[at[3]]}))
+	}
+	if b[0] == 0x20 && b[1] == 0x02 {
+		out = append(out, netip.AddrFrom4([4]byte(b[2:6])))
+	}
+	return out
+}
+
+// printPage prints what a server answered, as far as it may be shown.
+func printPage(j *probe.Job, of netip.Addr, page httpget.Page) {
+	if !tellsSecrets(of) {
+		printHeader(j, page.Header)
+		printBody(j, page.Body)
+		return
+	}
+	j.Say("headers: %s", strings.Join(slices.Sorted(maps.Keys(page.Header)), ", "))
+	j.Say("(%s may be a cloud's metadata, which has the node's credentials: what the headers say and %s of body are not shown)", of, several(len(page.Body), "byte"))
+}
+
+// printBody prints the first lines of a page, when it is text.
+func printBody(j *probe.Job, body []byte) {
+	if len(body) == 0 {
+		return
+	}
+	j.Say("")
+	if bytes.IndexByte(body, 0) >= 0 {
+		j.Say("(%d bytes that are no text)", len(body))
+		return
+	}
+	lines := bufio.NewScanner(bytes.NewReader(body))
+	lines.Buffer(nil, mostPage+1)
+	for n := 0; lines.Scan(); n++ {
+		if n == mostLines {
+			j.Say("(more is not shown)")
+			return
+		}
+		text := lines.Text()
+		if len(text) > mostWidth {
+			text = strings.ToValidUTF8(text[:mostWidth], "") + "…"
+		}
+		j.Say("%s", text)
+	}
+}
+
+// secretHeaders are those whose values are shown to nobody.
+var secretHeaders = []string{"Set-Cookie", "Authorization", "Proxy-Authorization", "X-Auth-Token", "X-Api-Key"}
+
+// printHeader prints a header, in order.
+func printHeader(j *probe.Job, h http.Header) {
+	const mostHeaders = 40
+	keys := slices.Sorted(maps.Keys(h))
+	for _, k := range keys[:min(len(keys), mostHeaders)] {
+		v := strings.Join(h[k], ", ")
+		if slices.Contains(secretHeaders, k) {
+			v = "(not shown)"
+		}
+		if len(v) > mostWidth {
+			v = strings.ToValidUTF8(v[:mostWidth], "") + "…"
+		}
+		j.Say("%s: %s", k, v)
+	}
+}

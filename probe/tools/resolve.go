@@ -1,0 +1,121 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// resolveLimit bounds looking a name up, in all domains of the search list.
+const resolveLimit = 10 * time.Second
+
+// resolve gives the addresses of a name as the node's own programs would find them: in
+// /etc/hosts, else by its name servers and search list.
+func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr, by string, r probe.Result) {
+	if text, err := j.Host.ReadFile("/etc/hosts"); err == nil {
+		if addrs := inHosts(text, host); len(addrs) > 0 {
+			return addrs, "/etc/hosts", r
+		}
+	}
+	conf, err := readResolver(j.Host)
+	if err != nil {
+		return nil, "", unread(fmt.Errorf("%s cannot be looked up: %w; use an address", host, err))
+	}
+	if len(conf.servers) == 0 {
+		return nil, "", probe.Found(probe.Fail, "%s cannot be looked up: %s names no server that can be asked", host, resolvConf)
+	}
+	return conf.find(ctx, host, 2*time.Second)
+}
+
+// find asks the servers for the addresses of a name, in each domain of the search list.
+func (c resolver) find(ctx context.Context, host string, wait time.Duration) (addrs []netip.Addr, by string, r probe.Result) {
+	limited, cancel := context.WithTimeout(ctx, resolveLimit)
+	defer cancel()
+	var last []replied // about the name that was asked for last
+	for _, name := range c.candidates(dns.Fqdn(host), strings.HasSuffix(host, ".")) {
+		last = nil
+		servers := c.servers
+		for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
+			more, reply := inTurn(limited, servers, name, record, wait)
+			if last = append(last, reply); len(more) > 0 {
+				addrs = append(addrs, more...)
+				// It knows the name: where it says nothing of AAAA, as some middleboxes do,
+				// others are not waited for.
+				servers, by = []netip.AddrPort{reply.server}, reply.server.String()
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, "", probe.Found(probe.Unknown, "stopped before %s was looked up", host)
+		case len(addrs) > 0:
+			return addrs, by, r
+		case limited.Err() != nil:
+			return nil, "", probe.Found(probe.Fail, "%s could not be looked up within %v: %s", host, resolveLimit, conclude(ctx, last).Saw).With(probe.FactReason, "timeout")
+		}
+	}
+	return nil, "", conclude(ctx, last)
+}
+
+// inTurn asks one server after the other until one knows whether there is such a name. One
+// that cannot find out or does not want to is passed over, as libc does.
+func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record uint16, wait time.Duration) (addrs []netip.Addr, r replied) {
+	for i, server := range servers {
+		msg, _, took, err := exchange(ctx, server, name, record, false, wait)
+		one := replied{name: name, record: dns.TypeToString[record], server: server, took: took, err: err}
+		if err == nil {
+			one.rcode = msg.Rcode
+		}
+		if i == 0 || err == nil { // that one said something is more than that another did not
+			r = one
+		}
+		if err == nil && (msg.Rcode == dns.RcodeSuccess || msg.Rcode == dns.RcodeNameError) {
+			return addressesIn(msg), r
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, r
+}
+
+// inHosts reads the addresses of a name out of a hosts file.
+func inHosts(text []byte, host string) []netip.Addr {
+	var out []netip.Addr
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) < 2 || !slices.ContainsFunc(f[1:], func(n string) bool { return strings.EqualFold(n, strings.TrimSuffix(host, ".")) }) {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[0]); err == nil && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// addressesIn are those in an answer.
+func addressesIn(m *dns.Msg) []netip.Addr {
+	var out []netip.Addr
+	for _, rr := range m.Answer {
+		var ip net.IP
+		switch r := rr.(type) {
+		case *dns.A:
+			ip = r.A
+		case *dns.AAAA:
+			ip = r.AAAA
+		}
+		if a, ok := netip.AddrFromSlice(ip); ok {
+			out = append(out, a.Unmap())
+		}
+	}
+	return out
+}

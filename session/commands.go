@@ -1,0 +1,165 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
+	"github.com/calico-probe/calico-probe/prompt"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// Commands are what can be typed in a session.
+func (c *Session) Commands() []*prompt.Command {
+	all := []*prompt.Command{
+		{
+			Name: "run", Usage: "[CHECK...]", Short: "ask everything, or these checks", Check: checksNamed, Run: c.runChecks,
+			Complete: func(context.Context, []string) []string { return examine.CheckIDs(examine.Suite()) },
+		},
+	}
+	for _, t := range tools.All() {
+		if t == tools.Sh {
+			all = append(all, c.shCommand())
+			continue
+		}
+		all = append(all, c.tool(t))
+	}
+	all = append(all, c.in())
+	all = append(all, c.watchCommand(), c.whyCommand(), c.peersCommand(), c.diffCommand(), c.saveCommand())
+	all = append(all, c.opts.Lookups...)
+	all = append(all,
+		&prompt.Command{Name: "node", Usage: "NODE", Short: "go to another node, and the probe here stays; or try again on this one, which has none", Check: one("a node"), Run: func(ctx context.Context, call *prompt.Call) error {
+			return c.visit(ctx, call.Args[0])
+		}},
+		&prompt.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *prompt.Call) error { return prompt.ErrExit }},
+	)
+	for _, command := range all {
+		run := command.Run
+		command.Run = func(ctx context.Context, call *prompt.Call) error {
+			err := run(ctx, call)
+			c.done(ctx, err)
+			return err
+		}
+	}
+	return all
+}
+
+// one refuses any but one argument.
+func one(what string) func([]string) error {
+	return func(args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("this takes %s", what)
+		}
+		return nil
+	}
+}
+
+func checksNamed(args []string) error {
+	_, err := probe.Select(examine.Suite(), args, nil)
+	return err
+}
+
+// runChecks asks everything there is to ask about the node, like the verb run, or some
+// checks only, of which each answer is a row.
+func (c *Session) runChecks(ctx context.Context, call *prompt.Call) error {
+	s := c.at
+	if len(call.Args) == 0 {
+		run, err := s.newRun(c.opts.Run.Checks, nil)
+		if err != nil {
+			return err
+		}
+		if err := c.asks(ctx, s, run, c.tableTo(call)); err != nil {
+			return err
+		}
+		return run.Conclude()
+	}
+	run, err := s.newRun(call.Args, nil)
+	if err != nil {
+		return err
+	}
+	run.OnlyNamed()
+	if err := c.asks(ctx, s, run, rowsOf(call.Out, s)); err != nil {
+		return err
+	}
+	if v := run.Tally.Verdict(false); v.Exit != report.ExitHealthy {
+		return ui.Exit(v.Exit)
+	}
+	return nil
+}
+
+// tool makes a command of a tool.
+func (c *Session) tool(t *probe.Tool) *prompt.Command {
+	return &prompt.Command{
+		Name: t.Name, Usage: t.Usage, Short: t.Short, Doc: t.Doc,
+		Check: func(args []string) error { _, err := t.Parse(args); return err },
+		Run: func(ctx context.Context, call *prompt.Call) error {
+			return c.useTool(ctx, call, probe.Call{Tool: t.Name, Args: call.Args})
+		},
+	}
+}
+
+// useTool runs a tool on the node and shows what it writes.
+func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Call) error {
+	outcome, err := c.at.through(ctx, what, call.Out, printable, func(ev probe.Event) { c.record(c.at, ev) })
+	if err != nil {
+		return err
+	}
+	return c.cameTo(outcome)
+}
+
+// through runs a tool whose output goes to a writer, and ends it once that takes no more:
+// it may be the end of a pipe that has ended.
+func (s *nodeSession) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte, each func(probe.Event)) (probe.Result, error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var writing error
+	show := written(to, &writing, fit)
+	outcome, err := s.call(ctx, what, func(ev probe.Event) {
+		each(ev)
+		if show(ev); writing != nil {
+			end()
+		}
+	})
+	if writing != nil {
+		return outcome, fmt.Errorf("writing what it says: %w", writing)
+	}
+	return outcome, err
+}
+
+// written writes what a tool writes, made fit first; the first error is kept in failed.
+func written(to io.Writer, failed *error, fit func([]byte) []byte) func(probe.Event) {
+	return func(ev probe.Event) {
+		if ev.Type != probe.EventOut || *failed != nil {
+			return
+		}
+		_, *failed = to.Write(fit(bytesOf(ev)))
+	}
+}
+
+// bytesOf is what a tool wrote.
+func bytesOf(ev probe.Event) []byte {
+	if ev.Data != nil {
+		return ev.Data
+	}
+	return []byte(ev.Text)
+}
+
+// printable keeps what a node says from steering a terminal, also one that it is piped to.
+func printable(b []byte) []byte {
+	return []byte(probe.Plain(string(b)))
+}
+
+// cameTo says how a tool went, where that is not good.
+func (c *Session) cameTo(outcome probe.Result) error {
+	switch outcome.Status {
+	case probe.OK, probe.Info, probe.Warn:
+		return nil
+	case probe.Fail:
+		return outcomeError{ui.Exit(report.ExitFault), outcome.Saw}
+	}
+	return outcomeError{ui.Exit(report.ExitIncomplete), outcome.Saw}
+}

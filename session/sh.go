@@ -1,0 +1,176 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
+	"github.com/calico-probe/calico-probe/prompt"
+	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// shCommand is the one command that lets its user change the node.
+func (c *Session) shCommand() *prompt.Command {
+	return &prompt.Command{
+		Name: tools.Sh.Name, Usage: tools.Sh.Usage, Short: tools.Sh.Short, Doc: tools.Sh.Doc,
+		Check: func(args []string) error { _, err := tools.Sh.Parse(args); return err },
+		Run:   c.sh, Terminal: true, Plain: oneCommand,
+	}
+}
+
+// oneCommand tells that a shell is to run one command and that is all.
+func oneCommand(args []string) bool {
+	return slices.Contains(args, "-c") || slices.Contains(args, "--")
+}
+
+// asItIs is for what a program writes that the user has chosen: one that has the terminal
+// to itself, or whose output, such as tcpdump's, is piped on.
+func asItIs(b []byte) []byte { return b }
+
+// lines is for a terminal in raw mode on which a program that may write lines writes: what
+// steers it is left out but for the beginning of the line and one back, as of a tty's echo.
+func lines(b []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\r' || r == '\b' || unicode.IsGraphic(r) {
+			return r
+		}
+		return '?'
+	}, b)
+}
+
+// sh gives the user a shell on the node, or runs one command in it.
+func (c *Session) sh(ctx context.Context, call *prompt.Call) error {
+	toolbox := false
+	for _, arg := range call.Args {
+		if arg == "-c" || arg == "--" {
+			break
+		}
+		toolbox = toolbox || arg == "--toolbox"
+	}
+	outcome, err := c.shOf(ctx, call, call.Args, toolbox)
+	reason := outcome.Facts.Str(probe.FactReason)
+	if err == nil && !toolbox && outcome.Status == probe.Skip && (reason == tools.ReasonNoShell || reason == tools.ReasonNoRoot) {
+		ui.Say(c.stderr, "%s; taking the toolbox instead", outcome.Saw)
+		outcome, err = c.shOf(ctx, call, append([]string{"--toolbox"}, call.Args...), true)
+	}
+	if err != nil {
+		return err
+	}
+	return c.cameTo(outcome)
+}
+
+// shOf runs the shell of the node, or that of the toolbox, by a probe that may.
+func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, toolbox bool) (probe.Result, error) {
+	in, typed := c.stdin.(*os.File)
+	out, shown := prompt.Bare(c.stdout).(*os.File)
+	alone := call.Terminal && typed && shown && ui.IsTerminal(in)
+	if !alone && !oneCommand(args) { // before anything is put anywhere
+		return probe.Result{}, prompt.Usagef("a shell takes a terminal; without one, give it a command: sh -c COMMAND")
+	}
+	s, leave, err := c.shellNode(ctx, toolbox)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	what := probe.Call{Tool: tools.Sh.Name, Args: args}
+	if !alone {
+		to, fit := prompt.Bare(call.Out), asItIs
+		if call.Terminal {
+			to, fit = call.Out, printable
+		}
+		outcome, err := s.through(ctx, what, to, fit, func(probe.Event) {})
+		return outcome, errors.Join(err, leave())
+	}
+	kind, fit := terminalKind(), asItIs
+	if oneCommand(args) {
+		kind, fit = "dumb", lines
+	}
+	own := []string{"--term", kind}
+	if c.told {
+		own = append(own, "--quiet")
+	}
+	what.Args = append(own, args...)
+	outcome, err := c.onTerminal(ctx, s, what, in, out, fit)
+	c.told = c.told || outcome.Status == probe.OK
+	return outcome, errors.Join(err, leave())
+}
+
+// shellNode is a probe that may start a shell. One in a pod of its own has neither the
+// rights nor the node's files to write to: for as long as the shell lasts there is
+// another one that has; so there is for a toolbox, which is another image. By ephemeral
+// that one stays for the session.
+func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, leave func() error, err error) {
+	at := c.at
+	stays := func() error { return nil }
+	if err := at.ready(ctx); err != nil { // the way it then has decides
+		return nil, nil, err
+	}
+	had := slices.IndexFunc(c.toolboxes, func(s *nodeSession) bool {
+		return s.opts.Node == at.opts.Node && s.session != nil && s.session.Gone() == nil
+	})
+	switch {
+	case !toolbox && at.method != injector.MethodPod:
+		return at, stays, nil
+	case toolbox && at.method == injector.MethodEphemeral && had >= 0:
+		return c.toolboxes[had], stays, nil
+	case at.method == injector.MethodLocal:
+		return nil, nil, outcomeError{ui.Exit(report.ExitIncomplete), "the toolbox is an image, which takes a cluster to run it: by --via local there is none"}
+	}
+	_, snap, err := at.Snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := at.opts
+	own.Via = injector.MethodPod
+	if at.method == injector.MethodEphemeral { // no other pod could be made
+		own.Via = injector.MethodEphemeral
+	}
+	if toolbox {
+		own.Image = c.opts.ToolboxImage
+	}
+	if end, ok := ctx.Deadline(); ok {
+		own.Timeout = max(time.Second, min(own.Timeout, time.Until(end).Round(time.Second)))
+	}
+	came := "no probe for a shell was put on the node"
+	sink := report.SinkFunc(func(ev probe.Event) error {
+		if ev.Result != nil {
+			came = ev.Result.Saw
+		}
+		return nil
+	})
+	in, until := "pod", "the shell ends"
+	if own.Via == injector.MethodEphemeral {
+		in, until = "container", "the session ends"
+	}
+	at.client.Progress("sh takes a privileged %s of its own on %s, until %s", in, own.Node, until)
+	run, err := examine.New(at.client, own, sink)
+	if err != nil {
+		return nil, nil, err
+	}
+	run.InSession()
+	run.ForShell()
+	s = &nodeSession{client: at.client, opts: own, reader: at.reader, snap: snap, sink: sink}
+	if err := s.place(ctx, run, snap); err != nil {
+		return nil, nil, errors.Join(err, s.leave())
+	}
+	if s.session == nil {
+		if toolbox {
+			came = strings.ReplaceAll(came, "--image", "--toolbox-image")
+		}
+		return nil, nil, outcomeError{ui.Exit(report.ExitIncomplete), came}
+	}
+	if s.method == injector.MethodEphemeral { // each would stand in the spec of calico-node's pod for good
+		c.toolboxes = append(c.toolboxes, s)
+		return s, stays, nil
+	}
+	return s, s.leave, nil
+}
