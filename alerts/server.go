@@ -107,40 +107,9 @@ func New(dir string, routes Routes, limits Limits, access Access, cluster Cluste
 			err = errors.Join(err, s.store.close())
 		}
 	}()
-	odd := func(err error) { log.Error(err.Error()) }
-	if s.unmapped, err = s.store.unmapped(odd); err != nil {
-		return nil, err
-	}
-	jobs, err := s.store.jobs(odd)
-	if err != nil {
-		return nil, err
-	}
 	now := time.Now()
-	past := func(t time.Time) time.Time { // the clock may have been ahead
-		if t.After(now) {
-			return now
-		}
-		return t
-	}
-	for _, j := range jobs {
-		if j.State == Running {
-			j.State = Queued
-			log.Info("a job is done again: the program ended in it", "job", j.ID, "node", j.Node, "attempt", j.Attempts)
-		}
-		j.Started, j.Ended = past(j.Started), past(j.Ended)
-		s.add(j)
-		if !j.Started.IsZero() && now.Sub(j.Started) < time.Hour {
-			s.begun = append(s.begun, start{j.Started, j.Procedure})
-		}
-	}
-	slices.SortFunc(s.begun, func(a, b start) int { return a.at.Compare(b.at) })
-	known, err := s.store.firings()
-	if err != nil {
+	if err := s.restore(now); err != nil {
 		return nil, err
-	}
-	for _, f := range known {
-		f.Last = past(f.Last)
-		s.seen[f.Key] = f
 	}
 	if err := s.compact(now); err != nil {
 		return nil, err
@@ -156,6 +125,46 @@ func New(dir string, routes Routes, limits Limits, access Access, cluster Cluste
 	}
 	s.beat.Store(now.Unix())
 	return s, nil
+}
+
+// restore reads what is in the store. What was running is to be done again.
+func (s *Server) restore(now time.Time) error {
+	odd := func(err error) { s.log.Error(err.Error()) }
+	var err error
+	if s.unmapped, err = s.store.unmapped(odd); err != nil {
+		return err
+	}
+	jobs, err := s.store.jobs(odd)
+	if err != nil {
+		return err
+	}
+	past := func(t time.Time) time.Time { // the clock may have been ahead
+		if t.After(now) {
+			return now
+		}
+		return t
+	}
+	for _, j := range jobs {
+		if j.State == Running {
+			j.State = Queued
+			s.log.Info("a job is done again: the program ended in it", "job", j.ID, "node", j.Node, "attempt", j.Attempts)
+		}
+		j.Started, j.Ended = past(j.Started), past(j.Ended)
+		s.add(j)
+		if !j.Started.IsZero() && now.Sub(j.Started) < time.Hour {
+			s.begun = append(s.begun, start{j.Started, j.Procedure})
+		}
+	}
+	slices.SortFunc(s.begun, func(a, b start) int { return a.at.Compare(b.at) })
+	known, err := s.store.firings()
+	if err != nil {
+		return err
+	}
+	for _, f := range known {
+		f.Last = past(f.Last)
+		s.seen[f.Key] = f
+	}
+	return nil
 }
 
 // Close leaves the store to others. Nothing may be done with the server after it.

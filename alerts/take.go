@@ -125,32 +125,14 @@ func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}}
 	t.counts[outcomeUnmapped] = beyond
 	none := newNoted(s.unmapped)
-	waiting, waits := s.waiting(), map[Procedure]int{}
-	for _, j := range s.jobs {
-		if j.State == Queued {
-			waits[j.Procedure]++
-		}
-	}
+	waiting, waits := s.waiting(), s.waitingOf()
 	latest, seen := map[string]*Job{}, map[string]*Job{} // of this notification
 	refuse := func(why error) {
 		t.counts[outcomeRejected]++
 		t.refused = why
 	}
 	for _, a := range all {
-		job, had := seen[a.key()], false
-		if job == nil {
-			job, had = s.jobOf(a.Alert, now)
-			job = t.version(job)
-		}
-		if job == nil && !had && a.node != "" {
-			key := keyOf(a.node, a.procedure)
-			if job = latest[key]; job == nil {
-				job = t.version(s.jobs[s.latest[key]])
-			}
-			if job != nil && job.State == Done && now.Sub(job.Ended) >= s.limits.Cooldown {
-				job = nil
-			}
-		}
+		job, had := s.belongs(t, a, seen[a.key()], latest, now)
 		why, isUnmapped := errors.AsType[unmapped](a.err)
 		switch {
 		case isUnmapped:
@@ -184,19 +166,72 @@ func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 		case waits[a.procedure] >= share(s.limits.Queue):
 			refuse(fmt.Errorf("the queue is full for %s: %d jobs wait", a.procedure, waits[a.procedure]))
 		default:
-			t.counts[outcomeQueued]++
 			waiting++
 			waits[a.procedure]++
-			t.firings = append(t.firings, heard{a.key(), "", now})
-			job = &Job{ID: newID(now), Node: a.node, Procedure: a.procedure, State: Queued, Queued: now}
-			t.firings[len(t.firings)-1].Job = job.ID
-			join(job, a.Alert)
-			t.made[job.ID], latest[keyOf(a.node, a.procedure)], seen[a.key()] = job, job, job
-			t.order = append(t.order, job.ID)
+			job = t.queue(a, now)
+			latest[keyOf(a.node, a.procedure)], seen[a.key()] = job, job
 		}
 	}
 	t.unmapped = none.latest()
 	return t
+}
+
+// queue makes a job for an alert.
+func (t *taken) queue(a placed, now time.Time) *Job {
+	job := &Job{ID: newID(now), Node: a.node, Procedure: a.procedure, State: Queued, Queued: now}
+	join(job, a.Alert)
+	t.counts[outcomeQueued]++
+	t.made[job.ID], t.order = job, append(t.order, job.ID)
+	t.firings = append(t.firings, heard{a.key(), job.ID, now})
+	return job
+}
+
+// waitingOf is how many jobs of each procedure wait. mu is held.
+func (s *Server) waitingOf() map[Procedure]int {
+	waits := map[Procedure]int{}
+	for _, j := range s.jobs {
+		if j.State == Queued {
+			waits[j.Procedure]++
+		}
+	}
+	return waits
+}
+
+// belongs is the job that an alert is for, nil where none is there yet; known is that of the same
+// alert in this notification, latest those that it made. had tells that the alert has had a job.
+func (s *Server) belongs(t *taken, a placed, known *Job, latest map[string]*Job, now time.Time) (job *Job, had bool) {
+	if known != nil {
+		return known, false
+	}
+	job, had = s.jobOf(a.Alert, now)
+	if job = t.version(job); job != nil || had || a.node == "" {
+		return job, had
+	}
+	key := keyOf(a.node, a.procedure)
+	if job = latest[key]; job == nil {
+		job = t.version(s.jobs[s.latest[key]])
+	}
+	if job != nil && job.State == Done && now.Sub(job.Ended) >= s.limits.Cooldown {
+		return nil, false
+	}
+	return job, false
+}
+
+// reject takes back what was decided and could not be written: all of it is to be sent again.
+func (s *Server) reject(t *taken, err error) error {
+	s.storeFailed(err)
+	for id := range t.made { // or the next start would find them
+		if gone := s.store.forget(id); gone != nil {
+			err = errors.Join(err, gone)
+			s.owe(id)
+		}
+	}
+	all := 0
+	for _, n := range t.counts {
+		all += n
+	}
+	t.counts = map[string]int{outcomeRejected: all}
+	return err
 }
 
 // version is a job as this notification has it: a copy, the same for all its alerts.
@@ -288,19 +323,7 @@ func (s *Server) accept(t *taken) error {
 		}
 	}
 	if err != nil {
-		s.storeFailed(err)
-		for id := range t.made { // or the next start would find them
-			if gone := s.store.forget(id); gone != nil {
-				err = errors.Join(err, gone)
-				s.owe(id)
-			}
-		}
-		all := 0
-		for _, n := range t.counts {
-			all += n
-		}
-		t.counts = map[string]int{outcomeRejected: all}
-		return err
+		return s.reject(t, err)
 	}
 	s.mu.Lock()
 	for _, id := range t.order {

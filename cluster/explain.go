@@ -35,9 +35,8 @@ func Explain(err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not accept these credentials; check --context, --kubeconfig and whether your login has expired"
 	case apierrors.IsForbidden(err):
-		several := strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
-		return fmt.Sprintf("%s: %s; 'calico-probe preflight' says what else is missing, "+
-			"and 'calico-probe manifests' what to have granted", lacking(err), several)
+		return Forbidden(err) + "; 'calico-probe preflight' says what else is missing, " +
+			"and 'calico-probe manifests' what to have granted"
 	case errors.As(err, &unreachable):
 		host := unreachable.URL
 		if u, bad := url.Parse(unreachable.URL); bad == nil {
@@ -53,6 +52,11 @@ func Explain(err error) string {
 		return "the API server did not answer in time: try again, or run calico-probe on the node itself with --via local"
 	}
 	return probe.OneLine(err.Error())
+}
+
+// Forbidden names the right that is missing, and what the API server said.
+func Forbidden(err error) string {
+	return lacking(err) + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
 }
 
 // cannot is how the API server names a right that somebody lacks.

@@ -66,7 +66,7 @@ func TestPlugin(t *testing.T) {
 		{"run --via e", []string{"ephemeral"}, "node-a"},
 		{"preflight --via pod,|", []string{"pod,exec"}, "pod,pod"},
 		{"explain |", []string{"bgp-session", "address-second-nic"}, "node-a"},
-		{"prefl", []string{"preflight\tSay whether the ways onto a node would be let through"}, "run"},
+		{"prefl", []string{"preflight\tSay which access methods to a node would work"}, "run"},
 	} {
 		words := strings.Fields(strings.ReplaceAll(c.typed, "|", "''"))
 		for i := range words {
@@ -96,16 +96,19 @@ func TestPlugin(t *testing.T) {
 // PowerShell to load its completion into.
 func TestCompletions(t *testing.T) {
 	plugged(t)
-	for shell, script := range map[string]string{
-		"bash": `. /usr/share/bash-completion/bash_completion && . <(calico-probe completion bash) &&
+	const bash = `. <(calico-probe completion bash) &&
 			COMP_LINE='calico-probe run --checks bgp-session,felix-l' COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMP_KEY=9
 			COMP_WORDS=(calico-probe run --checks bgp-session,felix-l) COMP_CWORD=3
-			__start_calico-probe && printf '%s\n' "${COMPREPLY[@]}"`,
+			__start_calico-probe && printf '%s\n' "${COMPREPLY[@]}"`
+	for name, script := range map[string]string{
+		"bash":                 ". /usr/share/bash-completion/bash_completion && " + bash,
+		"bash without package": bash,
 		"fish": `calico-probe completion fish | source; complete -C 'calico-probe run --checks bgp-session,felix-l'`,
 		"zsh": `zmodload zsh/zpty && zpty -b z zsh -f -i && zpty -w z 'PS1=; autoload -U compinit && compinit -u && . <(calico-probe completion zsh)' &&
 			zpty -n -w z $'calico-probe run --checks bgp-session,felix-l\t' && zpty -r z seen '*felix-live*' && print -r -- ${seen##*$'\n'}`,
 	} {
-		t.Run(shell, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			shell, _, _ := strings.Cut(name, " ")
 			// bash quotes the comma
 			if out := ran(t, shell, "-c", script); !strings.Contains(strings.ReplaceAll(out, `\`, ""), "bgp-session,felix-live") {
 				t.Errorf("%q", out)

@@ -110,6 +110,10 @@ func TestRights(t *testing.T) {
 				return ""
 			})
 		}
+		a := call(t, slices.Concat(as, bySSH(t), []string{"preflight", "--node", "node-b", "--via", "ssh"})...)
+		if a.exit != 0 || !strings.Contains(a.stdout, "ok       api-version, carried-probe, ssh\n") || strings.Contains(a.stdout, "warn") {
+			t.Errorf("ssh: exit %d: %s%s", a.exit, a.stdout, a.stderr)
+		}
 		if after := state(t); after != before {
 			t.Errorf("preflight has changed something: %s, before %s", after, before)
 		}

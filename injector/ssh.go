@@ -2,6 +2,7 @@ package injector
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,33 +25,47 @@ import (
 // one with the machine that the API knows as the node.
 func SSH() Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
-		if o.Destination == "" {
-			return nil, refuse(facts.ReasonSupport, noAddress, o.Node)
-		}
-		program, err := exec.LookPath("ssh")
-		if err != nil {
-			return nil, refuse(facts.ReasonSupport, "there is no program ssh here: install OpenSSH's client")
-		}
-		config, err := sshConfig(ctx, o)
-		if err != nil {
-			return nil, sshFailed(o, err)
-		}
-		environ, err := unsent(os.Environ(), config["sendenv"])
-		if err != nil {
-			return nil, refuse(facts.ReasonSupport, "ssh to %s: %v", o.Destination, err)
-		}
-		over := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
-			cmd := exec.CommandContext(ctx, program, sshArgs(o, script)...)
-			cmd.Env = environ
-			return run(cmd, in, out, errs)
-		}
-		s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, over,
-			func(id string) *PlacementError { return strange(o, id) })
-		if err != nil {
-			return nil, sshFailed(o, err)
-		}
-		return s, nil
+		return overSSH(ctx, o, func(id string) *PlacementError { return strange(o, id) })
 	}
+}
+
+// RehearseSSH logs in as SSH does, and leaves again when the machine has said which one it is:
+// before anything is created there.
+func RehearseSSH(ctx context.Context, o Options) error {
+	enough := &PlacementError{}
+	_, err := overSSH(ctx, o, func(id string) *PlacementError { return cmp.Or(strange(o, id), enough) })
+	if errors.Is(err, enough) {
+		return nil
+	}
+	return err
+}
+
+func overSSH(ctx context.Context, o Options, judge judge) (*Session, error) {
+	if o.Destination == "" {
+		return nil, refuse(facts.ReasonSupport, noAddress, o.Node)
+	}
+	program, err := exec.LookPath("ssh")
+	if err != nil {
+		return nil, refuse(facts.ReasonSupport, "there is no program ssh here: install OpenSSH's client")
+	}
+	config, err := sshConfig(ctx, o)
+	if err != nil {
+		return nil, sshFailed(o, err)
+	}
+	environ, err := unsent(os.Environ(), config["sendenv"])
+	if err != nil {
+		return nil, refuse(facts.ReasonSupport, "ssh to %s: %v", o.Destination, err)
+	}
+	over := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+		cmd := exec.CommandContext(ctx, program, sshArgs(o, script)...)
+		cmd.Env = environ
+		return run(cmd, in, out, errs)
+	}
+	s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, over, judge)
+	if err != nil {
+		return nil, sshFailed(o, err)
+	}
+	return s, nil
 }
 
 // noAddress is a node of which the API does not tell where it is.

@@ -71,6 +71,23 @@ func cutOff(began time.Time) string {
 	return fmt.Sprintf("it began at %s and was cut off before its end", began.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
+// notRun is why an action is only shown, "" where it may be done; unknown is why its command is not known.
+func (w *walk) notRun(s *Step, unknown error) string {
+	switch {
+	case unknown != nil:
+		return "its command is not known: " + plainly(unknown.Error())
+	case !slices.Contains(w.Actions, s.Name):
+		return "it was not allowed; --allow-actions " + s.Name + " does"
+	case !w.Commands:
+		return "commands are not allowed here"
+	case w.World.Nobody:
+		return fmt.Sprintf("nobody can confirm it: %v", ErrNobody)
+	case w.Journal.Err() != nil:
+		return "the journal cannot be written, and without it nobody would know that it was done"
+	}
+	return ""
+}
+
 // propose shows an action and does it where that is wanted. What the try before it kept
 // goes on with it where that may have been done.
 func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (Deed, error) {
@@ -91,21 +108,10 @@ func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (D
 			out.Command = command
 		}
 	}
-	switch { // before anything is started
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
-	case err != nil:
-		out.NotRun = "its command is not known: " + plainly(err.Error())
-	case !slices.Contains(w.Actions, s.Name):
-		out.NotRun = "it was not allowed; --allow-actions " + s.Name + " does"
-	case !w.Commands:
-		out.NotRun = "commands are not allowed here"
-	case w.World.Nobody:
-		out.NotRun = fmt.Sprintf("nobody can confirm it: %v", ErrNobody)
-	case w.Journal.Err() != nil:
-		out.NotRun = "the journal cannot be written, and without it nobody would know that it was done"
 	}
-	if out.NotRun != "" {
+	if out.NotRun = w.notRun(s, err); out.NotRun != "" { // before anything is started
 		return out, nil
 	}
 	w.World.Progress("dry run of " + s.Name)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"slices"
 	"strings"
 
@@ -52,3 +53,39 @@ func several(values func() []string) completer {
 
 // selectors are what --checks takes: IDs and tags.
 func selectors() []string { return probe.Selectors(examine.Suite()) }
+
+// withoutPackage takes the place of the function in cobra's script that needs the package
+// bash-completion. Bash splits words at = and : too, which are one here.
+const withoutPackage = `
+# Where the package bash-completion is not loaded.
+__calico-probe_init_completion()
+{
+    local line=${COMP_LINE:0:COMP_POINT}
+    COMPREPLY=()
+    read -ra words <<<"$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    cword=$((${#words[@]} - 1))
+    cur=${words[cword]} prev=${words[cword - 1]}
+}
+`
+
+// bashAlone has the script for bash work where the package bash-completion is missing, too.
+func bashAlone(root *cobra.Command) {
+	bash, _, err := root.Find([]string{"completion", "bash"})
+	if err != nil { // cobra has just added it
+		panic(err)
+	}
+	_, rest, _ := strings.Cut(bash.Long, "To load completions in your current shell session:")
+	bash.Long = "Generate the autocompletion script for the bash shell.\n\nTo load completions in your current shell session:" + rest
+	bash.RunE = func(cmd *cobra.Command, _ []string) error {
+		plain, err := cmd.Flags().GetBool("no-descriptions")
+		if err != nil {
+			return err
+		}
+		if err := root.GenBashCompletionV2(cmd.OutOrStdout(), !plain); err != nil {
+			return err
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), withoutPackage)
+		return err
+	}
+}

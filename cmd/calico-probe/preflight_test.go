@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +168,47 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 	}
 }
 
+// TestPreflightOfNobody wants somebody without any right told which one is missing, by preflight
+// without the advice to use preflight.
+func TestPreflightOfNobody(t *testing.T) {
+	t.Parallel()
+	for version, c := range map[bool]struct {
+		exit int
+		says string
+	}{
+		true:  {report.ExitFault, "nothing is known of any node: no right to list nodes: "},
+		false: {report.ExitTool, "error: no right to do this: asking the API server for its version"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch {
+			case version && r.URL.Path == "/version":
+				_, _ = io.WriteString(w, `{"major": "1", "minor": "37", "gitVersion": "v1.37.1"}`)
+				return
+			case strings.HasSuffix(r.URL.Path, "selfsubjectaccessreviews"):
+				_, _ = io.WriteString(w, `{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "status": {"allowed": false}}`)
+				return
+			}
+			verb := map[bool]string{true: "list", false: "get"}[r.URL.Path == "/api/v1/nodes"]
+			refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", fmt.Errorf("User %q cannot %s resource %q", "nobody", verb, "nodes")).Status()
+			refusal.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			w.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(w).Encode(refusal)
+		}))
+		config := filepath.Join(t.TempDir(), "config")
+		if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, []string{"preflight", "--kubeconfig", config, "--server", server.URL})
+		server.Close()
+		said := out.String() + errs.String()
+		if code != c.exit || !strings.Contains(said, c.says) || strings.Contains(said, "'calico-probe preflight'") {
+			t.Errorf("exit %d: %s", code, said)
+		}
+	}
+}
+
 // TestShellRehearsed wants preflight to rehearse what 'sh' makes too, and to name the
 // namespace that was asked. The API server is a stand-in.
 func TestShellRehearsed(t *testing.T) {
@@ -268,6 +311,7 @@ func TestManifests(t *testing.T) {
 		"preflight --ssh-config /nofile":         {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
 		"preflight --ssh-config /":               {report.ExitUsage, "--ssh-config: / is a folder"},
 		"preflight --ssh -x":                     {report.ExitUsage, "is no destination"},
+		"preflight --via ssh --ssh none":         {report.ExitUsage, "leave out one of them"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, strings.Fields(args))

@@ -176,6 +176,7 @@ on it, tests the node directly from there and reports what was seen.`,
 		root.AddCommand(verb)
 	}
 	root.InitDefaultCompletionCmd()
+	bashAlone(root)
 	if help := root.HelpFunc(); ui.AsPlugin {
 		root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 			var text bytes.Buffer

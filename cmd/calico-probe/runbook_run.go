@@ -87,6 +87,11 @@ with 3 where the last run saw a fault, else with 5.`,
 			return o.begin(cmd, args[0])
 		},
 	}
+	o.addFlags(cmd, factory)
+	return cmd
+}
+
+func (o *runbookOptions) addFlags(cmd *cobra.Command, factory util.Factory) {
 	f := cmd.Flags()
 	f.StringVar(&o.Node, "node", "", "the node it is about")
 	o.out.Flag(cmd, recordFormats())
@@ -101,22 +106,21 @@ with 3 where the last run saw a fault, else with 5.`,
 	f.Lookup("timeout").DefValue, o.Timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
-	a.connecting(f)
+	o.connecting(f)
+	completions(cmd, map[string]completer{"allow-actions": o.completeActions})
 	o.completions(cmd, factory)
-	err := cmd.RegisterFlagCompletionFunc("allow-actions", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		it, err := findRunbook(args[0], o.dirs)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return it.Runbook.Actions(), cobra.ShellCompDirectiveNoFileComp
-	})
-	if err != nil { // the flag exists, and has no completion yet
-		panic(err)
+}
+
+// completeActions completes the actions of the runbook that is named.
+func (o *runbookOptions) completeActions(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return cmd
+	it, err := findRunbook(args[0], o.dirs)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return it.Runbook.Actions(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // begin starts a runbook.

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// ofWay is what can be told of one access method but for its rights.
+func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *cluster.Client, snap *cluster.Snapshot, way string) []probe.Event {
+	if way == useClean || way == useServe { // of which rights are all that can be told
+		return nil
+	}
+	o := p.run.Placement(way, snap)
+	if why := examine.NoProbeOn(snap.Node); why != "" && way != injector.MethodAPI && way != injector.MethodNeighbour {
+		return []probe.Event{answerOf(way, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
+	}
+	switch way {
+	case injector.MethodNeighbour:
+		near := cluster.Neighbours(snap, 1, nil)
+		if len(near) == 0 {
+			return []probe.Event{answerOf(way, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.Node))}
+		}
+		o.Node = near[0].Name
+		return p.ofPods(ctx, writer, o, near[0], way)
+	case injector.MethodPod, useShell:
+		return p.ofPods(ctx, writer, o, snap.Node, way)
+	case injector.MethodEphemeral:
+		return p.ofEphemeral(ctx, writer, o, snap)
+	case injector.MethodExec:
+		return []probe.Event{answerOf(way, askCarried, carries(o.Carried, o.Arch)), answerOf(way, askDoor, p.container(ctx, client, snap))}
+	case injector.MethodSSH:
+		return []probe.Event{answerOf(way, askCarried, carries(o.Carried, o.Arch)), answerOf(way, askSSH, p.login(ctx, o))}
+	}
+	return nil
+}
+
+// ofPods rehearses the pods that an access method creates, and the job that removes them.
+func (p *preflight) ofPods(ctx context.Context, writer *injector.Client, o injector.Options, node *corev1.Node, way string) []probe.Event {
+	var err error
+	o.Namespace, err = p.rehearse(ctx, writer, o)
+	r := rehearsed(err, "a pod in namespace "+o.Namespace+" is admitted")
+	if way == useShell && err == nil {
+		root := o
+		root.Shell = true
+		root.Namespace, err = p.rehearse(ctx, writer, root)
+		if r = rehearsed(err, r.Saw+", and the privileged one of 'sh' in namespace "+root.Namespace); err != nil {
+			r.Saw = "the pod of 'sh', which is privileged: " + r.Saw
+		}
+	}
+	if r.Status == probe.OK {
+		if err := writer.RehearseJob(ctx, o); err != nil {
+			r.Status, r.Saw = probe.Warn, r.Saw+", and its clean-up job is not: "+why(err)
+		}
+	}
+	return []probe.Event{answerOf(way, askAdmission, r), answerOf(way, askImage, imageOn(node, o.Image))}
+}
+
+// ofEphemeral rehearses the ephemeral container in the node's calico-node pod.
+func (p *preflight) ofEphemeral(ctx context.Context, writer *injector.Client, o injector.Options, snap *cluster.Snapshot) []probe.Event {
+	if snap.Calico == nil {
+		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.Node)
+		if snap.CalicoErr != nil {
+			r = probe.Found(probe.Unknown, "whether there is a calico-node pod to join is not known")
+		}
+		return []probe.Event{answerOf(injector.MethodEphemeral, askAdmission, r)}
+	}
+	admitted := "an ephemeral container in pod " + snap.Calico.Namespace + "/" + snap.Calico.Name + " is admitted"
+	return []probe.Event{
+		answerOf(injector.MethodEphemeral, askAdmission, rehearsed(writer.RehearseEphemeral(ctx, o), admitted)),
+		answerOf(injector.MethodEphemeral, askImage, imageOn(snap.Node, o.Image)),
+	}
+}
+
+// container says which container of the node exec could go into.
+func (p *preflight) container(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) probe.Result {
+	running, err := client.Running(ctx, snap.Node.Name)
+	if err != nil {
+		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.Node, why(err))
+	}
+	doors := injector.Doors(running, snap.Calico)
+	if len(doors) == 0 {
+		return probe.Found(probe.Fail, "%s", injector.NoDoor(p.Node, snap.Calico))
+	}
+	var asks []authorizationv1.ResourceAttributes
+	for _, d := range doors {
+		asks = append(asks, authorizationv1.ResourceAttributes{Namespace: namespaceOf(d), Verb: "create", Resource: "pods", Subresource: "exec"})
+	}
+	may, err := client.May(ctx, asks)
+	if err != nil {
+		return probe.Found(probe.Unknown, "%s", why(err))
+	}
+	return enterable(doors, may)
+}
+
+func namespaceOf(door string) string {
+	namespace, _, _ := strings.Cut(door, "/")
+	return namespace
+}
+
+// enterable says which of the containers, as NAMESPACE/POD/CONTAINER, the way exec would go
+// into: the first that one may. They are in other namespaces than calico-node's too, where
+// that does not run.
+func enterable(doors []string, may []bool) probe.Result {
+	if i := slices.Index(may, true); i >= 0 {
+		return probe.Found(probe.Unknown, "container %s is there to go into; whether it has a shell is not known: a run shows it", doors[i])
+	}
+	var lack []string
+	for _, d := range doors {
+		if namespace := namespaceOf(d); !slices.Contains(lack, namespace) {
+			lack = append(lack, namespace)
+		}
+	}
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: ask for what 'calico-probe manifests --ways exec --calico-namespace %s' prints", strings.Join(lack, " or "), probe.Quote(lack[0]))
+}
+
+// rehearsed is what the API server said to a dry run.
+func rehearsed(err error, good string) probe.Result {
+	pe, refused := errors.AsType[*injector.PlacementError](err)
+	switch {
+	case err == nil:
+		return probe.Found(probe.OK, "%s", good)
+	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused: // a webhook that takes no dry run, perhaps
+		return probe.Found(probe.Unknown, "the API server does not say: %s", why(err))
+	}
+	r := probe.Found(probe.Fail, "%s", why(err)).With(probe.FactReason, string(pe.Reason))
+	if pe.Reason == facts.ReasonNamespace {
+		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) && gone.ErrStatus.Details != nil {
+			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
+		}
+		r.Saw += "; 'calico-probe manifests' prints one that admits probes"
+	}
+	return r
+}
+
+// listed is how many images a kubelet reports unless it is told otherwise
+// (nodeStatusMaxImages).
+const listed = 50
+
+func imageOn(node *corev1.Node, image string) probe.Result {
+	if slices.ContainsFunc(node.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, asListed(image)) }) {
+		return probe.Found(probe.OK, "%s is on node %s", image, node.Name)
+	}
+	if n := len(node.Status.Images); n >= listed {
+		return probe.Found(probe.Unknown, "%s is not among the %d images that the kubelet of %s lists, which need not be all; a run shows whether it can be had", image, n, node.Name)
+	}
+	return probe.Found(probe.Unknown, "%s is not on node %s yet: a run shows whether the node can pull it", image, node.Name)
+}
+
+func carries(packed []byte, arch string) probe.Result {
+	if len(packed) == 0 {
+		return probe.Found(probe.Fail, "this client carries no probe for %s: take one that was released, or build it with 'make build'", arch)
+	}
+	return probe.Found(probe.OK, "this client carries a probe for %s (%d KB)", arch, len(packed)>>10)
+}
+
+// login logs in by ssh where the user asks for ssh, as a run would. Else it connects to nothing, and
+// tells what ssh's configuration says: most nodes cannot be reached that way, which takes ten seconds to see.
+func (p *preflight) login(ctx context.Context, o injector.Options) probe.Result {
+	if p.asksSSH() && len(o.Carried) > 0 {
+		if err := injector.RehearseSSH(ctx, o); err != nil {
+			return probe.Found(probe.Fail, "%s", why(err))
+		}
+		return probe.Found(probe.OK, "logged in to %s", o.Destination)
+	}
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return probe.Found(probe.Fail, "there is no program ssh here: install OpenSSH's client")
+	}
+	if err := injector.HostKeyKnown(ctx, o); err != nil {
+		return probe.Found(probe.Fail, "%s", oneLine(err.Error()))
+	}
+	return probe.Found(probe.Info, "the host key of %s is known; --via ssh tries to log in", o.Destination)
+}
+
+// asksSSH tells whether the user has named ssh, or where it is to go.
+func (p *preflight) asksSSH() bool { return slices.Contains(p.ways, injector.MethodSSH) || p.SSH != "" }
+
+// why explains an error without the advice to use preflight.
+func why(err error) string {
+	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // which has advice of its own
+		return oneLine(cluster.Forbidden(err))
+	}
+	return explainError(err)
+}

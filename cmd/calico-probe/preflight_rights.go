@@ -1,0 +1,105 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/calico-probe/calico-probe/cluster"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/install"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// rights asks for every right of the access methods.
+func (p *preflight) rights(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, ways []string) error {
+	calico := cmp.Or(string(p.calicoNamespace), install.CalicoNamespace)
+	if snap != nil && snap.Calico != nil {
+		calico = snap.Calico.Namespace
+	}
+	for _, way := range ways {
+		uses, err := install.Named(way)
+		if err != nil {
+			return err
+		}
+		own := uses[len(uses)-1].Rights // api's are asked for once, as its own
+		if way == injector.MethodSSH {
+			continue
+		}
+		namespace := p.client.PodNamespace(snap)
+		in := func(namespace string) (probe.Result, error) {
+			return held(ctx, client, way, own, func(s install.Scope) string { return s.Where(namespace, calico) })
+		}
+		r, err := in(namespace)
+		if err != nil {
+			r = probe.Found(probe.Unknown, "%s", why(err))
+		}
+		if r.Status == probe.Fail && namespace != install.Namespace {
+			if there, err := in(install.Namespace); err == nil && there.Status != probe.Fail {
+				r.Saw, _, _ = strings.Cut(r.Saw, ": ask for ")
+				r.Saw += "; in namespace " + install.Namespace + " you have it: name -n " + install.Namespace
+			}
+		}
+		p.add(way, askRights, r)
+	}
+	return nil
+}
+
+// held tells which of the rights of an access method are granted.
+func held(ctx context.Context, client *cluster.Client, way string, rights []install.Right, where func(install.Scope) string) (probe.Result, error) {
+	var asks []authorizationv1.ResourceAttributes
+	for _, r := range rights {
+		for _, group := range r.Groups {
+			resource, sub, _ := strings.Cut(r.Resource, "/")
+			ask := authorizationv1.ResourceAttributes{Namespace: where(r.In), Verb: r.Verb, Group: group, Resource: resource, Subresource: sub}
+			if len(r.Names) > 0 {
+				ask.Name = r.Names[0]
+			}
+			asks = append(asks, ask)
+		}
+	}
+	may, err := client.May(ctx, asks)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	var lacks []install.Right
+	for i, r := 0, 0; r < len(rights); i, r = i+len(rights[r].Groups), r+1 {
+		if !slices.Contains(may[i:i+len(rights[r].Groups)], true) {
+			lacks = append(lacks, rights[r])
+		}
+	}
+	if len(lacks) == 0 {
+		return probe.Found(probe.OK, "all %d rights granted", len(rights)), nil
+	}
+	return missing(way, lacks, where), nil
+}
+
+// missing says what an access method cannot do, or do without, for want of rights, and what to ask for.
+func missing(way string, rights []install.Right, where func(install.Scope) string) probe.Result {
+	var needed, useful, lines []string
+	ask := "ask for what 'calico-probe manifests --ways " + way
+	beside := func(r install.Right) bool { return r.In == install.Calico }
+	if at := where(install.Calico); slices.ContainsFunc(rights, beside) && at != install.CalicoNamespace {
+		ask += " --calico-namespace " + probe.Quote(at)
+	}
+	ask += "' prints"
+	for _, r := range rights {
+		name := r.String()
+		if in := where(r.In); in != "" {
+			name += " in namespace " + in
+		}
+		if r.Without == "" {
+			needed = append(needed, name)
+			continue
+		}
+		useful = append(useful, name)
+		lines = append(lines, "without the right to "+name+": "+r.Without)
+	}
+	if len(needed) > 0 {
+		return probe.Found(probe.Fail, "no right to %s: %s", strings.Join(needed, ", "), ask).Because(lines...)
+	}
+	return probe.Found(probe.Warn, "it works with less, without the right to %s; %s", strings.Join(useful, ", "), ask).Because(lines...)
+}
