@@ -75,7 +75,7 @@ func openStore(dir string) (_ *store, err error) {
 
 // close leaves the folder to others.
 func (s *store) close() error {
-	if err := s.lock.Close(); err != nil {
+	if err := filelock.Close(s.lock); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil

@@ -50,7 +50,7 @@ func TestShellTools(t *testing.T) {
 		{"ping -c 1 -s 9000 " + far, 3, []string{"could not leave: larger than the MTU of the interface"}},
 		{"ping -c 1 192.0.2.1", 3, []string{"0 of 1 packet to 192.0.2.1 came back: destination unreachable from", "unreachable)"}},
 		{"dial " + peer + ":179", 0, []string{"connected to " + peer + ":179 in", "from " + self}},
-		{"dial " + peer + ":99", 3, []string{"is refused"}},
+		{"dial " + peer + ":99", 3, []string{"refused"}},
 		{"dial --tls 10.96.0.1:443", 0, []string{"TLS 1.3", "subject  CN=kube-apiserver", "kubernetes.default.svc", "valid now"}},
 		{"dial --http /liveness 127.0.0.1:9099", 0, []string{"HTTP/1.1 200 OK", "Content-Type:"}},
 		{"dial --http /nothing 127.0.0.1:9099", 3, []string{"answers 404"}},
@@ -92,7 +92,7 @@ func TestShellTools(t *testing.T) {
 		{"in workload-a ping -c 1 " + far, 0, []string{"1 came back"}},
 		{"in default/workload-a dns " + dns, 0, []string{"10.96.0.10:53 by UDP: NOERROR"}},
 		{"in workload-a dial --tls 10.96.0.1:443", 0, []string{", from " + near}},
-		{"in workload-a dial " + far + ":99", 3, []string{"is refused"}},
+		{"in workload-a dial " + far + ":99", 3, []string{"refused"}},
 		{"in workload-a route", 0, []string{"default via"}},
 		{"in workload-a links", 0, []string{near}},
 	} {
@@ -106,7 +106,7 @@ func TestShellTools(t *testing.T) {
 			}
 		}
 	}
-	for _, line := range []string{"ping nobody", "dial 10.0.0.1", "dns", "route get", "bird configure", "ps a b", "logs", "in workload-a ps", "in workload-a"} {
+	for _, line := range []string{"ping a b", "dial 10.0.0.1", "dns", "route get", "bird configure", "ps a b", "logs", "in workload-a ps", "in workload-a"} {
 		if a := call(t, "shell", "--node", "node-a", "-c", line); a.exit != 2 || strings.Count(a.stderr, "\n") != 1 || a.stdout != "" {
 			t.Errorf("%q: exit %d, %s%s", line, a.exit, a.stdout, a.stderr)
 		}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Lock takes a file for this process alone until it is closed; false = another process has it.
+// Lock takes a file for this process alone until Close; false = another process has it.
 // Where files cannot be locked, as on some network file systems, it counts as taken. Locked
 // is a byte far behind the file's end, because nobody can read what is locked.
 func Lock(f *os.File) bool {
@@ -18,3 +18,6 @@ func Lock(f *os.File) bool {
 		0, 1, 0, &behind)
 	return !errors.Is(err, windows.ERROR_LOCK_VIOLATION)
 }
+
+// Close gives a file free and closes it.
+func Close(f *os.File) error { return f.Close() }

@@ -89,7 +89,7 @@ func (t *Transcript) Add(ev probe.Event) error {
 }
 
 // Close ends the transcript.
-func (t *Transcript) Close() error { return t.file.Close() }
+func (t *Transcript) Close() error { return filelock.Close(t.file) }
 
 // isTranscript tells whether something saved begins as a transcript does.
 func isTranscript(line []byte) bool {

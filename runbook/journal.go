@@ -138,7 +138,7 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 		_, err = f.WriteString("\n")
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s %w", name, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s %w", name, err), filelock.Close(f))
 	}
 	j.file = f
 	return j, nil
@@ -210,7 +210,7 @@ func (j *Journal) Close() error {
 	if j.file == nil {
 		return nil
 	}
-	return j.file.Close()
+	return filelock.Close(j.file)
 }
 
 // Resume notes who goes on with it.
