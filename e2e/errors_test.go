@@ -56,7 +56,7 @@ func TestOneClearLine(t *testing.T) {
 		{"no API, its check", "run --via local --checks node-ready,node-load", 2, "--via local cannot ask node-ready"},
 		{"the run's own check", "run --node node-a --checks probe-placed", 2, "answered by every run"},
 		{"nothing to do", "run --node node-a --checks bgp-session --skip bgp-session", 2, "leave no check"},
-		{"explain what", "explain nothing-known", 2, "'checks' and 'causes' list"},
+		{"explain what", "explain nothing-known", 2, "'calico-probe checks' and 'calico-probe causes' list them"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := call(t, strings.Fields(c.args)...)
