@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Access says who may post alerts and read reports: whoever has what is asked for here,
+// Access says who may post alerts and read reports: a client that has what is required here,
 // all of it. The files may change at any time.
 type Access struct {
 	TokenFile string // one token a line; "" = none is asked for

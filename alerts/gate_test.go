@@ -306,7 +306,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 	entering.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // whoever waits has gone: it is not to be let in
+	cancel() // the client that waits has gone: it is not to be let in
 	if err := await(ctx, s.reading); err == nil {
 		t.Error("one more page is made")
 	}

@@ -30,7 +30,7 @@ const (
 	readLimit    = 15 * time.Second
 	placeLimit   = 25 * time.Second
 	requestLimit = headerLimit + turnLimit + readLimit + placeLimit + 5*time.Second
-	pageLimit    = 20 * time.Second // to send a page: whoever reads slowly holds one of few turns
+	pageLimit    = 20 * time.Second // to send a page: a slow reader holds one of few turns
 	idleLimit    = 2 * time.Minute  // of clients that have shown credentials
 	healthLimit  = 10 * time.Second // of a request whether this lives
 	maxHeader    = 16 << 10
@@ -132,7 +132,7 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// await waits for a turn among requests of a kind; whoever has it gives it back.
+// await waits for a turn among requests of a kind; its holder gives it back.
 func await(ctx context.Context, turns chan struct{}) error {
 	select {
 	case turns <- struct{}{}:

@@ -17,7 +17,7 @@ type Limits struct {
 	Job         time.Duration // limit of a job
 	Grace       time.Duration // how long running jobs may go on when the program is told to stop
 
-	// Of each run in a job, which whoever does the job keeps to.
+	// Of each run in a job, which the worker keeps to.
 	Run   time.Duration // limit of the run
 	Start time.Duration // limit of the start of a probe, 0 = the program's own
 	Check time.Duration // limit of each check, 0 = its own

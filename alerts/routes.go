@@ -28,7 +28,7 @@ type Routes struct {
 	Spec       RoutesSpec `json:"spec"`
 }
 
-// Metadata names a file of routes, for whoever keeps it in a cluster.
+// Metadata names a file of routes, for a file that is kept in a cluster.
 type Metadata struct {
 	Name string `json:"name,omitempty"`
 }

@@ -61,11 +61,11 @@ type Server struct {
 	unchecked refusals // whatever they had
 	crowded   refusals // connections that were closed for others
 
-	// turn is held by whoever changes what is below and in the store, so that both agree;
-	// mu by whoever looks at it or changes it, never while something is written.
+	// turn is held by the goroutine that changes what is below and in the store, so that both agree;
+	// mu by one that looks at it or changes it, never while something is written.
 	turn     sync.Mutex
 	beat     atomic.Int64 // when jobs were last seen to, in seconds
-	checking sync.Mutex   // held by whoever tries the store
+	checking sync.Mutex   // held by the goroutine that tries the store
 	checked  time.Time    // when that was
 	broken   error        // what came of it
 	mu       sync.Mutex

@@ -178,7 +178,7 @@ func ask(s *Server, method, path, with string, b []byte) *httptest.ResponseRecor
 	return w
 }
 
-// healthOf is what a server answers to whoever asks whether it lives.
+// healthOf is what a server answers when asked whether it is alive.
 func healthOf(t testing.TB, s *Server, path string) int {
 	t.Helper()
 	w := httptest.NewRecorder()

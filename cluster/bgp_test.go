@@ -72,7 +72,7 @@ func TestSessions(t *testing.T) {
 		"on a reflector, the peers of those who chose it": {nodes: []corev1.Node{with(a, reflector, "rr"), b, c},
 			peers: map[string]map[string]any{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)"}},
 			want:  []string{"node b 10.0.0.2:179 AS64512", "node c 10.0.0.3:179 AS64512"}},
-		"likewise, each end by its own resource": {nodes: []corev1.Node{with(a, reflector, "rr"), b},
+		"the same, each end by its own resource": {nodes: []corev1.Node{with(a, reflector, "rr"), b},
 			peers: map[string]map[string]any{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)",
 				"reversePeering": "Manual"}}},
 		"to a reflector": {nodes: []corev1.Node{a, with(b, reflector, "rr"), c},

@@ -364,7 +364,7 @@ func askers(fs []Finding) []string {
 	return out
 }
 
-// notPlaced are the ways onto the node that failed for a reason, those among them that
+// notPlaced are the access methods that failed for a reason, those among them that
 // got a probe there and no word from it. What was not tried for that reason shows no
 // more than the one that was.
 func notPlaced(f Findings, why facts.Reason) []Finding {

@@ -23,7 +23,7 @@ import (
 )
 
 // budget bounds what comes over the connection of one attach or exec beside stdout, which
-// is judged by whoever reads it: client-go keeps in memory all that comes on the stream for
+// is judged by its reader: client-go keeps in memory all that comes on the stream for
 // errors. A quarter of stdout again is for frames and encryption.
 type budget struct {
 	arrived, delivered atomic.Int64 // bytes: of all, and of stdout

@@ -87,8 +87,8 @@ say ready $w; $s "$d/probe" session --unlink --only "$o" {args}`
 // reboot.
 const folders = `/run /tmp /var/tmp "${HOME:-/nowhere}" /dev/shm`
 
-// How long each step of a carried start may take. The first word waits for whoever
-// lets us in, which on a node that thrashes takes its time; after that it is the
+// How long each step of a carried start may take. The first word waits for the
+// login, which on a node that thrashes takes its time; after that it is the
 // line that counts, so it only must not stand still. When the last of the probe is
 // sent, a megabyte or two may still lie in buffers before a slow line.
 const (
@@ -126,7 +126,7 @@ func carry(ctx context.Context, o Options, way, whereto string, v view, l line, 
 		if !errors.Is(err, errStill) { // else the end of the line has to tell the script
 			select { // it cleans up
 			case <-c.ended:
-			case <-time.After(farewell):
+			case <-time.After(ending):
 			}
 		}
 		cancel()

@@ -41,7 +41,7 @@ func laden(t *testing.T, program string) Options {
 		t.Fatal(err)
 	}
 	o := options
-	o.Note = func(string) {} // whoever runs the tests need not be root
+	o.Note = func(string) {} // the tests need not run as root
 	o.Run, o.Carried, o.Arch, o.Node = "test"+filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-"), b.Bytes(), "amd64", "it's"
 	return o
 }

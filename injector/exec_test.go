@@ -154,7 +154,7 @@ func TestExecRefusals(t *testing.T) {
 		}
 	}
 	at := doorsOf([]corev1.Pod{p}, nil)[0]
-	// Whoever hangs, it is no proof against one of them.
+	// Whichever hangs, it is no proof against one of them.
 	if pe := sortExec(at, &lineError{errStill, ""}); pe.Reason != facts.ReasonSilent || !pe.Waited {
 		t.Errorf("%+v", pe)
 	}

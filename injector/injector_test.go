@@ -23,7 +23,7 @@ var options = Options{
 	Checks: []string{"felix-live", "node-swap"}, Start: time.Second, Whole: 2 * time.Minute, Needed: []string{"NET_RAW"},
 }
 
-// TestPod holds what whoever approves a privileged tool has to be able to rely on.
+// TestPod holds what an administrator who approves a privileged tool relies on.
 func TestPod(t *testing.T) {
 	p := podFor(options, nil)
 	c := p.Spec.Containers[0]
@@ -64,7 +64,7 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// TestShellPod wants a pod for a shell to say so to whoever audits it, and any other to
+// TestShellPod wants a pod for a shell to say so to an auditor, and any other to
 // stay as it was.
 func TestShellPod(t *testing.T) {
 	o := options

@@ -123,7 +123,7 @@ func (s *Session) line(ctx context.Context, transport func(context.Context, io.R
 	out.CloseWithError(err)
 	select {
 	case <-ended:
-	case <-time.After(farewell): // it does not hear of its end, and is not waited for
+	case <-time.After(ending): // it does not hear of its end, and is not waited for
 	}
 	return err
 }

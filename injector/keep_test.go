@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// container is a probe whose stdin and stdout outlive whoever is attached to them, as
+// container is a probe whose stdin and stdout outlive the client that is attached to them, as
 // those of a container do.
 type container struct {
 	stdin *io.PipeWriter
@@ -412,7 +412,7 @@ func TestKeptLineClosedWhileMade(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(began); took > 5*farewell {
+		if took := time.Since(began); took > 5*ending {
 			t.Errorf("closing took %v", took)
 		}
 		close(deaf)

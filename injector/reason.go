@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// PlacementError says why one way onto a node does not work. Text is one
+// PlacementError says why one access method does not work. Text is one
 // sentence for the user.
 type PlacementError struct {
 	Reason facts.Reason

@@ -67,7 +67,7 @@ type told struct {
 	err error // instead of the event: there is no more of this answer
 }
 
-// How many events may wait for whoever asked, a pager perhaps that is being read, and how
+// How many events may wait for the caller, a pager perhaps that is being read, and how
 // many bytes of memory they may take: after that the probe has to wait.
 const (
 	waiting     = 4096
@@ -90,7 +90,7 @@ func (s *Session) took(ev told) {
 	}
 }
 
-// Created names what was created for this session, for whoever cleans up.
+// Created names what was created for this session, for a user who cleans up by hand.
 func (s *Session) Created() []string { return s.created }
 
 // ImageID is what the node made of the name of the probe's image, as the kubelet says it: a
@@ -291,9 +291,9 @@ func (s *Session) failure() error {
 	return fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, err)
 }
 
-// Close ends the probe and removes what was created, within ten seconds and three
-// farewells, also when the context the session was opened with has ended. A probe that
-// has answered is given a farewell to end in first: where it is seen to, its pod goes at once.
+// Close ends the probe and removes what was created, within 13 seconds, also when the context
+// that the session was opened with has ended. A probe that has answered gets a second to end
+// by itself; where it is seen to, its pod is deleted without a grace period.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
@@ -306,7 +306,7 @@ func (s *Session) Close() error {
 		case feed != nil:
 			feed.Close() // the end of its stdin ends the probe
 		}
-		late := time.AfterFunc(farewell, s.cancel)
+		late := time.AfterFunc(ending, s.cancel)
 		drained := make(chan struct{})
 		go func() { // lets the readers go
 			defer close(drained)
@@ -327,12 +327,12 @@ func (s *Session) Close() error {
 		go func() { s.ended.Wait(); close(gone) }()
 		select {
 		case <-gone:
-		case <-time.After(farewell): // a line that is being made may not hear of it before its own time is over
+		case <-time.After(ending): // a line that is being made may not hear of it before its own time is over
 		}
 	})
 	return s.closeErr
 }
 
-// farewell is how long a probe that was told to end may take before the line to
+// ending is how long a probe that was told to end may take before the line to
 // it is cut.
-const farewell = time.Second
+const ending = time.Second

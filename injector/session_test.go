@@ -204,7 +204,7 @@ func TestNoHandshake(t *testing.T) {
 		t.Error(err)
 	}
 	<-removed
-	if took := time.Since(began); took > 5*farewell {
+	if took := time.Since(began); took > 5*ending {
 		t.Errorf("closing took %v", took)
 	}
 }

@@ -105,7 +105,7 @@ func (e silentError) Error() string {
 // silent tells whether a line ended because nothing came any more.
 func silent(err error) bool { _, is := errors.AsType[silentError](err); return is }
 
-// patience is how long nothing may come now. It is for whoever holds mu.
+// patience is how long nothing may come now. The caller holds mu.
 func (s *Session) patience() time.Duration {
 	switch {
 	case !s.kept, s.next == 0: // the first line has all the time it needs
@@ -213,7 +213,7 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 // shownWords is how much of a line is shown that is no event, in bytes.
 const shownWords = 400
 
-// pass hands an event to whoever asked, however long they take. What is said of no
+// pass hands an event to the caller of Next, however long that takes. What is said of no
 // request waits as long as there is room.
 func (s *Session) pass(ctx context.Context, ev told) error {
 	if s.held.Load() < mostWaiting {

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// placed is a probe on its way onto a node, and what was created for it.
+// placed is a probe that is being put on a node, and what was created for it.
 type placed struct {
 	client    *Client
 	options   Options

@@ -111,7 +111,7 @@ func TestServeIsNotPeople(t *testing.T) {
 	}
 }
 
-// TestServeManifest wants the images where they are used, and the port open to whoever is admitted
+// TestServeManifest wants the images where they are used, and the port open to those who are admitted
 // and to nobody else.
 func TestServeManifest(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ type Options struct {
 	Namespace       string
 	CalicoNamespace string
 	Existing        bool             // the namespace is somebody's, who sees to what it admits
-	Subjects        []rbacv1.Subject // none = the roles alone, to be bound by whoever may
+	Subjects        []rbacv1.Subject // none = the roles alone, to be bound by an administrator
 }
 
 // Defaults of Options.

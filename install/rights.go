@@ -1,5 +1,5 @@
 // Package install knows what each use of this program may do on a cluster, and makes the
-// manifests that grant exactly that. It changes no cluster: whoever may grant rights
+// manifests that grant exactly that. It changes no cluster: an administrator
 // applies what it prints.
 package install
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// serveName is what everything is called that belongs to 'serve' in the cluster. Whoever
-// installs it makes the secret of that name, with tokens under the key token, another one with
+// serveName is what everything is called that belongs to 'serve' in the cluster. The
+// administrator who installs it makes the secret of that name, with tokens under the key token, another one with
 // the certificate they are sent to (kubernetes.io/tls), and where somebody is only to read a
 // third: Prometheus need not have what starts probes.
 const (

@@ -80,7 +80,7 @@ func TestLostAtFirst(t *testing.T) {
 	var out strings.Builder
 	w := NewChanges(false)
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	for _, lost := range []string{"no way onto the node", "no way onto the node", ""} {
+	for _, lost := range []string{"no access to the node", "no access to the node", ""} {
 		answers := []probe.Result{{Check: "node-swap", Status: probe.OK, Saw: "no swap"}}
 		if lost != "" {
 			answers = nil

@@ -18,7 +18,7 @@ type Change struct {
 	Kind   string       `json:"kind"` // ChangeWorse and so on
 	Check  string       `json:"check"`
 	Target string       `json:"target,omitempty"` // as the second run calls it, the first where only that has it
-	Pod    string       `json:"pod,omitempty"`    // the workload pod out of whose network it was asked, likewise
+	Pod    string       `json:"pod,omitempty"`    // the workload pod out of whose network it was asked, the same way
 	Was    probe.Status `json:"was,omitempty"`    // "" where the first run has no answer
 	Is     probe.Status `json:"is,omitempty"`     // "" where the second has none
 	Saw    string       `json:"saw,omitempty"`    // what the second saw, the first where only that has an answer

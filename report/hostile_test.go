@@ -25,7 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// hostile is what a node may say to whoever reads a report: escape sequences, the end of a
+// hostile is what a node may say to the reader of a report: escape sequences, the end of a
 // block of code, of a CDATA section or of a table's cell, a mention, a link, a tag.
 var hostile = []string{
 	"\x1b]52;c;ZXZpbA==\x07", "\u009b2J\u202egnp.exe", "a\x00b\xff\ufffe\r\n# head\n---\n", "| a | b |\n|---|---|\n", "`code` ``` ~~~ \\",

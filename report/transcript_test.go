@@ -155,7 +155,7 @@ func TestTranscriptGoesOn(t *testing.T) {
 }
 
 // TestTranscriptOfTwo wants the second session to be told that the first one writes, and
-// neither to lose a line; and the file to be its owner's alone, whoever made it.
+// neither to lose a line; and the file to be its owner's alone, also where another user made it.
 func TestTranscriptOfTwo(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "incident")

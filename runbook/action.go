@@ -142,7 +142,7 @@ func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (D
 }
 
 // keep has what an action destroys in the record before it does. What cannot be had is
-// told to whoever confirms it, and is no reason to refuse.
+// told to the user who confirms it, and is no reason to refuse.
 func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
 	for _, texts := range commands {
 		words, err := w.words(ctx, texts)

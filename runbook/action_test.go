@@ -146,7 +146,7 @@ func TestCutAction(t *testing.T) {
 	}
 }
 
-// TestOfferedAgain wants whoever goes on offered an action that was not done, or perhaps not,
+// TestOfferedAgain wants the user who goes on offered an action that was not done, or perhaps not,
 // and told before that it may have been, where it may.
 func TestOfferedAgain(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/report"
 )
 
-// Limit is that of a whole runbook, where whoever runs it sets no other.
+// Limit is that of a whole runbook, where the user sets no other.
 const Limit = 30 * time.Minute
 
 // Limits of what has none of its own.
@@ -38,7 +38,7 @@ type World struct {
 	Confirm func(ctx context.Context, p Proposal) (bool, error)
 	// Show is given every step when it is over, in order, also those of before a resume.
 	Show func(Entry) error
-	// Progress is for a person who waits; Say is for whoever reads, once.
+	// Progress is for a person who waits; Say is for the reader, once.
 	Progress, Say func(text string)
 	// Waits tells of a wait: that it begins, and what came of each attempt, in place of what
 	// it told before; "" when it is over.

@@ -222,7 +222,7 @@ func TestSeveralNodes(t *testing.T) {
 		now--
 		w.mu.Unlock()
 		if node == "n3" {
-			return report.Run{}, errors.New("no way onto it")
+			return report.Run{}, errors.New("no access to it")
 		}
 		return answer(node, healthy), nil
 	}
@@ -233,7 +233,7 @@ func TestSeveralNodes(t *testing.T) {
     run: {on: {others: 3}}
   - conclude: {verdict: healthy, says: done}
 `, w)
-	if all := step(t, r, "all").Asked; len(all) != 6 || all[4].Unasked != "" || all[3].Unasked != "no way onto it" || all[3].Verdict != "incomplete" {
+	if all := step(t, r, "all").Asked; len(all) != 6 || all[4].Unasked != "" || all[3].Unasked != "no access to it" || all[3].Verdict != "incomplete" {
 		t.Errorf("asked: %+v", all)
 	}
 	if most > 4 || most < 2 {

@@ -122,7 +122,7 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	free := !goOn || filelock.Lock(f) // before it is read: whoever has it may still write
+	free := !goOn || filelock.Lock(f) // before it is read: its holder may still write
 	j, whole, err := readJournal(f)
 	switch {
 	case err != nil:

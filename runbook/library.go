@@ -95,7 +95,7 @@ func item(file string, text []byte, err error, known Known) Item {
 	return it
 }
 
-// Given is what whoever starts a runbook gives it, held to what it takes: parameters with
+// Given is what the user gives a runbook, held to what it takes: parameters with
 // their defaults, answers in full. The error is a Mistake.
 func (rb *Runbook) Given(params, answers map[string]string, actions []string) (all, full map[string]string, err error) {
 	all, full = map[string]string{}, map[string]string{}

@@ -80,7 +80,7 @@ type Deed struct {
 	Kept    []Kept   `json:"kept,omitempty"`    // of what it destroys
 	By      string   `json:"by,omitempty"`      // who confirmed it
 	Unsure  string   `json:"unsure,omitempty"`  // why it is not known whether it was done, "" = it is
-	Before  string   `json:"before,omitempty"`  // likewise of the try before this one
+	Before  string   `json:"before,omitempty"`  // the same of the try before this one
 	Exit    int      `json:"exit"`              // -1 = none
 	Output  string   `json:"output,omitempty"`
 }

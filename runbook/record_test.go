@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/runbook"
 )
 
-// hostile is what a node might say to whoever reads the record.
+// hostile is what a node might say to the reader of the record.
 const hostile = "```\n# owned\n[x](http://evil) @all | <script> \x1b[2J `rm`"
 
 // told is the record of a runbook with a step of each kind, on a node that lies.

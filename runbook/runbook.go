@@ -63,7 +63,7 @@ func Alert(text string) (name string, matchers []*labels.Matcher, err error) {
 	return name, matchers, nil
 }
 
-// Param is a value given by whoever starts it, a string. The node is always given.
+// Param is a value given by the user, a string. The node is always given.
 type Param struct {
 	Name        string  `json:"name"`
 	Description string  `json:"description,omitempty"`

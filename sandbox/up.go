@@ -76,8 +76,13 @@ func startDetached(l layout) error {
 	return cmd.Process.Release()
 }
 
+// appearing is how long a process that was started may take to show its arguments: /proc has
+// none of them for a moment after exec, and none of one that has ended.
+const appearing = 5 * time.Second
+
 // waitReady waits for the cluster's first process to say how it went.
 func waitReady(ctx context.Context, l layout) error {
+	seen, began := false, time.Now()
 	for {
 		if _, err := os.Stat(l.state("ready")); err == nil {
 			return nil
@@ -85,9 +90,11 @@ func waitReady(ctx context.Context, l layout) error {
 		if why, err := os.ReadFile(l.state("failed")); err == nil {
 			return fmt.Errorf("the cluster did not start: %s", why)
 		}
-		if supervisorPID(l) == 0 {
+		running := supervisorPID(l) != 0
+		if !running && (seen || time.Since(began) > appearing) {
 			return errors.New("the cluster ended while starting")
 		}
+		seen = seen || running
 		select {
 		case <-ctx.Done():
 			stage, err := os.ReadFile(l.state("stage"))

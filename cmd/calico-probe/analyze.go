@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 const analyzeExample = `  # what was saved at night, looked at in the morning
@@ -45,14 +46,14 @@ incomplete, then warnings. A run that was cut is incomplete. What is no saved ru
 wrong usage, exit code 2.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badUsage("analyze takes the files of saved runs, or - for stdin")
+				return ui.BadUsage("analyze takes the files of saved runs, or - for stdin")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case typed && cmd.Flags().Changed("output"):
-				return badUsage("--typed is a list for people, and has no -o; the transcript itself is NDJSON")
+				return ui.BadUsage("--typed is a list for people, and has no -o; the transcript itself is NDJSON")
 			case typed:
 				return a.listTyped(args, node)
 			}
@@ -91,12 +92,12 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
 	single, several := out.SeveralReports()
 	switch {
 	case len(shown) == 0:
-		return badUsage("nothing was saved of %s, only of %s", node, nodesOf(runs))
+		return ui.BadUsage("nothing was saved of %s, only of %s", node, nodesOf(runs))
 	case len(shown) == 1 || several:
 	case !slices.ContainsFunc(shown, func(run savedRun) bool { return run.Node != shown[0].Node }):
-		return badUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", single.Name, len(shown))
+		return ui.BadUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", single.Name, len(shown))
 	default:
-		return badUsage("-o %s is the form of one run, and this is %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(runs))
+		return ui.BadUsage("-o %s is the form of one run, and this is %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(runs))
 	}
 	worst := report.ExitHealthy
 	for i, run := range shown {
@@ -110,7 +111,7 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
 		worst = examine.WorseExit(worst, int(code))
 	}
 	if worst != report.ExitHealthy {
-		return exit(worst)
+		return ui.Exit(worst)
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func (a *app) loadRuns(names []string) ([]savedRun, error) {
 		case err != nil:
 			return nil, err
 		case len(saved.Runs) == 0:
-			return nil, badUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), asFile(name))
+			return nil, ui.BadUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), asFile(name))
 		}
 		for _, run := range saved.Runs {
 			out = append(out, savedRun{run, name})
@@ -135,7 +136,7 @@ func (a *app) loadRuns(names []string) ([]savedRun, error) {
 
 // analyzeRun shows one run, with the other nodes of all for its peers, and says where other
 // causes follow from it now than did then.
-func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set) (exit, error) {
+func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set) (ui.Exit, error) {
 	sink, err := out.Sink()
 	if err != nil {
 		return 0, err
@@ -148,12 +149,12 @@ func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set) (exit,
 		c.Seen.All = append(c.Seen.All, answersOf(other, run.Node)...)
 	}
 	err = c.Conclude()
-	code, ok := errors.AsType[exit](err)
+	code, ok := errors.AsType[ui.Exit](err)
 	if err != nil && !ok {
 		return 0, err
 	}
 	if was, is := briefly(run.Causes), briefly(c.Causes); run.Verdict != nil && was != is {
-		say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", source(run.file), run.Version, was, probe.Release, is)
+		ui.Say(a.ErrOut, "%s: calico-probe %s named %s; the rules of this version (%s) name %s", source(run.file), run.Version, was, probe.Release, is)
 	}
 	return code, nil
 }
@@ -175,7 +176,7 @@ func (a *app) listTyped(names []string, node string) error {
 	for _, name := range names {
 		saved, err := a.load(name)
 		if err == nil && saved.Deeds == nil {
-			err = badUsage("%s is a saved run: only the transcript of a session knows what was typed", source(name))
+			err = ui.BadUsage("%s is a saved run: only the transcript of a session knows what was typed", source(name))
 		}
 		if err != nil {
 			return err
@@ -193,14 +194,14 @@ func (a *app) load(name string) (report.Saved, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return report.Saved{}, badUsage("%w", err)
+			return report.Saved{}, ui.BadUsage("%w", err)
 		}
 		defer f.Close()
 		from = f
 	}
 	saved, err := report.Load(from)
 	if err != nil {
-		return saved, badUsage("%s %w", source(name), err)
+		return saved, ui.BadUsage("%s %w", source(name), err)
 	}
 	return saved, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/suggest"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 func (a *app) checks() *cobra.Command {
@@ -87,7 +88,7 @@ func (a *app) explain() *cobra.Command {
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badUsage("explain takes the ID of a check or a cause; 'calico-probe checks' and 'calico-probe causes' list them")
+				return ui.BadUsage("explain takes the ID of a check or a cause; 'calico-probe checks' and 'calico-probe causes' list them")
 			}
 			return nil
 		},
@@ -107,7 +108,7 @@ func explainID(out io.Writer, id string) error {
 	}
 	found, err := probe.Select(examine.Suite(), []string{id}, nil)
 	if err != nil {
-		return badUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
+		return ui.BadUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
 	}
 	for i, d := range described(found) {
 		if i > 0 {
@@ -178,7 +179,7 @@ func causeIDs() []string {
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return badUsage("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+		return ui.BadUsage("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

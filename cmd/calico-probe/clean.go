@@ -53,7 +53,7 @@ code is 1: only a new calico-node pod ends it.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "what belongs to the run with this ID, and nothing else, also where it may be in use")
-	f.BoolVar(&o.all, "all", false, "also what a run may be using, whoever's it is: lists it and asks first")
+	f.BoolVar(&o.all, "all", false, "also what a run may be using, of any user: lists it and asks first")
 	f.BoolVar(&o.yes, "yes", false, "with --all: do not ask")
 	a.connecting(f)
 	completions(cmd, map[string]completer{"run": o.runs})
@@ -70,13 +70,13 @@ func (o *cleanOptions) complete() error {
 	}
 	switch {
 	case o.run != "" && o.all:
-		return badUsage("--run and --all: leave out one of them")
+		return ui.BadUsage("--run and --all: leave out one of them")
 	case o.run != "" && !runID.MatchString(o.run):
-		return badUsage("--run %q is no ID of a run (eight of 0-9 and a-f, in lower case): 'calico-probe clean' lists them", o.run)
+		return ui.BadUsage("--run %q is no ID of a run (eight of 0-9 and a-f, in lower case): 'calico-probe clean' lists them", o.run)
 	case o.yes && !o.all:
-		return badUsage("--yes answers what --all asks: leave it out, or add --all")
+		return ui.BadUsage("--yes answers what --all asks: leave it out, or add --all")
 	case o.all && !o.yes && !o.atTerminal():
-		return badUsage("--all also removes what others are using, and there is no terminal to ask on: " +
+		return ui.BadUsage("--all also removes what others are using, and there is no terminal to ask on: " +
 			"add --yes, or name one run with --run ID")
 	}
 	return nil
@@ -118,7 +118,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	}
 	if o.all && !o.yes && len(remove) > 0 {
 		if yes, err := o.agreed(ctx, remove); !yes {
-			if unlisted := errors.Join(errs...); unlisted != nil && errors.As(err, new(exit)) {
+			if unlisted := errors.Join(errs...); unlisted != nil && errors.As(err, new(ui.Exit)) {
 				return unlisted // which is not said yet
 			}
 			return errors.Join(append(errs, err)...)
@@ -127,7 +127,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	errs = append(errs, o.remove(ctx, client, remove))
 	switch err := errors.Join(errs...); {
 	case err == nil && running:
-		return exit(report.ExitTool)
+		return ui.Exit(report.ExitTool)
 	case err != nil || len(found) > 0:
 		return err
 	}
@@ -227,7 +227,7 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 			return true, nil
 		}
 		_, err := fmt.Fprintln(o.Out, "nothing was removed: only \"yes\" removes")
-		return false, errors.Join(err, exit(report.ExitTool))
+		return false, errors.Join(err, ui.Exit(report.ExitTool))
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 const diffExample = `  # what has changed since the node was well
@@ -39,7 +40,7 @@ Exits with 3 when B is worse somewhere; with 5 when it is not, but is incomplete
 not answer all that A does; else with 0.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return badUsage("diff takes two saved runs")
+				return ui.BadUsage("diff takes two saved runs")
 			}
 			return nil
 		},
@@ -89,11 +90,11 @@ func (a *app) loadOne(s side) (report.Run, error) {
 	runs := slices.DeleteFunc(slices.Clone(saved.Runs), func(run report.Run) bool { return node != "" && run.Node != node })
 	switch {
 	case len(saved.Runs) == 0:
-		return report.Run{}, badUsage("%s is the transcript of a session in which no check was asked", source(file))
+		return report.Run{}, ui.BadUsage("%s is the transcript of a session in which no check was asked", source(file))
 	case len(runs) == 0:
-		return report.Run{}, badUsage("%s has nothing of %s, only of %s", source(file), node, nodesOf(saved.Runs))
+		return report.Run{}, ui.BadUsage("%s has nothing of %s, only of %s", source(file), node, nodesOf(saved.Runs))
 	case len(runs) > 1:
-		return report.Run{}, badUsage("%s has answers of %s: name one, as %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
+		return report.Run{}, ui.BadUsage("%s has answers of %s: name one, as %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
 	}
 	return runs[0], nil
 }
@@ -111,7 +112,7 @@ func savedAs(name string) (side, error) {
 		return side{name, name[:i], name[i+1:]}, nil
 	}
 	if !isFile(name) {
-		return side{}, badUsage("%q is no file: diff compares saved runs, as 'calico-probe run --node NODE -o ndjson=FILE' writes them", name)
+		return side{}, ui.BadUsage("%q is no file: diff compares saved runs, as 'calico-probe run --node NODE -o ndjson=FILE' writes them", name)
 	}
 	return side{typed: name, file: name}, nil
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // listFormats are what -o takes in every verb that lists something, as 'kubectl get' does.
@@ -37,14 +39,14 @@ func listVerb[T any](a *app, name, short string, l listing[T]) *cobra.Command {
 		Long: short + ". With words, only those whose columns contain all of them.",
 		RunE: func(_ *cobra.Command, words []string) error {
 			if !slices.Contains(listFormats, format) {
-				return badUsage("unknown output format %q: use one of %s", format, strings.Join(listFormats, ", "))
+				return ui.BadUsage("unknown output format %q: use one of %s", format, strings.Join(listFormats, ", "))
 			}
 			items, err := l.matching(words)
 			if err != nil {
 				return err
 			}
 			if len(items) == 0 {
-				say(a.ErrOut, "no %s contains %s", l.kind, strings.Join(words, " and "))
+				ui.Say(a.ErrOut, "no %s contains %s", l.kind, strings.Join(words, " and "))
 			}
 			return l.write(a.Out, format, items)
 		},
@@ -85,7 +87,7 @@ func (l listing[T]) write(out io.Writer, format string, items []T) error {
 		return report.WriteYAML(out, items)
 	case "name":
 		for _, item := range items {
-			if _, err := fmt.Fprintf(out, "%s/%s\n", l.kind, oneLine(l.columns[0].text(item))); err != nil {
+			if _, err := fmt.Fprintf(out, "%s/%s\n", l.kind, probe.OneLine(l.columns[0].text(item))); err != nil {
 				return err
 			}
 		}
@@ -101,7 +103,7 @@ func (l listing[T]) table(out io.Writer, wide bool, items []T) error {
 		var cells []string
 		for _, c := range l.columns {
 			if wide || !c.wide {
-				cells = append(cells, oneLine(text(c)))
+				cells = append(cells, probe.OneLine(text(c)))
 			}
 		}
 		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) // Flush returns its error

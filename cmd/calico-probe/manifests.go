@@ -12,6 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/install"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 const manifestsExample = `  # the rights of every access method, for a group of people
@@ -57,7 +58,7 @@ func (a *app) manifests() *cobra.Command {
 		Args: noArguments, Example: manifestsExample,
 		Long: `Prints a namespace that admits probes and, for each access method, roles with the least
 rights it takes; with --user, --group or --service-account also their bindings. It changes
-nothing: whoever may grant rights reads the manifests and applies them. A run finds the namespace
+nothing: an administrator reads the manifests and applies them. A run finds the namespace
 ` + install.Namespace + " by itself; one of another name has to be named by -n, here and in each run.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := m.check(cmd); err != nil {
@@ -95,21 +96,21 @@ func (m *manifestFlags) flags(cmd *cobra.Command) {
 func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 	for _, name := range []string{"client-image", "image", "admit"} {
 		if cmd.Flags().Changed(name) && !m.serve {
-			return badUsage("--%s is for --serve: add --serve, or leave it out", name)
+			return ui.BadUsage("--%s is for --serve: add --serve, or leave it out", name)
 		}
 	}
 	for _, name := range []string{m.Namespace, m.CalicoNamespace} {
 		if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
-			return badUsage("%q is no name of a namespace: %s", name, bad[0])
+			return ui.BadUsage("%q is no name of a namespace: %s", name, bad[0])
 		}
 	}
 	for _, name := range m.from.Admit {
 		if _, err := netip.ParsePrefix(name); err != nil && len(validation.IsDNS1123Label(name)) > 0 {
-			return badUsage("--admit takes namespaces and networks as 10.0.0.0/8, and %q is neither", name)
+			return ui.BadUsage("--admit takes namespaces and networks as 10.0.0.0/8, and %q is neither", name)
 		}
 	}
 	if m.Uses, err = install.Named(m.ways...); err != nil {
-		return badUsage("%w", err)
+		return ui.BadUsage("%w", err)
 	}
 	m.Existing = !m.create
 	for _, of := range []struct {
@@ -119,7 +120,7 @@ func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 		for _, name := range of.names {
 			subject, err := install.Subject(of.kind, name)
 			if err != nil {
-				return badUsage("%w", err)
+				return ui.BadUsage("%w", err)
 			}
 			m.Subjects = append(m.Subjects, subject)
 		}
@@ -127,7 +128,7 @@ func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// print writes the objects as YAML, below notes for whoever applies it.
+// print writes the objects as YAML, below notes for the administrator who applies it.
 func (m *manifestFlags) print() ([]byte, error) {
 	objects, notes := install.Objects(m.Options), ""
 	if m.Makes() {
@@ -144,7 +145,7 @@ func (m *manifestFlags) print() ([]byte, error) {
 	return slices.Concat([]byte(notes), b), err
 }
 
-// serveNotes are for whoever applies what 'serve' takes.
+// serveNotes are for the administrator who applies what 'serve' takes.
 func serveNotes(namespace string, admit []string) string {
 	namespaces, networks, plural := []string{namespace}, "", ""
 	for _, name := range admit {

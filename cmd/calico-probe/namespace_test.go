@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // TestCalicoNamespaceFlag wants every verb that reads the cluster to take the flag, and a
@@ -62,7 +63,7 @@ func TestNamedNamespace(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// One way that works is enough, unless a run would end before it.
-	for named, want := range map[string]error{"nosuchns": exit(report.ExitFault), "": nil} {
+	for named, want := range map[string]error{"nosuchns": ui.Exit(report.ExitFault), "": nil} {
 		p := preflightOf(t, named, &examine.Recorder{})
 		p.add(injector.MethodPod, askAdmission, rehearsed(missing, ""))
 		if err := p.conclude([]string{injector.MethodPod, injector.MethodExec}); err != want {

@@ -22,6 +22,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // preflightLimit bounds the whole verb.
@@ -112,10 +113,10 @@ func preflightWays() []string { return install.Names() }
 func (p *preflight) checkFlags() error {
 	for _, way := range p.ways {
 		if !slices.Contains(preflightWays(), way) {
-			return badUsage("unknown way %q: --via takes %s", way, strings.Join(preflightWays(), ", "))
+			return ui.BadUsage("unknown way %q: --via takes %s", way, strings.Join(preflightWays(), ", "))
 		}
 		if way == injector.MethodSSH && p.SSH == examine.SSHNone {
-			return badUsage("--via ssh and --ssh none: leave out one of them")
+			return ui.BadUsage("--via ssh and --ssh none: leave out one of them")
 		}
 	}
 	p.Via, p.Profile, p.Timeout = examine.ViaAuto, string(probe.Standard), 2*time.Minute
@@ -150,7 +151,7 @@ func (p *preflight) look(ctx context.Context) error {
 	}
 	snap, unread := p.snapshot(ctx, client)
 	if errors.As(unread, new(*cluster.UnknownNodeError)) {
-		return badUsage("%w", unread)
+		return ui.BadUsage("%w", unread)
 	}
 	p.Node = cmp.Or(p.Node, "any") // nothing could be read of one, and none is asked about
 	if p.run, err = examine.New(p.client, p.Options, p.sink); err != nil {
@@ -214,7 +215,7 @@ func (p *preflight) snapshot(ctx context.Context, client *cluster.Client) (*clus
 			return nil, errors.New("no node is ready: name one with --node")
 		}
 		p.Node = standings[ready].Node
-		say(p.ErrOut, "no --node: asking about %s, the first node that is ready", p.Node)
+		ui.Say(p.ErrOut, "no --node: asking about %s, the first node that is ready", p.Node)
 	}
 	return client.Read(ctx, p.Node)
 }
@@ -310,7 +311,7 @@ func (p *preflight) conclude(ways []string) error {
 		return err
 	}
 	if v.Exit != report.ExitHealthy {
-		return exit(v.Exit)
+		return ui.Exit(v.Exit)
 	}
 	return nil
 }

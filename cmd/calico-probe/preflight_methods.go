@@ -180,7 +180,7 @@ func (p *preflight) login(ctx context.Context, o injector.Options) probe.Result 
 		return probe.Found(probe.Fail, "there is no program ssh here: install OpenSSH's client")
 	}
 	if err := injector.HostKeyKnown(ctx, o); err != nil {
-		return probe.Found(probe.Fail, "%s", oneLine(err.Error()))
+		return probe.Found(probe.Fail, "%s", probe.OneLine(err.Error()))
 	}
 	return probe.Found(probe.Info, "the host key of %s is known; --via ssh tries to log in", o.Destination)
 }
@@ -191,7 +191,7 @@ func (p *preflight) asksSSH() bool { return slices.Contains(p.ways, injector.Met
 // why explains an error without the advice to use preflight.
 func why(err error) string {
 	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // which has advice of its own
-		return oneLine(cluster.Forbidden(err))
+		return probe.OneLine(cluster.Forbidden(err))
 	}
-	return explainError(err)
+	return cluster.Explain(err)
 }

@@ -71,7 +71,7 @@ func TestPreflightVerdict(t *testing.T) {
 		for way, s := range c.found {
 			p.add(way, askRights, probe.Found(s, "seen"))
 		}
-		got, done := report.ExitHealthy, exit(0)
+		got, done := report.ExitHealthy, ui.Exit(0)
 		if errors.As(p.conclude(ways), &done) {
 			got = int(done)
 		}
@@ -105,7 +105,7 @@ func TestImageOn(t *testing.T) {
 	}
 }
 
-// TestRightsElsewhere wants whoever has the way pod only where 'manifests' grants it told
+// TestRightsElsewhere wants a user who has the access method pod only where 'manifests' grants it told
 // to name that namespace, instead of to ask for what they have.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
@@ -282,14 +282,14 @@ func TestRightNamed(t *testing.T) {
 		"no right to list nodes: listing nodes: ": `User "joe" cannot list resource "nodes" in API group "" at the cluster scope`,
 		"no right to do this: listing nodes: ":    "as somebody's own authoriser says",
 	} {
-		got := explainError(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
+		got := cluster.Explain(fmt.Errorf("listing nodes: %w", apierrors.NewForbidden(nodes, "", errors.New(why))))
 		if !strings.HasPrefix(got, want) || !strings.Contains(got, why) || !strings.Contains(got, "'calico-probe manifests' ") {
 			t.Error(got)
 		}
 	}
 }
 
-// TestManifests wants manifests with whoever they are for, and one line for what is wrong.
+// TestManifests wants manifests with the subjects they are for, and one line for what is wrong.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]struct {

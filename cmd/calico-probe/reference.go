@@ -14,21 +14,22 @@ import (
 	"github.com/calico-probe/calico-probe/diagnose"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
-// man writes the manual pages, for whoever packages the program.
+// man writes the manual pages, for packages of the program.
 func (a *app) man() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the manual pages into a folder", Hidden: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badUsage("man takes the folder the pages go into")
+				return ui.BadUsage("man takes the folder the pages go into")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return badUsage("%w", err)
+				return ui.BadUsage("%w", err)
 			}
 			return doc.GenManTree(documented(cmd.Root()), &doc.GenManHeader{Section: "1", Source: "calico-probe " + probe.Release, Manual: "calico-probe", Date: built()}, args[0])
 		},

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/prompt"
 	"github.com/calico-probe/calico-probe/ui"
 )
@@ -36,10 +37,10 @@ func (r *rewritten) Write(p []byte) (int, error) {
 func (r *rewritten) say(text string) {
 	width := ui.Width(r.to)
 	if width == 0 || os.Getenv("TERM") == "dumb" {
-		say(r, "%s", text)
+		ui.Say(r, "%s", text)
 		return
 	}
-	r.put("calico-probe: "+oneLine(text), width)
+	r.put("calico-probe: "+probe.OneLine(text), width)
 }
 
 func (r *rewritten) put(text string, width int) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
@@ -55,7 +56,7 @@ func (n *namespaceFlag) Set(name string) error {
 func (a *app) inNamespace() error {
 	if n := a.flags.Namespace; n != nil && *n != "" {
 		if bad := validation.IsDNS1123Label(*n); len(bad) > 0 {
-			return badUsage("-n %q is no name of a namespace: %s", *n, bad[0])
+			return ui.BadUsage("-n %q is no name of a namespace: %s", *n, bad[0])
 		}
 	}
 	return nil
@@ -132,7 +133,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	root := a.command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var done exit
+	var done ui.Exit
 	switch {
 	case signalled() != 0:
 		return signalled()
@@ -141,8 +142,8 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	case errors.As(err, &done):
 		return int(done)
 	}
-	say(streams.ErrOut, "error: %s", explainError(err))
-	if errors.As(err, new(usageError)) {
+	ui.Say(streams.ErrOut, "error: %s", cluster.Explain(err))
+	if errors.As(err, new(ui.UsageError)) {
 		return report.ExitUsage
 	}
 	return report.ExitTool
@@ -199,7 +200,7 @@ func aVerb(cmd *cobra.Command, args []string) error {
 			names = append(names, verb.Name())
 		}
 	}
-	return badUsage("unknown command %q%s; see '%s --help'", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
+	return ui.BadUsage("unknown command %q%s; see '%s --help'", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
 // wrongFlag says what is wrong with a flag, and what was probably meant.
@@ -218,5 +219,5 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			err = fmt.Errorf("--%s %s has no unit: write %ss, or %sm", odd.GetFlag().Name, odd.GetValue(), odd.GetValue(), odd.GetValue())
 		}
 	}
-	return badUsage("%w; see '%s --help'", err, cmd.CommandPath())
+	return ui.BadUsage("%w; see '%s --help'", err, cmd.CommandPath())
 }

@@ -12,11 +12,13 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
+	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/output"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // runFlags are the flags of a verb that examines nodes.
@@ -57,7 +59,7 @@ run.
 ` + exitCodes(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return badUsage("unexpected argument %q: name the node with --node %s", args[0], args[0])
+				return ui.BadUsage("unexpected argument %q: name the node with --node %s", args[0], args[0])
 			}
 			return nil
 		},
@@ -109,11 +111,11 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 // settled makes the files of a run that reached no verdict say so: their old content is gone,
 // and an empty file would pass for good news. It returns the run's own error.
 func settled(out *output.Set, c *examine.Collector, came error) error {
-	if came == nil || errors.As(came, new(exit)) || errors.Is(came, output.ErrAllBroken) {
+	if came == nil || errors.As(came, new(ui.Exit)) || errors.Is(came, output.ErrAllBroken) {
 		return came
 	}
 	c.Sink = out.FilesSink()
-	why := explainError(came)
+	why := cluster.Explain(came)
 	if errors.Is(came, context.Canceled) {
 		why = "it was stopped"
 	}
@@ -177,11 +179,11 @@ func (o *runFlags) imaging(cmd *cobra.Command) {
 // noContradiction refuses flags that contradict each other.
 func (o *runFlags) noContradiction(cmd *cobra.Command) error {
 	if len(o.Checks) > 0 && cmd.Flags().Changed("profile") {
-		return badUsage("--checks names the checks itself: leave out --profile, or --checks")
+		return ui.BadUsage("--checks names the checks itself: leave out --profile, or --checks")
 	}
 	for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as", "calico-namespace"} {
 		if o.Via == injector.MethodLocal && cmd.Flags().Changed(flag) {
-			return badUsage("--via local asks no API: leave out --%s, or use another access method", flag)
+			return ui.BadUsage("--via local asks no API: leave out --%s, or use another access method", flag)
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 func (a *app) runbook(factory util.Factory) *cobra.Command {
@@ -58,7 +59,7 @@ func folders(cmd *cobra.Command, dirs *[]string) {
 func library(dirs []string) ([]runbook.Item, error) {
 	items, err := runbook.Library(knownToRunbooks(), dirs...)
 	if err != nil {
-		return nil, badUsage("%w", err)
+		return nil, ui.BadUsage("%w", err)
 	}
 	return items, nil
 }
@@ -73,7 +74,7 @@ func findRunbook(name string, dirs []string) (runbook.Item, error) {
 	if isFile(name) {
 		it := runbook.ReadFile(name, knownToRunbooks())
 		if it.Err != nil {
-			return it, badUsage("%w", it.Err)
+			return it, ui.BadUsage("%w", it.Err)
 		}
 		return it, nil
 	}
@@ -83,10 +84,10 @@ func findRunbook(name string, dirs []string) (runbook.Item, error) {
 	}
 	i := slices.IndexFunc(items, func(it runbook.Item) bool { return it.Name == name })
 	if i < 0 {
-		return runbook.Item{}, badUsage("there is no runbook %q%s; 'calico-probe runbook list' lists them, and a file is named with its path", name, runbook.Nearest(name, namesOf(items)))
+		return runbook.Item{}, ui.BadUsage("there is no runbook %q%s; 'calico-probe runbook list' lists them, and a file is named with its path", name, runbook.Nearest(name, namesOf(items)))
 	}
 	if items[i].Err != nil {
-		return items[i], badUsage("%w", items[i].Err)
+		return items[i], ui.BadUsage("%w", items[i].Err)
 	}
 	return items[i], nil
 }
@@ -166,7 +167,7 @@ func (a *app) runbookShow() *cobra.Command {
 
 func oneRunbook(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return badUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
+		return ui.BadUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
 	}
 	return nil
 }
@@ -188,7 +189,7 @@ wait that is longer than the whole runbook may take.`,
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badUsage("lint takes the files of runbooks")
+				return ui.BadUsage("lint takes the files of runbooks")
 			}
 			return nil
 		},
@@ -202,25 +203,25 @@ wait that is longer than the whole runbook may take.`,
 				it := runbook.ReadFile(name, knownToRunbooks())
 				findings, ok := errors.AsType[runbook.LintError](it.Err)
 				if it.Err != nil && !ok {
-					return badUsage("%w", it.Err)
+					return ui.BadUsage("%w", it.Err)
 				}
 				if it.Err == nil {
 					findings = it.Runbook.Warnings()
 				}
 				for _, f := range findings {
-					fmt.Fprintln(a.Out, oneLine(f.String()))
+					fmt.Fprintln(a.Out, probe.OneLine(f.String()))
 				}
 				switch {
 				case it.Err != nil:
 					wrong = true
 				case len(findings) > 0:
-					say(a.ErrOut, "%s: it can be run; warnings: %d", name, len(findings))
+					ui.Say(a.ErrOut, "%s: it can be run; warnings: %d", name, len(findings))
 				default:
-					say(a.ErrOut, "%s: nothing is wrong", name)
+					ui.Say(a.ErrOut, "%s: nothing is wrong", name)
 				}
 			}
 			if wrong {
-				return exit(report.ExitUsage)
+				return ui.Exit(report.ExitUsage)
 			}
 			return nil
 		},
@@ -239,14 +240,14 @@ func filesToLint(args []string) ([]string, error) {
 		for _, form := range []string{"*.yaml", "*.yml"} {
 			found, err := fs.Glob(os.DirFS(name), form)
 			if err != nil {
-				return nil, badUsage("reading runbooks of %s: %w", name, err)
+				return nil, ui.BadUsage("reading runbooks of %s: %w", name, err)
 			}
 			for _, f := range found {
 				out = append(out, filepath.Join(name, f))
 			}
 		}
 		if len(out) == n {
-			return nil, badUsage("%s has no runbook (*.yaml)", name)
+			return nil, ui.BadUsage("%s has no runbook (*.yaml)", name)
 		}
 	}
 	return out, nil
@@ -258,7 +259,7 @@ func (a *app) runbookRecord() *cobra.Command {
 		Use: "record JOURNAL", Short: "Tell what a runbook saw, decided and did, from its journal",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badUsage("record takes the journal of a runbook; 'calico-probe runbook run' says where it is")
+				return ui.BadUsage("record takes the journal of a runbook; 'calico-probe runbook run' says where it is")
 			}
 			return nil
 		},
@@ -278,15 +279,15 @@ func (a *app) runbookRecord() *cobra.Command {
 func fromJournal(out *output.Set, journal string) error {
 	j, err := runbook.OpenJournal(journal, false)
 	if err != nil {
-		return badUsage("%w", err)
+		return ui.BadUsage("%w", err)
 	}
 	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
 	if err != nil {
-		return badUsage("%s was written with another version: %w", journal, err)
+		return ui.BadUsage("%s was written with another version: %w", journal, err)
 	}
 	r, err := runbook.Replay(rb, j)
 	if err != nil {
-		return badUsage("%s: %w", journal, err)
+		return ui.BadUsage("%s: %w", journal, err)
 	}
 	err = out.Each(func(to *output.Place) error {
 		if err := begunWith(to, r); err != nil {
@@ -320,7 +321,7 @@ func begunWith(to *output.Place, r *runbook.Record) error {
 	if to.Name != "text" {
 		return nil
 	}
-	_, err := fmt.Fprintf(to, "%s: %s\n%s\n\n", oneLine(r.Runbook), oneLine(r.Title), report.Head(r.Node, r.Cluster, r.Began))
+	_, err := fmt.Fprintf(to, "%s: %s\n%s\n\n", probe.OneLine(r.Runbook), probe.OneLine(r.Title), report.Head(r.Node, r.Cluster, r.Began))
 	return err
 }
 

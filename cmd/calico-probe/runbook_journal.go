@@ -129,7 +129,7 @@ func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error
 	if o.journal != "" {
 		j, err := runbook.CreateJournal(o.journal, b)
 		if err != nil {
-			return nil, badUsage("%w", err)
+			return nil, ui.BadUsage("%w", err)
 		}
 		return j, nil
 	}
@@ -145,6 +145,6 @@ func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error
 			return j, nil
 		}
 	}
-	say(o.ErrOut, "no journal is kept, so that this runbook cannot be resumed: %v; --journal FILE keeps one elsewhere", err)
+	ui.Say(o.ErrOut, "no journal is kept, so that this runbook cannot be resumed: %v; --journal FILE keeps one elsewhere", err)
 	return runbook.NewJournal(b), nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/ui"
 )
 
-// kubeconfig leads a runbook's commands to the cluster that was chosen here, as whoever was
+// kubeconfig leads a runbook's commands to the cluster that was chosen here, as the user who was
 // chosen: what it gives writes a file for one of them. Or it says why there is none.
 func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), err error), not string) {
 	if o.Via == injector.MethodLocal {

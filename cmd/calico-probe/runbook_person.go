@@ -84,7 +84,7 @@ func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (str
 		return "", runbook.ErrNobody
 	}
 	if q.Wrong != "" {
-		say(o.ErrOut, "%q is no answer here", q.Wrong)
+		ui.Say(o.ErrOut, "%q is no answer here", q.Wrong)
 	}
 	var hints []string
 	if len(q.Options) > 0 {
@@ -93,9 +93,9 @@ func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (str
 	if q.Default != nil {
 		hints = append(hints, "Enter = "+*q.Default)
 	}
-	prompt := "\n" + oneLine(q.Text)
+	prompt := "\n" + probe.OneLine(q.Text)
 	if len(hints) > 0 {
-		prompt += " [" + oneLine(strings.Join(hints, "; ")) + "]"
+		prompt += " [" + probe.OneLine(strings.Join(hints, "; ")) + "]"
 	}
 	return o.readLine(ctx, prompt+" ")
 }
@@ -107,23 +107,23 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	}
 	w := o.ErrOut
 	for _, k := range p.Kept {
-		fmt.Fprintf(w, "\nkept from before it: %s\n", oneLine(k.Label()))
+		fmt.Fprintf(w, "\nkept from before it: %s\n", probe.OneLine(k.Label()))
 		if k.Failed != "" {
-			fmt.Fprintf(w, "  NOT had: %s\n", oneLine(k.Failed))
+			fmt.Fprintf(w, "  NOT had: %s\n", probe.OneLine(k.Failed))
 		}
 		for _, line := range k.Lines {
 			fmt.Fprintf(w, "  %s\n", probe.Line(line)) // with its columns and indents
 		}
 	}
-	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", oneLine(p.Says), oneLine(p.Touches), oneLine(runbook.Quoted(p.Command)))
+	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", probe.OneLine(p.Says), probe.OneLine(p.Touches), probe.OneLine(runbook.Quoted(p.Command)))
 	for line := range strings.Lines(p.DryRun) {
-		fmt.Fprintf(w, "    %s\n", oneLine(line))
+		fmt.Fprintf(w, "    %s\n", probe.OneLine(line))
 	}
 	if p.Seen != "" {
-		fmt.Fprintf(w, "  CAUTION: %s: look again first, with a new run\n", oneLine(p.Seen))
+		fmt.Fprintf(w, "  CAUTION: %s: look again first, with a new run\n", probe.OneLine(p.Seen))
 	}
 	if p.Before != "" {
-		fmt.Fprintf(w, "  CAUTION: it is not known whether it was done before: %s; look first\n", oneLine(p.Before))
+		fmt.Fprintf(w, "  CAUTION: it is not known whether it was done before: %s; look first\n", probe.OneLine(p.Before))
 	}
 	prompt := fmt.Sprintf("to do it, type %s: ", p.Step)
 	text, err := o.readLine(ctx, prompt)

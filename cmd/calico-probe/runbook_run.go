@@ -74,9 +74,9 @@ with 3 where the last run saw a fault, else with 5.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.resume != "" && len(args) > 0:
-				return badUsage("--resume goes on with the runbook of its journal: leave out %q", args[0])
+				return ui.BadUsage("--resume goes on with the runbook of its journal: leave out %q", args[0])
 			case o.resume == "" && len(args) != 1:
-				return badUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
+				return ui.BadUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
 			}
 			return nil
 		},
@@ -158,29 +158,29 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 // goOn goes on where a journal ends.
 func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	if o.journal != "" {
-		return badUsage("--resume goes on in its own journal: leave out --journal")
+		return ui.BadUsage("--resume goes on in its own journal: leave out --journal")
 	}
 	for _, flag := range []string{"node", "param"} {
 		if cmd.Flags().Changed(flag) {
-			return badUsage("--resume takes the node and the parameters from the journal: leave out --%s", flag)
+			return ui.BadUsage("--resume takes the node and the parameters from the journal: leave out --%s", flag)
 		}
 	}
 	j, err := runbook.OpenJournal(o.resume, true)
 	if err != nil {
-		return badUsage("%w", err)
+		return ui.BadUsage("%w", err)
 	}
 	defer func() {
-		if err != nil && !errors.As(err, new(exit)) {
+		if err != nil && !errors.As(err, new(ui.Exit)) {
 			_ = j.Close() // it may be closed already
 		}
 	}()
 	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
 	if err != nil {
-		return badUsage("%w", err)
+		return ui.BadUsage("%w", err)
 	}
 	for name, values := range j.Begun.Flags {
 		if err := setAgain(cmd, name, values); err != nil {
-			return badUsage("%s: --%s: %w", o.resume, name, err)
+			return ui.BadUsage("%s: --%s: %w", o.resume, name, err)
 		}
 	}
 	o.Node = j.Begun.Node
@@ -193,7 +193,7 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	case err != nil:
 		return err
 	case server != j.Begun.Server:
-		return badUsage("%s is about a node of %s, and this is %s: choose the cluster with --context or --kubeconfig", o.resume, cmp.Or(j.Begun.Server, "no cluster"), cmp.Or(server, "no cluster"))
+		return ui.BadUsage("%s is about a node of %s, and this is %s: choose the cluster with --context or --kubeconfig", o.resume, cmp.Or(j.Begun.Server, "no cluster"), cmp.Or(server, "no cluster"))
 	}
 	if err := j.Resume(ui.Whoami()); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (para
 		return nil, nil, err
 	}
 	if params, answers, err = rb.Given(params, answers, o.actions); err != nil {
-		return nil, nil, badUsage("%w", err)
+		return nil, nil, ui.BadUsage("%w", err)
 	}
 	return params, answers, nil
 }
@@ -222,7 +222,7 @@ func pairs(flag, form string, typed []string) (map[string]string, error) {
 	for _, t := range typed {
 		name, value, ok := strings.Cut(t, "=")
 		if _, twice := out[name]; !ok || name == "" || twice {
-			return nil, badUsage("--%s takes %s, each once, and not %q", flag, form, t)
+			return nil, ui.BadUsage("--%s takes %s, each once, and not %q", flag, form, t)
 		}
 		out[name] = value
 	}
@@ -236,7 +236,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 		return "", err
 	}
 	if o.Timeout < time.Second || o.runTimeout < time.Second {
-		return "", badUsage("--timeout and --run-timeout must be a second or more")
+		return "", ui.BadUsage("--timeout and --run-timeout must be a second or more")
 	}
 	one := o.once(runbook.Run{})
 	if err := one.Complete(); err != nil {
@@ -256,7 +256,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	return apiOf(config)
 }
 
-// hasNode wants the cluster to have the node, and whoever asks the right to know. An API
+// hasNode wants the cluster to have the node, and the user the right to know. An API
 // that does not answer may do so later: the runbook says so, and can be gone on with.
 func (o *runbookOptions) hasNode(ctx context.Context) error {
 	if o.Via == injector.MethodLocal {
@@ -285,7 +285,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
 	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()}) + o.toGive()
 	if j.Name() != "" {
-		say(o.ErrOut, "if this terminal is lost: %s", again)
+		ui.Say(o.ErrOut, "if this terminal is lost: %s", again)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -300,7 +300,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			Run: o.runOn, Nodes: o.nodes, Ask: o.askPerson, Confirm: o.confirm,
 			Show:     func(e runbook.Entry) error { return o.out.Each(func(to *output.Place) error { return wrote(to, e) }) },
 			Progress: func(text string) { o.speaking().Progress("%s", text) },
-			Say:      func(text string) { say(o.ErrOut, "%s", text) },
+			Say:      func(text string) { ui.Say(o.ErrOut, "%s", text) },
 			Waits: func(text string) { // its runs are told of by it alone
 				if o.quiet = text != ""; !o.quiet {
 					person.leave()
@@ -322,15 +322,15 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		err = unheard
 	}
 	if !j.Ended && j.Name() != "" {
-		say(o.ErrOut, "to go on: %s", again)
+		ui.Say(o.ErrOut, "to go on: %s", again)
 	}
 	switch {
 	case err != nil:
 		if errors.As(err, new(runbook.Mistake)) {
-			err = badUsage("%w", err)
+			err = ui.BadUsage("%w", err)
 		}
 	case r.Outcome.Exit != report.ExitHealthy:
-		err = exit(r.Outcome.Exit)
+		err = ui.Exit(r.Outcome.Exit)
 	}
 	return o.out.Close(err)
 }
@@ -349,10 +349,10 @@ func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) 
 	one := o.once(r)
 	one.Node = node
 	run, err := examine.Record(ctx, o.speaking(), one)
-	if errors.As(err, new(usageError)) {
+	if errors.As(err, new(ui.UsageError)) {
 		err = runbook.Mistake{Err: err}
 	} else if err != nil {
-		err = errors.New(explainError(err))
+		err = errors.New(cluster.Explain(err))
 	}
 	return run, err
 }
@@ -366,13 +366,13 @@ func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides str
 	if n.Selector != "" {
 		names, err := client.Named(ctx, n.Selector)
 		if err != nil {
-			return nil, errors.New(explainError(err))
+			return nil, errors.New(cluster.Explain(err))
 		}
 		return slices.DeleteFunc(names, func(n string) bool { return n == besides }), nil
 	}
 	all, _, err := client.Standings(ctx)
 	if err != nil {
-		return nil, errors.New(explainError(err))
+		return nil, errors.New(cluster.Explain(err))
 	}
 	var out []string
 	for _, s := range slices.Backward(all) { // the best last

@@ -31,7 +31,7 @@ contexts:
 `
 
 // TestRunbooksKubeconfig wants a runbook's commands led to the cluster that was chosen by
-// flags, as whoever was chosen, by a file that only its owner can read and that is gone after
+// flags, as the user who was chosen, by a file that only its owner can read and that is gone after
 // each, also where a signal ends the program; and to none where none was chosen.
 func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environment
 	dir := t.TempDir()

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/docs/schema"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // schema prints what others can check our output, or their runbooks, with.
@@ -20,14 +21,14 @@ is the same; IDs of checks and causes are none.`,
 		ValidArgs: schema.Names(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badUsage("schema takes one of %s", strings.Join(schema.Names(), ", "))
+				return ui.BadUsage("schema takes one of %s", strings.Join(schema.Names(), ", "))
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			b, err := schema.Of(args[0])
 			if err != nil {
-				return badUsage("%w", err)
+				return ui.BadUsage("%w", err)
 			}
 			_, err = a.Out.Write(b)
 			return err

@@ -24,6 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // serveOptions are the flags of the serve verb.
@@ -100,17 +101,17 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 func (o *serveOptions) check() error {
 	switch {
 	case o.checkConfig && o.config == "":
-		return badUsage("--check-config takes a configuration file: name it with --config")
+		return ui.BadUsage("--check-config takes a configuration file: name it with --config")
 	case o.external != "" && !reachedAt(o.external):
 		return badExternalURL()
 	case o.logFormat != "text" && o.logFormat != "json":
-		return badUsage("--log-format takes text or json")
+		return ui.BadUsage("--log-format takes text or json")
 	case o.checkConfig:
 		return nil
 	case o.store == "":
-		return badUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
+		return ui.BadUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
 	case o.Via == injector.MethodSSH || o.Via == injector.MethodLocal:
-		return badUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.Via)
+		return ui.BadUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.Via)
 	}
 	if err := o.checkListeners(); err != nil {
 		return err
@@ -126,15 +127,15 @@ func (o *serveOptions) checkAccess() error {
 	a := o.access
 	switch {
 	case a.TokenFile == "" && a.ReadTokenFile != "":
-		return badUsage("--read-token-file names who may only read: name with --token-file who may post alerts, too")
+		return ui.BadUsage("--read-token-file names who may only read: name with --token-file who may post alerts, too")
 	case a.TokenFile == "" && a.ClientCA == "":
-		return badUsage("no authentication is configured: set --token-file, or --client-ca with --tls-cert and --tls-key")
+		return ui.BadUsage("no authentication is configured: set --token-file, or --client-ca with --tls-cert and --tls-key")
 	case (a.Cert == "") != (a.Key == ""):
-		return badUsage("--tls-cert and --tls-key belong together: name both, or none")
+		return ui.BadUsage("--tls-cert and --tls-key belong together: name both, or none")
 	case a.ClientCA != "" && a.Cert == "":
-		return badUsage("--client-ca takes TLS: name --tls-cert and --tls-key too")
+		return ui.BadUsage("--client-ca takes TLS: name --tls-cert and --tls-key too")
 	case a.Cert == "" && !o.insecure && !isLoopback(o.listen):
-		return badUsage("tokens would be sent to %s without TLS, for anybody on the way to read: "+
+		return ui.BadUsage("tokens would be sent to %s without TLS, for anybody on the way to read: "+
 			"name --tls-cert and --tls-key, --listen on 127.0.0.1, or say --insecure-http", o.listen)
 	}
 	return nil
@@ -155,7 +156,7 @@ func (o *serveOptions) checkListeners() error {
 		return host == "" || err == nil && at.IsUnspecified()
 	}
 	if port == healthPort && port != 0 && (host == healthHost || all(host) || all(healthHost)) {
-		return badUsage("--listen %s and --health-listen %s are the same address: give --health-listen another port",
+		return ui.BadUsage("--listen %s and --health-listen %s are the same address: give --health-listen another port",
 			o.listen, o.health)
 	}
 	return nil
@@ -168,7 +169,7 @@ func listened(flag, at string) (host string, port int, err error) {
 		port, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", name)
 	}
 	if err != nil || name == "" {
-		return "", 0, badUsage("%s takes HOST:PORT, or :PORT for every address of this machine; %q is neither", flag, at)
+		return "", 0, ui.BadUsage("%s takes HOST:PORT, or :PORT for every address of this machine; %q is neither", flag, at)
 	}
 	return host, port, nil
 }
@@ -195,10 +196,10 @@ func (o *serveOptions) routes() (alerts.Routes, error) {
 	if o.config != "" {
 		b, err := os.ReadFile(o.config)
 		if err != nil {
-			return alerts.Routes{}, badUsage("%w", err)
+			return alerts.Routes{}, ui.BadUsage("%w", err)
 		}
 		if routes, err = alerts.ParseRoutes(b, slices.Sorted(maps.Keys(o.books)), examine.ProfileNames()); err != nil {
-			return alerts.Routes{}, badUsage("%s: %w", o.config, err)
+			return alerts.Routes{}, ui.BadUsage("%s: %w", o.config, err)
 		}
 	}
 	if len(routes.Spec.Routes) == 0 {
@@ -300,7 +301,7 @@ func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Jo
 	client := o.client.Writing(logged{log.With("job", job.ID)})
 	run := o.Options
 	run.Node, run.Profile = job.Node, job.Procedure.Profile
-	run.Reason = "alert " + oneLine(job.Alerts[0].Name) + ", job " + job.ID
+	run.Reason = "alert " + probe.OneLine(job.Alerts[0].Name) + ", job " + job.ID
 	if job.Procedure.Runbook != "" {
 		run.Profile = string(probe.Standard) // of runs that name none
 		return o.follow(ctx, log, client, run, job, folder)
@@ -312,7 +313,7 @@ func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Jo
 func firstOf(run report.Run) string {
 	if len(run.Causes) > 0 {
 		c := run.Causes[0]
-		says, fix := probe.Cut(oneLine(strings.TrimSpace(c.ID+" "+c.About)+": "+c.Says), 400), oneLine(c.Fix.Says)
+		says, fix := probe.Cut(probe.OneLine(strings.TrimSpace(c.ID+" "+c.About)+": "+c.Says), 400), probe.OneLine(c.Fix.Says)
 		if first, _, more := strings.Cut(fix, ". "); more {
 			fix = first + "."
 		}
@@ -355,7 +356,7 @@ func reachedAt(text string) bool {
 }
 
 func badExternalURL() error {
-	return badUsage("--external-url takes http(s)://HOST[/PATH] of at most %d letters", longestURL)
+	return ui.BadUsage("--external-url takes http(s)://HOST[/PATH] of at most %d letters", longestURL)
 }
 
 // toldOf is what a node is told of a job: the reason, and what it came to. The report
@@ -373,13 +374,13 @@ func toldOf(job alerts.Job, external string) (reason, note string) {
 	if external != "" {
 		at = strings.TrimSuffix(external, "/") + "/reports/" + job.ID
 	}
-	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: %s)", job.Verdict, says, probe.Cut(oneLine(job.Alerts[0].Name), 100), at)
+	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: %s)", job.Verdict, says, probe.Cut(probe.OneLine(job.Alerts[0].Name), 100), at)
 }
 
 // logged writes what a run says to the log.
 type logged struct{ log *slog.Logger }
 
 func (l logged) Write(b []byte) (int, error) {
-	l.log.Info(strings.TrimPrefix(oneLine(string(b)), "calico-probe: "))
+	l.log.Info(strings.TrimPrefix(probe.OneLine(string(b)), "calico-probe: "))
 	return len(b), nil
 }

@@ -16,11 +16,13 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/alerts"
+	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // servant is who runs a runbook for an alert.
@@ -48,9 +50,9 @@ func startable(dirs []string, odd func(name, why string)) (map[string]runbook.It
 		case err == nil:
 			out[it.Name] = it
 		case !it.BuiltIn && (it.Err != nil || len(it.Alerts) > 0):
-			return nil, badUsage("no alert can start the runbook %s: %w", it.Name, err)
+			return nil, ui.BadUsage("no alert can start the runbook %s: %w", it.Name, err)
 		default:
-			odd(it.Name, oneLine(err.Error()))
+			odd(it.Name, probe.OneLine(err.Error()))
 		}
 	}
 	return out, nil
@@ -89,7 +91,7 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 		for _, match := range books[name].Alerts {
 			alert, matchers, err := runbook.Alert(match)
 			if err != nil {
-				return alerts.Routes{}, badUsage("the runbook %s: %w", name, err)
+				return alerts.Routes{}, ui.BadUsage("the runbook %s: %w", name, err)
 			}
 			answer := alerts.Answer{Alert: alert, Matchers: matchers, Runbook: name}
 			if books[name].BuiltIn {
@@ -97,7 +99,7 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 				continue
 			}
 			if by[match] != "" {
-				return alerts.Routes{}, badUsage("the runbooks %s and %s both answer the alert %s: say which with --config", by[match], name, oneLine(match))
+				return alerts.Routes{}, ui.BadUsage("the runbooks %s and %s both answer the alert %s: say which with --config", by[match], name, probe.OneLine(match))
 			}
 			by[match] = name
 			own = append(own, answer)
@@ -105,7 +107,7 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 	}
 	routes, err := alerts.RoutesFor(append(own, builtIn...))
 	if err != nil {
-		return alerts.Routes{}, badUsage("%w", err)
+		return alerts.Routes{}, ui.BadUsage("%w", err)
 	}
 	return routes, nil
 }
@@ -138,7 +140,7 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: run}, client: client, runTimeout: o.Timeout}
 	return runbook.World{
 		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
-			if o.Via != examine.ViaAuto { // whoever set this up holds it back by that
+			if o.Via != examine.ViaAuto { // the administrator holds it back by that
 				r.Via = ""
 			}
 			return by.runOn(ctx, node, r)
@@ -147,7 +149,7 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
 		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
 		Show:     func(runbook.Entry) error { return nil },
-		Progress: func(string) {}, Waits: func(string) {}, Say: func(text string) { log.Info(oneLine(text)) }, Who: servant,
+		Progress: func(string) {}, Waits: func(string) {}, Say: func(text string) { log.Info(probe.OneLine(text)) }, Who: servant,
 	}
 }
 
@@ -193,7 +195,7 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job, folder string
 	}
 	if !j.Ended {
 		if err := j.Resume(servant); err != nil { // the runbook goes on all the same, as where that happens later
-			log.Warn(oneLine(err.Error()), "job", job.ID)
+			log.Warn(probe.OneLine(err.Error()), "job", job.ID)
 		}
 	}
 	return rb, j, nil
@@ -217,7 +219,7 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 // cameTo is what a runbook came to, in a line: what it concludes, with the cause it saw
 // last of the node where it is a fault.
 func cameTo(r *runbook.Record) string {
-	says := oneLine(r.Outcome.Says)
+	says := probe.OneLine(r.Outcome.Says)
 	if r.Outcome.Verdict != alerts.Fault {
 		return says
 	}
@@ -228,7 +230,7 @@ func cameTo(r *runbook.Record) string {
 			case len(asked.Causes) == 0:
 				return says
 			case says == "":
-				return oneLine(asked.Causes[0].ID + ": " + asked.Causes[0].Says)
+				return probe.OneLine(asked.Causes[0].ID + ": " + asked.Causes[0].Says)
 			case !strings.Contains(says, asked.Causes[0].ID):
 				return asked.Causes[0].ID + ": " + says
 			default:
@@ -255,7 +257,7 @@ func plainRun(ctx context.Context, client *examine.Client, run examine.Options) 
 	}
 	seen, err := examine.Record(ctx, client, run, forms...)
 	if err != nil {
-		return alerts.Report{}, errors.New(explainError(err))
+		return alerts.Report{}, errors.New(cluster.Explain(err))
 	}
 	if seen.Verdict == nil {
 		return alerts.Report{}, errors.New("the run came to no verdict")

@@ -31,7 +31,7 @@ func (n *nodeNames) of(ctx context.Context, nameOrAddress string) (string, error
 	if name, known, err := n.known(nameOrAddress); known {
 		return name, err
 	}
-	// Whoever asks meanwhile waits for the same answer, each as long as it has time.
+	// A request that comes meanwhile waits for the same answer, each as long as it has time.
 	read := n.reading.DoChan("", func() (any, error) {
 		have, err := n.read(context.WithoutCancel(ctx))
 		if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/runbook"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 // TestServeRefuses wants bad flags and files refused in a line before anything listens.
@@ -126,7 +127,7 @@ func TestServeRunbooks(t *testing.T) {
 			routes, err = routesOf(books)
 		}
 		if c.want != "" {
-			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(usageError)) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(ui.UsageError)) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
 			}
 			continue

@@ -10,6 +10,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/ui"
 )
 
 func (a *app) version() *cobra.Command {
@@ -26,7 +27,7 @@ func (a *app) version() *cobra.Command {
 			case "yaml":
 				return report.WriteYAML(a.Out, thisBuild())
 			}
-			return badUsage("unknown output format %q: use json or yaml", format)
+			return ui.BadUsage("unknown output format %q: use json or yaml", format)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json or yaml instead of text")

@@ -194,7 +194,7 @@ func (o options) runner() *probe.Runner {
 // session answers plans and calls until its client is gone or its life is over.
 func session(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	o := flags("session", out)
-	o.String("way", "", "how this probe got here; for whoever reads the arguments")
+	o.String("way", "", "how this probe got here; shown in the list of processes")
 	life := o.Duration("life", 10*time.Minute, "end after this time in any case")
 	notAfter := o.String("not-after", "", "do not begin later than this (RFC 3339), by this machine's clock")
 	unlink := o.Bool("unlink", false, "first remove the file this program was started from, and its folder")
