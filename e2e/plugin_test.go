@@ -103,7 +103,7 @@ func TestCompletions(t *testing.T) {
 	for name, script := range map[string]string{
 		"bash":                 ". /usr/share/bash-completion/bash_completion && " + bash,
 		"bash without package": bash,
-		"fish": `calico-probe completion fish | source; complete -C 'calico-probe run --checks bgp-session,felix-l'`,
+		"fish":                 `calico-probe completion fish | source; complete -C 'calico-probe run --checks bgp-session,felix-l'`,
 		"zsh": `zmodload zsh/zpty && zpty -b z zsh -f -i && zpty -w z 'PS1=; autoload -U compinit && compinit -u && . <(calico-probe completion zsh)' &&
 			zpty -n -w z $'calico-probe run --checks bgp-session,felix-l\t' && zpty -r z seen '*felix-live*' && print -r -- ${seen##*$'\n'}`,
 	} {
