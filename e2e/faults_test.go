@@ -81,7 +81,7 @@ func TestFrozenDaemons(t *testing.T) {
 	d := locally(t, node, "", all)
 	for check, saw := range map[string]string{
 		"felix-live": "no answer from 127.0.0.1:9099", "felix-ready": "no answer from 127.0.0.1:9099", "kubeproxy-health": "no answer from 127.0.0.1:10256",
-		"cri-health": "no answer", "containerd-health": "no answer",
+		"cri-health": "does not answer within", "containerd-health": "does not answer within",
 	} {
 		d.want(t, check, probe.Fail, saw)
 	}

@@ -124,7 +124,7 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 		t.Errorf("exec: %v", d.way("exec"))
 	}
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
-	d.want(t, "containerd-health", probe.Fail, "no answer")
+	d.want(t, "containerd-health", probe.Fail, "does not answer within")
 	t.Logf("%v", a.took.Round(100*time.Millisecond))
 	signalAll(t, "node-b", "containerd", "CONT")
 	nothingLeft(t)

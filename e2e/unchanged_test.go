@@ -41,6 +41,18 @@ var moving = []string{"leases", "events", "componentstatuses"}
 // what the test has put there until then is taken away again.
 func unchanged(t testing.TB) {
 	t.Helper()
+	eventually(t, time.Minute, func() string { // what the tests before have deleted goes by itself
+		all, err := kube(t).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		for _, n := range all.Items {
+			if n.DeletionTimestamp != nil {
+				return "namespace " + n.Name + " is still being deleted"
+			}
+		}
+		return ""
+	})
 	before := readOthers(t)
 	t.Cleanup(func() { before.compare(t) })
 }
