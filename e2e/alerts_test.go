@@ -711,10 +711,10 @@ func TestNodeEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	teller := injector.NewTeller(writing)
+	teller := injector.NewEventWriter(writing)
 	tell := func(id, reason, note string) bool {
 		t.Helper()
-		told, err := teller.Tell(ctx, id, "paper", reason == "CalicoProbeFault", reason, note)
+		told, err := teller.Write(ctx, id, "paper", reason == "CalicoProbeFault", reason, note)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -731,7 +731,7 @@ func TestNodeEvents(t *testing.T) {
 	long := strings.Repeat("é", 1000)
 	tell("1", "CalicoProbeHealthy", "all is well")
 	before := list()
-	teller = injector.NewTeller(writing) // of the next start
+	teller = injector.NewEventWriter(writing) // of the next start
 	tell("1", "CalicoProbeFault", long)
 	if got := list(); len(before) != 1 || len(got) != 1 || got[0].UID != before[0].UID || got[0].Type != corev1.EventTypeWarning || got[0].Reason != "CalicoProbeFault" || len(got[0].Message) > 1024 || !strings.HasSuffix(got[0].Message, "é...") {
 		t.Fatalf("said twice: %+v, then %+v", before, got)

@@ -41,7 +41,7 @@ func TestKubeletFrozen(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "node-lease", probe.Fail, "last renewed")
-	d.want(t, "probe-placed", probe.Unknown, "pod: ", "kubelet of node-b did not take pod")
+	d.want(t, "probe-placed", probe.Unknown, "pod: ", "kubelet of node-b did not start pod")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: ", "kubelet")
 	if a.took > 35*time.Second {
 		t.Errorf("one way of five seconds took %v", a.took)

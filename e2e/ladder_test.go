@@ -98,7 +98,7 @@ func TestLadderPastTheImage(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Info, "pod: image nowhere.invalid/probe:none cannot be had")
-	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same image")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it needs the same image")
 	d.want(t, "probe-placed", probe.OK, "exec: ")
 	nothingLeft(t)
 }
@@ -147,8 +147,8 @@ func TestLadderPastADeadKubelet(t *testing.T) {
 	if a.exit != 3 || a.took > within {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not take pod")
-	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same kubelet")
+	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not start pod")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it needs the same kubelet")
 	d.want(t, "probe-placed", probe.Info, "exec: the API server does not reach the kubelet's port 10250", "refused")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "kubelet-health", probe.Fail, "refused")
@@ -167,7 +167,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 	if a.exit != 3 || a.took > within {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not take pod")
+	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not start pod")
 	d.want(t, "probe-placed", probe.Info, "exec: going into container ", "nothing came back in time (2s)")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "kubelet-health", probe.Fail, "no answer")
@@ -226,7 +226,7 @@ func TestLadderToItsEnd(t *testing.T) {
 	}
 	d.want(t, "probe-placed", probe.Unknown, "pod: image")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: ")
-	d.want(t, "probe-placed", probe.Unknown, "exec: no container in the node's network takes the probe")
+	d.want(t, "probe-placed", probe.Unknown, "exec: the probe runs in no container of the node's network")
 	d.want(t, "probe-placed", probe.Unknown, "ssh: ", "permission denied", "were not asked")
 	nothingLeft(t)
 }

@@ -222,11 +222,11 @@ func TestMachine(t *testing.T) {
 	t.Cleanup(func() { shell(t, "node-b", "mv /etc/machine-id.away /etc/machine-id") })
 	run := []string{"run", "--node", "node-b", "--checks", "node-swap"}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh")...)...)
-	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "no machine-id is to be had there, so nothing says that this is node-b") {
+	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "no machine-id can be read there, so nothing says that this is node-b") {
 		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
 	}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh", "--ssh", "root@{node}")...)...)
-	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id is to be had there: only your --ssh says that root@node-b is node-b") {
+	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id can be read there: only your --ssh says that root@node-b is node-b") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "node-swap", probe.OK)

@@ -277,7 +277,7 @@ func (l lesser) isTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // the first is created, the second takes its place
-			_, err = injector.NewTeller(client).Tell(t.Context(), "lacks-"+l.right.Verb, "node-b", false, "CalicoProbeHealthy", "all is well")
+			_, err = injector.NewEventWriter(client).Write(t.Context(), "lacks-"+l.right.Verb, "node-b", false, "CalicoProbeHealthy", "all is well")
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("an event that is refused: %v", err)

@@ -18,10 +18,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Ephemeral is the way into the calico-node pod that is on the node already: a
-// privileged ephemeral container there needs no scheduler, no new sandbox and no
-// network, and starts while that pod's init containers hang. It sees the node
-// through that pod's volumes.
+// Ephemeral is the access method that adds a privileged ephemeral container to the calico-node pod on the
+// node. That needs no scheduler, no new pod sandbox and no CNI, and the container starts even while that
+// pod's init containers hang. It sees the node through that pod's volumes.
 func Ephemeral(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if refused, ok := errors.AsType[*PlacementError](o.CalicoErr); ok {
@@ -41,7 +40,7 @@ func Ephemeral(c *Client) Open {
 		if err != nil {
 			return nil, err
 		}
-		p := &placed{
+		p := &placement{
 			client: c, options: o, namespace: pod.Namespace, pod: pod.Name, container: container.Name, joined: true,
 			created:    []string{"container " + container.Name + " in pod " + in},
 			altered:    func(pod *corev1.Pod) string { return alteredEphemeral(container, o.Node, o.Calico.UID, pod) },
@@ -55,7 +54,7 @@ func Ephemeral(c *Client) Open {
 			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; %s", container.Name, in, ends))
 			return nil, err
 		}
-		return p.converse(ctx), nil
+		return p.open(ctx), nil
 	}
 }
 
@@ -77,11 +76,11 @@ func (c *Client) join(ctx context.Context, o Options, how metav1.PatchOptions) (
 	return pod, container, nil
 }
 
-// ephemeralShelf is how old an ephemeral container may be when it starts. It is
-// long, because the node's clock may be wrong and that is worth finding out.
-const ephemeralShelf = 24 * time.Hour
+// ephemeralMaxAge is how old an ephemeral container may be when it starts. It is long, because the node's
+// clock may be wrong, and the probe is to find that out.
+const ephemeralMaxAge = 24 * time.Hour
 
-// ephemeralName is the container's name; leftovers are told by its prefix.
+// ephemeralName is the container's name; leftovers are recognised by its prefix.
 func ephemeralName(run string) string { return managedBy + "-" + run }
 
 func ephemeralFor(o Options) corev1.EphemeralContainer {
@@ -89,7 +88,7 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		// The kubelet starts it whenever it can, be it weeks later; then it ends at once.
-		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after", time.Now().Add(ephemeralShelf).UTC().Format(time.RFC3339)),
+		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after", time.Now().Add(ephemeralMaxAge).UTC().Format(time.RFC3339)),
 		Stdin: true, StdinOnce: !o.Keep,
 		// Privileged, because only that may follow process 1 to the node's root.
 		SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell)},

@@ -227,7 +227,7 @@ func TestStanding(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := standingOf(c.pod, "probe", c.events)
+			s := containerStateOf(c.pod, "probe", c.events)
 			text := s.text
 			if s.refusal != nil {
 				text = s.refusal.Text
@@ -252,17 +252,16 @@ func TestIdle(t *testing.T) {
 		events []corev1.Event
 		idle   bool
 	}{
-		"not taken up": {pod: &corev1.Pod{}, idle: true},
-		"taken up":     {pod: taken, idle: true},
-		"a sandbox":    {pod: sandbox},
-		"a pull":       {pod: taken, events: pulling},
-		"an answer":    {pod: waitingFor("CreateContainerError", "no space left")},
+		"not started": {pod: &corev1.Pod{}, idle: true},
+		"started":     {pod: taken, idle: true},
+		"a sandbox":   {pod: sandbox},
+		"a pull":      {pod: taken, events: pulling},
+		"an answer":   {pod: waitingFor("CreateContainerError", "no space left")},
 	} {
-		if got := idleYet(c.pod, "probe", c.events); got != c.idle {
+		if got := nothingDone(c.pod, "probe", c.events); got != c.idle {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	p := &placed{options: options}
 	started := metav1.Now()
 	sandbox.Status.StartTime, taken.Status.StartTime = &started, &started
 	for name, c := range map[string]struct {
@@ -270,13 +269,14 @@ func TestIdle(t *testing.T) {
 		events []corev1.Event
 		want   facts.Reason
 	}{
-		"not taken up":    {&corev1.Pod{}, nil, facts.ReasonKubelet},
+		"not started":     {&corev1.Pod{}, nil, facts.ReasonKubelet},
 		"no sandbox":      {taken, nil, facts.ReasonRuntime},
 		"pulls for ever":  {sandbox, pulling, facts.ReasonImage},
 		"pulled, then no": {sandbox, append(pulling, corev1.Event{Reason: "Pulled"}), facts.ReasonRuntime},
 	} {
 		var pe *PlacementError
-		if err := p.gaveUp(t.Context(), c.pod, c.events, context.DeadlineExceeded); !errors.As(err, &pe) || pe.Reason != c.want || !pe.Waited {
+		wait := &startup{placement: &placement{options: options}, pod: c.pod, events: c.events}
+		if err := wait.gaveUp(t.Context(), context.DeadlineExceeded); !errors.As(err, &pe) || pe.Reason != c.want || !pe.Waited {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -292,10 +292,10 @@ func TestLeftovers(t *testing.T) {
 	for _, name := range []string{"calico-probe-1", "debugger", "calico-probe-2", "calico-probe-3"} { // the last waits for its image
 		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
 	}
-	if got := fmt.Sprint(waitingIn(p, time.Time{})); got != "[container kube-system/calico-node-x/calico-probe-1 on node n container kube-system/calico-node-x/calico-probe-3 on node n]" {
+	if got := fmt.Sprint(unendedContainers(p, time.Time{})); got != "[container kube-system/calico-node-x/calico-probe-1 on node n container kube-system/calico-node-x/calico-probe-3 on node n]" {
 		t.Error(got)
 	}
-	if err := (&Client{}).Remove(t.Context(), waitingIn(p, time.Time{})[0]); err == nil {
+	if err := (&Client{}).Remove(t.Context(), unendedContainers(p, time.Time{})[0]); err == nil {
 		t.Error("an ephemeral container was removed")
 	}
 }

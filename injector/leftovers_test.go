@@ -41,7 +41,7 @@ func TestOver(t *testing.T) {
 				m.Annotations[key] = value
 			}
 		}
-		if got := over(m, c.now); got != c.want {
+		if got := expired(m, c.now); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

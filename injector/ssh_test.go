@@ -50,7 +50,7 @@ func TestSSH(t *testing.T) {
 	if strings.Contains(args, "ProxyJump") || strings.Contains(args, "ProxyCommand=n") {
 		t.Errorf("how the node is reached is the user's: %s", args)
 	}
-	var words lastWords
+	var words lastOutput
 	_, _ = io.WriteString(&words, changedKey) // never fails
 	exit := func(code string) error { return exec.Command("sh", "-c", "exit "+code).Run() }
 	onUnix(t)
@@ -72,16 +72,16 @@ func TestSSH(t *testing.T) {
 		"bash: line 1: sh: command not found":                           {"127", facts.ReasonShell, "no sh"},
 		"This account is currently not available.":                      {"1", facts.ReasonShell, "not available"},
 	} {
-		pe := sortSSH("n", &lineError{exit(c.code), said})
+		pe := sshReason("n", &uploadError{exit(c.code), said})
 		if pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) {
 			t.Errorf("%s: %s: %s", said, pe.Reason, pe.Text)
 		}
 	}
-	hostile := sortSSH("-oProxyCommand=id;x", &lineError{exit("255"), "Host key verification failed."})
+	hostile := sshReason("-oProxyCommand=id;x", &uploadError{exit("255"), "Host key verification failed."})
 	if !strings.Contains(hostile.Text, " -- '-oProxyCommand=id;x''") {
 		t.Errorf("not safe to paste: %s", hostile.Text)
 	}
-	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != facts.ReasonReach {
+	if pe := sshReason("n", &uploadError{errStalled, ""}); !pe.Waited || pe.Reason != facts.ReasonReach {
 		t.Errorf("%+v", pe)
 	}
 }
@@ -134,7 +134,7 @@ func TestSSHConfig(t *testing.T) {
 	}
 	o.SSHConfig = "/nowhere"
 	_, err = sshConfig(t.Context(), o)
-	if failed, ok := errors.AsType[*lineError](err); !ok || !strings.Contains(sortSSH("n", failed).Text, "/nowhere") {
+	if failed, ok := errors.AsType[*uploadError](err); !ok || !strings.Contains(sshReason("n", failed).Text, "/nowhere") {
 		t.Error(err)
 	}
 }
