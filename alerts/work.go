@@ -237,7 +237,7 @@ func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 		return Report{}, context.Cause(ctx)
 	case err != nil:
 		return Report{}, err
-	case !slices.Contains(Verdicts(), report.Verdict):
+	case !slices.Contains(verdicts(), report.Verdict):
 		return Report{}, fmt.Errorf("its verdict is %q, which is none", report.Verdict)
 	}
 	return report, nil

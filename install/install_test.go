@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write what is generated instead of comp
 // rights; 'make docs' writes them.
 func TestDocsAndManifests(t *testing.T) {
 	t.Parallel()
-	files, err := Generated(Serve{Image: probe.ClientImage, ProbeImage: probe.Image, Admit: []string{AlertsFrom}})
+	files, err := generated(Serve{Image: probe.ClientImage, ProbeImage: probe.Image, Admit: []string{AlertsFrom}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestDocsAndManifests(t *testing.T) {
 	if !begins || !ends {
 		t.Fatalf("%s has no place for the table of rights", doc)
 	}
-	same(t, doc, head+"<!-- rights -->\n"+Table()+"<!-- /rights -->"+tail)
+	same(t, doc, head+"<!-- rights -->\n"+rightsTable()+"<!-- /rights -->"+tail)
 }
 
 func same(t *testing.T, name, want string) {
@@ -151,7 +151,7 @@ func TestServeManifest(t *testing.T) {
 // needs is bound to the namespace that was assumed.
 func TestServeAnyCalico(t *testing.T) {
 	t.Parallel()
-	uses, err := Named(ServeUses()...)
+	uses, err := Named(serveUses()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,8 +184,8 @@ func pruned(v any) any {
 	return v
 }
 
-// Table is Markdown: what each use may do, where, and what is lost without.
-func Table() string {
+// rightsTable is Markdown: what each use may do, where, and what is lost without.
+func rightsTable() string {
 	var b strings.Builder
 	b.WriteString("| use | may | where | without it |\n|---|---|---|---|\n")
 	for _, u := range Uses() {

@@ -25,9 +25,9 @@ const (
 	serveTLSName  = serveName + "-tls"
 )
 
-// ServeUses are what 'serve' does: with probes in pods of its own it needs no right in
+// serveUses are what 'serve' does: with probes in pods of its own it needs no right in
 // calico-node's namespace but to read.
-func ServeUses() []string { return []string{"pod", "serve"} }
+func serveUses() []string { return []string{"pod", "serve"} }
 
 const (
 	servePort = 8080
@@ -64,7 +64,7 @@ const AlertsFrom = "monitoring"
 // which nobody else is bound to, who it is, what it may, and its Deployment, which answers
 // at its Service.
 func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
-	uses, err := Named(ServeUses()...)
+	uses, err := Named(serveUses()...)
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func (s stop) Error() string { return s.Says }
 func (e *Engine) Do(ctx context.Context) (*Record, error) {
 	b := e.Journal.Begun
 	w := &walk{Engine: e, node: b.Node, answers: map[string]string{}, steps: map[string]Seen{}, record: &Record{
-		V: RecordVersion, Kind: KindRecord, Version: b.Version, Runbook: b.Runbook, Title: e.Runbook.Spec.Title, Digest: b.Digest,
+		V: recordVersion, Kind: KindRecord, Version: b.Version, Runbook: b.Runbook, Title: e.Runbook.Spec.Title, Digest: b.Digest,
 		Node: b.Node, Cluster: b.Cluster, Params: b.Params, By: b.By, Began: b.At, Steps: []Entry{},
 	}}
 	e.Runbook.each(func(s *Step) {
