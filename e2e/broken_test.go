@@ -110,7 +110,9 @@ func TestSecondNIC(t *testing.T) {
 	register := func(address string) {
 		t.Helper()
 		patch := `{"metadata":{"annotations":{"projectcalico.org/IPv4Address":"` + address + `"}}}`
-		if _, err := kube(t).CoreV1().Nodes().Patch(context.Background(), "node-a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		_, err := kube(t).CoreV1().Nodes().Patch(context.Background(), "node-a", types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,14 +57,18 @@ func withShell(container string) corev1.PodSpec {
 	from := func(path string) corev1.VolumeSource {
 		return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
 	}
-	mounts := []corev1.VolumeMount{{Name: "proc", MountPath: "/nodeproc", ReadOnly: true}, {Name: "usr", MountPath: "/usr", ReadOnly: true}}
+	mounts := []corev1.VolumeMount{
+		{Name: "proc", MountPath: "/nodeproc", ReadOnly: true}, {Name: "usr", MountPath: "/usr", ReadOnly: true},
+	}
 	for _, dir := range []string{"bin", "lib", "lib64"} {
 		mounts = append(mounts, corev1.VolumeMount{Name: "usr", MountPath: "/" + dir, SubPath: dir, ReadOnly: true})
 	}
 	return corev1.PodSpec{
-		HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)), Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		Containers: []corev1.Container{{
-			Name: container, Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sleep", "infinity"}, VolumeMounts: mounts,
+			Name: container, Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent,
+			Command: []string{"sleep", "infinity"}, VolumeMounts: mounts,
 			SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))},
 		}},
 		Volumes: []corev1.Volume{{Name: "proc", VolumeSource: from("/proc")}, {Name: "usr", VolumeSource: from("/usr")}},
@@ -220,7 +224,8 @@ func TestLadderPastAClosedPort(t *testing.T) {
 // TestLadderToItsEnd wants every way that was tried to be named, and why none
 // worked.
 func TestLadderToItsEnd(t *testing.T) {
-	d, a := report(t, append(bySSH(t, "IdentityFile", "IdentityFile /nowhere #"), "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none")...)
+	d, a := report(t, append(bySSH(t, "IdentityFile", "IdentityFile /nowhere #"), "run", "--node", "node-a", "--image",
+		"nowhere.invalid/probe:none")...)
 	if a.exit != 5 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}

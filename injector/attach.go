@@ -59,16 +59,20 @@ func (p *placement) ended(ctx context.Context) error {
 			return fmt.Errorf("it ended: %s, exit code %d", t.Reason, t.ExitCode)
 		}
 	}
-	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded { // evicted, perhaps, or past its deadline
-		return fmt.Errorf("pod %s/%s ended: %s", p.namespace, p.pod, strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message))
+	// evicted, perhaps, or past its deadline
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return fmt.Errorf("pod %s/%s ended: %s", p.namespace, p.pod,
+			strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message))
 	}
 	return nil
 }
 
 // attach connects stdin and stdout to the probe's until either side ends.
 func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) error {
-	req := p.client.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.pod).SubResource("attach").
-		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	req := p.client.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.pod).
+		SubResource("attach").
+		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true},
+			scheme.ParameterCodec)
 	stderr := &lastOutput{}
 	if err := p.client.stream(ctx, req.URL(), in, out, stderr); err != nil {
 		return fmt.Errorf("attached to the probe: %w%s", err, saying(stderr.String()))
@@ -115,7 +119,8 @@ func (c *Client) stream(ctx context.Context, at *url.URL, in io.Reader, out, err
 
 // openLog opens the container's log from its beginning and follows it.
 func (p *placement) openLog(ctx context.Context) (io.ReadCloser, error) {
-	r, err := p.client.kube.CoreV1().Pods(p.namespace).GetLogs(p.pod, &corev1.PodLogOptions{Container: p.container, Follow: true}).Stream(ctx)
+	r, err := p.client.kube.CoreV1().Pods(p.namespace).GetLogs(p.pod,
+		&corev1.PodLogOptions{Container: p.container, Follow: true}).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the probe's log: %w", err)
 	}

@@ -59,14 +59,19 @@ func Ephemeral(c *Client) Open {
 }
 
 // join adds the ephemeral container to the node's calico-node pod.
-func (c *Client) join(ctx context.Context, o Options, how metav1.PatchOptions) (*corev1.Pod, corev1.EphemeralContainer, error) {
+func (c *Client) join(
+	ctx context.Context, o Options, how metav1.PatchOptions,
+) (*corev1.Pod, corev1.EphemeralContainer, error) {
 	in := o.Calico.Namespace + "/" + o.Calico.Name
 	container := ephemeralFor(o)
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{container}}})
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{
+		container,
+	}}})
 	if err != nil {
 		return nil, container, fmt.Errorf("encoding the ephemeral container: %w", err)
 	}
-	pod, err := c.kube.CoreV1().Pods(o.Calico.Namespace).Patch(ctx, o.Calico.Name, types.StrategicMergePatchType, patch, how, "ephemeralcontainers")
+	pod, err := c.kube.CoreV1().Pods(o.Calico.Namespace).Patch(ctx, o.Calico.Name, types.StrategicMergePatchType, patch,
+		how, "ephemeralcontainers")
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, container, refuse(facts.ReasonSupport, "pod %s is gone, or this cluster has no ephemeral containers (Kubernetes before 1.23)", in)
@@ -88,11 +93,14 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		// The kubelet starts it whenever it can, be it weeks later; then it ends at once.
-		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after", time.Now().Add(ephemeralMaxAge).UTC().Format(time.RFC3339)),
+		Args: append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after",
+			time.Now().Add(ephemeralMaxAge).UTC().Format(time.RFC3339)),
 		Stdin: true, StdinOnce: !o.Keep,
 		// Privileged, because only that may follow process 1 to the node's root.
-		SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell)},
-		VolumeMounts:    mounts,
+		SecurityContext: &corev1.SecurityContext{
+			Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell),
+		},
+		VolumeMounts: mounts,
 	}}
 }
 
@@ -103,7 +111,8 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []corev1.VolumeMount) {
 	for _, v := range pod.Spec.Volumes {
 		if v.HostPath != nil && path.Clean(v.HostPath.Path) == "/proc" {
-			return "/nodeproc/1/root", "/nodeproc", nil, []corev1.VolumeMount{{Name: v.Name, MountPath: "/nodeproc", ReadOnly: true}}
+			return "/nodeproc/1/root", "/nodeproc", nil,
+				[]corev1.VolumeMount{{Name: v.Name, MountPath: "/nodeproc", ReadOnly: true}}
 		}
 	}
 	for _, v := range pod.Spec.Volumes {
@@ -124,5 +133,6 @@ func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []co
 }
 
 func isDirectory(t *corev1.HostPathType) bool {
-	return t == nil || *t == corev1.HostPathUnset || *t == corev1.HostPathDirectory || *t == corev1.HostPathDirectoryOrCreate
+	return t == nil || *t == corev1.HostPathUnset || *t == corev1.HostPathDirectory ||
+		*t == corev1.HostPathDirectoryOrCreate
 }

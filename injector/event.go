@@ -34,7 +34,9 @@ const (
 func NewEventWriter(c *Client) *EventWriter {
 	perSecond := float32(1 / eventEvery.Seconds())
 	byNode := func(ev *corev1.Event) string { return ev.InvolvedObject.Name }
-	return &EventWriter{c, record.NewEventSourceObjectSpamFilter(eventNodes, eventBurst, perSecond, clock.RealClock{}, byNode)}
+	return &EventWriter{
+		c, record.NewEventSourceObjectSpamFilter(eventNodes, eventBurst, perSecond, clock.RealClock{}, byNode),
+	}
 }
 
 // longestNote is how long an event's message may be in the API, in bytes.
@@ -64,7 +66,9 @@ func (t *EventWriter) Write(ctx context.Context, id, node string, warning bool, 
 	_, err := events.Create(ctx, ev, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		var patch []byte
-		if patch, err = json.Marshal(map[string]any{"type": ev.Type, "reason": ev.Reason, "message": ev.Message, "lastTimestamp": now}); err == nil {
+		if patch, err = json.Marshal(map[string]any{
+			"type": ev.Type, "reason": ev.Reason, "message": ev.Message, "lastTimestamp": now,
+		}); err == nil {
 			_, err = events.Patch(ctx, ev.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		}
 	}

@@ -157,7 +157,9 @@ func execTargets(pods []corev1.Pod, calico *corev1.Pod) []execTarget {
 		}
 		return 3
 	}
-	slices.SortStableFunc(all, func(a, b execTarget) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.String(), b.String())) })
+	slices.SortStableFunc(all, func(a, b execTarget) int {
+		return cmp.Or(rank(a)-rank(b), strings.Compare(a.String(), b.String()))
+	})
 	return all
 }
 
@@ -235,7 +237,8 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 		return refuse(facts.ReasonAttach, "the API server does not reach the kubelet's port 10250 on %s: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, "rpc error") && strings.Contains(text, "dial unix"):
 		return refuse(facts.ReasonRuntime, "the kubelet does not reach the container runtime: %s", text)
-	case code >= 126 || strings.Contains(text, "executable file not found") || strings.Contains(text, "no such file or directory"):
+	case code >= 126 || strings.Contains(text, "executable file not found") ||
+		strings.Contains(text, "no such file or directory"):
 		return refuse(facts.ReasonShell, "no shell")
 	}
 	_, transport := errors.AsType[net.Error](failed.err)
@@ -245,7 +248,9 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 	case answered && strings.Contains(text, "webhook"):
 		return refuse(facts.ReasonAdmission, "the cluster's policy refuses exec: %s", text)
 	case answered || transport:
-		return &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("going into container %s: %s", t, text), Err: failed.err}
+		return &PlacementError{
+			Reason: facts.ReasonAPI, Text: fmt.Sprintf("going into container %s: %s", t, text), Err: failed.err,
+		}
 	}
 	return refuse(facts.ReasonShell, "%s", text)
 }

@@ -20,9 +20,10 @@ import (
 // running is a pod in the node's network with one running container.
 func running(pod, container string, privileged bool, volumes ...string) corev1.Pod {
 	p := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: pod, UID: types.UID(pod), OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "set", Controller: new(true)},
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: pod, UID: types.UID(pod),
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "set", Controller: new(true)},
+			}},
 		Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{
 			Name: container, SecurityContext: &corev1.SecurityContext{Privileged: &privileged},
 		}}},
@@ -34,7 +35,8 @@ func running(pod, container string, privileged bool, volumes ...string) corev1.P
 		from, to, _ := strings.Cut(v, ":")
 		name := fmt.Sprint(i)
 		p.Spec.Volumes = append(p.Spec.Volumes, volume(name, from, ""))
-		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: to})
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts,
+			corev1.VolumeMount{Name: name, MountPath: to})
 	}
 	return p
 }
@@ -47,7 +49,8 @@ func TestExecTargets(t *testing.T) {
 	ours.Labels = map[string]string{labelManaged: managedBy}
 	pods := []corev1.Pod{
 		running("b", "agent", false), running("a", "agent", true), ended, elsewhere, ours,
-		running("kube-proxy-1", "kube-proxy", true), running("namesake", "calico-node", true), running("canal-1", "calico-node", true),
+		running("kube-proxy-1", "kube-proxy", true), running("namesake", "calico-node", true),
+		running("canal-1", "calico-node", true),
 	}
 	pods[7].Namespace = "calico-system"
 	for calico, want := range map[*corev1.Pod]string{
@@ -158,7 +161,9 @@ func TestExecRefusals(t *testing.T) {
 	if pe := execFailed(at, &uploadError{errStalled, ""}); pe.Reason != facts.ReasonSilent || !pe.Waited {
 		t.Errorf("%+v", pe)
 	}
-	if pe := execFailed(at, &uploadError{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, ""}); pe.Reason != facts.ReasonAPI {
+	if pe := execFailed(at, &uploadError{
+		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "",
+	}); pe.Reason != facts.ReasonAPI {
 		t.Errorf("%+v", pe)
 	}
 }

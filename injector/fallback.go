@@ -95,7 +95,9 @@ func (f *Fallback) Do(ctx context.Context) (failed []Failure, err error) {
 }
 
 // try makes one attempt. Without a Failure the fallback is over, and err is its error.
-func (f *Fallback) try(ctx context.Context, m Method, limits limits, failed []Failure, last bool) (attempt, *Failure, error) {
+func (f *Fallback) try(
+	ctx context.Context, m Method, limits limits, failed []Failure, last bool,
+) (attempt, *Failure, error) {
 	began := time.Now()
 	f.Trying(m.Name)
 	opts := f.Options(m.Name)

@@ -62,14 +62,15 @@ type Options struct {
 	Who        string // user@host, for audits
 	Reason     string // the user's own words, may be empty
 	Checks     []string
-	Calico     *corev1.Pod   // the node's calico-node pod, which is verified; nil when there is none
-	CalicoErr  error         // why that is not known; a *PlacementError (NoCalico) where no pod can be verified
-	Needed     []string      // Linux capabilities that the checks need, without CAP_
-	Privileged bool          // all capabilities instead of the few needed
-	Shell      bool          // it is for a root shell: with all capabilities, and in a pod of its own the node's files writable
-	Start      time.Duration // how long to wait for the probe to run
-	Idle       time.Duration // how long nothing at all may happen meanwhile, 0 = as long
-	Whole      time.Duration // hard end of the probe, on the server's side
+	Calico     *corev1.Pod // the node's calico-node pod, which is verified; nil when there is none
+	CalicoErr  error       // why that is not known; a *PlacementError (NoCalico) where no pod can be verified
+	Needed     []string    // Linux capabilities that the checks need, without CAP_
+	Privileged bool        // all capabilities instead of the few needed
+	// it is for a root shell: with all capabilities, and in a pod of its own the node's files writable
+	Shell bool
+	Start time.Duration // how long to wait for the probe to run
+	Idle  time.Duration // how long nothing at all may happen meanwhile, 0 = as long
+	Whole time.Duration // hard end of the probe, on the server's side
 	// Keep makes the probe outlive its connection for up to probe.Silence, and the session reconnect.
 	// Probes by exec, ssh and local cannot: they end with their connection.
 	Keep bool

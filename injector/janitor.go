@@ -98,7 +98,8 @@ func (p *placement) renew(ctx context.Context, began time.Time) {
 		case <-tick.C:
 			patch := fmt.Sprintf(`{"spec":{"activeDeadlineSeconds":%d}}`, int64((time.Since(began) + janitorLife).Seconds()))
 			ctx, cancel := context.WithTimeout(ctx, janitorRenew)
-			_, err := p.client.kube.BatchV1().Jobs(p.namespace).Patch(ctx, p.job, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			_, err := p.client.kube.BatchV1().Jobs(p.namespace).Patch(ctx, p.job, types.MergePatchType, []byte(patch),
+				metav1.PatchOptions{})
 			cancel()
 			// After any other error the next tick is in time; if the API stays unreachable, the deadline passes, as it
 			// should.
@@ -115,7 +116,8 @@ func (p *placement) stopJanitor(ctx context.Context) error {
 		return nil
 	}
 	p.stopRenewing()
-	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job,
+		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting job %s/%s, which goes by itself within %v, and its pod with it: %w", p.namespace, p.job, janitorLife, err)
 	}

@@ -62,10 +62,14 @@ func TestNoise(t *testing.T) {
 			if took := time.Since(began); took > o.Start/2 {
 				t.Errorf("that took %v", took)
 			}
-			if pe := sshReason("n", failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+			if pe := sshReason("n", failed); pe.Reason != facts.ReasonShell ||
+				!strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
 				t.Error(pe)
 			}
-			if pe := execFailed(execTarget{pod: &corev1.Pod{}, container: &corev1.Container{}}, failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+			if pe := execFailed(execTarget{
+				pod: &corev1.Pod{}, container: &corev1.Container{},
+			}, failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") ||
+				len(pe.Text) > 200 {
 				t.Error(pe)
 			}
 			if c.errs { // which nobody holds up

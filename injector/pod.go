@@ -30,7 +30,8 @@ func Pod(c *Client) Open {
 		p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
 		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
 		if err != nil {
-			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
+				apierrors.IsAlreadyExists(err) {
 				p.pod = "" // certainly not created by this
 			}
 			return nil, p.abandon(refusedCreate("a pod in namespace "+o.Namespace, err))
@@ -70,7 +71,9 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 			}},
 			// The whole root rather than single paths: a path that is missing on the
 			// node would be created there by the container runtime.
-			Volumes: []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}},
+			Volumes: []corev1.Volume{
+				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
+			},
 		},
 	}
 	if owner != nil {
@@ -91,7 +94,9 @@ func hostFor(o Options) corev1.VolumeMount {
 	if o.Shell {
 		return corev1.VolumeMount{Name: "host", MountPath: "/host"}
 	}
-	return corev1.VolumeMount{Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible)}
+	return corev1.VolumeMount{
+		Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible),
+	}
 }
 
 // resourcesFor requests nothing, so that a full node accepts the probe and no other pod is evicted for it;
@@ -99,8 +104,10 @@ func hostFor(o Options) corev1.VolumeMount {
 // because otherwise the limit, or a LimitRange's default, would become the request.
 func resourcesFor(o Options) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
 	if o.Shell { // the programs of its user, and files in a tmpfs of the node, would count
 		r.Limits = nil
@@ -162,8 +169,9 @@ func metaFor(o Options) metav1.ObjectMeta {
 		Namespace: o.Namespace,
 		Labels:    map[string]string{labelManaged: managedBy, labelName: managedBy, labelRun: o.Run},
 		Annotations: map[string]string{
-			annotationNode: o.Node, annotationWho: o.Who, annotationReason: o.Reason, annotationChecks: strings.Join(o.Checks, ","),
-			annotationLife: (o.Whole + margin).String(),
+			annotationNode: o.Node, annotationWho: o.Who, annotationReason: o.Reason,
+			annotationChecks: strings.Join(o.Checks, ","),
+			annotationLife:   (o.Whole + margin).String(),
 		},
 	}
 	if o.Shell {

@@ -68,7 +68,8 @@ func refusedCreate(what string, err error) *PlacementError {
 		pe.Reason = facts.ReasonNamespace
 	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
 		pe.Reason, pe.Text = facts.ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)
-	case apierrors.IsBadRequest(err) && strings.Contains(text, "does not support dry run"): // which does not say that the real request would be refused
+	case apierrors.IsBadRequest(err) && strings.Contains(text, "does not support dry run"):
+		// which does not say that the real request would be refused
 		pe.Reason = facts.ReasonSupport
 	case strings.Contains(text, "failed calling webhook"): // which comes as an internal error
 		pe.Reason, pe.Text = facts.ReasonAdmission, "a webhook of the cluster's policy is down, and what it cannot check is refused: "+text
@@ -82,7 +83,9 @@ func refusedCreate(what string, err error) *PlacementError {
 
 // unread is the error where the API did not answer what an access method has to know.
 func unread(what string, err error) *PlacementError {
-	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, probe.OneLine(err.Error())), Err: err}
+	pe := &PlacementError{
+		Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, probe.OneLine(err.Error())), Err: err,
+	}
 	if apierrors.IsForbidden(err) {
 		pe.Reason = facts.ReasonRBAC
 	}

@@ -319,7 +319,8 @@ func TestKeptLineBackInTime(t *testing.T) {
 		if out, _, err := ask(t, s, call("count", "1", "after")); err != nil || out != "after: 0\n" {
 			t.Errorf("afterwards: %q, %v", out, err)
 		}
-		if n := notes(); len(n) != 2 || !strings.Contains(n[0], "on node-a is lost") || !strings.Contains(n[1], "is back after 1") {
+		n := notes()
+		if len(n) != 2 || !strings.Contains(n[0], "on node-a is lost") || !strings.Contains(n[1], "is back after 1") {
 			t.Errorf("said: %q", n)
 		}
 		if err := s.Close(); err != nil {
@@ -344,7 +345,8 @@ func TestKeptLineTooLong(t *testing.T) {
 				began := time.Now()
 				if idle {
 					<-s.done
-				} else if _, _, err := ask(t, s, call("stay")); err == nil || !strings.Contains(err.Error(), "it ended") && !strings.Contains(err.Error(), "it has ended") {
+				} else if _, _, err := ask(t, s, call("stay")); err == nil ||
+					!strings.Contains(err.Error(), "it ended") && !strings.Contains(err.Error(), "it has ended") {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(began); took > 2*probe.Silence {
@@ -536,7 +538,10 @@ func TestKeptLineTooMuch(t *testing.T) {
 				synctest.Wait()
 				c.sever(errors.New("connection refused"))
 				time.Sleep(time.Second)
-				much, err := json.Marshal(probe.Request{Type: probe.RequestCall, ID: id + 1, Call: &probe.Call{Tool: "count", Args: []string{strconv.Itoa(lines), strings.Repeat("long", 50)}}})
+				much, err := json.Marshal(probe.Request{
+					Type: probe.RequestCall, ID: id + 1,
+					Call: &probe.Call{Tool: "count", Args: []string{strconv.Itoa(lines), strings.Repeat("long", 50)}},
+				})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -23,7 +23,8 @@ func decided(err error) bool {
 // nothing. The error is the one that the access method would return.
 func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 	asked := podFor(o, nil)
-	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a pod in namespace "+o.Namespace, err)
 	}
@@ -36,7 +37,8 @@ func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 // RehearseJob does the same with the pod's clean-up job. The access method works without it.
 func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 	asked := janitorFor(o)
-	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a clean-up job in namespace "+o.Namespace, err)
 	}

@@ -122,7 +122,8 @@ func broken(t *testing.T, whole []byte, n, tries int) *Session {
 // repetition all the same.
 func TestBrokenLine(t *testing.T) {
 	whole := transcript(t)
-	want := append(append([]probe.EventType{probe.EventStart}, slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
+	want := append(append([]probe.EventType{probe.EventStart},
+		slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
 	for n := 0; n < len(whole); n += 7 {
 		s := broken(t, whole, n, 1)
 		if _, err := s.Send(t.Context(), plan); err != nil {
@@ -165,7 +166,9 @@ func TestMissingLine(t *testing.T) {
 		return err
 	}
 	s := &Session{remove: func(bool, bool) error { return nil }}
-	s.start(t.Context(), line, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil })
+	s.start(t.Context(), line, func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(whole)), nil
+	})
 	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +266,8 @@ func TestLost(t *testing.T) {
 	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := drain(t, s); err == nil || !strings.Contains(err.Error(), "broke off") || !strings.Contains(err.Error(), "out of memory") {
+	if _, err := drain(t, s); err == nil || !strings.Contains(err.Error(), "broke off") ||
+		!strings.Contains(err.Error(), "out of memory") {
 		t.Errorf("got %v", err)
 	}
 	if err := s.Close(); err == nil || err.Error() != "still there" {
@@ -369,9 +373,16 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 	var want []string
 	dropped := "13 events of the probe were dropped, as nobody asked for them or they are not a node's to say: typed, done, asked"
 	for _, ev := range []probe.Event{
-		{Type: probe.EventLog, Text: "hello"}, {Type: probe.EventStart, Start: &probe.Start{V: probe.Version, ID: 1, Checks: []string{"test-check"}}}, {Type: probe.EventLog, Text: "in words"},
+		{Type: probe.EventLog, Text: "hello"},
+		{Type: probe.EventStart, Start: &probe.Start{V: probe.Version, ID: 1, Checks: []string{"test-check"}}},
+		{Type: probe.EventLog, Text: "in words"},
 		{Type: probe.EventResult, Result: &probe.Result{Check: "test-check", Status: probe.OK, Saw: "alive?[2J"}},
-		{Type: probe.EventResult, Result: &probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: dropped, Facts: probe.Facts{probe.FactReason: probe.ReasonUnasked}}},
+		{
+			Type: probe.EventResult, Result: &probe.Result{
+				Check: probe.CheckAnswered, Status: probe.Unknown, Saw: dropped,
+				Facts: probe.Facts{probe.FactReason: probe.ReasonUnasked},
+			},
+		},
 		{Type: probe.EventEnd, End: &probe.End{Results: 1, Counts: probe.Counts{probe.OK: 1}}},
 	} {
 		line, err := json.Marshal(ev)

@@ -90,7 +90,9 @@ func TestSSH(t *testing.T) {
 // else: what a ProxyCommand needs comes from there.
 func TestUnsent(t *testing.T) {
 	t.Parallel()
-	environ := []string{"HOME=/root", "LANG=de", "LC_TIME=de", "TOKEN_1=a=b", "TOKEN_10=x\ny", "MY.PATH=x", "MYxPATH=x", "EMPTY="}
+	environ := []string{
+		"HOME=/root", "LANG=de", "LC_TIME=de", "TOKEN_1=a=b", "TOKEN_10=x\ny", "MY.PATH=x", "MYxPATH=x", "EMPTY=",
+	}
 	for patterns, want := range map[string]string{
 		"":             "HOME=/root LANG=de LC_TIME=de TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
 		"LANG LC_*":    "HOME=/root TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
@@ -104,11 +106,13 @@ func TestUnsent(t *testing.T) {
 		}
 	}
 	for patterns, name := range map[string]string{
-		"*": "HOME", "LANG H*": "HOME", "SSH_*": "SSH_AUTH_SOCK", "P?TH": "PATH", "USER": "USER", "SSH_ASKPASS": "SSH_ASKPASS",
+		"*": "HOME", "LANG H*": "HOME", "SSH_*": "SSH_AUTH_SOCK", "P?TH": "PATH", "USER": "USER",
+		"SSH_ASKPASS": "SSH_ASKPASS",
 	} {
 		own := append(slices.Clone(environ), "PATH=/bin", "USER=me", "SSH_AUTH_SOCK=/agent", "SSH_ASKPASS=/ask")
 		_, err := unsent(own, strings.Fields(patterns))
-		if err == nil || !strings.Contains(err.Error(), "SendEnv") || !strings.Contains(err.Error(), "would send "+name+" to the node") {
+		if err == nil || !strings.Contains(err.Error(), "SendEnv") ||
+			!strings.Contains(err.Error(), "would send "+name+" to the node") {
 			t.Errorf("%s: %v, want a refusal that names %s", patterns, err, name)
 		}
 	}

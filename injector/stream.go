@@ -15,7 +15,9 @@ import (
 // start starts the goroutines of a session whose probe ends with its connection. When the connection
 // breaks before everything is answered, openLog opens what the probe has written once more from its
 // beginning; nil = the access method has no log.
-func (s *Session) start(ctx context.Context, connect connectFunc, openLog func(context.Context) (io.ReadCloser, error)) {
+func (s *Session) start(
+	ctx context.Context, connect connectFunc, openLog func(context.Context) (io.ReadCloser, error),
+) {
 	ctx, s.cancel = context.WithCancel(ctx)
 	in, stdin := io.Pipe()
 	out, stdout := io.Pipe()
@@ -55,9 +57,12 @@ const logLimit = 10 * time.Second
 
 // readLog reads the log until everything is answered or nothing new comes, after the connection broke
 // with an error. It returns why no more events come.
-func (s *Session) readLog(ctx context.Context, openLog func(context.Context) (io.ReadCloser, error), broke error) error {
+func (s *Session) readLog(
+	ctx context.Context, openLog func(context.Context) (io.ReadCloser, error), broke error,
+) error {
 	err := broke
-	for last := time.Now(); s.unanswered() && ctx.Err() == nil && !errors.Is(err, probe.ErrTooMuch) && time.Since(last) < logLimit; {
+	for last := time.Now(); s.unanswered() && ctx.Err() == nil && !errors.Is(err, probe.ErrTooMuch) &&
+		time.Since(last) < logLimit; {
 		before := s.count()
 		failed := s.readLogOnce(ctx, openLog)
 		if s.count() > before {

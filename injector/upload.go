@@ -39,7 +39,9 @@ const (
 // upload sends the embedded probe to the node through a remote shell, starts it there and opens the
 // session with it. Nothing is created on a machine that verify refuses. method is the access method,
 // and where says for the user where the probe runs.
-func upload(ctx context.Context, o Options, method, where string, v view, shell remoteShell, verify verifyMachine) (*Session, error) {
+func upload(
+	ctx context.Context, o Options, method, where string, v view, shell remoteShell, verify verifyMachine,
+) (*Session, error) {
 	if len(o.Embedded) == 0 {
 		return nil, refuse(facts.ReasonSupport, "this client has no embedded probe for %s: use a release of calico-probe, or one that 'make build' made",
 			cmp.Or(o.Arch, "the node's architecture, which is missing in the API"))

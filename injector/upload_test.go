@@ -42,7 +42,8 @@ func laden(t *testing.T, program string) Options {
 	}
 	o := options
 	o.Note = func(string) {} // the tests need not run as root
-	o.Run, o.Embedded, o.Arch, o.Node = "test"+filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-"), b.Bytes(), "amd64", "it's"
+	o.Run, o.Embedded, o.Arch, o.Node = "test"+filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-"),
+		b.Bytes(), "amd64", "it's"
 	return o
 }
 
@@ -120,7 +121,8 @@ func TestCarry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := laden(t, standIn)
-			s, err := upload(t.Context(), o, "ssh", "somewhere", view{root: "/", proc: "/proc", only: []string{"/tmp", "/not here"}}, l, anywhere)
+			s, err := upload(t.Context(), o, "ssh", "somewhere",
+				view{root: "/", proc: "/proc", only: []string{"/tmp", "/not here"}}, l, anywhere)
 			if errors.Is(err, errNoShell) {
 				t.Skip(err)
 			}
@@ -162,7 +164,8 @@ func TestSudo(t *testing.T) {
 	} {
 		path := tools(t, "chmod", "head", "mkdir", "rm", "sh", "wc", "gzip")
 		for name, script := range map[string]string{"sudo": sudo, "id": "echo 1000"} {
-			if err := os.WriteFile(filepath.Join(strings.TrimPrefix(path, "PATH="), name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			if err := os.WriteFile(filepath.Join(strings.TrimPrefix(path, "PATH="), name), []byte("#!/bin/sh\n"+script+"\n"),
+				0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -225,7 +228,8 @@ func TestUploadInVain(t *testing.T) {
 	}
 	o := laden(t, standIn)
 	o.Embedded = nil
-	if _, err := upload(t.Context(), o, "ssh", "", view{}, nil, anywhere); err == nil || !strings.Contains(err.Error(), "no embedded probe for amd64") {
+	if _, err := upload(t.Context(), o, "ssh", "", view{}, nil, anywhere); err == nil ||
+		!strings.Contains(err.Error(), "no embedded probe for amd64") {
 		t.Error(err)
 	}
 }
@@ -287,7 +291,8 @@ func TestStandsStill(t *testing.T) {
 		if _, err := feed.WriteString(c.sent); err != nil {
 			t.Fatal(err)
 		}
-		script := strings.Replace(scriptFor(o, "ssh", view{root: t.TempDir(), proc: "/proc"}, len(standIn)), c.limit, "-lt 1", 1)
+		script := strings.Replace(scriptFor(o, "ssh", view{root: t.TempDir(), proc: "/proc"}, len(standIn)), c.limit,
+			"-lt 1", 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script)

@@ -174,7 +174,8 @@ func (p *placement) readEvents(ctx context.Context, pod *corev1.Pod) ([]corev1.E
 		return nil, false
 	}
 	if p.joined { // that pod has a history of its own
-		list.Items = slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !strings.Contains(e.InvolvedObject.FieldPath, p.container) })
+		list.Items = slices.DeleteFunc(list.Items,
+			func(e corev1.Event) bool { return !strings.Contains(e.InvolvedObject.FieldPath, p.container) })
 	}
 	return list.Items, true
 }
@@ -271,7 +272,9 @@ func waitingOn(c corev1.ContainerStatus, last string) containerState {
 	case probe.ImageWanting(w.Reason):
 		return containerState{text: text, refusal: refuse(facts.ReasonImage,
 			"image %s cannot be had on this node: %s; name another with --image, or import it on the node", c.Image, text)}
-	case slices.Contains([]string{"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError"}, w.Reason):
+	case slices.Contains([]string{
+		"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError",
+	}, w.Reason):
 		return containerState{text: text, refusal: refuse(facts.ReasonRuntime, "the container runtime refuses the probe: %s", text+last)}
 	}
 	return containerState{text: text + last}

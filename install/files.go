@@ -57,7 +57,9 @@ type chartRole struct {
 }
 
 func charted() charts {
-	out := charts{PodSecurity: podSecurityLabels(), Same: map[string]string{}, Serve: append([]string{"api"}, serveUses()...)}
+	out := charts{
+		PodSecurity: podSecurityLabels(), Same: map[string]string{}, Serve: append([]string{"api"}, serveUses()...),
+	}
 	for _, u := range Uses() {
 		if u.As != "" {
 			out.Same[u.Name] = u.As
