@@ -111,7 +111,6 @@ test: $(PARTS) ## the gate: unit tests, then end to end on real clusters in shor
 	go test -C images ./...
 	@$(MAKE) --no-print-directory -j3 -Otarget gate-suite gate-sessions gate-lab
 	go test -tags e2e -short -count=1 -timeout 10m -run '^TestHealthy$$' ./e2e
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=500x
 
 test-all: $(PARTS) ## every test there is (an hour, as root): when its family was changed, and before a release
 	go test ./...
