@@ -21,7 +21,8 @@ func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 // between API server and nodes, starts both, and stays to wait for whatever ends.
 func cluster(l layout) error {
 	runtime.LockOSThread()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	// 'up' gives up earlier, and says what it waited for.
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	if err := bringUp(ctx, l); err != nil {
 		return errors.Join(err, writeFile(l.state("failed"), err.Error()))

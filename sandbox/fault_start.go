@@ -146,7 +146,7 @@ func impatient(ctx context.Context, l lab) error {
 // patient gives the probe its budget back.
 func patient(node string) func(context.Context, lab) error {
 	return steps(func(ctx context.Context, l lab) error {
-		return l.apply(ctx, "workloads.yaml", settingOf(members()[0]))
+		return l.apply(ctx, "calico-node.yaml", settingOf(members()[0]))
 	}, again(node))
 }
 

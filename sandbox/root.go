@@ -65,9 +65,13 @@ func mountSystem(root string, l layout, m member) error {
 	if err := os.MkdirAll(at("usr/lib/modules"), 0o755); err != nil {
 		return fmt.Errorf("making /lib/modules: %w", err)
 	}
-	for _, b := range [][2]string{
+	binds := [][2]string{
 		{bin, at("opt/sandbox")}, {l.state("logs"), at(l.state("logs"))}, {l.state("nodes", m.Name), at(l.state("nodes", m.Name))},
-	} {
+	}
+	if there(l.calicoImages()) {
+		binds = append(binds, [2]string{l.calicoImages(), at(carriedCalico)})
+	}
+	for _, b := range binds {
 		if err := errors.Join(os.MkdirAll(b[1], 0o755), unix.Mount(b[0], b[1], "", unix.MS_BIND, "")); err != nil {
 			return fmt.Errorf("binding %s: %w", b[0], err)
 		}
