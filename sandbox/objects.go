@@ -236,7 +236,8 @@ func (o *objects) adopt(ctx context.Context, m member) error {
 	now := time.Now().UTC().Format(time.RFC3339)
 	condition := fmt.Sprintf(`{"status":{"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"CalicoIsUp",
 		"message":"Calico is running on this node","lastHeartbeatTime":"%s","lastTransitionTime":"%s"}]}}`, now, now)
-	if _, err := o.kube.CoreV1().Nodes().Patch(ctx, m.Name, types.StrategicMergePatchType, []byte(condition), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := o.kube.CoreV1().Nodes().Patch(ctx, m.Name, types.StrategicMergePatchType, []byte(condition),
+		metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("marking the network of %s available: %w", m.Name, err)
 	}
 	return nil
@@ -283,7 +284,8 @@ func (o *objects) unready(ctx context.Context) (string, error) {
 	}
 	for _, n := range nodes.Items {
 		// The kubelet makes its lease some seconds after it has registered.
-		if _, err := o.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{}); err != nil {
+		if _, err := o.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name,
+			metav1.GetOptions{}); err != nil {
 			return "", err
 		}
 		for _, c := range n.Status.Conditions {

@@ -179,6 +179,7 @@ func (o *objects) hang(ctx context.Context, node string, hang bool) error {
 			return false, err
 		}
 		first := list.Items[0].Status.InitContainerStatuses[0].State
-		return hang == (first.Running != nil) && hang == (first.Terminated == nil) && list.Items[0].Status.Phase != corev1.PodFailed, nil
+		return hang == (first.Running != nil) && hang == (first.Terminated == nil) &&
+			list.Items[0].Status.Phase != corev1.PodFailed, nil
 	})
 }
