@@ -28,9 +28,19 @@ type candidate struct {
 	covered []int
 }
 
-// surest sorts what is surer first.
+// surest sorts what is surer first, and of two equally sure a reason before a symptom.
 func surest(a, b candidate) int {
-	return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
+	return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), symptomLast(a, b), cmp.Compare(b.score, a.score))
+}
+
+func symptomLast(a, b candidate) int {
+	switch {
+	case a.rule.Symptom == b.rule.Symptom:
+		return 0
+	case a.rule.Symptom:
+		return 1
+	}
+	return -1
 }
 
 // Explain asks every rule. Of two causes that are equally sure, the one that explains more
@@ -54,7 +64,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		kept[i].covered = covers(f, kept[i])
 	}
 	slices.SortStableFunc(kept, func(a, b candidate) int {
-		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)))
+		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)), cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
 	var d Diagnosis
 	explained := map[int]bool{}
@@ -115,6 +125,9 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	sure := min(score, proof)
 	if len(cause.Missing) > 0 {
 		sure = max(sure-1, hint)
+	}
+	if rule.Symptom {
+		sure = min(sure, strong)
 	}
 	if only := soleWitness(f, c.For); only != "" {
 		sure = min(sure, strong)
@@ -190,7 +203,7 @@ func explainedAway(f Findings, all []candidate) []candidate {
 	// both are said.
 	follows := func(i, j int) bool {
 		surer := rank(all[i].cause.Confidence) > rank(all[j].cause.Confidence)
-		return !all[j].rule.Apart && within(j, i) && (surer || !within(i, j))
+		return !all[j].rule.Apart && all[i].rule.mayExplain(all[j].rule) && within(j, i) && (surer || !within(i, j))
 	}
 	for _, explains := range []func(i, j int) bool{named, follows} {
 		for i := range all {
@@ -265,22 +278,25 @@ func root(by map[int]int, at int) int {
 
 // validate says what is wrong with a list of rules, "" when nothing is.
 func validate(rules []*Rule) string {
-	seen := map[string]bool{}
+	seen := map[string]*Rule{}
 	for _, r := range rules {
 		switch {
-		case r.ID == "" || seen[r.ID] || strings.Trim(r.ID, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+		case r.ID == "" || seen[r.ID] != nil || strings.Trim(r.ID, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
 			return fmt.Sprintf("rule %q: an ID is kebab-case and there once", r.ID)
-		case r.Title == "" || r.Doc == "" || r.Match == nil:
-			return fmt.Sprintf("rule %s lacks a title, a doc or a match", r.ID)
+		case r.Title == "" || r.Doc == "" || r.Match == nil || r.Layer == 0:
+			return fmt.Sprintf("rule %s lacks a title, a doc, a layer or a match", r.ID)
 		case r.Fix.Says == "" || r.Fix.Radius == "":
 			return fmt.Sprintf("rule %s lacks a fix, or what it touches", r.ID)
 		}
-		seen[r.ID] = true
+		seen[r.ID] = r
 	}
 	for _, r := range rules {
 		for _, id := range r.Explains {
-			if !seen[id] {
+			switch other := seen[id]; {
+			case other == nil:
 				return fmt.Sprintf("rule %s explains %s, which there is not", r.ID, id)
+			case !r.mayExplain(other):
+				return fmt.Sprintf("rule %s explains %s, which lies in an earlier layer", r.ID, id)
 			}
 		}
 		if reaches(rules, r.ID, r.ID, map[string]bool{}) {
