@@ -14,6 +14,22 @@ import (
 type Diagnosis struct {
 	Causes      []probe.Cause // the likeliest first
 	Unexplained []string      // checks with bad answers on the node that no cause explains
+
+	wants []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
+}
+
+// Open are the checks that would settle it and were not asked, where no cause is proven, and
+// the other node that they are about, "" where that is all one.
+func (d Diagnosis) Open() (checks []string, about string) {
+	proven := func(c probe.Cause) bool { return c.Confidence == probe.High }
+	if slices.ContainsFunc(d.Causes, proven) && len(d.Unexplained) == 0 {
+		return nil, ""
+	}
+	for _, w := range d.wants {
+		about = cmp.Or(about, w.About)
+		checks = append(checks, w.Check)
+	}
+	return checks, about
 }
 
 // candidate is a case on its way to a cause.
@@ -74,6 +90,11 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 			explained[at] = true
 		}
 		d.Causes = append(d.Causes, kept[i].cause)
+		for _, id := range kept[i].rule.Wants {
+			if len(f.Of(id)) == 0 {
+				d.wants = append(d.wants, Cover{Check: id, About: kept[i].found.Peer})
+			}
+		}
 	}
 	for i, r := range f.All {
 		if r.Node == f.Node && bad(r.Status) && !explained[i] && !slices.Contains(d.Unexplained, r.Check) {

@@ -157,6 +157,7 @@ var peerPods = &Rule{
 		Manifest: []string{"calico-probe run --node {other}"},
 		Radius:   "a probe on that node",
 	},
+	Wants:    []string{checks.EncapProof.ID},
 	RuledOut: []string{checks.RouteBlocks.ID, checks.BGPSession.ID, checks.NodePing.ID},
 	Match: func(f Findings) []Case {
 		if !f.Fine(checks.RouteBlocks.ID) {
