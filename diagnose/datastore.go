@@ -15,7 +15,7 @@ func datastoreRules() []*Rule {
 
 // withoutDatastore is what a node shows that does not reach the API server.
 var withoutDatastore = append(Covers(
-	checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID, checks.InitStall.ID,
+	checks.CalicoLog.ID, checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID, checks.InitStall.ID,
 	checks.FelixReady.ID,
 	facts.CheckNodeLease, facts.CheckNodeReady, facts.CheckNodeTaints,
 ), calicoDown...)

@@ -12,9 +12,9 @@ const (
 	LayerRuntime                    // containerd, docker, shims
 	LayerKubelet                    // the kubelet and its certificates
 	LayerStart                      // the pod of calico-node: image, limits, time to start
-	LayerInit                       // its init containers, and the CNI files they write
+	LayerInit                       // its init containers
 	LayerDatastore                  // the way to the API server or etcd, the services it leads through, the rights there
-	LayerCalico                     // Felix, BIRD, confd, and the address that Calico registered
+	LayerCalico                     // the CNI files, Felix, BIRD, confd, and the address that Calico registered
 	LayerPeers                      // BGP sessions, and the other nodes
 	LayerRoutes                     // routes and tunnels
 	LayerPaths                      // firewalls, policies, and the network between the nodes

@@ -76,7 +76,7 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 		Operator: []string{`kubectl get installation default -o jsonpath='{.spec.calicoNodeDaemonSet}'  # take the cpu limit out of it with 'kubectl edit installation default'`},
 		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
-	Explains: []string{"start-outlasts-budget", "felix-stuck", "felix-dataplane-late"},
+	Explains: append([]string{"start-outlasts-budget", "felix-dataplane-late"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		var held []Finding
 		for _, r := range f.Bad(checks.NodeLoad.ID) {

@@ -29,7 +29,8 @@ func TestOpen(t *testing.T) {
 	if ids, about := open(silent); !slices.Equal(ids, []string{checks.EncapProof.ID}) || about != "node-b" {
 		t.Errorf("silent pods: asks %q about %q, want %s about node-b", ids, about, checks.EncapProof.ID)
 	}
-	silent.All = append(silent.All, Finding{Node: silent.Node, Result: probe.Result{Check: checks.EncapProof.ID, Status: probe.Unknown}})
+	unknown := probe.Result{Check: checks.EncapProof.ID, Status: probe.Unknown}
+	silent.All = append(silent.All, Finding{Node: silent.Node, Result: unknown})
 	if ids, _ := open(silent); len(ids) > 0 {
 		t.Errorf("asks again what had no answer: %q", ids)
 	}

@@ -29,7 +29,7 @@ var calicoDown = append([]Cover{{Check: checks.BGPPort.ID, About: "port "}}, Cov
 	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, checks.StartupBudget.ID, checks.FelixLive.ID,
 	checks.FelixReady.ID,
 	checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID, checks.BGPExpected.ID, checks.RouteBlocks.ID,
-	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID,
+	checks.PodPing.ID, checks.PodTCP.ID, checks.PodMTU.ID, checks.CalicoLog.ID,
 )...)
 
 // moreTime is how a start that is too long for its probe is given time.
