@@ -83,7 +83,8 @@ func (o *Set) Sink() (report.Sink, error) {
 			continue
 		}
 		var err error
-		if out.takes, err = out.Sink(out, report.Options{Colour: out.colour, Width: out.width, Expr: out.expr, Family: o.Family}); err != nil {
+		opts := report.Options{Colour: out.colour, Width: out.width, Expr: out.expr, Family: o.Family}
+		if out.takes, err = out.Sink(out, opts); err != nil {
 			return nil, ui.BadUsage("%w", err)
 		}
 	}
