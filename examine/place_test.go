@@ -298,8 +298,8 @@ func TestEitherNamespace(t *testing.T) {
 		"named":                {named: "kube-system", beside: refused(facts.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'manifests' was applied, it is -n calico-probe"},
 		"named, policy": {named: "kube-system", beside: refused(facts.ReasonAdmission), tried: "kube-system kube-system",
 			says: "refused by admission"},
-		"named as it is printed": {named: install.Namespace, there: refused(facts.ReasonRBAC), tried: "calico-probe calico-probe",
-			says: "refused by rbac"},
+		"named as it is printed": {named: install.Namespace, there: refused(facts.ReasonRBAC),
+			tried: "calico-probe calico-probe", says: "refused by rbac"},
 	} {
 		var errs bytes.Buffer
 		r := newTestRun(Options{}, &errs, nil)

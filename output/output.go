@@ -81,7 +81,7 @@ func (o *Set) Flag(cmd *cobra.Command, formats []report.Format) {
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	}
-	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil { // the flag exists, and has no completion yet
+	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil { // the flag is new
 		panic(err)
 	}
 }

@@ -33,7 +33,7 @@ type Screen struct {
 }
 
 // ErrReaderGone is the error of writing where nobody reads any more, as after '| head'. It is
-// no failure: whoever read has seen enough.
+// no failure: the reader has seen enough.
 var ErrReaderGone = errors.New("the reader is gone")
 
 // NewScreen returns a Screen that writes to a writer and lets these colours through.
