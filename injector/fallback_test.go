@@ -73,10 +73,14 @@ func TestAttempts(t *testing.T) {
 		t.Errorf("a pod after an exec that hung: %+v", got)
 	}
 	slow := &PlacementError{Reason: facts.ReasonRuntime, Waited: true}
-	if got := attemptOf(Method{Name: MethodPod}, slow, 9*time.Second, limits{start: StartUsual, idle: idleUsual}); !got.early || !got.waited {
+	if got := attemptOf(Method{Name: MethodPod}, slow, 9*time.Second, limits{
+		start: StartUsual, idle: idleUsual,
+	}); !got.early || !got.waited {
 		t.Errorf("%+v", got)
 	}
-	if got := attemptOf(Method{Name: MethodPod}, slow, 40*time.Second, limits{start: StartUsual, idle: idleUsual}); got.early {
+	if got := attemptOf(Method{Name: MethodPod}, slow, 40*time.Second, limits{
+		start: StartUsual, idle: idleUsual,
+	}); got.early {
 		t.Errorf("%+v", got)
 	}
 }
@@ -92,19 +96,33 @@ func TestOnceMore(t *testing.T) {
 		before []attempt
 		want   string
 	}{
-		"nothing tried":               {methods, nil, ""},
-		"not early":                   {methods, []attempt{{method: MethodPod, waited: true}}, ""},
-		"exec left out":               {methods, []attempt{pod, {method: MethodSSH}}, MethodExec},
-		"exec hangs":                  {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}}, MethodExec},
-		"exec hangs for longer":       {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, waited: true, again: true}}, ""},
-		"exec answers at last":        {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, again: true}}, MethodPod},
+		"nothing tried": {methods, nil, ""},
+		"not early":     {methods, []attempt{{method: MethodPod, waited: true}}, ""},
+		"exec left out": {methods, []attempt{pod, {method: MethodSSH}}, MethodExec},
+		"exec hangs": {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}},
+			MethodExec},
+		"exec hangs for longer": {methods,
+			[]attempt{
+				pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, waited: true, again: true},
+			}, ""},
+		"exec answers at last": {methods,
+			[]attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, again: true}},
+			MethodPod},
 		"exec answers that it cannot": {methods, []attempt{pod, {method: MethodExec}, {method: MethodSSH}}, MethodPod},
 		"no exec":                     {methods[:1], []attempt{pod}, MethodPod},
-		"exec first, pod early":       {[]Method{{Name: MethodExec}, {Name: MethodPod}}, []attempt{{method: MethodExec}, pod}, MethodPod},
-		"ssh first, pod early":        {[]Method{{Name: MethodSSH}, {Name: MethodPod}}, []attempt{{method: MethodSSH}, pod}, MethodPod},
+		"exec first, pod early":       {named(MethodExec, MethodPod), []attempt{{method: MethodExec}, pod}, MethodPod},
+		"ssh first, pod early":        {named(MethodSSH, MethodPod), []attempt{{method: MethodSSH}, pod}, MethodPod},
 	} {
 		if m, worth := secondAttempt(c.steps, c.before); worth != (c.want != "") || worth && (m.Name != c.want || !m.again) {
 			t.Errorf("%s: %+v, %v", name, m, worth)
 		}
 	}
+}
+
+// named are methods that nothing opens.
+func named(names ...string) (out []Method) {
+	for _, name := range names {
+		out = append(out, Method{Name: name})
+	}
+	return out
 }
