@@ -46,6 +46,8 @@ func (r *Run) mayAsk(ids []string, snap *cluster.Snapshot) []*probe.Check {
 		second := c == checks.EncapProof // which puts a probe on another node, as the comparison does
 		return !slices.Contains(ids, c.ID) || slices.Contains(r.picked, c) || !c.OnNode() || c == checks.NeighbourReach ||
 			second && (snap == nil || r.opts.Baselines == 0 || r.opts.Via == injector.MethodLocal) ||
-			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool { return !slices.Contains(have, need) })
+			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool {
+				return !slices.Contains(have, need)
+			})
 	})
 }
