@@ -28,7 +28,9 @@ func (r *Run) FollowUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	r.picked = append(r.picked, more...)
 	r.client.Progress("no cause is proven yet: asking %s too", strings.Join(CheckIDs(more), ", "))
 	plan := r.Plan(method, snap)
-	plan.Checks = CheckIDs(slices.DeleteFunc(more, func(c *probe.Check) bool { return !slices.Contains(plan.Checks, c.ID) }))
+	plan.Checks = CheckIDs(slices.DeleteFunc(more, func(c *probe.Check) bool {
+		return !slices.Contains(plan.Checks, c.ID)
+	}))
 	if len(plan.Checks) == 0 {
 		return nil
 	}
