@@ -134,6 +134,15 @@ func (d Document) own() []Located {
 	return out
 }
 
+// checks is how many of them have an answer about the node in question.
+func (d Document) checks() int {
+	had := map[string]bool{}
+	for _, r := range d.own() {
+		had[r.Check] = true
+	}
+	return len(had)
+}
+
 // asked are the ways by which the node itself answered.
 func (d Document) asked() []string {
 	var out []string

@@ -381,7 +381,7 @@ func TestWorstAnswer(t *testing.T) {
 	}
 	got := shownAs(t, "table", Options{}, answers)
 	for _, line := range []string{"info     route-can-reach\n", "ok       pod-ping, node-clock\n",
-		"1 skip, 1 info, 3 ok on node node-a (5 answers in "} {
+		"1 skip, 1 info, 3 ok on node node-a (5 answers to 3 checks in "} {
 		if !strings.Contains(got, line) {
 			t.Errorf("no %q:\n%s", line, got)
 		}

@@ -412,3 +412,22 @@ func preflightOf(t *testing.T, namespace string, sink report.Sink) *preflight {
 	a := &app{flags: genericclioptions.NewConfigFlags(false)}
 	return &preflight{runFlags: &runFlags{app: a, Options: opts}, client: client, run: run, sink: sink}
 }
+
+// TestPreflightOfNoNode wants a report where no node could be read to claim none.
+func TestPreflightOfNoNode(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/version" {
+			_, _ = w.Write([]byte(`{"major":"1","minor":"36","gitVersion":"v1.36.0"}`))
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`))
+	}))
+	t.Cleanup(server.Close)
+	exit, out, errs := call(t, "preflight", "--kubeconfig", kubeconfigTo(t, server.URL))
+	if exit != report.ExitIncomplete && exit != report.ExitFault || !strings.Contains(out, "on node none (") || strings.Contains(out, "node any") {
+		t.Errorf("exit %d\n%s%s", exit, out, errs)
+	}
+}
