@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeLoad asks whether the node is too busy to do anything in time: in the
@@ -202,7 +203,7 @@ func uninterruptible(proc procfs.FS) map[int]string {
 // stuckAt adds to a process what it waits for in the kernel, where that may be seen.
 func stuckAt(h *probe.Host, pid int, name string) string {
 	at := fmt.Sprintf("%s (%d)", name, pid)
-	if text, err := readProc(h, fmt.Sprintf("%d/wchan", pid)); err == nil && text != "0" && text != "" {
+	if text, err := kernel.ReadProc(h, fmt.Sprintf("%d/wchan", pid)); err == nil && text != "0" && text != "" {
 		at += " in " + text
 	}
 	return at
@@ -256,7 +257,7 @@ func limitsIn(stat string) (periods, throttled int) {
 
 // cgroupFile reads a file of the cgroup that a process is in, of either version.
 func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error) {
-	text, err := readProc(h, fmt.Sprintf("%d/cgroup", pid))
+	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/cgroup", pid))
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeMemory asks whether the node runs out of memory, or has killed for it.
@@ -83,7 +84,7 @@ func memory(h *probe.Host) probe.Result {
 
 // oomKills is the kernel's count since boot (from Linux 4.13).
 func oomKills(h *probe.Host) (int, bool) {
-	text, err := readProc(h, "vmstat")
+	text, err := kernel.ReadProc(h, "vmstat")
 	if err != nil {
 		return 0, false
 	}

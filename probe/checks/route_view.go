@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // entry is what the kernel's table has for exactly one prefix.
@@ -27,6 +29,34 @@ type routeView struct {
 	fabric bool // a BGP peer is no node: a switch, which may be told of blocks
 	table  map[netip.Prefix]entry
 	unread error // why there is no table
+}
+
+// routesTo lists what this network namespace's main table has for exactly these
+// prefixes.
+func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry, error) {
+	routes, err := kernel.Routes(family, kernel.TableMain, math.MaxInt,
+		func(r kernel.Route) bool { return r.To.Bits() > 0 && wanted[r.To] })
+	if err != nil {
+		return nil, err
+	}
+	out := map[netip.Prefix]entry{}
+	for _, r := range routes {
+		old, have := out[r.To]
+		if have && old.metric < r.Metric {
+			continue
+		}
+		now := entry{blackhole: r.Type == kernel.Blackhole, metric: r.Metric}
+		if have && old.metric == r.Metric { // old kernels have one route for each next hop in IPv6
+			now.gateways = old.gateways
+		}
+		for _, hop := range r.Hops {
+			if hop.Gateway.IsValid() {
+				now.gateways = append(now.gateways, hop.Gateway)
+			}
+		}
+		out[r.To] = now
+	}
+	return out, nil
 }
 
 // What leads says beside where a route leads.

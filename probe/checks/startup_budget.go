@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // StartupBudget holds what a start of calico-node takes against what its probe
@@ -202,7 +203,7 @@ func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 func ticks(n uint64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
 func uptime(h *probe.Host) (time.Duration, error) {
-	text, err := readProc(h, "uptime")
+	text, err := kernel.ReadProc(h, "uptime")
 	if err != nil {
 		return 0, err
 	}
