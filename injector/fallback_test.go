@@ -68,11 +68,19 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
+	hung := []attempt{{method: MethodExec, reason: facts.ReasonKubelet, waited: true}}
+	if got := limitsOf(Method{Name: MethodPod}, true, hung, true); got.skip != "" || got.start != startDoubted {
+		t.Errorf("a pod after an exec that hung: %+v", got)
+	}
 	slow := &PlacementError{Reason: facts.ReasonRuntime, Waited: true}
-	if got := attemptOf(Method{Name: MethodPod}, slow, 9*time.Second, limits{start: StartUsual, idle: idleUsual}); !got.early || !got.waited {
+	if got := attemptOf(Method{Name: MethodPod}, slow, 9*time.Second, limits{
+		start: StartUsual, idle: idleUsual,
+	}); !got.early || !got.waited {
 		t.Errorf("%+v", got)
 	}
-	if got := attemptOf(Method{Name: MethodPod}, slow, 40*time.Second, limits{start: StartUsual, idle: idleUsual}); got.early {
+	if got := attemptOf(Method{Name: MethodPod}, slow, 40*time.Second, limits{
+		start: StartUsual, idle: idleUsual,
+	}); got.early {
 		t.Errorf("%+v", got)
 	}
 }
@@ -88,14 +96,22 @@ func TestOnceMore(t *testing.T) {
 		before []attempt
 		want   string
 	}{
-		"nothing tried":               {methods, nil, ""},
-		"not early":                   {methods, []attempt{{method: MethodPod, waited: true}}, ""},
-		"exec left out":               {methods, []attempt{pod, {method: MethodSSH}}, MethodExec},
-		"exec hangs":                  {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}}, MethodExec},
-		"exec hangs for longer":       {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, waited: true, again: true}}, ""},
-		"exec answers at last":        {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, again: true}}, MethodPod},
+		"nothing tried": {methods, nil, ""},
+		"not early":     {methods, []attempt{{method: MethodPod, waited: true}}, ""},
+		"exec left out": {methods, []attempt{pod, {method: MethodSSH}}, MethodExec},
+		"exec hangs": {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}},
+			MethodExec},
+		"exec hangs for longer": {methods,
+			[]attempt{
+				pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, waited: true, again: true},
+			}, ""},
+		"exec answers at last": {methods,
+			[]attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, again: true}},
+			MethodPod},
 		"exec answers that it cannot": {methods, []attempt{pod, {method: MethodExec}, {method: MethodSSH}}, MethodPod},
 		"no exec":                     {methods[:1], []attempt{pod}, MethodPod},
+		"exec first, pod early":       {[]Method{{Name: MethodExec}, {Name: MethodPod}}, []attempt{{method: MethodExec}, pod}, MethodPod},
+		"ssh first, pod early":        {[]Method{{Name: MethodSSH}, {Name: MethodPod}}, []attempt{{method: MethodSSH}, pod}, MethodPod},
 	} {
 		if m, worth := secondAttempt(c.steps, c.before); worth != (c.want != "") || worth && (m.Name != c.want || !m.again) {
 			t.Errorf("%s: %+v, %v", name, m, worth)
