@@ -29,8 +29,9 @@ skip: Calico's networking backend here is not bird, or the API expects no BGP se
 
 // Facts of bgp-port.
 const (
-	FactPort     probe.Fact = "port"     // TCP
-	FactPassword probe.Fact = "password" // true: a session there has a password, and a kernel that wants it answers no connection without
+	FactPort probe.Fact = "port" // TCP
+	// true: a session there has a password, and a kernel that wants it answers no connection without
+	FactPassword probe.Fact = "password"
 )
 
 const bgpDefaultPort = 179

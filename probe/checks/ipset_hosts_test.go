@@ -18,7 +18,8 @@ func TestMembersJudged(t *testing.T) {
 				Attrs: map[string]string{probe.AttrOuter: fmt.Sprintf("10.0.0.%d", i)}})
 	}
 	others = append(others, probe.Target{Name: "unregistered"})
-	r := judgeMembers("set", others, []kernel.Span{{First: netip.MustParseAddr("10.0.0.0"), Last: netip.MustParseAddr("10.0.0.4")}})
+	r := judgeMembers("set", others, []kernel.Span{{First: netip.MustParseAddr("10.0.0.0"),
+		Last: netip.MustParseAddr("10.0.0.4")}})
 	want(t, []probe.Result{r}, "", probe.Fail,
 		"from n5 10.0.0.5, n6 10.0.0.6, n7 10.0.0.7 and 42 more are dropped here: not in set")
 	if absent, _ := r.Facts[FactAbsent].([]string); len(absent) != listed {

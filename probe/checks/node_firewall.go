@@ -24,7 +24,8 @@ skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the 
 
 // Facts of node-firewall.
 const (
-	FactBackends probe.Fact = "backends"     // list of the firewalls with chains of Calico's: legacy, iptables-nft, nftables
+	// list of the firewalls with chains of Calico's: legacy, iptables-nft, nftables
+	FactBackends probe.Fact = "backends"
 	FactInUse    probe.Fact = "in_use"       // list of these that send forwarded packets to them
 	FactServices probe.Fact = "services_in"  // list of those with chains of kube-proxy's
 	FactDrops    probe.Fact = "drops"        // list of chains that drop forwarded packets by policy

@@ -22,7 +22,8 @@ import (
 // field, a load of tens of times the peers' made every start outlast its budget.
 var NodeLoad = &probe.Check{
 	ID: "node-load", Asks: "is the node overloaded, and by what?", From: probe.FromNode,
-	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeLoad, Limit: 15 * time.Second, // on the very node it asks about it gets little time
+	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeLoad,
+	Limit: 15 * time.Second, // on the very node it asks about it gets little time
 	Doc: `The load average of the last minute against the number of CPUs, and the kernel's own measure of how long tasks waited (pressure stall information), where it has one. Twice within half a second: how much time the hypervisor gave to others, and which processes wait in the kernel without being interruptible.
 ok: less than 4 for each CPU. info: the load is low, but a process was stuck both times. warn: 4 or more: starts and probes get slow; or the hypervisor kept three tenths of the time for others. fail: 10 or more: processes wait for most of their time, and a container's start can outlast its liveness budget.
 The load also counts processes stuck in disk or network file systems: then it is high while the CPUs are idle, and the pressure on CPU is low. They are named.

@@ -101,7 +101,8 @@ func killedInside(h *probe.Host) (kills int, limited, known bool) {
 	if err != nil || !ok {
 		return 0, false, false
 	}
-	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} { // of cgroup v2 and v1
+	// of cgroup v2 and v1
+	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} {
 		if text, err := cgroupFile(h, felix.PID, "memory", file[0]); err == nil {
 			kills, known = oomKill(text)
 			limit, _ := cgroupFile(h, felix.PID, "memory", file[1])

@@ -328,7 +328,8 @@ func TestRealHostSets(t *testing.T) {
 	want(t, got, "cali40all-vxlan-net", probe.Fail,
 		"tunnelled packets from b 10.9.0.2 are dropped here: not in cali40all-vxlan-net")
 	want(t, got, "cali60all-vxlan-net", probe.Fail, "b fd09::2")
-	want(t, ask(felixWith(), pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool uses a tunnel") // the set is left over
+	// the set is left over
+	want(t, ask(felixWith(), pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool uses a tunnel")
 
 	do(t, "nft add table ip calico", "nft add set ip calico cali40all-vxlan-net { type ipv4_addr ; flags interval ; }",
 		"nft add element ip calico cali40all-vxlan-net { 10.9.0.2, 10.9.0.3, 10.77.0.0/24 }")

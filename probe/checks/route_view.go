@@ -61,9 +61,10 @@ func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry,
 
 // What leads says beside where a route leads.
 const (
-	noRoute   = "nowhere"         // only the default route covers it, or none
-	swallowed = "into blackhole"  // this node has a blackhole route for exactly it
-	byRouter  = "through routers" // the gateway is no node: between networks without encapsulation that is how it should be
+	noRoute   = "nowhere"        // only the default route covers it, or none
+	swallowed = "into blackhole" // this node has a blackhole route for exactly it
+	// the gateway is no node: between networks without encapsulation that is how it should be
+	byRouter = "through routers"
 )
 
 // leads says where packets to a block go when that is not its node: "" when it is.
@@ -76,7 +77,8 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	}
 	way, err := lookup(to)
 	switch {
-	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil): // without the table, a wider one perhaps
+	// without the table, a wider one perhaps
+	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil):
 		return swallowed, nil
 	case err != nil && unroutable(err).Status == probe.Fail:
 		return noRoute, nil

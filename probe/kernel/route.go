@@ -49,13 +49,13 @@ func (r Route) TypeName() string { return types[r.Type] }
 
 // The kernel's numbers for its tables (rtnetlink(7)).
 const (
-	TableDefault = 253
+	tableDefault = 253
 	TableMain    = 254
 	TableLocal   = 255
 )
 
 // Tables are the names of routing tables.
-var Tables = map[string]int{"main": TableMain, "local": TableLocal, "default": TableDefault}
+var Tables = map[string]int{"main": TableMain, "local": TableLocal, "default": tableDefault}
 
 // Protocols are who makes routes (linux/rtnetlink.h); 80 is Felix's own choice
 // (felix/dataplane/linux, DefaultRouteProto).

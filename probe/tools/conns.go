@@ -16,11 +16,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Conns lists TCP sockets.
-var Conns = &probe.Tool{
+// connsTool lists TCP sockets.
+var connsTool = &probe.Tool{
 	Name: "conns", Usage: "[-e] [PORT | ADDRESS]", Short: "who listens on TCP, and who is connected",
 	Doc: `Lists the TCP sockets that listen in the node's own network, and the process of each. Those
-of pods are not among them, and UDP is not told.
+of pods are not among them, nor is UDP.
 
   -e        connections instead: established, opening, closing
   PORT      of either end
@@ -70,7 +70,8 @@ func socketHas(s kernel.Socket, a netip.Addr, listens bool) bool {
 	return s.Near.Addr() == a || s.Far.Addr() == a || everywhere
 }
 
-func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(kernel.Socket) bool, of string) probe.Result {
+func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(kernel.Socket) bool,
+	of string) probe.Result {
 	var all []kernel.Socket
 	n := 0
 	what, states := "socket that listens", kernel.Listening

@@ -19,7 +19,7 @@ var Route = &probe.Tool{
 	Name: "route", Usage: "[show] [default | PREFIX | ADDRESS] [dev NAME] [proto NAME] [table N] | get ADDRESS [from ADDRESS] [iif NAME]", Short: "the kernel's routes, and the one it takes",
 	Doc: `'route get' asks the kernel what it would do with a packet: by which device, through
 whom, from which address, and which route says so. 'route show' lists the routes, of
-the main table unless told, IPv4 and then IPv6.
+the main table by default, IPv4 and then IPv6.
 
   default      the default routes
   PREFIX       what lies within it, and the route that is it
