@@ -36,6 +36,7 @@ type Options struct {
 	StartTimeout time.Duration // for a probe to start, 0 = what suits method and node
 	CheckTimeout time.Duration // of each check, 0 = its own
 	Baselines    int           // how many healthy nodes are asked for comparison
+	NoFollowUp   bool          // ask nothing that the causes found want, beyond Profile
 }
 
 // The values of Options with a meaning of their own.
