@@ -154,7 +154,7 @@ func Named(names ...string) ([]Use, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(Uses(), func(u Use) bool { return u.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("unknown way %q: there are %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("unknown access method %q: there are %s", name, strings.Join(Names(), ", "))
 		}
 		want = append(want, cmp.Or(Uses()[i].As, name))
 	}

@@ -30,7 +30,7 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	}
 	switch way {
 	case injector.MethodNeighbour:
-		near := cluster.Neighbours(snap, 1, nil)
+		near := cluster.BaselineNodes(snap, 1, nil)
 		if len(near) == 0 {
 			return []probe.Event{answerOf(way, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.Node))}
 		}

@@ -297,7 +297,7 @@ func TestManifests(t *testing.T) {
 		says string
 	}{
 		"install":                                {report.ExitUsage, `unknown command "install"`},
-		"manifests --ways pods":                  {report.ExitUsage, `unknown way "pods"`},
+		"manifests --ways pods":                  {report.ExitUsage, `unknown access method "pods"`},
 		"manifests --service-account runner":     {report.ExitUsage, "NAMESPACE:NAME"},
 		"manifests --ways api --user jane":       {report.ExitHealthy, "name: jane"},
 		"manifests --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
