@@ -189,7 +189,7 @@ func (e *Encoder) put(ev Event) {
 }
 
 // Keep makes the Encoder remember the last lines it wrote, of so many bytes in all,
-// for a reader whose line was cut.
+// for a reader whose connection was lost.
 func (e *Encoder) Keep(bytes int) {
 	e.lock()
 	defer e.unlock()
