@@ -160,6 +160,18 @@ gate-lab:
 faults: build image sandbox ## every fault of the lab, and docs/faults.md of what was seen (forty minutes)
 	FAULTS=write go test -tags e2e -count=1 -timeout 60m -run '^Test(Machine)?Faults$$' ./e2e
 
+# With Calico itself, which is not built here: CALICO is a folder of image archives, and each MANIFEST starts
+# it another way (sandbox/README.md).
+.PHONY: real
+MANIFEST ?= $(CALICO)/calico.yaml
+real: $(if $(CALICO),build image sandbox) ## tests on Calico itself: CALICO=DIR [MANIFEST="FILE..."]
+ifeq ($(CALICO),)
+	@echo "skipped: no CALICO=DIR with the image archives of Calico; sandbox/README.md says what is in it"
+else
+	@for m in $(MANIFEST); do echo "with $$m"; CALICO=$(abspath $(CALICO)) MANIFEST=$$(realpath $$m) E2E_CLUSTER=$(E2E_CLUSTER)-real \
+		go test -tags e2e -count=1 -timeout 30m -run '^TestReal' ./e2e || exit 1; done
+endif
+
 soak: build image sandbox ## a hundred healthy runs, a thousand interrupted ones that leave nothing, floods of two minutes
 	SOAK=100 INTERRUPTED=1000 FLOOD=2m go test -tags e2e -count=1 -timeout 90m -run '^Test(Soak|InterruptedRuns|LiarFloods|LiarIsInterrupted)$$' -v ./e2e
 

@@ -199,7 +199,9 @@ func (s *Server) waitingOf() map[Procedure]int {
 
 // belongs is the job that an alert is for, nil where none is there yet; known is that of the same
 // alert in this notification, latest those that it made. had tells that the alert has had a job.
-func (s *Server) belongs(t *decision, a assigned, known *Job, latest map[string]*Job, now time.Time) (job *Job, had bool) {
+func (s *Server) belongs(
+	t *decision, a assigned, known *Job, latest map[string]*Job, now time.Time,
+) (job *Job, had bool) {
 	if known != nil {
 		return known, false
 	}

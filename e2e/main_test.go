@@ -40,7 +40,11 @@ func TestMain(m *testing.M) { os.Exit(onCluster(m)) }
 // onCluster runs the tests on a cluster of their own.
 func onCluster(m *testing.M) int {
 	began := time.Now()
-	if out, err := sandbox("up", "--name", clusterName, "--timeout", "150s"); err != nil {
+	up := []string{"up", "--name", clusterName, "--timeout", "150s"}
+	if calico != "" {
+		up = []string{"up", "--name", clusterName, "--calico", calico, "--manifest", manifest}
+	}
+	if out, err := sandbox(up...); err != nil {
 		fmt.Fprintf(os.Stderr, "no sandbox cluster: %v\n%s", err, out)
 		return 1
 	}
@@ -76,7 +80,7 @@ func file(name string) string {
 }
 
 func sandbox(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, file("bin/sandbox"), args...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

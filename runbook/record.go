@@ -64,7 +64,7 @@ type Choice struct {
 	Not    []string `json:"not,omitempty"`    // the branches above it that did not hold
 }
 
-// Notified is who was notified.
+// Notified is the receiver of a notification.
 type Notified struct {
 	Whom   string `json:"whom"` // a host, or a command
 	Failed string `json:"failed,omitempty"`

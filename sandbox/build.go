@@ -64,7 +64,8 @@ func build(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
+		"kube-proxy", "kubelet"} {
 		link := filepath.Join(root, "bin", name)
 		if err := os.Symlink("kube", link); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("linking %s: %w", name, err)
@@ -82,7 +83,8 @@ func parts(root string) []part {
 	const version = "-X k8s.io/component-base/version."
 	stamped := fmt.Sprintf("-s -w %[1]sgitVersion=%[2]s %[1]sgitMajor=1 %[1]sgitMinor=%[3]s", version, kubernetesVersion, minor)
 	image := func(name, ref string) part {
-		return part{"image " + name, "images", []string{"go", "run", ".", "-ref", ref, "-cache", root, "-plain", "-platform", "linux/" + runtime.GOARCH,
+		return part{"image " + name, "images", []string{"go", "run", ".", "-ref", ref, "-cache", root, "-plain",
+			"-platform", "linux/" + runtime.GOARCH,
 			"-o", filepath.Join(root, "images", name+".tar"), name}}
 	}
 	return []part{
@@ -139,7 +141,8 @@ func lastLines(text string, n int) string {
 func fingerprint(repo string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, kubernetesVersion, runtime.Version(), runtime.GOARCH)
-	for _, dir := range []string{"sandbox/kube", "sandbox/coredns", "sandbox/containerd", "sandbox/calico-node", "sandbox/workload", "sandbox/go.mod", "sandbox/build.go", "images"} {
+	for _, dir := range []string{"sandbox/kube", "sandbox/coredns", "sandbox/containerd", "sandbox/calico-node",
+		"sandbox/workload", "sandbox/go.mod", "sandbox/build.go", "images"} {
 		err := filepath.WalkDir(filepath.Join(repo, dir), func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

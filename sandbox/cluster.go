@@ -21,7 +21,8 @@ func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 // between API server and nodes, starts both, and stays to wait for whatever ends.
 func cluster(l layout) error {
 	runtime.LockOSThread()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	// 'up' gives up earlier, and says what it waited for.
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	if err := bringUp(ctx, l); err != nil {
 		return errors.Join(err, writeFile(l.state("failed"), err.Error()))
@@ -69,7 +70,8 @@ func bringUp(ctx context.Context, l layout) error {
 func startControlPlane(l layout, f *family) error {
 	p := &pki{layout: l}
 	for _, id := range []string{"controller-manager", "scheduler", "kube-proxy", "node-a", "node-b"} {
-		if err := p.writeKubeconfig(l.state("pki", id+".kubeconfig"), fmt.Sprintf("https://%s:%d", fabric4, apiPort), id); err != nil {
+		server := fmt.Sprintf("https://%s:%d", fabric4, apiPort)
+		if err := p.writeKubeconfig(l.state("pki", id+".kubeconfig"), server, id); err != nil {
 			return err
 		}
 	}
@@ -84,7 +86,8 @@ func startControlPlane(l layout, f *family) error {
 	f.keep("kube-apiserver", bin+"/kube-apiserver",
 		"--etcd-servers=http://127.0.0.1:2379", "--advertise-address="+fabric4, "--secure-port="+strconv.Itoa(apiPort),
 		"--service-cluster-ip-range="+services4+","+services6,
-		"--client-ca-file="+pki("ca.crt"), "--tls-cert-file="+pki("apiserver.crt"), "--tls-private-key-file="+pki("apiserver.key"),
+		"--client-ca-file="+pki("ca.crt"),
+		"--tls-cert-file="+pki("apiserver.crt"), "--tls-private-key-file="+pki("apiserver.key"),
 		"--kubelet-client-certificate="+pki("apiserver-kubelet.crt"), "--kubelet-client-key="+pki("apiserver-kubelet.key"),
 		"--kubelet-certificate-authority="+pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
 		"--service-account-key-file="+pki("service-accounts.crt"), "--service-account-signing-key-file="+pki("service-accounts.key"),

@@ -35,28 +35,19 @@ func far(args []string) error {
 		return fmt.Errorf("making a tun device: %w", err)
 	}
 	defer tun.Close()
-	request, err := unix.NewIfreq("far")
-	if err != nil {
-		return err
-	}
-	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
-	if err := unix.IoctlIfreq(int(tun.Fd()), unix.TUNSETIFF, request); err != nil {
-		return fmt.Errorf("making a tun device: %w", err)
-	}
 	raw, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {
 		return fmt.Errorf("opening a raw socket: %w", err)
 	}
 	defer unix.Close(raw)
-	if err := errors.Join(
-		unix.BindToDevice(raw, "eth0"),
-		unix.SetsockoptInt(raw, unix.SOL_SOCKET, unix.SO_MARK, farMark),
-	); err != nil {
-		return fmt.Errorf("setting up a raw socket: %w", err)
+	if err := errors.Join(nameTun(tun), unix.BindToDevice(raw, "eth0"),
+		unix.SetsockoptInt(raw, unix.SOL_SOCKET, unix.SO_MARK, farMark)); err != nil {
+		return fmt.Errorf("setting up both ends: %w", err)
 	}
 	// What is sent on has been translated already: conntrack must not see it again.
 	for _, argv := range [][]string{
-		{"nft", fmt.Sprintf("add table ip far; add chain ip far out { type filter hook output priority raw; }; add rule ip far out meta mark %d notrack", farMark)},
+		{"nft", fmt.Sprintf("add table ip far; add chain ip far out { type filter hook output priority raw; }; "+
+			"add rule ip far out meta mark %d notrack", farMark)},
 		{"ip", "link", "set", "far", "up"},
 		{"ip", "route", "add", to.String(), "dev", "far"},
 	} {
@@ -64,6 +55,21 @@ func far(args []string) error {
 			return fmt.Errorf("%s: %w: %s", argv[0], err, out)
 		}
 	}
+	return passSlowly(tun, raw, to, delay)
+}
+
+// nameTun makes the file the tun device "far".
+func nameTun(tun *os.File) error {
+	request, err := unix.NewIfreq("far")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+	return unix.IoctlIfreq(int(tun.Fd()), unix.TUNSETIFF, request)
+}
+
+// passSlowly sends every packet on when it has been held for the delay.
+func passSlowly(tun *os.File, raw int, to netip.Addr, delay time.Duration) error {
 	type held struct {
 		until  time.Time
 		packet []byte

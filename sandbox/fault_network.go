@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,11 +20,20 @@ import (
 // node-b, and all are of IPv4 alone, so that what is whole can be seen beside what is
 // broken.
 func networkFaults() []fault {
+	all := slices.Concat(sessionFaults(), packetFaults())
+	for i := range all {
+		all[i].Node, all[i].Heal = "node-b", restored
+	}
+	return all
+}
+
+// sessionFaults are those of addresses and of BGP's sessions.
+func sessionFaults() []fault {
 	const node, other = "node-b", "node-a"
 	me, peer := members()[1], members()[0]
 	const nic = "ip link add ens224 type veth peer name ens224-far; ip addr add 10.0.0.66/24 dev ens224; ip link set ens224 up; ip link set ens224-far up"
 	const bridge = "ip link add br-1a2b3c4d5e6f type bridge; ip addr add 172.18.0.1/16 dev br-1a2b3c4d5e6f; ip link set br-1a2b3c4d5e6f up"
-	all := []fault{
+	return []fault{
 		{
 			Name: "bgp-passive-second-nic", Incident: "F5", About: "calico-node not ready, 'BGP not established'; the session waits as Passive; a NIC was added",
 			Inject: steps(unrouted, scripted(node, nic), moved(me, "10.0.0.66/24")),
@@ -50,7 +60,8 @@ func networkFaults() []fault {
 		},
 		{
 			Name: "bgp-port-dropped", About: "the session stays in Connect without a word; ping works",
-			Inject: steps(unrouted, filtered(node, "prerouting", "tcp dport 179 drop"), filtered(other, "prerouting", "tcp dport 179 drop"), restarted),
+			Inject: steps(unrouted, filtered(node, "prerouting", "tcp dport 179 drop"),
+				filtered(other, "prerouting", "tcp dport 179 drop"), restarted),
 		},
 		{
 			Name: "bgp-port-rejected", About: "the session says 'Host is unreachable'; ping works",
@@ -66,8 +77,17 @@ func networkFaults() []fault {
 		},
 		{
 			Name: "wrong-as", About: "the session never gets past OpenSent: 'Bad peer AS'",
-			Inject: steps(unrouted, rendered(me, settingOf(me), strings.NewReplacer("local as 64512", "local as 64999")), restarted),
+			Inject: steps(unrouted, rendered(me, settingOf(me), strings.NewReplacer("local as 64512", "local as 64999")),
+				restarted),
 		},
+	}
+}
+
+// packetFaults are those of routes and firewalls, with the sessions up.
+func packetFaults() []fault {
+	const node, other = "node-b", "node-a"
+	me, peer := members()[1], members()[0]
+	return []fault{
 		{
 			Name: "route-missing", About: "the session is up, and the pods of its node have no route",
 			Inject: steps(unrouted, rendered(me, settingOf(me), strings.NewReplacer("export filter { if source = RTS_BGP || source = RTS_STATIC then accept; reject; };", "export where source = RTS_STATIC;"))),
@@ -80,7 +100,8 @@ func networkFaults() []fault {
 			Name: "small-mtu", About: "requests pass and large answers hang between pods of two nodes",
 			Inject: steps(
 				filtered(node, "prerouting", "ip length > 1400 ip saddr "+pods4+" iifname eth0 drop"),
-				filtered(other, "prerouting", "ip length > 1400 ip saddr "+pods4+" iifname eth0 drop", "ip length > 1400 ip daddr "+pods4+" iifname eth0 drop"),
+				filtered(other, "prerouting", "ip length > 1400 ip saddr "+pods4+" iifname eth0 drop",
+					"ip length > 1400 ip daddr "+pods4+" iifname eth0 drop"),
 			),
 		},
 		{
@@ -92,15 +113,12 @@ func networkFaults() []fault {
 			Inject: scripted(other, "nft 'add table inet lab; add chain inet lab in { type filter hook prerouting priority -300; iifname eth0 drop; }; add chain inet lab out { type filter hook output priority -300; oifname eth0 drop; }'"),
 		},
 	}
-	for i := range all {
-		all[i].Node, all[i].Heal = node, restored
-	}
-	return all
 }
 
 // filtered puts rules for IPv4 at one of a node's hooks.
 func filtered(node, hook string, rules ...string) func(context.Context, lab) error {
-	script := []string{"add table ip lab", "add chain ip lab " + hook + " { type filter hook " + hook + " priority -300; }"}
+	script := []string{"add table ip lab",
+		"add chain ip lab " + hook + " { type filter hook " + hook + " priority -300; }"}
 	for _, rule := range rules {
 		script = append(script, "add rule ip lab "+hook+" "+rule)
 	}
@@ -191,11 +209,13 @@ func ghost(ctx context.Context, l lab) error {
 		Name: gone.Name, Annotations: map[string]string{"projectcalico.org/IPv4Address": gone.IP4.String() + "/24"},
 		Labels: map[string]string{corev1.LabelOSStable: "windows"}, // so that no DaemonSet wants a pod there
 	}}
-	if _, err := l.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := l.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("making %s: %w", gone.Name, err)
 	}
 	status := fmt.Sprintf(`{"metadata":{"labels":{"kubernetes.io/os":"linux"}},"status":{"addresses":[{"type":"InternalIP","address":%q}],"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown","message":"Kubelet stopped posting node status."}]}}`, gone.IP4)
-	if _, err := l.kube.CoreV1().Nodes().Patch(ctx, gone.Name, types.StrategicMergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := l.kube.CoreV1().Nodes().Patch(ctx, gone.Name, types.StrategicMergePatchType, []byte(status),
+		metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("giving %s a status: %w", gone.Name, err)
 	}
 	return nil
@@ -253,7 +273,8 @@ func (l lab) tellBIRD(ctx context.Context, m member, command string) error {
 // restored takes whatever these faults leave away from both nodes and waits until
 // routes are in the kernel again.
 func restored(ctx context.Context, l lab) error {
-	if err := l.kube.CoreV1().Nodes().Delete(ctx, gone.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := l.kube.CoreV1().Nodes().Delete(ctx, gone.Name, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", gone.Name, err)
 	}
 	for _, m := range members() {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,22 +20,21 @@ import (
 // nodeFaults are those of the kubelet, the runtime and the machine.
 func nodeFaults() []fault {
 	const node = "node-b"
-	silently := func(script string) func(context.Context, lab) error {
-		return func(ctx context.Context, l lab) error {
-			if err := l.on(ctx, node, script); err != nil {
-				return err
-			}
-			return l.silent(ctx, node)
-		}
-	}
+	return slices.Concat(runtimeFaults(node), kubeletFaults(node), pluginFaults(node))
+}
+
+// runtimeFaults are those of the runtime, and of the init containers that hang with it.
+func runtimeFaults(node string) []fault {
 	return []fault{
 		{
 			Name: "upgrade-ipam-hangs", Incident: "F1", Node: node, About: "calico-node in Init:0/3 for ever, no events; new pods get no address",
 			Inject: func(ctx context.Context, l lab) error {
-				return errors.Join(l.podCIDR(ctx, node, "10.200.1.0/24"), l.leftovers(ctx, node, true), l.hang(ctx, node, true), l.controllers(ctx, node, true))
+				return errors.Join(l.podCIDR(ctx, node, "10.200.1.0/24"), l.leftovers(ctx, node, true),
+					l.hang(ctx, node, true), l.controllers(ctx, node, true))
 			},
 			Heal: func(ctx context.Context, l lab) error {
-				return errors.Join(l.podCIDR(ctx, node, ""), l.leftovers(ctx, node, false), l.hang(ctx, node, false), l.controllers(ctx, node, false))
+				return errors.Join(l.podCIDR(ctx, node, ""), l.leftovers(ctx, node, false), l.hang(ctx, node, false),
+					l.controllers(ctx, node, false))
 			},
 		},
 		{
@@ -49,10 +49,12 @@ func nodeFaults() []fault {
 		{
 			Name: "init-without-process", Incident: "F2", Node: node, About: "calico-node in Init:0/3 for ever, no events; there is no such process",
 			Inject: func(ctx context.Context, l lab) error {
-				return errors.Join(l.leftovers(ctx, node, true), l.hang(ctx, node, true), l.on(ctx, node, loseProcess), l.leftovers(ctx, node, false))
+				return errors.Join(l.leftovers(ctx, node, true), l.hang(ctx, node, true), l.on(ctx, node, loseProcess),
+					l.leftovers(ctx, node, false))
 			},
 			Heal: func(ctx context.Context, l lab) error {
-				return errors.Join(l.leftovers(ctx, node, false), l.on(ctx, node, signalTo("containerd-shim", "CONT")), l.hang(ctx, node, false))
+				return errors.Join(l.leftovers(ctx, node, false), l.on(ctx, node, signalTo("containerd-shim", "CONT")),
+					l.hang(ctx, node, false))
 			},
 		},
 		{
@@ -63,6 +65,20 @@ func nodeFaults() []fault {
 			Name: "docker-lost-containerd", Incident: "F2", Node: node, About: "nothing starts; docker's ping is fine",
 			Inject: loseContainerd(node), Heal: scripted(node, signalTo("containerd", "CONT")+"; "+signalTo("dockerd", "KILL")+"; rm -rf /run/docker* /var/lib/docker"),
 		},
+	}
+}
+
+// kubeletFaults are those of the kubelet and of the machine.
+func kubeletFaults(node string) []fault {
+	silently := func(script string) func(context.Context, lab) error {
+		return func(ctx context.Context, l lab) error {
+			if err := l.on(ctx, node, script); err != nil {
+				return err
+			}
+			return l.silent(ctx, node)
+		}
+	}
+	return []fault{
 		{
 			Name: "swap-after-reboot", Incident: "F4", Node: node, About: "NotReady, 'Kubelet stopped posting node status', the pods still Running; felt by the whole machine",
 			Inject: func(ctx context.Context, l lab) error {
@@ -101,6 +117,12 @@ func nodeFaults() []fault {
 				return l.onFabric(ctx, "ip", "link", "set", node, "master", bridgeName)
 			},
 		},
+	}
+}
+
+// pluginFaults are those of the CNI plugins and of calico-node's pod.
+func pluginFaults(node string) []fault {
+	return []fault{
 		{
 			Name: "cni-config-missing", Node: node, About: "NotReady, 'cni plugin not initialized'; pods stay in ContainerCreating",
 			Inject: func(ctx context.Context, l lab) error {
@@ -219,7 +241,8 @@ setsid dockerd --containerd /run/containerd/containerd.sock --iptables=false --i
 			return err
 		}
 		patch := []byte(`{"status":{"nodeInfo":{"containerRuntimeVersion":"docker://20.10.24"}}}`)
-		_, err := l.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err := l.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{},
+			"status")
 		return err
 	}
 }

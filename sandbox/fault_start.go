@@ -19,11 +19,17 @@ import (
 // datastore and Felix.
 func startFaults() []fault {
 	const node = "node-b"
+	return slices.Concat(felixFaults(node), serviceFaults(node))
+}
+
+// felixFaults are those of calico-node's liveness: its budget, and how Felix answers.
+func felixFaults(node string) []fault {
 	return []fault{
 		{
 			Name: "crash-loop-busy", Incident: "F3", Node: node, About: "calico-node in CrashLoopBackOff, log ends at 'Using node name'; peers' sessions refused",
-			Inject: steps(impatient, again(node), scripted(node, busy()), loaded, scripted(node, ended("lab-lift")+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
-			Heal:   steps(scripted(node, "rm -f /var/lib/calico/sandbox/start-work; "+ended("lab-lift")+"; "+ended("lab-busy")), patient(node)),
+			Inject: steps(impatient, again(node), scripted(node, busy()), loaded,
+				scripted(node, ended("lab-lift")+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
+			Heal: steps(scripted(node, "rm -f /var/lib/calico/sandbox/start-work; "+ended("lab-lift")+"; "+ended("lab-busy")), patient(node)),
 		},
 		{
 			Name: "crash-loop-far", Incident: "F7", Node: node, About: "calico-node in CrashLoopBackOff on this node alone, nothing in its log",
@@ -59,6 +65,12 @@ func startFaults() []fault {
 			Inject: steps(scripted(node, "nft 'add table inet lab; add chain inet lab in { type filter hook input priority -10; }; add rule inet lab in iif lo tcp dport { 9099, 10248, 10249, 10256 } drop'"), unready(node)),
 			Heal:   scripted(node, unfirewalled),
 		},
+	}
+}
+
+// serviceFaults are those of services, names and the datastore.
+func serviceFaults(node string) []fault {
+	return []fault{
 		{
 			Name: "services-flushed", Node: node, About: "pods and the node itself reach no service",
 			Inject: scripted(node, "nft delete table ip kube-proxy; nft delete table ip6 kube-proxy"),
@@ -139,14 +151,15 @@ const farAway = 480 * time.Millisecond
 func impatient(ctx context.Context, l lab) error {
 	const patch = `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},"template":{"spec":{"containers":[{"name":"calico-node",
 		"livenessProbe":{"initialDelaySeconds":3,"periodSeconds":2,"failureThreshold":3,"timeoutSeconds":1}}]}}}}`
-	_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := l.kube.AppsV1().DaemonSets("kube-system").Patch(ctx, "calico-node", types.StrategicMergePatchType,
+		[]byte(patch), metav1.PatchOptions{})
 	return err
 }
 
 // patient gives the probe its budget back.
 func patient(node string) func(context.Context, lab) error {
 	return steps(func(ctx context.Context, l lab) error {
-		return l.apply(ctx, "workloads.yaml", settingOf(members()[0]))
+		return l.apply(ctx, "calico-node.yaml", settingOf(members()[0]))
 	}, again(node))
 }
 
@@ -158,7 +171,8 @@ func again(node string) func(context.Context, lab) error {
 			return err
 		}
 		for _, p := range old {
-			if err := l.kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
+			if err := l.kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, *metav1.NewDeleteOptions(0)); err != nil &&
+				!apierrors.IsNotFound(err) {
 				return err
 			}
 		}
@@ -167,13 +181,16 @@ func again(node string) func(context.Context, lab) error {
 			if err != nil || len(now) != 1 || slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == now[0].UID }) {
 				return false, err
 			}
-			return len(now[0].Status.ContainerStatuses) > 0 && (now[0].Status.ContainerStatuses[0].State.Running != nil || now[0].Status.ContainerStatuses[0].RestartCount > 0), nil
+			return len(now[0].Status.ContainerStatuses) > 0 &&
+				(now[0].Status.ContainerStatuses[0].State.Running != nil ||
+					now[0].Status.ContainerStatuses[0].RestartCount > 0), nil
 		})
 	}
 }
 
 func (l lab) calicoOn(ctx context.Context, node string) ([]corev1.Pod, error) {
-	list, err := l.kube.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node})
+	list, err := l.kube.CoreV1().Pods("kube-system").List(ctx,
+		metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +238,8 @@ func felixAnswers(mode string) func(context.Context, lab) error {
 // healthHost sets where FelixConfiguration says that Felix of a node answers.
 func healthHost(node, host string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
-		calls := l.calls.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: "felixconfigurations"})
+		calls := l.calls.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1",
+			Resource: "felixconfigurations"})
 		name := "node." + node
 		if host == "" {
 			if err := calls.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
@@ -238,7 +256,8 @@ func healthHost(node, host string) func(context.Context, lab) error {
 // calicoSpec changes one of Calico's resources.
 func calicoSpec(resource, name, patch string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
-		_, err := l.calls.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: resource}).
+		_, err := l.calls.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1",
+			Resource: resource}).
 			Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	}
@@ -248,7 +267,8 @@ func calicoSpec(resource, name, patch string) func(context.Context, lab) error {
 func scale(to int) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, to)
-		if _, err := l.kube.AppsV1().Deployments("kube-system").Patch(ctx, "coredns", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := l.kube.AppsV1().Deployments("kube-system").Patch(ctx, "coredns", types.MergePatchType,
+			[]byte(patch), metav1.PatchOptions{}); err != nil {
 			return err
 		}
 		return until(ctx, "CoreDNS", func(ctx context.Context) (bool, error) {

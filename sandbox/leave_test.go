@@ -114,7 +114,8 @@ func TestLeavesNothing(t *testing.T) {
 	for name, end := range map[string]func(*testing.T){
 		"down": func(t *testing.T) {
 			mustRun(t, sandbox(t, "up"))
-			if got := mustRun(t, sandbox(t, "exec", "node-a", "--", "sh", "-c", "hostname; cat /proc/1/comm")); !strings.HasPrefix(got, "node-a\n") {
+			if got := mustRun(t, sandbox(t, "exec", "node-a", "--", "sh", "-c",
+				"hostname; cat /proc/1/comm")); !strings.HasPrefix(got, "node-a\n") {
 				t.Errorf("on the node: %q", got)
 			}
 			if more := len(traces(t)); more < 20 {

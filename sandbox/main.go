@@ -21,6 +21,9 @@ const usage = `usage: sandbox VERB [--name NAME] [ARGUMENT...]
 
   build                     build what the cluster is made of (minutes, once)
   up [--timeout 90s]        start the cluster and wait until it is ready
+     [--calico DIR [--manifest FILE]]
+                            with Calico itself: DIR holds image archives ('docker save',
+                            'crane pull'), FILE is Calico's manifest (DIR/calico.yaml)
   down                      stop it; nothing stays behind
   status                    what runs, and where its logs are
   kubeconfig                print the path of the client configuration
@@ -66,69 +69,79 @@ func run(args []string) error {
 		fmt.Print(usage)
 		return nil
 	}
-	verb, rest := args[0], args[1:]
-	flags := flag.NewFlagSet("sandbox "+verb, flag.ContinueOnError)
-	flags.SetOutput(new(strings.Builder)) // one line of ours instead
-	name := flags.String("name", "default", "")
-	timeout := flags.Duration("timeout", 90*time.Second, "")
-	if err := flags.Parse(rest); err != nil {
-		return badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
+	verb := args[0]
+	do := verbs[verb]
+	if do == nil {
+		return badUsage("unknown verb %q; 'sandbox help' lists them", verb)
 	}
-	var words []string
-	for verb == "fault" && flags.NArg() > 0 { // flags may stand among its words
-		words = append(words, flags.Arg(0))
-		if err := flags.Parse(flags.Args()[1:]); err != nil {
-			return badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
-		}
-	}
-	if strings.Trim(*name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || *name == "" || len(*name) > 20 {
-		return badUsage("cluster name %q: use up to 20 lower-case letters, digits and hyphens", *name)
+	o, err := parse(verb, args[1:])
+	if err != nil {
+		return err
 	}
 	if os.Geteuid() != 0 && verb != "build" {
 		return errors.New("namespaces and mounts need root: run this with sudo")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	l, rest := layout{*name}, flags.Args()
-	switch verb {
-	case "build":
-		return build(ctx)
-	case "up":
-		return up(ctx, l, *timeout)
-	case "down":
-		return down(ctx, l)
-	case "status":
-		return status(l)
-	case "kubeconfig":
-		return kubeconfig(l)
-	case "exec":
-		return execOn(ctx, l, rest)
-	case "ssh-config":
-		return sshConfig(l)
-	case "dial": // what that configuration leads through
-		return dial(l, rest)
-	case "load":
-		return load(ctx, l, rest)
-	case "felix":
-		return felix(l, rest)
-	case "init-hang":
-		return initHang(ctx, l, rest)
-	case "fault":
-		return faultVerb(ctx, l, words)
-	case verbSupervise:
-		return supervise(l)
-	case verbReap:
-		return reap(l)
-	case verbCluster:
-		return cluster(l)
-	case verbNode:
-		return joinNode(l, rest)
-	case verbFar:
-		return far(rest)
-	case verbNodeInit:
-		return nodeInit(l, rest)
+	return do(ctx, layout{o.name}, o)
+}
+
+// options is what stands behind the verb.
+type options struct {
+	name     string
+	timeout  time.Duration
+	calico   string // folder with the image archives of Calico itself
+	manifest string // what starts it
+	args     []string
+}
+
+func parse(verb string, rest []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("sandbox "+verb, flag.ContinueOnError)
+	flags.SetOutput(new(strings.Builder)) // one line of ours instead
+	flags.StringVar(&o.name, "name", "default", "")
+	if verb == "up" {
+		flags.DurationVar(&o.timeout, "timeout", 0, "")
+		flags.StringVar(&o.calico, "calico", "", "")
+		flags.StringVar(&o.manifest, "manifest", "", "")
 	}
-	return badUsage("unknown verb %q; 'sandbox help' lists them", verb)
+	if err := flags.Parse(rest); err != nil {
+		return o, badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
+	}
+	for verb == "fault" && flags.NArg() > 0 { // flags may stand among its words
+		o.args = append(o.args, flags.Arg(0))
+		if err := flags.Parse(flags.Args()[1:]); err != nil {
+			return o, badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
+		}
+	}
+	o.args = append(o.args, flags.Args()...)
+	if strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || o.name == "" || len(o.name) > 20 {
+		return o, badUsage("cluster name %q: use up to 20 lower-case letters, digits and hyphens", o.name)
+	}
+	return o, nil
+}
+
+// verbs is what each verb does.
+var verbs = map[string]func(context.Context, layout, options) error{
+	"build":      func(ctx context.Context, _ layout, _ options) error { return build(ctx) },
+	"up":         up,
+	"down":       func(ctx context.Context, l layout, _ options) error { return down(ctx, l) },
+	"status":     func(_ context.Context, l layout, _ options) error { return status(l) },
+	"kubeconfig": func(_ context.Context, l layout, _ options) error { return kubeconfig(l) },
+	"exec":       func(ctx context.Context, l layout, o options) error { return execOn(ctx, l, o.args) },
+	"ssh-config": func(_ context.Context, l layout, _ options) error { return sshConfig(l) },
+	"dial":       func(_ context.Context, l layout, o options) error { return dial(l, o.args) }, // by ssh-config's lines
+	"load":       func(ctx context.Context, l layout, o options) error { return load(ctx, l, o.args) },
+	"felix":      func(_ context.Context, l layout, o options) error { return felix(l, o.args) },
+	"init-hang":  func(ctx context.Context, l layout, o options) error { return initHang(ctx, l, o.args) },
+	"fault":      func(ctx context.Context, l layout, o options) error { return faultVerb(ctx, l, o.args) },
+
+	verbSupervise: func(_ context.Context, l layout, _ options) error { return supervise(l) },
+	verbReap:      func(_ context.Context, l layout, _ options) error { return reap(l) },
+	verbCluster:   func(_ context.Context, l layout, _ options) error { return cluster(l) },
+	verbNode:      func(_ context.Context, l layout, o options) error { return joinNode(l, o.args) },
+	verbFar:       func(_ context.Context, _ layout, o options) error { return far(o.args) },
+	verbNodeInit:  func(_ context.Context, l layout, o options) error { return nodeInit(l, o.args) },
 }
 
 // The verbs sandbox calls itself by, one a process of the cluster's skeleton.

@@ -68,12 +68,17 @@ func startDaemons(l layout, m member) error {
 }
 
 func writeConfigs(m member) error {
-	for name, to := range map[string]string{
+	configs := map[string]string{
 		"containerd.toml": "/etc/containerd/config.toml", "kubelet.yaml": "/var/lib/kubelet/config.yaml",
-		"kube-proxy.yaml": "/etc/kubernetes/kube-proxy.yaml", "10-calico.conflist": "/etc/cni/net.d/10-calico.conflist",
-		"bird.cfg": "/var/lib/calico/sandbox/bird.cfg", "bird6.cfg": "/var/lib/calico/sandbox/bird6.cfg",
-		"hosts": "/etc/hosts", "resolv.conf": "/etc/resolv.conf",
-	} {
+		"kube-proxy.yaml": "/etc/kubernetes/kube-proxy.yaml", "hosts": "/etc/hosts", "resolv.conf": "/etc/resolv.conf",
+	}
+	links := map[string]string{}
+	if !there(carriedCalico) { // others stand in under the names of Calico's plugins
+		configs["10-calico.conflist"] = "/etc/cni/net.d/10-calico.conflist"
+		configs["bird.cfg"], configs["bird6.cfg"] = "/var/lib/calico/sandbox/bird.cfg", "/var/lib/calico/sandbox/bird6.cfg"
+		links["calico"], links["calico-ipam"] = "ptp", "host-local"
+	}
+	for name, to := range configs {
 		text, err := render(name, settingOf(m))
 		if err != nil {
 			return err
@@ -89,8 +94,6 @@ func writeConfigs(m member) error {
 	if err != nil {
 		return fmt.Errorf("looking for CNI plugins: %w", err)
 	}
-	// Calico's own plugins are not to be had here: others stand in under their names.
-	links := map[string]string{"calico": "ptp", "calico-ipam": "host-local"}
 	for _, p := range plugins {
 		links[p.Name()] = p.Name()
 	}
@@ -119,10 +122,11 @@ func serve(l layout, m member) error {
 		"--kubeconfig=/etc/kubernetes/kubelet.kubeconfig", "--hostname-override="+m.Name,
 		"--node-ip="+m.IP4.String()+","+m.IP6.String())
 	images, err := filepath.Glob("/opt/sandbox/images/*.tar")
-	if err != nil {
+	more, moreErr := filepath.Glob(carriedCalico + "/*.tar")
+	if err := errors.Join(err, moreErr); err != nil {
 		return err
 	}
-	for _, tar := range images {
+	for _, tar := range append(images, more...) {
 		if err := f.once(as("import"), "/opt/sandbox/bin/ctr", "-n", "k8s.io", "images", "import", tar); err != nil {
 			return fmt.Errorf("importing %s: %w", filepath.Base(tar), err)
 		}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,26 +81,46 @@ func (o *objects) waitAnswering(ctx context.Context) error {
 	})
 }
 
-// apply writes every document of an embedded template.
+// apply writes every object of an embedded template.
 func (o *objects) apply(ctx context.Context, name string, data any) error {
 	text, err := render(name, data)
 	if err != nil {
 		return err
 	}
-	docs := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	return o.applyAll(ctx, name, []byte(text))
+}
+
+func (o *objects) applyAll(ctx context.Context, name string, text []byte) error {
+	objs, err := documents(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, obj := range objs {
+		if err := o.applyOne(ctx, obj); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// documents reads the objects of a manifest.
+func documents(text []byte) ([]*unstructured.Unstructured, error) {
+	var objs []*unstructured.Unstructured
+	docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
-		var obj unstructured.Unstructured
+		obj := new(unstructured.Unstructured)
 		if err := docs.Decode(&obj.Object); errors.Is(err, io.EOF) {
-			return nil
+			return objs, nil
 		} else if err != nil {
-			return fmt.Errorf("reading %s: %w", name, err)
+			return nil, fmt.Errorf("document %d: %w", len(objs)+1, err)
 		}
 		if len(obj.Object) == 0 {
 			continue
 		}
-		if err := o.applyOne(ctx, &obj); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
+			return nil, fmt.Errorf("document %d has no apiVersion, kind or name", len(objs)+1)
 		}
+		objs = append(objs, obj)
 	}
 }
 
@@ -125,20 +148,10 @@ func (o *objects) applyOne(ctx context.Context, obj *unstructured.Unstructured) 
 
 // furnish fills a cluster whose API answers and waits until all of it is ready.
 func furnish(ctx context.Context, l layout, o *objects, stage func(string) error) error {
-	if err := o.apply(ctx, "crds.yaml", []string{
-		"IPPool", "BlockAffinity", "IPAMBlock", "IPAMHandle", "IPAMConfig", "BGPConfiguration", "BGPPeer", "BGPFilter",
-		"FelixConfiguration", "ClusterInformation", "CalicoNodeStatus", "IPReservation", "KubeControllersConfiguration",
-	}); err != nil {
-		return err
-	}
-	if err := o.apply(ctx, "calico.yaml", settingOf(members()[0])); err != nil {
-		return err
-	}
-	if err := stage("both nodes to register"); err != nil {
-		return err
-	}
-	for _, m := range members() {
-		if err := o.adopt(ctx, m); err != nil {
+	setting := settingOf(members()[0])
+	setting.StandIn = !there(l.calicoManifest())
+	if setting.StandIn {
+		if err := o.standIn(ctx, setting, stage); err != nil {
 			return err
 		}
 	}
@@ -158,19 +171,55 @@ func furnish(ctx context.Context, l layout, o *objects, stage func(string) error
 			if why, err := os.ReadFile(l.state("nodes", m.Name, "failed")); err == nil {
 				return false, errors.New(string(why))
 			}
-			_, err := os.Stat(l.state("nodes", m.Name, "images"))
-			return err == nil, nil
+			return there(l.state("nodes", m.Name, "images")), nil
 		}); err != nil {
 			return err
 		}
 	}
-	if err := o.apply(ctx, "workloads.yaml", settingOf(members()[0])); err != nil {
+	if err := o.startPods(ctx, l, setting); err != nil {
 		return err
 	}
-	if err := stage("nodes and pods to be ready"); err != nil {
+	return o.waitFurnished(ctx, stage)
+}
+
+// standIn writes what Calico itself would have written before its first pod.
+func (o *objects) standIn(ctx context.Context, s setting, stage func(string) error) error {
+	if err := o.apply(ctx, "crds.yaml", []string{
+		"IPPool", "BlockAffinity", "IPAMBlock", "IPAMHandle", "IPAMConfig", "BGPConfiguration", "BGPPeer", "BGPFilter",
+		"FelixConfiguration", "ClusterInformation", "CalicoNodeStatus", "IPReservation", "KubeControllersConfiguration",
+	}); err != nil {
 		return err
 	}
-	return o.waitFurnished(ctx)
+	if err := o.apply(ctx, "calico.yaml", s); err != nil {
+		return err
+	}
+	if err := stage("both nodes to register"); err != nil {
+		return err
+	}
+	for _, m := range s.Members {
+		if err := o.adopt(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startPods starts Calico, or what stands in for it, and the cluster's other pods.
+func (o *objects) startPods(ctx context.Context, l layout, s setting) error {
+	if s.StandIn {
+		if err := o.apply(ctx, "calico-node.yaml", s); err != nil {
+			return err
+		}
+		return o.apply(ctx, "workloads.yaml", s)
+	}
+	manifest, err := os.ReadFile(l.calicoManifest())
+	if err != nil {
+		return fmt.Errorf("reading Calico's manifest: %w", err)
+	}
+	if err := o.applyAll(ctx, "Calico's manifest", manifest); err != nil {
+		return err
+	}
+	return o.apply(ctx, "workloads.yaml", s)
 }
 
 // adopt writes on the Node what calico-node's start-up would.
@@ -187,48 +236,96 @@ func (o *objects) adopt(ctx context.Context, m member) error {
 	now := time.Now().UTC().Format(time.RFC3339)
 	condition := fmt.Sprintf(`{"status":{"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"CalicoIsUp",
 		"message":"Calico is running on this node","lastHeartbeatTime":"%s","lastTransitionTime":"%s"}]}}`, now, now)
-	if _, err := o.kube.CoreV1().Nodes().Patch(ctx, m.Name, types.StrategicMergePatchType, []byte(condition), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := o.kube.CoreV1().Nodes().Patch(ctx, m.Name, types.StrategicMergePatchType, []byte(condition),
+		metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("marking the network of %s available: %w", m.Name, err)
 	}
 	return nil
 }
 
-// furnishings is how many pods a full cluster has: calico-node and a workload on
-// each node, and CoreDNS.
+// furnishings is how many pods a full cluster has at least: calico-node and a workload
+// on each node, and CoreDNS.
 const furnishings = 5
 
-func (o *objects) waitFurnished(ctx context.Context) error {
-	return until(ctx, "nodes and pods to be ready", func(ctx context.Context) (bool, error) {
-		nodes, err := o.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+// waitFurnished waits until nodes and pods are ready, and keeps saying what it waits for.
+func (o *objects) waitFurnished(ctx context.Context, stage func(string) error) error {
+	const what = "nodes and pods to be ready"
+	said := ""
+	return until(ctx, what, func(ctx context.Context) (bool, error) {
+		why, err := o.unready(ctx)
 		if err != nil {
-			return false, err
+			why = err.Error()
 		}
-		for _, n := range nodes.Items {
-			// The kubelet makes its lease some seconds after it has registered.
-			if _, err := o.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{}); err != nil {
-				return false, err
-			}
-			for _, c := range n.Status.Conditions {
-				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-					return false, fmt.Errorf("%s: %s", n.Name, c.Message)
-				}
-			}
+		if why != said {
+			said, err = why, errors.Join(err, stage(what+": "+why))
 		}
-		pods, err := o.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		ready := 0
-		for i := range pods.Items {
-			if podReady(&pods.Items[i]) {
-				ready++
-			}
-		}
-		if ready < furnishings {
-			return false, fmt.Errorf("%d of %d pods are ready", ready, furnishings)
-		}
-		return true, nil
+		return why == "", err
 	})
+}
+
+// unready says which node or pod is not ready, and why; "" if the cluster is complete.
+func (o *objects) unready(ctx context.Context) (string, error) {
+	nodes, err := o.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	pods, err := o.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	ready := 0
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if podReady(p) {
+			ready++
+		} else if p.Labels["k8s-app"] == "calico-node" { // all others wait for it
+			return waitsFor(p), nil
+		}
+	}
+	for _, n := range nodes.Items {
+		// The kubelet makes its lease some seconds after it has registered.
+		if _, err := o.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name,
+			metav1.GetOptions{}); err != nil {
+			return "", err
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				return fmt.Sprintf("%s: %s", n.Name, c.Message), nil
+			}
+		}
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; !podReady(p) && p.Status.Phase != corev1.PodSucceeded {
+			return waitsFor(p), nil
+		}
+	}
+	if ready < furnishings {
+		return fmt.Sprintf("%d of %d pods are ready", ready, furnishings), nil
+	}
+	return "", nil
+}
+
+// waitsFor says what a pod that is not ready waits for.
+func waitsFor(p *corev1.Pod) string {
+	who := fmt.Sprintf("%s/%s on %s", p.Namespace, p.Name, cmp.Or(p.Spec.NodeName, "no node yet"))
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		last := ""
+		if t := s.LastTerminationState.Terminated; t != nil {
+			last = fmt.Sprintf("; it ended with exit %d (%s) %s", t.ExitCode, t.Reason, strings.TrimSpace(t.Message))
+		}
+		switch w := s.State.Waiting; {
+		case w != nil && w.Reason != "PodInitializing":
+			return fmt.Sprintf("%s: container %s: %s %s%s", who, s.Name, w.Reason, w.Message, last)
+		case s.State.Running != nil && !s.Ready:
+			return fmt.Sprintf("%s: container %s runs and is not ready%s", who, s.Name, last)
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Status != corev1.ConditionTrue && c.Message != "" {
+			return fmt.Sprintf("%s: %s", who, c.Message)
+		}
+	}
+	return who + ": not ready yet"
 }
 
 func podReady(p *corev1.Pod) bool {

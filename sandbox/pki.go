@@ -52,7 +52,8 @@ func makePKI(l layout) (*pki, error) {
 		{"service-accounts", "service-accounts", "", nil},
 	}
 	for _, m := range members() {
-		all = append(all, identity{m.Name, "system:node:" + m.Name, "system:nodes", []string{m.Name, m.IP4.String(), m.IP6.String()}})
+		all = append(all, identity{m.Name, "system:node:" + m.Name, "system:nodes",
+			[]string{m.Name, m.IP4.String(), m.IP6.String()}})
 	}
 	for _, id := range all {
 		c := &x509.Certificate{Subject: pkix.Name{CommonName: id.name}, KeyUsage: x509.KeyUsageDigitalSignature,

@@ -67,6 +67,7 @@ type setting struct {
 	Members []member
 	Pause   string
 	DNS     string
+	StandIn bool // for Calico
 }
 
 func settingOf(m member) setting {

@@ -31,7 +31,8 @@ func makeRoot(l layout, m member) error {
 			return fmt.Errorf("making /%s: %w", dir, err)
 		}
 	}
-	for link, to := range map[string]string{"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64", "var/run": "/run"} {
+	for link, to := range map[string]string{"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib",
+		"lib64": "usr/lib64", "var/run": "/run"} {
 		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
 			return fmt.Errorf("linking /%s: %w", link, err)
 		}
@@ -65,9 +66,15 @@ func mountSystem(root string, l layout, m member) error {
 	if err := os.MkdirAll(at("usr/lib/modules"), 0o755); err != nil {
 		return fmt.Errorf("making /lib/modules: %w", err)
 	}
-	for _, b := range [][2]string{
-		{bin, at("opt/sandbox")}, {l.state("logs"), at(l.state("logs"))}, {l.state("nodes", m.Name), at(l.state("nodes", m.Name))},
-	} {
+	binds := [][2]string{
+		{bin, at("opt/sandbox")},
+		{l.state("logs"), at(l.state("logs"))},
+		{l.state("nodes", m.Name), at(l.state("nodes", m.Name))},
+	}
+	if there(l.calicoImages()) {
+		binds = append(binds, [2]string{l.calicoImages(), at(carriedCalico)})
+	}
+	for _, b := range binds {
 		if err := errors.Join(os.MkdirAll(b[1], 0o755), unix.Mount(b[0], b[1], "", unix.MS_BIND, "")); err != nil {
 			return fmt.Errorf("binding %s: %w", b[0], err)
 		}
@@ -98,11 +105,13 @@ func makeDev(dev string) error {
 			continue
 		}
 		name := filepath.Join(dev, d)
-		if err := errors.Join(os.WriteFile(name, nil, 0o666), unix.Mount(filepath.Join("/dev", d), name, "", unix.MS_BIND, "")); err != nil {
+		if err := errors.Join(os.WriteFile(name, nil, 0o666),
+			unix.Mount(filepath.Join("/dev", d), name, "", unix.MS_BIND, "")); err != nil {
 			return fmt.Errorf("binding /dev/%s: %w", d, err)
 		}
 	}
-	for link, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
+	for link, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0",
+		"stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
 		if err := os.Symlink(to, filepath.Join(dev, link)); err != nil {
 			return fmt.Errorf("linking /dev/%s: %w", link, err)
 		}
@@ -116,7 +125,8 @@ func makeDev(dev string) error {
 
 // copyEtc copies the few files of the machine's /etc that programs need.
 func copyEtc(etc string) error {
-	for _, name := range []string{"passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "protocols", "services", "os-release", "ethertypes"} {
+	for _, name := range []string{"passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "protocols",
+		"services", "os-release", "ethertypes"} {
 		b, err := os.ReadFile(filepath.Join("/etc", name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -25,7 +25,8 @@ func makeSSHKeys(l layout) error {
 	}
 	var known strings.Builder
 	for _, name := range []string{"id", members()[0].Name, members()[1].Name} {
-		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sandbox", "-f", l.state("ssh", name)).CombinedOutput(); err != nil {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "sandbox", "-f",
+			l.state("ssh", name)).CombinedOutput(); err != nil {
 			return fmt.Errorf("making the keys for ssh: %w: %s", err, out)
 		}
 	}

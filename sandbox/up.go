@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,11 @@ import (
 )
 
 // up starts a detached supervisor and waits until the cluster is ready.
-func up(ctx context.Context, l layout, timeout time.Duration) error {
+func up(ctx context.Context, l layout, o options) error {
+	images, manifest, err := readCalico(o)
+	if err != nil {
+		return err
+	}
 	if pid := supervisorPID(l); pid != 0 {
 		if _, err := os.Stat(l.state("ready")); err == nil {
 			fmt.Printf("cluster %s is already up\nexport KUBECONFIG=%s\n", l.name, l.kubeconfig())
@@ -33,11 +38,14 @@ func up(ctx context.Context, l layout, timeout time.Duration) error {
 			return fmt.Errorf("making the state folder: %w", err)
 		}
 	}
+	if err := l.keepCalico(images, manifest); err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := startDetached(l); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.timeout, patience(images)))
 	defer cancel()
 	if err := waitReady(ctx, l); err != nil {
 		downCtx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -47,6 +55,15 @@ func up(ctx context.Context, l layout, timeout time.Duration) error {
 	}
 	fmt.Printf("cluster %s is up after %.1fs\nexport KUBECONFIG=%s\n", l.name, time.Since(began).Seconds(), l.kubeconfig())
 	return nil
+}
+
+// patience is how long the cluster may take to be ready. Calico's images are hundreds of megabytes,
+// which every node unpacks, and its own start waits for the API more than once.
+func patience(images string) time.Duration {
+	if images != "" {
+		return 5 * time.Minute
+	}
+	return 90 * time.Second
 }
 
 // startDetached starts the supervisor in a session of its own, so that it

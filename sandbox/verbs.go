@@ -111,6 +111,9 @@ func felix(l layout, args []string) error {
 	if len(rest) != 1 || !slices.Contains(modes, rest[0]) {
 		return badUsage("felix: say how it answers: %s", strings.Join(modes, ", "))
 	}
+	if there(l.calicoManifest()) {
+		return fmt.Errorf("cluster %s runs Calico itself, not its stand-in", l.name)
+	}
 	pid, err := nodePID(l, m.Name)
 	if err != nil {
 		return err
@@ -176,6 +179,7 @@ func (o *objects) hang(ctx context.Context, node string, hang bool) error {
 			return false, err
 		}
 		first := list.Items[0].Status.InitContainerStatuses[0].State
-		return hang == (first.Running != nil) && hang == (first.Terminated == nil) && list.Items[0].Status.Phase != corev1.PodFailed, nil
+		return hang == (first.Running != nil) && hang == (first.Terminated == nil) &&
+			list.Items[0].Status.Phase != corev1.PodFailed, nil
 	})
 }

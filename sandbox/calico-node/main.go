@@ -45,7 +45,8 @@ func main() {
 
 // logf writes a line as Calico's logs look.
 func logf(where, format string, args ...any) {
-	fmt.Printf("%s [INFO][%d] %s: %s\n", time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Getpid(), where, fmt.Sprintf(format, args...))
+	fmt.Printf("%s [INFO][%d] %s: %s\n", time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Getpid(), where,
+		fmt.Sprintf(format, args...))
 }
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"

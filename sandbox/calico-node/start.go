@@ -83,7 +83,8 @@ func startup() {
 		fatal(err)
 	}
 	crd := "/apis/crd.projectcalico.org/v1/"
-	calls := []string{crd + "clusterinformations/default", "/api/v1/nodes/" + node, crd + "ippools", crd + "felixconfigurations/default", crd + "bgpconfigurations/default"}
+	calls := []string{crd + "clusterinformations/default", "/api/v1/nodes/" + node, crd + "ippools",
+		crd + "felixconfigurations/default", crd + "bgpconfigurations/default"}
 	for i := range startupCalls {
 		for {
 			err := api(calls[i%len(calls)])
@@ -120,7 +121,8 @@ func datastore() (func(path string) error, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	client := http.Client{Timeout: 30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	at := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
 	return func(path string) error {
 		req, err := http.NewRequest(http.MethodGet, at+path, nil)

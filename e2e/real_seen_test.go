@@ -1,0 +1,116 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// settles is how long after a fault shows the tool is asked, once: anybody who is on call is not faster.
+const settles = 20 * time.Second
+
+// TestRealFaults breaks a node of Calico itself in ways that the rules were not made for, asks once, and wants the
+// right first cause. With SEEN=DIR it writes what was seen into a folder for each fault instead of judging it.
+func TestRealFaults(t *testing.T) {
+	onCalico(t)
+	for _, f := range realFaults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Cleanup(func() {
+				script(t, f.undo)
+				calicoReady(t, "node-a")
+				eventually(t, 2*time.Minute, func() string {
+					if a := call(t, "run", "--node", "node-a", "--skip", "node-load"); a.exit != 0 {
+						return "after the undo: " + a.stdout
+					}
+					return ""
+				})
+			})
+			if out, err := script(t, f.make); err != nil {
+				t.Fatalf("making it: %v: %s", err, out)
+			}
+			eventually(t, 4*time.Minute, func() string {
+				if out, err := script(t, f.shows); err != nil {
+					return fmt.Sprintf("it does not show: %v: %s", err, out)
+				}
+				return ""
+			})
+			time.Sleep(settles)
+			dir := t.TempDir()
+			if seen := os.Getenv("SEEN"); seen != "" {
+				dir = filepath.Join(seen, f.name)
+			}
+			judge(t, f, dir)
+		})
+	}
+}
+
+// judge asks about the broken node once and compares its first cause.
+func judge(t *testing.T, f realFault, dir string) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	a := call(t, "run", "--node", "node-a", "--skip", "node-load", "-o", "json="+at("run.json"), "-o", "ndjson="+at("run.ndjson"), "-o", "table="+at("run.txt"))
+	var d document
+	if err := json.Unmarshal([]byte(contents(t, at("run.json"))), &d); err != nil {
+		t.Fatalf("%v: %s", err, a.stderr)
+	}
+	first := "none"
+	if len(d.Causes) > 0 {
+		first = fmt.Sprintf("%s (%s)", d.Causes[0].ID, d.Causes[0].Confidence)
+	}
+	said := fmt.Sprintf("%s: %s, exit %d, first cause %s, wanted %s", f.name, d.Verdict, d.Exit, first, f.want)
+	t.Log(said)
+	if os.Getenv("SEEN") != "" {
+		keepSeen(t, f, at, said)
+		return
+	}
+	if id, _, _ := strings.Cut(first, " "); id != f.want || (f.want == "none") != (d.Verdict == "healthy") {
+		t.Error(said)
+	}
+}
+
+// keepSeen writes what else was to be seen of a fault: what made it, and what Kubernetes and Calico say of it.
+func keepSeen(t *testing.T, f realFault, at func(string) string, said string) {
+	for name, text := range map[string]string{
+		"said.txt": said + "\n",
+		"how.txt":  "# made by\n" + f.make + "\n# shows when\n" + f.shows + "\n# undone by\n" + f.undo + "\n",
+	} {
+		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, command := range map[string]string{
+		"pods.txt":   `kubectl get pods -A -o wide`,
+		"pod.yaml":   `kubectl -n kube-system get pod -l k8s-app=calico-node --field-selector spec.nodeName=node-a -o yaml`,
+		"nodes.yaml": `kubectl get nodes -o yaml`,
+		"events.txt": `kubectl get events -A --sort-by=.lastTimestamp`,
+		"calico.log": `for c in upgrade-ipam install-cni ebpf-bootstrap calico-node; do for p in true false; do echo "== $c previous=$p"
+			kubectl -n kube-system logs "$(calico .metadata.name)" -c $c --previous=$p --tail=120 || true; done; done`,
+		"node.txt": `on node-a -- sh -c 'ip route; ip rule; ip addr; nft list ruleset | head -400; nstat -az 2>/dev/null | grep -i MD5'`,
+	} {
+		out, err := script(t, command)
+		if err != nil {
+			out += fmt.Sprintf("\n%v\n", err)
+		}
+		if err := os.WriteFile(at(name), []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// script runs lines of a fault with the cluster's kubectl and sandbox.
+func script(t *testing.T, lines string) (string, error) {
+	t.Helper()
+	cmd := exec.Command("timeout", "180", "bash", "-c", realWords+lines)
+	cmd.Env = append(os.Environ(), "E2E_CLUSTER="+clusterName, "PATH="+file(".cache/bin")+":"+file("bin")+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

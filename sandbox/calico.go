@@ -1,0 +1,97 @@
+package main
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Calico itself, where 'up --calico' brought it: a link to its image archives, and its manifest.
+func (l layout) calicoImages() string   { return l.state("calico", "images") }
+func (l layout) calicoManifest() string { return l.state("calico", "manifest.yaml") }
+
+// carriedCalico is where a node finds the archives.
+const carriedCalico = "/opt/calico"
+
+// there tells whether a file is there.
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// readCalico gives the folder of image archives and the manifest that a user named, none without them.
+func readCalico(o options) (dir string, manifest []byte, err error) {
+	if o.calico == "" {
+		if o.manifest != "" {
+			return "", nil, badUsage("--manifest needs --calico: the folder with Calico's image archives")
+		}
+		return "", nil, nil
+	}
+	if dir, err = filepath.Abs(o.calico); err != nil {
+		return "", nil, badUsage("--calico: %w", err)
+	}
+	archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
+	if err != nil || len(archives) == 0 {
+		return "", nil, badUsage("--calico %s: no image archive (*.tar) in that folder", o.calico)
+	}
+	for _, a := range archives {
+		if err := isImageArchive(a); err != nil {
+			return "", nil, badUsage("--calico: %s: %w", a, err)
+		}
+	}
+	file := o.manifest
+	if file == "" {
+		file = filepath.Join(dir, "calico.yaml")
+	}
+	if manifest, err = os.ReadFile(file); err != nil {
+		return "", nil, badUsage("Calico's manifest: %w", err)
+	}
+	objs, err := documents(manifest)
+	if err != nil {
+		return "", nil, badUsage("%s: %w", file, err)
+	}
+	if len(objs) == 0 {
+		return "", nil, badUsage("%s: it has no object", file)
+	}
+	return dir, manifest, nil
+}
+
+// isImageArchive looks for the index that archives of Docker and of OCI have.
+func isImageArchive(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return errors.New("it has neither manifest.json nor index.json: save it by 'docker save' or 'crane pull'")
+		}
+		if err != nil {
+			return fmt.Errorf("no tar archive: %w", err)
+		}
+		if slices.Contains([]string{"manifest.json", "index.json"}, filepath.Clean(h.Name)) {
+			return nil
+		}
+	}
+}
+
+// keepCalico puts both where the cluster's processes find them.
+func (l layout) keepCalico(dir string, manifest []byte) error {
+	if dir == "" {
+		return nil
+	}
+	if err := errors.Join(
+		os.MkdirAll(l.state("calico"), 0o700),
+		os.Symlink(dir, l.calicoImages()),
+		os.WriteFile(l.calicoManifest(), manifest, 0o600),
+	); err != nil {
+		return fmt.Errorf("keeping Calico's manifest: %w", err)
+	}
+	return nil
+}
