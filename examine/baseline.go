@@ -104,7 +104,7 @@ func (g *comparison) heardNothing(kubeletSilent bool) bool {
 
 // compare asks the baseline nodes now; the result has to be waited for.
 func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *comparison {
-	nodes := cluster.Neighbours(snap, r.opts.Baselines, preferred(r.Seen))
+	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, preferred(r.Seen))
 	asked := worthComparing(r.Seen, r.picked)
 	answers := make([]baseline, len(nodes))
 	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))

@@ -36,7 +36,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	steps := []injector.Method{
 		{Name: injector.MethodPod, Open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 			if tries = append(tries, opts); len(tries) == 1 {
-				return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not taken up"}
+				return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not started"}
 			}
 			return local(ctx, opts)
 		}},
@@ -112,7 +112,7 @@ func TestWaitedAsAsked(t *testing.T) {
 	way := func(name string) injector.Method {
 		return injector.Method{Name: name, Open: func(_ context.Context, opts injector.Options) (*injector.Session, error) {
 			tried = append(tried, fmt.Sprintf("%s %v %v", name, opts.Start, opts.Idle))
-			return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not taken up"}
+			return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not started"}
 		}}
 	}
 	r := newTestRun(Options{StartTimeout: 200 * time.Millisecond}, io.Discard, &seenEvents{})

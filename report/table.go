@@ -68,7 +68,7 @@ func (t *table) Event(ev probe.Event) error {
 		}
 	case probe.EventResult:
 		t.result(&b, ev.Node, *ev.Result)
-	case probe.EventContrast:
+	case probe.EventComparison:
 		t.rest(&b)
 		t.contrast(&b, ev.Text)
 	case probe.EventCause:

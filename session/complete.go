@@ -74,7 +74,7 @@ func (k *known) end(ctx context.Context) error {
 	case <-running:
 		return nil
 	case <-ctx.Done(): // it could not even be sent
-		return fmt.Errorf("the line to the probe takes nothing: %w", context.Cause(ctx))
+		return fmt.Errorf("the connection to the probe takes no input: %w", context.Cause(ctx))
 	}
 }
 

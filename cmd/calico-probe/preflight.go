@@ -36,8 +36,8 @@ const (
 	askRights    = "rights"
 	askAdmission = "admission"
 	askImage     = "image"
-	askCarried   = "carried-probe"
-	askDoor      = "container"
+	askEmbedded   = "carried-probe"
+	askContainer      = "container"
 	askSSH       = "ssh"
 )
 

@@ -41,7 +41,7 @@ func knownToRunbooks() runbook.Known {
 			picked, err := examine.Select(want, skip, cmp.Or(profile, string(probe.Standard)))
 			return examine.CheckIDs(picked), err
 		},
-		Ways:     append([]string{examine.ViaAuto}, injector.MethodNames()...),
+		Methods:  append([]string{examine.ViaAuto}, injector.MethodNames()...),
 		Profiles: examine.ProfileNames(),
 	}
 }

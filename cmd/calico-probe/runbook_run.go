@@ -310,7 +310,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 				}
 				person.say(text)
 			},
-			Who: ui.Whoami(), Nobody: !o.atTerminal(),
+			Who: ui.Whoami(), Unattended: !o.atTerminal(),
 		},
 	}
 	e.World.Kubeconfig, e.World.NoKubectl = o.kubeconfig()
