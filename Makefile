@@ -111,7 +111,6 @@ test: $(PARTS) ## the gate: unit tests, then end to end on real clusters in shor
 	go test -C images ./...
 	@$(MAKE) --no-print-directory -j3 -Otarget gate-suite gate-sessions gate-lab
 	go test -tags e2e -short -count=1 -timeout 10m -run '^TestHealthy$$' ./e2e
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=500x
 
 test-all: $(PARTS) ## every test there is (an hour, as root): when its family was changed, and before a release
 	go test ./...
@@ -145,15 +144,18 @@ SLOW := ^Test(APIRefusesInMidRun|ControllersAwayAndClientKilled|NodeDeletedInMid
 # One fault of each family.
 GATE_FAULTS := ^(upgrade-ipam-hangs|containerd-frozen|swap-before-reboot|cni-config-missing|bgp-passive-second-nic|bgp-port-dropped|route-missing|small-mtu|forward-drop|felix-hangs|services-flushed|dns-dead|token-old)$$
 GATE_SESSIONS := ^Test(ShellProbeHangsOnItsLine|ShellWatch|Sh|ShLeft|ShCommand|ShTools|ShellTools|ShellOnTerminal|ShellPicks|ShellScript)$$
+# These go after the faults, so that the lanes take about as long.
+GATE_AFTER_FAULTS := ^Test(InterruptedRuns|MountsBelowTheRootAreReadOnly)$$
 GATE := go test -tags e2e -short -count=1 -timeout 20m
 .PHONY: gate-suite gate-sessions gate-lab
 gate-suite:
-	$(GATE) -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)|$(SLOW)' ./e2e
+	$(GATE) -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)|$(SLOW)|$(GATE_AFTER_FAULTS)' ./e2e
 gate-sessions:
 	E2E_CLUSTER=$(E2E_CLUSTER)-sh $(GATE) -run '$(GATE_SESSIONS)' ./e2e
 	go test -tags e2e -short -count=1 -timeout 20m ./probe/...
 gate-lab:
 	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '^TestFaults$$/$(GATE_FAULTS)' ./e2e
+	E2E_CLUSTER=$(E2E_CLUSTER)-lab $(GATE) -run '$(GATE_AFTER_FAULTS)' ./e2e
 
 faults: build image sandbox ## every fault of the lab, and docs/faults.md of what was seen (forty minutes)
 	FAULTS=write go test -tags e2e -count=1 -timeout 60m -run '^Test(Machine)?Faults$$' ./e2e

@@ -35,12 +35,12 @@ const (
 	Incomplete = report.WordIncomplete
 )
 
-// Verdicts lists them.
-func Verdicts() []string { return []string{Healthy, Warnings, Fault, Incomplete} }
+// verdicts lists them.
+func verdicts() []string { return []string{Healthy, Warnings, Fault, Incomplete} }
 
 // Report is what came of a job.
 type Report struct {
-	Verdict  string // one of Verdicts
+	Verdict  string // Healthy, Warnings, Fault or Incomplete
 	Says     string // the cause, or what else it came to, in one line
 	JSON     []byte
 	Markdown []byte

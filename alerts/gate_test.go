@@ -130,7 +130,8 @@ func TestCrowd(t *testing.T) {
 				t.Errorf("a new client: %d %v", code, err)
 			}
 			again := false
-			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { again = c.Reused }})
+			ctx := httptrace.WithClientTrace(t.Context(),
+				&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { again = c.Reused }})
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
 			if err != nil {
 				t.Fatal(err)

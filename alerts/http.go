@@ -59,11 +59,13 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	only.SetHTTP1(true)
 	server := &http.Server{
 		Handler: s.Handler(), TLSConfig: s.access.config(), Protocols: only,
-		ReadHeaderTimeout: headerLimit, ReadTimeout: headerLimit + turnLimit, WriteTimeout: requestLimit, IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerLimit, ReadTimeout: headerLimit + turnLimit, WriteTimeout: requestLimit,
+		IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
 		ConnContext: withConn, ConnState: main.state, ErrorLog: errs,
 	}
 	living := &http.Server{
-		Handler: s.HealthHandler(), Protocols: only, ReadTimeout: headerLimit, WriteTimeout: healthLimit, MaxHeaderBytes: maxHeader, ErrorLog: errs,
+		Handler: s.HealthHandler(), Protocols: only, ReadTimeout: headerLimit, WriteTimeout: healthLimit,
+		MaxHeaderBytes: maxHeader, ErrorLog: errs,
 	}
 	living.SetKeepAlivesEnabled(false)
 	failed := make(chan error, 2)

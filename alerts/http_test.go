@@ -194,7 +194,8 @@ func (a authority) sign(t *testing.T, serial int64) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }
 
 // trusted is what a client of servers that it has signed goes by.
@@ -221,7 +222,8 @@ func TestCertificates(t *testing.T) {
 	put("key", key)
 	put("ca", ours.pem)
 	l := nodesOf(1)
-	s, err := New(t.TempDir(), anyAlert(t), usual, Access{ClientCA: at("ca"), Cert: at("cert"), Key: at("key")}, l.cluster(), quiet())
+	s, err := New(t.TempDir(), anyAlert(t), usual, Access{ClientCA: at("ca"), Cert: at("cert"), Key: at("key")},
+		l.cluster(), quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +241,9 @@ func TestCertificates(t *testing.T) {
 			}
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: !keep}, Timeout: 10 * time.Second}
+		client := &http.Client{
+			Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: !keep}, Timeout: 10 * time.Second,
+		}
 		if keep && kept == nil {
 			kept = client
 			t.Cleanup(client.CloseIdleConnections)
@@ -307,7 +311,8 @@ func TestRefused(t *testing.T) {
 	} {
 		w := ask(s, http.MethodPost, PathAlerts, token, c.body)
 		said := w.Body.String()
-		if w.Code != c.code || !strings.Contains(said, c.says) || strings.Count(said, "\n") != 1 || strings.Contains(said, "\x1b") {
+		if w.Code != c.code || !strings.Contains(said, c.says) || strings.Count(said, "\n") != 1 ||
+			strings.Contains(said, "\x1b") {
 			t.Errorf("%s: %d %q", name, w.Code, said)
 		}
 	}
@@ -316,7 +321,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("PUT: %d", r.Code)
 	}
 	for kind, code := range map[string]int{"text/plain": 415, "": 415, "application/json; charset=utf-8": 200} { // of a form of some web page, or a newer Alertmanager
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, PathAlerts, bytes.NewReader(body(t, firing("node-9", "a"))))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, PathAlerts,
+			bytes.NewReader(body(t, firing("node-9", "a"))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +373,8 @@ func TestLarge(t *testing.T) {
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	s := opened(t, t.TempDir(), usual, nodesOf(1))
-	r := httptest.NewRequest(http.MethodPost, PathAlerts, iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(body(t, firing("node-0", "a"))))))
+	r := httptest.NewRequest(http.MethodPost, PathAlerts,
+		iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(body(t, firing("node-0", "a"))))))
 	r.Header.Set("Content-Type", contentTypeJSON)
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
@@ -399,12 +406,15 @@ func TestReading(t *testing.T) {
 	defer s.Close()
 	without := func() {
 		t.Helper()
-		if read, all := ask(s, http.MethodGet, "/", reading, nil).Code, ask(s, http.MethodGet, "/", token, nil).Code; read != http.StatusUnauthorized || all != http.StatusOK {
+		read, all := ask(s, http.MethodGet, "/", reading, nil).Code, ask(s, http.MethodGet, "/", token, nil).Code
+		if read != http.StatusUnauthorized || all != http.StatusOK {
 			t.Errorf("without the file: %d for its token, %d for the other", read, all)
 		}
 	}
 	without()
-	for _, c := range []struct{ file, says string }{{"", "this file has none"}, {"short", "has a token of 5 characters"}, {token + "\n", "lets post too"}} {
+	for _, c := range []struct{ file, says string }{
+		{"", "this file has none"}, {"short", "has a token of 5 characters"}, {token + "\n", "lets post too"},
+	} {
 		write(c.file)
 		said.Reset()
 		without()
@@ -494,14 +504,17 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %d %v", path, w.Code, h)
 		}
 		text := w.Body.String()
-		if kind[:9] == "text/html" && (strings.Contains(text, "<script") || strings.Contains(text, "<img") || strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, "&lt;script&gt;")) {
+		if kind[:9] == "text/html" && (strings.Contains(text, "<script") || strings.Contains(text, "<img") ||
+			strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, "&lt;script&gt;")) {
 			t.Errorf("%s has %s", path, text)
 		}
 		if kind[:9] == "text/html" && !strings.Contains(text, "<style>"+style+"</style>") {
 			t.Errorf("%s has not the style whose sum the policy has: %s", path, text)
 		}
 	}
-	for _, path := range []string{"/reports/..%2fjobs%2f" + id + ".json", "/reports/" + id + ".txt", "/reports/%2e%2e", "/reports/" + id + "x"} {
+	for _, path := range []string{
+		"/reports/..%2fjobs%2f" + id + ".json", "/reports/" + id + ".txt", "/reports/%2e%2e", "/reports/" + id + "x",
+	} {
 		if code := ask(s, http.MethodGet, path, token, nil).Code; code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, code)
 		}

@@ -46,7 +46,8 @@ func newMetrics(s *Server) *metrics {
 		crowded:      prometheus.NewCounter(counter("connections_closed_total", "Connections closed for newer ones: idle ones, or such as had shown no credentials.")),
 		runs:         prometheus.NewCounterVec(counter("runs_total", "Jobs done, by runbook (or run-PROFILE) and verdict."), []string{"runbook", "verdict"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: ns, Name: "run_duration_seconds", Help: "How long jobs took.", Buckets: []float64{1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600},
+			Namespace: ns, Name: "run_duration_seconds", Help: "How long jobs took.",
+			Buckets: []float64{1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600},
 		}, []string{"runbook"}),
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: ns, Name: "last_run_timestamp_seconds", Help: "When the last job with this verdict was done.",
@@ -69,7 +70,8 @@ func newMetrics(s *Server) *metrics {
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "build_info", Help: "The version of this program; always 1.", ConstLabels: prometheus.Labels{"version": probe.Release}})
 	info.Set(1)
-	m.registry.MustRegister(m.alerts, m.truncated, m.requests, m.unauthorized, m.crowded, m.runs, m.duration, m.last, m.told, m.storeErrors, info,
+	m.registry.MustRegister(m.alerts, m.truncated, m.requests, m.unauthorized, m.crowded, m.runs, m.duration, m.last,
+		m.told, m.storeErrors, info,
 		gauge("jobs_queued", "Jobs that wait.", func() float64 { return float64(s.inState(Queued)) }),
 		gauge("jobs_queued_limit", "Jobs that may wait (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
 		gauge("jobs_running", "Jobs that run.", func() float64 { return float64(s.inState(Running)) }),

@@ -44,7 +44,7 @@ type Route struct {
 	Match   []string `json:"match"`             // as in Alertmanager: alertname=~"Kube.*"
 	Runbook string   `json:"runbook,omitempty"` // its name
 	Profile string   `json:"profile,omitempty"` // of a plain run: quick, standard or deep
-	// Node is the labels that tell the node, the first that an alert has; nil = NodeLabels.
+	// Node is the labels that tell the node, the first that an alert has; nil = defaultNodeLabels.
 	Node []string `json:"node,omitempty"`
 
 	matchers labels.Matchers
@@ -57,10 +57,10 @@ const (
 	labelNamespace = "namespace"
 )
 
-// NodeLabels are the labels that tell an alert's node where a route names none, the
+// defaultNodeLabels are the labels that tell an alert's node where a route names none, the
 // likeliest first. The pod stands before the instance: alerts of kube-state-metrics are
 // about the pod they name, and the instance is that of kube-state-metrics itself.
-func NodeLabels() []string {
+func defaultNodeLabels() []string {
 	return []string{"node", "kubernetes_node", "nodename", labelPod, labelInstance}
 }
 
@@ -130,7 +130,7 @@ func (r *Route) complete() error {
 		r.matchers = append(r.matchers, m)
 	}
 	if len(r.Node) == 0 {
-		r.Node = NodeLabels()
+		r.Node = defaultNodeLabels()
 	}
 	return nil
 }

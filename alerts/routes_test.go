@@ -31,7 +31,8 @@ func TestParseRoutes(t *testing.T) {
 		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick}, {match: ['a!=\"b\"', 'c=~\"d|e\"'], runbook: r, node: [host]}]}": "",
 	} {
 		_, err := ParseRoutes([]byte(text), []string{"r"}, []string{"quick"})
-		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+		if (err == nil) != (want == "") || err != nil &&
+			(!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s\n%v, want %q", text, err, want)
 		}
 	}
@@ -50,7 +51,8 @@ func TestLimits(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"workers: 0": "workers, queue and runsPerHour must be 1", "queue: x": "cannot unmarshal string", "cooldown: -1s": "must not be negative", "peers: -1": "must not be negative",
-		"jobTimeout: 1s": "jobTimeout must be 10s", "runTimeout: 1ms": "runTimeout must be 1s", "cooldown: 15": `15 is no duration`, "worker: 1": `unknown field "worker"`,
+		"jobTimeout: 1s": "jobTimeout must be 10s", "runTimeout: 1ms": "runTimeout must be 1s",
+		"cooldown: 15": `15 is no duration`, "worker: 1": `unknown field "worker"`,
 	} {
 		if _, err := ParseRoutes([]byte(head+text+"}}"), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -107,7 +109,9 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := RoutesFor([]Answer{{`odd"name`, nil, "r"}, {"KubePodCrashLooping", ofCalico, "crashloop"}, {"KubePodCrashLooping", nil, "later"}})
+	built, err := RoutesFor([]Answer{
+		{`odd"name`, nil, "r"}, {"KubePodCrashLooping", ofCalico, "crashloop"}, {"KubePodCrashLooping", nil, "later"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,25 +128,33 @@ spec:
 		what, node string
 		why        string
 	}{
-		"by name":               {routes, kube("node", "worker-1"), "first", "worker-1", ""},
-		"the second route":      {routes, kube("node", "worker-1", "severity", "info"), "second", "worker-1", ""},
-		"by address":            {routes, kube("instance", "10.0.0.1:9100"), "first", "worker-1", ""},
-		"by an IPv6 address":    {routes, kube("instance", "[fd00::2]:9100"), "first", "worker-2", ""},
-		"without a port":        {routes, kube("instance", "fd00::2"), "first", "worker-2", ""},
-		"by its pod":            {routes, kube("namespace", "shop", "pod", "web", "instance", "10.0.0.1:8080"), "first", "worker-2", ""},
-		"a pod that is gone":    {routes, kube("namespace", "shop", "pod", "old", "instance", "10.0.0.1:9100"), "first", "worker-1", ""},
-		"a pod of nowhere":      {routes, kube("pod", "web", "instance", "10.0.0.1:9100"), "first", "worker-1", ""},
-		"only a pod, gone":      {routes, kube("namespace", "shop", "pod", "old"), "first", "", "pod shop/old is not there"},
-		"a node that is gone":   {routes, kube("node", "worker-9", "instance", "10.0.0.1:8080"), "first", "", `no node has the name or the address "worker-9"`},
-		"a label of one's own":  {routes, map[string]string{"alertname": "Own", "host": "worker-1"}, "run-quick", "worker-1", ""},
+		"by name":            {routes, kube("node", "worker-1"), "first", "worker-1", ""},
+		"the second route":   {routes, kube("node", "worker-1", "severity", "info"), "second", "worker-1", ""},
+		"by address":         {routes, kube("instance", "10.0.0.1:9100"), "first", "worker-1", ""},
+		"by an IPv6 address": {routes, kube("instance", "[fd00::2]:9100"), "first", "worker-2", ""},
+		"without a port":     {routes, kube("instance", "fd00::2"), "first", "worker-2", ""},
+		"by its pod": {routes, kube("namespace", "shop", "pod", "web", "instance", "10.0.0.1:8080"), "first",
+			"worker-2", ""},
+		"a pod that is gone": {routes, kube("namespace", "shop", "pod", "old", "instance", "10.0.0.1:9100"), "first",
+			"worker-1", ""},
+		"a pod of nowhere":    {routes, kube("pod", "web", "instance", "10.0.0.1:9100"), "first", "worker-1", ""},
+		"only a pod, gone":    {routes, kube("namespace", "shop", "pod", "old"), "first", "", "pod shop/old is not there"},
+		"a node that is gone": {routes, kube("node", "worker-9", "instance", "10.0.0.1:8080"), "first", "", `no node has the name or the address "worker-9"`},
+		"a label of one's own": {routes, map[string]string{"alertname": "Own", "host": "worker-1"}, "run-quick",
+			"worker-1", ""},
 		"only other labels":     {routes, map[string]string{"alertname": "Own", "node": "worker-1"}, "run-quick", "", "none of the labels that tell a node: host"},
 		"no label":              {routes, kube(), "first", "", "none of the labels"},
 		"no route":              {routes, map[string]string{"alertname": "Watchdog"}, "", "", "no route matches"},
 		"the cluster is silent": {routes, kube("node", "broken"), "first", "", "no answer"},
-		"a pod of Calico":       {built, map[string]string{"alertname": "KubePodCrashLooping", "namespace": "kube-system", "pod": "calico-node-x7", "node": "worker-1"}, "crashloop", "worker-1", ""},
-		"a pod of a tenant":     {built, map[string]string{"alertname": "KubePodCrashLooping", "namespace": "shop", "pod": "calico-node-x7", "node": "worker-1"}, "later", "worker-1", ""},
-		"a name in another":     {built, map[string]string{"alertname": "KubePodCrashLoopingToo", "node": "worker-1"}, "", "", "no route matches"},
-		"a runbook's own":       {built, map[string]string{"alertname": `odd"name`, "node": "worker-1"}, "r", "worker-1", ""},
+		"a pod of Calico": {built, map[string]string{
+			"alertname": "KubePodCrashLooping", "namespace": "kube-system", "pod": "calico-node-x7", "node": "worker-1",
+		}, "crashloop", "worker-1", ""},
+		"a pod of a tenant": {built, map[string]string{
+			"alertname": "KubePodCrashLooping", "namespace": "shop", "pod": "calico-node-x7", "node": "worker-1",
+		}, "later", "worker-1", ""},
+		"a name in another": {built, map[string]string{"alertname": "KubePodCrashLoopingToo", "node": "worker-1"}, "", "",
+			"no route matches"},
+		"a runbook's own": {built, map[string]string{"alertname": `odd"name`, "node": "worker-1"}, "r", "worker-1", ""},
 	} {
 		what, node, err := c1.routes.target(t.Context(), c, c1.labels)
 		if node != c1.node || (err == nil) != (c1.why == "") || err != nil && !strings.Contains(err.Error(), c1.why) {
@@ -174,11 +186,14 @@ func TestOdd(t *testing.T) {
 	never.StartsAt = time.Time{}
 	bare := sent{Status: statusFiring, StartsAt: since}
 	unmarked := firing("node-0", "")
-	if code := post(t, s, body(t, long, other, many, never, bare, firing("node-0", "good"), unmarked, unmarked)); code != 200 {
+	code := post(t, s, body(t, long, other, many, never, bare, firing("node-0", "good"), unmarked, unmarked))
+	if code != 200 {
 		t.Errorf("answered %d", code)
 	}
 	wantCounts(t, s, map[string]int{outcomeUnmapped: 5, outcomeQueued: 1, outcomeSame: 2})
-	for i, want := range []string{"its labels have", "neither firing nor resolved", "66 labels", "since when", "no labels"} {
+	for i, want := range []string{
+		"its labels have", "neither firing nor resolved", "66 labels", "since when", "no labels",
+	} {
 		if i >= len(s.unmapped) || !strings.Contains(s.unmapped[i].Reason, want) {
 			t.Errorf("unmapped %+v, want %q", s.unmapped, want)
 		}
@@ -204,7 +219,8 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d alerts, %d truncated", len(n.alerts), n.truncated)
 		}
 		for _, a := range n.alerts {
-			if a.Fingerprint == "" || len(a.Fingerprint) > maxFingerprint || a.odd == "" && (len(a.Labels) == 0 || len(a.Labels) > maxLabels) {
+			if a.Fingerprint == "" || len(a.Fingerprint) > maxFingerprint ||
+				a.odd == "" && (len(a.Labels) == 0 || len(a.Labels) > maxLabels) {
 				t.Errorf("%+v", a)
 			}
 		}

@@ -90,11 +90,14 @@ type start struct {
 }
 
 // New opens the store. What was queued or running when the program ended is queued again.
-func New(dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger) (_ *Server, err error) {
+func New(
+	dir string, routes Routes, limits Limits, access Access, cluster Cluster, log *slog.Logger,
+) (_ *Server, err error) {
 	s := &Server{
 		cluster: cluster, keep: maxJobs, routes: routes, limits: limits, log: log,
 		wake: make(chan struct{}, 1), taking: make(chan struct{}, maxTaking), reading: make(chan struct{}, maxReading),
-		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]heard{}, owed: map[string]bool{},
+		jobs: map[string]*Job{}, lost: map[[2]string]time.Time{}, latest: map[string]string{}, seen: map[string]heard{},
+		owed: map[string]bool{},
 	}
 	if s.access, err = openAccess(access, log); err != nil {
 		return nil, err

@@ -89,7 +89,9 @@ func (l *lab) times() int {
 	return len(l.looked)
 }
 
-var usual = Limits{Workers: 2, Queue: 100, RunsPerHour: 1000, Cooldown: 15 * time.Minute, Job: time.Minute, Grace: 30 * time.Second}
+var usual = Limits{
+	Workers: 2, Queue: 100, RunsPerHour: 1000, Cooldown: 15 * time.Minute, Job: time.Minute, Grace: 30 * time.Second,
+}
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
@@ -149,7 +151,10 @@ type sent struct {
 var since = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func firing(node, fingerprint string) sent {
-	return sent{Status: statusFiring, Labels: map[string]string{"alertname": "BGPDown", "node": node}, StartsAt: since, Fingerprint: fingerprint}
+	return sent{
+		Status: statusFiring, Labels: map[string]string{"alertname": "BGPDown", "node": node}, StartsAt: since,
+		Fingerprint: fingerprint,
+	}
 }
 
 func body(t testing.TB, list ...sent) []byte {
@@ -383,7 +388,8 @@ func TestRate(t *testing.T) {
 			if l.times() != want || limited != 1 {
 				t.Errorf("looked %d times, want %d", l.times(), want)
 			}
-			if page := ask(s, http.MethodGet, "/", token, nil).Body.String(); strings.Contains(page, "as many as allowed") != (want < 5) {
+			page := ask(s, http.MethodGet, "/", token, nil).Body.String()
+			if strings.Contains(page, "as many as allowed") != (want < 5) {
 				t.Errorf("with %d done the page says: %.600s", want, page)
 			}
 			time.Sleep(time.Hour)
@@ -400,7 +406,9 @@ func TestKilled(t *testing.T) {
 	held := make(chan struct{})
 	first.look = func(_ context.Context, job Job) (Report, error) {
 		if job.Node == "node-0" {
-			return Report{Verdict: Fault, Says: "seen before", JSON: []byte(`{"seen": "before"}`), Markdown: []byte("seen before")}, nil
+			return Report{
+				Verdict: Fault, Says: "seen before", JSON: []byte(`{"seen": "before"}`), Markdown: []byte("seen before"),
+			}, nil
 		}
 		<-held
 		return Report{}, errors.New("too late")
@@ -432,7 +440,8 @@ func TestKilled(t *testing.T) {
 		t.Errorf("after its start it looked at %v", second.looked)
 	}
 	for id, j := range s.jobs {
-		if got := ask(s, http.MethodGet, "/reports/"+id+".json", token, nil).Body.String(); (j.Node == "node-0") != strings.Contains(got, "before") {
+		if got := ask(s, http.MethodGet, "/reports/"+id+".json", token,
+			nil).Body.String(); (j.Node == "node-0") != strings.Contains(got, "before") {
 			t.Errorf("the report of %s: %s", j.Node, got)
 		}
 	}
@@ -440,7 +449,10 @@ func TestKilled(t *testing.T) {
 		t.Errorf("what is sent again is answered %d and looked at %d times", code, second.times())
 	}
 
-	deadly := Job{ID: newID(time.Now()), Node: "node-1", Procedure: Procedure{Profile: "quick"}, State: Running, Attempts: maxAttempts, Alerts: []Alert{{Name: "x"}}}
+	deadly := Job{
+		ID: newID(time.Now()), Node: "node-1", Procedure: Procedure{Profile: "quick"}, State: Running,
+		Attempts: maxAttempts, Alerts: []Alert{{Name: "x"}},
+	}
 	if err := s.store.writeJobs(deadly); err != nil {
 		t.Fatal(err)
 	}
@@ -454,10 +466,12 @@ func TestKilled(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(copied, folderWork)); err != nil || len(left) > 0 {
 		t.Errorf("of jobs that are done there is left %v (%v)", left, err)
 	}
-	if got := ask(s, http.MethodGet, "/reports/"+deadly.ID+".md", token, nil).Body.String(); len(third.told) != 1 || !strings.Contains(got, "given up") {
+	if got := ask(s, http.MethodGet, "/reports/"+deadly.ID+".md", token, nil).Body.String(); len(third.told) != 1 ||
+		!strings.Contains(got, "given up") {
 		t.Errorf("told %v, the report of what was given up is %q", third.told, got)
 	}
-	if third.times() > 0 || s.jobs[deadly.ID].Verdict != Incomplete || !strings.Contains(s.jobs[deadly.ID].Says, "given up") {
+	if third.times() > 0 || s.jobs[deadly.ID].Verdict != Incomplete ||
+		!strings.Contains(s.jobs[deadly.ID].Says, "given up") {
 		t.Errorf("looked %d times: %+v", third.times(), s.jobs[deadly.ID])
 	}
 }
@@ -551,7 +565,8 @@ func TestStopped(t *testing.T) {
 		for _, j := range jobs {
 			states[j.Node] = fmt.Sprint(j.State, " ", j.Attempts)
 		}
-		if want := map[string]string{"node-0": "done 1", "node-1": "queued 0", "node-2": "queued 0"}; !maps.Equal(states, want) {
+		want := map[string]string{"node-0": "done 1", "node-1": "queued 0", "node-2": "queued 0"}
+		if !maps.Equal(states, want) {
 			t.Errorf("left is %v, want %v", states, want)
 		}
 	})
@@ -725,7 +740,9 @@ func TestRefusedFiring(t *testing.T) {
 	t.Parallel()
 	for name, full := range map[string]func(*os.File) error{
 		"the line can be taken away": func(*os.File) error { return errors.New("input/output error") },
-		"it cannot":                  func(f *os.File) error { return errors.Join(errors.New("input/output error"), f.Close()) },
+		"it cannot": func(f *os.File) error {
+			return errors.Join(errors.New("input/output error"), f.Close())
+		},
 	} {
 		dir, access := t.TempDir(), tokens(t)
 		synctest.Test(t, func(t *testing.T) {
@@ -751,7 +768,8 @@ func TestRefusedFiring(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			if code := post(t, s, b); code != http.StatusOK || s.count(outcomeQueued) != 1 || len(s.jobs) != 2 || len(s.seen) != 2 {
+			if code := post(t, s, b); code != http.StatusOK || s.count(outcomeQueued) != 1 || len(s.jobs) != 2 ||
+				len(s.seen) != 2 {
 				t.Errorf("%s: sent again it is answered %d, with %d jobs and %v", name, code, len(s.jobs), s.seen)
 			}
 		})
@@ -850,7 +868,10 @@ func TestAhead(t *testing.T) {
 	limits.RunsPerHour = 1
 	s := opened(t, dir, limits, nodesOf(1))
 	day := time.Now().Add(24 * time.Hour)
-	j := Job{ID: newID(day), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: Done, Verdict: Fault, Queued: day, Started: day, Ended: day, Alerts: []Alert{{Name: "x"}}}
+	j := Job{
+		ID: newID(day), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: Done, Verdict: Fault, Queued: day,
+		Started: day, Ended: day, Alerts: []Alert{{Name: "x"}},
+	}
 	if err := s.store.writeJobs(j); err != nil {
 		t.Fatal(err)
 	}
@@ -867,9 +888,13 @@ func TestUnsound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := opened(t, dir, usual, nodesOf(1))
-	good := Job{ID: newID(time.Now()), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: Queued, Alerts: []Alert{{Name: "x"}}}
+	good := Job{
+		ID: newID(time.Now()), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: Queued,
+		Alerts: []Alert{{Name: "x"}},
+	}
 	for i, spoil := range []func(*Job){
-		func(*Job) {}, func(j *Job) { j.Alerts = nil }, func(j *Job) { j.State = "other" }, func(j *Job) { j.Node = "" }, func(j *Job) { j.State = Done }, func(j *Job) { j.Procedure = Procedure{} },
+		func(*Job) {}, func(j *Job) { j.Alerts = nil }, func(j *Job) { j.State = "other" }, func(j *Job) { j.Node = "" },
+		func(j *Job) { j.State = Done }, func(j *Job) { j.Procedure = Procedure{} },
 	} {
 		j := good
 		j.ID += fmt.Sprint("-", i)
@@ -944,7 +969,10 @@ func TestPrune(t *testing.T) {
 	s := opened(t, dir, usual, nodesOf(0))
 	now := time.Now()
 	for i := range maxJobs + 3 {
-		j := Job{ID: newID(now.Add(time.Duration(i) * time.Second)), Node: fmt.Sprint(i), Procedure: Procedure{Profile: "quick"}, State: Done, Verdict: Fault, Queued: now, Ended: now, Alerts: []Alert{{Fingerprint: fmt.Sprint(i)}}}
+		j := Job{
+			ID: newID(now.Add(time.Duration(i) * time.Second)), Node: fmt.Sprint(i), Procedure: Procedure{Profile: "quick"},
+			State: Done, Verdict: Fault, Queued: now, Ended: now, Alerts: []Alert{{Fingerprint: fmt.Sprint(i)}},
+		}
 		switch i {
 		case 0:
 			j.State = Queued
@@ -962,7 +990,8 @@ func TestPrune(t *testing.T) {
 	for _, id := range s.order {
 		left = append(left, s.jobs[id].Node)
 	}
-	if len(left) != maxJobs || left[0] != "0" || left[1] != "3" || slices.Contains(left, fmt.Sprint(maxJobs)) || len(s.seen) != maxJobs+3 || len(s.latest) != len(left) {
+	if len(left) != maxJobs || left[0] != "0" || left[1] != "3" || slices.Contains(left, fmt.Sprint(maxJobs)) ||
+		len(s.seen) != maxJobs+3 || len(s.latest) != len(left) {
 		t.Errorf("%d are left: %v", len(left), left)
 	}
 	reports, err := os.ReadDir(filepath.Join(dir, folderReports))

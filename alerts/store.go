@@ -171,7 +171,8 @@ func (s *store) jobs(odd func(error)) ([]Job, error) {
 // sound tells whether what was read is a job, as the workers rely on.
 func (j Job) sound() bool {
 	state := slices.Contains([]string{Queued, Running, Done}, j.State)
-	return state && j.Node != "" && j.Procedure != Procedure{} && len(j.Alerts) > 0 && (j.State != Done || slices.Contains(Verdicts(), j.Verdict))
+	return state && j.Node != "" && j.Procedure != Procedure{} && len(j.Alerts) > 0 &&
+		(j.State != Done || slices.Contains(verdicts(), j.Verdict))
 }
 
 // tidy removes what is left of jobs that need no folder any more.
@@ -288,7 +289,9 @@ func (s *store) forget(id string) error {
 	if err := s.doneWith(id); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	for _, name := range []string{folderReports + "/" + id + ".json", folderReports + "/" + id + ".md", folderJobs + "/" + id + ".json"} {
+	for _, name := range []string{
+		folderReports + "/" + id + ".json", folderReports + "/" + id + ".md", folderJobs + "/" + id + ".json",
+	} {
 		if err := os.Remove(filepath.Join(s.dir, filepath.FromSlash(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("store: %w", err)
 		}

@@ -342,7 +342,8 @@ func (s *Server) accept(t *taken) error {
 	s.mu.Unlock()
 	for _, id := range t.order {
 		j := t.made[id]
-		s.log.Info("queued", "job", id, "node", j.Node, "procedure", j.Procedure.String(), "alert", probe.Plain(j.Alerts[0].Name))
+		s.log.Info("queued", "job", id, "node", j.Node, "procedure", j.Procedure.String(),
+			"alert", probe.Plain(j.Alerts[0].Name))
 	}
 	if n := t.counts[outcomeUnmapped]; n > 0 {
 		last := t.unmapped[len(t.unmapped)-1]

@@ -140,7 +140,10 @@ func alertOf(raw json.RawMessage) Alert {
 		return Alert{odd: fmt.Sprintf("it has %d KiB, %d are the most", len(raw)>>10, maxAlertBytes>>10)}
 	}
 	err := json.Unmarshal(raw, &a)
-	one := Alert{Fingerprint: a.Fingerprint, StartsAt: a.StartsAt, Name: probe.Cut(a.Labels[labelAlertname], maxName), Labels: a.Labels, firing: a.Status == statusFiring}
+	one := Alert{
+		Fingerprint: a.Fingerprint, StartsAt: a.StartsAt, Name: probe.Cut(a.Labels[labelAlertname], maxName),
+		Labels: a.Labels, firing: a.Status == statusFiring,
+	}
 	switch {
 	case err != nil:
 		one.odd = "it cannot be read: " + probe.Cut(err.Error(), 200)

@@ -191,7 +191,10 @@ func (s *Server) do(ctx context.Context, job Job) {
 	}
 	if err != nil {
 		says := probe.Plain(err.Error())
-		report = Report{Verdict: Incomplete, Says: says, JSON: fmt.Appendf(nil, "{\"error\": %q}\n", says), Markdown: []byte("Could not be carried out: " + says + "\n")}
+		report = Report{
+			Verdict: Incomplete, Says: says, JSON: fmt.Appendf(nil, "{\"error\": %q}\n", says),
+			Markdown: []byte("Could not be carried out: " + says + "\n"),
+		}
 	}
 	job.Verdict, job.Says, job.Ended = report.Verdict, probe.Cut(probe.Plain(report.Says), 1000), time.Now()
 	report.bound()
@@ -207,7 +210,8 @@ func (s *Server) do(ctx context.Context, job Job) {
 	s.change(job.ID, func(j *Job) {
 		j.State, j.Verdict, j.Says, j.Ended, j.Untold = Done, job.Verdict, job.Says, job.Ended, job.Untold
 	})
-	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", job.Ended.Sub(job.Started).Round(time.Millisecond).String(), "untold", job.Untold)
+	took := job.Ended.Sub(job.Started).Round(time.Millisecond)
+	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", took.String(), "untold", job.Untold)
 	if err := s.store.doneWith(job.ID); err != nil {
 		log.Error(err.Error())
 	}
@@ -237,7 +241,7 @@ func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 		return Report{}, context.Cause(ctx)
 	case err != nil:
 		return Report{}, err
-	case !slices.Contains(Verdicts(), report.Verdict):
+	case !slices.Contains(verdicts(), report.Verdict):
 		return Report{}, fmt.Errorf("its verdict is %q, which is none", report.Verdict)
 	}
 	return report, nil

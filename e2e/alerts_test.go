@@ -270,7 +270,8 @@ func (s serving) ready(t testing.TB) {
 func serve(t testing.TB, port int, args ...string) (serving, func()) {
 	t.Helper()
 	at := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	kill := background(t, file("bin/calico-probe"), append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--health-listen", at}, args...)...)
+	kill := background(t, file("bin/calico-probe"),
+		append([]string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--health-listen", at}, args...)...)
 	s := serving{fmt.Sprintf("http://127.0.0.1:%d", port), "http://" + at, &http.Client{Timeout: 30 * time.Second}}
 	s.ready(t)
 	return s, kill
@@ -295,7 +296,10 @@ spec:
 func withRoutes(t testing.TB, limits string) []string {
 	t.Helper()
 	config := routeEverything + "  limits: {" + limits + "}\n"
-	return []string{"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", config), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook))}
+	return []string{
+		"--token-file", written(t, "token", alertsToken), "--config", written(t, "routes.yaml", config), "--runbooks",
+		filepath.Dir(written(t, "ours.yaml", ourRunbook)),
+	}
 }
 
 // ourRunbook leaves out how busy this machine is, which a node shares with other tests.
@@ -375,23 +379,29 @@ func deployed(t testing.TB) (s serving, ca string) {
 		}
 	}
 	for name, data := range map[string]map[string]string{
-		name: {"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook}, name + "-read": {"token": readingToken},
+		name:           {"token": alertsToken, "routes.yaml": routeEverything, "ours.yaml": ourRunbook},
+		name + "-read": {"token": readingToken},
 	} {
-		if _, err := k.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{}); err != nil {
+		if _, err := k.CoreV1().Secrets(namespace).
+			Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data,
+			}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cert, key := certificate(t)
 	kubectl(t, "", "-n", namespace, "create", "secret", "tls", name+"-tls", "--cert", cert, "--key", key)
 	spec := &deployment.Spec.Template.Spec
-	if len(spec.Containers) != 1 || len(spec.Volumes) != 4 || spec.Volumes[0].PersistentVolumeClaim == nil || spec.Volumes[1].Secret == nil {
+	if len(spec.Containers) != 1 || len(spec.Volumes) != 4 || spec.Volumes[0].PersistentVolumeClaim == nil ||
+		spec.Volumes[1].Secret == nil {
 		t.Fatalf("the Deployment is not as this test knows it: %+v", spec)
 	}
 	spec.NodeName = "node-a"
 	spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
-	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "runbooks", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: name, Items: []corev1.KeyToPath{{Key: "ours.yaml", Path: "ours.yaml"}},
-	}}})
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "runbooks",
+		VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: name, Items: []corev1.KeyToPath{{Key: "ours.yaml", Path: "ours.yaml"}},
+		}}})
 	c := &spec.Containers[0]
 	c.ImagePullPolicy = corev1.PullNever
 	c.Args = append(c.Args, "--config", "/etc/calico-probe/routes.yaml", "--runbooks", "/etc/runbooks")
@@ -423,7 +433,9 @@ func deployed(t testing.TB) (s serving, ca string) {
 		}
 	})
 	main, health := forwarded(t, namespace, pod, 8080), forwarded(t, namespace, pod, 8081)
-	return serving{fmt.Sprintf("https://localhost:%d", main), fmt.Sprintf("http://127.0.0.1:%d", health), trusting(t, cert)}, cert
+	return serving{
+		fmt.Sprintf("https://localhost:%d", main), fmt.Sprintf("http://127.0.0.1:%d", health), trusting(t, cert),
+	}, cert
 }
 
 // forwarded is where a pod's port is reached, as by 'kubectl port-forward'.
@@ -437,10 +449,12 @@ func forwarded(t testing.TB, namespace, pod string, port int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	where := kube(t).CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	where := kube(t).CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).
+		SubResource("portforward").URL()
 	stop, ready := make(chan struct{}), make(chan struct{})
 	var said bytes.Buffer
-	f, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, where), []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, &said)
+	f, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, where),
+		[]string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, &said)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -527,14 +541,18 @@ func TestAlerts(t *testing.T) {
 	jobs := s.jobs(t)
 	var d document
 	_, text := s.get(t, "/reports/"+jobs[0]+".json", alertsToken)
-	if json.Unmarshal([]byte(text), &d) != nil || d.Verdict != "fault" || !slices.ContainsFunc(d.Causes, func(c probe.Cause) bool { return c.ID == "bird-dead" }) {
+	if json.Unmarshal([]byte(text), &d) != nil || d.Verdict != "fault" ||
+		!slices.ContainsFunc(d.Causes, func(c probe.Cause) bool { return c.ID == "bird-dead" }) {
 		t.Errorf("the report: %s", text)
 	}
 	t.Logf("a report of %d bytes, and %s", len(text), shown)
-	if len(jobs) != 1 || !strings.Contains(shown, "Warning") || !strings.Contains(shown, "fault: "+d.first().ID) || !strings.Contains(shown, "/reports/"+jobs[0]) {
+	if len(jobs) != 1 || !strings.Contains(shown, "Warning") || !strings.Contains(shown, "fault: "+d.first().ID) ||
+		!strings.Contains(shown, "/reports/"+jobs[0]) {
 		t.Fatalf("jobs %v, and the node shows %s", jobs, shown)
 	}
-	for path, want := range map[string]string{"/reports/" + jobs[0]: "bird-dead", "/reports/" + jobs[0] + ".md": "bird-dead", "/": d.first().ID} {
+	for path, want := range map[string]string{
+		"/reports/" + jobs[0]: "bird-dead", "/reports/" + jobs[0] + ".md": "bird-dead", "/": d.first().ID,
+	} {
 		if code, text := s.get(t, path, alertsToken); code != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
@@ -548,10 +566,12 @@ func TestAlerts(t *testing.T) {
 		return ""
 	})
 	book := s.jobs(t)[0]
-	if _, text := s.get(t, "/reports/"+book, alertsToken); !strings.Contains(text, "bird-dead") || !strings.Contains(text, "runbook `ours`") {
+	if _, text := s.get(t, "/reports/"+book, alertsToken); !strings.Contains(text, "bird-dead") ||
+		!strings.Contains(text, "runbook `ours`") {
 		t.Errorf("the runbook's report: %s", text)
 	}
-	if shown := events(t, "node-b"); !strings.Contains(shown, "fault: bird-dead") || !strings.Contains(shown, "/reports/"+book) {
+	if shown := events(t, "node-b"); !strings.Contains(shown, "fault: bird-dead") ||
+		!strings.Contains(shown, "/reports/"+book) {
 		t.Errorf("no event of the runbook: %s", shown)
 	}
 
@@ -569,7 +589,8 @@ func TestAlerts(t *testing.T) {
 	if m := s.metrics(t); m[`alerts_total{outcome="queued"}`] != 2 || m[`runs_total{runbook="run-standard",verdict="fault"}`] != 1 || len(s.jobs(t)) != 2 {
 		t.Errorf("fired twice: %v", m)
 	}
-	if _, page := s.get(t, "/", alertsToken); !strings.Contains(page, "10.99.99.99") || !strings.Contains(page, "no route matches it") {
+	_, page := s.get(t, "/", alertsToken)
+	if !strings.Contains(page, "10.99.99.99") || !strings.Contains(page, "no route matches it") {
 		t.Errorf("the page does not say what nothing was done about:\n%s", page)
 	}
 	eventually(t, time.Minute, func() string { // those that were deleted take a moment to end
@@ -711,10 +732,10 @@ func TestNodeEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	teller := injector.NewTeller(writing)
+	teller := injector.NewEventWriter(writing)
 	tell := func(id, reason, note string) bool {
 		t.Helper()
-		told, err := teller.Tell(ctx, id, "paper", reason == "CalicoProbeFault", reason, note)
+		told, err := teller.Write(ctx, id, "paper", reason == "CalicoProbeFault", reason, note)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -731,9 +752,11 @@ func TestNodeEvents(t *testing.T) {
 	long := strings.Repeat("é", 1000)
 	tell("1", "CalicoProbeHealthy", "all is well")
 	before := list()
-	teller = injector.NewTeller(writing) // of the next start
+	teller = injector.NewEventWriter(writing) // of the next start
 	tell("1", "CalicoProbeFault", long)
-	if got := list(); len(before) != 1 || len(got) != 1 || got[0].UID != before[0].UID || got[0].Type != corev1.EventTypeWarning || got[0].Reason != "CalicoProbeFault" || len(got[0].Message) > 1024 || !strings.HasSuffix(got[0].Message, "é...") {
+	if got := list(); len(before) != 1 || len(got) != 1 || got[0].UID != before[0].UID ||
+		got[0].Type != corev1.EventTypeWarning || got[0].Reason != "CalicoProbeFault" || len(got[0].Message) > 1024 ||
+		!strings.HasSuffix(got[0].Message, "é...") {
 		t.Fatalf("said twice: %+v, then %+v", before, got)
 	}
 	told := 0
@@ -754,7 +777,9 @@ func TestAlertsBurst(t *testing.T) {
 	k := kube(t)
 	const nodes, each = 40, 25
 	for i := range nodes { // in the API alone, and of no system that any DaemonSet is for
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("paper-%d", i), Labels: map[string]string{"kubernetes.io/os": "none"}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("paper-%d", i), Labels: map[string]string{"kubernetes.io/os": "none"},
+		}}
 		if _, err := k.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -766,7 +791,9 @@ func TestAlertsBurst(t *testing.T) {
 	am := startAlertmanager(t, plainly(t, counted.before(t, s)))
 	var list []map[string]any
 	for i := range nodes * each {
-		list = append(list, map[string]any{"labels": map[string]string{"alertname": "Burst", "node": fmt.Sprintf("paper-%d", i%nodes), "n": strconv.Itoa(i)}})
+		list = append(list, map[string]any{"labels": map[string]string{
+			"alertname": "Burst", "node": fmt.Sprintf("paper-%d", i%nodes), "n": strconv.Itoa(i),
+		}})
 	}
 	b, err := json.Marshal(list)
 	if err != nil {
@@ -801,7 +828,8 @@ func TestAlertsBurst(t *testing.T) {
 	if mostQueued > 10 || mostRunning > 3 || mostRunning < 1 {
 		t.Errorf("at most %v were queued and %v running", mostQueued, mostRunning)
 	}
-	if counted.requests[http.StatusServiceUnavailable] == 0 || len(counted.requests) != 2 || counted.requests[http.StatusOK] == 0 {
+	if counted.requests[http.StatusServiceUnavailable] == 0 || len(counted.requests) != 2 ||
+		counted.requests[http.StatusOK] == 0 {
 		t.Errorf("answered by status: %v; some have to be refused for a while", counted.requests)
 	}
 	if int(received(m)) != counted.alerts {
@@ -841,7 +869,8 @@ func signed(t testing.TB) (ca, cert, key string) {
 	}
 	end := time.Now().Add(time.Hour)
 	root, rootKey, rootPEM := sign(&x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "e2e"}, NotAfter: end, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "e2e"}, NotAfter: end, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}, nil, nil)
 	_, own, ownPEM := sign(&x509.Certificate{
 		SerialNumber: big.NewInt(2), NotAfter: end, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -851,7 +880,8 @@ func signed(t testing.TB) (ca, cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return written(t, "ca.pem", rootPEM), written(t, "cert.pem", ownPEM), written(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})))
+	return written(t, "ca.pem", rootPEM), written(t, "cert.pem", ownPEM), written(t, "key.pem",
+		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})))
 }
 
 // TestAlertsCertificates has Alertmanagers show a certificate: ours is let in, another's
@@ -860,8 +890,10 @@ func TestAlertsCertificates(t *testing.T) {
 	ca, cert, key := signed(t)
 	_, theirCert, theirKey := signed(t)
 	port, dir := freePort(t), t.TempDir()
-	background(t, file("bin/calico-probe"), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--health-listen", "127.0.0.1:0", "--store", dir, "--via", "api",
-		"--config", written(t, "routes.yaml", routeEverything), "--runbooks", filepath.Dir(written(t, "ours.yaml", ourRunbook)), "--client-ca", ca, "--tls-cert", cert, "--tls-key", key)
+	background(t, file("bin/calico-probe"), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--health-listen",
+		"127.0.0.1:0", "--store", dir, "--via", "api",
+		"--config", written(t, "routes.yaml", routeEverything), "--runbooks",
+		filepath.Dir(written(t, "ours.yaml", ourRunbook)), "--client-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	with := func(cert, key string) alertmanager {
 		config := receiver(t, fmt.Sprintf("https://127.0.0.1:%d", port), ca)
 		before, _, ok := strings.Cut(config, "    authorization:")

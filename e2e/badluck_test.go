@@ -91,7 +91,8 @@ func TestAPIRefusesInMidRun(t *testing.T) {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			api := newRefusing(t)
 			var errs bytes.Buffer
-			cmd, out := started(t, &errs, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "-o", "ndjson", "--timeout", "90s", "--kubeconfig", api.kubeconfig)
+			cmd, out := started(t, &errs, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "-o", "ndjson",
+				"--timeout", "90s", "--kubeconfig", api.kubeconfig)
 			waitFor(t, out, `"way":"pod"`)
 			api.status.Store(int32(status))
 			refused := time.AfterFunc(time.Minute, func() { api.status.Store(0) })
@@ -131,7 +132,8 @@ func TestAPIRecoversInMidRun(t *testing.T) {
 					begin()
 				}
 			}
-			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--peers", "0", "--timeout", "90s", "--kubeconfig", api.kubeconfig)
+			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--peers", "0", "--timeout", "90s",
+				"--kubeconfig", api.kubeconfig)
 			select {
 			case <-begun:
 			default:
@@ -161,7 +163,9 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: node.Labels, Annotations: node.Annotations}, Spec: node.Spec}
+	fresh := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: node.Labels, Annotations: node.Annotations}, Spec: node.Spec,
+	}
 	fresh.Spec.Taints = nil
 	t.Cleanup(func() { nothingLeft(t) })
 	t.Cleanup(func() { nodeReady(t, "node-b") })
@@ -279,7 +283,8 @@ func controllers(t *testing.T) (pids []int) {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		if err == nil && strings.Contains(string(line), "kube-controller-manager") && strings.Contains(string(line), "/"+clusterName+"/pki/") {
+		if err == nil && strings.Contains(string(line), "kube-controller-manager") &&
+			strings.Contains(string(line), "/"+clusterName+"/pki/") {
 			pids = append(pids, pid)
 		}
 	}
@@ -295,7 +300,9 @@ func TestClientsDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	cmd := client(t)
 	script := `mount -t tmpfs -o size=16k none "$1" && exec "$2" run --node node-a --via pod --skip node-load -o table -o ndjson="$1/night.ndjson"`
-	cmd.Path, cmd.Args = "/usr/bin/unshare", []string{"unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", dir, file("bin/calico-probe")}
+	cmd.Path, cmd.Args = "/usr/bin/unshare", []string{
+		"unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", dir, file("bin/calico-probe"),
+	}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run() // with the exit code that is looked at
@@ -333,13 +340,16 @@ func TestMountsBelowTheRootAreReadOnly(t *testing.T) {
 		mounts = append(mounts, corev1.VolumeMount{Name: "usr", MountPath: "/" + dir, SubPath: dir, ReadOnly: true})
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "e2e-writes"}, Spec: corev1.PodSpec{
-		NodeName: "node-a", HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(0)),
+		NodeName: "node-a", HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever,
+		TerminationGracePeriodSeconds: new(int64(0)),
 		Containers: []corev1.Container{{
 			Name: "writes", Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: mounts,
 			Command:         []string{"/bin/sh", "-c", "for d in / /run /run/e2e-below /var/lib; do touch /host$d/e2e-written && echo wrote $d; done 2>&1; echo done"},
 			SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))},
 		}},
-		Volumes: append(spec.Volumes, corev1.Volume{Name: "usr", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/usr"}}}),
+		Volumes: append(spec.Volumes, corev1.Volume{
+			Name: "usr", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/usr"}},
+		}),
 	}}
 	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

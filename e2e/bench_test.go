@@ -70,7 +70,9 @@ func pausePod(b *testing.B) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := pods.Watch(b.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name, TimeoutSeconds: new(int64(60))})
+	w, err := pods.Watch(b.Context(), metav1.ListOptions{
+		FieldSelector: "metadata.name=" + pod.Name, TimeoutSeconds: new(int64(60)),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

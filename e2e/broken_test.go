@@ -41,7 +41,7 @@ func TestKubeletFrozen(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "node-lease", probe.Fail, "last renewed")
-	d.want(t, "probe-placed", probe.Unknown, "pod: ", "kubelet of node-b did not take pod")
+	d.want(t, "probe-placed", probe.Unknown, "pod: ", "kubelet of node-b did not start pod")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: ", "kubelet")
 	if a.took > 35*time.Second {
 		t.Errorf("one way of five seconds took %v", a.took)
@@ -110,7 +110,9 @@ func TestSecondNIC(t *testing.T) {
 	register := func(address string) {
 		t.Helper()
 		patch := `{"metadata":{"annotations":{"projectcalico.org/IPv4Address":"` + address + `"}}}`
-		if _, err := kube(t).CoreV1().Nodes().Patch(context.Background(), "node-a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		_, err := kube(t).CoreV1().Nodes().Patch(context.Background(), "node-a", types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,8 @@ func without(all map[types.UID]string, run string) map[types.UID]string {
 func asOlder(t testing.TB, run string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{
-		"calico-probe.io/lifetime": nil, "calico-probe.io/expires": time.Now().Add(-8 * time.Minute).UTC().Format(time.RFC3339),
+		"calico-probe.io/lifetime": nil, "calico-probe.io/expires": time.Now().Add(-8 * time.Minute).UTC().
+						Format(time.RFC3339),
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -68,10 +69,12 @@ func asOlder(t testing.TB, run string) {
 		t.Fatal(err, len(jobs.Items))
 	}
 	p, j := pods.Items[0], jobs.Items[0]
-	if _, err := kube(t).CoreV1().Pods(p.Namespace).Patch(t.Context(), p.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := kube(t).CoreV1().Pods(p.Namespace).
+		Patch(t.Context(), p.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kube(t).BatchV1().Jobs(j.Namespace).Patch(t.Context(), j.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := kube(t).BatchV1().Jobs(j.Namespace).
+		Patch(t.Context(), j.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -80,7 +83,9 @@ func asOlder(t testing.TB, run string) {
 func stranger(t testing.TB, name string, labels map[string]string) *corev1.Pod {
 	t.Helper()
 	pods := kube(t).CoreV1().Pods("default")
-	pod, err := pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: neverRuns()}, metav1.CreateOptions{})
+	pod, err := pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: neverRuns(),
+	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +105,9 @@ func leftover(t testing.TB, namespace, run string, annotations map[string]string
 	pods := kube(t).CoreV1().Pods(namespace)
 	pod, err := pods.Create(t.Context(), &corev1.Pod{Spec: neverRuns(), ObjectMeta: metav1.ObjectMeta{
 		Name: "calico-probe-left-" + run, Annotations: annotations,
-		Labels: map[string]string{"app.kubernetes.io/managed-by": "calico-probe", "app.kubernetes.io/name": "calico-probe", "calico-probe.io/run": run},
+		Labels: map[string]string{
+			"app.kubernetes.io/managed-by": "calico-probe", "app.kubernetes.io/name": "calico-probe", "calico-probe.io/run": run,
+		},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +123,10 @@ func leftover(t testing.TB, namespace, run string, annotations map[string]string
 
 // neverRuns is a pod that no node takes.
 func neverRuns() corev1.PodSpec {
-	return corev1.PodSpec{NodeSelector: map[string]string{"e2e": "nowhere"}, Containers: []corev1.Container{{Name: "never", Image: "sandbox.local/workload:1"}}}
+	return corev1.PodSpec{
+		NodeSelector: map[string]string{"e2e": "nowhere"},
+		Containers:   []corev1.Container{{Name: "never", Image: "sandbox.local/workload:1"}},
+	}
 }
 
 func there(t testing.TB, pod *corev1.Pod) bool {
@@ -134,7 +144,8 @@ func there(t testing.TB, pod *corev1.Pod) bool {
 func TestClean(t *testing.T) {
 	mustSandbox(t, "felix", "node-b", "hang") // so that the run is still going on
 	t.Cleanup(func() { mustSandbox(t, "felix", "node-b", "ok"); calicoReady(t, "node-b") })
-	theirs, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson", "--check-timeout", "55s", "--peers", "0", "--reason", "theirs")
+	theirs, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson", "--check-timeout", "55s",
+		"--peers", "0", "--reason", "theirs")
 	waitFor(t, out, `"check":"node-swap"`)
 	live := ours(t)
 	run := ""
@@ -146,7 +157,9 @@ func TestClean(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the run
 	asOlder(t, run)
-	labelled := stranger(t, "labelled", map[string]string{"app.kubernetes.io/managed-by": "calico-probe", "app.kubernetes.io/name": "calico-probe", "calico-probe.io/run": run})
+	labelled := stranger(t, "labelled", map[string]string{
+		"app.kubernetes.io/managed-by": "calico-probe", "app.kubernetes.io/name": "calico-probe", "calico-probe.io/run": run,
+	})
 	named := stranger(t, "calico-probe-node-b-"+run, nil)
 	untouched := func(when string) {
 		t.Helper()
@@ -243,7 +256,9 @@ func dated(t testing.TB, by time.Duration) string {
 // or behind it, to say what is over.
 func TestCleanByServerClock(t *testing.T) {
 	left := func(run, life string) *corev1.Pod {
-		return leftover(t, "default", run, map[string]string{"calico-probe.io/node": "node-a", "calico-probe.io/lifetime": life})
+		return leftover(t, "default", run, map[string]string{
+			"calico-probe.io/node": "node-a", "calico-probe.io/lifetime": life,
+		})
 	}
 	long, short := left("00000001", "2m10s"), left("00000002", "1s")
 	time.Sleep(time.Until(short.CreationTimestamp.Add(3 * time.Second)))

@@ -74,10 +74,14 @@ func TestOneClearLine(t *testing.T) {
 func TestNoRightToCreatePods(t *testing.T) {
 	k := kube(t)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "e2e-reader"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", "coordination.k8s.io", "crd.projectcalico.org"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
+		{
+			APIGroups: []string{"", "coordination.k8s.io", "crd.projectcalico.org"}, Resources: []string{"*"},
+			Verbs: []string{"get", "list", "watch"},
+		},
 	}}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "e2e-reader"},
-		Subjects: []rbacv1.Subject{{Kind: "User", Name: "reader"}}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "e2e-reader"}}
+		Subjects: []rbacv1.Subject{{Kind: "User", Name: "reader"}},
+		RoleRef:  rbacv1.RoleRef{Kind: "ClusterRole", Name: "e2e-reader"}}
 	if _, err := k.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -188,7 +188,8 @@ EOF`)
 // TestClusterDNS lets the kubelet of one node know another cluster domain than
 // CoreDNS does, and freezes CoreDNS on the other.
 func TestClusterDNS(t *testing.T) {
-	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
+	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(),
+		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil || len(pods.Items) != 1 {
 		t.Fatalf("CoreDNS: %v, %d pods", err, len(pods.Items))
 	}
@@ -311,7 +312,8 @@ func cniKubeconfig(token string) string {
 func realToken(t testing.TB) string {
 	t.Helper()
 	ask := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600 * 3))}}
-	given, err := kube(t).CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "calico-node", ask, metav1.CreateOptions{})
+	given, err := kube(t).CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "calico-node", ask,
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +333,8 @@ func agedBy(t testing.TB, token string, ago time.Duration) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims["exp"], claims["iat"], claims["nbf"] = time.Now().Add(-ago).Unix(), time.Now().Add(-25*ago).Unix(), time.Now().Add(-25*ago).Unix()
+	claims["exp"], claims["iat"], claims["nbf"] = time.Now().Add(-ago).Unix(), time.Now().Add(-25*ago).Unix(),
+		time.Now().Add(-25*ago).Unix()
 	if payload, err = json.Marshal(claims); err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +351,10 @@ func TestSwapOn(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	swap := filepath.Join(dir, "swap")
-	for _, args := range [][]string{{"dd", "if=/dev/zero", "of=" + swap, "bs=1M", "count=1", "status=none"}, {"chmod", "600", swap}, {"mkswap", "-q", swap}, {"swapon", swap}} {
+	for _, args := range [][]string{
+		{"dd", "if=/dev/zero", "of=" + swap, "bs=1M", "count=1", "status=none"}, {"chmod", "600", swap},
+		{"mkswap", "-q", swap}, {"swapon", swap},
+	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
@@ -401,7 +407,8 @@ func TestKilledWhileStarting(t *testing.T) {
 	patch := func(strategy, liveness string) {
 		t.Helper()
 		text := `{"spec":{"updateStrategy":` + strategy + `,"template":{"spec":{"containers":[{"name":"calico-node","livenessProbe":` + liveness + `}]}}}}`
-		if _, err := sets.Patch(context.Background(), "calico-node", types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{}); err != nil {
+		if _, err := sets.Patch(context.Background(), "calico-node", types.StrategicMergePatchType, []byte(text),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -67,7 +67,8 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 	in := func(name string) string { return filepath.Join(folder, name) }
 	// What a busy machine changes is left out.
 	a := call(t, "run", "--node", "node-b", "--fail-on", "warn", "--checks", "node-swap,node-taints,felix-live,bgp-session,cni-config,docker-health", "-o", "json", "-o", "ndjson="+in("ndjson"), "-o", "yaml="+in("yaml"),
-		"-o", "junit="+in("junit"), "-o", "markdown="+in("markdown"), "-o", "name="+in("name"), "-o", "table="+in("table"), "-o", "wide="+in("wide"))
+		"-o", "junit="+in("junit"), "-o", "markdown="+in("markdown"), "-o", "name="+in("name"), "-o", "table="+in("table"),
+		"-o", "wide="+in("wide"))
 	if a.exit != 4 || a.stderr != "" {
 		t.Fatalf("exit %d, want 4\n%s%s", a.exit, a.stdout, a.stderr)
 	}
@@ -85,7 +86,8 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var same document
-	if err := yaml.Unmarshal([]byte(contents(t, in("yaml"))), &same); err != nil || same.Verdict != d.Verdict || len(same.Results) != len(d.Results) {
+	if err := yaml.Unmarshal([]byte(contents(t, in("yaml"))), &same); err != nil || same.Verdict != d.Verdict ||
+		len(same.Results) != len(d.Results) {
 		t.Errorf("yaml: %v, %+v", err, same)
 	}
 	suites, err := junit.IngestFile(in("junit"))
@@ -98,13 +100,18 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 			wrong++
 		}
 	}
-	if warned := len(slices.DeleteFunc(slices.Clone(d.Results), func(r located) bool { return r.Status != probe.Warn || r.Node != "" })); wrong != warned || wrong == 0 {
+	warned := len(slices.DeleteFunc(slices.Clone(d.Results),
+		func(r located) bool { return r.Status != probe.Warn || r.Node != "" }))
+	if wrong != warned || wrong == 0 {
 		t.Errorf("junit has %d cases that failed, the report %d warnings", wrong, warned)
 	}
 	if !strings.Contains(suites[0].SystemOut, "swap-returns") {
 		t.Errorf("junit names no cause: %s", suites[0].SystemOut)
 	}
-	for name, want := range map[string]string{"markdown": "### Cause 1: `swap-returns", "name": "cause/swap-returns\n", "table": "CAUSE 1 swap-returns", "wide": "CAUSE 1 swap-returns"} {
+	for name, want := range map[string]string{
+		"markdown": "### Cause 1: `swap-returns", "name": "cause/swap-returns\n", "table": "CAUSE 1 swap-returns",
+		"wide": "CAUSE 1 swap-returns",
+	} {
 		if got := contents(t, in(name)); !strings.Contains(got, want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, got)
 		}
@@ -122,13 +129,16 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 		}
 		types[ev.Type] = true
 	}
-	for _, want := range []probe.EventType{probe.EventSession, probe.EventTyped, probe.EventDone, probe.EventAsked, probe.EventOut, probe.EventResult} {
+	for _, want := range []probe.EventType{
+		probe.EventSession, probe.EventTyped, probe.EventDone, probe.EventAsked, probe.EventOut, probe.EventResult,
+	} {
 		if !types[want] {
 			t.Errorf("the transcript has no %s", want)
 		}
 	}
 	// What was seen decides, and not how it is shown or what is left of it.
-	if a := call(t, "run", "--node", "node-b", "--checks", "node-swap", "-o", "jsonpath={.verdict}"); a.exit != 0 || a.stdout != "warnings" {
+	if a := call(t, "run", "--node", "node-b", "--checks", "node-swap", "-o", "jsonpath={.verdict}"); a.exit != 0 ||
+		a.stdout != "warnings" {
 		t.Errorf("without --fail-on: exit %d, %q", a.exit, a.stdout)
 	}
 	if a := call(t, "analyze", in("ndjson"), "-o", "name"); a.exit != 4 || a.stdout != contents(t, in("name")) {
@@ -146,8 +156,10 @@ func TestLimits(t *testing.T) {
 	if err := os.WriteFile(silent, []byte("Host *\n\tProxyCommand sh -c 'while read line; do :; done'\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := call(t, "run", "--node", "node-a", "--via", "ssh", "--ssh-config", silent, "--start-timeout", "5m", "--timeout", "10s", "-o", "json="+file)
-	if a.took > time.Minute || a.exit != 5 || !strings.Contains(a.stdout, "--timeout 10s is over") || !strings.Contains(contents(t, file), `"verdict": "incomplete"`) {
+	a := call(t, "run", "--node", "node-a", "--via", "ssh", "--ssh-config", silent, "--start-timeout", "5m", "--timeout",
+		"10s", "-o", "json="+file)
+	if a.took > time.Minute || a.exit != 5 || !strings.Contains(a.stdout, "--timeout 10s is over") ||
+		!strings.Contains(contents(t, file), `"verdict": "incomplete"`) {
 		t.Errorf("exit %d after %v\n%s%s", a.exit, a.took, a.stdout, a.stderr)
 	}
 	d, a := report(t, "run", "--node", "node-a", "--checks", "felix-live", "--check-timeout", "1ns")
@@ -155,8 +167,10 @@ func TestLimits(t *testing.T) {
 		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "felix-live", probe.Unknown)
-	if a := call(t, "run", "--node", "node-a", "--via", "api", "-o", "ndjson=/dev/full", "-o", "json="+file); a.exit != 1 || !strings.Contains(a.stderr, "/dev/full") ||
-		strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stdout, "healthy") || !strings.Contains(contents(t, file), `"healthy"`) {
+	if a := call(t, "run", "--node", "node-a", "--via", "api", "-o", "ndjson=/dev/full", "-o",
+		"json="+file); a.exit != 1 || !strings.Contains(a.stderr, "/dev/full") ||
+		strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stdout, "healthy") ||
+		!strings.Contains(contents(t, file), `"healthy"`) {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	nothingLeft(t)
@@ -167,7 +181,8 @@ func TestLimits(t *testing.T) {
 func TestRecipes(t *testing.T) {
 	folder := t.TempDir()
 	for night, outputs := range map[string][]string{
-		"003b-second-nic": {"ndjson=night.ndjson", "json=night.json", "markdown=ticket.md"}, "002-start-under-load": {"json=other.json"},
+		"003b-second-nic":      {"ndjson=night.ndjson", "json=night.json", "markdown=ticket.md"},
+		"002-start-under-load": {"json=other.json"},
 	} {
 		b, err := os.ReadFile(file("diagnose/testdata/" + night + ".txtar"))
 		if err != nil {

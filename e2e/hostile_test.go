@@ -34,7 +34,9 @@ var liesOn = sync.OnceValue(func() error {
 	}
 	defer os.RemoveAll(folder)
 	tar := filepath.Join(folder, "liar.tar")
-	for _, cmd := range []*exec.Cmd{build, exec.Command("go", "run", "-C", file("images"), ".", "-ref", lying, "-plain", "-o", tar, "liar")} {
+	for _, cmd := range []*exec.Cmd{
+		build, exec.Command("go", "run", "-C", file("images"), ".", "-ref", lying, "-plain", "-o", tar, "liar"),
+	} {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%v: %w: %s", cmd.Args, err, out)
 		}
@@ -113,7 +115,8 @@ func TestLiarFloods(t *testing.T) {
 	defer nothingLeft(t)
 	for _, check := range []string{"node-swap", "node-clock"} {
 		t.Run(check, func(t *testing.T) {
-			a := measure(t, "run", "--node", "node-a", "--via", "pod", "--image", lying, "--checks", check+",neighbour-reach", "--timeout", "60s", "-o", "json").wait(t)
+			a := measure(t, "run", "--node", "node-a", "--via", "pod", "--image", lying, "--checks", check+",neighbour-reach",
+				"--timeout", "60s", "-o", "json").wait(t)
 			var d document
 			if err := json.Unmarshal([]byte(a.stdout), &d); err != nil {
 				t.Fatalf("no report, exit %d: %v %s", a.exit, err, a.stderr)
@@ -133,7 +136,8 @@ func TestLiarFloods(t *testing.T) {
 func TestLiarTooLong(t *testing.T) {
 	lies(t)
 	defer nothingLeft(t)
-	d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--image", lying, "--checks", "node-memory,neighbour-reach", "--timeout", "60s")
+	d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--image", lying, "--checks",
+		"node-memory,neighbour-reach", "--timeout", "60s")
 	if a.exit != 5 || d.reasonOf("") == "" || d.reasonOf("node-b") != "" {
 		t.Errorf("exit %d, %q\n%s%s", a.exit, d.reasonOf(""), a.stdout, a.stderr)
 	}
@@ -198,7 +202,8 @@ func TestLiarInASession(t *testing.T) {
 	lies(t)
 	defer nothingLeft(t)
 	record := filepath.Join(t.TempDir(), "night.ndjson")
-	a := call(t, "shell", "--node", "node-a", "--via", "pod", "--image", lying, "--transcript", record, "-c", "ps\nrun felix-live\nps -a")
+	a := call(t, "shell", "--node", "node-a", "--via", "pod", "--image", lying, "--transcript", record, "-c",
+		"ps\nrun felix-live\nps -a")
 	if a.exit != 5 || !strings.Contains(a.stderr, "were dropped") {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
@@ -224,7 +229,8 @@ func TestHostileLeftovers(t *testing.T) {
 	}
 	pod := leftover(t, "default", "00000003", annotations)
 	a := call(t, "clean")
-	if a.exit != 0 || strings.Count(a.stdout, "\n") != 1 || !strings.Contains(a.stdout, "pod default/"+pod.Name) || !strings.Contains(a.stdout, "forged: all is well") {
+	if a.exit != 0 || strings.Count(a.stdout, "\n") != 1 || !strings.Contains(a.stdout, "pod default/"+pod.Name) ||
+		!strings.Contains(a.stdout, "forged: all is well") {
 		t.Errorf("exit %d %q %s", a.exit, a.stdout, a.stderr)
 	}
 	unsteered(t, a.stdout+a.stderr)

@@ -26,7 +26,8 @@ func TestImageByDigest(t *testing.T) {
 	for _, via := range []string{"pod", "ephemeral"} {
 		d, a := report(t, "run", "--node", "node-b", "--via", via, "--checks", "node-swap", "--image", image)
 		d.want(t, "probe-placed", probe.OK, via)
-		if got := d.of("probe-placed")[0].Facts.Str(probe.FactImageID); !strings.HasSuffix(got, "@"+digest) || strings.Contains(a.stderr, " is ghcr.io/") {
+		if got := d.of("probe-placed")[0].Facts.Str(probe.FactImageID); !strings.HasSuffix(got, "@"+digest) ||
+			strings.Contains(a.stderr, " is ghcr.io/") {
 			t.Errorf("%s: exit %d, the image is %q, want %s\n%s", via, a.exit, got, digest, a.stderr)
 		}
 	}
@@ -52,7 +53,8 @@ func TestImageByTag(t *testing.T) {
 	d, a := report(t, "run", "--node", "node-b", "--via", "pod", "--checks", "node-swap", "--image", moved)
 	d.want(t, "probe-placed", probe.OK, "pod")
 	id := d.of("probe-placed")[0].Facts.Str(probe.FactImageID)
-	if want := "pod: image " + moved + " is " + id + " on node-b\n"; !strings.HasSuffix(id, digest) || !strings.Contains(a.stderr, want) {
+	if want := "pod: image " + moved + " is " + id + " on node-b\n"; !strings.HasSuffix(id, digest) ||
+		!strings.Contains(a.stderr, want) {
 		t.Errorf("exit %d, it is %q, and stderr has no %q:\n%s", a.exit, id, want, a.stderr)
 	}
 	nothingLeft(t)

@@ -47,54 +47,77 @@ var machineWide = []string{"swap-after-reboot", "crash-loop-busy"}
 
 // faults is what the runs have to say; TestFaults wants every fault of the lab here.
 var faults = map[string]wanted{
-	"upgrade-ipam-hangs":        {cause: "upgrade-ipam-pod-cidr", book: path{"calico-node-init", "pod-cidr"}},
-	"upgrade-ipam-locked":       {cause: "upgrade-ipam-locked", book: path{"calico-node-init", "lock"}},
-	"init-without-process":      {cause: "shim-hangs", book: path{"calico-node-init", "runtime"}},
-	"containerd-frozen":         {cause: "containerd-hangs", within: 30 * time.Second, book: path{"runtime-wedged", "containerd"}},
-	"docker-lost-containerd":    {cause: "docker-lost-containerd", within: 30 * time.Second, book: path{"runtime-wedged", "docker-lost-containerd"}},
-	"swap-after-reboot":         {cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "swap"}},
-	"swap-before-reboot":        {cause: "swap-returns", mild: true, book: path{"before-reboot", "swap-returns"}},
-	"kubelet-stopped":           {cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "kubelet-dead"}},
-	"kubelet-frozen":            {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
-	"kubelet-cut-off":           {cause: "kubelet-cut-off", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "kubelet-cut-off"}},
-	"node-cut-off":              {cause: "node-unreachable", api: "kubelet-silent", book: path{"node-not-ready", "machine-silent"}},
-	"cni-config-missing":        {cause: "cni-config-missing", api: "cni-config-missing"},
-	"cni-config-shadowed":       {cause: "cni-config-shadowed", book: path{"pods-no-network", "other-plugin"}},
-	"nodename-wrong":            {cause: "nodename-wrong"},
-	"calico-image-missing":      {cause: "calico-image", api: "calico-image", book: path{"calico-node-init", "image"}},
-	"calico-pod-missing":        {cause: "calico-pod-missing", api: "calico-pod-missing"},
-	"disk-full":                 {cause: "disk-full"},
-	"bgp-passive-second-nic":    {cause: "address-second-nic", api: "address-second-nic", book: path{"bgp-not-established", "second-nic"}},
-	"bgp-connect-docker-bridge": {cause: "address-bridge", api: "address-bridge", book: path{"bgp-not-established", "bridge"}},
-	"new-nic":                   {cause: "address-will-change", book: path{"before-reboot", "address-soon"}},
-	"address-taken":             {cause: "address-taken"},
-	"bird-dead":                 {cause: "bird-dead", book: path{"bgp-not-established", "bird"}},
-	"peer-bird-dead":            {cause: "peer-bird-dead", book: path{"bgp-not-established", "other-end"}},
-	"bgp-port-dropped":          {cause: "bgp-filtered", book: path{"bgp-not-established", "port-closed"}},
-	"bgp-port-rejected":         {cause: "bgp-rejected"},
-	"stale-node":                {cause: "peer-down", mild: true, book: path{"bgp-not-established", "peer-gone"}},
-	"bgp-routes-held":           {cause: "bgp-restart-hold", book: path{"bgp-not-established", "routes-held"}},
-	"wrong-as":                  {cause: "bgp-wrong-as"},
-	"route-missing":             {cause: "route-not-in-kernel"},
-	"route-swallowed":           {cause: "route-swallowed"},
-	"small-mtu":                 {cause: "mtu-path-small", book: path{"pods-unreachable", "size"}},
-	"forward-drop":              {cause: "firewall-forward-drop"},
-	"peer-node-down":            {cause: "peer-down"},
-	"crash-loop-busy":           {cause: "start-under-load", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "busy-node"}},
-	"crash-loop-far":            {cause: "start-far-datastore", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "far-datastore"}},
-	"felix-refuses":             {cause: "felix-down"},
-	"felix-hangs":               {cause: "felix-stuck"},
-	"felix-503":                 {cause: "felix-dataplane-late"},
-	"felix-moved":               {cause: "felix-elsewhere", book: path{"calico-node-crashloop", "wrong-place"}},
-	"localhost-elsewhere":       {cause: "localhost-foreign", early: []string{"felix-down"}, book: path{"calico-node-crashloop", "wrong-place"}},
-	"loopback-dropped":          {cause: "loopback-dropped"},
-	"services-flushed":          {cause: "kube-proxy-rules-lost", book: path{"node-trouble", "services"}},
-	"services-stale":            {cause: "kube-proxy-dead", mild: true},
-	"dns-dead":                  {cause: "dns-down"},
-	"pods-cut-off":              {cause: "forwarding-off"},
-	"token-old":                 {cause: "cni-token-expired"},
-	"api-unreachable":           {cause: "api-cut-off"},
-	"datastore-locked":          {cause: "datastore-not-ready"},
+	"upgrade-ipam-hangs":   {cause: "upgrade-ipam-pod-cidr", book: path{"calico-node-init", "pod-cidr"}},
+	"upgrade-ipam-locked":  {cause: "upgrade-ipam-locked", book: path{"calico-node-init", "lock"}},
+	"init-without-process": {cause: "shim-hangs", book: path{"calico-node-init", "runtime"}},
+	"containerd-frozen": {
+		cause: "containerd-hangs", within: 30 * time.Second, book: path{"runtime-wedged", "containerd"},
+	},
+	"docker-lost-containerd": {
+		cause: "docker-lost-containerd", within: 30 * time.Second, book: path{"runtime-wedged", "docker-lost-containerd"},
+	},
+	"swap-after-reboot": {
+		cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "swap"},
+	},
+	"swap-before-reboot": {cause: "swap-returns", mild: true, book: path{"before-reboot", "swap-returns"}},
+	"kubelet-stopped": {
+		cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "kubelet-dead"},
+	},
+	"kubelet-frozen": {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
+	"kubelet-cut-off": {
+		cause: "kubelet-cut-off", api: "kubelet-silent", within: 30 * time.Second,
+		book: path{"node-not-ready", "kubelet-cut-off"},
+	},
+	"node-cut-off": {
+		cause: "node-unreachable", api: "kubelet-silent", book: path{"node-not-ready", "machine-silent"},
+	},
+	"cni-config-missing":   {cause: "cni-config-missing", api: "cni-config-missing"},
+	"cni-config-shadowed":  {cause: "cni-config-shadowed", book: path{"pods-no-network", "other-plugin"}},
+	"nodename-wrong":       {cause: "nodename-wrong"},
+	"calico-image-missing": {cause: "calico-image", api: "calico-image", book: path{"calico-node-init", "image"}},
+	"calico-pod-missing":   {cause: "calico-pod-missing", api: "calico-pod-missing"},
+	"disk-full":            {cause: "disk-full"},
+	"bgp-passive-second-nic": {
+		cause: "address-second-nic", api: "address-second-nic", book: path{"bgp-not-established", "second-nic"},
+	},
+	"bgp-connect-docker-bridge": {
+		cause: "address-bridge", api: "address-bridge", book: path{"bgp-not-established", "bridge"},
+	},
+	"new-nic":           {cause: "address-will-change", book: path{"before-reboot", "address-soon"}},
+	"address-taken":     {cause: "address-taken"},
+	"bird-dead":         {cause: "bird-dead", book: path{"bgp-not-established", "bird"}},
+	"peer-bird-dead":    {cause: "peer-bird-dead", book: path{"bgp-not-established", "other-end"}},
+	"bgp-port-dropped":  {cause: "bgp-filtered", book: path{"bgp-not-established", "port-closed"}},
+	"bgp-port-rejected": {cause: "bgp-rejected"},
+	"stale-node":        {cause: "peer-down", mild: true, book: path{"bgp-not-established", "peer-gone"}},
+	"bgp-routes-held":   {cause: "bgp-restart-hold", book: path{"bgp-not-established", "routes-held"}},
+	"wrong-as":          {cause: "bgp-wrong-as"},
+	"route-missing":     {cause: "route-not-in-kernel"},
+	"route-swallowed":   {cause: "route-swallowed"},
+	"small-mtu":         {cause: "mtu-path-small", book: path{"pods-unreachable", "size"}},
+	"forward-drop":      {cause: "firewall-forward-drop"},
+	"peer-node-down":    {cause: "peer-down"},
+	"crash-loop-busy": {
+		cause: "start-under-load", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "busy-node"},
+	},
+	"crash-loop-far": {
+		cause: "start-far-datastore", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "far-datastore"},
+	},
+	"felix-refuses": {cause: "felix-down"},
+	"felix-hangs":   {cause: "felix-stuck"},
+	"felix-503":     {cause: "felix-dataplane-late"},
+	"felix-moved":   {cause: "felix-elsewhere", book: path{"calico-node-crashloop", "wrong-place"}},
+	"localhost-elsewhere": {
+		cause: "localhost-foreign", early: []string{"felix-down"}, book: path{"calico-node-crashloop", "wrong-place"},
+	},
+	"loopback-dropped": {cause: "loopback-dropped"},
+	"services-flushed": {cause: "kube-proxy-rules-lost", book: path{"node-trouble", "services"}},
+	"services-stale":   {cause: "kube-proxy-dead", mild: true},
+	"dns-dead":         {cause: "dns-down"},
+	"pods-cut-off":     {cause: "forwarding-off"},
+	"token-old":        {cause: "cni-token-expired"},
+	"api-unreachable":  {cause: "api-cut-off"},
+	"datastore-locked": {cause: "datastore-not-ready"},
 }
 
 // TestFaults injects each fault of the lab into a cluster that is whole, and wants
@@ -173,7 +196,8 @@ func oneFault(t *testing.T, name, node string, want wanted) string {
 		mustSandbox(t, "fault", "heal")
 		eventually(t, 3*time.Minute, func() string { // restarts back off, and BGP holds back, for longer than one would think
 
-			a := call(t, "run", "--node", node, "--peers", "0", "--skip", "node-load") // which is the machine's, not ours to heal
+			// which is the machine's, not ours to heal
+			a := call(t, "run", "--node", node, "--peers", "0", "--skip", "node-load")
 			if a.exit != 0 {
 				return fmt.Sprintf("healed, and exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 			}

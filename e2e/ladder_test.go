@@ -57,14 +57,18 @@ func withShell(container string) corev1.PodSpec {
 	from := func(path string) corev1.VolumeSource {
 		return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
 	}
-	mounts := []corev1.VolumeMount{{Name: "proc", MountPath: "/nodeproc", ReadOnly: true}, {Name: "usr", MountPath: "/usr", ReadOnly: true}}
+	mounts := []corev1.VolumeMount{
+		{Name: "proc", MountPath: "/nodeproc", ReadOnly: true}, {Name: "usr", MountPath: "/usr", ReadOnly: true},
+	}
 	for _, dir := range []string{"bin", "lib", "lib64"} {
 		mounts = append(mounts, corev1.VolumeMount{Name: "usr", MountPath: "/" + dir, SubPath: dir, ReadOnly: true})
 	}
 	return corev1.PodSpec{
-		HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)), Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		HostNetwork: true, TerminationGracePeriodSeconds: new(int64(0)),
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		Containers: []corev1.Container{{
-			Name: container, Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sleep", "infinity"}, VolumeMounts: mounts,
+			Name: container, Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent,
+			Command: []string{"sleep", "infinity"}, VolumeMounts: mounts,
 			SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))},
 		}},
 		Volumes: []corev1.Volume{{Name: "proc", VolumeSource: from("/proc")}, {Name: "usr", VolumeSource: from("/usr")}},
@@ -98,7 +102,7 @@ func TestLadderPastTheImage(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Info, "pod: image nowhere.invalid/probe:none cannot be had")
-	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same image")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it needs the same image")
 	d.want(t, "probe-placed", probe.OK, "exec: ")
 	nothingLeft(t)
 }
@@ -147,8 +151,8 @@ func TestLadderPastADeadKubelet(t *testing.T) {
 	if a.exit != 3 || a.took > within {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not take pod")
-	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same kubelet")
+	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not start pod")
+	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it needs the same kubelet")
 	d.want(t, "probe-placed", probe.Info, "exec: the API server does not reach the kubelet's port 10250", "refused")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "kubelet-health", probe.Fail, "refused")
@@ -167,7 +171,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 	if a.exit != 3 || a.took > within {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not take pod")
+	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not start pod")
 	d.want(t, "probe-placed", probe.Info, "exec: going into container ", "nothing came back in time (2s)")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "kubelet-health", probe.Fail, "no answer")
@@ -220,13 +224,14 @@ func TestLadderPastAClosedPort(t *testing.T) {
 // TestLadderToItsEnd wants every way that was tried to be named, and why none
 // worked.
 func TestLadderToItsEnd(t *testing.T) {
-	d, a := report(t, append(bySSH(t, "IdentityFile", "IdentityFile /nowhere #"), "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none")...)
+	d, a := report(t, append(bySSH(t, "IdentityFile", "IdentityFile /nowhere #"), "run", "--node", "node-a", "--image",
+		"nowhere.invalid/probe:none")...)
 	if a.exit != 5 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Unknown, "pod: image")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: ")
-	d.want(t, "probe-placed", probe.Unknown, "exec: no container in the node's network takes the probe")
+	d.want(t, "probe-placed", probe.Unknown, "exec: the probe runs in no container of the node's network")
 	d.want(t, "probe-placed", probe.Unknown, "ssh: ", "permission denied", "were not asked")
 	nothingLeft(t)
 }

@@ -37,7 +37,8 @@ func left(t testing.TB) string {
 	}
 	for _, node := range []string{"node-a", "node-b"} {
 		for line := range strings.Lines(processes(t, node)) {
-			if strings.Contains(line, "/probe session ") || strings.Contains(line, "umask 077; d=;") { // or the script that brings it
+			// or the script that brings it
+			if strings.Contains(line, "/probe session ") || strings.Contains(line, "umask 077; d=;") {
 				found = append(found, "process on "+node+": "+strings.TrimSpace(line))
 			}
 		}
@@ -102,7 +103,8 @@ func waitFor(t testing.TB, r io.Reader, text string) string {
 func TestBrokenStream(t *testing.T) {
 	relay := newRelay(t)
 	var errs bytes.Buffer
-	cmd, out := started(t, &errs, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "-o", "ndjson", "--kubeconfig", relay.kubeconfig(t))
+	cmd, out := started(t, &errs, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "-o", "ndjson",
+		"--kubeconfig", relay.kubeconfig(t))
 	waitFor(t, out, `"check":"node-swap"`)
 	relay.cut()
 	waitFor(t, out, `"type":"verdict"`)

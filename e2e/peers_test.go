@@ -175,7 +175,8 @@ func TestNeighbourWay(t *testing.T) {
 		}
 		d.want(t, "probe-placed", probe.Unknown, "pod: ")
 		there := d.there()
-		there.want(t, "neighbour-reach", probe.Fail, "node-b 10.88.0.12 icmp") // "no answer to ARP or NDP" comes after three seconds, if the ping lasts so long
+		// "no answer to ARP or NDP" comes after three seconds, if the ping lasts so long
+		there.want(t, "neighbour-reach", probe.Fail, "node-b 10.88.0.12 icmp")
 		for _, r := range there.of("neighbour-reach") {
 			if r.Status != probe.Fail && r.Status != probe.Skip {
 				t.Errorf("heard of a node that is cut off: %v", r)

@@ -49,10 +49,12 @@ func ran(t *testing.T, argv ...string) string {
 // and lists; and what the plugin advises to have the name it was called by.
 func TestPlugin(t *testing.T) {
 	dir := plugged(t)
-	if out := ran(t, "kubectl", "plugin", "list"); !strings.Contains(out, dir+"/kubectl-calico_probe") || strings.Contains(strings.ToLower(out), "warning") {
+	if out := ran(t, "kubectl", "plugin", "list"); !strings.Contains(out, dir+"/kubectl-calico_probe") ||
+		strings.Contains(strings.ToLower(out), "warning") {
 		t.Errorf("kubectl plugin list: %s", out)
 	}
-	if out := ran(t, "kubectl", "calico-probe", "run", "--node", "node-a", "--via", "api"); !strings.Contains(out, "healthy: ") {
+	if out := ran(t, "kubectl", "calico-probe", "run", "--node", "node-a", "--via", "api"); !strings.Contains(out,
+		"healthy: ") {
 		t.Error(out)
 	}
 	for _, c := range []struct {
@@ -86,7 +88,8 @@ func TestPlugin(t *testing.T) {
 	if !strings.Contains(help, "  kubectl calico-probe run --node worker-3\n") || strings.Contains(help, "  calico-probe run") {
 		t.Error(help)
 	}
-	out, err := exec.CommandContext(t.Context(), "kubectl", "calico-probe", "run", "--node", "node-a", "--checks", "nothing").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "kubectl", "calico-probe", "run", "--node", "node-a", "--checks",
+		"nothing").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "'kubectl calico-probe checks' lists them") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -110,7 +113,8 @@ func TestCompletions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			shell, _, _ := strings.Cut(name, " ")
 			// bash quotes the comma
-			if out := ran(t, shell, "-c", script); !strings.Contains(strings.ReplaceAll(out, `\`, ""), "bgp-session,felix-live") {
+			if out := ran(t, shell, "-c", script); !strings.Contains(strings.ReplaceAll(out, `\`, ""),
+				"bgp-session,felix-live") {
 				t.Errorf("%q", out)
 			}
 		})
@@ -193,7 +197,8 @@ func TestManifestsAgree(t *testing.T) {
 	}
 	const bases = "calico-probe/deploy/kustomize/serve"
 	text := shown(t, "docs/install.md", "overlay")
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(strings.Replace(text, bases, base, 1)), 0o600); err != nil || !strings.Contains(text, bases) {
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(strings.Replace(text, bases, base, 1)),
+		0o600); err != nil || !strings.Contains(text, bases) {
 		t.Fatal(err, text)
 	}
 	made := kubectl(t, "", "kustomize", overlay)
@@ -218,7 +223,8 @@ func TestManifestsAgree(t *testing.T) {
 	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="}, {"--set", "serve.enabled=true,serve.tlsSecret="},
 		{"--set", "serve.enabled=true,serve.insecureHTTP=true,serve.clientCertificates=true"}, {"--set", "serve.externalURL=probe.example.com"},
 		{"--set", "namespace.name=A_b"}, {"--set-json", `subjects=[{"kind":"User","name":"jane","namespace":"ops"}]`}, {"--set-json", `subjects=[{"kind":"ServiceAccount","name":"x"}]`}} {
-		if out, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "x", chart}, bad...)...).CombinedOutput(); err == nil {
+		if out, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "x", chart}, bad...)...).
+			CombinedOutput(); err == nil {
 			t.Errorf("%v is taken: %s", bad, out)
 		}
 	}

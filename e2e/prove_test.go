@@ -51,7 +51,9 @@ func TestTunnelsProven(t *testing.T) {
 	tunnel := func(addr string) { // which calico-node would register
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"projectcalico.org/IPv4VXLANTunnelAddr":%s}}}`, addr)
-		if _, err := kube(t).CoreV1().Nodes().Patch(context.Background(), "node-a", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		_, err := kube(t).CoreV1().Nodes().Patch(context.Background(), "node-a", types.MergePatchType, patch,
+			metav1.PatchOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,8 +82,11 @@ func patchPool(t *testing.T, patch string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pools := calls.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: "ippools"})
-	if _, err := pools.Patch(context.Background(), "default-ipv4-ippool", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	pools := calls.Resource(schema.GroupVersionResource{
+		Group: "crd.projectcalico.org", Version: "v1", Resource: "ippools",
+	})
+	if _, err := pools.Patch(context.Background(), "default-ipv4-ippool", types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

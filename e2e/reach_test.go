@@ -37,7 +37,9 @@ while [ ! -e /run/sshd-e2e.pid ]; do sleep 0.1; done`, sshPort, more))
 	t.Cleanup(func() {
 		shell(t, node, "kill $(cat /run/sshd-e2e.pid); while [ -e /run/sshd-e2e.pid ]; do sleep 0.1; done; rm /run/sshd-e2e")
 	})
-	return bySSH(t, append([]string{"User root\n", "User root\n  Port " + sshPort + "\n  HostKeyAlias " + addresses[node] + "\n"}, edits...)...)
+	return bySSH(t, append([]string{
+		"User root\n", "User root\n  Port " + sshPort + "\n  HostKeyAlias " + addresses[node] + "\n",
+	}, edits...)...)
 }
 
 // byWayOf is a ProxyCommand that writes to a file before it goes on as the one there was.
@@ -123,7 +125,8 @@ done; exit 1`, strings.ReplaceAll(string(p.UID), "-", "_"), strings.ReplaceAll(s
 // no command here, whatever the user's configuration says, and how to get there left to it.
 func TestSSHGivesNothingAway(t *testing.T) {
 	dir := t.TempDir()
-	control, touched, dialled := filepath.Join(dir, "control"), filepath.Join(dir, "touched"), filepath.Join(dir, "dialled")
+	control, touched, dialled := filepath.Join(dir, "control"), filepath.Join(dir, "touched"), filepath.Join(dir,
+		"dialled")
 	flags := sshdOn(t, "node-a", "AcceptEnv *\nForceCommand env >>/run/sshd-e2e.env; exec sh -c \"$SSH_ORIGINAL_COMMAND\"",
 		"IdentitiesOnly yes", fmt.Sprintf("IdentitiesOnly yes\n  SendEnv SECRET_* LANG\n  SetEnv CONFIGURED=secret\n  ControlMaster auto\n  ControlPath %s\n  ControlPersist 5\n  PermitLocalCommand yes\n  LocalCommand touch %s", control, touched),
 		"ProxyCommand ", byWayOf("${SECRET_TOKEN:-none} ${KEPT_TOKEN:-none}", dialled))
@@ -197,7 +200,9 @@ func TestHostileNodeAddress(t *testing.T) {
 			t.Errorf("ssh was started: %s", text)
 		}
 	}
-	if err := says(t.Context(), []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: addresses["node-a"]}}); err != nil {
+	if err := says(t.Context(), []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: addresses["node-a"]},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	d, a := report(t, append(flags, "run", "--node", "node-b", "--via", "ssh", "--checks", "node-swap")...)
@@ -213,8 +218,10 @@ func TestHostileNodeAddress(t *testing.T) {
 // TestMachine wants a machine whose machine-id is not the Node's to answer by no way that
 // compares it, and one that shows none by ssh only where the user has named it.
 func TestMachine(t *testing.T) {
-	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "node-a", "--checks", "node-swap")...)
-	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "see where node-a leads") {
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "node-a", "--checks",
+		"node-swap")...)
+	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" ||
+		!strings.Contains(saw, "see where node-a leads") {
 		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
 	}
 	door(t)
@@ -222,11 +229,11 @@ func TestMachine(t *testing.T) {
 	t.Cleanup(func() { shell(t, "node-b", "mv /etc/machine-id.away /etc/machine-id") })
 	run := []string{"run", "--node", "node-b", "--checks", "node-swap"}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh")...)...)
-	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "no machine-id is to be had there, so nothing says that this is node-b") {
+	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "no machine-id can be read there, so nothing says that this is node-b") {
 		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
 	}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh", "--ssh", "root@{node}")...)...)
-	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id is to be had there: only your --ssh says that root@node-b is node-b") {
+	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id can be read there: only your --ssh says that root@node-b is node-b") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "node-swap", probe.OK)

@@ -70,7 +70,8 @@ func TestRights(t *testing.T) {
 	})
 	for _, way := range []string{"pod", "ephemeral", "exec", "ssh"} {
 		t.Run("all of "+way, func(t *testing.T) {
-			d, a := report(t, slices.Concat(as, bySSH(t), []string{"run", "--node", "node-b", "--via", way, "--skip", "node-load"})...)
+			d, a := report(t, slices.Concat(as, bySSH(t),
+				[]string{"run", "--node", "node-b", "--via", way, "--skip", "node-load"})...)
 			if a.exit != 0 || strings.Contains(a.stdout+a.stderr, "forbidden") {
 				t.Errorf("exit %d, %v\n%s", a.exit, d, a.stderr)
 			}
@@ -104,7 +105,8 @@ func TestRights(t *testing.T) {
 				exit = 5
 			}
 			eventually(t, 20*time.Second, func() string { // the kubelet reports the image that was loaded
-				if a := call(t, append(as, "preflight", "--node", "node-b", "--via", way)...); a.exit != exit || strings.Contains(a.stdout, "warn") {
+				if a := call(t, append(as, "preflight", "--node", "node-b", "--via", way)...); a.exit != exit ||
+					strings.Contains(a.stdout, "warn") {
 					return fmt.Sprintf("%s: exit %d: %s%s", way, a.exit, a.stdout, a.stderr)
 				}
 				return ""
@@ -126,15 +128,18 @@ func TestRights(t *testing.T) {
 			}
 		}
 		account := "system:serviceaccount:" + install.Namespace + ":calico-probe-serve"
-		d, a := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load", "-n", install.Namespace, "--as", account)
+		d, a := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load", "-n", install.Namespace, "--as",
+			account)
 		if a.exit != 0 || a.stderr != "" {
 			t.Errorf("exit %d, %v\n%s", a.exit, d, a.stderr)
 		}
-		if a := call(t, "preflight", "--node", "node-b", "--via", "api,pod,serve", "-n", install.Namespace, "--as", account); a.exit != 0 || strings.Contains(a.stdout, "warn") {
+		if a := call(t, "preflight", "--node", "node-b", "--via", "api,pod,serve", "-n", install.Namespace, "--as",
+			account); a.exit != 0 || strings.Contains(a.stdout, "warn") {
 			t.Errorf("preflight: exit %d: %s%s", a.exit, a.stdout, a.stderr)
 		}
 		for _, never := range []string{"secrets", "pods/exec"} {
-			cmd := exec.CommandContext(t.Context(), file(".cache/bin/kubectl"), "auth", "can-i", "create", never, "-A", "--as", account)
+			cmd := exec.CommandContext(t.Context(), file(".cache/bin/kubectl"), "auth", "can-i", "create", never, "-A", "--as",
+				account)
 			if out, err := cmd.Output(); err == nil {
 				t.Errorf("it may create %s: %s", never, out)
 			}
@@ -168,7 +173,8 @@ func withoutNamespace(t *testing.T, as []string) {
 	said("run", "rbac", a)
 	d.want(t, "probe-placed", probe.OK, "pod: ", "pod calico-probe/calico-probe-node-b-")
 	d, a = report(t, append(as, "run", "--node", "node-b", "--checks", "neighbour-reach,encap-proof,node-swap")...)
-	if len(d.there().of("neighbour-reach")) == 0 || strings.Count(a.stderr, "\n") != 1 || strings.Contains(a.stdout, "forbidden") {
+	if len(d.there().of("neighbour-reach")) == 0 || strings.Count(a.stderr, "\n") != 1 ||
+		strings.Contains(a.stdout, "forbidden") {
 		t.Errorf("three probes: exit %d, %q\n%s", a.exit, a.stderr, a.stdout)
 	}
 	a = shellFed(t, "sh -c 'echo is here'\n", append(as, "--node", "node-b")...)
@@ -210,14 +216,16 @@ func (l lesser) objects(t *testing.T) []runtime.Object {
 	}
 	for i := range uses {
 		if uses[i].Name == l.use {
-			uses[i].Rights = slices.DeleteFunc(slices.Clone(uses[i].Rights), func(r install.Right) bool { return r.In == l.right.In && r.String() == l.right.String() })
+			uses[i].Rights = slices.DeleteFunc(slices.Clone(uses[i].Rights),
+				func(r install.Right) bool { return r.In == l.right.In && r.String() == l.right.String() })
 		}
 	}
 	if l.use == "clean" { // or the pod's would do
 		uses = slices.DeleteFunc(uses, func(u install.Use) bool { return u.Name == "pod" })
 	}
-	objects := install.Objects(install.Options{Uses: uses, Namespace: install.Namespace, CalicoNamespace: install.CalicoNamespace,
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: l.user}}})[1:]
+	objects := install.Objects(install.Options{Uses: uses, Namespace: install.Namespace,
+		CalicoNamespace: install.CalicoNamespace,
+		Subjects:        []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: l.user}}})[1:]
 	for _, object := range objects {
 		switch o := object.(type) {
 		case *rbacv1.ClusterRole:
@@ -277,7 +285,8 @@ func (l lesser) isTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // the first is created, the second takes its place
-			_, err = injector.NewTeller(client).Tell(t.Context(), "lacks-"+l.right.Verb, "node-b", false, "CalicoProbeHealthy", "all is well")
+			_, err = injector.NewEventWriter(client).Write(t.Context(), "lacks-"+l.right.Verb, "node-b", false,
+				"CalicoProbeHealthy", "all is well")
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("an event that is refused: %v", err)
@@ -304,12 +313,14 @@ func (l lesser) isTold(t *testing.T) {
 		}
 	}
 	if l.use == "pod" && resource == "events" { // no registry is at that address, which takes seconds to see
-		a = call(t, append(as, "run", "--node", "node-b", "--via", "pod", "--image", "10.88.0.250/none:1", "--start-timeout", "10s")...)
+		a = call(t, append(as, "run", "--node", "node-b", "--via", "pod", "--image", "10.88.0.250/none:1",
+			"--start-timeout", "10s")...)
 		if a.exit != 5 || !strings.Contains(a.stderr, "no right to list events in namespace "+install.Namespace) {
 			t.Errorf("exit %d: %s%s", a.exit, a.stdout, a.stderr)
 		}
 	}
-	if l.use != "serve" && unsaid[l.right.String()] == "" && !strings.Contains(a.stdout+a.stderr, want) && !strings.Contains(a.stdout+a.stderr, strings.ReplaceAll(want, `"`, `\"`)) {
+	if l.use != "serve" && unsaid[l.right.String()] == "" && !strings.Contains(a.stdout+a.stderr, want) &&
+		!strings.Contains(a.stdout+a.stderr, strings.ReplaceAll(want, `"`, `\"`)) {
 		t.Errorf("nobody says that it %s: %.2000s\n%s", want, a.stdout, a.stderr)
 	}
 	for line := range strings.Lines(a.stderr) {
@@ -352,7 +363,8 @@ func leave(t *testing.T) {
 // state is what a rehearsal might change: what is ours, and the pods that may be joined.
 func state(t *testing.T) string {
 	t.Helper()
-	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "k8s-app=calico-node"})
+	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(),
+		metav1.ListOptions{LabelSelector: "k8s-app=calico-node"})
 	if err != nil {
 		t.Fatal(err)
 	}

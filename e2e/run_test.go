@@ -35,10 +35,13 @@ func TestHealthy(t *testing.T) {
 // others may have nothing to ask there (docker) or something worth knowing (a
 // clock nobody synchronises).
 var core = []string{
-	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks", "datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
-	"node-uplink", "pod-uplink", "encap-proof", "containerd-health", "cri-health", "kubelet-health", "kubeproxy-health", "init-stall", "cni-config", "cni-nodename", "ipam-files",
+	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks",
+	"datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
+	"node-uplink", "pod-uplink", "encap-proof", "containerd-health", "cri-health", "kubelet-health", "kubeproxy-health",
+	"init-stall", "cni-config", "cni-nodename", "ipam-files",
 	"node-swap", "node-load", "node-disk", "node-conntrack", "node-sysctl",
-	"runtime-ghosts", "cni-mtu", "pod-tcp", "pod-mtu", "service-clusterip", "service-nodeport", "bird-config", "bgp-expected",
+	"runtime-ghosts", "cni-mtu", "pod-tcp", "pod-mtu", "service-clusterip", "service-nodeport", "bird-config",
+	"bgp-expected",
 }
 
 // wantAllGood wants every node check answered, and every answer good.
@@ -61,7 +64,9 @@ func wantAllGood(t *testing.T, d document) {
 			t.Errorf("on a healthy cluster: %v", r)
 		}
 	}
-	for _, c := range []string{"bgp-session", "pod-ping", "node-ping", "route-can-reach", "bird-socket", "bgp-port", "ip-autodetect"} {
+	for _, c := range []string{
+		"bgp-session", "pod-ping", "node-ping", "route-can-reach", "bird-socket", "bgp-port", "ip-autodetect",
+	} {
 		families := map[float64]bool{}
 		for _, r := range d.of(c) {
 			f, _ := r.Facts.Num(checks.FactFamily)
@@ -83,7 +88,9 @@ func TestTheAPIAloneCreatesNothing(t *testing.T) {
 	if a.exit != 0 || len(d.Ways) != 1 {
 		t.Errorf("exit %d, ways %v\n%s", a.exit, d.Ways, a.stderr)
 	}
-	for _, id := range []string{"node-ready", "node-lease", "node-taints", "calico-pod", "calico-budget", "ip-registered"} {
+	for _, id := range []string{
+		"node-ready", "node-lease", "node-taints", "calico-pod", "calico-budget", "ip-registered",
+	} {
 		if len(d.of(id)) == 0 {
 			t.Errorf("%s: no answer", id)
 		}

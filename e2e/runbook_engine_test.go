@@ -38,7 +38,8 @@ func labelled(t testing.TB, node, label string) {
 	t.Helper()
 	set := func(value string) error {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, label, value)
-		_, err := kube(t).CoreV1().Nodes().Patch(context.Background(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := kube(t).CoreV1().Nodes().Patch(context.Background(), node, types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{})
 		return err
 	}
 	if err := set(`"yes"`); err != nil {
@@ -83,7 +84,8 @@ func TestRunbookEngine(t *testing.T) {
     ask: {question: "go on with ${node}", options: [yes, no]}
   - conclude: {verdict: healthy, says: "${steps.both.verdicts.nowhere}, ${answers.go}"}
 `)
-	if a := call(t, "runbook", "lint", file); a.exit != 0 || a.stdout != "" || !strings.HasSuffix(a.stderr, "nothing is wrong\n") {
+	if a := call(t, "runbook", "lint", file); a.exit != 0 || a.stdout != "" ||
+		!strings.HasSuffix(a.stderr, "nothing is wrong\n") {
 		t.Fatalf("lint: %+v", a)
 	}
 	for who, c := range map[string]struct {
@@ -96,10 +98,12 @@ func TestRunbookEngine(t *testing.T) {
 	} {
 		kept := filepath.Join(dir, "none")
 		a := call(t, append([]string{"runbook", "run", file, "--journal", kept}, c.flags...)...)
-		if _, err := os.Stat(kept); err == nil || a.exit != c.exit || !strings.Contains(a.stderr, c.says) || strings.Count(a.stderr, "\n") != 1 {
+		if _, err := os.Stat(kept); err == nil || a.exit != c.exit || !strings.Contains(a.stderr, c.says) ||
+			strings.Count(a.stderr, "\n") != 1 {
 			t.Errorf("%s: %+v, its journal: %v", who, a, err)
 		}
-		if who == "no right" && (!strings.Contains(a.stderr, "calico-probe preflight") || !strings.Contains(a.stderr, "manifests")) {
+		if who == "no right" && (!strings.Contains(a.stderr, "calico-probe preflight") ||
+			!strings.Contains(a.stderr, "manifests")) {
 			t.Errorf("it does not say what to do: %s", a.stderr)
 		}
 	}
@@ -129,10 +133,12 @@ func TestRunbookEngine(t *testing.T) {
 
 	labelled(t, "node-b", "runbook-e2e")
 	a := call(t, "runbook", "run", "--resume", journal)
-	if a.exit != 5 || !strings.Contains(strings.Join(strings.Fields(a.stdout), " "), "give --answer go=TEXT") || !strings.Contains(a.stderr, "to go on: "+resume) {
+	if a.exit != 5 || !strings.Contains(strings.Join(strings.Fields(a.stdout), " "), "give --answer go=TEXT") ||
+		!strings.Contains(a.stderr, "to go on: "+resume) {
 		t.Fatalf("nobody was there to answer: %+v", a)
 	}
-	if a := call(t, "runbook", "run", "--resume", journal, "--answer", "go=perhaps"); a.exit != 2 || strings.Count(a.stderr, "\n") != 1 {
+	if a := call(t, "runbook", "run", "--resume", journal, "--answer", "go=perhaps"); a.exit != 2 ||
+		strings.Count(a.stderr, "\n") != 1 {
 		t.Errorf("an answer that is none: %+v", a)
 	}
 	if a := call(t, "runbook", "run", "--resume", journal, "--kubeconfig", "/nowhere"); a.exit == 0 || a.exit == 5 {
@@ -164,7 +170,8 @@ func TestRunbookEngine(t *testing.T) {
 	if b, err := os.ReadFile(ticket); err != nil || !strings.HasPrefix(string(b), "**healthy** (exit code 0): runbook `engine` on node `node-a`") {
 		t.Errorf("the ticket: %s %v", b, err)
 	}
-	if a := call(t, "runbook", "run", "--resume", journal); a.exit != 2 || !strings.Contains(a.stderr, "has come to its end") {
+	if a := call(t, "runbook", "run", "--resume", journal); a.exit != 2 ||
+		!strings.Contains(a.stderr, "has come to its end") {
 		t.Errorf("gone on with after its end: %+v", a)
 	}
 }

@@ -22,7 +22,8 @@ func TestRunbookSeesItHealed(t *testing.T) {
 	t.Cleanup(func() { mustSandbox(t, "fault", "heal"); nodeReady(t, node) })
 	mustSandbox(t, "fault", "inject", "cni-config-shadowed")
 	var errs heard
-	cmd, out := started(t, &errs, "runbook", "run", "pods-no-network", "--node", node, "-o", "ndjson", "--answer", "fixed=done")
+	cmd, out := started(t, &errs, "runbook", "run", "pods-no-network", "--node", node, "-o", "ndjson", "--answer",
+		"fixed=done")
 	lines := json.NewDecoder(out)
 	for fixed := false; !fixed; {
 		var e runbook.Entry
@@ -76,7 +77,8 @@ func TestRunbookSeesItHealed(t *testing.T) {
 	if told := errs.String(); !strings.Contains(told, "well-again: attempt 1, not yet, ") || strings.Count(told, "\n") > waited.Tries+2 {
 		t.Errorf("of %d attempts it tells\n%s", waited.Tries, told)
 	}
-	if err != nil || last["verdict"] != "healthy" && last["verdict"] != "warnings" { // of a machine that is busy with tests
+	// of a machine that is busy with tests
+	if err != nil || last["verdict"] != "healthy" && last["verdict"] != "warnings" {
 		t.Errorf("%v, %v\n%s", err, last, errs.String())
 	}
 	if says, _ := last["says"].(string); !strings.Contains(says, "well again; it was: new pods of "+node) {

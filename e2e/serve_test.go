@@ -67,8 +67,10 @@ func TestServeUnderIdleConnections(t *testing.T) {
 	cert, key := certificate(t)
 	main, health := fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	dir := t.TempDir()
-	pid, _ := process(t, file("bin/calico-probe"), append([]string{"serve", "--listen", main, "--health-listen", health, "--store", dir, "--via", "api",
-		"--read-token-file", written(t, "reading", readingToken), "--tls-cert", cert, "--tls-key", key}, withRoutes(t, "runsPerHour: 1000")...)...)
+	pid, _ := process(t, file("bin/calico-probe"),
+		append([]string{"serve", "--listen", main, "--health-listen", health, "--store", dir, "--via", "api",
+			"--read-token-file", written(t, "reading", readingToken), "--tls-cert", cert, "--tls-key", key},
+			withRoutes(t, "runsPerHour: 1000")...)...)
 	_, port, _ := strings.Cut(main, ":")
 	s := serving{"https://localhost:" + port, "http://" + health, trusting(t, cert)}
 	s.ready(t)
@@ -140,7 +142,9 @@ func TestServeManifests(t *testing.T) {
 	ctx, k := t.Context(), kube(t)
 	helm, chart := file(".cache/bin/helm"), file("deploy/helm/calico-probe")
 	template := func(args ...string) string {
-		return ran(t, append([]string{helm, "template", "x", chart, "--namespace", "default", "--set", "serve.enabled=true"}, args...)...)
+		return ran(t, append([]string{
+			helm, "template", "x", chart, "--namespace", "default", "--set", "serve.enabled=true",
+		}, args...)...)
 	}
 	for _, c := range []struct{ name, manifests, namespace, scheme, policy string }{
 		{"manifests", call(t, "manifests", "--serve", "--admit", "ops,10.0.0.0/8").stdout, "calico-probe", "https",
@@ -163,7 +167,8 @@ func TestServeManifests(t *testing.T) {
 			if one.Env[0].Name != "GOMEMLIMIT" || one.Env[0].Value != "400MiB" || limit != "512Mi" {
 				t.Errorf("its memory: %v, at most %s", one.Env, limit)
 			}
-			if one.Ports[0].Name != c.scheme || one.LivenessProbe.HTTPGet.Port.String() != "health" || one.ReadinessProbe.HTTPGet.Port.String() != "health" || one.Ports[1].Name != "health" {
+			if one.Ports[0].Name != c.scheme || one.LivenessProbe.HTTPGet.Port.String() != "health" ||
+				one.ReadinessProbe.HTTPGet.Port.String() != "health" || one.Ports[1].Name != "health" {
 				t.Errorf("its ports: %v, %v", one.Ports, one.LivenessProbe)
 			}
 			p, err := k.NetworkingV1().NetworkPolicies(c.namespace).Get(ctx, "calico-probe-serve", metav1.GetOptions{})
@@ -182,8 +187,10 @@ func TestServeManifests(t *testing.T) {
 				}
 			}
 			ports := p.Spec.Ingress[0].Ports
-			if got := "[" + strings.Join(from, ", ") + "]"; got != c.policy || len(p.Spec.Ingress) != 1 || len(ports) != 1 || ports[0].Port.String() != c.scheme ||
-				len(p.Spec.PolicyTypes) != 1 || p.Spec.PolicyTypes[0] != "Ingress" || metav1.FormatLabelSelector(&p.Spec.PodSelector) != metav1.FormatLabelSelector(d.Spec.Selector) {
+			got := "[" + strings.Join(from, ", ") + "]"
+			if got != c.policy || len(p.Spec.Ingress) != 1 || len(ports) != 1 || ports[0].Port.String() != c.scheme ||
+				len(p.Spec.PolicyTypes) != 1 || p.Spec.PolicyTypes[0] != "Ingress" ||
+				metav1.FormatLabelSelector(&p.Spec.PodSelector) != metav1.FormatLabelSelector(d.Spec.Selector) {
 				t.Errorf("its policy admits %s at %v: %+v", got, ports, p.Spec)
 			}
 			for _, arg := range one.Args { // what a flag names is mounted

@@ -152,10 +152,10 @@ func TestShellLineCut(t *testing.T) {
 				if got := answered(s.out.String()); !slices.Equal(got, slices.Concat(numbers(90), numbers(15))) {
 					t.Errorf("lost or doubled: %v\n%s", got, s.errs.String())
 				}
-				if back := s.lines("with the same probe"); len(back) == 0 || len(back) > 2 || !strings.Contains(back[0], "the line to the probe on node-a was cut") {
+				if back := s.lines("with the same probe"); len(back) == 0 || len(back) > 2 || !strings.Contains(back[0], "the connection to the probe on node-a was lost") {
 					t.Errorf("said: %s", s.errs.String())
 				}
-				if cut := s.lines("making another"); away > 0 && len(cut) != 1 {
+				if cut := s.lines("reconnecting for"); away > 0 && len(cut) != 1 {
 					t.Errorf("said: %s", s.errs.String())
 				}
 				nothingLeft(t)

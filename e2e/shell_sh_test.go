@@ -364,7 +364,7 @@ func TestShCut(t *testing.T) {
 	p.wants("cleared")
 	relay.away(true)
 	p.must("resize-window", "-x", "90", "-y", "20") // as a laptop that leaves its dock
-	p.wants("is cut")
+	p.wants("is lost")
 	relay.away(false)
 	p.wants("is back")
 	p.enter("clear; echo size=$(stty size)")

@@ -33,14 +33,16 @@ func bySSH(t testing.TB, edits ...string) []string {
 // TestBySSH wants a probe by way of ssh to see what one in a pod sees, and to prove
 // the tunnels with one on the other node.
 func TestBySSH(t *testing.T) {
-	d, a := report(t, append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "--profile", "deep", "--skip", "node-load")...)
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "--profile", "deep", "--skip",
+		"node-load")...)
 	if a.exit != 0 || a.stderr != "" {
 		t.Errorf("exit %d, %s\n%s", a.exit, d.Verdict, a.stderr)
 	}
 	d.want(t, "encap-proof", probe.OK)
 	pod, _ := report(t, "run", "--node", "node-a", "--via", "pod", "--profile", "deep", "--skip", "node-load")
 	sameAnswers(t, pod, d)
-	if w := d.Ways[1]; w.Way != "ssh" || !slices.Contains(w.Access, "uid 0") || !slices.Contains(w.Access, "host processes") {
+	w := d.Ways[1]
+	if w.Way != "ssh" || !slices.Contains(w.Access, "uid 0") || !slices.Contains(w.Access, "host processes") {
 		t.Errorf("%+v", w)
 	}
 	nothingLeft(t)
@@ -74,7 +76,8 @@ func sameAnswers(t testing.TB, a, b document) {
 // TestBySSHAsAnybody logs in as one who may not become root: what takes root is
 // unknown, not bad, and that is said.
 func TestBySSHAsAnybody(t *testing.T) {
-	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "ops@{node}", "--skip", "node-load")...)
+	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "ops@{node}", "--skip",
+		"node-load")...)
 	if a.exit != 5 || !strings.Contains(a.stderr, "the login is not root's") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
@@ -103,10 +106,11 @@ func TestSSHRefused(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"no key":         {bySSH(t, nobody...), "login", "permission denied: load a key"},
-		"strange host":   {bySSH(t, stranger...), "login", "accept it once with 'ssh -o StrictHostKeyChecking=ask -- 10.88.0.12'"},
-		"trusting":       {bySSH(t, "UserKnownHostsFile", "StrictHostKeyChecking no\n  UserKnownHostsFile "+learned+" #"), "login", "not known here"},
-		"changed host":   {bySSH(t, "UserKnownHostsFile", "UserKnownHostsFile "+otherKey(t)+" #"), "login", "not the one known here"},
+		"no key":       {bySSH(t, nobody...), "login", "permission denied: load a key"},
+		"strange host": {bySSH(t, stranger...), "login", "accept it once with 'ssh -o StrictHostKeyChecking=ask -- 10.88.0.12'"},
+		"trusting":     {bySSH(t, "UserKnownHostsFile", "StrictHostKeyChecking no\n  UserKnownHostsFile "+learned+" #"), "login", "not known here"},
+		"changed host": {bySSH(t, "UserKnownHostsFile", "UserKnownHostsFile "+otherKey(t)+" #"), "login",
+			"not the one known here"},
 		"no shell":       {append(bySSH(t), "--ssh", "closed@{ip}"), "shell", "not available"},
 		"nobody listens": {[]string{"--ssh-config", closed, "--ssh", "127.0.0.1"}, "reach", "connection refused"},
 		"no such name":   {append(bySSH(t, "ProxyCommand", "#"), "--ssh", "nowhere.invalid"), "reach", "does not resolve"},
@@ -207,7 +211,8 @@ func TestCutLineBySSH(t *testing.T) {
 		shell(t, "node-a", fmt.Sprintf("iptables -%s INPUT -p tcp --dport 22 -j DROP; iptables -%s OUTPUT -p tcp --sport 22 -j DROP", how, how))
 	}
 	t.Cleanup(func() { mustSandbox(t, "felix", "node-a", "ok"); calicoReady(t, "node-a") })
-	cmd, out := started(t, nil, append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "-o", "ndjson", "--check-timeout", "40s")...)
+	cmd, out := started(t, nil, append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "-o", "ndjson",
+		"--check-timeout", "40s")...)
 	waitFor(t, out, `"check":"node-swap"`)
 	cut("I")
 	defer cut("D")

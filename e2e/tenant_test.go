@@ -27,7 +27,9 @@ func tenant(t testing.TB, name, script string, folders ...string) {
 		Containers: []corev1.Container{{
 			Name: "c", Image: "sandbox.local/workload:1", ImagePullPolicy: corev1.PullIfNotPresent,
 			Command: []string{"/bin/bash", "-ec", script}, SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0))},
-			Env: []corev1.EnvVar{{Name: "UID_OF_POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}},
+			Env: []corev1.EnvVar{{Name: "UID_OF_POD", ValueFrom: &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
+			}}},
 		}},
 	}}
 	container := &pod.Spec.Containers[0]
@@ -43,10 +45,14 @@ func tenant(t testing.TB, name, script string, folders ...string) {
 		mount("usr", "/"+dir, dir, corev1.VolumeSource{})
 	}
 	for i, folder := range folders {
-		mount(fmt.Sprintf("folder-%d", i), folder, "", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: folder, Type: new(corev1.HostPathDirectoryOrCreate)}})
+		mount(fmt.Sprintf("folder-%d", i), folder, "",
+			corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+				Path: folder, Type: new(corev1.HostPathDirectoryOrCreate),
+			}})
 	}
 	t.Cleanup(func() {
-		if err := pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		if err := pods.Delete(context.Background(), name,
+			metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 			t.Error(err)
 		}
 		eventually(t, time.Minute, func() string {
@@ -153,7 +159,8 @@ done`, "/var/log/pods", networks)
 	for what, says := range map[string]string{"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not a file: not read",
 		"/etc/shadow": "leads to /etc/shadow, which is no log of this container: not read", "/proc/kmsg": "the kernel makes it"} {
 		work("rm -f laid; echo " + what + " >lay.new; mv lay.new lay; for i in $(seq 100); do if [ -e laid ]; then exit 0; fi; sleep 0.1; done; exit 1")
-		if a := logs(); a.exit != 5 && a.exit != 3 || !strings.Contains(a.stdout+a.stderr, says) || strings.Contains(a.stdout, "root:") {
+		if a := logs(); a.exit != 5 && a.exit != 3 || !strings.Contains(a.stdout+a.stderr, says) ||
+			strings.Contains(a.stdout, "root:") {
 			t.Errorf("%s: exit %d: %s%s", what, a.exit, a.stdout, a.stderr)
 		}
 	}

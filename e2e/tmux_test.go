@@ -29,7 +29,9 @@ func newScreen(t testing.TB, env ...string) *screen {
 	s := &screen{t: t, dir: t.TempDir(), socket: fmt.Sprintf("%s-%d-%d", clusterName, os.Getpid(), time.Now().UnixNano())}
 	t.Cleanup(func() { _, _ = s.tmux(context.Background(), "kill-server") }) // it may have ended
 	args := []string{"-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30"}
-	for _, v := range append([]string{"PS1=$ ", "HISTFILE=", "KUBECONFIG=" + os.Getenv("KUBECONFIG"), "XDG_STATE_HOME=" + s.dir, "LESS="}, env...) {
+	for _, v := range append([]string{
+		"PS1=$ ", "HISTFILE=", "KUBECONFIG=" + os.Getenv("KUBECONFIG"), "XDG_STATE_HOME=" + s.dir, "LESS=",
+	}, env...) {
 		args = append(args, "-e", v)
 	}
 	s.must(append(args, "bash", "--norc")...)

@@ -97,14 +97,17 @@ func (before others) changed(after others) (changed []string) {
 func (before others) harmed(events []corev1.Event) []string {
 	var out []string
 	for _, e := range events {
-		bad := slices.Contains([]string{"Preempting", "Preempted", "Killing", "Evicted", "TaintManagerEviction", "NodeControllerEviction"}, e.Reason)
+		bad := slices.Contains([]string{
+			"Preempting", "Preempted", "Killing", "Evicted", "TaintManagerEviction", "NodeControllerEviction",
+		}, e.Reason)
 		last := e.LastTimestamp.Time
 		if last.IsZero() {
 			last = e.EventTime.Time
 		}
 		// Events have whole seconds.
 		if bad && before.known[e.InvolvedObject.UID] && last.After(before.taken.Add(-time.Second)) {
-			out = append(out, fmt.Sprintf("event %s about %s %s/%s: %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name, e.Message))
+			out = append(out, fmt.Sprintf("event %s about %s %s/%s: %s", e.Reason, e.InvolvedObject.Kind,
+				e.InvolvedObject.Namespace, e.InvolvedObject.Name, e.Message))
 		}
 	}
 	return out
@@ -158,7 +161,8 @@ func readOthers(t testing.TB) others {
 }
 
 func isOurs(item unstructured.Unstructured) bool {
-	return item.GetLabels()["app.kubernetes.io/managed-by"] == "calico-probe" && strings.HasPrefix(item.GetName(), "calico-probe-")
+	return item.GetLabels()["app.kubernetes.io/managed-by"] == "calico-probe" &&
+		strings.HasPrefix(item.GetName(), "calico-probe-")
 }
 
 // fingerprint is what of an object a run must leave as it is: its UID, all that somebody
@@ -176,9 +180,10 @@ func fingerprint(t testing.TB, item unstructured.Unstructured) string {
 		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			starts[c.Name] = fmt.Sprintf("%s, %d restarts", c.ContainerID, c.RestartCount)
 		}
-		pod.Spec.EphemeralContainers = slices.DeleteFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool {
-			return strings.HasPrefix(c.Name, "calico-probe-")
-		})
+		pod.Spec.EphemeralContainers = slices.DeleteFunc(pod.Spec.EphemeralContainers,
+			func(c corev1.EphemeralContainer) bool {
+				return strings.HasPrefix(c.Name, "calico-probe-")
+			})
 		b, err = json.Marshal(pod.Spec)
 		var spec map[string]any
 		if err = errors.Join(err, json.Unmarshal(b, &spec)); err != nil {
@@ -217,7 +222,8 @@ func TestNothingElseChanges(t *testing.T) {
 			if way == "neighbour" && profile != "standard" { // which asks one question, whatever the profile
 				continue
 			}
-			d, a := report(t, append([]string{"run", "--node", "node-b", "--skip", "node-load", "--profile", profile}, byWay[way]...)...)
+			d, a := report(t, append([]string{"run", "--node", "node-b", "--skip", "node-load", "--profile", profile},
+				byWay[way]...)...)
 			wanted := map[bool]int{false: 0, true: 5}[way == "neighbour"] // which puts nothing on the node itself
 			if a.exit != wanted {
 				t.Errorf("%s, %s: exit %d\n%s%s", way, profile, a.exit, d, a.stderr)
@@ -267,7 +273,8 @@ func killedBy(t *testing.T, way string, flags []string) {
 func TestTheComparisonSees(t *testing.T) {
 	ctx, k := t.Context(), kube(t)
 	const namespace = "e2e-comparison"
-	if _, err := k.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := k.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -276,7 +283,8 @@ func TestTheComparisonSees(t *testing.T) {
 		}
 	})
 	maps := k.CoreV1().ConfigMaps(namespace)
-	made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "somebodys"}}, metav1.CreateOptions{})
+	made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "somebodys"}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

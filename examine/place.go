@@ -126,7 +126,7 @@ func (o Options) placement(client *Client, method string, snap *cluster.Snapshot
 		opts.CalicoErr = injector.NoCalico(snap.CalicoErr)
 	}
 	opts.Arch = snap.Node.Status.NodeInfo.Architecture
-	opts.Carried = client.Probe(opts.Arch)
+	opts.Embedded = client.Probe(opts.Arch)
 	opts.Destination, opts.Named = o.destination(snap.Node), o.SSH != "" && !strings.Contains(o.SSH, "{ip}")
 	opts.Machine = machineIDOf(snap.Node, snap.Nodes)
 	opts.Running = func(ctx context.Context) ([]corev1.Pod, error) { return client.runningOn(ctx, snap.Node.Name) }

@@ -31,9 +31,10 @@ func definitions() []definition {
 		{
 			// The client, which carries the probe and who signs certificates of the world, for a
 			// cluster that runs it.
-			name: "client", platforms: []string{"linux/amd64", "linux/arm64"}, user: "65532:65532", entrypoint: []string{"/calico-probe"},
-			env:   []string{"USER=calico-probe"}, // who is written on what it creates; there is no passwd
-			files: []file{{from: "build/linux-{arch}/calico-probe", to: "/calico-probe"}},
+			name: "client", platforms: []string{"linux/amd64", "linux/arm64"}, user: "65532:65532",
+			entrypoint: []string{"/calico-probe"},
+			env:        []string{"USER=calico-probe"}, // who is written on what it creates; there is no passwd
+			files:      []file{{from: "build/linux-{arch}/calico-probe", to: "/calico-probe"}},
 		},
 		{
 			// A shell and tools for nodes that have none; its pod asks for root. The packages

@@ -109,7 +109,8 @@ func (m mirror) offer(t *testing.T, version, word string) {
 	m.put(t, "deb/etc/ssl/certs/none", "", 0o644)
 	m.put(t, "deb/usr/share/doc/tools/copyright", "free\n", 0o644)
 	m.put(t, "deb/usr/sbin/none", "", 0o644)
-	if out, err := exec.CommandContext(t.Context(), "dpkg-deb", "--build", "--root-owner-group", filepath.Join(m.dir, "deb"), filepath.Join(m.dir, "repo/tools.deb")).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "dpkg-deb", "--build", "--root-owner-group",
+		filepath.Join(m.dir, "deb"), filepath.Join(m.dir, "repo/tools.deb")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	deb := content(t, filepath.Join(m.dir, "repo/tools.deb"))
@@ -121,7 +122,8 @@ func (m mirror) offer(t *testing.T, version, word string) {
 func (m mirror) make(t *testing.T, args ...string) (said, word string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(m.dir, "scripts/toolbox.sh"), append(args, m.arch)...)
-	cmd.Env = append(os.Environ(), "APT_CONFIG="+filepath.Join(m.dir, "etc/apt.conf"), "CALICO_PROBE_CACHE="+filepath.Join(m.dir, "cache"))
+	cmd.Env = append(os.Environ(), "APT_CONFIG="+filepath.Join(m.dir, "etc/apt.conf"),
+		"CALICO_PROBE_CACHE="+filepath.Join(m.dir, "cache"))
 	out, err := cmd.CombinedOutput()
 	if _, none := os.Stat(filepath.Join(m.dir, "cache/toolbox", m.arch+".made")); none == nil {
 		word = string(content(t, filepath.Join(m.dir, "cache/toolbox", m.arch, "usr/bin/busybox")))
@@ -138,7 +140,8 @@ func TestToolbox(t *testing.T) {
 	if said, _, err := m.make(t, "--lock"); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	if l := lock(t, content(t, filepath.Join(m.dir, "images/toolbox.lock"))); len(l) != 1 || l[0].name != "tools" || l[0].version != "1:1.0-1" || l[0].arch != m.arch {
+	l := lock(t, content(t, filepath.Join(m.dir, "images/toolbox.lock")))
+	if len(l) != 1 || l[0].name != "tools" || l[0].version != "1:1.0-1" || l[0].arch != m.arch {
 		t.Fatalf("locked is %+v", l)
 	}
 	said, word, err := m.make(t)
@@ -167,7 +170,8 @@ func TestToolbox(t *testing.T) {
 	if said, word, err := m.make(t); err == nil || word != "" || !strings.Contains(said, "tools=1:1.0-1; run 'make toolbox-lock'") {
 		t.Errorf("the version is gone: %q, %v: %s", word, err, said)
 	}
-	if said, word, err := m.make(t, "--or-today"); err != nil || word != "two" || !strings.Contains(said, "WARNING") || !strings.Contains(said, "tools=1:1.0-1") {
+	if said, word, err := m.make(t, "--or-today"); err != nil || word != "two" || !strings.Contains(said, "WARNING") ||
+		!strings.Contains(said, "tools=1:1.0-1") {
 		t.Errorf("the version is gone, and today's will do: %q, %v: %s", word, err, said)
 	}
 	if said, _, err := m.make(t, "--or-today"); err != nil || said != "" {

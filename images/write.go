@@ -74,7 +74,8 @@ func build(d definition, cache string, platform *v1.Platform, plain bool) (v1.Im
 	if plain {
 		level = gzip.NoCompression
 	}
-	layer, err := tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(level))
+	layer, err := tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(level))
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,9 @@ func pack(d definition, cache, arch string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := w.WriteHeader(&tar.Header{Name: to[1:], Mode: 0o755, Size: int64(len(b)), Typeflag: tar.TypeReg}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Name: to[1:], Mode: 0o755, Size: int64(len(b)), Typeflag: tar.TypeReg,
+		}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(b); err != nil {
@@ -151,7 +154,9 @@ func pack(d definition, cache, arch string) ([]byte, error) {
 		if err := folders(w, at, made); err != nil {
 			return nil, err
 		}
-		if err := w.WriteHeader(&tar.Header{Name: at[1:], Linkname: d.links[at], Mode: 0o777, Typeflag: tar.TypeSymlink}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Name: at[1:], Linkname: d.links[at], Mode: 0o777, Typeflag: tar.TypeSymlink,
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -306,7 +311,9 @@ func archive(index v1.ImageIndex, names []string, out string) (err error) {
 			return err
 		}
 		name := strings.TrimPrefix(p, dir+"/")
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(b)), Typeflag: tar.TypeReg}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Name: name, Mode: 0o644, Size: int64(len(b)), Typeflag: tar.TypeReg,
+		}); err != nil {
 			return err
 		}
 		_, err = w.Write(b)

@@ -34,12 +34,15 @@ func TestReleased(t *testing.T) {
 			dir = t.TempDir()
 			for _, arch := range []string{"amd64", "arm64"} {
 				file, made := filepath.Join(dir, "build/linux-"+arch, want.program), time.Unix(int64(1e9*i), 0)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(name+" of "+arch), mode), os.Chtimes(file, made, made)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(name+" of "+arch), mode),
+					os.Chtimes(file, made, made)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			out, pin := filepath.Join(dir, "out.tar"), filepath.Join(dir, "pin")
-			if err := run([]string{"-ref", "registry.example/" + name + ":1.2.3", "-cache", dir, "-o", out, "-pin", pin, "-max", "2000", name}); err != nil {
+			if err := run([]string{
+				"-ref", "registry.example/" + name + ":1.2.3", "-cache", dir, "-o", out, "-pin", pin, "-max", "2000", name,
+			}); err != nil {
 				t.Fatal(err)
 			}
 			written[i], pinned = content(t, out), string(content(t, pin))
@@ -47,7 +50,9 @@ func TestReleased(t *testing.T) {
 		if !bytes.Equal(written[0], written[1]) {
 			t.Errorf("%s: written twice it has other bytes", name)
 		}
-		if err := run([]string{"-ref", "x:1", "-cache", dir, "-o", filepath.Join(dir, "small.tar"), "-max", "100", name}); err == nil {
+		if err := run([]string{
+			"-ref", "x:1", "-cache", dir, "-o", filepath.Join(dir, "small.tar"), "-max", "100", name,
+		}); err == nil {
 			t.Errorf("%s: larger than is allowed, and written", name)
 		}
 		for _, m := range manifests(t, index(t, written[0], "registry.example/"+name, "1.2.3", pinned)) {
@@ -57,7 +62,8 @@ func TestReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c := config.Config; config.OS != "linux" || platform != "linux/"+config.Architecture || c.User != "65532:65532" ||
-				!slices.Equal(c.Entrypoint, []string{"/" + want.program}) || len(c.Cmd) > 0 || !slices.Equal(c.Env, want.env) || !config.Created.IsZero() {
+				!slices.Equal(c.Entrypoint, []string{"/" + want.program}) || len(c.Cmd) > 0 || !slices.Equal(c.Env, want.env) ||
+				!config.Created.IsZero() {
 				t.Errorf("%s for %s: %+v", name, platform, config)
 			}
 			layers, err := img.Layers()
@@ -191,7 +197,8 @@ func TestPlant(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Symlink("usr/bin", filepath.Join(tree, "bin")), os.Chmod(filepath.Join(tree, "usr"), 0o711)); err != nil {
+	if err := errors.Join(os.Symlink("usr/bin", filepath.Join(tree, "bin")),
+		os.Chmod(filepath.Join(tree, "usr"), 0o711)); err != nil {
 		t.Fatal(err)
 	}
 	var buf bytes.Buffer
@@ -226,7 +233,8 @@ func TestPlant(t *testing.T) {
 		got[h.Name] = entry{h.Mode, h.Typeflag, h.Linkname, string(b)}
 	}
 	want := map[string]entry{
-		"usr/": {0o711, tar.TypeDir, "", ""}, "usr/bin/": {0o755, tar.TypeDir, "", ""}, "bin": {0o777, tar.TypeSymlink, "usr/bin", ""},
+		"usr/": {0o711, tar.TypeDir, "", ""}, "usr/bin/": {0o755, tar.TypeDir, "", ""},
+		"bin":           {0o777, tar.TypeSymlink, "usr/bin", ""},
 		"usr/bin/plain": {0o755, tar.TypeReg, "", "usr/bin/plain"}, "usr/bin/su": {0o755, tar.TypeReg, "", "usr/bin/su"},
 		"usr/bin/wall": {0o755, tar.TypeReg, "", "usr/bin/wall"}, "usr/note": {0o640, tar.TypeReg, "", "usr/note"},
 	}

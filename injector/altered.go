@@ -14,12 +14,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A mutating webhook or policy may change what is created. A probe outside the node's
-// network, on another node or of another image answers for something else than the node,
-// and what shares its pod can read along. So what the API server made is compared with
-// what was asked for, and where a field differs that decides what the probe is, sees or
-// costs the node, nothing of it is believed. What the API server fills in, and what only
-// decides when and where a pod is scheduled, may differ: the kubelet judges that.
+// A mutating webhook or policy may change what is created. A probe outside the node's network, on another
+// node or of another image does not describe the node, and another container in its pod can read what it
+// writes. So the object that the API server made is compared with the one that was asked for. Where a
+// field differs that decides what the probe is, sees or costs the node, the probe is not asked anything. Fields that
+// the API server fills in, or that only decide when and where a pod is scheduled, may differ: the kubelet
+// judges those.
 
 // field is one field as it was asked for and as the API server has it.
 type field struct {
@@ -53,7 +53,7 @@ func inJSON(v any) string {
 // systemCritical is the least priority for which a kubelet ends other pods to make room.
 const systemCritical = 2_000_000_000
 
-// alteredPod says in what the pod is not the one that was asked for, "" = in nothing.
+// alteredPod says how the pod differs from the one that was asked for, "" = in nothing.
 func alteredPod(asked, got *corev1.Pod) string {
 	a, g := &asked.Spec, &got.Spec
 	if what := firstDifferent([]field{
@@ -91,8 +91,8 @@ func alteredPod(asked, got *corev1.Pod) string {
 		a.SecurityContext, &a.Containers[0], g.SecurityContext, &g.Containers[0])
 }
 
-// alteredEphemeral says in what the ephemeral container of that pod is not the one that
-// was asked for in the verified pod of the node, "" = in nothing.
+// alteredEphemeral says how the ephemeral container, or the pod it is in, differs from what was asked for,
+// "" = in nothing. verified is the UID of the node's calico-node pod.
 func alteredEphemeral(asked corev1.EphemeralContainer, node string, verified types.UID, pod *corev1.Pod) string {
 	all := pod.Spec.EphemeralContainers
 	at := slices.IndexFunc(all, func(c corev1.EphemeralContainer) bool { return c.Name == asked.Name })
@@ -111,7 +111,8 @@ func alteredEphemeral(asked corev1.EphemeralContainer, node string, verified typ
 	return alteredContainer("its ", pod.Spec.SecurityContext, &a, pod.Spec.SecurityContext, &g)
 }
 
-// alteredContainer compares the probe's container, in pods of these security contexts.
+// alteredContainer compares the probe's container with the one that was asked for, each with the security
+// context of its pod.
 func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Container,
 	inG *corev1.PodSecurityContext, g *corev1.Container,
 ) string {
@@ -122,7 +123,7 @@ func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Con
 		{path + "command", a.Command, g.Command},
 		{path + "args", a.Args, g.Args},
 		{path + "workingDir", a.WorkingDir, g.WorkingDir},
-		{path + "env", telling(a.Env), telling(g.Env)},
+		{path + "env", goEnv(a.Env), goEnv(g.Env)},
 		{path + "envFrom", a.EnvFrom, g.EnvFrom},
 		{path + "volumeMounts", mounts(a.VolumeMounts, a.VolumeMounts), mounts(g.VolumeMounts, a.VolumeMounts)},
 		{path + "resources.claims", a.Resources.Claims, g.Resources.Claims},
@@ -143,7 +144,7 @@ func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Con
 	return alteredSecurity(path+"securityContext.", securityIn(inA, a), securityIn(inG, g))
 }
 
-// alteredSecurity compares what is in force for a container, with the API's defaults.
+// alteredSecurity compares two effective security contexts, with the API's defaults.
 func alteredSecurity(path string, a, g corev1.SecurityContext) string {
 	const usual = corev1.DefaultProcMount
 	addA, dropA := capabilities(a)
@@ -167,7 +168,7 @@ func alteredSecurity(path string, a, g corev1.SecurityContext) string {
 	})
 }
 
-// securityIn is a container's security context with what it has of its pod's.
+// securityIn is a container's security context with what it inherits from its pod's.
 func securityIn(pod *corev1.PodSecurityContext, c *corev1.Container) corev1.SecurityContext {
 	var own corev1.SecurityContext
 	if c.SecurityContext != nil {
@@ -184,8 +185,7 @@ func securityIn(pod *corev1.PodSecurityContext, c *corev1.Container) corev1.Secu
 	return own
 }
 
-// capabilities are those added that are not dropped by name, and whether all others are
-// dropped. To drop one by name that was not asked for takes nothing away.
+// capabilities are the added ones that are not dropped by name, and whether all others are dropped.
 func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped bool) {
 	if sc.Capabilities == nil {
 		return nil, false
@@ -199,12 +199,11 @@ func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped
 	return added, slices.Contains(sc.Capabilities.Drop, "ALL")
 }
 
-// on and off are a switch, which is that unless it is set.
+// on and off are the value of a switch whose default is true or false.
 func on(p *bool) bool  { return ptr.Deref(p, true) }
 func off(p *bool) bool { return ptr.Deref(p, false) }
 
-// seLinuxType is the part of the options that decides what may be reached; OpenShift
-// adds a level.
+// seLinuxType is the part of the options that decides what the process may access; OpenShift adds a level.
 func seLinuxType(sc corev1.SecurityContext) string {
 	if sc.SELinuxOptions == nil {
 		return ""
@@ -212,9 +211,9 @@ func seLinuxType(sc corev1.SecurityContext) string {
 	return sc.SELinuxOptions.Type
 }
 
-// telling are the variables that a Go program or its libraries read, and with which it
-// could answer otherwise, with their values. Others (of proxies, of tracing) the probe never looks at.
-func telling(env []corev1.EnvVar) []string {
+// goEnv are the variables, with their values, that a Go program or its libraries read, and that could
+// change its answers. The probe reads no others, such as those of proxies or tracing.
+func goEnv(env []corev1.EnvVar) []string {
 	var out []string
 	for _, v := range env {
 		for _, prefix := range []string{"GO", "GRPC_", "SSL_CERT_"} {
@@ -234,7 +233,7 @@ func names(containers []corev1.Container) []string {
 	return out
 }
 
-// volumes are without the type that the API server fills in.
+// volumes are the volumes without the type that the API server fills in.
 func volumes(all []corev1.Volume) []corev1.Volume {
 	out := slices.Clone(all)
 	for i := range out {
@@ -245,7 +244,7 @@ func volumes(all []corev1.Volume) []corev1.Volume {
 	return out
 }
 
-// mounts are without what an API server before Kubernetes 1.30 does not know.
+// mounts are the mounts without the field that an API server before Kubernetes 1.30 does not know.
 func mounts(all, asked []corev1.VolumeMount) []corev1.VolumeMount {
 	out := slices.Clone(all)
 	for i := range out {
@@ -266,8 +265,8 @@ func sysctls(spec *corev1.PodSpec) []corev1.Sysctl {
 	return spec.SecurityContext.Sysctls
 }
 
-// resolver is what of a pod's DNS settings decides who is asked for what name. Policies like
-// to add options.
+// resolver is the part of a pod's DNS settings that decides which server is asked for which name. Options
+// are left out: policies often add some.
 func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
 	if spec.DNSConfig == nil {
 		return corev1.PodDNSConfig{}
@@ -275,7 +274,7 @@ func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
 	return corev1.PodDNSConfig{Nameservers: spec.DNSConfig.Nameservers, Searches: spec.DNSConfig.Searches}
 }
 
-// known are the values of those keys that were asked for.
+// known are the values of the keys that were asked for.
 func known(asked, got map[string]string) map[string]string {
 	out := map[string]string{}
 	for key := range asked {
@@ -286,9 +285,9 @@ func known(asked, got map[string]string) map[string]string {
 	return out
 }
 
-// deciding are the annotations by which a kubelet does not run a pod at all, or by which a
-// container runtime gives it devices, mounts, hooks or a machine of its own: of static pods
-// (k8s.io/kubernetes), of the Container Device Interface, of containerd, CRI-O and Kata.
+// deciding are the annotations by which the kubelet does not run a pod, or the container runtime gives it
+// devices, mounts, hooks or a virtual machine: those of static pods (k8s.io/kubernetes), the Container
+// Device Interface, containerd, CRI-O and Kata.
 func deciding(p *corev1.Pod) []string {
 	var out []string
 	for key := range p.Annotations {

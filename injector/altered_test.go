@@ -311,9 +311,10 @@ func TestAlteredElsewhere(t *testing.T) {
 	o.Calico = &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{volume("nodeproc", "/proc", "")}}}
 	asked := ephemeralFor(o)
 	type container = corev1.EphemeralContainer
-	if what := alteredEphemeral(asked, o.Node, "1", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2"}, Spec: corev1.PodSpec{
-		EphemeralContainers: []container{asked},
-	}}); !isSaid(what, `metadata.uid is "2" instead of "1"`) {
+	if what := alteredEphemeral(asked, o.Node, "1", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2"},
+		Spec: corev1.PodSpec{
+			EphemeralContainers: []container{asked},
+		}}); !isSaid(what, `metadata.uid is "2" instead of "1"`) {
 		t.Errorf("another pod of the same name: %q", what)
 	}
 	for says, does := range map[string]func(*corev1.PodSpec, *container){

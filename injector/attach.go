@@ -24,32 +24,32 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// converse opens the conversation with a probe that runs: by attach, and by the
-// container's log once attach breaks.
-func (p *placed) converse(ctx context.Context) *Session {
+// open opens the session with a probe that runs, by attach. When attach breaks, a kept session attaches
+// again, and any other reads the rest from the container's log.
+func (p *placement) open(ctx context.Context) *Session {
 	s := &Session{created: p.created, image: p.image, remove: p.remove, through: "the API server to the kubelet's port 10250"}
 	if p.options.Keep {
-		s.keep(ctx, p.options.Node, p.attach, p.gone, p.options.Note)
+		s.startKept(ctx, p.options.Node, p.attach, p.ended, p.options.Note)
 	} else {
-		s.talk(ctx, p.attach, p.reread)
+		s.start(ctx, p.attach, p.openLog)
 	}
 	return s
 }
 
-// lookLimit is how long one look at the probe's pod may take while there is no line to
-// it: the next line must not wait long for it.
-const lookLimit = 2 * time.Second
+// readPodLimit bounds one reading of the probe's pod while the connection is lost: reconnecting must not
+// wait long for it.
+const readPodLimit = 2 * time.Second
 
-// gone is nil while the probe may still be there, and else why it is not.
-func (p *placed) gone(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+// ended returns why the probe is gone, or nil while it may still be there.
+func (p *placement) ended(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readPodLimit)
 	defer cancel()
 	pod, err := p.client.kube.CoreV1().Pods(p.namespace).Get(ctx, p.pod, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("pod %s/%s is gone", p.namespace, p.pod)
 	}
 	if err != nil {
-		return nil // nobody knows
+		return nil // not known
 	}
 	if pod.DeletionTimestamp != nil {
 		return fmt.Errorf("pod %s/%s is being deleted", p.namespace, p.pod)
@@ -59,30 +59,34 @@ func (p *placed) gone(ctx context.Context) error {
 			return fmt.Errorf("it ended: %s, exit code %d", t.Reason, t.ExitCode)
 		}
 	}
-	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded { // evicted, perhaps, or past its deadline
-		return fmt.Errorf("pod %s/%s ended: %s", p.namespace, p.pod, strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message))
+	// evicted, perhaps, or past its deadline
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return fmt.Errorf("pod %s/%s ended: %s", p.namespace, p.pod,
+			strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message))
 	}
 	return nil
 }
 
-// attach carries stdin and stdout until either side ends.
-func (p *placed) attach(ctx context.Context, in io.Reader, out io.Writer) error {
-	req := p.client.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.pod).SubResource("attach").
-		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
-	words := &lastWords{}
-	if err := p.client.converse(ctx, req.URL(), in, out, words); err != nil {
-		return fmt.Errorf("attached to the probe: %w%s", err, saying(words.String()))
+// attach connects stdin and stdout to the probe's until either side ends.
+func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) error {
+	req := p.client.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.pod).
+		SubResource("attach").
+		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true},
+			scheme.ParameterCodec)
+	stderr := &lastOutput{}
+	if err := p.client.stream(ctx, req.URL(), in, out, stderr); err != nil {
+		return fmt.Errorf("attached to the probe: %w%s", err, saying(stderr.String()))
 	}
-	if said := words.String(); said != "" {
+	if said := stderr.String(); said != "" {
 		return fmt.Errorf("the probe ended%s", saying(said))
 	}
 	return nil
 }
 
-// converse carries stdin, stdout and stderr of an attach or an exec until either side
-// ends, or more than a budget comes beside stdout. It speaks WebSocket, and SPDY to
-// servers and proxies that do not, as kubectl does.
-func (c *Client) converse(ctx context.Context, at *url.URL, in io.Reader, out, errs io.Writer) error {
+// stream connects stdin, stdout and stderr of an attach or an exec until either side ends, or more than a
+// budget comes beside stdout. It speaks WebSocket, and SPDY to servers and proxies that do not know that,
+// as kubectl does.
+func (c *Client) stream(ctx context.Context, at *url.URL, in io.Reader, out, errs io.Writer) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	b := &budget{end: end}
@@ -90,21 +94,21 @@ func (c *Client) converse(ctx context.Context, at *url.URL, in io.Reader, out, e
 	counted.WrapTransport = transport.Wrappers(b.webSocket, c.config.WrapTransport) // first: next to the connection
 	ws, err := remotecommand.NewWebSocketExecutor(counted, "GET", at.String())
 	if err != nil {
-		return fmt.Errorf("opening a line: %w", err)
+		return fmt.Errorf("opening the connection: %w", err)
 	}
 	by, upgrade, err := spdy.RoundTripperFor(c.config)
 	if err != nil {
-		return fmt.Errorf("opening a line: %w", err)
+		return fmt.Errorf("opening the connection: %w", err)
 	}
 	older, err := remotecommand.NewSPDYExecutorForTransports(briefly{by}, countedSPDY{upgrade, b}, "POST", at)
 	if err != nil {
-		return fmt.Errorf("opening a line: %w", err)
+		return fmt.Errorf("opening the connection: %w", err)
 	}
 	exec, err := remotecommand.NewFallbackExecutor(ws, older, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	if err != nil {
-		return fmt.Errorf("opening a line: %w", err)
+		return fmt.Errorf("opening the connection: %w", err)
 	}
 	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: b.output(out), Stderr: errs})
 	if why := context.Cause(ctx); errors.Is(why, errBeside) {
@@ -113,22 +117,23 @@ func (c *Client) converse(ctx context.Context, at *url.URL, in io.Reader, out, e
 	return err
 }
 
-// reread opens the container's log from its beginning and follows it.
-func (p *placed) reread(ctx context.Context) (io.ReadCloser, error) {
-	r, err := p.client.kube.CoreV1().Pods(p.namespace).GetLogs(p.pod, &corev1.PodLogOptions{Container: p.container, Follow: true}).Stream(ctx)
+// openLog opens the container's log from its beginning and follows it.
+func (p *placement) openLog(ctx context.Context) (io.ReadCloser, error) {
+	r, err := p.client.kube.CoreV1().Pods(p.namespace).GetLogs(p.pod,
+		&corev1.PodLogOptions{Container: p.container, Follow: true}).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the probe's log: %w", err)
 	}
 	return r, nil
 }
 
-// lastWords keeps the end of what was written to it.
-type lastWords struct {
+// lastOutput keeps the end of what was written to it.
+type lastOutput struct {
 	mu   sync.Mutex
 	text string
 }
 
-func (l *lastWords) Write(b []byte) (int, error) {
+func (l *lastOutput) Write(b []byte) (int, error) {
 	const most = 400
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,13 +142,13 @@ func (l *lastWords) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (l *lastWords) String() string {
+func (l *lastOutput) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return probe.OneLine(l.text)
 }
 
-// saying ends a sentence with somebody's last words, if there are any.
+// saying ends a sentence with what a program wrote last, if it wrote anything.
 func saying(words string) string {
 	if words == "" {
 		return ""

@@ -33,7 +33,10 @@ func TestAudited(t *testing.T) {
 		t.Fatal("docs/security.md has no table of the pod")
 	}
 	// What it is called, what it runs, and where and how long.
-	named := []string{"nodeName", "activeDeadlineSeconds", "containers.name", "containers.image", "containers.args", "containers.volumeMounts.name", "volumes.name"}
+	named := []string{
+		"nodeName", "activeDeadlineSeconds", "containers.name", "containers.image", "containers.args",
+		"containers.volumeMounts.name", "volumes.name",
+	}
 	all := leaves("", spec)
 	rows := 0
 	for path, value := range all {

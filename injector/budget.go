@@ -22,26 +22,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// budget bounds what comes over the connection of one attach or exec beside stdout, which
-// is judged by its reader: client-go keeps in memory all that comes on the stream for
-// errors. A quarter of stdout again is for frames and encryption.
+// budget bounds what comes over the connection of one attach or exec beside stdout, because client-go keeps
+// in memory all that comes on the error stream. Stdout is bounded by its reader; a quarter of it again is
+// allowed for frames and encryption.
 type budget struct {
 	arrived, delivered atomic.Int64 // bytes: of all, and of stdout
 	end                context.CancelCauseFunc
 }
 
-// mostBeside is how much may come beside stdout, whatever that brings.
-const mostBeside = 8 << 20
+// maxBeside is how much may come beside stdout, however little comes on stdout.
+const maxBeside = 8 << 20
 
-// errBeside ends a conversation for good: on another connection the same would come.
-var errBeside = fmt.Errorf("%w: more than %d MiB beside its output came over the line; the rest is not read",
-	probe.ErrTooMuch, mostBeside>>20)
+// errBeside ends a session for good: another connection would bring the same.
+var errBeside = fmt.Errorf("%w: more than %d MiB beside its output came over the connection; the rest is not read",
+	probe.ErrTooMuch, maxBeside>>20)
 
-// came counts bytes that have arrived. The error says that they are too many, and ends the
-// conversation.
+// came counts bytes that have arrived. The error says that they are too many, and ends the session.
 func (b *budget) came(n int) error {
 	delivered := b.delivered.Load()
-	if b.arrived.Add(int64(n)) <= mostBeside+delivered+delivered/4 {
+	if b.arrived.Add(int64(n)) <= maxBeside+delivered+delivered/4 {
 		return nil
 	}
 	b.end(errBeside)
@@ -61,8 +60,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// webSocket has a round tripper of client-go's for WebSocket connect over a connection that
-// is counted: its own way to connect has no place for that.
+// webSocket makes client-go's WebSocket round tripper dial a connection whose bytes are counted, for which
+// client-go has no hook.
 func (b *budget) webSocket(rt http.RoundTripper) http.RoundTripper {
 	ws, ok := rt.(*websocket.RoundTripper)
 	if !ok { // that of some other connection
@@ -76,8 +75,8 @@ type countedWebSocket struct {
 	budget *budget
 }
 
-// RoundTrip opens the connection. The error is an UpgradeFailureError where the server
-// answers something else, as client-go has it.
+// RoundTrip opens the connection. Where the server answers something else the error is an
+// UpgradeFailureError, as client-go's is.
 func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	header := r.Header.Clone()
 	protocols := header[wsstream.WebSocketProtocolHeader]
@@ -122,10 +121,9 @@ func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// answered is what a server answered that did not open a WebSocket: as the API's status,
-// where it is one.
+// answered is the error of a server that did not open a WebSocket: the API's status, where it sent one.
 func answered(err error, resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, mostAnswer)) // what came of it says what there is to say
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what came of it says what there is to say
 	status := metav1.Status{}
 	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" {
 		return &apierrors.StatusError{ErrStatus: status}
@@ -133,8 +131,8 @@ func answered(err error, resp *http.Response) error {
 	return fmt.Errorf("%w (%s): %s", err, resp.Status, probe.OneLine(string(body)))
 }
 
-// mostAnswer is how much is read of the answer of a server that does not open a connection.
-const mostAnswer = 64 << 10
+// maxAnswer is how much is read of such an answer.
+const maxAnswer = 64 << 10
 
 type countedConn struct {
 	net.Conn
@@ -163,8 +161,8 @@ func (c countedSPDY) NewConnection(resp *http.Response) (spdystream.Connection, 
 	return countedStreams{conn, c.budget}, nil
 }
 
-// briefly is a round tripper of whose answers no more is read than it takes to say what
-// they are. To close one would be to read it to its end.
+// briefly is a round tripper that bounds the bodies of answers. Close does not close them, because that would
+// read them to their end.
 type briefly struct{ http.RoundTripper }
 
 func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -172,7 +170,7 @@ func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = io.NopCloser(io.LimitReader(resp.Body, mostAnswer))
+	resp.Body = io.NopCloser(io.LimitReader(resp.Body, maxAnswer))
 	return resp, nil
 }
 

@@ -75,7 +75,7 @@ func attachTo(t *testing.T, c *Client, out, errs io.Writer) error {
 	}
 	in, feed := io.Pipe()
 	defer feed.Close()
-	return c.converse(t.Context(), at, in, out, errs)
+	return c.stream(t.Context(), at, in, out, errs)
 }
 
 // TestBesideOutput wants a kubelet that sends without end on another stream than stdout to
@@ -83,7 +83,7 @@ func attachTo(t *testing.T, c *Client, out, errs io.Writer) error {
 // as much on stdout to go on to its end.
 func TestBesideOutput(t *testing.T) {
 	t.Parallel()
-	most := int64(mostBeside + 8<<20) // what lies in buffers of the kernel, and more
+	most := int64(maxBeside + 8<<20) // what lies in buffers of the kernel, and more
 	for name, stream := range map[string]byte{"errors": v5Errors, "stderr": v5Stderr, "nobody's": 9} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestBesideOutputOfSPDY(t *testing.T) {
 	}
 }
 
-// TestRefusedUpgrade wants what a server answers instead of opening a line, as far as it says
+// TestRefusedUpgrade wants what a server answers instead of silenceNew a line, as far as it says
 // something, and the rest not waited for.
 func TestRefusedUpgrade(t *testing.T) {
 	t.Parallel()
@@ -186,7 +186,7 @@ func TestRefusedUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = attachTo(t, c, io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "unable to upgrade connection") || len(err.Error()) > 2*mostAnswer {
+	if err == nil || !strings.Contains(err.Error(), "unable to upgrade connection") || len(err.Error()) > 2*maxAnswer {
 		t.Errorf("%.300v", err)
 	}
 }

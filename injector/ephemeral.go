@@ -18,10 +18,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Ephemeral is the way into the calico-node pod that is on the node already: a
-// privileged ephemeral container there needs no scheduler, no new sandbox and no
-// network, and starts while that pod's init containers hang. It sees the node
-// through that pod's volumes.
+// Ephemeral is the access method that adds a privileged ephemeral container to the calico-node pod on the
+// node. That needs no scheduler, no new pod sandbox and no CNI, and the container starts even while that
+// pod's init containers hang. It sees the node through that pod's volumes.
 func Ephemeral(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if refused, ok := errors.AsType[*PlacementError](o.CalicoErr); ok {
@@ -41,7 +40,7 @@ func Ephemeral(c *Client) Open {
 		if err != nil {
 			return nil, err
 		}
-		p := &placed{
+		p := &placement{
 			client: c, options: o, namespace: pod.Namespace, pod: pod.Name, container: container.Name, joined: true,
 			created:    []string{"container " + container.Name + " in pod " + in},
 			altered:    func(pod *corev1.Pod) string { return alteredEphemeral(container, o.Node, o.Calico.UID, pod) },
@@ -55,19 +54,24 @@ func Ephemeral(c *Client) Open {
 			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; %s", container.Name, in, ends))
 			return nil, err
 		}
-		return p.converse(ctx), nil
+		return p.open(ctx), nil
 	}
 }
 
 // join adds the ephemeral container to the node's calico-node pod.
-func (c *Client) join(ctx context.Context, o Options, how metav1.PatchOptions) (*corev1.Pod, corev1.EphemeralContainer, error) {
+func (c *Client) join(
+	ctx context.Context, o Options, how metav1.PatchOptions,
+) (*corev1.Pod, corev1.EphemeralContainer, error) {
 	in := o.Calico.Namespace + "/" + o.Calico.Name
 	container := ephemeralFor(o)
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{container}}})
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []corev1.EphemeralContainer{
+		container,
+	}}})
 	if err != nil {
 		return nil, container, fmt.Errorf("encoding the ephemeral container: %w", err)
 	}
-	pod, err := c.kube.CoreV1().Pods(o.Calico.Namespace).Patch(ctx, o.Calico.Name, types.StrategicMergePatchType, patch, how, "ephemeralcontainers")
+	pod, err := c.kube.CoreV1().Pods(o.Calico.Namespace).Patch(ctx, o.Calico.Name, types.StrategicMergePatchType, patch,
+		how, "ephemeralcontainers")
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, container, refuse(facts.ReasonSupport, "pod %s is gone, or this cluster has no ephemeral containers (Kubernetes before 1.23)", in)
@@ -77,11 +81,11 @@ func (c *Client) join(ctx context.Context, o Options, how metav1.PatchOptions) (
 	return pod, container, nil
 }
 
-// ephemeralShelf is how old an ephemeral container may be when it starts. It is
-// long, because the node's clock may be wrong and that is worth finding out.
-const ephemeralShelf = 24 * time.Hour
+// ephemeralMaxAge is how old an ephemeral container may be when it starts. It is long, because the node's
+// clock may be wrong, and the probe is to find that out.
+const ephemeralMaxAge = 24 * time.Hour
 
-// ephemeralName is the container's name; leftovers are told by its prefix.
+// ephemeralName is the container's name; leftovers are recognised by its prefix.
 func ephemeralName(run string) string { return managedBy + "-" + run }
 
 func ephemeralFor(o Options) corev1.EphemeralContainer {
@@ -89,11 +93,14 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		// The kubelet starts it whenever it can, be it weeks later; then it ends at once.
-		Args:  append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after", time.Now().Add(ephemeralShelf).UTC().Format(time.RFC3339)),
+		Args: append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after",
+			time.Now().Add(ephemeralMaxAge).UTC().Format(time.RFC3339)),
 		Stdin: true, StdinOnce: !o.Keep,
 		// Privileged, because only that may follow process 1 to the node's root.
-		SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell)},
-		VolumeMounts:    mounts,
+		SecurityContext: &corev1.SecurityContext{
+			Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell),
+		},
+		VolumeMounts: mounts,
 	}}
 }
 
@@ -104,7 +111,8 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []corev1.VolumeMount) {
 	for _, v := range pod.Spec.Volumes {
 		if v.HostPath != nil && path.Clean(v.HostPath.Path) == "/proc" {
-			return "/nodeproc/1/root", "/nodeproc", nil, []corev1.VolumeMount{{Name: v.Name, MountPath: "/nodeproc", ReadOnly: true}}
+			return "/nodeproc/1/root", "/nodeproc", nil,
+				[]corev1.VolumeMount{{Name: v.Name, MountPath: "/nodeproc", ReadOnly: true}}
 		}
 	}
 	for _, v := range pod.Spec.Volumes {
@@ -125,5 +133,6 @@ func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []co
 }
 
 func isDirectory(t *corev1.HostPathType) bool {
-	return t == nil || *t == corev1.HostPathUnset || *t == corev1.HostPathDirectory || *t == corev1.HostPathDirectoryOrCreate
+	return t == nil || *t == corev1.HostPathUnset || *t == corev1.HostPathDirectory ||
+		*t == corev1.HostPathDirectoryOrCreate
 }

@@ -16,38 +16,41 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Teller writes events on nodes, and stops when one node gets too many.
-type Teller struct {
+// EventWriter writes events on nodes, and drops them when one node gets too many.
+type EventWriter struct {
 	client *Client
-	often  *record.EventSourceObjectSpamFilter
+	spam   *record.EventSourceObjectSpamFilter
 }
 
-// How many events a node gets at once, how often another one after that, and of how many
-// nodes that is known: as of what client-go's recorder lets through.
+// How many events a node gets at once, how often another one after that, and for how many nodes that is
+// counted: the limits of client-go's recorder.
 const (
-	toldAtOnce = 25
-	toldEvery  = 5 * time.Minute
-	toldNodes  = 4096
+	eventBurst = 25
+	eventEvery = 5 * time.Minute
+	eventNodes = 4096
 )
 
-// NewTeller returns a Teller that remembers nothing yet.
-func NewTeller(c *Client) *Teller {
-	return &Teller{c, record.NewEventSourceObjectSpamFilter(toldNodes, toldAtOnce, float32(1/toldEvery.Seconds()), clock.RealClock{},
-		func(ev *corev1.Event) string { return ev.InvolvedObject.Name })}
+// NewEventWriter returns an EventWriter that has written nothing yet.
+func NewEventWriter(c *Client) *EventWriter {
+	perSecond := float32(1 / eventEvery.Seconds())
+	byNode := func(ev *corev1.Event) string { return ev.InvolvedObject.Name }
+	return &EventWriter{
+		c, record.NewEventSourceObjectSpamFilter(eventNodes, eventBurst, perSecond, clock.RealClock{}, byNode),
+	}
 }
 
-// longestNote is what the API takes of an event's message, in bytes.
+// longestNote is how long an event's message may be in the API, in bytes.
 const longestNote = 1024
 
-// Tell writes an event on a node; false = the node was told often enough of late. The ID
-// is that of what is told: said again, of another start of the program, it stays one event,
-// which says what was said last.
-func (t *Teller) Tell(ctx context.Context, id, node string, warning bool, reason, note string) (bool, error) {
+// Write writes an event on a node; false = it was dropped, because the node got too many of late. The ID is
+// that of the subject: written again, also after a restart of this program, it stays one event with the last
+// message.
+func (t *EventWriter) Write(ctx context.Context, id, node string, warning bool, reason, note string) (bool, error) {
 	now := metav1.Now()
 	ev := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: managedBy + "." + id, Namespace: metav1.NamespaceDefault},
-		// The events of nodes have the node's name for its UID: kubelets began it, and
-		// 'kubectl describe node' of every release looks there.
+		// Events of nodes have the node's name as its UID: kubelets write them so, and every release of 'kubectl
+		// describe node' reads them so.
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
 		Type:           corev1.EventTypeNormal, Reason: reason, Message: probe.Cut(note, longestNote),
 		Source: corev1.EventSource{Component: managedBy}, ReportingController: "calico-probe.io/serve",
@@ -56,14 +59,16 @@ func (t *Teller) Tell(ctx context.Context, id, node string, warning bool, reason
 	if warning {
 		ev.Type = corev1.EventTypeWarning
 	}
-	if t.often.Filter(ev) {
+	if t.spam.Filter(ev) {
 		return false, nil
 	}
 	events := t.client.kube.CoreV1().Events(metav1.NamespaceDefault)
 	_, err := events.Create(ctx, ev, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		var patch []byte
-		if patch, err = json.Marshal(map[string]any{"type": ev.Type, "reason": ev.Reason, "message": ev.Message, "lastTimestamp": now}); err == nil {
+		if patch, err = json.Marshal(map[string]any{
+			"type": ev.Type, "reason": ev.Reason, "message": ev.Message, "lastTimestamp": now,
+		}); err == nil {
 			_, err = events.Patch(ctx, ev.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		}
 	}

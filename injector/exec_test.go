@@ -20,9 +20,10 @@ import (
 // running is a pod in the node's network with one running container.
 func running(pod, container string, privileged bool, volumes ...string) corev1.Pod {
 	p := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: pod, UID: types.UID(pod), OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "set", Controller: new(true)},
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: pod, UID: types.UID(pod),
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "set", Controller: new(true)},
+			}},
 		Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{
 			Name: container, SecurityContext: &corev1.SecurityContext{Privileged: &privileged},
 		}}},
@@ -34,12 +35,13 @@ func running(pod, container string, privileged bool, volumes ...string) corev1.P
 		from, to, _ := strings.Cut(v, ":")
 		name := fmt.Sprint(i)
 		p.Spec.Volumes = append(p.Spec.Volumes, volume(name, from, ""))
-		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: to})
+		p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts,
+			corev1.VolumeMount{Name: name, MountPath: to})
 	}
 	return p
 }
 
-func TestDoors(t *testing.T) {
+func TestExecTargets(t *testing.T) {
 	t.Parallel()
 	ended, elsewhere, ours := running("ended", "x", true), running("workload", "x", true), running("probe", "probe", true)
 	ended.Status.ContainerStatuses[0].State = corev1.ContainerState{}
@@ -47,7 +49,8 @@ func TestDoors(t *testing.T) {
 	ours.Labels = map[string]string{labelManaged: managedBy}
 	pods := []corev1.Pod{
 		running("b", "agent", false), running("a", "agent", true), ended, elsewhere, ours,
-		running("kube-proxy-1", "kube-proxy", true), running("namesake", "calico-node", true), running("canal-1", "calico-node", true),
+		running("kube-proxy-1", "kube-proxy", true), running("namesake", "calico-node", true),
+		running("canal-1", "calico-node", true),
 	}
 	pods[7].Namespace = "calico-system"
 	for calico, want := range map[*corev1.Pod]string{
@@ -55,7 +58,7 @@ func TestDoors(t *testing.T) {
 		nil:      "[kube-proxy-1 a namesake b]", // of no other namespace is anything known
 	} {
 		var got []string
-		for _, d := range doorsOf(pods, calico) {
+		for _, d := range execTargets(pods, calico) {
 			got = append(got, d.pod.Name)
 		}
 		if fmt.Sprint(got) != want {
@@ -97,7 +100,7 @@ func TestWhoseContainers(t *testing.T) {
 		for _, container := range []string{"calico-node", "kube-proxy", "agent"} {
 			p := running("p", container, true)
 			c.change(&p)
-			if got := len(doorsOf([]corev1.Pod{p}, &calico)) == 1; got != c.enter {
+			if got := len(execTargets([]corev1.Pod{p}, &calico)) == 1; got != c.enter {
 				t.Errorf("%s: %s is entered: %v", name, container, got)
 			}
 		}
@@ -129,7 +132,7 @@ func TestViewFromAContainer(t *testing.T) {
 		"nothing":                  {running("p", "c", true), "/ /proc [] true"},
 		"a part of a volume":       {part, "/ /proc [] true"},
 	} {
-		v := doorsOf([]corev1.Pod{c.pod}, nil)[0].view()
+		v := execTargets([]corev1.Pod{c.pod}, nil)[0].view()
 		if got := fmt.Sprintf("%s %s %v %v", v.root, v.proc, v.only, v.only != nil); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -149,16 +152,18 @@ func TestExecRefusals(t *testing.T) {
 		`unable to upgrade connection: admission webhook "x" denied the request`:                                                                                                        facts.ReasonAdmission,
 		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"`: facts.ReasonRuntime,
 	} {
-		if pe := sortExec(doorsOf([]corev1.Pod{p}, nil)[0], &lineError{errors.New(text), ""}); pe.Reason != want {
+		if pe := execFailed(execTargets([]corev1.Pod{p}, nil)[0], &uploadError{errors.New(text), ""}); pe.Reason != want {
 			t.Errorf("%s: %s", text, pe.Reason)
 		}
 	}
-	at := doorsOf([]corev1.Pod{p}, nil)[0]
+	at := execTargets([]corev1.Pod{p}, nil)[0]
 	// Whichever hangs, it is no proof against one of them.
-	if pe := sortExec(at, &lineError{errStill, ""}); pe.Reason != facts.ReasonSilent || !pe.Waited {
+	if pe := execFailed(at, &uploadError{errStalled, ""}); pe.Reason != facts.ReasonSilent || !pe.Waited {
 		t.Errorf("%+v", pe)
 	}
-	if pe := sortExec(at, &lineError{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, ""}); pe.Reason != facts.ReasonAPI {
+	if pe := execFailed(at, &uploadError{
+		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "",
+	}); pe.Reason != facts.ReasonAPI {
 		t.Errorf("%+v", pe)
 	}
 }
@@ -170,7 +175,7 @@ func TestTightDoor(t *testing.T) {
 	p := running("p", "c", true)
 	for limit, tight := range map[string]bool{"0": false, "128Mi": true, "256Mi": false, "1Gi": false} {
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
-		if got := doorsOf([]corev1.Pod{p}, nil)[0].tight(); got != tight {
+		if got := execTargets([]corev1.Pod{p}, nil)[0].lowMemory(); got != tight {
 			t.Errorf("%s: %v", limit, got)
 		}
 	}

@@ -15,24 +15,23 @@ import (
 // starts no pod starts no ephemeral container either, but may still serve exec.
 type Fallback struct {
 	Methods []Method
-	// Silent says that the node's lease has run out or that its runtime is down: it will
-	// hardly start anything.
+	// Silent says that the node's lease has expired or that its runtime is down: it will hardly start anything.
 	Silent bool
 	// Start is how long to wait for a probe to start, 0 = what suits method and node.
 	Start time.Duration
 	// Options says what one method is to put on the node; Start and Idle are filled in here.
 	Options func(method string) Options
-	// Alive tells whether the node shows any sign of life. It is asked when no method worked,
-	// before one that was given up early gets all the time it may take.
+	// Alive reports whether the node shows any sign of life. It is asked when no method worked, before a
+	// method that was given up early is tried again with its full time.
 	Alive func() bool
 	// Fatal returns the error that ends the run where no other method can help, else nil.
 	Fatal func(error) error
-	// Talk talks to a probe that runs. lost says that not even a first word came: the next
-	// method is tried. err ends the fallback.
+	// Talk talks to a probe that runs. lost says that not one event came: the next method is tried. err ends
+	// the fallback.
 	Talk func(Placed) (lost, err error)
 
-	Trying func(method string)            // is told of each attempt
-	Failed func(method string, err error) // is told of each attempt that put no probe there
+	Trying func(method string)            // is called before each attempt
+	Failed func(method string, err error) // is called after each attempt that put no probe there
 }
 
 // Placed is a probe that runs on the node.
@@ -50,14 +49,14 @@ type Failure struct {
 	Skip   string       // why it was not tried, "" = it was
 	Reason facts.Reason // of the method before it, for which it was not tried
 	Err    error        // why it did not work
-	Lost   bool         // the probe ran, and not even a first word of it came
+	Lost   bool         // the probe ran, and not one event of it came
 }
 
 // attempt is what an attempt that failed says about the next.
 type attempt struct {
 	method string
 	reason facts.Reason
-	waited bool   // nobody refused: the time was up
+	waited bool   // nothing refused it: its time was over
 	early  bool   // it was given up before the longest it may take
 	again  bool   // it was the second attempt
 	mute   string // the image that ran and did not answer, "" = none did
@@ -96,7 +95,9 @@ func (f *Fallback) Do(ctx context.Context) (failed []Failure, err error) {
 }
 
 // try makes one attempt. Without a Failure the fallback is over, and err is its error.
-func (f *Fallback) try(ctx context.Context, m Method, limits limits, failed []Failure, last bool) (attempt, *Failure, error) {
+func (f *Fallback) try(
+	ctx context.Context, m Method, limits limits, failed []Failure, last bool,
+) (attempt, *Failure, error) {
 	began := time.Now()
 	f.Trying(m.Name)
 	opts := f.Options(m.Name)
@@ -132,17 +133,17 @@ func attemptOf(m Method, err error, took time.Duration, limits limits) attempt {
 	return a
 }
 
-// How long to wait for a probe to start unless the user says. A healthy node takes a second;
-// one whose kubelet has not been heard of for 40 s, or has not heard of its runtime for 30 s,
-// will hardly start anything, and somebody is waiting.
+// How long to wait for a probe to start unless the user chose. A healthy node takes a second. A node whose
+// kubelet has not renewed its lease for 40 s, or has not reached its runtime for 30 s, will hardly start
+// anything, and the user is waiting.
 const (
 	StartUsual  = 40 * time.Second
 	startSilent = 10 * time.Second
 	// With other methods left, less will do. A second of silence is usual; eight are not.
 	startDoubted = 5 * time.Second
 	idleUsual    = 8 * time.Second
-	// On a node that starts nothing, exec into what runs there gets this long, in two
-	// containers at most: a kubelet that serves exec takes a fraction of a second.
+	// On a node that starts nothing, exec gets this long in each of at most two containers: a kubelet that
+	// serves exec takes a fraction of a second.
 	startExec = 2 * time.Second
 )
 
@@ -163,9 +164,8 @@ func (f *Fallback) limits(m Method, before []attempt) limits {
 	return l
 }
 
-// limitsOf decides about one method from what became of those before it: what stopped them
-// may stop this one too, and an ephemeral container that waits for something can
-// never be taken out of its pod again.
+// limitsOf decides about one method from how those before it failed: the same may stop this one, and an
+// ephemeral container that never starts cannot be removed from its pod.
 func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	l := usualLimits(m, others, silent)
 	if m.again || m.Name == MethodSSH { // which asks neither the API nor a kubelet
@@ -176,16 +176,16 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 		case a.reason == facts.ReasonAPI:
 			l.skip = "it leads through the API server too, which fails"
 		case a.reason == facts.ReasonKubelet && a.waited && m.Name == MethodExec:
-			l.start = startExec // a kubelet that hears of no new pods may still serve those it has
+			l.start = startExec // a kubelet that gets no new pods may still serve those it has
 			continue
 		case a.reason == facts.ReasonKubelet && a.waited:
-			l.skip = "it takes the same kubelet, which has taken nothing up"
+			l.skip = "it needs the same kubelet, which has started nothing"
 		case a.reason == facts.ReasonRuntime && a.waited:
-			l.skip = "it takes the same container runtime, which has started nothing"
+			l.skip = "it needs the same container runtime, which has started nothing"
 		case a.reason == facts.ReasonAttach:
 			l.skip = "it leads through the kubelet's port 10250 too"
 		case a.reason == facts.ReasonImage && m.Name == MethodEphemeral:
-			l.skip = "it takes the same image"
+			l.skip = "it needs the same image"
 		case a.mute != "" && a.method == MethodPod && m.Name == MethodEphemeral:
 			l.skip = fmt.Sprintf("image %s ran in a pod and did not answer as a probe; "+
 				"an ephemeral container could not be removed again", a.mute)
@@ -218,10 +218,9 @@ func usualLimits(m Method, others, silent bool) limits {
 	return limits{start: StartUsual}
 }
 
-// secondAttempt is the method to try again where none has worked and the first was given up
-// early: a node that is only slow gets its time after all. Before that, exec is tried again:
-// it takes the same kubelet and runtime, and little of either. Where it hangs for so long,
-// they do, and nothing starts.
+// secondAttempt is the method to try again where none has worked and the first was given up early, because
+// the node may only be slow. Exec is tried again before it: it needs little of the same kubelet and
+// runtime, and if it hangs even now, they hang and nothing would start.
 func secondAttempt(methods []Method, before []attempt) (m Method, worth bool) {
 	if len(before) == 0 || !before[0].early {
 		return Method{}, false

@@ -69,10 +69,14 @@ func TestAttempts(t *testing.T) {
 		}
 	}
 	slow := &PlacementError{Reason: facts.ReasonRuntime, Waited: true}
-	if got := attemptOf(Method{Name: MethodPod}, slow, 9*time.Second, limits{start: StartUsual, idle: idleUsual}); !got.early || !got.waited {
+	if got := attemptOf(Method{Name: MethodPod}, slow, 9*time.Second, limits{
+		start: StartUsual, idle: idleUsual,
+	}); !got.early || !got.waited {
 		t.Errorf("%+v", got)
 	}
-	if got := attemptOf(Method{Name: MethodPod}, slow, 40*time.Second, limits{start: StartUsual, idle: idleUsual}); got.early {
+	if got := attemptOf(Method{Name: MethodPod}, slow, 40*time.Second, limits{
+		start: StartUsual, idle: idleUsual,
+	}); got.early {
 		t.Errorf("%+v", got)
 	}
 }
@@ -88,12 +92,18 @@ func TestOnceMore(t *testing.T) {
 		before []attempt
 		want   string
 	}{
-		"nothing tried":               {methods, nil, ""},
-		"not early":                   {methods, []attempt{{method: MethodPod, waited: true}}, ""},
-		"exec left out":               {methods, []attempt{pod, {method: MethodSSH}}, MethodExec},
-		"exec hangs":                  {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}}, MethodExec},
-		"exec hangs for longer":       {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, waited: true, again: true}}, ""},
-		"exec answers at last":        {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, again: true}}, MethodPod},
+		"nothing tried": {methods, nil, ""},
+		"not early":     {methods, []attempt{{method: MethodPod, waited: true}}, ""},
+		"exec left out": {methods, []attempt{pod, {method: MethodSSH}}, MethodExec},
+		"exec hangs": {methods, []attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}},
+			MethodExec},
+		"exec hangs for longer": {methods,
+			[]attempt{
+				pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, waited: true, again: true},
+			}, ""},
+		"exec answers at last": {methods,
+			[]attempt{pod, {method: MethodExec, waited: true}, {method: MethodSSH}, {method: MethodExec, again: true}},
+			MethodPod},
 		"exec answers that it cannot": {methods, []attempt{pod, {method: MethodExec}, {method: MethodSSH}}, MethodPod},
 		"no exec":                     {methods[:1], []attempt{pod}, MethodPod},
 	} {

@@ -1,7 +1,12 @@
-// Package injector is the writing half of the Kubernetes API: the access methods that bring
-// a probe to a node, the conversation with the probe there, and the removal of whatever was
-// created for it. Everything it creates ends by itself on the server, is removed when the
-// session closes, and carries who made it, why and for how long.
+// Package injector puts probes on nodes and talks to them. It has the access methods, each of which opens
+// a session with a probe on a node, and the removal of whatever was created for it. It is the half that
+// writes to the Kubernetes API; package cluster reads it. Everything it creates ends by itself on the
+// server, is removed when the session closes, and is annotated with who created it, why and for how long.
+//
+// A connection may break. The stdin of a probe for one run ends with it: the probe finishes the plan that
+// it is answering and ends, and the session reads the rest of the answer from the container's log
+// (Session.start). A kept probe, that of a shell, goes on for up to 30 seconds, in which the session
+// reconnects (Session.startKept).
 //
 // An access method is a function, Open, that turns Options into a Session. A Fallback tries
 // several of them until a probe answers:
@@ -54,30 +59,30 @@ type Options struct {
 	Image      string
 	PullSecret string // "" = none
 	Run        string // run ID: eight hexadecimal digits
-	Who        string // user@host, for auditors
+	Who        string // user@host, for audits
 	Reason     string // the user's own words, may be empty
 	Checks     []string
-	Calico     *corev1.Pod   // the node's calico-node pod, which is verified; nil when there is none
-	CalicoErr  error         // why that is not known; a *PlacementError (NoCalico) where no pod can be verified
-	Needed     []string      // Linux capabilities the checks take, without CAP_
-	Privileged bool          // all capabilities instead of the few needed
-	Shell      bool          // it is for a root shell: with all capabilities, and in a pod of its own the node's files writable
-	Start      time.Duration // how long to wait for the probe to run
-	Idle       time.Duration // how long nothing at all may happen meanwhile, 0 = as long
-	Whole      time.Duration // hard end of the probe, on the server's side
-	// Keep makes a probe outlive a line that is cut, for as long as it goes on without its
-	// client (probe.Silence); the session then finds it again. Ways whose probe hangs on
-	// its line (exec, ssh, local) cannot.
+	Calico     *corev1.Pod // the node's calico-node pod, which is verified; nil when there is none
+	CalicoErr  error       // why that is not known; a *PlacementError (NoCalico) where no pod can be verified
+	Needed     []string    // Linux capabilities that the checks need, without CAP_
+	Privileged bool        // all capabilities instead of the few needed
+	// it is for a root shell: with all capabilities, and in a pod of its own the node's files writable
+	Shell bool
+	Start time.Duration // how long to wait for the probe to run
+	Idle  time.Duration // how long nothing at all may happen meanwhile, 0 = as long
+	Whole time.Duration // hard end of the probe, on the server's side
+	// Keep makes the probe outlive its connection for up to probe.Silence, and the session reconnect.
+	// Probes by exec, ssh and local cannot: they end with their connection.
 	Keep bool
 
-	Carried []byte // the client's own probe for the node, packed by gzip; empty where it carries none
-	Arch    string // what the API says the node is: amd64
+	Embedded []byte // the client's embedded probe for the node, packed by gzip; empty where it has none
+	Arch     string // what the API says the node is: amd64
 	// Running lists the pods that run on the node.
 	Running     func(context.Context) ([]corev1.Pod, error)
 	Destination string // for ssh: admin@10.0.0.7
-	Named       bool   // the user named that host; else it is what the Node says
+	Named       bool   // the user named that host; else it is an address of the Node
 	SSHConfig   string // a file for ssh -F, "" = the user's own
-	Machine     string // the node's machine-id as the API has it, "" = none that is this node's alone
+	Machine     string // the node's machine-id in the API, "" = none, or other nodes have the same
 
 	Progress func(text string) // what is waited for, each time it changes
 	Note     func(text string) // what the user must know afterwards
@@ -94,9 +99,9 @@ const (
 	annotationWho     = "calico-probe.io/who"
 	annotationReason  = "calico-probe.io/reason"
 	annotationLife    = "calico-probe.io/lifetime" // a Go duration, from the object's creation on
-	annotationExpires = "calico-probe.io/expires"  // in place of it, by clients before there was one: RFC 3339, by their clock
+	annotationExpires = "calico-probe.io/expires"  // by older clients in place of the lifetime: RFC 3339, by their clock
 	annotationChecks  = "calico-probe.io/checks"
-	annotationShell   = "calico-probe.io/shell" // what a probe is for that may change the node
+	annotationShell   = "calico-probe.io/shell" // on a probe that may change the node: what it is for
 
 	annotationAppArmor = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix // and a container's name
 )
@@ -104,8 +109,8 @@ const (
 // containerName is the probe's container, in its own pod.
 const containerName = "probe"
 
-// margin is what the server-side end leaves beyond the run's own limit, so that
-// a run that keeps its limit is never cut by it.
+// margin is how much later than the run's own limit the server ends the probe, so that a run within its
+// limit is never cut short.
 const margin = 10 * time.Second
 
 // cleanLimit bounds the removal of what was created, which also happens after

@@ -19,7 +19,8 @@ import (
 )
 
 var options = Options{
-	Node: "worker-3.example.com", Namespace: "kube-system", Image: "probe:1", Run: "7f3a09c1", Who: "me@here", Reason: "ticket 7",
+	Node: "worker-3.example.com", Namespace: "kube-system", Image: "probe:1", Run: "7f3a09c1", Who: "me@here",
+	Reason: "ticket 7",
 	Checks: []string{"felix-live", "node-swap"}, Start: time.Second, Whole: 2 * time.Minute, Needed: []string{"NET_RAW"},
 }
 
@@ -34,32 +35,40 @@ func TestPod(t *testing.T) {
 		t.Errorf("it does not end by itself: %+v", p.Spec)
 	}
 	s := c.SecurityContext
-	if s.Privileged != nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || !slices.Equal(s.Capabilities.Add, []corev1.Capability{"NET_RAW"}) || *s.AllowPrivilegeEscalation {
+	if s.Privileged != nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+		!slices.Equal(s.Capabilities.Add, []corev1.Capability{"NET_RAW"}) || *s.AllowPrivilegeEscalation {
 		t.Errorf("more than the least: %+v", s)
 	}
 	if len(c.VolumeMounts) != 1 || !c.VolumeMounts[0].ReadOnly || !*s.ReadOnlyRootFilesystem {
 		t.Errorf("the node can be written to: %+v", c.VolumeMounts)
 	}
-	if p.Labels[labelRun] != "7f3a09c1" || p.Annotations[annotationWho] != "me@here" || p.Annotations[annotationReason] != "ticket 7" || p.Annotations[annotationChecks] != "felix-live,node-swap" {
+	if p.Labels[labelRun] != "7f3a09c1" || p.Annotations[annotationWho] != "me@here" ||
+		p.Annotations[annotationReason] != "ticket 7" || p.Annotations[annotationChecks] != "felix-live,node-swap" {
 		t.Errorf("%v %v", p.Labels, p.Annotations)
 	}
 	if p.Annotations[annotationLife] != "2m10s" || p.Annotations[annotationExpires] != "" {
 		t.Errorf("%v", p.Annotations)
 	}
-	if asks := c.Resources.Requests; p.Spec.PriorityClassName != "" || len(asks) != 2 || !asks.Cpu().IsZero() || !asks.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
+	asks := c.Resources.Requests
+	if p.Spec.PriorityClassName != "" || len(asks) != 2 || !asks.Cpu().IsZero() || !asks.Memory().IsZero() ||
+		c.Resources.Limits.Memory().IsZero() {
 		t.Errorf("somebody may have to make room for it: %q, %v", p.Spec.PriorityClassName, c.Resources)
 	}
 	o := options
 	o.Needed = []string{"NET_RAW", "SYS_ADMIN", "SYS_PTRACE"}
-	if s := podFor(o, nil).Spec.Containers[0].SecurityContext; len(s.Capabilities.Add) != 3 || s.AllowPrivilegeEscalation != nil {
+	if s := podFor(o, nil).Spec.Containers[0].SecurityContext; len(s.Capabilities.Add) != 3 ||
+		s.AllowPrivilegeEscalation != nil {
 		t.Errorf("to enter pods: %+v", s) // the API refuses SYS_ADMIN without escalation
 	}
 	o.Namespace, o.Privileged, o.PullSecret = "tools", true, "registry"
 	p = podFor(o, &metav1.OwnerReference{Name: "job"})
-	if !*p.Spec.Containers[0].SecurityContext.Privileged || p.Spec.ImagePullSecrets[0].Name != "registry" || p.OwnerReferences[0].Name != "job" {
+	if !*p.Spec.Containers[0].SecurityContext.Privileged || p.Spec.ImagePullSecrets[0].Name != "registry" ||
+		p.OwnerReferences[0].Name != "job" {
 		t.Errorf("%+v", p)
 	}
-	if j := janitorFor(options); *j.Spec.Parallelism != 0 || *j.Spec.TTLSecondsAfterFinished != 0 || *j.Spec.ActiveDeadlineSeconds != 40 || j.Labels[labelRun] != "7f3a09c1" {
+	j := janitorFor(options)
+	if *j.Spec.Parallelism != 0 || *j.Spec.TTLSecondsAfterFinished != 0 || *j.Spec.ActiveDeadlineSeconds != 40 ||
+		j.Labels[labelRun] != "7f3a09c1" {
 		t.Errorf("%+v", j)
 	}
 }
@@ -71,14 +80,16 @@ func TestShellPod(t *testing.T) {
 	o.Shell = true
 	p := podFor(o, nil)
 	c := p.Spec.Containers[0]
-	if !*c.SecurityContext.Privileged || c.VolumeMounts[0].ReadOnly || !p.Spec.HostPID || *p.Spec.ActiveDeadlineSeconds != 130 {
+	if !*c.SecurityContext.Privileged || c.VolumeMounts[0].ReadOnly || !p.Spec.HostPID ||
+		*p.Spec.ActiveDeadlineSeconds != 130 {
 		t.Errorf("%+v", p.Spec)
 	}
 	if !strings.Contains(p.Annotations[annotationShell], "writable") || !slices.Contains(c.Args, "shell") {
 		t.Errorf("an auditor does not see it: %v %v", p.Annotations, c.Args)
 	}
 	p = podFor(options, nil)
-	if c := p.Spec.Containers[0]; p.Annotations[annotationShell] != "" || slices.Contains(c.Args, "shell") || !c.VolumeMounts[0].ReadOnly {
+	if c := p.Spec.Containers[0]; p.Annotations[annotationShell] != "" || slices.Contains(c.Args, "shell") ||
+		!c.VolumeMounts[0].ReadOnly {
 		t.Errorf("%+v", p)
 	}
 }
@@ -96,7 +107,9 @@ func TestNames(t *testing.T) {
 }
 
 func volume(name, path string, kind corev1.HostPathType) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}}
+	return corev1.Volume{
+		Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}},
+	}
 }
 
 func TestEphemeral(t *testing.T) {
@@ -116,15 +129,18 @@ func TestEphemeral(t *testing.T) {
 	}
 	o.Calico.Spec.Volumes = append(o.Calico.Spec.Volumes, volume("nodeproc", "/proc", ""))
 	c = ephemeralFor(o)
-	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--root /nodeproc/1/root ") || strings.Contains(args, "--only") {
+	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--root /nodeproc/1/root ") ||
+		strings.Contains(args, "--only") {
 		t.Errorf("from v3.31: %s", args)
 	}
-	if !*c.SecurityContext.Privileged || !c.Stdin || !c.StdinOnce || c.Name != "calico-probe-7f3a09c1" || c.TargetContainerName != "" {
+	if !*c.SecurityContext.Privileged || !c.Stdin || !c.StdinOnce || c.Name != "calico-probe-7f3a09c1" ||
+		c.TargetContainerName != "" {
 		t.Errorf("%+v", c)
 	}
 	o.Calico, o.CalicoErr = nil, errors.New("the server was too slow")
 	var pe *PlacementError
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonAPI || !strings.Contains(pe.Text, "too slow") {
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonAPI ||
+		!strings.Contains(pe.Text, "too slow") {
 		t.Errorf("nobody could look: %v", err)
 	}
 	noRight := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
@@ -133,7 +149,8 @@ func TestEphemeral(t *testing.T) {
 		t.Errorf("nobody may look: %v", err)
 	}
 	o.CalicoErr = NoCalico(errors.New("2 DaemonSets claim it"))
-	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico || pe.Text != "2 DaemonSets claim it" {
+	if _, err := Ephemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico ||
+		pe.Text != "2 DaemonSets claim it" {
 		t.Errorf("none is verified: %v", err)
 	}
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return nil, fmt.Errorf("listing pods: %w", noRight) }
@@ -193,7 +210,9 @@ func TestRefusals(t *testing.T) {
 
 // statusOf is a pod with one container in a state.
 func statusOf(s corev1.ContainerState) *corev1.Pod {
-	return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "probe", Image: "probe:1", State: s}}}}
+	return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+		{Name: "probe", Image: "probe:1", State: s},
+	}}}
 }
 
 func waitingFor(reason, message string) *corev1.Pod {
@@ -216,23 +235,30 @@ func TestStanding(t *testing.T) {
 		"rejected":   {pod: rejected, refusal: facts.ReasonRejected, says: "OutOfcpu"},
 		"pull":       {pod: waitingFor("ErrImagePull", "not found"), refusal: facts.ReasonImage, says: "--image"},
 		"back-off":   {pod: waitingFor("ImagePullBackOff", "Back-off"), refusal: facts.ReasonImage, says: "probe:1"},
-		"runtime":    {pod: waitingFor("CreateContainerError", "context deadline exceeded"), refusal: facts.ReasonRuntime, says: "refuses"},
+		"runtime": {
+			pod: waitingFor("CreateContainerError", "context deadline exceeded"), refusal: facts.ReasonRuntime, says: "refuses",
+		},
 		"wrong image": {
-			pod:     statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "StartError", ExitCode: 128, Message: "exec: no such file"}}),
+			pod: statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Reason: "StartError", ExitCode: 128, Message: "exec: no such file",
+			}}),
 			refusal: facts.ReasonImage, says: "exit code 128",
 		},
 		"oom": {
-			pod:     statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}),
+			pod: statusOf(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Reason: "OOMKilled", ExitCode: 137,
+			}}),
 			refusal: facts.ReasonRuntime, says: "OOMKilled",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := standingOf(c.pod, "probe", c.events)
+			s := containerStateOf(c.pod, "probe", c.events)
 			text := s.text
 			if s.refusal != nil {
 				text = s.refusal.Text
 			}
-			if s.running != c.running || (s.refusal != nil) != (c.refusal != "") || s.refusal != nil && s.refusal.Reason != c.refusal || !strings.Contains(text, c.says) {
+			if s.running != c.running || (s.refusal != nil) != (c.refusal != "") ||
+				s.refusal != nil && s.refusal.Reason != c.refusal || !strings.Contains(text, c.says) {
 				t.Errorf("%+v %v", s, s.refusal)
 			}
 		})
@@ -243,26 +269,29 @@ func TestStanding(t *testing.T) {
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	taken := waitingFor("ContainerCreating", "")
-	taken.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	taken.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse},
+	}
 	sandbox := waitingFor("ContainerCreating", "")
-	sandbox.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
+	sandbox.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue},
+	}
 	pulling := []corev1.Event{{Type: corev1.EventTypeNormal, Reason: "Pulling"}}
 	for name, c := range map[string]struct {
 		pod    *corev1.Pod
 		events []corev1.Event
 		idle   bool
 	}{
-		"not taken up": {pod: &corev1.Pod{}, idle: true},
-		"taken up":     {pod: taken, idle: true},
-		"a sandbox":    {pod: sandbox},
-		"a pull":       {pod: taken, events: pulling},
-		"an answer":    {pod: waitingFor("CreateContainerError", "no space left")},
+		"not started": {pod: &corev1.Pod{}, idle: true},
+		"started":     {pod: taken, idle: true},
+		"a sandbox":   {pod: sandbox},
+		"a pull":      {pod: taken, events: pulling},
+		"an answer":   {pod: waitingFor("CreateContainerError", "no space left")},
 	} {
-		if got := idleYet(c.pod, "probe", c.events); got != c.idle {
+		if got := nothingDone(c.pod, "probe", c.events); got != c.idle {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	p := &placed{options: options}
 	started := metav1.Now()
 	sandbox.Status.StartTime, taken.Status.StartTime = &started, &started
 	for name, c := range map[string]struct {
@@ -270,13 +299,15 @@ func TestIdle(t *testing.T) {
 		events []corev1.Event
 		want   facts.Reason
 	}{
-		"not taken up":    {&corev1.Pod{}, nil, facts.ReasonKubelet},
+		"not started":     {&corev1.Pod{}, nil, facts.ReasonKubelet},
 		"no sandbox":      {taken, nil, facts.ReasonRuntime},
 		"pulls for ever":  {sandbox, pulling, facts.ReasonImage},
 		"pulled, then no": {sandbox, append(pulling, corev1.Event{Reason: "Pulled"}), facts.ReasonRuntime},
 	} {
 		var pe *PlacementError
-		if err := p.gaveUp(t.Context(), c.pod, c.events, context.DeadlineExceeded); !errors.As(err, &pe) || pe.Reason != c.want || !pe.Waited {
+		wait := &startup{placement: &placement{options: options}, pod: c.pod, events: c.events}
+		err := wait.gaveUp(t.Context(), context.DeadlineExceeded)
+		if !errors.As(err, &pe) || pe.Reason != c.want || !pe.Waited {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -284,18 +315,22 @@ func TestIdle(t *testing.T) {
 
 func TestLeftovers(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}, Spec: corev1.PodSpec{NodeName: "n"}}
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x"}, Spec: corev1.PodSpec{NodeName: "n"},
+	}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{
 		{Name: "calico-probe-1", State: running}, {Name: "debugger", State: running}, {Name: "calico-probe-2", State: ended},
 	}
-	for _, name := range []string{"calico-probe-1", "debugger", "calico-probe-2", "calico-probe-3"} { // the last waits for its image
-		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
+	// the last waits for its image
+	for _, name := range []string{"calico-probe-1", "debugger", "calico-probe-2", "calico-probe-3"} {
+		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers,
+			corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
 	}
-	if got := fmt.Sprint(waitingIn(p, time.Time{})); got != "[container kube-system/calico-node-x/calico-probe-1 on node n container kube-system/calico-node-x/calico-probe-3 on node n]" {
+	if got := fmt.Sprint(unendedContainers(p, time.Time{})); got != "[container kube-system/calico-node-x/calico-probe-1 on node n container kube-system/calico-node-x/calico-probe-3 on node n]" {
 		t.Error(got)
 	}
-	if err := (&Client{}).Remove(t.Context(), waitingIn(p, time.Time{})[0]); err == nil {
+	if err := (&Client{}).Remove(t.Context(), unendedContainers(p, time.Time{})[0]); err == nil {
 		t.Error("an ephemeral container was removed")
 	}
 }

@@ -15,19 +15,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The janitor is a Job that never runs anything and owns the probe's pod. It has
-// a deadline that the living client moves on. When the client is gone the Job
-// controller fails the Job at its deadline, the TTL controller deletes it at
-// once, and the garbage collector the pod with it: a client killed by SIGKILL, or
-// a laptop that lost its network, leaves nothing behind.
+// The janitor is a Job that owns the probe's pod and never runs a pod itself. The client keeps moving its
+// deadline. When the client is gone, the Job controller fails the Job at its deadline, the TTL controller
+// deletes it at once, and the garbage collector deletes the pod with it. So a client that was killed by
+// SIGKILL, or a laptop that lost its network, leaves nothing behind.
 const (
 	janitorLife  = 40 * time.Second
 	janitorRenew = 15 * time.Second
 )
 
-// startJanitor creates the Job and keeps it alive. Without the right to create
-// one the run goes on; a killed client then leaves an ended pod for clean.
-func (p *placed) startJanitor(ctx context.Context) *metav1.OwnerReference {
+// startJanitor creates the Job and keeps it alive. Where it may not create one the run goes on; a killed client
+// then leaves an ended pod, which 'calico-probe clean' removes.
+func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	o := p.options
 	asked := janitorFor(o)
 	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
@@ -47,7 +46,7 @@ func (p *placed) startJanitor(ctx context.Context) *metav1.OwnerReference {
 		}
 		err = errors.Join(alteredBy(what), left)
 	}
-	// If the pod meets the same refusal, that is what the user has to know.
+	// Noted only once the probe runs: if the pod is refused too, that is what the user has to know.
 	p.afterwards = fmt.Sprintf("no clean-up job (%s): should this client be killed, 'calico-probe clean --run %s' removes what is left",
 		probe.OneLine(err.Error()), o.Run)
 	return nil
@@ -88,9 +87,8 @@ func janitorFor(o Options) *batchv1.Job {
 	}
 }
 
-// renew moves the deadline on, from the client's own count of time: neither
-// clock has to be right.
-func (p *placed) renew(ctx context.Context, began time.Time) {
+// renew moves the deadline by the time that has passed for the client, so neither clock has to be right.
+func (p *placement) renew(ctx context.Context, began time.Time) {
 	tick := time.NewTicker(janitorRenew)
 	defer tick.Stop()
 	for {
@@ -100,10 +98,11 @@ func (p *placed) renew(ctx context.Context, began time.Time) {
 		case <-tick.C:
 			patch := fmt.Sprintf(`{"spec":{"activeDeadlineSeconds":%d}}`, int64((time.Since(began) + janitorLife).Seconds()))
 			ctx, cancel := context.WithTimeout(ctx, janitorRenew)
-			_, err := p.client.kube.BatchV1().Jobs(p.namespace).Patch(ctx, p.job, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			_, err := p.client.kube.BatchV1().Jobs(p.namespace).Patch(ctx, p.job, types.MergePatchType, []byte(patch),
+				metav1.PatchOptions{})
 			cancel()
-			// One that fails otherwise is tried again in time; if the API stays away, the
-			// deadline passes, as it should.
+			// After any other error the next tick is in time; if the API stays unreachable, the deadline passes, as it
+			// should.
 			if apierrors.IsForbidden(err) {
 				p.options.Note(fmt.Sprintf("no right to patch jobs: the probe is removed %v after its start, whether it is done or not", janitorLife))
 				return
@@ -112,12 +111,13 @@ func (p *placed) renew(ctx context.Context, began time.Time) {
 	}
 }
 
-func (p *placed) stopJanitor(ctx context.Context) error {
+func (p *placement) stopJanitor(ctx context.Context) error {
 	if p.job == "" {
 		return nil
 	}
 	p.stopRenewing()
-	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job,
+		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting job %s/%s, which goes by itself within %v, and its pod with it: %w", p.namespace, p.job, janitorLife, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Leftover is something of ours that is on the cluster.
+// Leftover is an object or container of calico-probe that is still on the cluster.
 type Leftover struct {
 	Kind      string // "pod", "job", or "container" for an ephemeral one
 	Namespace string
@@ -29,10 +29,10 @@ type Leftover struct {
 	Reason    string
 	// InUse says that its client may be alive: it has not ended, and its time is not over.
 	InUse bool
-	// Fixed says that Kubernetes has no way to remove it; it ends by itself.
+	// Fixed says that Kubernetes cannot remove it; it ends by itself.
 	Fixed bool
-	// Image, Privileged and Ran are of an ephemeral container that runs: for how long it has,
-	// by the API server's clock, at least a nanosecond; 0 = it does not run, or nobody knows.
+	// Image, Privileged and Ran describe an ephemeral container. Ran is how long it has run, by the API
+	// server's clock, at least a nanosecond; 0 = it does not run, or that is not known.
 	Image      string
 	Privileged bool
 	Ran        time.Duration
@@ -55,10 +55,9 @@ func (l Leftover) String() string {
 	return probe.Line(strings.Join(parts, ", "))
 }
 
-// Leftovers lists what runs have left, in one namespace or in all (""). Ephemeral
-// containers that have not ended are looked for in the pods that calicoPods selects and
-// that are calico-node's. Objects that could be listed are returned beside the error of
-// those that could not.
+// Leftovers lists what runs have left, in one namespace or in all (""). It finds ephemeral containers that
+// have not ended in the pods that the selector calicoPods selects and that calicos accepts as
+// calico-node's. Objects that could be listed are returned beside the error of those that could not.
 func (c *Client) Leftovers(
 	ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool,
 ) ([]Leftover, error) {
@@ -89,7 +88,7 @@ func (c *Client) Leftovers(
 	} else {
 		for _, p := range joined.Items {
 			if calicos(&p) {
-				out = append(out, waitingIn(p, c.now())...)
+				out = append(out, unendedContainers(p, c.now())...)
 			}
 		}
 	}
@@ -99,10 +98,10 @@ func (c *Client) Leftovers(
 	return out, errors.Join(errs...)
 }
 
-// Dated says whether the API server has told its time: without that nothing counts as over.
+// Dated reports whether the API server's time is known. Without it no object counts as expired.
 func (c *Client) Dated() bool { return !c.now().IsZero() }
 
-// leftover is an object that has our labels, or nothing where its name is none that we give.
+// leftover is the Leftover for an object with our labels, or nothing if we would not have given it that name.
 func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftover {
 	run := m.Labels[labelRun]
 	if !strings.HasPrefix(m.Name, managedBy+"-") || !strings.HasSuffix(m.Name, "-"+run) {
@@ -111,16 +110,16 @@ func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftov
 	return []Leftover{{
 		Kind: kind, Namespace: m.Namespace, Name: m.Name, Node: m.Annotations[annotationNode], Run: run,
 		Who: m.Annotations[annotationWho], Reason: m.Annotations[annotationReason],
-		InUse: !ended && !over(m, c.now()), uid: m.UID,
+		InUse: !ended && !expired(m, c.now()), uid: m.UID,
 	}}
 }
 
-// clockWrong is how wrong the clock of a client may be that wrote when something ends.
+// clockWrong is how wrong the clock of an older client may have been, which wrote when its objects end.
 const clockWrong = 15 * time.Minute
 
-// over tells whether the time of an object is over, now being the API server's: the clock
-// of a client would end somebody's run. While now is not known, none is.
-func over(m metav1.ObjectMeta, now time.Time) bool {
+// expired reports whether the lifetime of an object is over. now is the API server's time, because a wrong
+// clock of this client must not end a run that goes on; zero = not known, and nothing has expired.
+func expired(m metav1.ObjectMeta, now time.Time) bool {
 	if now.IsZero() {
 		return false
 	}
@@ -131,7 +130,7 @@ func over(m metav1.ObjectMeta, now time.Time) bool {
 	return err == nil && now.After(at.Add(clockWrong))
 }
 
-// now is the API server's time, zero where no answer said it.
+// now is the API server's time, zero where no answer had it.
 func (c *Client) now() time.Time {
 	if at, known := c.clock.Now(); known {
 		return at
@@ -148,9 +147,9 @@ func jobFailed(j *batchv1.Job) bool {
 	return false
 }
 
-// waitingIn lists our ephemeral containers in a pod that have not ended: they run,
-// or wait to start. now is the API server's time, zero where it is not known.
-func waitingIn(p corev1.Pod, now time.Time) []Leftover {
+// unendedContainers lists our ephemeral containers in a pod that run or wait to start. now is the API
+// server's time, zero where it is not known.
+func unendedContainers(p corev1.Pod, now time.Time) []Leftover {
 	var out []Leftover
 	for _, c := range p.Spec.EphemeralContainers {
 		run, ours := strings.CutPrefix(c.Name, managedBy+"-")
@@ -176,8 +175,8 @@ func waitingIn(p corev1.Pod, now time.Time) []Leftover {
 	return out
 }
 
-// Remove deletes one leftover, and no other object that has its name by now; that it is
-// gone already is no error.
+// Remove deletes one leftover, and no other object that may have its name by now. It is no error that the
+// leftover is gone already.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	opts := metav1.DeleteOptions{
 		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid},

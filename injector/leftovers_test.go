@@ -41,7 +41,7 @@ func TestOver(t *testing.T) {
 				m.Annotations[key] = value
 			}
 		}
-		if got := over(m, c.now); got != c.want {
+		if got := expired(m, c.now); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -120,9 +120,14 @@ func TestOnlyOurs(t *testing.T) {
 	t.Parallel()
 	c := &Client{clock: &serverclock.Clock{}}
 	for name, ours := range map[string]bool{
-		"calico-probe-n-7f3a09c1": true, "calico-probe-n-12345678": false, "web-7f3a09c1": false, "calico-probe": false, "my-calico-probe-7f3a09c1": false,
+		"calico-probe-n-7f3a09c1": true, "calico-probe-n-12345678": false, "web-7f3a09c1": false, "calico-probe": false,
+		"my-calico-probe-7f3a09c1": false,
 	} {
-		m := metav1.ObjectMeta{Name: name, UID: types.UID("1"), Labels: map[string]string{labelManaged: managedBy, labelName: managedBy, labelRun: "7f3a09c1"}}
+		m := metav1.ObjectMeta{
+			Name: name, UID: types.UID("1"), Labels: map[string]string{
+				labelManaged: managedBy, labelName: managedBy, labelRun: "7f3a09c1",
+			},
+		}
 		if got := len(c.leftover("pod", m, true)) == 1; got != ours {
 			t.Errorf("%s: %v", name, got)
 		}

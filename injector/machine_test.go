@@ -28,23 +28,27 @@ func TestStrange(t *testing.T) {
 		reason facts.Reason // "" = it is taken
 		says   string       // in the refusal, or in a note
 	}{
-		"the same":              {id: "1", said: mine},
-		"the same by name":      {id: "1", named: true, said: mine},
-		"another":               {id: "1", said: other, reason: facts.ReasonMachine, says: "ssh reached another machine: its machine-id is not that of worker-3.example.com"},
-		"another by name":       {id: "1", named: true, said: other, reason: facts.ReasonMachine, says: "ssh reached another machine"},
-		"it shows none":         {id: "1", reason: facts.ReasonMachine, says: "no machine-id is to be had there, so nothing says that this is worker-3.example.com: name the host with --ssh"},
-		"it shows none by name": {id: "1", named: true, says: "no machine-id is to be had there: only your --ssh says that n is worker-3.example.com"},
+		"the same":         {id: "1", said: mine},
+		"the same by name": {id: "1", named: true, said: mine},
+		"another":          {id: "1", said: other, reason: facts.ReasonMachine, says: "ssh reached another machine: its machine-id is not that of worker-3.example.com"},
+		"another by name": {
+			id: "1", named: true, said: other, reason: facts.ReasonMachine, says: "ssh reached another machine",
+		},
+		"it shows none":         {id: "1", reason: facts.ReasonMachine, says: "no machine-id can be read there, so nothing says that this is worker-3.example.com: name the host with --ssh"},
+		"it shows none by name": {id: "1", named: true, says: "no machine-id can be read there: only your --ssh says that n is worker-3.example.com"},
 		"the API has none":      {said: mine, reason: facts.ReasonMachine, says: "the API has no machine-id that is worker-3.example.com's alone"},
 		"none by name":          {named: true, said: mine, says: "only your --ssh says that n is "},
 		"neither has one":       {reason: facts.ReasonMachine, says: "the API has no machine-id"},
-		"not yet made":          {id: "uninitialized", said: mine, reason: facts.ReasonMachine, says: "the API has no machine-id"},
+		"not yet made": {
+			id: "uninitialized", said: mine, reason: facts.ReasonMachine, says: "the API has no machine-id",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			note := ""
 			o := options
 			o.Destination, o.Machine, o.Named, o.Note = "n", c.id, c.named, func(text string) { note = text }
-			pe := strange(o, c.said)
+			pe := notTheNode(o, c.said)
 			if pe == nil {
 				pe = &PlacementError{Text: note}
 			}
@@ -59,7 +63,7 @@ func TestStrange(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	o := options
-	d := door{pod: &corev1.Pod{}, container: &corev1.Container{}}
+	d := execTarget{pod: &corev1.Pod{}, container: &corev1.Container{}}
 	for said, c := range map[string]struct{ id, says string }{
 		"1": {"1", ""},
 		"2": {"1", "is on another machine"},
@@ -67,8 +71,9 @@ func TestElsewhere(t *testing.T) {
 		"":  {"1", ""},
 	} {
 		o.Machine = c.id
-		pe := d.elsewhere(o)(said)
-		if (pe != nil) != (c.says != "") || pe != nil && (pe.Reason != facts.ReasonMachine || !strings.Contains(pe.Text, c.says)) {
+		pe := d.verify(o)(said)
+		if (pe != nil) != (c.says != "") || pe != nil &&
+			(pe.Reason != facts.ReasonMachine || !strings.Contains(pe.Text, c.says)) {
 			t.Errorf("%q: %v", said, pe)
 		}
 	}
@@ -105,18 +110,20 @@ func TestOnMachine(t *testing.T) {
 			}
 			o := laden(t, standIn)
 			asked := ""
-			s, err := carry(t.Context(), o, "ssh", "somewhere", view{root: root, proc: "/proc"}, here("sh"), func(id string) *PlacementError {
-				asked = "asked " + id
-				noLeft(t, o)
-				if c.another {
-					return refuse(facts.ReasonMachine, "another machine")
-				}
-				return nil
-			})
+			s, err := upload(t.Context(), o, "ssh", "somewhere", view{root: root, proc: "/proc"}, here("sh"),
+				func(id string) *PlacementError {
+					asked = "asked " + id
+					noLeft(t, o)
+					if c.another {
+						return refuse(facts.ReasonMachine, "another machine")
+					}
+					return nil
+				})
 			if asked != "asked "+c.want {
 				t.Errorf("%q, want %q", asked, c.want)
 			}
-			if pe, refused := errors.AsType[*PlacementError](err); refused != c.another || refused && pe.Reason != facts.ReasonMachine || !refused && err != nil {
+			pe, refused := errors.AsType[*PlacementError](err)
+			if refused != c.another || refused && pe.Reason != facts.ReasonMachine || !refused && err != nil {
 				t.Errorf("%v", err)
 			}
 			if s != nil {
@@ -138,7 +145,7 @@ func TestStrangersMachine(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
 	var sent atomic.Int64
-	says := func(word string) line {
+	says := func(word string) remoteShell {
 		return func(ctx context.Context, script string, in io.Reader, out, _ io.Writer) error {
 			run, _, _ := strings.Cut(script[strings.Index(script, `echo "`)+len(`echo "`):], " ")
 			if _, err := fmt.Fprintf(out, "%s %s\n", run, word); err != nil {
@@ -153,13 +160,15 @@ func TestStrangersMachine(t *testing.T) {
 	o := laden(t, standIn)
 	o.Start = 100 * time.Millisecond
 	never := func(string) *PlacementError { return refuse(facts.ReasonMachine, "another machine") }
-	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, says("on 2"), never); err == nil || err.Error() != "another machine" {
+	if _, err := upload(t.Context(), o, "ssh", "", view{root: "/"}, says("on 2"), never); err == nil ||
+		err.Error() != "another machine" {
 		t.Error(err)
 	}
 	if sent.Load() != 0 {
 		t.Errorf("%d bytes were sent to a strange machine", sent.Load())
 	}
-	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, says("send packed"), never); err == nil || !strings.Contains(err.Error(), "makes no sense") {
+	if _, err := upload(t.Context(), o, "ssh", "", view{root: "/"}, says("send packed"), never); err == nil ||
+		!strings.Contains(err.Error(), "makes no sense") {
 		t.Error(err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The names of the access methods, as --via takes them. The API brings no probe to the node:
-// it is always asked first. Baseline nodes are asked about the node, by pods of their own.
+// The names of the access methods, as in --via. MethodAPI puts no probe on the node; the API is read
+// first in every run. MethodNeighbour asks baseline nodes about the node, through probe pods there.
 const (
 	MethodAPI       = "api"
 	MethodPod       = "pod"
@@ -25,8 +25,8 @@ func MethodNames() []string {
 	return []string{MethodAPI, MethodPod, MethodEphemeral, MethodExec, MethodSSH, MethodNeighbour, MethodLocal}
 }
 
-// Open brings a probe to a node by one access method. The error of a node or cluster that
-// refuses it is a *PlacementError.
+// Open puts a probe on a node by one access method and opens a session with it. Where the node or the
+// cluster refuses that, the error is a *PlacementError.
 type Open func(context.Context, Options) (*Session, error)
 
 // Method is an access method that a Fallback may try.
@@ -37,7 +37,7 @@ type Method struct {
 	again bool // the second attempt, with all the time it may take
 }
 
-// NewRunID returns an ID that tells runs apart in labels and logs.
+// NewRunID returns an ID that distinguishes runs in labels and logs.
 func NewRunID() string {
 	b := make([]byte, 4)
 	_, _ = rand.Read(b) // never fails (crypto/rand)

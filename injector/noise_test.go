@@ -34,7 +34,7 @@ func TestNoise(t *testing.T) {
 			o := laden(t, standIn)
 			o.Start = time.Minute
 			said, ended := 0, make(chan struct{})
-			var flood line = func(_ context.Context, _ string, in io.Reader, out, errs io.Writer) error {
+			var flood remoteShell = func(_ context.Context, _ string, in io.Reader, out, errs io.Writer) error {
 				defer close(ended)
 				go func() { _, _ = io.Copy(io.Discard, in) }() // ends with the test's line
 				if c.word != "" {
@@ -54,25 +54,29 @@ func TestNoise(t *testing.T) {
 				return errors.New("nobody stopped it")
 			}
 			began := time.Now()
-			_, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, flood, anywhere)
-			failed, ok := errors.AsType[*lineError](err)
+			_, err := upload(t.Context(), o, "ssh", "", view{root: "/"}, flood, anywhere)
+			failed, ok := errors.AsType[*uploadError](err)
 			if !ok || !errors.Is(failed.err, errNoise) {
 				t.Fatalf("%v, want %v", err, errNoise)
 			}
 			if took := time.Since(began); took > o.Start/2 {
 				t.Errorf("that took %v", took)
 			}
-			if pe := sortSSH("n", failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+			if pe := sshReason("n", failed); pe.Reason != facts.ReasonShell ||
+				!strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
 				t.Error(pe)
 			}
-			if pe := sortExec(door{pod: &corev1.Pod{}, container: &corev1.Container{}}, failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+			if pe := execFailed(execTarget{
+				pod: &corev1.Pod{}, container: &corev1.Container{},
+			}, failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") ||
+				len(pe.Text) > 200 {
 				t.Error(pe)
 			}
 			if c.errs { // which nobody holds up
 				return
 			}
 			<-ended
-			if most := mostNoise + 64<<10; said > most {
+			if most := maxNoise + 64<<10; said > most {
 				t.Errorf("%d bytes were taken, want %d at most", said, most)
 			}
 		})

@@ -16,22 +16,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Pod is the way of a pod of its own: bound to the node by name, in the node's
-// network and process namespaces, with the node's files read-only unless it is for a
-// shell.
+// Pod is the access method that creates a pod for the probe: bound to the node by name, in the node's
+// network and process namespaces, with the node's files mounted read-only unless it is for a shell.
 func Pod(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if err := c.RehearsePod(ctx, o); decided(err) {
 			return nil, err
 		}
-		// The name is known before the pod is: one that was created by a request whose
-		// answer never came is removed too.
-		p := &placed{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}
+		// The name is chosen before the request, so that a pod is removed also where the answer to the request
+		// that created it never came.
+		p := &placement{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}
 		asked := podFor(o, p.startJanitor(ctx))
 		p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
 		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
 		if err != nil {
-			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
+				apierrors.IsAlreadyExists(err) {
 				p.pod = "" // certainly not created by this
 			}
 			return nil, p.abandon(refusedCreate("a pod in namespace "+o.Namespace, err))
@@ -40,7 +40,7 @@ func Pod(c *Client) Open {
 		if err := p.awaitRunning(ctx, pod); err != nil {
 			return nil, p.abandon(err)
 		}
-		return p.converse(ctx), nil
+		return p.open(ctx), nil
 	}
 }
 
@@ -63,7 +63,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 
 			Containers: []corev1.Container{{
 				Name: containerName, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Args:  sessionArgs(o, wayOf(o), "/host", nil),
+				Args:  sessionArgs(o, methodOf(o), "/host", nil),
 				Stdin: true, StdinOnce: !o.Keep, // the probe's stdin ends with its client
 				SecurityContext: securityFor(o),
 				Resources:       resourcesFor(o),
@@ -71,7 +71,9 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 			}},
 			// The whole root rather than single paths: a path that is missing on the
 			// node would be created there by the container runtime.
-			Volumes: []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}},
+			Volumes: []corev1.Volume{
+				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
+			},
 		},
 	}
 	if owner != nil {
@@ -92,26 +94,30 @@ func hostFor(o Options) corev1.VolumeMount {
 	if o.Shell {
 		return corev1.VolumeMount{Name: "host", MountPath: "/host"}
 	}
-	return corev1.VolumeMount{Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible)}
+	return corev1.VolumeMount{
+		Name: "host", MountPath: "/host", ReadOnly: true, RecursiveReadOnly: new(corev1.RecursiveReadOnlyIfPossible),
+	}
 }
 
-// resourcesFor asks for nothing, so that a full node takes the probe and nobody has to
-// make room for it; with no priority either, it is the first to go where memory is short.
-// The zeros are said, or the limit and a LimitRange's defaults would be what is asked for.
+// resourcesFor requests nothing, so that a full node accepts the probe and no other pod is evicted for it;
+// without a priority the probe is the first to be evicted where memory is short. The zeros are explicit,
+// because otherwise the limit, or a LimitRange's default, would become the request.
 func resourcesFor(o Options) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
-	if o.Shell { // what its user runs, and writes to a tmpfs of the node, would count
+	if o.Shell { // the programs of its user, and files in a tmpfs of the node, would count
 		r.Limits = nil
 	}
 	return r
 }
 
-// securityFor is the least the checks need, or everything.
+// securityFor is the least that the checks need, or for a shell everything.
 func securityFor(o Options) *corev1.SecurityContext {
-	if o.Shell { // in which a toolbox's own files may be changed too
+	if o.Shell { // a toolbox's own files may be changed too
 		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}
 	}
 	if o.Privileged {
@@ -140,17 +146,17 @@ func securityFor(o Options) *corev1.SecurityContext {
 	return sc
 }
 
-// wayOf is what the probe's arguments call a pod of its own.
-func wayOf(o Options) string {
+// methodOf is the access method in the arguments of a probe with a pod of its own.
+func methodOf(o Options) string {
 	if o.Shell {
 		return "shell"
 	}
 	return "pod"
 }
 
-// sessionArgs are the probe's arguments: what an auditor reads in the pod.
-func sessionArgs(o Options, way, root string, only []string) []string {
-	args := []string{"session", "--root", root, "--node", o.Node, "--way", way, "--life", (o.Whole + margin).String()}
+// sessionArgs are the probe's arguments, which an auditor can read in the pod.
+func sessionArgs(o Options, method, root string, only []string) []string {
+	args := []string{"session", "--root", root, "--node", o.Node, "--way", method, "--life", (o.Whole + margin).String()}
 	if len(only) > 0 {
 		args = append(args, "--only", strings.Join(only, ","))
 	}
@@ -163,8 +169,9 @@ func metaFor(o Options) metav1.ObjectMeta {
 		Namespace: o.Namespace,
 		Labels:    map[string]string{labelManaged: managedBy, labelName: managedBy, labelRun: o.Run},
 		Annotations: map[string]string{
-			annotationNode: o.Node, annotationWho: o.Who, annotationReason: o.Reason, annotationChecks: strings.Join(o.Checks, ","),
-			annotationLife: (o.Whole + margin).String(),
+			annotationNode: o.Node, annotationWho: o.Who, annotationReason: o.Reason,
+			annotationChecks: strings.Join(o.Checks, ","),
+			annotationLife:   (o.Whole + margin).String(),
 		},
 	}
 	if o.Shell {
@@ -192,9 +199,9 @@ func nameFor(node, run string) string {
 	return fmt.Sprintf("%s-%s-%s", managedBy, strings.Trim(node, "-"), run)
 }
 
-// abandon removes what was created for a probe that did not start, and tells the
-// user what could not be removed.
-func (p *placed) abandon(err error) error {
+// abandon removes what was created for a probe that did not start, and notes for the user what could not
+// be removed.
+func (p *placement) abandon(err error) error {
 	if left := p.remove(false, false); left != nil {
 		p.options.Note(left.Error())
 	}
@@ -202,17 +209,17 @@ func (p *placed) abandon(err error) error {
 }
 
 // remove deletes what was created. The error says how to remove what is left.
-func (p *placed) remove(answered, ended bool) error {
+func (p *placement) remove(answered, ended bool) error {
 	if left := p.removed(answered, ended); left != nil {
 		return fmt.Errorf("%w; remove what is left with 'calico-probe clean --run %s'", left, p.options.Run)
 	}
 	return nil
 }
 
-// removed deletes what was created, the pod at once where its probe was seen to end, and
-// where it never answered: on a dead kubelet nobody would ever confirm a graceful end. One
-// that answered and may run on stays in the API until its kubelet has ended it.
-func (p *placed) removed(answered, ended bool) error {
+// removed deletes what was created. The pod is deleted without a grace period where its probe was seen to
+// end, and where it never answered: a dead kubelet would never confirm a graceful end. A pod whose probe
+// answered and may still run stays in the API until its kubelet has ended it.
+func (p *placement) removed(answered, ended bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
 	var left error

@@ -17,7 +17,7 @@ import (
 // sentence for the user.
 type PlacementError struct {
 	Reason facts.Reason
-	Waited bool // nobody said no: the time was up
+	Waited bool // nothing refused it: its time was over
 	Text   string
 	Err    error
 }
@@ -28,7 +28,7 @@ func (e *PlacementError) Unwrap() error { return e.Err }
 // Sentence marks Text as written for the user (cluster.Sentence).
 func (e *PlacementError) Sentence() {}
 
-// And is the same with more to its text.
+// And returns the same error with more text.
 func (e *PlacementError) And(more string) *PlacementError {
 	longer := *e
 	longer.Text += "; " + more
@@ -39,14 +39,14 @@ func refuse(r facts.Reason, format string, args ...any) *PlacementError {
 	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
 }
 
-// waited is a way that came to nothing in the time it had.
+// waited is the error of an access method whose time was over.
 func waited(r facts.Reason, format string, args ...any) *PlacementError {
 	pe := refuse(r, format, args...)
 	pe.Waited = true
 	return pe
 }
 
-// alteredBy is the refusal of what the API server made otherwise than it was asked for.
+// alteredBy refuses an object that the API server made different from what was asked for.
 func alteredBy(what string) *PlacementError {
 	return refuse(facts.ReasonAdmission, "the cluster's policy changes what is created: %s", what)
 }
@@ -55,8 +55,8 @@ func alteredBy(what string) *PlacementError {
 var quotaSays = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
 	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
 
-// refusedCreate sorts the API's answer to the creation of a pod. What is of the API
-// server itself would meet every way through it; anything else only this one.
+// refusedCreate classifies the API's answer to the creation of a pod. ReasonAPI is a failure of the API server
+// itself, which every access method through it would meet; any other reason concerns this method alone.
 func refusedCreate(what string, err error) *PlacementError {
 	text := probe.OneLine(err.Error())
 	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
@@ -68,10 +68,11 @@ func refusedCreate(what string, err error) *PlacementError {
 		pe.Reason = facts.ReasonNamespace
 	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
 		pe.Reason, pe.Text = facts.ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)
-	case apierrors.IsBadRequest(err) && strings.Contains(text, "does not support dry run"): // which says nothing of the real thing
+	case apierrors.IsBadRequest(err) && strings.Contains(text, "does not support dry run"):
+		// which does not say that the real request would be refused
 		pe.Reason = facts.ReasonSupport
 	case strings.Contains(text, "failed calling webhook"): // which comes as an internal error
-		pe.Reason, pe.Text = facts.ReasonAdmission, "a webhook of the cluster's policy is down, and refuses what it cannot look at: "+text
+		pe.Reason, pe.Text = facts.ReasonAdmission, "a webhook of the cluster's policy is down, and what it cannot check is refused: "+text
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), strings.Contains(text, "admission webhook"):
 		pe.Reason, pe.Text = facts.ReasonAdmission, "the cluster's policy refuses the probe: "+text
 	case refusedHere(err):
@@ -80,29 +81,31 @@ func refusedCreate(what string, err error) *PlacementError {
 	return pe
 }
 
-// unread is what the API did not tell that a way has to know.
+// unread is the error where the API did not answer what an access method has to know.
 func unread(what string, err error) *PlacementError {
-	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, probe.OneLine(err.Error())), Err: err}
+	pe := &PlacementError{
+		Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, probe.OneLine(err.Error())), Err: err,
+	}
 	if apierrors.IsForbidden(err) {
 		pe.Reason = facts.ReasonRBAC
 	}
 	return pe
 }
 
-// NoCalico is the refusal of the ways that join calico-node's pod where no pod can be
-// verified to be it.
+// NoCalico refuses the access method that joins calico-node's pod, where no pod can be verified to be
+// calico-node's.
 func NoCalico(why error) *PlacementError {
 	return &PlacementError{Reason: facts.ReasonNoCalico, Text: probe.OneLine(why.Error()), Err: why}
 }
 
-// forbidden tells whether the API refused for lack of rights; a line that is not opened
-// says so in its text alone.
+// forbidden reports whether the API refused for lack of rights. An attach or exec that is refused says so in
+// its text alone.
 func forbidden(text string) bool {
 	return strings.Contains(text, " is forbidden") || strings.Contains(text, "forbidden: User ")
 }
 
-// refusedHere tells whether the API server works and does not take this request: none
-// of what is wrong with it (5xx), with its load or with our credentials.
+// refusedHere reports whether the API server works and rejects this one request: the cause is neither the
+// server (5xx) nor its load nor our credentials.
 func refusedHere(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

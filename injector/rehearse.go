@@ -11,19 +11,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// decided tells whether the real thing would meet what its rehearsal met. A pod of the
-// wrong priority has others ended at once, and an ephemeral container stays for good, so
-// each is rehearsed before it is made; what nobody rehearses is made and looked at then.
+// decided reports whether the real request would fail as its dry run did. A pod of too high a priority has
+// others ended at once, and an ephemeral container stays for good, so each is tried by a dry run before it
+// is created. An API server without dry runs decides nothing: there the object is created, and then compared.
 func decided(err error) bool {
 	pe, refused := errors.AsType[*PlacementError](err)
 	return err != nil && !(refused && pe.Reason == facts.ReasonSupport)
 }
 
-// RehearsePod has the API server take the probe's pod as if it were created, policy and
-// quota and all, and creates nothing. The error is the one that the way would meet.
+// RehearsePod sends the probe's pod to the API server as a dry run, through policies and quotas, and creates
+// nothing. The error is the one that the access method would return.
 func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 	asked := podFor(o, nil)
-	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a pod in namespace "+o.Namespace, err)
 	}
@@ -33,10 +34,11 @@ func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 	return nil
 }
 
-// RehearseJob does the same with the pod's clean-up job, without which the way works.
+// RehearseJob does the same with the pod's clean-up job. The access method works without it.
 func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 	asked := janitorFor(o)
-	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a clean-up job in namespace "+o.Namespace, err)
 	}
@@ -63,20 +65,20 @@ func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Doors are the running containers that the way exec would try, in that order, as
-// NAMESPACE/POD/CONTAINER; calico is calico-node's pod, verified, or nil.
-func Doors(pods []corev1.Pod, calico *corev1.Pod) []string {
+// ExecTargets are the containers that Exec would try, in that order, as NAMESPACE/POD/CONTAINER; calico is
+// calico-node's pod, verified, or nil.
+func ExecTargets(pods []corev1.Pod, calico *corev1.Pod) []string {
 	var out []string
-	for _, d := range doorsOf(pods, calico) {
-		if !d.tight() && len(out) < mostDoors {
-			out = append(out, d.String())
+	for _, t := range execTargets(pods, calico) {
+		if !t.lowMemory() && len(out) < maxExecTargets {
+			out = append(out, t.String())
 		}
 	}
 	return out
 }
 
-// HostKeyKnown asks the user's ssh, by its own configuration and without connecting to
-// anything, whether it knows the host key of where it would go. The error says why not.
+// HostKeyKnown asks the user's ssh, with its own configuration and without connecting to anything, whether
+// it knows the host key of the host it would connect to. The error says why not.
 func HostKeyKnown(ctx context.Context, o Options) error {
 	if o.Destination == "" {
 		return fmt.Errorf(noAddress, o.Node)

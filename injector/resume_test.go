@@ -16,7 +16,7 @@ func TestResumeFlood(t *testing.T) {
 	const lines = 2000
 	before := runtime.NumGoroutine()
 	s := &Session{remove: func(bool, bool) error { return nil }}
-	s.talk(t.Context(), func(ctx context.Context, in io.Reader, out io.Writer) error {
+	s.start(t.Context(), func(ctx context.Context, in io.Reader, out io.Writer) error {
 		if _, err := in.Read(make([]byte, 1)); err != nil { // of the plan, and nothing of what follows
 			return err
 		}

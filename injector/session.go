@@ -15,77 +15,81 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Session is a conversation with a probe. Next is for one goroutine, which also asks for
-// plans and calls; all else may be called by any, and Close more than once.
+// Session is a connection to a probe with what was asked over it. Requests are written to the probe's
+// stdin and its events are read from its stdout; both sides send beats, so that either notices when the
+// other is gone. Where kept is set, the connection may be lost and made again (reconnect.go).
+//
+// Next is for one goroutine, which also sends plans and calls. Any goroutine may call the other methods,
+// and may call Close more than once.
 type Session struct {
 	created []string
-	image   string                           // what the kubelet says the probe runs from, "" = nothing
-	remove  func(answered, ended bool) error // ended: and was seen to
-	through string                           // what the line leads through
-	kept    bool                             // the probe outlives its line
+	image   string                           // the image the probe runs from, as the kubelet reports it; "" = not reported
+	remove  func(answered, ended bool) error // ended: the probe was seen to end
+	through string                           // what the connection leads through, for messages
+	kept    bool                             // the probe outlives its connection
 	closed  atomic.Bool
 
-	turn   chan struct{} // holds one while something is written to feed
-	events chan told
-	held   atomic.Int64  // bytes that the events take which wait
-	room   chan struct{} // holds one when some of them were taken
-	over   chan struct{} // closed once no more events come
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	writing chan struct{} // a lock: holds one element while requests are written to stdin
+	events  chan reply    // read, and not yet returned by Next
+	queued  atomic.Int64  // bytes of memory that the events in the channel take
+	freed   chan struct{} // holds one element when Next has taken an event from the channel
+	done    chan struct{} // closed when no more events come
+	cancel  context.CancelFunc
+	running sync.WaitGroup // the goroutines of this session
 
-	mu       sync.Mutex
-	feed     io.WriteCloser // of the line there is now; nil = it is cut
-	open     []question     // plans and calls sent and not answered to their end
-	beside   *probe.Intake  // of what is said in answer to none of them
-	ids      int64          // ID of the last of them
-	stopped  int64          // ID of the last that was to stop
-	stopping bool           // a stop that nobody waits for is on its way
-	given    int64          // ID of the last whose answer nobody wants any more
-	missed   int64          // ID of the last of whose answer something may be missing for good
-	next     int64          // number of the next event wanted
-	resumed  bool           // what comes now follows on what came before
-	heard    time.Time      // when the last event came
-	full     bool           // nobody takes the events there are: no wonder that none comes
-	cut      func(error)    // ends the stream that is read now
-	back     func()         // is told when a line that was made again is of use
-	cause    error          // why there are no more events, once over is closed
+	mu          sync.Mutex
+	stdin       io.WriteCloser // of the current connection; nil = the connection is lost
+	pending     []question     // plans and calls that were sent and whose answer has not ended
+	unasked     *probe.Intake  // judges events that answer none of them
+	lastID      int64          // of the last plan or call
+	stopID      int64          // plans and calls up to this ID are to stop
+	stopping    bool           // a goroutine of stopSoon runs
+	abandonedID int64          // nobody wants the answers up to this ID
+	missedID    int64          // answers up to this ID may lack events that the probe no longer has
+	nextSeq     int64          // number of the next event
+	resumed     bool           // the events read now follow those before; false until the probe has resumed
+	lastHeard   time.Time      // when the last event came
+	blocked     bool           // Next is not called, so nothing is read and silence means nothing
+	endRead     func(error)    // ends the stream that is being read
+	onResumed   func()         // called when a new connection has resumed
+	cause       error          // why no more events come; set before done is closed
 
 	closing  sync.Once
 	closeErr error
 }
 
-// question is a plan or a call that was sent, and what may be let through in answer to it.
+// question is a plan or a call that was sent, and what may answer it.
 type question struct {
 	probe.Request
 	intake *probe.Intake
 }
 
-// told is an event and the ID of the request it answers, 0 = none.
-type told struct {
+// reply is an event and the ID of the request it answers, 0 = none.
+type reply struct {
 	probe.Event
-	of  int64
-	err error // instead of the event: there is no more of this answer
+	id  int64
+	err error // in place of the event: the rest of this answer is missing
 }
 
-// How many events may wait for the caller, a pager perhaps that is being read, and how
-// many bytes of memory they may take: after that the probe has to wait.
+// How many events may wait for Next, and how much memory they may take. The user may be reading a pager
+// and Next not be called: beyond these limits nothing more is read, and the probe has to wait.
 const (
-	waiting     = 4096
-	mostWaiting = probe.MaxHeld / 2
+	maxQueued      = 4096
+	maxQueuedBytes = probe.MaxHeld / 2
 )
 
-// begin makes the session ready for its first line.
-func (s *Session) begin() {
-	s.turn, s.over = make(chan struct{}, 1), make(chan struct{})
-	s.events, s.room = make(chan told, waiting), make(chan struct{}, 1)
-	s.beside = probe.NewIntake(probe.Request{})
+// init makes the session ready for its first connection.
+func (s *Session) init() {
+	s.writing, s.done = make(chan struct{}, 1), make(chan struct{})
+	s.events, s.freed = make(chan reply, maxQueued), make(chan struct{}, 1)
+	s.unasked = probe.NewIntake(probe.Request{})
 }
 
-// took makes room for another event.
-func (s *Session) took(ev told) {
-	s.held.Add(-int64(ev.Held()))
+// release gives back the memory of an event that was taken from the channel.
+func (s *Session) release(ev reply) {
+	s.queued.Add(-int64(ev.Held()))
 	select {
-	case s.room <- struct{}{}:
+	case s.freed <- struct{}{}:
 	default:
 	}
 }
@@ -93,63 +97,63 @@ func (s *Session) took(ev told) {
 // Created names what was created for this session, for a user who cleans up by hand.
 func (s *Session) Created() []string { return s.created }
 
-// ImageID is what the node made of the name of the probe's image, as the kubelet says it: a
-// name with a digest, or the digest of its configuration; "" where there is no image.
+// ImageID is the image that the probe runs from, as the kubelet reports it: a name with a digest, or the
+// digest of the image's configuration; "" where there is no image.
 func (s *Session) ImageID() string { return s.image }
 
-// sendLimit is how long a probe that runs may take to be reached.
+// sendLimit is how long a request may wait for the connection to open.
 const sendLimit = 20 * time.Second
 
-// Send sends one request to the probe and returns its ID. A plan or a call gives up on
-// what was asked before it. A line that is not open within 20 seconds is a *PlacementError: the probe
-// runs and cannot be talked to. Where the line of a probe that outlives it is cut, what
-// was asked, or is to stop, is sent with the next one, and that is no error.
+// Send sends one request to the probe and returns its ID. A new plan or call abandons the one before.
+// Where the connection does not open within 20 seconds the error is a *PlacementError: the probe runs
+// and cannot be talked to. While the connection of a kept probe is lost, plans, calls and stops wait
+// for the next connection, which is no error.
 func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err error) {
 	asks := r.Type == probe.RequestPlan || r.Type == probe.RequestCall
 	send := []probe.Request{r}
 	s.mu.Lock()
 	switch {
 	case asks:
-		if len(s.open) > 0 {
-			s.given, s.stopped = s.ids, s.ids
-			send = slices.Insert(send, 0, probe.Request{Type: probe.RequestStop, ID: s.ids})
+		if len(s.pending) > 0 {
+			s.abandonedID, s.stopID = s.lastID, s.lastID
+			send = slices.Insert(send, 0, probe.Request{Type: probe.RequestStop, ID: s.lastID})
 		}
-		s.ids++
-		r.ID = s.ids
+		s.lastID++
+		r.ID = s.lastID
 		send[len(send)-1] = r
-		s.open, s.heard = append(s.open, question{r, probe.NewIntake(r)}), time.Now()
+		s.pending, s.lastHeard = append(s.pending, question{r, probe.NewIntake(r)}), time.Now()
 	case r.Type == probe.RequestStop:
-		s.stopped = max(s.stopped, r.ID)
+		s.stopID = max(s.stopID, r.ID)
 	}
-	feed := s.feed
+	stdin := s.stdin
 	s.mu.Unlock()
-	again := s.kept && (asks || r.Type == probe.RequestStop)
-	if feed == nil {
-		if again {
+	resent := s.kept && (asks || r.Type == probe.RequestStop) // by resume
+	if stdin == nil {
+		if resent {
 			return r.ID, nil
 		}
-		return r.ID, errCut
+		return r.ID, errLost
 	}
 	sent := make(chan error, 1)
-	go func() { // ends with the feed at the latest
-		s.turn <- struct{}{}
-		defer func() { <-s.turn }()
-		sent <- write(feed, send)
+	go func() { // ends when stdin is closed, at the latest
+		s.writing <- struct{}{}
+		defer func() { <-s.writing }()
+		sent <- write(stdin, send)
 	}()
 	late := time.NewTimer(sendLimit)
 	defer late.Stop()
 	select {
 	case err = <-sent:
 	case <-late.C:
-		return r.ID, refuse(facts.ReasonAttach, "the probe runs, and the line to it (through %s) did not open within %v", s.through, sendLimit)
+		return r.ID, refuse(facts.ReasonAttach, "the probe runs, and the connection to it (through %s) did not open within %v", s.through, sendLimit)
 	case <-ctx.Done():
 		return r.ID, context.Cause(ctx)
 	}
 	switch {
-	case err == nil, again && !s.closed.Load():
+	case err == nil, resent && !s.closed.Load():
 		return r.ID, nil
 	case s.kept:
-		return r.ID, errCut
+		return r.ID, errLost
 	}
 	if text := probe.OneLine(err.Error()); forbidden(text) {
 		return r.ID, refuse(facts.ReasonRBAC, "no right to talk to the probe, which runs: %s", text)
@@ -157,8 +161,11 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	return r.ID, refuse(facts.ReasonAttach, "the probe runs and cannot be talked to: %v", err)
 }
 
-// errCut is something that could not be sent and will not be sent again.
-var errCut = errors.New("the line to the probe is cut: what was to be sent is lost")
+// errLost is a request that could not be sent and that resume will not send again.
+var errLost = errors.New("the connection to the probe is lost, and what was to be sent with it")
+
+// errConnClosed is what a writer to a connection gets that has ended.
+var errConnClosed = errors.New("the connection is closed")
 
 // write sends requests, one a line.
 func write(w io.Writer, requests []probe.Request) error {
@@ -174,28 +181,27 @@ func write(w io.Writer, requests []probe.Request) error {
 	return nil
 }
 
-// Stop ends what was asked with that ID, if it is not answered yet: what is known of it
-// still comes.
+// Stop ends the plan or call with that ID if it is not answered yet; what it has found so far still comes.
 func (s *Session) Stop(ctx context.Context, id int64) error {
 	_, err := s.Send(ctx, probe.Request{Type: probe.RequestStop, ID: id})
 	return err
 }
 
-// Type hands on what was typed for the tool that was asked for with that ID, and the size
-// its terminal has now, zero where that has not changed.
+// Type sends what was typed to the call with that ID, and the terminal's new size, zero where it has not
+// changed.
 func (s *Session) Type(ctx context.Context, id int64, typed []byte, size probe.Size) error {
 	_, err := s.Send(ctx, probe.Request{Type: probe.RequestTyped, ID: id, Typed: typed, Size: size})
 	return err
 }
 
-// Abandon gives up on what was asked last: it is stopped, and what still comes of it is
-// dropped. It is for the goroutine that calls Next.
+// Abandon stops the last plan or call and drops what still comes of it. The goroutine that calls Next
+// may call it.
 func (s *Session) Abandon() {
 	s.mu.Lock()
-	s.given = s.ids
-	id, open := s.ids, len(s.open) > 0
+	s.abandonedID = s.lastID
+	id, unanswered := s.lastID, len(s.pending) > 0
 	s.mu.Unlock()
-	if open {
+	if unanswered {
 		s.stopSoon(id)
 	}
 	for {
@@ -204,19 +210,19 @@ func (s *Session) Abandon() {
 			if !more {
 				return
 			}
-			s.took(ev)
+			s.release(ev)
 		default:
 			return
 		}
 	}
 }
 
-// stopSoon stops what was asked with an ID and waits for nothing: where that cannot be
-// sent, it is stopped before the next is asked. One stop is on its way at a time.
+// stopSoon stops the plan or call with an ID without waiting for the request to be sent. If it cannot be
+// sent, the next plan or call is sent with a stop for it. One goroutine at a time sends these stops.
 func (s *Session) stopSoon(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stopped = max(s.stopped, id)
+	s.stopID = max(s.stopID, id)
 	if s.stopping {
 		return
 	}
@@ -224,7 +230,7 @@ func (s *Session) stopSoon(id int64) {
 	go func() {
 		for sent := int64(0); ; {
 			s.mu.Lock()
-			last := s.stopped
+			last := s.stopID
 			s.stopping = last > sent
 			s.mu.Unlock()
 			if last <= sent {
@@ -236,13 +242,17 @@ func (s *Session) stopSoon(id int64) {
 	}()
 }
 
-// Cut tells that there is no line to the probe just now, though another may be made.
-func (s *Session) Cut() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.feed == nil }
+// Lost reports whether the connection is lost, though the session may reconnect.
+func (s *Session) Lost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stdin == nil
+}
 
-// Gone is nil while the conversation can go on, and else why it cannot.
+// Gone returns nil while the session can go on, else why it cannot.
 func (s *Session) Gone() error {
 	select {
-	case <-s.over:
+	case <-s.done:
 	default:
 		return nil
 	}
@@ -254,9 +264,9 @@ func (s *Session) Gone() error {
 	return s.cause
 }
 
-// Next returns the next event of what was asked last, beats left out. io.EOF means
-// that the probe ended with every plan answered; any other error that something is
-// missing; the session can go on where it is not Gone.
+// Next returns the next event that answers the last plan or call, or that answers none; beats are left
+// out. io.EOF means that the probe ended and had answered everything. After any other error something is
+// missing, and the session can go on unless it is Gone.
 func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	for {
 		select {
@@ -264,8 +274,8 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 			if !more {
 				return probe.Event{}, s.failure()
 			}
-			s.took(ev)
-			if ev.of == 0 || s.wanted(ev.of) {
+			s.release(ev)
+			if ev.id == 0 || s.wanted(ev.id) {
 				return ev.Event, ev.err
 			}
 		case <-ctx.Done():
@@ -274,65 +284,71 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	}
 }
 
-// wanted tells whether somebody still waits for the answer to a request.
-func (s *Session) wanted(id int64) bool { s.mu.Lock(); defer s.mu.Unlock(); return id > s.given }
+// wanted reports whether the answer to a request was not abandoned.
+func (s *Session) wanted(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return id > s.abandonedID
+}
 
-// failure is why there are no more events.
+// failure returns why there are no more events.
 func (s *Session) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) == 0 {
+	if len(s.pending) == 0 {
 		return io.EOF // a good end
 	}
 	err := s.cause
 	if err == nil || errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("the probe's answer broke off after %d events: %w", s.next, err)
+	return fmt.Errorf("the probe's answer broke off after %d events: %w", s.nextSeq, err)
 }
 
-// Close ends the probe and removes what was created, within 13 seconds, also when the context
-// that the session was opened with has ended. A probe that has answered gets a second to end
-// by itself; where it is seen to, its pod is deleted without a grace period.
+// Close ends the probe and removes what was created, within 13 seconds, also when the context that the
+// session was opened with has ended. A probe that has answered everything gets a second to end by itself;
+// if it was seen to end, its pod is deleted without a grace period.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
 		s.mu.Lock()
-		ok, feed := s.next > 0 && len(s.open) == 0 && s.feed != nil, s.feed
+		stdin := s.stdin
+		answered := s.nextSeq > 0 && len(s.pending) == 0 && stdin != nil
 		s.mu.Unlock()
 		switch {
-		case s.kept: // whose stdin does not end with the line
-			go func() { _, _ = s.Send(context.Background(), probe.Request{Type: probe.RequestEnd}) }() // without it, it ends later
-		case feed != nil:
-			feed.Close() // the end of its stdin ends the probe
+		case s.kept: // its stdin does not end with the connection
+			go func() { // a probe that does not get this ends later, by its idle timeout
+				_, _ = s.Send(context.Background(), probe.Request{Type: probe.RequestEnd})
+			}()
+		case stdin != nil:
+			stdin.Close() // the end of its stdin ends the probe
 		}
-		late := time.AfterFunc(ending, s.cancel)
+		cut := time.AfterFunc(ending, s.cancel)
 		drained := make(chan struct{})
-		go func() { // lets the readers go
+		go func() { // unblocks the goroutine that reads
 			defer close(drained)
 			for ev := range s.events {
-				s.took(ev)
+				s.release(ev)
 			}
 		}()
 		ended := false
-		if ok {
+		if answered {
 			<-drained
-			ended = late.Stop() // else it was the line that ended, by us
+			ended = cut.Stop() // else we cut the connection, and the probe may still run
 		}
-		s.closeErr = s.remove(ok, ended)
+		s.closeErr = s.remove(answered, ended)
 		<-drained
-		late.Stop()
+		cut.Stop()
 		s.cancel()
-		gone := make(chan struct{})
-		go func() { s.ended.Wait(); close(gone) }()
+		stopped := make(chan struct{})
+		go func() { s.running.Wait(); close(stopped) }()
 		select {
-		case <-gone:
-		case <-time.After(ending): // a line that is being made may not hear of it before its own time is over
+		case <-stopped:
+		case <-time.After(ending): // a connection that is being opened may notice the end only after its own timeout
 		}
 	})
 	return s.closeErr
 }
 
-// ending is how long a probe that was told to end may take before the line to
-// it is cut.
+// ending is how long a probe may take to end by itself before the connection to it is cut.
 const ending = time.Second

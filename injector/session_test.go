@@ -109,7 +109,7 @@ func broken(t *testing.T, whole []byte, n, tries int) *Session {
 		}
 		return errors.New("connection reset by peer")
 	}
-	s.talk(t.Context(), line, func(context.Context) (io.ReadCloser, error) {
+	s.start(t.Context(), line, func(context.Context) (io.ReadCloser, error) {
 		if tries--; tries > 0 {
 			return nil, errors.New("the API server is away")
 		}
@@ -122,7 +122,8 @@ func broken(t *testing.T, whole []byte, n, tries int) *Session {
 // repetition all the same.
 func TestBrokenLine(t *testing.T) {
 	whole := transcript(t)
-	want := append(append([]probe.EventType{probe.EventStart}, slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
+	want := append(append([]probe.EventType{probe.EventStart},
+		slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
 	for n := 0; n < len(whole); n += 7 {
 		s := broken(t, whole, n, 1)
 		if _, err := s.Send(t.Context(), plan); err != nil {
@@ -165,7 +166,9 @@ func TestMissingLine(t *testing.T) {
 		return err
 	}
 	s := &Session{remove: func(bool, bool) error { return nil }}
-	s.talk(t.Context(), line, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil })
+	s.start(t.Context(), line, func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(whole)), nil
+	})
 	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +179,7 @@ func TestMissingLine(t *testing.T) {
 		t.Error(err)
 	}
 	s = &Session{remove: func(bool, bool) error { return nil }}
-	s.talk(t.Context(), line, nil)
+	s.start(t.Context(), line, nil)
 	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +196,7 @@ func TestMissingLine(t *testing.T) {
 func TestNoHandshake(t *testing.T) {
 	removed := make(chan struct{})
 	s := &Session{remove: func(bool, bool) error { close(removed); return nil }}
-	s.talk(t.Context(), func(ctx context.Context, _ io.Reader, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, nil)
+	s.start(t.Context(), func(ctx context.Context, _ io.Reader, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := s.Send(ctx, plan); !errors.Is(err, context.DeadlineExceeded) {
@@ -217,7 +220,7 @@ func TestSeenToEnd(t *testing.T) {
 	for name, ends := range map[string]bool{"ends": true, "hangs": false} {
 		var told []bool
 		s := &Session{remove: func(answered, ended bool) error { told = append(told, answered, ended); return nil }}
-		s.talk(t.Context(), func(ctx context.Context, in io.Reader, out io.Writer) error {
+		s.start(t.Context(), func(ctx context.Context, in io.Reader, out io.Writer) error {
 			r := bufio.NewReader(in)
 			if _, err := r.ReadBytes('\n'); err != nil {
 				return err
@@ -253,7 +256,7 @@ func TestSeenToEnd(t *testing.T) {
 func TestLost(t *testing.T) {
 	whole := transcript(t)
 	s := &Session{remove: func(bool, bool) error { return errors.New("still there") }}
-	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
+	s.start(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
 		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
 			return err
 		}
@@ -263,7 +266,8 @@ func TestLost(t *testing.T) {
 	if _, err := s.Send(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := drain(t, s); err == nil || !strings.Contains(err.Error(), "broke off") || !strings.Contains(err.Error(), "out of memory") {
+	if _, err := drain(t, s); err == nil || !strings.Contains(err.Error(), "broke off") ||
+		!strings.Contains(err.Error(), "out of memory") {
 		t.Errorf("got %v", err)
 	}
 	if err := s.Close(); err == nil || err.Error() != "still there" {
@@ -280,7 +284,7 @@ func TestNoRightToAttach(t *testing.T) {
 		"unable to upgrade connection: error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                   facts.ReasonAttach,
 	} {
 		s := &Session{}
-		s.talk(t.Context(), func(context.Context, io.Reader, io.Writer) error {
+		s.start(t.Context(), func(context.Context, io.Reader, io.Writer) error {
 			return fmt.Errorf("attached to the probe: %w", errors.New(text))
 		}, nil)
 		_, err := s.Send(t.Context(), plan)
@@ -331,7 +335,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		`"type":"end","end":{"results":99,"counts":{"ok":99}},"for":"worker-1","cause":{"id":"NONE"}`,
 	}
 	s := &Session{remove: func(bool, bool) error { return nil }}
-	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
+	s.start(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
 		for i, said := range told {
 			line := fmt.Sprintf("{\"seq\":%d,%s}\n", i, said)
 			if said == "" {
@@ -369,9 +373,16 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 	var want []string
 	dropped := "13 events of the probe were dropped, as nobody asked for them or they are not a node's to say: typed, done, asked"
 	for _, ev := range []probe.Event{
-		{Type: probe.EventLog, Text: "hello"}, {Type: probe.EventStart, Start: &probe.Start{V: probe.Version, ID: 1, Checks: []string{"test-check"}}}, {Type: probe.EventLog, Text: "in words"},
+		{Type: probe.EventLog, Text: "hello"},
+		{Type: probe.EventStart, Start: &probe.Start{V: probe.Version, ID: 1, Checks: []string{"test-check"}}},
+		{Type: probe.EventLog, Text: "in words"},
 		{Type: probe.EventResult, Result: &probe.Result{Check: "test-check", Status: probe.OK, Saw: "alive?[2J"}},
-		{Type: probe.EventResult, Result: &probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: dropped, Facts: probe.Facts{probe.FactReason: probe.ReasonUnasked}}},
+		{
+			Type: probe.EventResult, Result: &probe.Result{
+				Check: probe.CheckAnswered, Status: probe.Unknown, Saw: dropped,
+				Facts: probe.Facts{probe.FactReason: probe.ReasonUnasked},
+			},
+		},
 		{Type: probe.EventEnd, End: &probe.End{Results: 1, Counts: probe.Counts{probe.OK: 1}}},
 	} {
 		line, err := json.Marshal(ev)
@@ -389,7 +400,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 func says(t *testing.T, write func(io.Writer) error) *Session {
 	t.Helper()
 	s := &Session{remove: func(bool, bool) error { return nil }}
-	s.talk(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
+	s.start(t.Context(), func(_ context.Context, in io.Reader, out io.Writer) error {
 		if _, err := bufio.NewReader(in).ReadBytes('\n'); err != nil {
 			return err
 		}
@@ -464,13 +475,13 @@ func TestWaitingIsBounded(t *testing.T) {
 		}
 		return err
 	})
-	full := func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.full }
+	full := func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.blocked }
 	for began := time.Now(); !full(); time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			t.Fatalf("%d bytes wait, and the probe is still read", s.held.Load())
+			t.Fatalf("%d bytes wait, and the probe is still read", s.queued.Load())
 		}
 	}
-	if held := s.held.Load(); held < mostWaiting || held > mostWaiting+1<<20 {
+	if held := s.queued.Load(); held < maxQueuedBytes || held > maxQueuedBytes+1<<20 {
 		t.Errorf("%d bytes wait", held)
 	}
 	if got, err := drain(t, s); err != nil || len(got) != 91 {

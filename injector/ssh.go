@@ -19,28 +19,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// SSH is the way of the user's own ssh, with their own configuration, keys and known
-// hosts: it takes neither a kubelet nor a container runtime. It never asks for a
-// password and never learns a host key, whatever that configuration says. Its session is
-// one with the machine that the API knows as the node.
+// SSH is the access method that uploads the probe over the user's own ssh, with their configuration, keys
+// and known hosts. It needs neither a kubelet nor a container runtime. It never asks for a password and
+// never accepts an unknown host key, whatever that configuration says. The machine it reaches must be the
+// one that the API knows as the node.
 func SSH() Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
-		return overSSH(ctx, o, func(id string) *PlacementError { return strange(o, id) })
+		return overSSH(ctx, o, func(id string) *PlacementError { return notTheNode(o, id) })
 	}
 }
 
-// RehearseSSH logs in as SSH does, and leaves again when the machine has said which one it is:
-// before anything is created there.
+// RehearseSSH logs in as SSH does and logs out as soon as the machine has shown its machine-id, before
+// anything is created there.
 func RehearseSSH(ctx context.Context, o Options) error {
 	enough := &PlacementError{}
-	_, err := overSSH(ctx, o, func(id string) *PlacementError { return cmp.Or(strange(o, id), enough) })
+	_, err := overSSH(ctx, o, func(id string) *PlacementError { return cmp.Or(notTheNode(o, id), enough) })
 	if errors.Is(err, enough) {
 		return nil
 	}
 	return err
 }
 
-func overSSH(ctx context.Context, o Options, judge judge) (*Session, error) {
+func overSSH(ctx context.Context, o Options, verify verifyMachine) (*Session, error) {
 	if o.Destination == "" {
 		return nil, refuse(facts.ReasonSupport, noAddress, o.Node)
 	}
@@ -56,39 +56,39 @@ func overSSH(ctx context.Context, o Options, judge judge) (*Session, error) {
 	if err != nil {
 		return nil, refuse(facts.ReasonSupport, "ssh to %s: %v", o.Destination, err)
 	}
-	over := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+	shell := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 		cmd := exec.CommandContext(ctx, program, sshArgs(o, script)...)
 		cmd.Env = environ
 		return run(cmd, in, out, errs)
 	}
-	s, err := carry(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, over, judge)
+	s, err := upload(ctx, o, "ssh", "over ssh on "+o.Destination, view{root: "/", proc: "/proc"}, shell, verify)
 	if err != nil {
 		return nil, sshFailed(o, err)
 	}
 	return s, nil
 }
 
-// noAddress is a node of which the API does not tell where it is.
+// noAddress is the message for a node whose address is not in the API.
 const noAddress = "the API has no InternalIP of node %s that is an IP address: name the host with --ssh USER@HOST"
 
-// sshFailed is why ssh did not bring a probe.
+// sshFailed is why the probe could not be uploaded over ssh.
 func sshFailed(o Options, err error) error {
-	if failed, ok := errors.AsType[*lineError](err); ok {
-		return sortSSH(o.Destination, failed)
+	if failed, ok := errors.AsType[*uploadError](err); ok {
+		return sshReason(o.Destination, failed)
 	}
 	return err
 }
 
-// strange says why a machine that ssh has reached, with that machine-id, is not taken for the
-// node, nil where it is.
-func strange(o Options, id string) *PlacementError {
+// notTheNode returns why the machine that ssh has reached, with this machine-id, cannot be the node, nil
+// where it can.
+func notTheNode(o Options, id string) *PlacementError {
 	want := machineID(o.Machine)
 	lacks := ""
 	switch {
 	case want == "":
 		lacks = "the API has no machine-id that is " + o.Node + "'s alone"
 	case id == "":
-		lacks = "no machine-id is to be had there"
+		lacks = "no machine-id can be read there"
 	case id == want:
 		return nil
 	default:
@@ -103,12 +103,11 @@ func strange(o Options, id string) *PlacementError {
 	return nil
 }
 
-// sshArgs are ssh's arguments. The destination comes after --, so that none is ever
-// taken for an option; everything the conversation does not need is off: a broken
-// node is given neither the user's keys and tickets nor a way back, and no connection
-// that is open already is used, whose host key was not looked at by these rules. What
-// stands here goes before the user's configuration, which may let ssh take any host key.
-// How the node is reached, ProxyCommand and ProxyJump, stays the user's.
+// sshArgs are ssh's arguments. They override the user's configuration, which may accept any host key. The
+// destination comes after --, so that none can pass for an option. Everything that the session does not need
+// is off: a broken node gets neither the user's keys and tickets nor a forwarded connection back. A
+// connection that is open already is not used, because its host key was not checked by these rules. How
+// the node is reached (ProxyCommand, ProxyJump) stays the user's choice.
 func sshArgs(o Options, script string) []string {
 	args := []string{"-T", "-a", "-x", "-k"}
 	for _, option := range []string{
@@ -126,12 +125,12 @@ func sshArgs(o Options, script string) []string {
 	return append(args, "--", o.Destination, "sh -c "+probe.Quote(script))
 }
 
-// sshNeeds are the variables by which ssh finds its agent and what it runs to get there.
+// sshNeeds are the variables by which ssh finds its agent and the programs that it runs.
 var sshNeeds = []string{"PATH", "HOME", "USER", "SSH_AUTH_SOCK", "SSH_ASKPASS"}
 
-// unsent is an environment without the variables that ssh would send to the node. An
-// argument cannot turn SendEnv off: ssh adds what its files say. What ssh needs itself can
-// be neither sent nor left out.
+// unsent is an environment without the variables that ssh would send to the node. An argument cannot turn
+// SendEnv off: ssh adds those of its configuration. It is an error where ssh would send a variable that it
+// needs itself.
 func unsent(environ, patterns []string) ([]string, error) {
 	for _, p := range patterns {
 		match := regexp.MustCompile("(?is)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p)) + "$")
@@ -151,7 +150,7 @@ func unsent(environ, patterns []string) ([]string, error) {
 	return environ, nil
 }
 
-// run runs a program to its end. It does not wait for a stdin nobody closes.
+// run runs a program to its end. It does not wait for in to end.
 func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, time.Second
 	apart(cmd)
@@ -169,11 +168,10 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	return cmd.Wait()
 }
 
-// sortSSH makes one line that says what to do of what OpenSSH says. Its messages are
-// the same in every language.
-func sortSSH(to string, failed *lineError) *PlacementError {
+// sshReason turns OpenSSH's message, which is the same in every language, into one line that says what to do.
+func sshReason(to string, failed *uploadError) *PlacementError {
 	has := func(texts ...string) bool {
-		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.said, text) })
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.output, text) })
 	}
 	code := 0
 	if exit, ok := errors.AsType[*exec.ExitError](failed.err); ok {
@@ -181,9 +179,9 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	}
 	const own = 255 // ssh's own failure; anything else comes from the other end
 	switch {
-	case errors.Is(failed.err, errStill):
+	case errors.Is(failed.err, errStalled):
 		return waited(facts.ReasonReach, "ssh to %s: %v: its sshd, or what it logs in with, hangs", to, failed.err)
-	case errors.Is(failed.err, errAsked):
+	case errors.Is(failed.err, errConfigSlow):
 		return waited(facts.ReasonReach, "ssh to %s: %v", to, failed.err)
 	case errors.Is(failed.err, errNoise):
 		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints without end", to, failed.err)
@@ -203,46 +201,46 @@ func sortSSH(to string, failed *lineError) *PlacementError {
 	case code == own && has("Could not resolve"):
 		return refuse(facts.ReasonReach, "ssh to %s: that name does not resolve here: name an address with --ssh {ip}", to)
 	case code == own:
-		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, saying(failed.said))
+		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, saying(failed.output))
 	case code == 127:
-		return refuse(facts.ReasonShell, "ssh to %s: no sh is run there%s", to, saying(failed.said))
+		return refuse(facts.ReasonShell, "ssh to %s: no sh is run there%s", to, saying(failed.output))
 	}
-	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.said))
+	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.output))
 }
 
-// accepting is the command by which a person sees a host key and accepts it. A destination
-// may come from a Node's address, which its kubelet says.
+// accepting is the command by which a person sees a host key and accepts it. The destination is quoted: it
+// may come from the Node object, which the kubelet writes.
 func accepting(to string) string { return "ssh -o StrictHostKeyChecking=ask -- " + probe.Quote(to) }
 
-// askLimit is how long ssh may take to say how it would reach a host.
-const askLimit = 10 * time.Second
+// configLimit is how long 'ssh -G' may take.
+const configLimit = 10 * time.Second
 
-// errAsked is an ssh that does not say in time how it would reach a host.
-var errAsked = fmt.Errorf("'ssh -G' does not say within %v how it would get there: "+
-	"a Match exec of its configuration hangs", askLimit)
+// errConfigSlow is an 'ssh -G' that takes longer.
+var errConfigSlow = fmt.Errorf("'ssh -G' did not print its configuration within %v: "+
+	"a Match exec of its configuration hangs", configLimit)
 
-// sshConfig is what the user's ssh makes of its configuration for the destination, by
-// lower-case keyword; it connects to nothing.
+// sshConfig is the configuration of the user's ssh for the destination, by lower-case keyword. It connects
+// to nothing.
 func sshConfig(ctx context.Context, o Options) (map[string][]string, error) {
-	limited, cancel := context.WithTimeout(ctx, askLimit)
+	limited, cancel := context.WithTimeout(ctx, configLimit)
 	defer cancel()
 	args := []string{"-G"}
 	if o.SSHConfig != "" {
 		args = append(args, "-F", o.SSHConfig)
 	}
 	ssh := exec.CommandContext(limited, "ssh", append(args, "--", o.Destination)...)
-	ssh.WaitDelay = time.Second // what the configuration has it run may hold on to its output
+	ssh.WaitDelay = time.Second // a program that the configuration runs may keep its output open
 	var out bytes.Buffer
-	words := &lastWords{}
+	words := &lastOutput{}
 	ssh.Stdout, ssh.Stderr = &out, words
 	err := ssh.Run()
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case limited.Err() != nil:
-		return nil, &lineError{errAsked, words.String()}
+		return nil, &uploadError{errConfigSlow, words.String()}
 	case err != nil:
-		return nil, &lineError{err, words.String()}
+		return nil, &uploadError{err, words.String()}
 	}
 	config := map[string][]string{}
 	for line := range strings.Lines(out.String()) {
@@ -252,8 +250,8 @@ func sshConfig(ctx context.Context, o Options) (map[string][]string, error) {
 	return config, nil
 }
 
-// hostKeyKnown looks into the files of known hosts that ssh would, by ssh-keygen, which
-// reads hashed names too.
+// hostKeyKnown reads the files of known hosts that ssh would read, with ssh-keygen, which knows hashed names
+// too.
 func hostKeyKnown(ctx context.Context, o Options) error {
 	config, err := sshConfig(ctx, o)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestSSH(t *testing.T) {
 	if strings.Contains(args, "ProxyJump") || strings.Contains(args, "ProxyCommand=n") {
 		t.Errorf("how the node is reached is the user's: %s", args)
 	}
-	var words lastWords
+	var words lastOutput
 	_, _ = io.WriteString(&words, changedKey) // never fails
 	exit := func(code string) error { return exec.Command("sh", "-c", "exit "+code).Run() }
 	onUnix(t)
@@ -72,16 +72,16 @@ func TestSSH(t *testing.T) {
 		"bash: line 1: sh: command not found":                           {"127", facts.ReasonShell, "no sh"},
 		"This account is currently not available.":                      {"1", facts.ReasonShell, "not available"},
 	} {
-		pe := sortSSH("n", &lineError{exit(c.code), said})
+		pe := sshReason("n", &uploadError{exit(c.code), said})
 		if pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) {
 			t.Errorf("%s: %s: %s", said, pe.Reason, pe.Text)
 		}
 	}
-	hostile := sortSSH("-oProxyCommand=id;x", &lineError{exit("255"), "Host key verification failed."})
+	hostile := sshReason("-oProxyCommand=id;x", &uploadError{exit("255"), "Host key verification failed."})
 	if !strings.Contains(hostile.Text, " -- '-oProxyCommand=id;x''") {
 		t.Errorf("not safe to paste: %s", hostile.Text)
 	}
-	if pe := sortSSH("n", &lineError{errStill, ""}); !pe.Waited || pe.Reason != facts.ReasonReach {
+	if pe := sshReason("n", &uploadError{errStalled, ""}); !pe.Waited || pe.Reason != facts.ReasonReach {
 		t.Errorf("%+v", pe)
 	}
 }
@@ -90,7 +90,9 @@ func TestSSH(t *testing.T) {
 // else: what a ProxyCommand needs comes from there.
 func TestUnsent(t *testing.T) {
 	t.Parallel()
-	environ := []string{"HOME=/root", "LANG=de", "LC_TIME=de", "TOKEN_1=a=b", "TOKEN_10=x\ny", "MY.PATH=x", "MYxPATH=x", "EMPTY="}
+	environ := []string{
+		"HOME=/root", "LANG=de", "LC_TIME=de", "TOKEN_1=a=b", "TOKEN_10=x\ny", "MY.PATH=x", "MYxPATH=x", "EMPTY=",
+	}
 	for patterns, want := range map[string]string{
 		"":             "HOME=/root LANG=de LC_TIME=de TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
 		"LANG LC_*":    "HOME=/root TOKEN_1=a=b TOKEN_10=x\ny MY.PATH=x MYxPATH=x EMPTY=",
@@ -104,11 +106,13 @@ func TestUnsent(t *testing.T) {
 		}
 	}
 	for patterns, name := range map[string]string{
-		"*": "HOME", "LANG H*": "HOME", "SSH_*": "SSH_AUTH_SOCK", "P?TH": "PATH", "USER": "USER", "SSH_ASKPASS": "SSH_ASKPASS",
+		"*": "HOME", "LANG H*": "HOME", "SSH_*": "SSH_AUTH_SOCK", "P?TH": "PATH", "USER": "USER",
+		"SSH_ASKPASS": "SSH_ASKPASS",
 	} {
 		own := append(slices.Clone(environ), "PATH=/bin", "USER=me", "SSH_AUTH_SOCK=/agent", "SSH_ASKPASS=/ask")
 		_, err := unsent(own, strings.Fields(patterns))
-		if err == nil || !strings.Contains(err.Error(), "SendEnv") || !strings.Contains(err.Error(), "would send "+name+" to the node") {
+		if err == nil || !strings.Contains(err.Error(), "SendEnv") ||
+			!strings.Contains(err.Error(), "would send "+name+" to the node") {
 			t.Errorf("%s: %v, want a refusal that names %s", patterns, err, name)
 		}
 	}
@@ -134,7 +138,7 @@ func TestSSHConfig(t *testing.T) {
 	}
 	o.SSHConfig = "/nowhere"
 	_, err = sshConfig(t.Context(), o)
-	if failed, ok := errors.AsType[*lineError](err); !ok || !strings.Contains(sortSSH("n", failed).Text, "/nowhere") {
+	if failed, ok := errors.AsType[*uploadError](err); !ok || !strings.Contains(sshReason("n", failed).Text, "/nowhere") {
 		t.Error(err)
 	}
 }

@@ -12,119 +12,141 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// talk starts the goroutines of a session: transport carries stdin and stdout
-// until it breaks, and reread opens the output once more from its beginning.
-func (s *Session) talk(ctx context.Context, transport func(context.Context, io.Reader, io.Writer) error, reread func(context.Context) (io.ReadCloser, error)) {
+// start starts the goroutines of a session whose probe ends with its connection. When the connection
+// breaks before everything is answered, openLog opens what the probe has written once more from its
+// beginning; nil = the access method has no log.
+func (s *Session) start(
+	ctx context.Context, connect connectFunc, openLog func(context.Context) (io.ReadCloser, error),
+) {
 	ctx, s.cancel = context.WithCancel(ctx)
-	in, feed := io.Pipe()
-	out, sink := io.Pipe()
-	s.begin()
-	s.feed, s.resumed = feed, true
-	s.ended.Go(func() {
-		err := transport(ctx, in, sink)
-		in.CloseWithError(errOr(err, errors.New("the line is closed")))
-		sink.CloseWithError(errOr(err, io.EOF))
+	in, stdin := io.Pipe()
+	out, stdout := io.Pipe()
+	s.init()
+	s.stdin, s.resumed = stdin, true
+	s.running.Go(func() {
+		err := connect(ctx, in, stdout)
+		in.CloseWithError(errOr(err, errConnClosed))
+		stdout.CloseWithError(errOr(err, io.EOF))
 	})
-	s.ended.Go(func() { s.beat(ctx) })
-	s.ended.Go(func() { s.listen(ctx) })
-	s.ended.Go(func() {
+	s.running.Go(func() { s.sendBeats(ctx) })
+	s.running.Go(func() { s.watchSilence(ctx) })
+	s.running.Go(func() {
 		defer close(s.events)
-		// A transport that does not hear of its end holds up nobody.
-		defer context.AfterFunc(ctx, func() { sink.CloseWithError(context.Cause(ctx)) })()
-		s.reading(func(why error) { sink.CloseWithError(why) })
+		// Reading ends with ctx, also where the transport ignores its end.
+		defer context.AfterFunc(ctx, func() { stdout.CloseWithError(context.Cause(ctx)) })()
+		s.nowReading(func(why error) { stdout.CloseWithError(why) })
 		err := s.read(ctx, out)
 		out.Close()
-		for began := time.Now(); reread != nil && s.owed() && ctx.Err() == nil && !errors.Is(err, probe.ErrTooMuch) && time.Since(began) < rereading; {
-			progress, again := s.again(ctx, reread)
-			if progress {
-				began = time.Now()
-			}
-			if !silent(err) { // which says more than a log that cannot be had
-				err = again
-			}
+		if openLog != nil {
+			err = s.readLog(ctx, openLog, err)
 		}
 		s.end(err)
 	})
 }
 
-// end says why there are no more events.
+// end sets why no more events come.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cause, s.cut = err, nil
-	close(s.over)
+	s.cause, s.endRead = err, nil
+	close(s.done)
 }
 
-// rereading is how long the log is tried for after a broken stream, a second apart,
-// without anything new in it.
-const rereading = 10 * time.Second
+// logLimit is how long the log is read again, once a second, without finding anything new in it.
+const logLimit = 10 * time.Second
 
-// again reads the log once and tells whether it brought anything new.
-func (s *Session) again(ctx context.Context, reread func(context.Context) (io.ReadCloser, error)) (progress bool, err error) {
-	before := s.count()
-	one, cancel := context.WithCancelCause(ctx)
+// readLog reads the log until everything is answered or nothing new comes, after the connection broke
+// with an error. It returns why no more events come.
+func (s *Session) readLog(
+	ctx context.Context, openLog func(context.Context) (io.ReadCloser, error), broke error,
+) error {
+	err := broke
+	for last := time.Now(); s.unanswered() && ctx.Err() == nil && !errors.Is(err, probe.ErrTooMuch) &&
+		time.Since(last) < logLimit; {
+		before := s.count()
+		failed := s.readLogOnce(ctx, openLog)
+		if s.count() > before {
+			last = time.Now()
+		}
+		if !silent(err) { // silence explains more than a log that cannot be read
+			err = failed
+		}
+	}
+	return err
+}
+
+// readLogOnce reads the log to its end, then waits a second if something is still unanswered.
+func (s *Session) readLogOnce(ctx context.Context, openLog func(context.Context) (io.ReadCloser, error)) error {
+	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s.reading(cancel)
-	r, err := reread(one)
+	s.nowReading(cancel)
+	log, err := openLog(reading)
 	if err == nil {
-		err = s.read(one, r)
-		r.Close()
+		err = s.read(reading, log)
+		log.Close()
 	}
-	if why := context.Cause(one); silent(why) {
-		return s.count() > before, why
+	if why := context.Cause(reading); silent(why) {
+		return why
 	}
-	if s.owed() {
+	if s.unanswered() {
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
 		}
 	}
-	return s.count() > before, err
+	return err
 }
 
-// count is how many events have come.
-func (s *Session) count() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.next }
+// count returns how many events have come.
+func (s *Session) count() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nextSeq
+}
 
-// How long a probe may be silent while it owes an answer: it says at least that it lives
-// every five seconds. Where another line can be made there is less to lose by not waiting,
-// and little time: the probe ends 30 seconds after it last heard of its client. So one
-// that was dead when it was made must leave time for one more.
+// How long nothing may come from a probe that has something to answer. A probe sends a beat every five
+// seconds. A kept session waits less, because it can reconnect and has little time for it: the probe ends
+// 30 seconds after it last heard from its client, so a new connection that is dead from the start must
+// leave time for one more.
 const (
-	quiet     = 3 * probe.BeatEvery
-	quietKept = 2*probe.BeatEvery + 2*time.Second
-	opening   = 8 * time.Second
+	silenceOnce = 3 * probe.BeatEvery
+	silenceKept = 2*probe.BeatEvery + 2*time.Second
+	silenceNew  = 8 * time.Second // on a new connection, until the probe has resumed
 )
 
-// silentError is a line on which nothing has come for so long.
+// silentError is a connection on which nothing has come for so long.
 type silentError time.Duration
 
 func (e silentError) Error() string {
-	return fmt.Sprintf("nothing heard from the probe for %v, though it runs: its node, its kubelet or its container runtime froze, or the line to it is dead", time.Duration(e))
+	return fmt.Sprintf("nothing heard from the probe for %v, though it runs: its node, its kubelet or its container runtime froze, or the connection to it is dead", time.Duration(e))
 }
 
-// silent tells whether a line ended because nothing came any more.
-func silent(err error) bool { _, is := errors.AsType[silentError](err); return is }
+// silent reports whether a connection was ended because nothing came on it.
+func silent(err error) bool {
+	_, is := errors.AsType[silentError](err)
+	return is
+}
 
-// patience is how long nothing may come now. The caller holds mu.
-func (s *Session) patience() time.Duration {
+// silenceLimit returns how long nothing may come now. The caller holds mu.
+func (s *Session) silenceLimit() time.Duration {
 	switch {
-	case !s.kept, s.next == 0: // the first line has all the time it needs
-		return quiet
+	case !s.kept, s.nextSeq == 0: // the first connection may take as long as that of any session
+		return silenceOnce
 	case !s.resumed:
-		return opening
+		return silenceNew
 	}
-	return quietKept
+	return silenceKept
 }
 
-// reading tells what is read from now on, and how to end that.
-func (s *Session) reading(cut func(error)) {
+// nowReading sets how to end the stream that is read from now on.
+func (s *Session) nowReading(end func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cut, s.heard = cut, time.Now()
+	s.endRead, s.lastHeard = end, time.Now()
 }
 
-// listen ends a stream that has been silent for too long.
-func (s *Session) listen(ctx context.Context) {
+// watchSilence ends a stream on which nothing has come for too long.
+func (s *Session) watchSilence(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -133,47 +155,47 @@ func (s *Session) listen(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.mu.Lock()
-			if limit := s.patience(); (s.kept || len(s.open) > 0) && s.cut != nil && !s.full && time.Since(s.heard) > limit {
-				s.cut(silentError(limit))
-				s.cut = nil
+			limit, waits := s.silenceLimit(), s.kept || len(s.pending) > 0
+			if waits && s.endRead != nil && !s.blocked && time.Since(s.lastHeard) > limit {
+				s.endRead(silentError(limit))
+				s.endRead = nil
 			}
 			s.mu.Unlock()
 		}
 	}
 }
 
-// strays bounds what one stream may bring in a minute beside what is let through: lines that
-// are no events, events that came before or that nobody asked for.
-type strays struct {
+// discardLimit bounds what one stream may contain in a minute beside the events that are accepted: lines
+// that are no events, events that came before, and events that answer no request.
+type discardLimit struct {
 	from  io.Reader
 	left  int // bytes
 	since time.Time
 }
 
-// mostStrays is what the log of a whole plan takes that is read once more, and some.
-const mostStrays = probe.MaxHeld
+// maxDiscarded is more than the log of a whole plan, which may all have been read before.
+const maxDiscarded = probe.MaxHeld
 
-func (s *strays) Read(b []byte) (int, error) {
+func (s *discardLimit) Read(b []byte) (int, error) {
 	if now := time.Now(); now.Sub(s.since) > time.Minute {
-		s.left, s.since = mostStrays, now
+		s.left, s.since = maxDiscarded, now
 	}
 	if s.left <= 0 {
-		return 0, fmt.Errorf("%w: more than %d MiB in a minute that nobody asked for; the rest is not read",
-			probe.ErrTooMuch, mostStrays>>20)
+		return 0, fmt.Errorf("%w: more than %d MiB in a minute that answers no request; the rest is not read",
+			probe.ErrTooMuch, maxDiscarded>>20)
 	}
 	n, err := s.from.Read(b)
 	s.left -= n
 	return n, err
 }
 
-// read passes on the events not seen before until the stream ends, or shows that
-// something of it is missing.
+// read delivers the new events of a stream until it ends or an event is missing in it.
 func (s *Session) read(ctx context.Context, r io.Reader) error {
-	in := &strays{from: r}
+	in := &discardLimit{from: r}
 	d := probe.NewLiveDecoder(in)
 	var noise string
 	d.Noise = func(line string) {
-		if !strings.HasPrefix(line, `{"seq":`) { // else an event that was cut
+		if !strings.HasPrefix(line, `{"seq":`) { // else half an event
 			noise = line
 		}
 	}
@@ -187,61 +209,56 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 		}
 		noise = ""
 		if ev.Type == probe.EventResume {
-			if lost := s.resume(ev.Seq); lost > 0 {
+			if lost := s.resumeFrom(ev.Seq); lost > 0 {
 				s.stopSoon(lost)
-				if err := s.pass(ctx, told{of: lost, err: errMissing}); err != nil {
+				if err := s.deliver(ctx, reply{id: lost, err: errMissing}); err != nil {
 					return err
 				}
 			}
 			continue
 		}
-		let, err := s.fresh(ev)
+		accepted, err := s.accept(ev)
 		if err != nil {
 			return err
 		}
-		if len(let) > 0 { // it may be let through as two: what it is, and that something was cut
+		if len(accepted) > 0 {
 			in.left += d.Size
 		}
-		for _, ev := range let {
-			if err := s.pass(ctx, ev); err != nil {
+		for _, ev := range accepted {
+			if err := s.deliver(ctx, ev); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// shownWords is how much of a line is shown that is no event, in bytes.
+// shownWords is how many bytes of a line that is no event are shown.
 const shownWords = 400
 
-// pass hands an event to the caller of Next, however long that takes. What is said of no
-// request waits as long as there is room.
-func (s *Session) pass(ctx context.Context, ev told) error {
-	if s.held.Load() < mostWaiting {
+// deliver puts an event where Next takes it, however long there is no room for it. An event that answers
+// no request is dropped where there is no room.
+func (s *Session) deliver(ctx context.Context, ev reply) error {
+	if s.queued.Load() < maxQueuedBytes {
 		select {
 		case s.events <- ev:
-			s.held.Add(int64(ev.Held()))
+			s.queued.Add(int64(ev.Held()))
 			return nil
 		default:
 		}
 	}
-	if ev.of == 0 {
+	if ev.id == 0 {
 		return nil
 	}
-	full := func(is bool) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.full, s.heard = is, time.Now()
-	}
-	full(true)
-	defer full(false)
-	for s.held.Load() >= mostWaiting {
+	s.setBlocked(true)
+	defer s.setBlocked(false)
+	for s.queued.Load() >= maxQueuedBytes {
 		select {
-		case <-s.room:
+		case <-s.freed:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	s.held.Add(int64(ev.Held()))
+	s.queued.Add(int64(ev.Held()))
 	select {
 	case s.events <- ev:
 		return nil
@@ -250,78 +267,88 @@ func (s *Session) pass(ctx context.Context, ev told) error {
 	}
 }
 
-// resume notes that what comes now was asked for again, from event number seq on. Where
-// that is later than asked for, all that is not answered may lack something: the last of
-// it is lost, and nobody waits for the others.
-func (s *Session) resume(seq int64) (lost int64) {
+func (s *Session) setBlocked(is bool) {
 	s.mu.Lock()
-	if seq > s.next {
-		s.next = seq
-		if len(s.open) > 0 {
-			s.missed, lost = s.ids, s.ids
+	defer s.mu.Unlock()
+	s.blocked, s.lastHeard = is, time.Now()
+}
+
+// resumeFrom notes that the probe has resumed with event number seq. If that is later than was asked for,
+// every unanswered request may lack events. It returns the ID of the last of them, which is lost; the
+// others were abandoned before.
+func (s *Session) resumeFrom(seq int64) (lost int64) {
+	s.mu.Lock()
+	if seq > s.nextSeq {
+		s.nextSeq = seq
+		if len(s.pending) > 0 {
+			s.missedID, lost = s.lastID, s.lastID
 		}
 	}
 	first := !s.resumed
-	s.resumed, s.heard = true, time.Now()
+	s.resumed, s.lastHeard = true, time.Now()
 	s.mu.Unlock()
-	if first && s.back != nil {
-		s.back()
+	if first && s.onResumed != nil {
+		s.onResumed()
 	}
 	return lost
 }
 
-// fresh is what is let through of an event that is new, with the request it answers. It
-// keeps count. The error says that events before it are missing: the numbers have a gap; or
-// that the probe says too much.
-func (s *Session) fresh(ev probe.Event) ([]told, error) {
+// accept judges an event and counts it. It returns what Next may return of it: nothing where it came
+// before or answers no request, two events where something of it was cut. The error says that events are
+// missing, for the numbers have a gap, or that the probe sends too much.
+func (s *Session) accept(ev probe.Event) ([]reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.resumed { // it comes again; and a line on which nothing else comes is of no use
+	if !s.resumed { // an event of before; and it does not count as a sign of life: this connection is of no use yet
 		return nil, nil
 	}
-	s.heard = time.Now()
+	s.lastHeard = time.Now()
 	switch {
-	case ev.Seq < s.next:
+	case ev.Seq < s.nextSeq:
 		return nil, nil
-	case ev.Seq > s.next:
-		return nil, fmt.Errorf("events %d to %d are missing", s.next, ev.Seq-1)
+	case ev.Seq > s.nextSeq:
+		return nil, fmt.Errorf("events %d to %d are missing", s.nextSeq, ev.Seq-1)
 	}
-	s.next++
-	if ev.Type == probe.EventStart && s.missed > 0 { // of those before it the end may be missing
-		s.open = slices.DeleteFunc(s.open, func(q question) bool { return q.ID <= s.missed && q.ID < ev.Start.ID })
+	s.nextSeq++
+	if ev.Type == probe.EventStart && s.missedID > 0 { // the ends of earlier answers may be among the missing events
+		s.pending = slices.DeleteFunc(s.pending, func(q question) bool { return q.ID <= s.missedID && q.ID < ev.Start.ID })
 	}
-	if len(s.open) == 0 && ev.Type != probe.EventLog { // an answer to nothing is none
+	if len(s.pending) == 0 && ev.Type != probe.EventLog {
 		return nil, nil
 	}
-	q := question{intake: s.beside}
-	if len(s.open) > 0 {
-		q = s.open[0] // they are answered in order
+	q := question{intake: s.unasked}
+	if len(s.pending) > 0 {
+		q = s.pending[0] // the probe answers in order
 	}
-	let, err := q.intake.Take(ev, q.ID <= s.stopped)
+	accepted, err := q.intake.Take(ev, q.ID <= s.stopID)
 	if err != nil {
 		return nil, err
 	}
 	if ev.Type == probe.EventEnd {
-		s.open = s.open[1:]
+		s.pending = s.pending[1:]
 	}
-	wanted := q.ID > max(s.given, s.missed)
-	var out []told
-	for _, own := range let {
+	wanted := q.ID > max(s.abandonedID, s.missedID)
+	var out []reply
+	for _, own := range accepted {
 		switch {
 		case ev.Type == probe.EventLog:
-			out = append(out, told{Event: own})
+			out = append(out, reply{Event: own})
 		case wanted:
-			out = append(out, told{Event: own, of: q.ID})
+			out = append(out, reply{Event: own, id: q.ID})
 		}
 	}
 	return out, nil
 }
 
-// owed tells whether a plan still waits for its end.
-func (s *Session) owed() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.open) > 0 }
+// unanswered reports whether a plan or call still waits for the end of its answer.
+func (s *Session) unanswered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending) > 0
+}
 
-// beat tells the probe that its client is there.
-func (s *Session) beat(ctx context.Context) {
+// sendBeats tells the probe every five seconds that its client is there.
+func (s *Session) sendBeats(ctx context.Context) {
 	tick := time.NewTicker(probe.BeatEvery)
 	defer tick.Stop()
 	for {
@@ -330,12 +357,13 @@ func (s *Session) beat(ctx context.Context) {
 			return
 		case <-tick.C:
 			if _, err := s.Send(ctx, probe.Request{Type: probe.RequestBeat}); err != nil && !s.kept {
-				return // the line is gone; the reader says so
+				return // the connection is lost; read returns why
 			}
 		}
 	}
 }
 
+// errOr returns err, or otherwise where that is nil.
 func errOr(err, otherwise error) error {
 	if err != nil {
 		return err

@@ -75,7 +75,8 @@ func TestReleaseSBOMs(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(b, &doc)
 		}
-		if err != nil || doc.SPDXVersion != "SPDX-2.3" || doc.DataLicense != "CC0-1.0" || doc.SPDXID != "SPDXRef-DOCUMENT" || doc.DocumentNamespace == "" {
+		if err != nil || doc.SPDXVersion != "SPDX-2.3" || doc.DataLicense != "CC0-1.0" ||
+			doc.SPDXID != "SPDXRef-DOCUMENT" || doc.DocumentNamespace == "" {
 			t.Errorf("%s: %+v, %v", name, doc, err)
 			continue
 		}

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generated are, for the images of a release, the files below deploy/ that say what the manifests say, by their names.
-func Generated(s Serve) (map[string][]byte, error) {
+// generated are, for the images of a release, the files below deploy/ that say what the manifests say, by their names.
+func generated(s Serve) (map[string][]byte, error) {
 	uses, err := Named(People()...)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,9 @@ type chartRole struct {
 }
 
 func charted() charts {
-	out := charts{PodSecurity: podSecurityLabels(), Same: map[string]string{}, Serve: append([]string{"api"}, ServeUses()...)}
+	out := charts{
+		PodSecurity: podSecurityLabels(), Same: map[string]string{}, Serve: append([]string{"api"}, serveUses()...),
+	}
 	for _, u := range Uses() {
 		if u.As != "" {
 			out.Same[u.Name] = u.As

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write what is generated instead of comp
 // rights; 'make docs' writes them.
 func TestDocsAndManifests(t *testing.T) {
 	t.Parallel()
-	files, err := Generated(Serve{Image: probe.ClientImage, ProbeImage: probe.Image, Admit: []string{AlertsFrom}})
+	files, err := generated(Serve{Image: probe.ClientImage, ProbeImage: probe.Image, Admit: []string{AlertsFrom}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestDocsAndManifests(t *testing.T) {
 	if !begins || !ends {
 		t.Fatalf("%s has no place for the table of rights", doc)
 	}
-	same(t, doc, head+"<!-- rights -->\n"+Table()+"<!-- /rights -->"+tail)
+	same(t, doc, head+"<!-- rights -->\n"+rightsTable()+"<!-- /rights -->"+tail)
 }
 
 func same(t *testing.T, name, want string) {
@@ -151,7 +151,7 @@ func TestServeManifest(t *testing.T) {
 // needs is bound to the namespace that was assumed.
 func TestServeAnyCalico(t *testing.T) {
 	t.Parallel()
-	uses, err := Named(ServeUses()...)
+	uses, err := Named(serveUses()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,8 @@ func TestServeMemory(t *testing.T) {
 	}
 	c := servePod(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, Serve{}).Containers[0]
 	for where, have := range map[string][2]string{
-		"manifests": {c.Env[0].Value, c.Resources.Limits.Memory().String()}, "chart": {values.Serve.GoMemory, values.Serve.Resources.Limits.Memory},
+		"manifests": {c.Env[0].Value, c.Resources.Limits.Memory().String()},
+		"chart":     {values.Serve.GoMemory, values.Serve.Resources.Limits.Memory},
 	} {
 		kept, most := resource.MustParse(strings.TrimSuffix(have[0], "B")), resource.MustParse(have[1])
 		if c.Env[0].Name != "GOMEMLIMIT" || kept.Value() > most.Value()*4/5 || kept.Value() < most.Value()*3/4 {
@@ -237,9 +238,13 @@ func TestNamed(t *testing.T) {
 // the probe's alone.
 func TestNamespaceIsMade(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]bool{Namespace: true, "ops": true, "default": false, "kube-system": false, "kube-public": false, "calico-system": false} {
+	for name, want := range map[string]bool{
+		Namespace: true, "ops": true, "default": false, "kube-system": false, "kube-public": false, "calico-system": false,
+	} {
 		o := Options{Namespace: name, CalicoNamespace: "calico-system"}
-		_, made := Objects(Options{Uses: Uses()[:1], Namespace: name, CalicoNamespace: "calico-system"})[0].(*corev1.Namespace)
+		_, made := Objects(Options{
+			Uses: Uses()[:1], Namespace: name, CalicoNamespace: "calico-system",
+		})[0].(*corev1.Namespace)
 		if made != want || o.Makes() != want {
 			t.Errorf("%s: %v, want %v", name, made, want)
 		}
@@ -294,7 +299,9 @@ func TestSubject(t *testing.T) {
 			t.Errorf("%s %s: %+v, %v", c.kind, c.name, got, err)
 		}
 	}
-	for _, bad := range [][2]string{{rbacv1.ServiceAccountKind, "runner"}, {rbacv1.ServiceAccountKind, ":x"}, {rbacv1.UserKind, ""}} {
+	for _, bad := range [][2]string{
+		{rbacv1.ServiceAccountKind, "runner"}, {rbacv1.ServiceAccountKind, ":x"}, {rbacv1.UserKind, ""},
+	} {
 		if got, err := Subject(bad[0], bad[1]); err == nil {
 			t.Errorf("%v: %+v", bad, got)
 		}

@@ -59,9 +59,13 @@ func Objects(o Options) []runtime.Object {
 			ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
 			if in == Cluster {
 				ref.Kind = "ClusterRole"
-				out = append(out, &rbacv1.ClusterRoleBinding{TypeMeta: rbac("ClusterRoleBinding"), ObjectMeta: meta, Subjects: o.Subjects, RoleRef: ref})
+				out = append(out, &rbacv1.ClusterRoleBinding{
+					TypeMeta: rbac("ClusterRoleBinding"), ObjectMeta: meta, Subjects: o.Subjects, RoleRef: ref,
+				})
 			} else {
-				out = append(out, &rbacv1.RoleBinding{TypeMeta: rbac("RoleBinding"), ObjectMeta: meta, Subjects: o.Subjects, RoleRef: ref})
+				out = append(out, &rbacv1.RoleBinding{
+					TypeMeta: rbac("RoleBinding"), ObjectMeta: meta, Subjects: o.Subjects, RoleRef: ref,
+				})
 			}
 		}
 	}
@@ -71,7 +75,8 @@ func Objects(o Options) []runtime.Object {
 // Makes tells whether the probe's namespace is among the objects. Kubernetes' own and
 // Calico's never are: they would be theirs to label, and go with what is taken away.
 func (o Options) Makes() bool {
-	return !o.Existing && o.Namespace != metav1.NamespaceDefault && !strings.HasPrefix(o.Namespace, "kube-") && o.Namespace != o.CalicoNamespace
+	return !o.Existing && o.Namespace != metav1.NamespaceDefault && !strings.HasPrefix(o.Namespace, "kube-") &&
+		o.Namespace != o.CalicoNamespace
 }
 
 // Where is the namespace of a scope, "" for the whole cluster.
@@ -111,7 +116,10 @@ func labels() map[string]string {
 func namespaceFor(name string) *corev1.Namespace {
 	all := labels()
 	maps.Copy(all, podSecurityLabels())
-	return &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all}}
+	return &corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
+	}
 }
 
 func podSecurityLabels() map[string]string {
@@ -184,8 +192,8 @@ func pruned(v any) any {
 	return v
 }
 
-// Table is Markdown: what each use may do, where, and what is lost without.
-func Table() string {
+// rightsTable is Markdown: what each use may do, where, and what is lost without.
+func rightsTable() string {
 	var b strings.Builder
 	b.WriteString("| use | may | where | without it |\n|---|---|---|---|\n")
 	for _, u := range Uses() {
@@ -197,7 +205,11 @@ func Table() string {
 		type row struct{ may, where, without string }
 		var rows []row
 		for _, r := range u.Rights {
-			next := row{"", map[Scope]string{Cluster: "the cluster", Probe: "the probe's namespace", Calico: "calico-node's namespace"}[r.In], cmp.Or(r.Without, "**it does not work**")}
+			next := row{
+				"", map[Scope]string{
+					Cluster: "the cluster", Probe: "the probe's namespace", Calico: "calico-node's namespace",
+				}[r.In], cmp.Or(r.Without, "**it does not work**"),
+			}
 			next.where = cmp.Or(next.where, "namespace "+string(r.In))
 			may := "`" + r.Verb + " " + r.Resource + "`"
 			if slices.Equal(r.Groups, calicoGroups) {

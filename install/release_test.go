@@ -111,7 +111,9 @@ func TestKrew(t *testing.T) {
 	if p.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || p.Kind != "Plugin" || p.Metadata.Name != "calico-probe" {
 		t.Errorf("it is %s %s %s", p.APIVersion, p.Kind, p.Metadata.Name)
 	}
-	if s := p.Spec; s.Version != "v1.2.3" || s.Homepage == "" || s.Description == "" || len(s.ShortDescription) > 50 || strings.HasSuffix(s.ShortDescription, ".") {
+	s := p.Spec
+	if s.Version != "v1.2.3" || s.Homepage == "" || s.Description == "" || len(s.ShortDescription) > 50 ||
+		strings.HasSuffix(s.ShortDescription, ".") {
 		t.Errorf("%+v", s)
 	}
 	var have []string
@@ -138,7 +140,9 @@ func TestKrew(t *testing.T) {
 		}
 	}
 	slices.Sort(have)
-	if want := []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}; !slices.Equal(have, want) {
+	if want := []string{
+		"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64",
+	}; !slices.Equal(have, want) {
 		t.Errorf("krew knows %v, want %v", have, want)
 	}
 	if m := regexp.MustCompile(`^[\w-]+$`); !m.MatchString(p.Metadata.Name) {

@@ -158,7 +158,9 @@ func Named(names ...string) ([]Use, error) {
 		}
 		want = append(want, cmp.Or(Uses()[i].As, name))
 	}
-	return slices.DeleteFunc(Uses(), func(u Use) bool { return !slices.Contains(want, u.Name) || u.Name != "api" && len(u.Rights) == 0 }), nil
+	return slices.DeleteFunc(Uses(), func(u Use) bool {
+		return !slices.Contains(want, u.Name) || u.Name != "api" && len(u.Rights) == 0
+	}), nil
 }
 
 // Names lists every use's name.
@@ -190,12 +192,15 @@ func rulesIn(rights []Right, in Scope) []rbacv1.PolicyRule {
 			out[i].Verbs = append(out[i].Verbs, r.Verb)
 			continue
 		}
-		out = append(out, rbacv1.PolicyRule{APIGroups: r.Groups, Resources: []string{r.Resource}, ResourceNames: r.Names, Verbs: []string{r.Verb}})
+		out = append(out, rbacv1.PolicyRule{
+			APIGroups: r.Groups, Resources: []string{r.Resource}, ResourceNames: r.Names, Verbs: []string{r.Verb},
+		})
 	}
 	var merged []rbacv1.PolicyRule
 	for _, p := range out {
 		alike := func(q rbacv1.PolicyRule) bool {
-			return slices.Equal(p.APIGroups, q.APIGroups) && slices.Equal(p.Verbs, q.Verbs) && slices.Equal(p.ResourceNames, q.ResourceNames)
+			return slices.Equal(p.APIGroups, q.APIGroups) && slices.Equal(p.Verbs, q.Verbs) &&
+				slices.Equal(p.ResourceNames, q.ResourceNames)
 		}
 		if i := slices.IndexFunc(merged, alike); i >= 0 {
 			merged[i].Resources = append(merged[i].Resources, p.Resources...)

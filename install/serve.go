@@ -25,9 +25,9 @@ const (
 	serveTLSName  = serveName + "-tls"
 )
 
-// ServeUses are what 'serve' does: with probes in pods of its own it needs no right in
+// serveUses are what 'serve' does: with probes in pods of its own it needs no right in
 // calico-node's namespace but to read.
-func ServeUses() []string { return []string{"pod", "serve"} }
+func serveUses() []string { return []string{"pod", "serve"} }
 
 const (
 	servePort = 8080
@@ -64,7 +64,7 @@ const AlertsFrom = "monitoring"
 // which nobody else is bound to, who it is, what it may, and its Deployment, which answers
 // at its Service.
 func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
-	uses, err := Named(ServeUses()...)
+	uses, err := Named(serveUses()...)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,9 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	})
 	out := Objects(Options{Uses: missing, Namespace: o.Namespace, CalicoNamespace: o.CalicoNamespace, Existing: true})
 	out = append(out, &corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: meta})
-	for _, object := range Objects(Options{Uses: uses, Namespace: o.Namespace, CalicoNamespace: o.CalicoNamespace, Subjects: []rbacv1.Subject{me}}) {
+	for _, object := range Objects(Options{
+		Uses: uses, Namespace: o.Namespace, CalicoNamespace: o.CalicoNamespace, Subjects: []rbacv1.Subject{me},
+	}) {
 		switch b := object.(type) { // beside those of people, which have the roles' names
 		case *rbacv1.ClusterRoleBinding:
 			b.Name = serveName + b.Name[len("calico-probe"):]
@@ -86,19 +88,25 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 		}
 	}
 	selects := map[string]string{"app.kubernetes.io/component": "serve", "app.kubernetes.io/part-of": "calico-probe"}
-	out = append(out, &corev1.PersistentVolumeClaim{TypeMeta: core("PersistentVolumeClaim"), ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-	}})
+	out = append(out, &corev1.PersistentVolumeClaim{TypeMeta: core("PersistentVolumeClaim"), ObjectMeta: meta,
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
+		}})
 	return append(out,
-		&appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(1)), // its folder has one writer
-			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-			Selector: &metav1.LabelSelector{MatchLabels: selects},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o, s)},
-		}},
+		&appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta,
+			Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(1)), // its folder has one writer
+				Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+				Selector: &metav1.LabelSelector{MatchLabels: selects},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o, s)},
+			}},
 		&corev1.Service{TypeMeta: core("Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
-			Selector: selects, Ports: []corev1.ServicePort{{Name: servePortName, Port: servePort, TargetPort: intstr.FromString(servePortName)}},
+			Selector: selects, Ports: []corev1.ServicePort{
+				{Name: servePortName, Port: servePort, TargetPort: intstr.FromString(servePortName)},
+			},
 		}},
 		&networkingv1.NetworkPolicy{
 			TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
@@ -122,7 +130,8 @@ func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec 
 		}})
 	}
 	return networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: selects}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		PodSelector: metav1.LabelSelector{MatchLabels: selects},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{{
 			From: from, Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString(servePortName))}},
 		}},
@@ -147,20 +156,25 @@ func servePod(o Options, s Serve) corev1.PodSpec {
 		ServiceAccountName:            serveName,
 		TerminationGracePeriodSeconds: new(int64(serveGrace)),
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: new(int64(serveUser)), RunAsGroup: new(int64(serveUser)), FSGroup: new(int64(serveUser)),
+			RunAsNonRoot: new(true), RunAsUser: new(int64(serveUser)), RunAsGroup: new(int64(serveUser)),
+			FSGroup:        new(int64(serveUser)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
 			Name: "serve", Image: s.Image, Args: args,
-			Env:   []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: serveGoMemory}},
-			Ports: []corev1.ContainerPort{{Name: servePortName, ContainerPort: servePort}, {Name: "health", ContainerPort: serveHealth}},
+			Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: serveGoMemory}},
+			Ports: []corev1.ContainerPort{
+				{Name: servePortName, ContainerPort: servePort}, {Name: "health", ContainerPort: serveHealth},
+			},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(serveMemory)},
+				Requests: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+				},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(serveMemory)},
 			},
 			LivenessProbe: answers("/healthz"), ReadinessProbe: answers("/readyz"),
 			VolumeMounts: mounts,
@@ -178,7 +192,8 @@ func serveFiles() (args []string, mounts []corev1.VolumeMount, volumes []corev1.
 	secret := func(name string, optional *bool) corev1.VolumeSource {
 		return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Optional: optional}}
 	}
-	add("store", serveStore, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}})
+	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: serveName}
+	add("store", serveStore, corev1.VolumeSource{PersistentVolumeClaim: claim})
 	add("token", serveToken, secret(serveName, nil))
 	add("read-token", serveRead, secret(serveReadName, new(true)))
 	add("tls", serveTLS, secret(serveTLSName, nil))

@@ -134,12 +134,14 @@ func TestReleaseDigests(t *testing.T) {
 			t.Errorf("%s has compiled in the digest of an image that has it", at.URI)
 		}
 		system, arch := at.Selector.MatchLabels["os"], at.Selector.MatchLabels["arch"]
-		if system == "linux" && !bytes.Equal(client, program(t, "../.cache/client.tar", digestOf(names["calico-probe"]), arch, "calico-probe")) {
+		if system == "linux" && !bytes.Equal(client,
+			program(t, "../.cache/client.tar", digestOf(names["calico-probe"]), arch, "calico-probe")) {
 			t.Errorf("%s has another client than the image", at.URI)
 		}
 		if system == "linux" {
 			sum := sha256.Sum256(program(t, "../.cache/probe.tar", digestOf(names["probe"]), arch, "probe"))
-			if line := hex.EncodeToString(sum[:]) + "  probe_linux_" + arch + "\n"; !strings.Contains(read(t, filepath.Join(os.Getenv("DIST"), "checksums.txt")), line) {
+			line := hex.EncodeToString(sum[:]) + "  probe_linux_" + arch + "\n"
+			if !strings.Contains(read(t, filepath.Join(os.Getenv("DIST"), "checksums.txt")), line) {
 				t.Errorf("the probe for %s is another one than that of the image", arch)
 			}
 		}
@@ -150,7 +152,8 @@ func TestReleaseDigests(t *testing.T) {
 		cmd.Env = []string{"HOME=" + dir}
 		out, err := cmd.Output()
 		var says struct{ ProbeImage, ToolboxImage string }
-		if err := errors.Join(err, json.Unmarshal(out, &says)); err != nil || says.ProbeImage != names["probe"] || says.ToolboxImage != names["toolbox"] {
+		if err := errors.Join(err, json.Unmarshal(out, &says)); err != nil || says.ProbeImage != names["probe"] ||
+			says.ToolboxImage != names["toolbox"] {
 			t.Errorf("version says %s, %v; released are %v", out, err, names)
 		}
 	}
@@ -171,7 +174,8 @@ func TestReleaseImageSBOMs(t *testing.T) {
 				Packages          []struct{ Name, VersionInfo string }
 			}
 			name := "image-" + image + "_linux_" + arch + ".sbom.json"
-			if err := json.Unmarshal([]byte(read(t, "../.cache/release/sbom/"+name)), &doc); err != nil || doc.SPDXVersion != "SPDX-2.3" {
+			err := json.Unmarshal([]byte(read(t, "../.cache/release/sbom/"+name)), &doc)
+			if err != nil || doc.SPDXVersion != "SPDX-2.3" {
 				t.Fatalf("%s: %s, %v", name, doc.SPDXVersion, err)
 			}
 			has := map[[2]string]bool{}
@@ -249,12 +253,14 @@ func TestReleaseSignature(t *testing.T) {
 		}
 	}
 	for what, tampered := range map[string]func(){
-		"an archive": change(archive), "images.txt": change("images.txt"), "the checksums": change("checksums.txt"), "the signature": change("checksums.txt.sig"),
+		"an archive": change(archive), "images.txt": change("images.txt"), "the checksums": change("checksums.txt"),
+		"the signature": change("checksums.txt.sig"),
 		"an archive and its checksum": func() {
 			t.Helper()
 			change(archive)()
 			sum := sha256.Sum256([]byte(read(t, filepath.Join(dir, archive))))
-			forged := regexp.MustCompile(`(?m)^[0-9a-f]{64}(  `+regexp.QuoteMeta(archive)+`)$`).ReplaceAllString(sums, hex.EncodeToString(sum[:])+"$1")
+			forged := regexp.MustCompile(`(?m)^[0-9a-f]{64}(  `+regexp.QuoteMeta(archive)+`)$`).ReplaceAllString(sums,
+				hex.EncodeToString(sum[:])+"$1")
 			if err := os.WriteFile(filepath.Join(dir, "checksums.txt"), []byte(forged), 0o600); err != nil || forged == sums {
 				t.Fatal(err, forged == sums)
 			}
@@ -262,7 +268,8 @@ func TestReleaseSignature(t *testing.T) {
 		"the key": func() {
 			t.Helper()
 			for _, args := range [][]string{
-				{"genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "other.key"}, {"pkey", "-in", "other.key", "-pubout", "-out", "release.pub"},
+				{"genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "other.key"},
+				{"pkey", "-in", "other.key", "-pubout", "-out", "release.pub"},
 			} {
 				cmd := exec.CommandContext(t.Context(), "openssl", args...)
 				cmd.Dir = dir

@@ -16,7 +16,7 @@ const stopping = 2 * time.Second
 
 // call runs one tool: a start event, what it writes, and an end event with how it
 // went. One that panics or blocks in the kernel costs its own answer and nothing else.
-func (r *Runner) call(ctx context.Context, c Call, by *asked, emit func(Event)) {
+func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)) {
 	began := time.Now()
 	emit(Event{Type: EventStart,
 		Start: &Start{V: Version, Version: r.Version, Node: r.Host.Node, Time: began.UTC(), Tool: c.Tool}})
@@ -63,7 +63,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *asked, emit func(Event)) 
 }
 
 // use runs a tool where it is to run.
-func (r *Runner) use(ctx context.Context, c Call, by *asked, say func(Event)) Result {
+func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) Result {
 	i := slices.IndexFunc(r.Tools, func(t *Tool) bool { return t.Name == c.Tool })
 	if i < 0 {
 		return Found(Unknown, "this probe (%s) has no %s", r.Version, c.Tool)

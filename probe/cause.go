@@ -48,8 +48,9 @@ type Follows struct {
 
 // Fix is what to do about a cause. Nothing of it is ever run by us.
 type Fix struct {
-	Says     string   `json:"says"`               // one sentence
-	Manifest []string `json:"manifest,omitempty"` // commands, where Calico was installed by a manifest, and where it makes no difference
+	Says string `json:"says"` // one sentence
+	// commands, where Calico was installed by a manifest, and where it makes no difference
+	Manifest []string `json:"manifest,omitempty"`
 	Operator []string `json:"operator,omitempty"` // commands, where the Tigera operator manages Calico, if they differ
 	Install  string   `json:"install,omitempty"`  // which of both this cluster is: manifest, operator, "" when not known
 	Radius   string   `json:"radius"`             // what it touches, and for how long

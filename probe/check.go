@@ -69,11 +69,12 @@ const DefaultLimit = 5 * time.Second
 // A Check is one question. It is a value: the function asks, the Runner owns
 // deadline, order, panics and timing.
 type Check struct {
-	ID     string        // for ever the same: flag value, JSON key, doc anchor; "felix-live"
-	Asks   string        // the question in one line
-	Doc    string        // why it matters, what each answer means, what usually breaks it
-	From   Vantage       // where it is asked
-	Inside bool          // asked from the node, and again out of the network namespaces of two workload pods, where there are two
+	ID   string  // for ever the same: flag value, JSON key, doc anchor; "felix-live"
+	Asks string  // the question in one line
+	Doc  string  // why it matters, what each answer means, what usually breaks it
+	From Vantage // where it is asked
+	// asked from the node, and again out of the network namespaces of two workload pods, where there are two
+	Inside bool
 	In     Profile       // the smallest profile that has it; "" = Quick
 	Tags   []string      // its families: "bgp", "runtime", ...; none if it takes a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit

@@ -123,7 +123,8 @@ type End struct {
 
 // Verdict is the client's conclusion over all streams of a run.
 type Verdict struct {
-	Word    string        `json:"verdict"` // healthy, warnings, incomplete or fault; of preflight ready, incomplete or not ready
+	// healthy, warnings, incomplete or fault; of preflight ready, incomplete or not ready
+	Word    string        `json:"verdict"`
 	Exit    int           `json:"exit"`
 	Strict  bool          `json:"strict,omitempty"` // warnings were to have an exit code of their own
 	Counts  Counts        `json:"counts"`

@@ -110,21 +110,30 @@ const (
 	KindLocal = "local" // the same, on the node itself
 	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port, where they are set
 
-	KindSelf      = "self"      // an address Calico registered for this node itself
-	KindBackend   = "backend"   // Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
-	KindDatastore = "datastore" // where Calico's datastore answers: the API server's service and each endpoint, etcd's endpoints; Addr or Host, and Port
-	KindBlock     = "block"     // a block of pod addresses, or one borrowed address: Name is its prefix, Addr the address of the node it belongs to
-	KindPool      = "pool"      // one of Calico's IP pools: Name is its prefix
-	KindTunnel    = "tunnel"    // the address a node has inside a tunnel
-	KindTypha     = "typha"     // where Typha answers: Addr and Port
-	KindSession   = "session"   // a BGP session this node should have, by the API: Addr and Port
-	KindService   = "service"   // a TCP service with ready endpoints, at its cluster IP: Addr and Port
-	KindNodePort  = "nodeport"  // the same service at a node's own port: Name is the service, Node the node
-	KindDNS       = "dns"       // where the cluster's DNS answers: its service and each endpoint, Addr and Port
-	KindCalico    = "calico"    // Name is the version of Calico on this node, Attrs how it is to find its address
-	KindEncap     = "encap"     // a way packets between this node and another may take: Name is VXLAN, IPIP, WireGuard or BGP, Port that of UDP (TCP for BGP), 0 for IPIP
-	KindOutside   = "outside"   // the node in question as its neighbours ask about it: Addr, and Port of TCP, 0 for a ping; AttrScope is set where BGP listens; with a Name that is not the Node, a workload pod of it
-	KindRuntime   = "runtime"   // Name is the container runtime the kubelet reports: containerd://2.4.2
+	KindSelf = "self" // an address Calico registered for this node itself
+	// Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
+	KindBackend = "backend"
+	// where Calico's datastore answers: the API server's service and each endpoint, etcd's endpoints; Addr or
+	// Host, and Port
+	KindDatastore = "datastore"
+	// a block of pod addresses, or one borrowed address: Name is its prefix, Addr the address of the node it
+	// belongs to
+	KindBlock    = "block"
+	KindPool     = "pool"     // one of Calico's IP pools: Name is its prefix
+	KindTunnel   = "tunnel"   // the address a node has inside a tunnel
+	KindTypha    = "typha"    // where Typha answers: Addr and Port
+	KindSession  = "session"  // a BGP session this node should have, by the API: Addr and Port
+	KindService  = "service"  // a TCP service with ready endpoints, at its cluster IP: Addr and Port
+	KindNodePort = "nodeport" // the same service at a node's own port: Name is the service, Node the node
+	KindDNS      = "dns"      // where the cluster's DNS answers: its service and each endpoint, Addr and Port
+	KindCalico   = "calico"   // Name is the version of Calico on this node, Attrs how it is to find its address
+	// a way packets between this node and another may take: Name is VXLAN, IPIP, WireGuard or BGP, Port that of
+	// UDP (TCP for BGP), 0 for IPIP
+	KindEncap = "encap"
+	// the node in question as its neighbours ask about it: Addr, and Port of TCP, 0 for a ping; AttrScope is set
+	// where BGP listens; with a Name that is not the Node, a workload pod of it
+	KindOutside = "outside"
+	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 
 // WayNeighbour is the way of what healthy nodes say of another one.

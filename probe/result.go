@@ -80,9 +80,10 @@ func (f Facts) Num(key Fact) (float64, bool) {
 
 // Result is one answer of one check about one target.
 type Result struct {
-	Check   string        `json:"check"`            // the check's ID, stamped by the Runner
-	Target  string        `json:"target,omitempty"` // what was asked about: a peer, socket, pod; empty = the node itself
-	From    string        `json:"from,omitempty"`   // the workload pod out of whose network namespace it was asked; empty = the node's own
+	Check  string `json:"check"`            // the check's ID, stamped by the Runner
+	Target string `json:"target,omitempty"` // what was asked about: a peer, socket, pod; empty = the node itself
+	// the workload pod out of whose network namespace it was asked; empty = the node's own
+	From    string        `json:"from,omitempty"`
 	Status  Status        `json:"status"`
 	Saw     string        `json:"saw"`             // one sentence: what was observed, no advice
 	Facts   Facts         `json:"facts,omitempty"` // what programs and rules read

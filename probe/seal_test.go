@@ -23,7 +23,7 @@ func saying(all ...string) *Runner {
 		if len(req.Call.Key) > 0 {
 			emit(Event{Type: EventLog, Text: "a key is handed on"})
 		}
-		r.call(ctx, *req.Call, &asked{}, emit)
+		r.call(ctx, *req.Call, &current{}, emit)
 		return nil
 	}
 	return r

@@ -19,7 +19,7 @@ const (
 	RequestCall   RequestType = "call"   // run this tool
 	RequestStop   RequestType = "stop"   // end the plan or the call with this ID now
 	RequestTyped  RequestType = "typed"  // this was typed for the call with this ID, or its terminal has a new size
-	RequestResume RequestType = "resume" // say again what you said from event number Seq on
+	RequestResume RequestType = "resume" // write the events again from number Seq on
 	RequestBeat   RequestType = "beat"   // the client is still there
 	RequestEnd    RequestType = "end"    // end once what runs is answered
 )
@@ -27,8 +27,8 @@ const (
 // Request is one line from the client to the probe.
 type Request struct {
 	Type RequestType `json:"type"`
-	// ID is of a plan or a call, and rises: one that has been asked already, because the
-	// client does not know whether it arrived, is not answered twice. 0 = always new.
+	// ID is that of a plan or a call, and rises. One that is sent twice, because the client does not
+	// know whether it arrived, is answered once. 0 = always new.
 	ID    int64  `json:"id,omitempty"`
 	Plan  *Plan  `json:"plan,omitempty"`
 	Call  *Call  `json:"call,omitempty"`
@@ -37,21 +37,21 @@ type Request struct {
 	Seq   int64  `json:"seq,omitempty"`
 }
 
-// Session timing. Beats go both ways so that either side notices a dead line.
+// Session timing. Both sides send beats, so that each notices a dead connection.
 const (
 	BeatEvery = 5 * time.Second
-	Silence   = 30 * time.Second // without a line from the client for so long, the probe ends
+	Silence   = 30 * time.Second // without a request from the client for so long, the probe ends
 	maxPlan   = 16 << 20         // bytes of one request line: a mesh of 5,000 nodes is 4 MB
 )
 
-// remembered is how many bytes of what it said a session can say again.
+// remembered is how many bytes of its events a session can write again.
 const remembered = 4 << 20
 
-// ErrStopped is why a plan or a call ended that the client did not want any more.
+// ErrStopped is why a plan or a call ended that the client stopped.
 var ErrStopped = errors.New("stopped")
 
-// asked is the plan or the call that is being answered.
-type asked struct {
+// current is the plan or the call that is being answered.
+type current struct {
 	id    int64
 	stop  context.CancelCauseFunc
 	ended chan struct{}
@@ -59,56 +59,55 @@ type asked struct {
 	sizes *Sizes
 }
 
-// waiting is a plan or a call behind another.
+// waiting is a plan or a call that waits for the one before it.
 type waiting struct {
 	Request
 	stopped bool // before it began
 }
 
-// session is one conversation with a client.
+// session is the probe's side of a session with a client.
 type session struct {
 	*Runner
-	enc   *Encoder
-	own   chan Event // what is said of no request
-	again chan int64 // from where to say again what was said
-	queue []waiting
-	last  int64  // highest ID of a request so far
-	now   *asked // nil = nothing is being answered
+	enc    *Encoder
+	own    chan Event // events that answer no request
+	repeat chan int64 // a number of an event from which on all are written again
+	queue  []waiting
+	last   int64    // highest ID of a request so far
+	now    *current // nil = nothing is being answered
+	heard  bool     // the client has sent a request
+	ending bool     // what is being answered and what waits is still answered, and nothing else
 }
 
-// words is how much may be waiting that is said of no request.
-const words = 16
+// maxOwn is how many events may wait that answer no request.
+const maxOwn = 16
 
 // Serve reads requests from in and answers them on out until the client ends
 // the session, in is closed, the client is silent for 30 seconds, or ctx ends.
 // A plan that runs when the client is lost is still answered to its end, for those who
 // read the container's log; a call is stopped. The error is that of writing, or nil.
 func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, words), again: make(chan int64, 1)}
+	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, maxOwn), repeat: make(chan int64, 1)}
 	s.enc.Keep(remembered)
-	quit, silent := make(chan struct{}), make(chan struct{})
-	go func() { defer close(silent); s.speak(quit) }()
+	quit, written := make(chan struct{}), make(chan struct{})
+	go func() { defer close(written); s.writeOwn(quit) }()
 	requests := make(chan Request)
 	go readRequests(in, requests, quit, s.log)
+	s.serve(ctx, requests)
+	close(quit)
+	<-written
+	return s.enc.Err()
+}
 
+// serve handles requests until the session ends.
+func (s *session) serve(ctx context.Context, requests <-chan Request) {
 	beat := time.NewTicker(BeatEvery)
 	defer beat.Stop()
 	silence := time.NewTimer(Silence)
 	defer silence.Stop()
-	ending, heard := false, false
-	lost := func() {
-		requests, ending = nil, true
-		s.queue = slices.DeleteFunc(s.queue, func(w waiting) bool { return w.Call != nil })
-		if s.now != nil && s.now.typed != nil {
-			s.now.stop(ErrStopped)
-		}
-	}
 	for {
 		s.begin(ctx)
-		if s.now == nil && (ending || ctx.Err() != nil) {
-			close(quit)
-			<-silent
-			return s.enc.Err()
+		if s.now == nil && (s.ending || ctx.Err() != nil) {
+			return
 		}
 		var ended chan struct{}
 		if s.now != nil {
@@ -116,44 +115,51 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		select {
 		case req, open := <-requests:
-			silence.Reset(Silence)
-			heard = true
-			switch {
-			case !open:
-				if !ending {
-					lost()
-				}
-				requests = nil // all that there is to ask has been asked
-				silence.Stop()
-			case req.Type == RequestEnd:
-				ending = true
-			default:
-				s.take(req)
+			s.heard = true
+			if open {
+				silence.Reset(Silence)
+				s.handle(req)
+				continue
+			}
+			silence.Stop()
+			requests = nil
+			if !s.ending { // else the client had said that it would close
+				s.clientLost()
 			}
 		case <-ended:
 			s.now = nil
 		case <-beat.C:
-			// Nothing is said before the client is there: what is written before it has
-			// attached would be missing from its copy.
-			if heard && len(s.own) == 0 { // else one waits to be taken
+			// No beat is written before the client is there: what is written before it has attached would
+			// be missing in its copy. One that waits already is enough.
+			if s.heard && len(s.own) == 0 {
 				s.say(Event{Type: EventBeat})
 			}
 		case <-silence.C:
-			s.queue = nil
-			lost()
+			requests, s.queue = nil, nil
+			s.clientLost()
 			s.log("no request from the client for " + Silence.String() + ", ending")
 		case <-ctx.Done():
 			if s.now != nil {
-				<-s.now.ended // checks and tools honour ctx and the runner's grace bounds the rest
+				<-s.now.ended // checks and tools honour ctx, and the runner's grace bounds the rest
 				s.now = nil
 			}
 		}
 	}
 }
 
+// clientLost ends the session after the plans that run or wait: their answer may be read from the
+// container's log. Calls are for the client alone, so they are stopped or not begun.
+func (s *session) clientLost() {
+	s.ending = true
+	s.queue = slices.DeleteFunc(s.queue, func(w waiting) bool { return w.Call != nil })
+	if s.now != nil && s.now.typed != nil {
+		s.now.stop(ErrStopped)
+	}
+}
+
 func (s *session) log(text string) { s.say(Event{Type: EventLog, Text: text}) }
 
-// say has something said of no request as soon as somebody takes it, if there is room.
+// say has an event written that answers no request, or drops it where too many wait.
 func (s *session) say(ev Event) {
 	select {
 	case s.own <- ev:
@@ -161,15 +167,15 @@ func (s *session) say(ev Event) {
 	}
 }
 
-// speak says what is said of no request, until quit and to the end. It may block for as
-// long as nobody takes what is written, a user perhaps who reads the first page in a
-// pager: requests and the client's beats are heard all the same.
-func (s *session) speak(quit <-chan struct{}) {
+// writeOwn writes the events that answer no request, and repeats events, until quit. Writing may block
+// for long, because the client's user reads a pager perhaps; requests and beats of the client are read
+// meanwhile.
+func (s *session) writeOwn(quit <-chan struct{}) {
 	for {
 		select {
 		case ev := <-s.own:
 			s.enc.Encode(ev)
-		case seq := <-s.again:
+		case seq := <-s.repeat:
 			s.enc.Resume(seq)
 		case <-quit:
 			for len(s.own) > 0 {
@@ -180,10 +186,12 @@ func (s *session) speak(quit <-chan struct{}) {
 	}
 }
 
-// take acts on a request, or puts it behind those before it.
-func (s *session) take(req Request) {
+// handle acts on a request at once, or puts a plan or a call into the queue.
+func (s *session) handle(req Request) {
 	forNow := s.now != nil && s.now.id == req.ID
 	switch {
+	case req.Type == RequestEnd:
+		s.ending = true
 	case req.Type == RequestPlan && req.Plan != nil, req.Type == RequestCall && req.Call != nil:
 		if req.ID == 0 || req.ID > s.last {
 			s.queue, s.last = append(s.queue, waiting{Request: req}), max(s.last, req.ID)
@@ -195,7 +203,7 @@ func (s *session) take(req Request) {
 			s.queue[i].stopped = s.queue[i].stopped || s.queue[i].ID == req.ID
 		}
 	case req.Type == RequestTyped && forNow && s.now.typed != nil:
-		if req.Size != (Size{}) { // first, for what is typed is typed on it
+		if req.Size != (Size{}) { // first: the user typed on a terminal of this size
 			s.now.sizes.Put(req.Size)
 		}
 		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
@@ -203,14 +211,14 @@ func (s *session) take(req Request) {
 		}
 	case req.Type == RequestResume:
 		select {
-		case <-s.again: // for a line that is cut too by now
+		case <-s.repeat: // for a connection that is lost by now
 		default:
 		}
-		s.again <- req.Seq
+		s.repeat <- req.Seq
 	}
 }
 
-// begin starts on the next request when nothing is being answered.
+// begin starts to answer the next plan or call when none is being answered.
 func (s *session) begin(ctx context.Context) {
 	if s.now != nil || len(s.queue) == 0 {
 		return
@@ -218,7 +226,7 @@ func (s *session) begin(ctx context.Context) {
 	req := s.queue[0]
 	s.queue = s.queue[1:]
 	ctx, stop := context.WithCancelCause(ctx)
-	now := &asked{id: req.ID, stop: stop, ended: make(chan struct{})}
+	now := &current{id: req.ID, stop: stop, ended: make(chan struct{})}
 	if req.Call != nil {
 		now.typed, now.sizes = newInbox(), NewSizes()
 		context.AfterFunc(ctx, now.typed.close)
@@ -250,7 +258,7 @@ func readRequests(in io.Reader, out chan<- Request, quit <-chan struct{}, log fu
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, MaxLine), maxPlan)
 	for lines.Scan() {
-		if len(lines.Bytes()) == 0 { // ends what a line that was cut left unfinished
+		if len(lines.Bytes()) == 0 { // sent to end the half line of a connection that was lost
 			continue
 		}
 		var req Request

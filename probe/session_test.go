@@ -304,7 +304,7 @@ func TestNobodyTakesIt(t *testing.T) {
 		}
 		feed.Close()
 		text := out.String()
-		if beats := strings.Count(text, `"beat"`); beats > words {
+		if beats := strings.Count(text, `"beat"`); beats > maxOwn {
 			t.Errorf("%d beats were kept for the reader", beats)
 		}
 		if !strings.Contains(text, `"stopped":true`) || strings.Contains(text, "ending") {
@@ -391,7 +391,7 @@ func TestPieces(t *testing.T) {
 		for name, most := range map[string]int{"table": 2 * bits * size / piece, "keys": bits + 1} {
 			var said []string
 			began := time.Now()
-			by := &asked{typed: newInbox(), sizes: NewSizes()}
+			by := &current{typed: newInbox(), sizes: NewSizes()}
 			r.call(t.Context(), Call{Tool: name}, by, func(ev Event) {
 				if ev.Type != EventOut {
 					return

@@ -43,13 +43,15 @@ func TestKeep(t *testing.T) {
 	}
 	var shown []runbook.Kept
 	w := &world{confirm: func(p runbook.Proposal) (bool, error) { shown = p.Kept; return true, nil }}
-	r := does(t, strings.NewReplacer("FILE", file, "END", "true").Replace(mends), w, func(e *runbook.Engine) { e.Actions = []string{"mend"} })
+	r := does(t, strings.NewReplacer("FILE", file, "END", "true").Replace(mends), w,
+		func(e *runbook.Engine) { e.Actions = []string{"mend"} })
 	d := step(t, r, "mend").Deed
 	if len(shown) != 3 || fmt.Sprint(shown) != fmt.Sprint(d.Kept) || d.NotRun != "" || d.Unsure != "" {
 		t.Fatalf("shown: %v, then %+v", shown, d)
 	}
 	lines := d.Kept[0].Lines
-	if len(lines) != 40 || !strings.HasPrefix(lines[0], "line 260 ") || !strings.HasPrefix(lines[39], "line 299 ?[2Jxxx") || len(lines[0]) > 410 {
+	if len(lines) != 40 || !strings.HasPrefix(lines[0], "line 260 ") ||
+		!strings.HasPrefix(lines[39], "line 299 ?[2Jxxx") || len(lines[0]) > 410 {
 		t.Errorf("%d lines are kept: %q", len(lines), lines)
 	}
 	if d.Kept[1].Failed != "exit code 1: gone" || !strings.Contains(d.Kept[2].Failed, "could not be started") {
@@ -125,7 +127,9 @@ func TestCutAction(t *testing.T) {
 			says := func(yes bool) *world {
 				return &world{confirm: func(p runbook.Proposal) (bool, error) { asked = p.Before; return yes, nil }}
 			}
-			for i, e := range []*runbook.Engine{engine(j, agrees), engine(j, &world{}, "mend"), engine(j, says(false), "mend"), engine(j, says(true), "mend")} {
+			for i, e := range []*runbook.Engine{
+				engine(j, agrees), engine(j, &world{}, "mend"), engine(j, says(false), "mend"), engine(j, says(true), "mend"),
+			} {
 				if i == 3 { // it ends by itself now
 					rb.Spec.Steps[0].Action.Command = []string{"echo", "did"}
 				}
@@ -134,7 +138,8 @@ func TestCutAction(t *testing.T) {
 					t.Fatal(err)
 				}
 				d := step(t, r, "mend").Deed
-				if (d.NotRun == "") != (i == 3) || !strings.Contains(d.Before, "it began at") || d.Kept[0].Lines[0] != "last words" {
+				if (d.NotRun == "") != (i == 3) || !strings.Contains(d.Before, "it began at") ||
+					d.Kept[0].Lines[0] != "last words" {
 					t.Errorf("%d: %+v", i, d)
 				}
 				rendered(t, r)
@@ -188,7 +193,8 @@ func TestOfferedAgain(t *testing.T) {
 				t.Errorf("where it is not allowed any more it is told as %+v, before as %+v", again, d)
 			}
 			d = tries(allowed, "echo", "did")
-			if len(asked) != 2 || asked[1].Before != c.before || d.Before != c.before || d.NotRun != "" || d.Unsure != "" || d.Output != "did\n" {
+			if len(asked) != 2 || asked[1].Before != c.before || d.Before != c.before || d.NotRun != "" || d.Unsure != "" ||
+				d.Output != "did\n" {
 				t.Errorf("it is offered as %+v, and then told as %+v", asked, d)
 			}
 			if tries(allowed, "echo", "twice"); len(asked) != 2 {
@@ -255,7 +261,8 @@ func TestLed(t *testing.T) {
 func cutDeed(t *testing.T, r *runbook.Record) {
 	t.Helper()
 	d := step(t, r, "mend").Deed
-	if d == nil || d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") || d.By != "ann@desk" || len(d.Kept) != 3 || d.Kept[0].Lines[0] != "last words" {
+	if d == nil || d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") || d.By != "ann@desk" ||
+		len(d.Kept) != 3 || d.Kept[0].Lines[0] != "last words" {
 		t.Errorf("of an action that was cut it tells %+v", d)
 	}
 	rendered(t, r)

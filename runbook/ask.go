@@ -11,7 +11,8 @@ import (
 func (w *walk) ask(ctx context.Context, e *Entry, s *Step) error {
 	e.Text = w.sight().say(ctx, s.Ask.Question)
 	var before Answer
-	if _, done, err := w.Journal.ended(e.Step, &before); done && err == nil && !w.past && before.Text == s.Ask.Later && before.Text != "" {
+	if _, done, err := w.Journal.ended(e.Step, &before); done && err == nil && !w.past && before.Text == s.Ask.Later &&
+		before.Text != "" {
 		w.Journal.forget(e.Step)
 	}
 	out, at, err := effect(w, e.Step, s.Name, func() (Answer, error) { return w.answer(ctx, s, e.Text) })

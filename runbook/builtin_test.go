@@ -271,12 +271,16 @@ func night(t *testing.T, file string) report.Run {
 
 // played runs a runbook with nobody to ask, each of whose runs is the next of these; the
 // last of them is that of all later ones.
-func played(t *testing.T, b *runbook.Runbook, answers map[string]string, nights ...report.Run) (branch string, record *runbook.Record) {
+func played(
+	t *testing.T, b *runbook.Runbook, answers map[string]string, nights ...report.Run,
+) (branch string, record *runbook.Record) {
 	t.Helper()
 	silent := func(string) {}
 	e := runbook.Engine{
 		Runbook: b, Answers: answers,
-		Journal: runbook.NewJournal(runbook.Begun{Runbook: b.Metadata.Name, Node: nights[0].Node, Params: map[string]string{}}),
+		Journal: runbook.NewJournal(runbook.Begun{
+			Runbook: b.Metadata.Name, Node: nights[0].Node, Params: map[string]string{},
+		}),
 		World: runbook.World{
 			Run: func(context.Context, string, runbook.Run) (report.Run, error) {
 				tonight := nights[0]
@@ -340,12 +344,14 @@ func TestNights(t *testing.T) {
 					t.Errorf("%s comes to %s, and the run to %s", name, o.Verdict, tonight.Verdict.Word)
 				}
 				for _, c := range tonight.Causes {
-					if !strings.Contains(o.Says, c.Says) || !strings.Contains(o.Next, c.Fix.Says) || strings.Contains(o.Says, "only suspected: "+c.Says) != (c.Confidence == probe.Low) {
+					if !strings.Contains(o.Says, c.Says) || !strings.Contains(o.Next, c.Fix.Says) ||
+						strings.Contains(o.Says, "only suspected: "+c.Says) != (c.Confidence == probe.Low) {
 						t.Errorf("%s comes to %+v, which is not %s (%s)", name, *o, c.Says, c.Confidence)
 					}
 				}
 				for _, s := range record.Steps {
-					if low := tonight.Causes[0].Confidence == probe.Low; s.Name == "unsure" && (s.LeftOut == "") != low || s.Deed != nil && low {
+					low := tonight.Causes[0].Confidence == probe.Low
+					if s.Name == "unsure" && (s.LeftOut == "") != low || s.Deed != nil && low {
 						t.Errorf("%s: %+v, and it is %s", name, s, tonight.Causes[0].Confidence)
 					}
 				}
@@ -356,7 +362,9 @@ func TestNights(t *testing.T) {
 
 func unnamed(t *testing.T, b *runbook.Runbook, tonight report.Run) {
 	t.Helper()
-	want := map[string]string{"healthy": "well", "warnings": "well", "incomplete": "not-seen", "fault": "unexplained"}[tonight.Verdict.Word]
+	want := map[string]string{
+		"healthy": "well", "warnings": "well", "incomplete": "not-seen", "fault": "unexplained",
+	}[tonight.Verdict.Word]
 	branch, record := played(t, b, nil, tonight)
 	if branch != want || record.Outcome.Verdict != tonight.Verdict.Word {
 		t.Errorf("%s with no cause: it goes %s and comes to %+v", tonight.Verdict.Word, branch, *record.Outcome)
@@ -370,7 +378,10 @@ func TestServicesThatGoOn(t *testing.T) {
 	tonight := night(t, "../diagnose/testdata/lab-services-stale.txtar")
 	for name, b := range builtin(t) {
 		branch, _ := played(t, b, nil, tonight)
-		if want := map[string]string{general: "services", beforeReboot: "other-fault", "node-not-ready": "other-fault", "runtime-wedged": "other-fault"}[name]; branch != cmp.Or(want, "kube-proxy") {
+		want := map[string]string{
+			general: "services", beforeReboot: "other-fault", "node-not-ready": "other-fault", "runtime-wedged": "other-fault",
+		}[name]
+		if branch != cmp.Or(want, "kube-proxy") {
 			t.Errorf("%s goes %s", name, branch)
 		}
 	}
@@ -384,13 +395,15 @@ func TestBeforeRebootLooksPastTheFirst(t *testing.T) {
 	impatient(b)
 	mild := night(t, "../diagnose/testdata/003a-the-night-before.txtar")
 	full := mild
-	full.Causes = append([]probe.Cause{{ID: "disk-full", Says: "the disk is full", Confidence: probe.High}}, mild.Causes...)
+	full.Causes = append([]probe.Cause{{ID: "disk-full", Says: "the disk is full", Confidence: probe.High}},
+		mild.Causes...)
 	branch, record := played(t, b, map[string]string{"fixed": "done"}, full, mild)
 	if o := record.Outcome; branch != "swap-returns" || o.Exit == 0 || !strings.Contains(o.Says, mild.Causes[0].Says) {
 		t.Errorf("it goes %s and comes to %+v", branch, *o)
 	}
 	_, record = played(t, b, nil, full)
-	if o := record.Outcome; o.Verdict != "fault" || !strings.Contains(o.Says, "the disk is full") || !strings.Contains(o.Says, mild.Causes[0].Says) {
+	if o := record.Outcome; o.Verdict != "fault" || !strings.Contains(o.Says, "the disk is full") ||
+		!strings.Contains(o.Says, mild.Causes[0].Says) {
 		t.Errorf("it comes to %+v", *o)
 	}
 }
@@ -444,7 +457,8 @@ func TestAlerts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if alert == f.alert && !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(f.labels[m.Name]) }) {
+				if alert == f.alert && !slices.ContainsFunc(matchers,
+					func(m *labels.Matcher) bool { return !m.Matches(f.labels[m.Name]) }) {
 					by, seen[text] = append(by, name), true
 				}
 			}
@@ -472,7 +486,8 @@ func TestMended(t *testing.T) {
 		well.Events[i].Node = ill.Node
 	}
 	branch, record := played(t, all["pods-no-network"], map[string]string{"fixed": "done"}, ill, well)
-	if o := record.Outcome; branch != "no-config" || o.Verdict != "healthy" || !strings.Contains(o.Says, ill.Causes[0].Says) {
+	o := record.Outcome
+	if branch != "no-config" || o.Verdict != "healthy" || !strings.Contains(o.Says, ill.Causes[0].Says) {
 		t.Errorf("it goes %s and comes to %+v", branch, *o)
 	}
 }
@@ -495,7 +510,8 @@ func TestBeforeRebootLooks(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeReboot]
 	tonight := night(t, "../diagnose/testdata/healthy.txtar")
-	tonight.Events = slices.DeleteFunc(tonight.Events, func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == checks.NodeSwap.ID })
+	tonight.Events = slices.DeleteFunc(tonight.Events,
+		func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == checks.NodeSwap.ID })
 	branch, record := played(t, b, nil, tonight)
 	if branch != "not-looked" || record.Outcome.Exit != report.ExitIncomplete {
 		t.Errorf("it goes %s and comes to %+v", branch, *record.Outcome)
@@ -552,7 +568,8 @@ func TestABusyNode(t *testing.T) {
 	named := func(id string) probe.Cause {
 		return probe.Cause{ID: id, Says: id + " it is", Confidence: probe.Medium, Fix: probe.Fix{Says: "mend " + id}}
 	}
-	tonight := answer("node-a", map[string]probe.Status{"bgp-session": probe.Fail}, named("node-overloaded"), named("peer-bird-dead"))
+	tonight := answer("node-a", map[string]probe.Status{"bgp-session": probe.Fail}, named("node-overloaded"),
+		named("peer-bird-dead"))
 	branch, r := played(t, builtin(t)["bgp-not-established"], nil, tonight)
 	said := r.Outcome.Says + r.Outcome.Next + step(t, r, "also").Text
 	if branch != "other-end" || !strings.Contains(step(t, r, "fix").Text, "mend peer-bird-dead") ||

@@ -71,16 +71,17 @@ var first = Word{"first", "cause or result", `first(causes), first(results): the
 
 // firstOf is first() for the lists of a type; empty stands for the item that is not there.
 func firstOf(kind *cel.Type, empty func() ref.Val) cel.FunctionOpt {
-	return cel.Overload("first_"+kind.TypeName(), []*cel.Type{cel.ListType(kind)}, kind, cel.UnaryBinding(func(v ref.Val) ref.Val {
-		list, ok := v.(traits.Lister)
-		if !ok {
-			return types.MaybeNoSuchOverloadErr(v)
-		}
-		if list.Size() == types.IntZero {
-			return empty()
-		}
-		return list.Get(types.IntZero)
-	}))
+	return cel.Overload("first_"+kind.TypeName(), []*cel.Type{cel.ListType(kind)}, kind,
+		cel.UnaryBinding(func(v ref.Val) ref.Val {
+			list, ok := v.(traits.Lister)
+			if !ok {
+				return types.MaybeNoSuchOverloadErr(v)
+			}
+			if list.Size() == types.IntZero {
+				return empty()
+			}
+			return list.Get(types.IntZero)
+		}))
 }
 
 // Words are the variables and functions expressions can use, and the fields of results
@@ -93,7 +94,8 @@ func Words() (vars, funcs []Word, results, causes []string) {
 		funcs = append(funcs, f.Word)
 	}
 	funcs = append(funcs, first, asJSON)
-	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), slices.Concat(fieldsOf(reflect.TypeFor[Cause]()), fieldsOf(reflect.TypeFor[probe.Cause]()))
+	causes = slices.Concat(fieldsOf(reflect.TypeFor[Cause]()), fieldsOf(reflect.TypeFor[probe.Cause]()))
+	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), causes
 }
 
 // lastSeen is what the functions without a step read; no runbook can name it.
@@ -109,28 +111,31 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Variable(lastSeen, seenType),
 		cel.Function(first.Name, firstOf(causeType, empty(Cause{})), firstOf(resultType, empty(Result{}))),
 	}
-	options = append(options, cel.Function(asJSON.Name, cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(func(v ref.Val) ref.Val {
-		b, err := json.Marshal(probe.Plain(string(v.(types.String))))
-		if err != nil {
-			return types.NewErr("%v", err)
-		}
-		return types.String(b)
-	}))))
+	options = append(options, cel.Function(asJSON.Name,
+		cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(func(v ref.Val) ref.Val {
+			b, err := json.Marshal(probe.Plain(string(v.(types.String))))
+			if err != nil {
+				return types.NewErr("%v", err)
+			}
+			return types.String(b)
+		}))))
 	for _, v := range variables {
 		options = append(options, cel.Variable(v.Name, v.kind))
 	}
 	for _, f := range functions {
 		options = append(options,
-			cel.Function(f.Name, cel.MemberOverload("seen_"+f.Name, []*cel.Type{seenType, cel.StringType}, f.result, cel.BinaryBinding(func(of, id ref.Val) ref.Val {
-				s, ok := of.Value().(Seen)
-				if !ok {
-					return types.NewErr("%s is asked of something that no step saw", f.Name)
-				}
-				return f.of(s, string(id.(types.String)))
-			}))),
-			cel.Macros(cel.GlobalMacro(f.Name, 1, func(h cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *common.Error) {
-				return h.NewMemberCall(f.Name, h.NewIdent(lastSeen), args[0]), nil
-			})))
+			cel.Function(f.Name, cel.MemberOverload("seen_"+f.Name, []*cel.Type{seenType, cel.StringType}, f.result,
+				cel.BinaryBinding(func(of, id ref.Val) ref.Val {
+					s, ok := of.Value().(Seen)
+					if !ok {
+						return types.NewErr("%s is asked of something that no step saw", f.Name)
+					}
+					return f.of(s, string(id.(types.String)))
+				}))),
+			cel.Macros(cel.GlobalMacro(f.Name, 1,
+				func(h cel.MacroExprFactory, _ ast.Expr, args []ast.Expr) (ast.Expr, *common.Error) {
+					return h.NewMemberCall(f.Name, h.NewIdent(lastSeen), args[0]), nil
+				})))
 	}
 	var err error
 	env, err = cel.NewEnv(options...)
@@ -182,8 +187,8 @@ type sight struct {
 
 func (s sight) variables() map[string]any {
 	return map[string]any{
-		"node": s.node, "params": s.params, "answers": s.answers, "results": s.last.Results, "causes": s.last.Causes, "verdict": s.last.Verdict,
-		"steps": s.steps, lastSeen: s.last,
+		"node": s.node, "params": s.params, "answers": s.answers, "results": s.last.Results, "causes": s.last.Causes,
+		"verdict": s.last.Verdict, "steps": s.steps, lastSeen: s.last,
 	}
 }
 
@@ -342,7 +347,8 @@ func canBeSaid(t *cel.Type) bool {
 		return canBeSaid(t.Parameters()[0])
 	}
 	switch t.Kind() {
-	case types.StringKind, types.IntKind, types.UintKind, types.DoubleKind, types.BoolKind, types.DynKind, types.DurationKind, types.TimestampKind:
+	case types.StringKind, types.IntKind, types.UintKind, types.DoubleKind, types.BoolKind, types.DynKind,
+		types.DurationKind, types.TimestampKind:
 		return true
 	}
 	return false

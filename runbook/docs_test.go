@@ -34,7 +34,9 @@ func TestGuide(t *testing.T) {
 		return strings.Join(out, "\n")
 	}
 	ticked := func(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
-	for mark, with := range map[string]string{"VARIABLES": rows(vars), "FUNCTIONS": rows(funcs), "RESULTS": ticked(results), "CAUSES": ticked(causes)} {
+	for mark, with := range map[string]string{
+		"VARIABLES": rows(vars), "FUNCTIONS": rows(funcs), "RESULTS": ticked(results), "CAUSES": ticked(causes),
+	} {
 		fill(mark, with)
 		if !strings.Contains(guide, with) {
 			t.Errorf("docs/runbooks.md lacks this:\n%s", with)

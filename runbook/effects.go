@@ -63,7 +63,9 @@ func (w *walk) checkThat(ctx context.Context, c *Check) (Result, error) {
 }
 
 func (w *walk) result(c *Check, s probe.Status, saw string) Result {
-	return Result{Node: w.node, Check: c.ID, Way: "runbook", Status: string(s), Saw: saw, Facts: map[string]any{}, Lines: []string{}}
+	return Result{
+		Node: w.node, Check: c.ID, Way: "runbook", Status: string(s), Saw: saw, Facts: map[string]any{}, Lines: []string{},
+	}
 }
 
 // checkCommand asks a program by the protocol of node-problem-detector's custom plugins:
@@ -185,7 +187,9 @@ func (w *walk) post(ctx context.Context, h *Webhook) (Told, error) {
 	if u, err := url.Parse(where); err == nil {
 		out.Whom = u.Host
 	}
-	client := &http.Client{Timeout: postLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Timeout: postLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	defer client.CloseIdleConnections()
 	pause := postPause
 	for try := 1; ; try++ {
@@ -261,5 +265,6 @@ func send(ctx context.Context, client *http.Client, where, auth string, body []b
 	case resp.StatusCode < 400:
 		return fmt.Sprintf("answers with a redirect (%d), which is not followed", resp.StatusCode), false
 	}
-	return fmt.Sprintf("answers %d", resp.StatusCode), resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests
+	return fmt.Sprintf("answers %d", resp.StatusCode), resp.StatusCode >= 500 ||
+		resp.StatusCode == http.StatusTooManyRequests
 }

@@ -125,8 +125,8 @@ func (s stop) Error() string { return s.Says }
 func (e *Engine) Do(ctx context.Context) (*Record, error) {
 	b := e.Journal.Begun
 	w := &walk{Engine: e, node: b.Node, answers: map[string]string{}, steps: map[string]Seen{}, record: &Record{
-		V: RecordVersion, Kind: KindRecord, Version: b.Version, Runbook: b.Runbook, Title: e.Runbook.Spec.Title, Digest: b.Digest,
-		Node: b.Node, Cluster: b.Cluster, Params: b.Params, By: b.By, Began: b.At, Steps: []Entry{},
+		V: recordVersion, Kind: KindRecord, Version: b.Version, Runbook: b.Runbook, Title: e.Runbook.Spec.Title,
+		Digest: b.Digest, Node: b.Node, Cluster: b.Cluster, Params: b.Params, By: b.By, Began: b.At, Steps: []Entry{},
 	}}
 	e.Runbook.each(func(s *Step) {
 		switch {
@@ -216,7 +216,9 @@ func (w *walk) old() string {
 
 // sight is what expressions read now.
 func (w *walk) sight() sight {
-	return sight{node: w.node, params: w.record.Params, answers: w.answers, steps: w.steps, last: seen(w.last...).with(w.node, w.own)}
+	return sight{
+		node: w.node, params: w.record.Params, answers: w.answers, steps: w.steps, last: seen(w.last...).with(w.node, w.own),
+	}
 }
 
 // wrote tells once that the journal cannot be written.
@@ -370,7 +372,10 @@ func (w *walk) choose(ctx context.Context, e Entry, s *Step) error {
 }
 
 func (w *walk) conclude(ctx context.Context, e Entry, c *Conclude) error {
-	out := Outcome{Verdict: cmp.Or(c.Verdict, w.sight().last.Verdict, wordIncomplete), Says: w.sight().say(ctx, c.Says), Next: w.sight().say(ctx, c.Next)}
+	out := Outcome{
+		Verdict: cmp.Or(c.Verdict, w.sight().last.Verdict, wordIncomplete), Says: w.sight().say(ctx, c.Says),
+		Next: w.sight().say(ctx, c.Next),
+	}
 	if exitOf(out.Verdict) == report.ExitHealthy && !w.answered {
 		out.Verdict, out.Says = wordIncomplete, "no node gave an answer, so that this is not known: "+out.Says
 	}

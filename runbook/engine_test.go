@@ -51,7 +51,11 @@ func answer(node string, said map[string]probe.Status, causes ...probe.Cause) re
 	add(probe.Event{Type: probe.EventStart, Start: &probe.Start{Version: probe.Release}})
 	for _, id := range []string{"node-swap", "bgp-session", "felix-live", "kubelet-health"} {
 		if s := said[id]; s != "" {
-			add(probe.Event{Type: probe.EventResult, Result: &probe.Result{Check: id, Status: s, Saw: id + " is " + string(s), Facts: probe.Facts{"n": 3}}})
+			add(probe.Event{
+				Type: probe.EventResult, Result: &probe.Result{
+					Check: id, Status: s, Saw: id + " is " + string(s), Facts: probe.Facts{"n": 3},
+				},
+			})
 		}
 	}
 	add(probe.Event{Type: probe.EventEnd, End: &probe.End{}})
@@ -66,7 +70,11 @@ func answer(node string, said map[string]probe.Status, causes ...probe.Cause) re
 
 var (
 	healthy = map[string]probe.Status{"node-swap": probe.OK, "bgp-session": probe.OK}
-	swap    = probe.Cause{ID: "swap-on", Says: "swap is on", Confidence: probe.High, For: []probe.Clue{{Check: "node-swap", Status: probe.Fail, Saw: "/dev/sda2"}}, Fix: probe.Fix{Says: "turn it off", Manifest: []string{"swapoff -a"}}}
+	swap    = probe.Cause{
+		ID: "swap-on", Says: "swap is on", Confidence: probe.High,
+		For: []probe.Clue{{Check: "node-swap", Status: probe.Fail, Saw: "/dev/sda2"}},
+		Fix: probe.Fix{Says: "turn it off", Manifest: []string{"swapoff -a"}},
+	}
 )
 
 // world is a scripted one, which counts what it is asked to do.
@@ -125,8 +133,8 @@ func (w *world) functions() runbook.World {
 
 func begun(rb *runbook.Runbook) runbook.Begun {
 	return runbook.Begun{
-		Runbook: rb.Metadata.Name, Digest: rb.Digest(), Source: rb.Source(), Node: "a", Params: map[string]string{"colour": "red"},
-		By: "ann@desk", At: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC),
+		Runbook: rb.Metadata.Name, Digest: rb.Digest(), Source: rb.Source(), Node: "a",
+		Params: map[string]string{"colour": "red"}, By: "ann@desk", At: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC),
 	}
 }
 
@@ -233,7 +241,8 @@ func TestSeveralNodes(t *testing.T) {
     run: {on: {others: 3}}
   - conclude: {verdict: healthy, says: done}
 `, w)
-	if all := step(t, r, "all").Asked; len(all) != 6 || all[4].Unasked != "" || all[3].Unasked != "no access to it" || all[3].Verdict != "incomplete" {
+	all := step(t, r, "all").Asked
+	if len(all) != 6 || all[4].Unasked != "" || all[3].Unasked != "no access to it" || all[3].Verdict != "incomplete" {
 		t.Errorf("asked: %+v", all)
 	}
 	if most > 4 || most < 2 {
@@ -254,8 +263,12 @@ func TestFunctions(t *testing.T) {
 	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
 		low := swap
 		low.ID, low.Confidence = "swap-returns", probe.Low
-		run := answer(node, map[string]probe.Status{"node-swap": probe.Fail, "bgp-session": probe.Unknown, "felix-live": probe.Skip}, swap, low)
-		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: "peer", Result: &probe.Result{Check: "kubelet-health", Status: probe.Fail}})
+		run := answer(node, map[string]probe.Status{
+			"node-swap": probe.Fail, "bgp-session": probe.Unknown, "felix-live": probe.Skip,
+		}, swap, low)
+		run.Events = append(run.Events, probe.Event{
+			Type: probe.EventResult, Node: "peer", Result: &probe.Result{Check: "kubelet-health", Status: probe.Fail},
+		})
 		return run, nil
 	}}
 	for expression, want := range map[string]string{
@@ -315,7 +328,9 @@ func TestCheck(t *testing.T) {
 			if got.Status != c.status || !strings.Contains(got.Saw, c.saw) {
 				t.Errorf("got %+v, want %s %q", got, c.status, c.saw)
 			}
-			want := map[string]string{"ok": "ok healthy ok", "fail": "fail fault fail", "unknown": "unknown incomplete unknown"}[c.status]
+			want := map[string]string{
+				"ok": "ok healthy ok", "fail": "fail fault fail", "unknown": "unknown incomplete unknown",
+			}[c.status]
 			if r.Steps[2].Text != want {
 				t.Errorf("expressions read %q, want %q", r.Steps[2].Text, want)
 			}
@@ -334,7 +349,9 @@ func TestAsk(t *testing.T) {
 	}}
 	const steps = "  - name: q\n    ask: {question: \"is ${node} yours\", options: [yes, no]}\n  - name: free\n    ask: {question: why, default: because}\n  - note: \"${answers.q} ${answers.free}\"\n  - run: {}\n"
 	r := does(t, steps, w, func(e *runbook.Engine) { e.Answers = map[string]string{"free": "so"} })
-	if q := step(t, r, "q"); q.Text != "is a yours" || *q.Answer != (runbook.Answer{Text: "no", By: "ann@desk"}) || w.did["ask q"] != 3 || w.did["ask free"] != 0 {
+	q := step(t, r, "q")
+	if q.Text != "is a yours" || *q.Answer != (runbook.Answer{Text: "no", By: "ann@desk"}) || w.did["ask q"] != 3 ||
+		w.did["ask free"] != 0 {
 		t.Errorf("asked %v: %+v", w.did, q)
 	}
 	if r.Steps[2].Text != "no so" {
@@ -364,7 +381,9 @@ func TestWait(t *testing.T) {
 		t.Errorf("%+v, then %q", e, r.Steps[2].Text)
 	}
 	wantOutcome(t, r, "healthy", 0, "")
-	if told := w.waited; len(told) != 4 || !strings.Contains(told[0], "for 1m0s at most") || !strings.HasPrefix(told[2], "w: attempt 2, not yet, ") ||
+	told := w.waited
+	if len(told) != 4 || !strings.Contains(told[0], "for 1m0s at most") ||
+		!strings.HasPrefix(told[2], "w: attempt 2, not yet, ") ||
 		!strings.HasSuffix(told[2], "left; seen last: a: fault") || told[3] != "" {
 		t.Errorf("it told %q", told)
 	}
@@ -398,14 +417,16 @@ func TestNotify(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		default:
 			var r runbook.Record
-			if err := json.Unmarshal(b, &r); err != nil || r.Kind != "RunbookRecord" || len(r.Steps) != 1 || len(r.Steps[0].Asked[0].Results) != 2 {
+			if err := json.Unmarshal(b, &r); err != nil || r.Kind != "RunbookRecord" || len(r.Steps) != 1 ||
+				len(r.Steps[0].Asked[0].Results) != 2 {
 				w.WriteHeader(http.StatusBadRequest)
 			}
 		}
 	}))
 	defer s.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SSL_CERT_FILE", ca) // which is read once: no other test here goes by certificates
@@ -438,14 +459,16 @@ func TestNotify(t *testing.T) {
 	openly := runbook.Told{Whom: "a webhook", Failed: "a secret is not sent over http: use https"}
 	for name, want := range map[string]runbook.Told{
 		"hook": {Whom: host}, "moved": {Whom: host, Failed: "answers with a redirect (307), which is not followed"}, "refused": {Whom: host, Failed: "answers 403"},
-		"by-variable": openly, "by-value": openly, "named": openly, "no-secret": {Whom: strings.TrimPrefix(plain.URL, "http://")},
-		"unset": {Whom: "a webhook", Failed: "the environment variable NO_SUCH_HOOK is not set"}, "command": {Whom: "grep"}, "failing": {Whom: "sh", Failed: "exit code 4: gone"},
+		"by-variable": openly, "by-value": openly, "named": openly,
+		"no-secret": {Whom: strings.TrimPrefix(plain.URL, "http://")},
+		"unset":     {Whom: "a webhook", Failed: "the environment variable NO_SUCH_HOOK is not set"}, "command": {Whom: "grep"}, "failing": {Whom: "sh", Failed: "exit code 4: gone"},
 	} {
 		if told := *step(t, r, name).Told; told != want {
 			t.Errorf("%s: %+v, want %+v", name, told, want)
 		}
 	}
-	if len(got) != 5 || !strings.HasPrefix(got[2], "POST /hook Bearer s3cret ") || got[3] != "POST /moved Bearer s3cret 1" {
+	if len(got) != 5 || !strings.HasPrefix(got[2], "POST /hook Bearer s3cret ") ||
+		got[3] != "POST /moved Bearer s3cret 1" {
 		t.Errorf("the listener had %q", got)
 	}
 	if len(open) != 1 || open[0] != "/by-variable " {
@@ -473,9 +496,13 @@ func TestAction(t *testing.T) {
 		"not allowed": {nil, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "--allow-actions mend does"},
 		"another one": {[]string{"other"}, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "not allowed"},
 		"nobody":      {[]string{"mend"}, nil, "true", "nobody confirmed it"},
-		"no":          {[]string{"mend"}, func(runbook.Proposal) (bool, error) { return false, nil }, "true", "not confirmed"},
+		"no": {[]string{"mend"}, func(runbook.Proposal) (bool, error) {
+			return false, nil
+		}, "true", "not confirmed"},
 		"bad dry run": {[]string{"mend"}, func(runbook.Proposal) (bool, error) { return true, nil }, "exit 7", "its dry run failed: exit code 7"},
-		"yes":         {[]string{"mend"}, func(p runbook.Proposal) (bool, error) { return p.DryRun == "would\n" && p.Before == "", nil }, "echo would", ""},
+		"yes": {[]string{"mend"}, func(p runbook.Proposal) (bool, error) {
+			return p.DryRun == "would\n" && p.Before == "", nil
+		}, "echo would", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

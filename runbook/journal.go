@@ -90,7 +90,7 @@ type left struct {
 
 // NewJournal begins a journal in memory.
 func NewJournal(b Begun) *Journal {
-	b.V, b.Kind, b.Version = RecordVersion, journalKind, probe.Release
+	b.V, b.Kind, b.Version = recordVersion, journalKind, probe.Release
 	return &Journal{Begun: b, began: map[string]line{}, done: map[string]line{}}
 }
 
@@ -153,7 +153,7 @@ func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
 	if err != nil || json.Unmarshal(first, &b) != nil || b.Kind != journalKind {
 		return nil, false, ErrNoJournal
 	}
-	if b.V > RecordVersion {
+	if b.V > recordVersion {
 		return nil, false, fmt.Errorf("was written by a newer calico-probe (%s)", b.Version)
 	}
 	j = &Journal{Begun: b, began: map[string]line{}, done: map[string]line{}}

@@ -134,12 +134,15 @@ func TestResume(t *testing.T) {
 				}
 				ended[entry.Step] = ended[entry.Step] || entry.Type == "end" && !strings.HasSuffix(entry.Key, "@")
 				ended[entry.Key] = ended[entry.Key] || entry.Type == "end"
-				if entry.Step == "mend" && entry.Type == "begin" && n > 0 && !bytes.Contains(bytes.Join(lines[1:n], nil), []byte(`"did\n"`)) != again {
+				if entry.Step == "mend" && entry.Type == "begin" && n > 0 &&
+					!bytes.Contains(bytes.Join(lines[1:n], nil), []byte(`"did\n"`)) != again {
 					t.Errorf("after line %d it is not said that the action may have been done", n)
 				}
 			}
 			now := counts(t, did, w)
-			for what, effect := range map[string]string{"check": "own", "tell": "tell", "mend": "mend", "ask q": "q", "confirm mend": "mend", "run b": "1@b"} {
+			for what, effect := range map[string]string{
+				"check": "own", "tell": "tell", "mend": "mend", "ask q": "q", "confirm mend": "mend", "run b": "1@b",
+			} {
 				if expected := all[what]; ended[effect] && now[what] != 0 || !ended[effect] && now[what] != expected {
 					t.Errorf("after line %d: %s was done %d times (ended before: %t, in all %d)", n, what, now[what], ended[effect], expected)
 				}
@@ -355,7 +358,9 @@ func TestNotRunIsOfferedAgain(t *testing.T) {
 	var r *runbook.Record
 	for i, actions := range [][]string{nil, nil, {"mend"}, {"mend"}} {
 		var err error
-		if r, err = (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Actions: actions, Commands: true}).Do(t.Context()); err != nil {
+		if r, err = (&runbook.Engine{
+			Runbook: rb, Journal: j, World: w.functions(), Actions: actions, Commands: true,
+		}).Do(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if d := step(t, r, "mend").Deed; (d.NotRun == "") != (i > 1) {

@@ -83,7 +83,10 @@ func ReadFile(name string, known Known) Item {
 }
 
 func item(file string, text []byte, err error, known Known) Item {
-	it := Item{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), File: file, Text: text, Alerts: []string{}, Err: err}
+	it := Item{
+		Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), File: file, Text: text, Alerts: []string{},
+		Err: err,
+	}
 	if err == nil {
 		it.Runbook, it.Err = Load(file, text, known)
 	}
@@ -91,7 +94,8 @@ func item(file string, text []byte, err error, known Known) Item {
 		it.Wrong = it.Err.Error()
 		return it
 	}
-	it.Name, it.Title, it.Alerts = it.Runbook.Metadata.Name, it.Runbook.Spec.Title, append(it.Alerts, it.Runbook.Spec.Alerts...)
+	it.Name, it.Title = it.Runbook.Metadata.Name, it.Runbook.Spec.Title
+	it.Alerts = append(it.Alerts, it.Runbook.Spec.Alerts...)
 	return it
 }
 

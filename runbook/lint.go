@@ -67,7 +67,9 @@ func (l *linter) findAt(line int, format string, args ...any) {
 
 // warnAt finds what may be meant, or holds on some nights only.
 func (l *linter) warnAt(line int, format string, args ...any) {
-	l.findings = append(l.findings, Finding{File: l.file, Line: line, What: brief(fmt.Sprintf(format, args...)), Warning: true})
+	l.findings = append(l.findings, Finding{
+		File: l.file, Line: line, What: brief(fmt.Sprintf(format, args...)), Warning: true,
+	})
 }
 
 // line is that of a field, or of what lacks it.

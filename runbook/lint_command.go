@@ -40,12 +40,17 @@ func (l *linter) action(at string, s *Step, in *scope) {
 // What kubectl does by its verbs, and by those under them. Of any other, as exec or a
 // plugin, it is not known.
 var (
-	kubectlReads = []string{"api-resources", "api-versions", "apply view-last-applied", "auth can-i", "auth whoami", "cluster-info", "config current-context",
-		"config get-contexts", "config view", "describe", "diff", "events", "explain", "get", "help", "kustomize", "logs", "options", "rollout history",
+	kubectlReads = []string{"api-resources", "api-versions", "apply view-last-applied", "auth can-i", "auth whoami",
+		"cluster-info", "config current-context",
+		"config get-contexts", "config view", "describe", "diff", "events", "explain", "get", "help", "kustomize", "logs",
+		"options", "rollout history",
 		"rollout status", "top", "version", "wait"}
-	kubectlChanges = []string{"annotate", "apply", "auth reconcile", "autoscale", "certificate approve", "certificate deny", "cordon", "create", "delete", "drain",
-		"edit", "expose", "label", "patch", "replace", "rollout pause", "rollout restart", "rollout resume", "rollout undo", "run", "scale", "set", "taint", "uncordon"}
-	kubectlKeeps = []string{"--dry-run=server", "--dry-run=client", "--local", "--list", "--help", "-h"} // options with which it changes nothing
+	kubectlChanges = []string{"annotate", "apply", "auth reconcile", "autoscale", "certificate approve",
+		"certificate deny", "cordon", "create", "delete", "drain",
+		"edit", "expose", "label", "patch", "replace", "rollout pause", "rollout restart", "rollout resume", "rollout undo",
+		"run", "scale", "set", "taint", "uncordon"}
+	// options with which it changes nothing
+	kubectlKeeps = []string{"--dry-run=server", "--dry-run=client", "--local", "--list", "--help", "-h"}
 )
 
 // onlyReads lints a command that is started before anybody has confirmed anything.
@@ -82,7 +87,10 @@ func kubectlVerb(words []string) (verb string, rest []string) {
 			return "", nil
 		case !strings.HasPrefix(w, "-"):
 			return w, words[i+1:]
-		case strings.Contains(w, "="), slices.Contains([]string{"-h", "--help", "--disable-compression", "--insecure-skip-tls-verify", "--match-server-version", "--warnings-as-errors"}, w):
+		case strings.Contains(w, "="), slices.Contains([]string{
+			"-h", "--help", "--disable-compression", "--insecure-skip-tls-verify", "--match-server-version",
+			"--warnings-as-errors",
+		}, w):
 		case len(w) == 2, strings.HasPrefix(w, "--"):
 			i++ // its value
 		}
@@ -125,7 +133,8 @@ var starters = map[string]struct {
 	words  int
 	valued string
 }{
-	"sudo": {0, "CDghpRrTtUu"}, "doas": {0, "Cu"}, "env": {0, "Cu"}, "nice": {0, "n"}, "nohup": {}, "setsid": {}, "stdbuf": {0, "eio"},
+	"sudo": {0, "CDghpRrTtUu"}, "doas": {0, "Cu"}, "env": {0, "Cu"}, "nice": {0, "n"}, "nohup": {}, "setsid": {},
+	"stdbuf":  {0, "eio"},
 	"timeout": {1, "ks"}, "chroot": {1, ""}, "nsenter": {0, "GSt"}, "busybox": {},
 }
 
@@ -167,7 +176,8 @@ func behindOptions(words []string, at int, valued string) int {
 	for at < len(words) && (strings.HasPrefix(words[at], "-") || strings.HasPrefix(words[at], "+")) {
 		w := words[at]
 		at++
-		if n := strings.IndexAny(w, valued); n > 0 && n == len(w)-1 && !strings.HasPrefix(w, "--") { // else the value is in it
+		// else the value is in it
+		if n := strings.IndexAny(w, valued); n > 0 && n == len(w)-1 && !strings.HasPrefix(w, "--") {
 			at++
 		}
 		if w == "--" {

@@ -77,7 +77,8 @@ func stepOf(e ast.Expr) string {
 		}
 	case ast.CallKind:
 		c := e.AsCall()
-		if c.FunctionName() != operators.Index || c.Args()[0].Kind() != ast.IdentKind || c.Args()[0].AsIdent() != "steps" || c.Args()[1].Kind() != ast.LiteralKind {
+		if c.FunctionName() != operators.Index || c.Args()[0].Kind() != ast.IdentKind || c.Args()[0].AsIdent() != "steps" ||
+			c.Args()[1].Kind() != ast.LiteralKind {
 			return ""
 		}
 		name, _ := c.Args()[1].AsLiteral().Value().(string)
@@ -100,7 +101,8 @@ func (l *linter) index(line int, of *compiled, c ast.CallExpr) {
 		name = list.AsSelect().FieldName()
 	}
 	kind := of.kindOf(list.ID())
-	if name == "" || kind.Kind() != types.ListKind || !kind.Parameters()[0].IsExactType(causeType) && !kind.Parameters()[0].IsExactType(resultType) {
+	if name == "" || kind.Kind() != types.ListKind ||
+		!kind.Parameters()[0].IsExactType(causeType) && !kind.Parameters()[0].IsExactType(resultType) {
 		return
 	}
 	l.warnAt(line, "%s may have no such item, and a condition that reads it stops the runbook then: first(%s) is empty instead", name, name)

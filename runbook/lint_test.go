@@ -147,7 +147,8 @@ func TestLintWarns(t *testing.T) {
 func TestLintScripts(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		`sh, -c, 'ls ${node}'`: "in a script", `/bin/sh, -ce, 'ls ${node}'`: "in a script", `sh, -c, -e, 'ls ${node}'`: "in a script", `bash, -c, --, 'ls ${node}'`: "in a script",
+		`sh, -c, 'ls ${node}'`: "in a script", `/bin/sh, -ce, 'ls ${node}'`: "in a script",
+		`sh, -c, -e, 'ls ${node}'`: "in a script", `bash, -c, --, 'ls ${node}'`: "in a script",
 		`bash, -euo, pipefail, -c, 'ls ${node}'`: "in a script", `sh, '-e${node}', -c, ls`: "in a script", `'C:\bin\bash.exe', -c, 'ls ${node}'`: "in a script",
 		`sh, -c, 'ls "$1"', sh, "${node}"`: "", `sh, -e, ours.sh, -c, "${node}"`: "", `bash, --norc, ours.sh, "${node}"`: "", `grep, -c, "${node}", ours`: "",
 		`sudo, -u, root, sh, -c, 'ls ${node}'`: "in a script", `env, -i, A=b, timeout, -k, 1s, "5", dash, -c, 'ls ${node}'`: "in a script", `chroot, /host, sh, -c, 'ls ${node}'`: "in a script",
@@ -166,7 +167,8 @@ func TestLintScripts(t *testing.T) {
 		if err == nil {
 			said = fmt.Sprint(rb.Warnings())
 		}
-		if want == "" && said != "[]" || !strings.Contains(said, want) || (err == nil) != (want == "" || strings.HasPrefix(want, "warning")) {
+		if want == "" && said != "[]" || !strings.Contains(said, want) ||
+			(err == nil) != (want == "" || strings.HasPrefix(want, "warning")) {
 			t.Errorf("%s: %s, want %q", words, said, want)
 		}
 	}

@@ -85,7 +85,8 @@ func (e Entry) markdown(b *strings.Builder) {
 			a.markdown(b)
 		}
 	case e.Result != nil:
-		fmt.Fprintf(b, ": %s\n  - **%s** %s: %s\n", report.Code(e.Text), e.Result.Status, report.Code(e.Result.Check), report.Code(e.Result.Saw))
+		fmt.Fprintf(b, ": %s\n  - **%s** %s: %s\n", report.Code(e.Text), e.Result.Status, report.Code(e.Result.Check),
+			report.Code(e.Result.Saw))
 	case e.Answer != nil:
 		fmt.Fprintf(b, ": %s\n  - answered %s by %s\n", report.Code(e.Text), report.Code(e.Answer.Text), report.Code(e.Answer.By))
 	case e.Choice != nil && e.Choice.When == "":
@@ -179,9 +180,11 @@ func (a Asked) markdown(b *strings.Builder) {
 		fmt.Fprintf(b, "    - %s\n", report.Code(a.Unasked))
 	}
 	for _, c := range a.Causes {
-		fmt.Fprintf(b, "    - cause %s (%s): %s\n", report.Code(strings.TrimSpace(c.ID+" "+c.About)), c.Confidence, report.Code(c.Says))
+		fmt.Fprintf(b, "    - cause %s (%s): %s\n", report.Code(strings.TrimSpace(c.ID+" "+c.About)), c.Confidence,
+			report.Code(c.Says))
 		for _, clue := range c.For[:min(len(c.For), shownBad)] {
-			fmt.Fprintf(b, "      - %s %s: %s\n", clue.Status, report.Code(strings.TrimSpace(clue.Check+" "+clue.Target)), report.Code(clue.Saw))
+			fmt.Fprintf(b, "      - %s %s: %s\n", clue.Status, report.Code(strings.TrimSpace(clue.Check+" "+clue.Target)),
+				report.Code(clue.Saw))
 		}
 	}
 	if len(a.Causes) > 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// RecordVersion is that of the record and the journal.
-const RecordVersion = 1
+// recordVersion is that of the record and the journal.
+const recordVersion = 1
 
 // KindRecord tells a Record from other JSON.
 const KindRecord = "RunbookRecord"

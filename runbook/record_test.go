@@ -87,7 +87,9 @@ func TestRecord(t *testing.T) {
 	if err := runbook.WriteMarkdown(&markdown, r); err != nil {
 		t.Fatal(err)
 	}
-	for name, got := range map[string]string{"testdata/record.txt": text.String(), "testdata/record.md": markdown.String()} {
+	for name, got := range map[string]string{
+		"testdata/record.txt": text.String(), "testdata/record.md": markdown.String(),
+	} {
 		if strings.ContainsRune(got, '\x1b') {
 			t.Errorf("%s steers a terminal", name)
 		}
@@ -118,7 +120,8 @@ func TestRecord(t *testing.T) {
 		}
 		spans := strings.Split(line, "`")
 		for i := 0; outside && i < len(spans); i += 2 {
-			if strings.Contains(spans[i], "evil") || strings.Contains(spans[i], "@all") || strings.Contains(spans[i], "<script") {
+			if strings.Contains(spans[i], "evil") || strings.Contains(spans[i], "@all") ||
+				strings.Contains(spans[i], "<script") {
 				t.Errorf("what a node said is no code: %s", line)
 			}
 		}
@@ -132,10 +135,15 @@ func TestCommandsStayWhole(t *testing.T) {
 	long := "kubectl get nodes -o custom-columns='" + strings.Repeat("NAME:.metadata.name,", 12) + "' and more words"
 	gone := swap
 	gone.Fix.Manifest = []string{long}
-	gone.Fix.OnlyIf = []probe.Conditional{{If: "the machine is gone for good", Manifest: []string{"kubectl delete node a"}}}
+	gone.Fix.OnlyIf = []probe.Conditional{
+		{If: "the machine is gone for good", Manifest: []string{"kubectl delete node a"}},
+	}
 	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
 		run := answer(node, map[string]probe.Status{"node-swap": probe.Fail}, gone)
-		run.Add(probe.Event{Type: probe.EventResult, Node: node, Way: "ssh", Result: &probe.Result{Check: probe.CheckPlaced, Target: "ssh", Status: probe.Unknown, Saw: "no answer within 10s"}})
+		run.Add(probe.Event{
+			Type: probe.EventResult, Node: node, Way: "ssh",
+			Result: &probe.Result{Check: probe.CheckPlaced, Target: "ssh", Status: probe.Unknown, Saw: "no answer within 10s"},
+		})
 		return run, nil
 	}}
 	r := does(t, "  - name: look\n    run: {}\n  - name: left\n    when: verdict == \"healthy\"\n    note: x\n  - name: fix\n    note: |\n      do this:\n          ${causes[0].commands.join(\"\\n    \")}\n      it touches much\n", w)

@@ -48,7 +48,8 @@ func noNodes(at string, s *Step, err error) error {
 func (w *walk) askOne(ctx context.Context, node string, r Run, room *budget) (Asked, error) {
 	w.World.Progress("asking " + node)
 	run, err := w.World.Run(ctx, node, r)
-	if ctx.Err() != nil || err != nil && node == w.node && errors.As(err, new(Mistake)) { // a run that was cut may end without an error
+	// a run that was cut may end without an error
+	if ctx.Err() != nil || err != nil && node == w.node && errors.As(err, new(Mistake)) {
 		return Asked{}, cmp.Or(context.Cause(ctx), err)
 	}
 	return asked(node, run, err, room), nil
@@ -96,7 +97,8 @@ func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
 	e.At, e.Asked = at, make([]Asked, len(nodes))
 	times, room := make([]time.Time, len(nodes)), w.room()
 	err = onEach(nodes, func(i int, node string) (err error) {
-		e.Asked[i], times[i], err = effect(w, e.Step+"@"+node, s.Name, func() (Asked, error) { return w.askOne(ctx, node, *s.Run, room) })
+		e.Asked[i], times[i], err = effect(w, e.Step+"@"+node, s.Name,
+			func() (Asked, error) { return w.askOne(ctx, node, *s.Run, room) })
 		return err
 	})
 	if err != nil {
@@ -126,7 +128,8 @@ func (w *walk) saw(name string, r *Run, all []Asked, at time.Time) {
 			w.last, w.lastRun, w.own, w.lastAt = []Asked{a}, &here, nil, at.UTC()
 		}
 		w.answered = w.answered || slices.ContainsFunc(a.Results, func(r Result) bool {
-			return r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered && r.Status != string(probe.Skip) && r.Status != string(probe.Unknown)
+			return r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered && r.Status != string(probe.Skip) &&
+				r.Status != string(probe.Unknown)
 		})
 	}
 }

@@ -109,9 +109,10 @@ type Nodes struct {
 // Check is a question of the user's own, answered by a program on the client's machine or
 // by an expression over what was seen. Its result stands among the results under its ID.
 type Check struct {
-	ID      string   `json:"id"` // kebab-case, none of the program's own
-	Asks    string   `json:"asks"`
-	Command []string `json:"command,omitempty"` // exits with 0 ok, 1 a fault, 2 and others not known; its first line is what it saw
+	ID   string `json:"id"` // kebab-case, none of the program's own
+	Asks string `json:"asks"`
+	// exits with 0 ok, 1 a fault, 2 and others not known; its first line is what it saw
+	Command []string `json:"command,omitempty"`
 	// That is an expression, bool, instead of a command; Saw says what it found, a text.
 	That  string   `json:"that,omitempty"`
 	Saw   string   `json:"saw,omitempty"`
@@ -123,7 +124,8 @@ type Ask struct {
 	Question string   `json:"question"`
 	Options  []string `json:"options,omitempty"` // nil = any text
 	Default  *string  `json:"default,omitempty"` // where nobody can be asked; nil = the runbook stops there, incomplete
-	Later    string   `json:"later,omitempty"`   // the option after which the runbook stays open: gone on with, it asks again
+	// the option after which the runbook stays open: gone on with, it asks again
+	Later string `json:"later,omitempty"`
 }
 
 // Assert stops the runbook where something does not hold.

@@ -213,7 +213,8 @@ func TestOldNews(t *testing.T) {
 	}
 	defer j.Close()
 	seen := ""
-	r, err := engine(j, &world{confirm: func(p runbook.Proposal) (bool, error) { seen = p.Seen; return false, nil }}).Do(t.Context())
+	r, err := engine(j, &world{confirm: func(p runbook.Proposal) (bool, error) { seen = p.Seen; return false, nil }}).
+		Do(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,9 @@ func (r Result) size() int64 {
 // asked takes from a run what a runbook needs, of the results those that there is room for.
 // The error is why there is no whole answer.
 func asked(node string, run report.Run, err error, room *budget) Asked {
-	out := Asked{Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{}}
+	out := Asked{
+		Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{},
+	}
 	for _, c := range run.Causes {
 		out.Causes = append(out.Causes, Cause{node, c, copyable(c.Fix)})
 	}
@@ -201,7 +203,9 @@ func (s Seen) with(node string, own []Result) Seen {
 		s.Verdicts = map[string]string{node: ""}
 	}
 	for _, r := range own {
-		s.Verdict = worse(s.Verdict, map[string]string{string(probe.OK): wordHealthy, string(probe.Fail): wordFault}[r.Status])
+		s.Verdict = worse(s.Verdict, map[string]string{
+			string(probe.OK): wordHealthy, string(probe.Fail): wordFault,
+		}[r.Status])
 		if r.Status == string(probe.Unknown) {
 			s.Verdict = worse(s.Verdict, wordIncomplete)
 		}

@@ -37,7 +37,8 @@ func TestTalkativeNode(t *testing.T) {
 		t.Errorf("%d attempts: %q, %d results", e.Tries, e.Asked[0].Unasked, len(e.Asked[0].Results))
 	}
 	more := step(t, r, "more").Asked[0]
-	if n := len(more.Results); !strings.HasPrefix(more.Unasked, "says too much") || more.Verdict != "incomplete" || n < 1000 || n > 4000 {
+	n := len(more.Results)
+	if !strings.HasPrefix(more.Unasked, "says too much") || more.Verdict != "incomplete" || n < 1000 || n > 4000 {
 		t.Errorf("%s, %q, %d results", more.Verdict, more.Unasked, n)
 	}
 	if b, err := json.Marshal(r); err != nil || len(b) > 9<<20 {
@@ -50,7 +51,10 @@ func TestRowsSayTheirPod(t *testing.T) {
 	t.Parallel()
 	asked := runbook.Asked{Node: "a", Verdict: "fault", Results: []runbook.Result{
 		{Node: "a", Check: "service-clusterip", Target: "default/kubernetes", Status: "fail", Saw: "no answer"},
-		{Node: "a", Check: "service-clusterip", Target: "default/kubernetes", From: "default/workload-a", Status: "fail", Saw: "no answer"},
+		{
+			Node: "a", Check: "service-clusterip", Target: "default/kubernetes", From: "default/workload-a", Status: "fail",
+			Saw: "no answer",
+		},
 	}}
 	r := &runbook.Record{Runbook: "x", Node: "a", Steps: []runbook.Entry{{Kind: "run", Asked: []runbook.Asked{asked}}}}
 	var text, markdown strings.Builder

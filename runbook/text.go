@@ -129,7 +129,8 @@ func (a Asked) bad() []Result {
 	var out []Result
 	for _, s := range []probe.Status{probe.Fail, probe.Unknown, probe.Warn} {
 		for _, r := range a.Results {
-			if r.Node == a.Node && r.Status == string(s) && (r.Check != probe.CheckPlaced || s != probe.Unknown || r.Target == "") {
+			if r.Node == a.Node && r.Status == string(s) &&
+				(r.Check != probe.CheckPlaced || s != probe.Unknown || r.Target == "") {
 				out = append(out, r)
 			}
 		}

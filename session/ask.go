@@ -112,7 +112,7 @@ func (s *nodeSession) broken(ctx context.Context, session *injector.Session, rea
 	if ctx.Err() != nil && session.Gone() == nil {
 		session.Abandon()
 		why := "the probe does not say that it has stopped"
-		if session.Cut() {
+		if session.Lost() {
 			why = "the line to the probe is cut"
 		}
 		return fmt.Errorf("stopped, and %s: what it still says of this is not waited for", why)

@@ -41,9 +41,9 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	case injector.MethodEphemeral:
 		return p.ofEphemeral(ctx, writer, o, snap)
 	case injector.MethodExec:
-		return []probe.Event{answerOf(way, askCarried, carries(o.Carried, o.Arch)), answerOf(way, askDoor, p.container(ctx, client, snap))}
+		return []probe.Event{answerOf(way, askCarried, carries(o.Embedded, o.Arch)), answerOf(way, askDoor, p.container(ctx, client, snap))}
 	case injector.MethodSSH:
-		return []probe.Event{answerOf(way, askCarried, carries(o.Carried, o.Arch)), answerOf(way, askSSH, p.login(ctx, o))}
+		return []probe.Event{answerOf(way, askCarried, carries(o.Embedded, o.Arch)), answerOf(way, askSSH, p.login(ctx, o))}
 	}
 	return nil
 }
@@ -91,9 +91,9 @@ func (p *preflight) container(ctx context.Context, client *cluster.Client, snap 
 	if err != nil {
 		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.Node, why(err))
 	}
-	doors := injector.Doors(running, snap.Calico)
+	doors := injector.ExecTargets(running, snap.Calico)
 	if len(doors) == 0 {
-		return probe.Found(probe.Fail, "%s", injector.NoDoor(p.Node, snap.Calico))
+		return probe.Found(probe.Fail, "%s", injector.NoExecTarget(p.Node, snap.Calico))
 	}
 	var asks []authorizationv1.ResourceAttributes
 	for _, d := range doors {
@@ -170,7 +170,7 @@ func carries(packed []byte, arch string) probe.Result {
 // login logs in by ssh where the user asks for ssh, as a run would. Else it connects to nothing, and
 // tells what ssh's configuration says: most nodes cannot be reached that way, which takes ten seconds to see.
 func (p *preflight) login(ctx context.Context, o injector.Options) probe.Result {
-	if p.asksSSH() && len(o.Carried) > 0 {
+	if p.asksSSH() && len(o.Embedded) > 0 {
 		if err := injector.RehearseSSH(ctx, o); err != nil {
 			return probe.Found(probe.Fail, "%s", why(err))
 		}

@@ -269,7 +269,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 		return err
 	}
 	names := &nodeNames{read: reading.NodeNames}
-	teller := injector.NewTeller(writing)
+	teller := injector.NewEventWriter(writing)
 	server, err := alerts.New(o.store, routes, routes.Spec.Limits, o.access, alerts.Cluster{
 		Node: names.of, PodNode: reading.PodNode,
 		Look: func(ctx context.Context, job alerts.Job, folder string) (alerts.Report, error) {
@@ -277,7 +277,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 		},
 		Tell: func(ctx context.Context, job alerts.Job) (bool, error) {
 			reason, note := toldOf(job, o.external)
-			return teller.Tell(ctx, job.ID, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
+			return teller.Write(ctx, job.ID, job.Node, job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete, reason, note)
 		},
 	}, log)
 	if err != nil {

@@ -99,7 +99,8 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		property(t, s, "kind").Const = report.KindReport
 		verdict(t, s)
 		nullable(t, def("Cause"), "for")
-		s.Required = append(s.Required, "verdict", "exit", "counts", "elapsed_ns") // of the embedded pointer, which is never nil
+		// of the embedded pointer, which is never nil
+		s.Required = append(s.Required, "verdict", "exit", "counts", "elapsed_ns")
 		slices.Sort(s.Required)
 		s.Required = slices.Compact(s.Required)
 	case "diff":
@@ -156,7 +157,10 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[probe.Confidence]():
 		return listed(probe.Confidences(), "")
 	case reflect.TypeFor[probe.Counts]():
-		return &jsonschema.Schema{Type: "object", PropertyNames: listed(probe.Statuses(), ""), AdditionalProperties: &jsonschema.Schema{Type: "integer", Minimum: "0"}}
+		return &jsonschema.Schema{
+			Type: "object", PropertyNames: listed(probe.Statuses(), ""),
+			AdditionalProperties: &jsonschema.Schema{Type: "integer", Minimum: "0"},
+		}
 	case reflect.TypeFor[runbook.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, Description: "a time as 90s or 5m"}
 	}
@@ -190,7 +194,9 @@ func carries(s *jsonschema.Schema, fields map[string][]probe.EventType) {
 	}) {
 		is := jsonschema.NewProperties()
 		is.Set("type", listed(fields[field], ""))
-		s.AllOf = append(s.AllOf, &jsonschema.Schema{If: &jsonschema.Schema{Properties: is}, Then: &jsonschema.Schema{Required: []string{field}}})
+		s.AllOf = append(s.AllOf, &jsonschema.Schema{
+			If: &jsonschema.Schema{Properties: is}, Then: &jsonschema.Schema{Required: []string{field}},
+		})
 	}
 }
 

@@ -111,7 +111,8 @@ func (l *liar) fills(checks []string) {
 // forges answers for the API, for the client and for pods, and colours what it says.
 func (l *liar) forges(checks []string) {
 	for _, id := range checks {
-		_ = l.result(id, `"status":"warn","saw":"`+escapes+`","target":"`+escapes+`","lines":["`+escapes+`"],"facts":{"`+escapes+`":"`+escapes+`"}`)
+		_ = l.result(id, `"status":"warn","saw":"`+escapes+`","target":"`+escapes+`","lines":["`+escapes+`"],"facts":{"`+
+			escapes+`":"`+escapes+`"}`)
 	}
 	for _, id := range []string{"calico-pod", "node-ready", "probe-placed", "probe-answered", "ip-registered"} {
 		_ = l.result(id, `"status":"fail","saw":"it is dead","target":"prod/--all","facts":{"reason":"CrashLoopBackOff","pod":"prod/--all","namespace":"prod"}`)
@@ -137,5 +138,6 @@ func (l *liar) calls(tool string) {
 	_ = l.says("out", `,"text":"`+strings.Repeat("<", 3500)+`"`)
 	_ = l.says("result", `,"result":{"check":"node-ready","status":"fail","saw":"it is dead"}`)
 	_ = l.says("start", `,"start":{"v":99}`)
-	_ = l.says("end", `,"end":{"counts":{"`+strings.Repeat("<", 3000)+`":1},"outcome":{"check":"`+strings.Repeat("x", 500)+`","status":"ok","saw":"`+escapes+`"}}`)
+	_ = l.says("end", `,"end":{"counts":{"`+strings.Repeat("<", 3000)+`":1},"outcome":{"check":"`+
+		strings.Repeat("x", 500)+`","status":"ok","saw":"`+escapes+`"}}`)
 }

@@ -48,8 +48,8 @@ func (c Choice) String() string {
 	return fmt.Sprintf("%s on %s (%s)", c.Addr.Addr(), c.Interface, c.Kind)
 }
 
-// ErrNothing says that a method finds no address.
-var ErrNothing = errors.New("finds no address")
+// errNoAddress says that a method finds no address.
+var errNoAddress = errors.New("finds no address")
 
 // ErrMethod says that there is no such method: calico-node ends with it.
 var ErrMethod = errors.New("is no autodetection method")
@@ -65,11 +65,11 @@ func (n Node) Detect(method string, family int) (Choice, error) {
 	name, value, _ := strings.Cut(method, "=")
 	switch name {
 	case "", First:
-		return n.walk(family, nil, Excluded(n.Version), nil)
+		return n.walk(family, nil, excluded(n.Version), nil)
 	case "interface":
 		return n.walk(family, split(value), nil, nil)
 	case "skip-interface":
-		return n.walk(family, nil, append(Excluded(n.Version), split(value)...), nil)
+		return n.walk(family, nil, append(excluded(n.Version), split(value)...), nil)
 	case "cidr":
 		var within []netip.Prefix
 		for _, c := range split(value) {
@@ -88,7 +88,7 @@ func (n Node) Detect(method string, family int) (Choice, error) {
 				return n.placed(a), nil
 			}
 		}
-		return Choice{}, fmt.Errorf("%s %w: the node has no InternalIP of that family", method, ErrNothing)
+		return Choice{}, fmt.Errorf("%s %w: the node has no InternalIP of that family", method, errNoAddress)
 	}
 	return Choice{}, fmt.Errorf("%q %w", method, ErrMethod)
 }
@@ -121,7 +121,7 @@ func (n Node) walk(family int, include, exclude []string, within []netip.Prefix)
 			return Choice{i.Name, i.Kind, p}, nil
 		}
 	}
-	return Choice{}, ErrNothing
+	return Choice{}, errNoAddress
 }
 
 // patterns joins expressions as calico-node does: any may match, anywhere in the
@@ -141,18 +141,18 @@ func patterns(list []string) (*regexp.Regexp, error) {
 // interface.
 func (n Node) reaching(destination string, family int) (Choice, error) {
 	if n.Reach == nil {
-		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not asked", destination, ErrNothing)
+		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not asked", destination, errNoAddress)
 	}
 	a, err := n.Reach(destination, family)
 	if err != nil {
-		return Choice{}, fmt.Errorf("can-reach=%s %w: %w", destination, ErrNothing, err)
+		return Choice{}, fmt.Errorf("can-reach=%s %w: %w", destination, errNoAddress, err)
 	}
 	if familyOf(a) != family {
-		return Choice{}, fmt.Errorf("can-reach=%s %w of that family", destination, ErrNothing)
+		return Choice{}, fmt.Errorf("can-reach=%s %w of that family", destination, errNoAddress)
 	}
 	c := n.placed(a)
 	if c.Interface == "" {
-		return Choice{}, fmt.Errorf("can-reach=%s %w: %s is on no local interface", destination, ErrNothing, a)
+		return Choice{}, fmt.Errorf("can-reach=%s %w: %s is on no local interface", destination, errNoAddress, a)
 	}
 	return c, nil
 }
@@ -186,8 +186,8 @@ func familyOf(a netip.Addr) int {
 	return 6
 }
 
-// Excluded lists the interfaces first-found leaves out in a version of Calico.
-func Excluded(version string) []string {
+// excluded lists the interfaces first-found leaves out in a version of Calico.
+func excluded(version string) []string {
 	v := parse(version)
 	if !v.below(3, 24, 5) {
 		list := []string{"^docker.*", "^cbr.*", "^dummy.*", "^virbr.*", "^lxcbr.*", "^veth.*", "^lo", "^cali.*",

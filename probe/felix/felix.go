@@ -62,12 +62,12 @@ func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Answer{Code: page.Code, Body: string(page.Body), Components: ParseTable(page.Body)}, nil
+	return &Answer{Code: page.Code, Body: string(page.Body), Components: parseTable(page.Body)}, nil
 }
 
-// ParseTable reads the table of components. Columns are told by their headings,
+// parseTable reads the table of components. Columns are told by their headings,
 // so borders, widths and capitals may change; without a table there are none.
-func ParseTable(body []byte) []Component {
+func parseTable(body []byte) []Component {
 	var heads []string
 	var out []Component
 	for raw := range bytes.Lines(body) {

@@ -138,7 +138,7 @@ func FuzzParseTable(f *testing.F) {
 	}
 	f.Add([]byte("| COMPONENT | x | | |\n||||\n|a|b|c|"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if slices.ContainsFunc(ParseTable(body),
+		if slices.ContainsFunc(parseTable(body),
 			func(c Component) bool { return strings.ContainsAny(c.Name+c.Live, "|\n") }) {
 			t.Errorf("a cell with a border in it: %q", body)
 		}

@@ -56,8 +56,8 @@ type Stats struct {
 	sum time.Duration
 }
 
-// ErrNoSocket says that this process may not open an ICMP socket.
-var ErrNoSocket = errors.New("no right to open an ICMP socket")
+// errNoSocket says that this process may not open an ICMP socket.
+var errNoSocket = errors.New("no right to open an ICMP socket")
 
 // Ping sends Packets echo requests to each address, all of one family, and
 // collects the replies until Wait after the last one or the end of ctx. The
@@ -126,7 +126,7 @@ func (p *pinger) whole(size int) error {
 	case p.payload < 8:
 		return fmt.Errorf("no room for a ping in %d bytes", size)
 	case !p.raw: // the kernel keeps what routers say from it
-		return fmt.Errorf("%w that hears routers", ErrNoSocket)
+		return fmt.Errorf("%w that hears routers", errNoSocket)
 	}
 	return err
 }
@@ -192,7 +192,7 @@ func listen(v4 bool) (*pinger, error) {
 		return p, nil
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("%w: raw: %w; datagram: %w", ErrNoSocket, err, second)
+		return nil, fmt.Errorf("%w: raw: %w; datagram: %w", errNoSocket, err, second)
 	}
 	return nil, fmt.Errorf("opening an ICMP socket: %w", err)
 }

@@ -19,7 +19,7 @@ func TestLoopback(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "::1"} {
 		t.Run(addr, func(t *testing.T) {
 			stats, err := Ping(t.Context(), []netip.Addr{netip.MustParseAddr(addr), netip.MustParseAddr(addr)})
-			if errors.Is(err, ErrNoSocket) {
+			if errors.Is(err, errNoSocket) {
 				t.Skip(err)
 			}
 			if err != nil {
@@ -38,7 +38,7 @@ func TestLoopback(t *testing.T) {
 func TestWhole(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "::1"} {
 		s, err := Whole(t.Context(), netip.MustParseAddr(addr), 9000, time.Second)
-		if errors.Is(err, ErrNoSocket) || errors.Is(err, errors.ErrUnsupported) {
+		if errors.Is(err, errNoSocket) || errors.Is(err, errors.ErrUnsupported) {
 			t.Skip(err)
 		}
 		if err != nil || s.Sent != wholePackets || s.Received != wholePackets || s.TooBig {
@@ -61,7 +61,7 @@ func TestStopped(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	stats, err := Ping(ctx, []netip.Addr{netip.MustParseAddr("127.0.0.1")})
-	if errors.Is(err, ErrNoSocket) {
+	if errors.Is(err, errNoSocket) {
 		t.Skip(err)
 	}
 	if err != nil || stats[0].Sent != 1 {

@@ -182,7 +182,7 @@ func (c *container) session(t *testing.T) (s *Session, notes func() []string) {
 			return nil
 		}
 	}
-	s.keep(t.Context(), "node-a", c.attach, gone, func(text string) {
+	s.startKept(t.Context(), "node-a", c.attach, gone, func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		said = append(said, text)
@@ -285,7 +285,7 @@ func TestKeptLineBackInTime(t *testing.T) {
 		}
 		c.sever(errors.New("connection refused"))
 		time.Sleep(2 * time.Second)
-		if !s.Cut() {
+		if !s.Lost() {
 			t.Error("a line that is cut passes for one")
 		}
 		if err := s.Type(t.Context(), 1, []byte("lost"), probe.Size{}); err == nil {
@@ -319,7 +319,8 @@ func TestKeptLineBackInTime(t *testing.T) {
 		if out, _, err := ask(t, s, call("count", "1", "after")); err != nil || out != "after: 0\n" {
 			t.Errorf("afterwards: %q, %v", out, err)
 		}
-		if n := notes(); len(n) != 2 || !strings.Contains(n[0], "on node-a is cut") || !strings.Contains(n[1], "is back after 1") {
+		n := notes()
+		if len(n) != 2 || !strings.Contains(n[0], "on node-a is lost") || !strings.Contains(n[1], "is back after 1") {
 			t.Errorf("said: %q", n)
 		}
 		if err := s.Close(); err != nil {
@@ -343,8 +344,9 @@ func TestKeptLineTooLong(t *testing.T) {
 				c.sever(errors.New("connection refused"))
 				began := time.Now()
 				if idle {
-					<-s.over
-				} else if _, _, err := ask(t, s, call("stay")); err == nil || !strings.Contains(err.Error(), "it ended") && !strings.Contains(err.Error(), "it has ended") {
+					<-s.done
+				} else if _, _, err := ask(t, s, call("stay")); err == nil ||
+					!strings.Contains(err.Error(), "it ended") && !strings.Contains(err.Error(), "it has ended") {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(began); took > 2*probe.Silence {
@@ -448,7 +450,7 @@ func TestAbandoned(t *testing.T) {
 // rest, nor the line, nor the probe: all that is between them holds it up.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const lines = 8 * waiting
+		const lines = 8 * maxQueued
 		c := start(t)
 		s, notes := c.session(t)
 		if _, err := s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 200))); err != nil {
@@ -456,7 +458,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		n, page := 0, 0
 		for {
-			if n >= page*waiting {
+			if n >= page*maxQueued {
 				page++
 				time.Sleep(10 * time.Minute)
 			}
@@ -492,7 +494,7 @@ func TestKeptLineBlackHole(t *testing.T) {
 				time.Sleep(12 * time.Second)
 				began := time.Now()
 				var early []string
-				const noticed = quietKept + 2*sayCut
+				const noticed = silenceKept + 2*sayLost
 				time.AfterFunc(noticed, func() { early = notes() })
 				c.mu.Lock()
 				c.attached, c.hole = io.Discard, began.Add(away)
@@ -502,10 +504,10 @@ func TestKeptLineBlackHole(t *testing.T) {
 				switch {
 				case away < probe.Silence && (err != nil || out != "unheard: 0\nunheard: 1\n" || len(said) != 2):
 					t.Errorf("got %q, %v: %q", out, err, said)
-				case away > probe.Silence && (err == nil || len(said) != 1 || took > probe.Silence+2*opening):
+				case away > probe.Silence && (err == nil || len(said) != 1 || took > probe.Silence+2*silenceNew):
 					t.Errorf("got %q, %v after %v: %q", out, err, took, said)
 				}
-				if len(early) != 1 || !strings.Contains(early[0], "is cut") {
+				if len(early) != 1 || !strings.Contains(early[0], "is lost") {
 					t.Errorf("said after %v: %q", noticed, early)
 				}
 				if err := s.Close(); err != nil {
@@ -536,7 +538,10 @@ func TestKeptLineTooMuch(t *testing.T) {
 				synctest.Wait()
 				c.sever(errors.New("connection refused"))
 				time.Sleep(time.Second)
-				much, err := json.Marshal(probe.Request{Type: probe.RequestCall, ID: id + 1, Call: &probe.Call{Tool: "count", Args: []string{strconv.Itoa(lines), strings.Repeat("long", 50)}}})
+				much, err := json.Marshal(probe.Request{
+					Type: probe.RequestCall, ID: id + 1,
+					Call: &probe.Call{Tool: "count", Args: []string{strconv.Itoa(lines), strings.Repeat("long", 50)}},
+				})
 				if err != nil {
 					t.Fatal(err)
 				}

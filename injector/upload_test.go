@@ -42,12 +42,13 @@ func laden(t *testing.T, program string) Options {
 	}
 	o := options
 	o.Note = func(string) {} // the tests need not run as root
-	o.Run, o.Carried, o.Arch, o.Node = "test"+filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-"), b.Bytes(), "amd64", "it's"
+	o.Run, o.Embedded, o.Arch, o.Node = "test"+filepath.Base(t.TempDir())+strings.ReplaceAll(t.Name(), "/", "-"),
+		b.Bytes(), "amd64", "it's"
 	return o
 }
 
 // here is a line to a shell on this machine.
-func here(shell string, env ...string) line {
+func here(shell string, env ...string) remoteShell {
 	return func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 		if _, err := exec.LookPath(shell); err != nil {
 			return errNoShell
@@ -102,7 +103,7 @@ func TestCarry(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
 	bare := tools(t, "chmod", "head", "mkdir", "rm", "sh", "wc")
-	for name, l := range map[string]line{
+	for name, l := range map[string]remoteShell{
 		"dash": here("dash"), "bash": here("bash"), "sh": here("sh"), "no gzip, no df, no timeout": here("/bin/sh", bare),
 		"talkative": func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "echo Welcome; echo '{}'; "+script, in, out, errs)
@@ -120,7 +121,8 @@ func TestCarry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := laden(t, standIn)
-			s, err := carry(t.Context(), o, "ssh", "somewhere", view{root: "/", proc: "/proc", only: []string{"/tmp", "/not here"}}, l, anywhere)
+			s, err := upload(t.Context(), o, "ssh", "somewhere",
+				view{root: "/", proc: "/proc", only: []string{"/tmp", "/not here"}}, l, anywhere)
 			if errors.Is(err, errNoShell) {
 				t.Skip(err)
 			}
@@ -154,7 +156,7 @@ func TestCarry(t *testing.T) {
 func TestSudo(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
-	const notRoot = "the login is not root's by 'id -u', and 'sudo -n' does not make it so: what takes root is not seen"
+	const notRoot = "the login is not root's by 'id -u', and 'sudo -n' does not make it so: what only root may read is not seen"
 	for sudo, c := range map[string]struct{ way, note string }{
 		`[ "$1" = -n ] || exit 1; shift; WAS=by-sudo; export WAS; exec "$@"`: {"by-sudo", ""},
 		"exit 1":                       {"", notRoot},
@@ -162,14 +164,15 @@ func TestSudo(t *testing.T) {
 	} {
 		path := tools(t, "chmod", "head", "mkdir", "rm", "sh", "wc", "gzip")
 		for name, script := range map[string]string{"sudo": sudo, "id": "echo 1000"} {
-			if err := os.WriteFile(filepath.Join(strings.TrimPrefix(path, "PATH="), name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			if err := os.WriteFile(filepath.Join(strings.TrimPrefix(path, "PATH="), name), []byte("#!/bin/sh\n"+script+"\n"),
+				0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
 		o := laden(t, strings.Replace(standIn, `"$*"`, `"$WAS"`, 1))
 		note := ""
 		o.Note = func(text string) { note = text }
-		s, err := carry(t.Context(), o, "ssh", "", view{root: "/", proc: "/proc"}, here("/bin/sh", path), anywhere)
+		s, err := upload(t.Context(), o, "ssh", "", view{root: "/", proc: "/proc"}, here("/bin/sh", path), anywhere)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,9 +189,9 @@ func TestSudo(t *testing.T) {
 	}
 }
 
-// TestCarriedInVain wants each obstacle on the node to be one sentence, and nothing
+// TestUploadInVain wants each obstacle on the node to be one sentence, and nothing
 // to stay there.
-func TestCarriedInVain(t *testing.T) {
+func TestUploadInVain(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
 	short := tools(t, "chmod", "mkdir", "rm", "sh", "wc")
@@ -197,12 +200,12 @@ func TestCarriedInVain(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		program string
-		line    line
+		shell   remoteShell
 		reason  facts.Reason
 		says    string
 	}{
 		"does not run": {"#!/nowhere\n", here("sh"), facts.ReasonShell, "does not run there"},
-		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "no program head"},
+		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "but not the program head"},
 		// What is short by a few bytes may run all the same.
 		"not whole": {standIn, here("/bin/sh", short), facts.ReasonShell, "did not arrive whole"},
 		"no room": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
@@ -215,7 +218,7 @@ func TestCarriedInVain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := laden(t, c.program)
-			_, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, c.line, anywhere)
+			_, err := upload(t.Context(), o, "ssh", "", view{root: "/"}, c.shell, anywhere)
 			pe, ok := errors.AsType[*PlacementError](err)
 			if !ok || pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) || strings.Contains(pe.Text, "\n") {
 				t.Errorf("%v, want %s %q", err, c.reason, c.says)
@@ -224,8 +227,9 @@ func TestCarriedInVain(t *testing.T) {
 		})
 	}
 	o := laden(t, standIn)
-	o.Carried = nil
-	if _, err := carry(t.Context(), o, "ssh", "", view{}, nil, anywhere); err == nil || !strings.Contains(err.Error(), "carries no probe for amd64") {
+	o.Embedded = nil
+	if _, err := upload(t.Context(), o, "ssh", "", view{}, nil, anywhere); err == nil ||
+		!strings.Contains(err.Error(), "no embedded probe for amd64") {
 		t.Error(err)
 	}
 }
@@ -249,10 +253,10 @@ func TestCutWhileCarrying(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
 	o := laden(t, standIn)
-	var half line = func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
-		return here("sh")(ctx, script, io.LimitReader(in, int64(len(o.Carried)/2)), out, errs)
+	var half remoteShell = func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
+		return here("sh")(ctx, script, io.LimitReader(in, int64(len(o.Embedded)/2)), out, errs)
 	}
-	if _, err := carry(t.Context(), o, "ssh", "", view{root: "/"}, half, anywhere); err == nil {
+	if _, err := upload(t.Context(), o, "ssh", "", view{root: "/"}, half, anywhere); err == nil {
 		t.Error("half a probe was taken for a whole one")
 	}
 	eventuallyNoLeft(t, o)
@@ -287,7 +291,8 @@ func TestStandsStill(t *testing.T) {
 		if _, err := feed.WriteString(c.sent); err != nil {
 			t.Fatal(err)
 		}
-		script := strings.Replace(scriptFor(o, "ssh", view{root: t.TempDir(), proc: "/proc"}, len(standIn)), c.limit, "-lt 1", 1)
+		script := strings.Replace(scriptFor(o, "ssh", view{root: t.TempDir(), proc: "/proc"}, len(standIn)), c.limit,
+			"-lt 1", 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script)

@@ -1,0 +1,197 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// errMissing ends an answer of which the probe no longer has every event.
+var errMissing = errors.New("the probe wrote more while the connection was lost than it keeps, so the rest of this answer is missing: ask again")
+
+// reconnectPause is how long to wait between two attempts to reconnect.
+const reconnectPause = 500 * time.Millisecond
+
+// sayLost is how long a connection may be lost before the user reads of it: most are back at once.
+const sayLost = 2 * time.Second
+
+// connectFunc copies stdin to a probe and its stdout back until either side ends.
+type connectFunc func(ctx context.Context, in io.Reader, out io.Writer) error
+
+// startKept starts the goroutines of a session whose probe outlives its connection. When the
+// connection is lost, the session reconnects and the probe repeats what was missed. probeEnded
+// returns why the probe is gone, or nil while it may still be there.
+func (s *Session) startKept(
+	ctx context.Context, node string, connect connectFunc, probeEnded func(context.Context) error, note func(string),
+) {
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.init()
+	s.kept = true
+	lost := &outage{node: node, note: note}
+	s.onResumed = lost.end
+	connected := make(chan struct{})
+	ready := sync.OnceFunc(func() { close(connected) })
+	s.running.Go(func() { <-connected; s.sendBeats(ctx) })
+	s.running.Go(func() { s.watchSilence(ctx) })
+	s.running.Go(func() {
+		defer close(s.events)
+		s.end(s.reconnect(ctx, connect, probeEnded, lost, ready))
+	})
+	<-connected
+}
+
+// reconnect makes one connection after the other and reads from each until it breaks. It returns why
+// it does not make another.
+func (s *Session) reconnect(
+	ctx context.Context, connect connectFunc, probeEnded func(context.Context) error, lost *outage, ready func(),
+) error {
+	defer lost.stopWarning()
+	checked, checking := make(chan error, 1), false
+	for again := false; ; again = true {
+		// The API is asked for the probe beside the next attempt: on a dead network either takes its time.
+		if again && !checking {
+			checking = true
+			s.running.Go(func() { checked <- probeEnded(ctx) })
+		}
+		err := s.connect(ctx, connect, again, ready)
+		if ctx.Err() != nil || s.closed.Load() || errors.Is(err, probe.ErrTooMuch) {
+			return err
+		}
+		if s.count() == 0 { // not even the first connection was of use: most likely the next would not be either
+			return err
+		}
+		lost.begin(err)
+		select {
+		case ended := <-checked:
+			checking = false
+			if ended != nil {
+				return ended
+			}
+		default:
+		}
+		if time.Since(lost.since) > probe.Silence {
+			return fmt.Errorf("no connection to it for %v, so it has ended: %s", probe.Silence, lost.why)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(reconnectPause):
+		}
+	}
+}
+
+// outage is the time without a connection, which may take several attempts to reconnect. Only the
+// goroutine that reconnects uses it.
+type outage struct {
+	node    string
+	note    func(string)
+	since   time.Time // zero while there is a connection
+	why     string
+	warning *time.Timer // tells the user, unless the connection is back before
+}
+
+// begin notes that a connection was lost, if none was before.
+func (o *outage) begin(err error) {
+	if !o.since.IsZero() {
+		return
+	}
+	o.since, o.why = time.Now(), strings.TrimPrefix(err.Error(), "reading events: ")
+	if silent(err) {
+		o.since = o.since.Add(-silenceKept)
+	}
+	text := fmt.Sprintf("the connection to the probe on %s is lost (%s); reconnecting for up to %v", o.node, o.why, probe.Silence)
+	o.warning = time.AfterFunc(sayLost, func() { o.note(text) })
+}
+
+// end says that the connection is back, with the same probe.
+func (o *outage) end() {
+	o.stopWarning()
+	if !o.since.IsZero() {
+		o.note(fmt.Sprintf("the connection to the probe on %s was lost (%s) and is back after %v, with the same probe",
+			o.node, o.why, time.Since(o.since).Round(100*time.Millisecond)))
+	}
+	o.since = time.Time{}
+}
+
+func (o *outage) stopWarning() {
+	if o.warning != nil {
+		o.warning.Stop()
+	}
+}
+
+// connect makes one connection to the probe and reads from it until it breaks. On every connection but
+// the first it resumes: the probe repeats what was missed and gets the requests it may not have got. ready
+// is called as soon as requests can be sent.
+func (s *Session) connect(ctx context.Context, connect connectFunc, again bool, ready func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in, stdin := io.Pipe()
+	out, stdout := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := connect(ctx, in, stdout)
+		in.CloseWithError(errOr(err, errConnClosed))
+		stdout.CloseWithError(errOr(err, io.EOF))
+	}()
+	defer context.AfterFunc(ctx, func() { stdout.CloseWithError(context.Cause(ctx)) })()
+	s.mu.Lock()
+	s.resumed = !again
+	s.mu.Unlock()
+	if again {
+		go s.resume(ctx, stdin)
+	} else {
+		s.setStdin(stdin)
+	}
+	s.nowReading(func(why error) { stdout.CloseWithError(why) })
+	ready()
+	err := s.read(ctx, out)
+	cancel() // before setStdin(nil): a resume that comes later must not set this stdin again
+	s.setStdin(nil)
+	in.CloseWithError(err)
+	out.CloseWithError(err)
+	select {
+	case <-ended:
+	case <-time.After(ending): // a transport that ignores its end is not waited for
+	}
+	return err
+}
+
+// setStdin sets where requests are written from now on; nil = there is no connection.
+func (s *Session) setStdin(w io.WriteCloser) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stdin = w
+}
+
+// resume asks the probe over a new connection for the events that were missed, sends every request
+// again that is not answered yet, and makes this connection the one that requests are written to.
+func (s *Session) resume(ctx context.Context, stdin io.WriteCloser) {
+	s.writing <- struct{}{} // no other request is written before these
+	defer func() { <-s.writing }()
+	// An empty line ends the half line that the connection before may have left. The write returns once
+	// the new connection is open.
+	if _, err := stdin.Write([]byte("\n")); err != nil {
+		return // read returns why
+	}
+	s.mu.Lock()
+	if ctx.Err() != nil {
+		s.mu.Unlock()
+		return
+	}
+	requests := []probe.Request{{Type: probe.RequestResume, Seq: s.nextSeq}}
+	for _, q := range s.pending {
+		requests = append(requests, q.Request)
+		if q.ID <= s.stopID {
+			requests = append(requests, probe.Request{Type: probe.RequestStop, ID: q.ID})
+		}
+	}
+	s.stdin = stdin
+	s.mu.Unlock()
+	_ = write(stdin, requests) // read returns why it failed
+}

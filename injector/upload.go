@@ -1,0 +1,317 @@
+package injector
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// A remoteShell runs a script in a shell on the node, connected to the script's stdin, stdout and stderr,
+// until the script or ctx ends.
+type remoteShell func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error
+
+// verifyMachine returns why the machine with this machine-id is not the node, nil where it is;
+// "" = the machine shows no machine-id.
+type verifyMachine func(id string) *PlacementError
+
+// How long each step of an upload may take. The first reply waits for the login, which is slow on a
+// node that thrashes. Sending may take any time, as long as each chunk goes through. When the last chunk
+// is sent, a megabyte or two may still be buffered before a slow connection.
+const (
+	replyLimit  = 15 * time.Second
+	chunkLimit  = 15 * time.Second
+	unpackLimit = 60 * time.Second
+	chunk       = 32 << 10
+)
+
+// upload sends the embedded probe to the node through a remote shell, starts it there and opens the
+// session with it. Nothing is created on a machine that verify refuses. method is the access method,
+// and where says for the user where the probe runs.
+func upload(
+	ctx context.Context, o Options, method, where string, v view, shell remoteShell, verify verifyMachine,
+) (*Session, error) {
+	if len(o.Embedded) == 0 {
+		return nil, refuse(facts.ReasonSupport, "this client has no embedded probe for %s: use a release of calico-probe, or one that 'make build' made",
+			cmp.Or(o.Arch, "the node's architecture, which is missing in the API"))
+	}
+	plain, err := unpacked(o.Embedded)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	in, stdin := io.Pipe()
+	out, stdout := io.Pipe()
+	other := &noise{tooMuch: make(chan struct{})}
+	u := &uploading{
+		options: o, plain: plain, verify: verify,
+		stdin: stdin, stdout: bufio.NewReader(out), noise: other, ended: make(chan struct{}),
+	}
+	go func() {
+		defer close(u.ended)
+		u.err = shell(ctx, scriptFor(o, method, v, len(plain)), in, stdout, other)
+		in.CloseWithError(errOr(u.err, errConnClosed))
+		stdout.CloseWithError(errOr(u.err, io.EOF))
+	}()
+	if err := u.run(ctx); err != nil {
+		stopped := context.Cause(ctx)
+		stdin.Close()
+		out.Close()
+		if !errors.Is(err, errStalled) { // a stalled script notices only that its connection ends
+			select { // the script cleans up
+			case <-u.ended:
+			case <-time.After(ending):
+			}
+		}
+		cancel()
+		if stopped != nil {
+			return nil, fmt.Errorf("stopped while uploading the probe: %w", stopped)
+		}
+		return nil, err
+	}
+	s := &Session{
+		created: []string{"a probe " + where + " that has removed its file there"},
+		remove:  func(bool, bool) error { return nil },
+		through: method,
+	}
+	s.start(ctx, func(ctx context.Context, requests io.Reader, events io.Writer) error {
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		return u.connect(requests, events)
+	}, nil)
+	return s, nil
+}
+
+// uploading is the upload of one probe through a remote shell.
+type uploading struct {
+	options Options
+	plain   []byte // the probe, unpacked
+	verify  verifyMachine
+	stdin   *io.PipeWriter // of the script
+	stdout  *bufio.Reader
+	noise   *noise        // what the node writes beside the script's replies
+	ended   chan struct{} // closed when the remote shell has ended, with err
+	err     error
+}
+
+// run goes through the script's replies until the probe is started.
+func (u *uploading) run(ctx context.Context) error {
+	reply, err := u.reply(ctx, cmp.Or(u.options.Start, replyLimit))
+	if err != nil {
+		return err
+	}
+	id, ok := strings.CutPrefix(reply, "on")
+	if !ok {
+		return u.refusal(reply)
+	}
+	if refused := u.verify(machineID(id)); refused != nil {
+		return refused
+	}
+	if err := u.send(ctx, []byte("go\n")); err != nil {
+		return err
+	}
+	if reply, err = u.reply(ctx, replyLimit); err != nil {
+		return err
+	}
+	var program []byte
+	switch reply {
+	case "send packed":
+		program = u.options.Embedded
+	case "send plain":
+		program = u.plain
+	default:
+		return u.refusal(reply)
+	}
+	for piece := range slices.Chunk(program, chunk) {
+		if err := u.send(ctx, piece); err != nil {
+			return err
+		}
+	}
+	if reply, err = u.reply(ctx, unpackLimit); err != nil {
+		return err
+	}
+	switch reply {
+	case "ready root":
+		return nil
+	case "ready user":
+		u.options.Note("the login is not root's by 'id -u', and 'sudo -n' does not make it so: what only root may read is not seen")
+		return nil
+	}
+	return u.refusal(reply)
+}
+
+// connect connects the probe that was started to its session, until either side ends.
+func (u *uploading) connect(requests io.Reader, events io.Writer) error {
+	go func() { // ends with the remote shell at the latest
+		_, err := io.Copy(u.stdin, requests)
+		u.stdin.CloseWithError(errOr(err, io.EOF))
+	}()
+	if _, err := io.Copy(events, u.stdout); err != nil {
+		return fmt.Errorf("%w%s", err, saying(u.noise.String()))
+	}
+	<-u.ended
+	return u.err
+}
+
+// machineID is the machine-id in the text of its file, "" = the file has none, or none yet.
+func machineID(text string) string {
+	if text = strings.TrimSpace(text); text == "uninitialized" {
+		return ""
+	}
+	return text
+}
+
+// errStalled is a step of an upload that took too long.
+var errStalled = errors.New("nothing came back in time")
+
+// maxNoise is how much a node may write before the probe runs, beside the script's replies. Login files,
+// banners and error messages are far shorter.
+const maxNoise = 1 << 20
+
+// errNoise is a node that writes more than that.
+var errNoise = errors.New("more than 1 MiB came back before the probe was there")
+
+// noise is what the node writes beside the script's replies. Its end is kept: it may say why there is no
+// shell.
+type noise struct {
+	lastOutput
+	heard   atomic.Int64
+	full    sync.Once
+	tooMuch chan struct{} // closed once it is more than maxNoise
+}
+
+func (n *noise) Write(b []byte) (int, error) {
+	if n.heard.Add(int64(len(b))) > maxNoise {
+		n.full.Do(func() { close(n.tooMuch) })
+	}
+	return n.lastOutput.Write(b)
+}
+
+// readReply reads up to the script's next reply. What login files and banners print before it is noise,
+// which is read in pieces: a line of it may never end.
+func (u *uploading) readReply() (string, error) {
+	for atStart := true; ; {
+		piece, err := u.stdout.ReadSlice('\n')
+		reply, ours := strings.CutPrefix(strings.TrimSpace(string(piece)), u.options.Run+" ")
+		unfinished := errors.Is(err, bufio.ErrBufferFull)
+		if ours && atStart && !unfinished {
+			return reply, err
+		}
+		_, _ = u.noise.Write(piece) // never fails
+		select {
+		case <-u.noise.tooMuch:
+			return "", errNoise
+		default:
+		}
+		if atStart = err == nil; !atStart && !unfinished {
+			return "", err
+		}
+	}
+}
+
+// reply waits for the script's next reply.
+func (u *uploading) reply(ctx context.Context, limit time.Duration) (string, error) {
+	type read struct {
+		text string
+		err  error
+	}
+	got := make(chan read, 1)
+	go func() { // ends with the remote shell at the latest
+		text, err := u.readReply()
+		got <- read{text, err}
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case r := <-got:
+		switch {
+		case r.err == nil:
+			return r.text, nil
+		case errors.Is(r.err, errNoise):
+			return "", u.failed(errNoise)
+		}
+		<-u.ended
+		return "", u.failed(errOr(u.err, r.err))
+	case <-u.noise.tooMuch:
+		return "", u.failed(errNoise)
+	case <-late.C:
+		return "", u.failed(fmt.Errorf("%w (%v)", errStalled, limit))
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// send writes to the script.
+func (u *uploading) send(ctx context.Context, b []byte) error {
+	sent := make(chan error, 1)
+	go func() { // ends with the remote shell at the latest
+		_, err := u.stdin.Write(b)
+		sent <- err
+	}()
+	late := time.NewTimer(chunkLimit)
+	defer late.Stop()
+	select {
+	case err := <-sent:
+		if err != nil {
+			return u.failed(err)
+		}
+		return nil
+	case <-u.noise.tooMuch:
+		return u.failed(errNoise)
+	case <-late.C:
+		return u.failed(fmt.Errorf("%w (%v)", errStalled, chunkLimit))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// failed is an upload that err ended.
+func (u *uploading) failed(err error) error { return &uploadError{err, u.noise.String()} }
+
+// uploadError is a remote shell that ended or stalled before the probe ran.
+type uploadError struct {
+	err    error
+	output string // the end of what it wrote beside the script's replies
+}
+
+func (e *uploadError) Error() string { return e.err.Error() + saying(e.output) }
+func (e *uploadError) Unwrap() error { return e.err }
+
+// refusal is the error for a reply by which the script does not go on.
+func (u *uploading) refusal(reply string) *PlacementError {
+	switch what, which, _ := strings.Cut(reply, " "); what {
+	case "lacks":
+		return refuse(facts.ReasonShell, "there is a shell, but not the program %s, which the upload of the probe needs", which)
+	case "nowhere":
+		tried := strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders)
+		return refuse(facts.ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", neededKiB(len(u.plain))>>10, tried)
+	case "broken":
+		return refuse(facts.ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s",
+			saying(u.noise.String()))
+	}
+	return refuse(facts.ReasonShell, "the shell there answered %q, which makes no sense", reply)
+}
+
+// unpacked unpacks the embedded probe.
+func unpacked(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("unpacking the embedded probe: %w", err)
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("unpacking the embedded probe: %w", err)
+	}
+	return plain, nil
+}
