@@ -94,6 +94,9 @@ func initState(s *Snapshot) (probe.Result, bool) {
 			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age),
 				plural(int(c.RestartCount), "restart")).
 				With(facts.Container, c.Name).With(facts.Age, int(age.Seconds())).With(facts.APIReason, at), true
+		case notStarted(c) != "":
+			r := probe.Found(probe.Fail, "%s: init container %s cannot be started: %s", at, c.Name, notStarted(c))
+			return unstarted(r, c), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
 			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason,
 				lastRun(c)).
@@ -117,6 +120,9 @@ func containerState(s *Snapshot, c corev1.ContainerStatus) []probe.Result {
 	restarts := plural(int(c.RestartCount), "restart")
 	var out []probe.Result
 	switch {
+	case notStarted(c) != "":
+		r := probe.Found(probe.Fail, "%s cannot be started: %s, %s", c.Name, notStarted(c), restarts)
+		out = append(out, unstarted(r, c))
 	case c.State.Waiting != nil:
 		age := s.Now.Sub(s.Calico.CreationTimestamp.Time)
 		status := probe.Fail
@@ -182,6 +188,27 @@ func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	return r.With(facts.Image, c.Image)
 }
 
+// notStarted is what the kubelet says of a container whose program could not be started at all, ""
+// for any other: the words of the run there was to be, or of the one before while it waits.
+func notStarted(c corev1.ContainerStatus) string {
+	for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+		if t != nil && (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") && c.State.Running == nil {
+			return message(t.Message)
+		}
+	}
+	if w := c.State.Waiting; w != nil && slices.Contains([]string{
+		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PostStartHookError",
+	}, w.Reason) {
+		return message(w.Message)
+	}
+	return ""
+}
+
+func unstarted(r probe.Result, c corev1.ContainerStatus) probe.Result {
+	return r.With(facts.Container, c.Name).With(facts.NotStarted, true).With(facts.Message, notStarted(c)).
+		With(facts.Restarts, int(c.RestartCount))
+}
+
 // asksBIRD tells whether a probe of the container wants a BIRD.
 func asksBIRD(s *Snapshot, container string) bool {
 	spec, _ := calicoContainerOf(s.Calico)
@@ -211,8 +238,15 @@ func lastRun(c corev1.ContainerStatus) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)",
-		probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason)
+	text := ""
+	if t.Message != "" {
+		text = ": " + probe.OneLine(t.Message)
+	}
+	if t.StartedAt.Unix() <= 0 {
+		return fmt.Sprintf("; the run before never started (%s)%s", t.Reason, text)
+	}
+	return fmt.Sprintf("; last run lived %s and ended with exit code %d (%s)%s",
+		probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), t.ExitCode, t.Reason, text)
 }
 
 // lateness is warn for what has begun lately and fail for what should be over.
@@ -265,7 +299,7 @@ func calicoBudget(s *Snapshot, report func(probe.Result)) {
 	if status != nil {
 		last = status.LastTerminationState.Terminated
 	}
-	if last == nil {
+	if last == nil || last.StartedAt.Unix() <= 0 { // a run that never started was not cut short
 		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short",
 			which, probe.Age(budget)))
 		return

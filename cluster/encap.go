@@ -11,9 +11,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Opposite is a node to prove with that tunnels pass: the first of the sampled
-// ones, which is ready if any is; nil when there is no other.
-func Opposite(s *Snapshot) *corev1.Node {
+// Opposite is a node to prove with that tunnels pass: the preferred one by its name, else the
+// first of the sampled ones, which is ready if any is; nil when there is no other.
+func Opposite(s *Snapshot, preferred string) *corev1.Node {
+	for i, n := range s.Nodes {
+		if n.Name == preferred && n.Name != s.Node.Name {
+			return &s.Nodes[i]
+		}
+	}
 	if p := peers(s, 1); len(p) > 0 {
 		return &p[0]
 	}

@@ -92,6 +92,7 @@ func (e *UnknownNodeError) Error() string {
 	if len(have) > few {
 		have, more = have[:few], ", …"
 	}
+	have = slices.Sorted(slices.Values(have))
 	return fmt.Sprintf("no node %q in this cluster; it has %s%s", e.Name, strings.Join(have, ", "), more)
 }
 

@@ -130,7 +130,7 @@ func perSession(f Findings, fits func(session, *Case) bool) []Case {
 
 // bgpFiltered is port 179 dropped on the way.
 var bgpFiltered = &Rule{
-	ID: "bgp-filtered", Title: "TCP to BGP's port is dropped between two nodes",
+	ID: "bgp-filtered", Layer: LayerPeers, Title: "TCP to BGP's port is dropped between two nodes",
 	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
 	Fix: probe.Fix{
 		Says: "Let TCP port 179 through between the nodes, both ways, at whatever filters there: the cloud's security group, or the host's firewall.",
@@ -167,7 +167,7 @@ var openOutput = &probe.Fix{
 
 // bgpRejected is a firewall that says no.
 var bgpRejected = &Rule{
-	ID: "bgp-rejected", Title: "a firewall rejects BGP's port",
+	ID: "bgp-rejected", Layer: LayerPeers, Title: "a firewall rejects BGP's port",
 	Doc: `A connection to port 179 is answered with ICMP: "prohibited" is what firewalld and iptables' REJECT say, and no machine says it by itself. BIRD reads it as "Host is unreachable" (or "No route to host"), which looks like a dead link, while a ping comes back. Told from a peer whose BIRD is dead, which refuses by TCP; a firewall that rejects with a reset does too, and then the peer's own word that its BIRD lives and listens makes it likely and no more. Where the connection is not permitted to leave, the firewall is this node's own.`,
 	Fix: probe.Fix{
 		Says: "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
@@ -215,7 +215,7 @@ var bgpRejected = &Rule{
 
 // peerBirdDead is a peer whose machine lives and whose BIRD does not.
 var peerBirdDead = &Rule{
-	ID: "peer-bird-dead", Title: "the peer's machine answers, and nothing there takes BGP",
+	ID: "peer-bird-dead", Layer: LayerPeers, Symptom: true, Title: "the peer's machine answers, and nothing there takes BGP",
 	Doc: `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
 	Fix: probe.Fix{
 		Says: "Look at the other node.",
@@ -259,7 +259,7 @@ var peerBirdDead = &Rule{
 
 // bgpWrongAS is a disagreement about AS numbers.
 var bgpWrongAS = &Rule{
-	ID: "bgp-wrong-as", Title: "the two ends do not agree about an AS number",
+	ID: "bgp-wrong-as", Layer: LayerPeers, Title: "the two ends do not agree about an AS number",
 	Doc: `Each end tells its AS number when a session opens, and the other one ends it when that is not what it was set to expect ("Bad peer AS"). "Received" means that the other end says so of us, "BGP Error" that we say so of it. The numbers come from BGPConfiguration default (asNumber, 64512 unless set), the annotation projectcalico.org/ASNumber of a Node, and asNumber of a BGPPeer.`,
 	Fix: probe.Fix{
 		Says: "Compare the numbers and set the wrong one right; all nodes of a mesh share one unless they were given their own.",
@@ -301,7 +301,7 @@ var bgpWrongAS = &Rule{
 
 // bgpPassword is a password that only one end has, or another one.
 var bgpPassword = &Rule{
-	ID: "bgp-password", Title: "the session's password (TCP MD5) does not fit",
+	ID: "bgp-password", Layer: LayerPeers, Title: "the session's password (TCP MD5) does not fit",
 	Doc: `With a password on a session the kernels sign every segment and drop what is not signed rightly, without a word: the end that dials gets no answer, as if a firewall dropped it. Calico takes the password from a Secret that the BGPPeer or BGPConfiguration names, in calico-node's namespace; where calico-node has no right to read it the session is made without.`,
 	Fix: probe.Fix{
 		Says:     "Compare the two ends' passwords, and whether calico-node may read the Secret; no firewall has to be changed.",
@@ -326,7 +326,7 @@ var bgpPassword = &Rule{
 
 // bgpUnknownPeer is a peer that does not know this node.
 var bgpUnknownPeer = &Rule{
-	ID: "bgp-unknown-peer", Title: "the peer does not know this node's address",
+	ID: "bgp-unknown-peer", Layer: LayerPeers, Title: "the peer does not know this node's address",
 	Doc: `The peer takes the connection and closes it at once, or says "Connection rejected": its BIRD has no peer with the address this node comes from. The mesh is off there, its confd is behind, its BGPPeer names another address, or this node comes from an address that is not the registered one.`,
 	Fix: probe.Fix{
 		Says: "See at the other end which peers it has.",

@@ -39,7 +39,7 @@ func unsettled(f Findings) bool {
 
 // birdDead is a BIRD that is not there, whatever ended it.
 var birdDead = &Rule{
-	ID: "bird-dead", Title: "BIRD does not run on this node, or hangs",
+	ID: "bird-dead", Layer: LayerCalico, Symptom: true, Title: "BIRD does not run on this node, or hangs",
 	Doc: `The socket is there and nobody listens: BIRD ended and left it behind; or it takes the connection and says nothing: it is frozen, or starved of CPU. The routes it wrote stay in the kernel (persist), so pods are often still reached while calico-node is not ready, until a route changes. Peers see "Connection refused" or "Connection closed", and their sessions are well as soon as it lives again.
 Told from a BIRD that was never configured by confd's file, from a port that another program holds by who listens on it, and from a firewall by its own socket, which no packet takes part in.`,
 	Fix: startAnew, Wants: []string{checks.BirdSocket.ID}, RuledOut: []string{checks.NodeUplink.ID, checks.NodePing.ID,
@@ -84,7 +84,7 @@ Told from a BIRD that was never configured by confd's file, from a port that ano
 
 // birdUnfed is a BIRD without a configuration.
 var birdUnfed = &Rule{
-	ID: "bird-unfed", Title: "confd has not written BIRD's configuration",
+	ID: "bird-unfed", Layer: LayerCalico, Title: "confd has not written BIRD's configuration",
 	Doc: `BIRD ends at every start ("Unable to open configuration file"), for confd has not finished its first rendering: it waits for Typha or for the API server. BIRD is blamed and is well. Look at what confd waits for: typha-reach, datastore-latency, and the log of calico-node. While calico-node starts, or is killed before its start is over, this is no more than a part of that.`,
 	Fix: probe.Fix{
 		Says: "See what confd waits for, and mend that: Typha or the API server, as this node reaches it.",
@@ -117,7 +117,7 @@ var birdUnfed = &Rule{
 
 // birdPortTaken is another routing daemon on the node.
 var birdPortTaken = &Rule{
-	ID: "bird-port-taken", Title: "another program holds BGP's port on this node",
+	ID: "bird-port-taken", Layer: LayerCalico, Title: "another program holds BGP's port on this node",
 	Doc: `BIRD ends at every start because it cannot listen on port 179: FRR, a BIRD of the distribution's, MetalLB's speaker or another BGP daemon of the node has it. Calico's socket refuses while something listens on the port all the same.`,
 	Fix: probe.Fix{
 		Says:     "See who listens, and stop it or give it another address or port.",
@@ -153,7 +153,7 @@ var birdPortTaken = &Rule{
 
 // birdProbe is a probe that asks for what is not meant to run.
 var birdProbe = &Rule{
-	ID: "bird-probe", Title: "calico-node's probe asks for a BIRD that is not meant to run",
+	ID: "bird-probe", Layer: LayerCalico, Title: "calico-node's probe asks for a BIRD that is not meant to run",
 	Doc: `The networking backend is vxlan or none, so calico-node runs no BIRD, and its readiness or liveness probe still has -bird-ready or -bird-live, as in a manifest that was changed in one of the two places only. The pod is never ready, or is killed again and again, while pods' traffic is well.`,
 	Fix: probe.Fix{
 		Says:     "Take -bird-ready and -bird-live out of the probes, or set the backend back to bird.",
@@ -182,7 +182,7 @@ var dropBlocker = &probe.Fix{
 
 // bgpRestartHold is the trap of graceful restart.
 var bgpRestartHold = &Rule{
-	ID: "bgp-restart-hold", Title: "BIRD holds all routes back after its start, until every peer is up",
+	ID: "bgp-restart-hold", Layer: LayerCalico, Title: "BIRD holds all routes back after its start, until every peer is up",
 	Doc: `Calico starts BIRD in recovery (-R): until every peer is up and has sent all its routes, or 240 s have passed, not one BGP route enters the kernel, though sessions are Established and BIRD knows the routes. One peer that never comes up (a Node whose machine is gone, a wrong address) costs every restart of calico-node the whole time: after a reboot the node has no routes to pods for four minutes. Told from routes that were lost by BIRD's own word for it, and by the clock: it ends by itself.`,
 	Fix: probe.Fix{
 		Says: "Wait the time that is left; then mend the sessions it waited for, or the next start waits as long.",
@@ -232,7 +232,7 @@ var bgpRestartHold = &Rule{
 
 // bgpPeersMissing are peers BIRD was never told of.
 var bgpPeersMissing = &Rule{
-	ID: "bgp-peers-missing", Title: "BIRD lacks peers that Calico's resources ask for",
+	ID: "bgp-peers-missing", Layer: LayerCalico, Title: "BIRD lacks peers that Calico's resources ask for",
 	Doc: `A peer BIRD does not have is in no list of sessions that are down. Either confd has not received it (it lost Typha or the API server, or it hangs) and the file is old, or the file is new and BIRD has not loaded it.`,
 	Fix: startAnew, Wants: []string{checks.BirdConfig.ID},
 	Match: func(f Findings) []Case {

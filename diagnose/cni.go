@@ -12,7 +12,7 @@ import (
 
 // cniConfigMissing is a node whose pods get no network at all.
 var cniConfigMissing = &Rule{
-	ID: "cni-config-missing", Title: "the runtime has no network configuration it can use",
+	ID: "cni-config-missing", Layer: LayerCalico, Title: "the runtime has no network configuration it can use",
 	Doc: `The runtime reads the first file of /etc/cni/net.d; Calico's install-cni writes 10-calico.conflist there when calico-node starts. With none, or one that cannot be understood, the kubelet calls the node NotReady ("cni plugin not initialized"), taints it, and no new pod gets a network; those that run go on. Somebody removed the file (a cleanup, another plugin's uninstaller, an image update of /etc), or install-cni has not got so far: then its own cause is named.
 Told from a runtime that hangs by its answer; from a wrong plugin that is used in Calico's place by the file.`,
 	Fix: probe.Fix{
@@ -57,7 +57,7 @@ func notReadyNetwork(f Findings) []Finding {
 
 // cniConfigShadowed is another plugin's file in the way.
 var cniConfigShadowed = &Rule{
-	ID: "cni-config-shadowed", Title: "another plugin's network configuration comes before Calico's",
+	ID: "cni-config-shadowed", Layer: LayerCalico, Title: "another plugin's network configuration comes before Calico's",
 	Doc: `containerd and docker use the first file of /etc/cni/net.d by name (CRI-O too, unless its cni_default_network names one), so what an earlier plugin left, or another installer wrote, may come before 10-calico.conflist. The node is Ready; pods that start get addresses that are not Calico's, without routes and policy. Pods that ran before are well, which hides it for days.
 Multus comes first by intent and is not meant here.`,
 	Fix: probe.Fix{
@@ -93,7 +93,7 @@ Multus comes first by intent and is not meant here.`,
 
 // cniPluginMissing is a program that is not there.
 var cniPluginMissing = &Rule{
-	ID: "cni-plugin-missing", Title: "a CNI plugin that the configuration names is not there",
+	ID: "cni-plugin-missing", Layer: LayerCalico, Title: "a CNI plugin that the configuration names is not there",
 	Doc: `Pods fail with 'failed to find plugin "calico" in path [/opt/cni/bin]'. install-cni copies Calico's plugins there at calico-node's start; portmap and others come with it or with a package. A reinstalled package, an immutable image or upgrade-ipam, which removes calico and host-local before it migrates, takes them away. The node stays Ready.`,
 	Fix: probe.Fix{
 		Says: "Have install-cni copy them again, by starting calico-node anew on this node; others come with the package kubernetes-cni.",
@@ -118,7 +118,7 @@ var cniPluginMissing = &Rule{
 
 // nodenameWrong is a Calico that thinks it is elsewhere.
 var nodenameWrong = &Rule{
-	ID: "nodename-wrong", Title: "Calico knows this node by another name, or by none",
+	ID: "nodename-wrong", Layer: LayerCalico, Title: "Calico knows this node by another name, or by none",
 	Doc: `Calico's CNI plugin reads the node's name from /var/lib/calico/nodename. With another name than Kubernetes has (a host that was renamed, an image that was cloned from a running node, NODENAME set by hand) addresses are booked for a node that does not exist, and no route leads to the pods. Without the file every new pod fails with "stat /var/lib/calico/nodename: no such file or directory: check that the calico/node container is running".
 A file that is missing because calico-node has not started yet is no cause but what follows from one: here calico-node runs, so the file was removed or the volume is not the node's.`,
 	Fix: probe.Fix{

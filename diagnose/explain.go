@@ -14,6 +14,22 @@ import (
 type Diagnosis struct {
 	Causes      []probe.Cause // the likeliest first
 	Unexplained []string      // checks with bad answers on the node that no cause explains
+
+	wants []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
+}
+
+// Open are the checks that would settle it and were not asked, where no cause is proven, and
+// the other node that they are about, "" where that is all one.
+func (d Diagnosis) Open() (checks []string, about string) {
+	proven := func(c probe.Cause) bool { return c.Confidence == probe.High }
+	if slices.ContainsFunc(d.Causes, proven) && len(d.Unexplained) == 0 {
+		return nil, ""
+	}
+	for _, w := range d.wants {
+		about = cmp.Or(about, w.About)
+		checks = append(checks, w.Check)
+	}
+	return checks, about
 }
 
 // candidate is a case on its way to a cause.
@@ -28,9 +44,20 @@ type candidate struct {
 	covered []int
 }
 
-// surest sorts what is surer first.
+// surest sorts what is surer first, and of two equally sure a reason before a symptom.
 func surest(a, b candidate) int {
-	return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
+	return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), symptomLast(a, b),
+		cmp.Compare(b.score, a.score))
+}
+
+func symptomLast(a, b candidate) int {
+	switch {
+	case a.rule.Symptom == b.rule.Symptom:
+		return 0
+	case a.rule.Symptom:
+		return 1
+	}
+	return -1
 }
 
 // Explain asks every rule. Of two causes that are equally sure, the one that explains more
@@ -54,7 +81,8 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		kept[i].covered = covers(f, kept[i])
 	}
 	slices.SortStableFunc(kept, func(a, b candidate) int {
-		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)))
+		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)),
+			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
 	var d Diagnosis
 	explained := map[int]bool{}
@@ -64,6 +92,11 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 			explained[at] = true
 		}
 		d.Causes = append(d.Causes, kept[i].cause)
+		for _, id := range kept[i].rule.Wants {
+			if len(f.Of(id)) == 0 {
+				d.wants = append(d.wants, Cover{Check: id, About: kept[i].found.Peer})
+			}
+		}
 	}
 	for i, r := range f.All {
 		if r.Node == f.Node && bad(r.Status) && !explained[i] && !slices.Contains(d.Unexplained, r.Check) {
@@ -115,6 +148,9 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	sure := min(score, proof)
 	if len(cause.Missing) > 0 {
 		sure = max(sure-1, hint)
+	}
+	if rule.Symptom {
+		sure = min(sure, strong)
 	}
 	if only := soleWitness(f, c.For); only != "" {
 		sure = min(sure, strong)
@@ -190,7 +226,7 @@ func explainedAway(f Findings, all []candidate) []candidate {
 	// both are said.
 	follows := func(i, j int) bool {
 		surer := rank(all[i].cause.Confidence) > rank(all[j].cause.Confidence)
-		return !all[j].rule.Apart && within(j, i) && (surer || !within(i, j))
+		return !all[j].rule.Apart && all[i].rule.mayExplain(all[j].rule) && within(j, i) && (surer || !within(i, j))
 	}
 	for _, explains := range []func(i, j int) bool{named, follows} {
 		for i := range all {
@@ -265,22 +301,25 @@ func root(by map[int]int, at int) int {
 
 // validate says what is wrong with a list of rules, "" when nothing is.
 func validate(rules []*Rule) string {
-	seen := map[string]bool{}
+	seen := map[string]*Rule{}
 	for _, r := range rules {
 		switch {
-		case r.ID == "" || seen[r.ID] || strings.Trim(r.ID, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+		case r.ID == "" || seen[r.ID] != nil || strings.Trim(r.ID, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
 			return fmt.Sprintf("rule %q: an ID is kebab-case and there once", r.ID)
-		case r.Title == "" || r.Doc == "" || r.Match == nil:
-			return fmt.Sprintf("rule %s lacks a title, a doc or a match", r.ID)
+		case r.Title == "" || r.Doc == "" || r.Match == nil || r.Layer == 0:
+			return fmt.Sprintf("rule %s lacks a title, a doc, a layer or a match", r.ID)
 		case r.Fix.Says == "" || r.Fix.Radius == "":
 			return fmt.Sprintf("rule %s lacks a fix, or what it touches", r.ID)
 		}
-		seen[r.ID] = true
+		seen[r.ID] = r
 	}
 	for _, r := range rules {
 		for _, id := range r.Explains {
-			if !seen[id] {
+			switch other := seen[id]; {
+			case other == nil:
 				return fmt.Sprintf("rule %s explains %s, which there is not", r.ID, id)
+			case !r.mayExplain(other):
+				return fmt.Sprintf("rule %s explains %s, which lies in an earlier layer", r.ID, id)
 			}
 		}
 		if reaches(rules, r.ID, r.ID, map[string]bool{}) {

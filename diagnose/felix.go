@@ -42,7 +42,7 @@ func unwell(f Findings) []Finding {
 
 // localhostForeign is projectcalico/calico#2146 and #2880.
 var localhostForeign = &Rule{
-	ID: "localhost-foreign", Apart: true, Title: "localhost leads to another machine, so calico-node's probe asks there",
+	ID: "localhost-foreign", Layer: LayerKernel, Apart: true, Title: "localhost leads to another machine, so calico-node's probe asks there",
 	Doc: `Felix binds its health port to "localhost" and calico-node's probe asks it there. When the node's /etc/hosts, or a search domain with an answer for every name, gives another address for it, Felix cannot bind ("cannot assign requested address") or the kubelet asks another machine: "dial tcp 192.168.99.7:9099: connection refused" for the URL http://localhost:9099.
 Told from a start that is too slow by the address, which is not this machine's loopback.`,
 	Fix: probe.Fix{
@@ -76,7 +76,7 @@ Told from a start that is too slow by the address, which is not this machine's l
 
 // felixElsewhere is a health port at an address where the kubelet's probe does not ask.
 var felixElsewhere = &Rule{
-	ID: "felix-elsewhere", Title: "Felix answers its health port at another address than calico-node's probe asks",
+	ID: "felix-elsewhere", Layer: LayerCalico, Title: "Felix answers its health port at another address than calico-node's probe asks",
 	Doc: `FelixConfiguration's healthHost moves Felix's health port; calico-node's own probe knows only the variable FELIX_HEALTHHOST and else asks localhost. The kubelet then kills a Felix that is well.
 Told from a start that is too slow and from a dead Felix by what listens: the port is open, elsewhere.`,
 	Fix: probe.Fix{
@@ -112,7 +112,7 @@ Told from a start that is too slow and from a dead Felix by what listens: the po
 
 // felixHealthOff is a health endpoint that is off while the probe asks it.
 var felixHealthOff = &Rule{
-	ID: "felix-health-off", Title: "Felix's health endpoint is switched off, and calico-node's probe asks it",
+	ID: "felix-health-off", Layer: LayerCalico, Title: "Felix's health endpoint is switched off, and calico-node's probe asks it",
 	Doc: `Felix opens its health port only with healthEnabled (FELIX_HEALTHENABLED in Calico's manifests). Without it the probe is refused, and the kubelet kills a calico-node that is well.
 Told from a dead Felix by the setting.`,
 	Fix: probe.Fix{
@@ -136,7 +136,7 @@ Told from a dead Felix by the setting.`,
 
 // loopbackDropped is projectcalico/calico#4372.
 var loopbackDropped = &Rule{
-	ID: "loopback-dropped", Title: "packets on the node's own loopback vanish",
+	ID: "loopback-dropped", Layer: LayerKernel, Title: "packets on the node's own loopback vanish",
 	Doc: `A firewall rule that drops 127.0.0.0/8, or a loopback interface that is down, cuts off whatever the node asks itself: calico-node's probe, the kubelet's healthz, kube-proxy's. Each of them works, and answers at other addresses.
 Told from a frozen daemon, and from one short of CPU, by the connection, which the kernel takes for those; from one that has been frozen for so long that nobody takes connections any more by the others, which would not be silent at the same time.`,
 	Fix: probe.Fix{
@@ -199,7 +199,7 @@ func components(fs []Finding) []string {
 
 // felixWaits is a Felix that lives and has no data from the datastore yet.
 var felixWaits = &Rule{
-	ID: "felix-waits", Title: "Felix waits for the datastore, or for Typha",
+	ID: "felix-waits", Layer: LayerCalico, Symptom: true, Title: "Felix waits for the datastore, or for Typha",
 	Doc: `Felix answers as soon as it has read its own configuration: alive and not ready, until it has heard everything once. Readiness 503 with good liveness, of FelixStartup or CalculationGraph, is a Felix that waits for the datastore or for Typha.
 Told from a data plane that hangs by liveness and by the component's name; why it waits, datastore-latency and typha-reach say.`,
 	Fix: probe.Fix{
@@ -225,7 +225,7 @@ Told from a data plane that hangs by liveness and by the component's name; why i
 
 // felixDataplaneLate is a part of Felix that has not reported in time.
 var felixDataplaneLate = &Rule{
-	ID: "felix-dataplane-late", Title: "a part of Felix has not reported in time",
+	ID: "felix-dataplane-late", Layer: LayerCalico, Title: "a part of Felix has not reported in time",
 	Doc: `Each part of Felix has to report within its limit: InternalDataplaneMainLoop within 90 s, CalculationGraph within 30 s. The data plane's is late when writing rules takes long: another program holds the lock of iptables (/run/xtables.lock), there are tens of thousands of rules, or the CPU is short. Liveness is 503 then, and the kubelet kills calico-node, which writes all rules anew.
 Told from a Felix that waits for the datastore by liveness, which is good there; from a frozen one by its answer.`,
 	Fix: probe.Fix{
@@ -256,7 +256,7 @@ Told from a Felix that waits for the datastore by liveness, which is good there;
 
 // felixStuck is a Felix that takes connections and answers none.
 var felixStuck = &Rule{
-	ID: "felix-stuck", Title: "Felix takes connections and does not answer",
+	ID: "felix-stuck", Layer: LayerCalico, Title: "Felix takes connections and does not answer",
 	Doc: `The kernel takes connections for a process that is stopped, starved of CPU or deadlocked; the kubelet sees "context deadline exceeded". An answer comes within a millisecond otherwise.
 Told from a dead Felix, which refuses; from a loopback that is cut off by the other daemons on it, which answer.`,
 	Fix: probe.Fix{
@@ -303,7 +303,7 @@ func kubeletAnswers(f Findings) []Finding {
 
 // felixDown is a Felix that does not run in a container that does.
 var felixDown = &Rule{
-	ID: "felix-down", Title: "Felix does not run, or cannot open its health port",
+	ID: "felix-down", Layer: LayerCalico, Symptom: true, Title: "Felix does not run, or cannot open its health port",
 	Doc: `Nothing listens on Felix's port at any address, start-up is over, and the node has time enough: Felix ends again and again and runit starts it anew ("Restarting to avoid leaking datastore connections", a setting it does not accept, a loose RPF check before v3.12), or it cannot bind the port.
 Told from a start that is still at work by startup-budget, from a port elsewhere by what listens, from one that is off by the setting.`,
 	Fix: probe.Fix{

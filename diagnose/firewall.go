@@ -7,6 +7,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func firewallRules() []*Rule {
@@ -15,7 +16,7 @@ func firewallRules() []*Rule {
 
 // uplinkDown is a node without a link.
 var uplinkDown = &Rule{
-	ID: "uplink-down", Title: "the interface with the node's address carries nothing",
+	ID: "uplink-down", Layer: LayerKernel, Title: "the interface with the node's address carries nothing",
 	Doc: `It is switched off, or has no carrier: a cable, a switch port, a bond without a working member, a deleted virtual NIC. Everything that needs the network is one failure. Told from a cut further away by the link itself, and from a wrong address by no other interface having the InternalIP.`,
 	Fix: probe.Fix{
 		Says: "See the link and bring it up.",
@@ -27,6 +28,9 @@ var uplinkDown = &Rule{
 	Match: func(f Findings) []Case {
 		var out []Case
 		for _, r := range f.Failed(checks.NodeUplink.ID) {
+			if wrongAddress(f, familyOf(r)) { // then this is the interface of that, a bridge without members perhaps
+				continue
+			}
 			device := r.Facts.Str(checks.FactInterface)
 			if i := slices.IndexFunc(out, func(c Case) bool { return c.About == device }); i >= 0 { // its other family
 				out[i].For = append(out[i].For, Clue{Finding: r})
@@ -42,9 +46,14 @@ var uplinkDown = &Rule{
 	},
 }
 
+// wrongAddress tells whether Calico registered an address of a family that is not the node's.
+func wrongAddress(f Findings, family int) bool {
+	return slices.ContainsFunc(f.Bad(facts.CheckIPRegistered), func(r Finding) bool { return familyOf(r) == family })
+}
+
 // firewallTwice are Calico's rules in two firewalls.
 var firewallTwice = &Rule{
-	ID: "firewall-twice", Title: "Calico's rules are in two firewalls, and both are obeyed",
+	ID: "firewall-twice", Layer: LayerPaths, Title: "Calico's rules are in two firewalls, and both are obeyed",
 	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.33 only.`,
 	Fix: probe.Fix{
 		Says:     "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
@@ -69,7 +78,7 @@ var firewallTwice = &Rule{
 
 // firewallUnhooked are rules of Calico's that nothing leads to, or none at all.
 var firewallUnhooked = &Rule{
-	ID: "firewall-unhooked", Title: "Calico's firewall rules are not in use",
+	ID: "firewall-unhooked", Layer: LayerPaths, Title: "Calico's firewall rules are not in use",
 	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 90 s, or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
 	Fix: startAnew, Wants: []string{checks.FelixLive.ID}, RuledOut: []string{checks.BGPSession.ID, checks.RouteBlocks.ID},
 	Explains: []string{"peer-pods", "tunnel-filtered"},
@@ -97,7 +106,7 @@ func walled(f Findings, fits func(Finding) bool, says func(Finding) string) []Ca
 
 // firewallForwardDrop is a policy of FORWARD that drops.
 var firewallForwardDrop = &Rule{
-	ID: "firewall-forward-drop", Title: "the firewall's policy drops what pods send",
+	ID: "firewall-forward-drop", Layer: LayerPaths, Title: "the firewall's policy drops what pods send",
 	Doc: `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
 	Fix: probe.Fix{
 		Says: "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
@@ -157,7 +166,7 @@ var firewallForwardDrop = &Rule{
 
 // policyForbids is a network policy that may do what it is for.
 var policyForbids = &Rule{
-	ID: "policy-forbids", Title: "a network policy may forbid what was tried",
+	ID: "policy-forbids", Layer: LayerPaths, Title: "a network policy may forbid what was tried",
 	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. What a policy allows is not worked out here.`,
 	Fix: probe.Fix{
 		Says: "See whether the policy is meant to forbid it.",

@@ -22,7 +22,7 @@ func initRules() []*Rule {
 var notStarted = Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady, facts.CheckNodeTaints,
 	checks.InitStall.ID, checks.IPAMFiles.ID, checks.CNIConfig.ID, checks.CNINodename.ID, checks.CNIToken.ID,
 	checks.FelixLive.ID, checks.FelixReady.ID, checks.BirdSocket.ID, checks.BirdConfig.ID, checks.BGPSession.ID,
-	checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID)
+	checks.BGPPort.ID, checks.BGPExpected.ID, checks.StartupBudget.ID, checks.CalicoLog.ID)
 
 // upgrading is how every one of the causes about upgrade-ipam begins.
 const upgrading = `upgrade-ipam is the first init container of a manifest install (the operator has none). It moves addresses that another network plugin (host-local: an earlier bridge, kubenet, Canal) left in /var/lib/cni/networks/k8s-pod-network into Calico's IPAM. Without that directory it ends in a second; with it, it tries again every second for ever, without an event: the pod stands in Init:0/3, new pods get no address, neither Felix nor BIRD is there, and calico-kube-controllers may restart, for the migration marks Calico's datastore as not ready for the whole cluster while it is at work. `
@@ -42,7 +42,7 @@ const asideRadius = "this node only; upgrade-ipam ends at its next try, a second
 
 // upgradePodCIDR is the likeliest of incident 000.
 var upgradePodCIDR = &Rule{
-	ID: "upgrade-ipam-pod-cidr", Title: "upgrade-ipam cannot get done: the node's podCIDR is missing, or in no IP pool",
+	ID: "upgrade-ipam-pod-cidr", Layer: LayerInit, Title: "upgrade-ipam cannot get done: the node's podCIDR is missing, or in no IP pool",
 	Doc: upgrading + `Before it moves anything it takes the first address of the Node's spec.podCIDR for the node's tunnel, and that has to lie in an enabled IP pool. On clusters where nothing gives nodes a podCIDR, or gives one outside Calico's pools, it fails for ever ("PodCIDR did not parse successfully", "not in a configured pool").
 Told from a stale runtime by its living process; from an API out of reach by datastore-latency; from a held lock by ipam-files.`,
 	Fix: probe.Fix{
@@ -58,7 +58,7 @@ Told from a stale runtime by its living process; from an API out of reach by dat
 
 // upgradeLocked waits for somebody who does not let go.
 var upgradeLocked = &Rule{
-	ID: "upgrade-ipam-locked", Title: "upgrade-ipam waits for a lock that another process holds",
+	ID: "upgrade-ipam-locked", Layer: LayerInit, Title: "upgrade-ipam waits for a lock that another process holds",
 	Doc: upgrading + `It takes the lock of that directory (flock) before it lists the files, and waits for it without an end. host-local holds it for milliseconds; another holder is a plugin that hangs, a backup, somebody's shell.
 Told from the other reasons by the lock itself, which the kernel shows with its holder.`,
 	Fix: probe.Fix{
@@ -81,7 +81,7 @@ Told from the other reasons by the lock itself, which the kernel shows with its 
 
 // upgradeNoAPI waits thirty seconds each time.
 var upgradeNoAPI = &Rule{
-	ID: "upgrade-ipam-no-api", Title: "upgrade-ipam does not get through to the API server",
+	ID: "upgrade-ipam-no-api", Layer: LayerInit, Title: "upgrade-ipam does not get through to the API server",
 	Doc: upgrading + `Each try begins with reading the Node from the API server at the kubernetes service's address, which a broken kube-proxy, a firewall or a missing route keeps from it; a try then takes half a minute.
 Told from the other reasons by the same address being out of reach for the probe, and by its connection in the state syn-sent. Where the API servers answer at their own addresses it is kube-proxy's rules on this node.`,
 	Fix: probe.Fix{
@@ -108,7 +108,7 @@ Told from the other reasons by the same address being out of reach for the probe
 
 // upgradeStuck is what is known without a reason.
 var upgradeStuck = &Rule{
-	ID: "upgrade-ipam-stuck", Title: "upgrade-ipam does not end",
+	ID: "upgrade-ipam-stuck", Layer: LayerInit, Symptom: true, Title: "upgrade-ipam does not end",
 	Doc: upgrading + `Known reasons are a podCIDR that is missing or in no pool, an API server out of reach, a held lock; each has a cause of its own and needs a look at the node, as does the case where no such process exists and the runtime's state is old (container-ghosts). Here none of them was seen: its log has the error of each try.`,
 	Fix: probe.Fix{
 		Says:     "Read its log; put the leftover files aside if nothing uses them.",
@@ -218,7 +218,7 @@ func leftovers(f Findings) (float64, bool) {
 
 // installCNIFails is the second init container.
 var installCNIFails = &Rule{
-	ID: "install-cni-fails", Title: "install-cni does not get done",
+	ID: "install-cni-fails", Layer: LayerInit, Symptom: true, Title: "install-cni does not get done",
 	Doc: `install-cni copies Calico's CNI plugins to the node, asks the API server for a token and writes the network configuration. Since v3.24 it ends after 30 s when the API server does not answer at the kubernetes service's address ("Unable to create token for CNI kubeconfig ... i/o timeout") and is started again, ever more slowly; before, it wrote a configuration without a look. A read-only or full file system stops it too ("found no writeable directory").
 Until it is done pods get no network and calico-node does not begin: Felix, BIRD and BGP sessions that are missing follow from it.`,
 	Fix: probe.Fix{
@@ -268,7 +268,7 @@ Until it is done pods get no network and calico-node does not begin: Felix, BIRD
 
 // calicoImage is calico-node's own image.
 var calicoImage = &Rule{
-	ID: "calico-image", Title: "an image of calico-node cannot be had on this node",
+	ID: "calico-image", Layer: LayerStart, Title: "an image of calico-node cannot be had on this node",
 	Doc: `calico-node's pod waits for one of its images: the registry is out of reach from this node, refuses it (credentials, rate limit), or has no such tag. The kubelet says which, in its message; it tries again every five minutes at most. On a new node everything else about Calico is missing because of it.
 Told from a runtime that hangs by the kubelet's answer: it did ask, and was refused.`,
 	Fix: probe.Fix{
@@ -298,7 +298,7 @@ Told from a runtime that hangs by the kubelet's answer: it did ask, and was refu
 
 // calicoPodMissing is a node without Calico.
 var calicoPodMissing = &Rule{
-	ID: "calico-pod-missing", Title: "no calico-node pod is on the node",
+	ID: "calico-pod-missing", Layer: LayerStart, Title: "no calico-node pod is on the node",
 	Doc: `The DaemonSet does not put calico-node here: its nodeSelector or affinity does not fit (the label kubernetes.io/os=linux was removed, or a selector was added), it does not tolerate a taint of the node, or a quota or admission webhook refuses its pods. What an earlier pod left (routes, firewall rules, configuration) stays and grows old: pods that run keep working for a while, new ones fail with "stat /var/lib/calico/nodename" or an expired token.`,
 	Fix: probe.Fix{
 		Says: "See why the DaemonSet skips this node, and put that right.",

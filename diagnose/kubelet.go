@@ -26,7 +26,7 @@ var kubeletGone = Covers(facts.CheckNodeReady, facts.CheckNodeLease, facts.Check
 
 // kubeletCertificate is a kubelet that the API server no longer knows.
 var kubeletCertificate = &Rule{
-	ID: "kubelet-certificate", Title: "the kubelet's client certificate has run out",
+	ID: "kubelet-certificate", Layer: LayerKubelet, Title: "the kubelet's client certificate has run out",
 	Doc: `The kubelet shows a client certificate to the API server and renews it itself; a node that was off when it should have, or a controller that does not sign, leaves it to run out. Then every call is answered with 401, or the kubelet ends at its start: to the API it looks like a dead kubelet.
 Told from a cut network by the certificate itself; from a wrong clock, which makes a good certificate look old, by node-clock.`,
 	Fix: probe.Fix{
@@ -61,7 +61,7 @@ Told from a cut network by the certificate itself; from a wrong clock, which mak
 
 // kubeletDead is a kubelet that does not run, whatever keeps it from that.
 var kubeletDead = &Rule{
-	ID: "kubelet-dead", Title: "the kubelet does not run",
+	ID: "kubelet-dead", Layer: LayerKubelet, Symptom: true, Title: "the kubelet does not run",
 	Doc: `A kubelet that ended stops renewing its lease at once; 40 s later the lease has run out and the node is NotReady ("Kubelet stopped posting node status"), while its pods keep running and are still shown as Running. Its ports refuse connections, which tells it from a frozen kubelet and one that is cut from the API (connections are taken) and from a node that is cut off or off (no answer at all). Why it ended stands in its journal; swap-on, kubelet-certificate and disk-full are the reasons that can be seen from outside it.`,
 	Fix: probe.Fix{
 		Says: "See why it ended, on the node, and start it.",
@@ -95,7 +95,7 @@ var kubeletDead = &Rule{
 
 // kubeletFrozen is a kubelet whose process is there and does nothing.
 var kubeletFrozen = &Rule{
-	ID: "kubelet-frozen", Title: "the kubelet runs and does nothing",
+	ID: "kubelet-frozen", Layer: LayerKubelet, Title: "the kubelet runs and does nothing",
 	Doc: `The process is there, so the kernel takes connections to its ports, and nobody answers: it is stopped, starved of CPU, or all its threads wait for a disk. Its lease runs out as if it were dead. Where only its loop hangs it still answers, with 500 and "syncloop": mostly it waits for the container runtime then.
 From outside the node it cannot be told from a kubelet that is well and cut from the API, so both are named until somebody looks on the node.`,
 	Fix: probe.Fix{
@@ -133,7 +133,7 @@ From outside the node it cannot be told from a kubelet that is well and cut from
 
 // kubeletCutOff is a kubelet that is well and whose reports do not arrive.
 var kubeletCutOff = &Rule{
-	ID: "kubelet-cut-off", Title: "the kubelet runs and does not get through to the API server",
+	ID: "kubelet-cut-off", Layer: LayerKubelet, Title: "the kubelet runs and does not get through to the API server",
 	Doc: `The kubelet answers on its own ports and its lease runs out all the same: its way to the API server is broken (firewall, load balancer, DNS of the server's name, route), or it is refused there. The node is NotReady with everything on it well.
 Told from a dead or frozen kubelet by what it answers on the node itself; from a node that is cut off altogether by its neighbours, whom it answers. Where the API servers answer a probe on the same node, what is broken is particular to the kubelet: the server in its kubeconfig, a proxy, its certificate.`,
 	Fix: probe.Fix{
@@ -175,7 +175,7 @@ Told from a dead or frozen kubelet by what it answers on the node itself; from a
 
 // nodeUnreachable is a node that is off, or as good as off.
 var nodeUnreachable = &Rule{
-	ID: "node-unreachable", Title: "the node is off, or cut off from the network",
+	ID: "node-unreachable", Layer: LayerMachine, Symptom: true, Title: "the node is off, or cut off from the network",
 	Doc: `No neighbour gets any answer from the node: not to a ping, and no port takes or refuses a connection. Even a node whose kubelet, runtime and BIRD are all dead answers a ping and refuses connections, so it is the machine, its NIC, its switch port or a firewall before all of it. Whether it is off cannot be told from outside; its console tells.
 "Unreachable" from a neighbour on the same link means that nobody answers for the address there; silence alone could be a firewall between the nodes, together with a kubelet that ended, and is believed less.`,
 	Fix: probe.Fix{
@@ -218,7 +218,7 @@ var nodeUnreachable = &Rule{
 
 // kubeletPortBlocked is what makes kubectl exec, logs and attach hang too.
 var kubeletPortBlocked = &Rule{
-	ID: "kubelet-port-blocked", Title: "the API server does not get through to the kubelet's port",
+	ID: "kubelet-port-blocked", Layer: LayerKernel, Title: "the API server does not get through to the kubelet's port",
 	Doc: `The probe's pod runs, so API and kubelet do speak, by the connection the kubelet opened. The other direction, from the API server to the kubelet's port 10250, does not work: kubectl exec, logs, attach and port-forward of this node's pods fail with it, and metrics are missing. A firewall or security group between control plane and node, a konnectivity or other tunnel that is down, or the wrong address of the node (the API server dials its InternalIP).
 Told from a dead kubelet by the lease and by the pod that was started.`,
 	Fix: probe.Fix{
@@ -254,7 +254,7 @@ Told from a dead kubelet by the lease and by the pod that was started.`,
 
 // kubeletSilent is as much as the API alone can say.
 var kubeletSilent = &Rule{
-	ID: "kubelet-silent", Title: "the kubelet has not reported",
+	ID: "kubelet-silent", Layer: LayerKubelet, Symptom: true, Title: "the kubelet has not reported",
 	Doc: `A kubelet renews its lease every 10 s. That it has stopped is all that the API knows: the kubelet may be dead, frozen or cut from the API, the node cut off or off. What the pods' states say is the kubelet's last word and no longer known. The ways that need no kubelet, ssh and the node's neighbours, tell these apart; their answers are causes of their own.`,
 	Fix: probe.Fix{
 		Says: "Find out which it is: ask from a neighbour, over ssh, or on the node.",

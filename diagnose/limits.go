@@ -11,7 +11,7 @@ import (
 
 // calicoOutOfMemory is a memory limit that calico-node does not fit into.
 var calicoOutOfMemory = &Rule{
-	ID: "calico-out-of-memory", Title: "calico-node is killed for using more memory than its limit",
+	ID: "calico-out-of-memory", Layer: LayerStart, Title: "calico-node is killed for using more memory than its limit",
 	Doc: `A container that goes beyond its memory limit is killed by the kernel with exit code 137, the same as by a failed liveness probe; the reason OOMKilled tells them apart. One of the programs in it may be killed alone and is started anew by runit, of which Kubernetes does not tell. Felix needs more with every policy, endpoint and node.
 Told from a node that has no memory left by what is available there, and by the limit: without one the container cannot have gone beyond it.`,
 	Fix: probe.Fix{
@@ -67,7 +67,7 @@ func memoryLimit(f Findings) (float64, bool) {
 // calicoCPULimit is a CPU limit that starves Felix on an idle node
 // (projectcalico/calico#3420).
 var calicoCPULimit = &Rule{
-	ID: "calico-cpu-limit", Title: "a CPU limit starves calico-node",
+	ID: "calico-cpu-limit", Layer: LayerStart, Title: "a CPU limit starves calico-node",
 	Doc: `A container with a CPU limit is stopped for the rest of each period of 100 ms in which it has used its share up. Felix then answers its probes late ("net/http: request canceled", "Client.Timeout exceeded") although the node has CPUs to spare.
 Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped.`,
 	Fix: probe.Fix{
@@ -76,7 +76,7 @@ Told from an overloaded node by the node's load, which is low, and by the kernel
 		Operator: []string{`kubectl get installation default -o jsonpath='{.spec.calicoNodeDaemonSet}'  # take the cpu limit out of it with 'kubectl edit installation default'`},
 		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
 	},
-	Explains: []string{"start-outlasts-budget", "felix-stuck", "felix-dataplane-late"},
+	Explains: append([]string{"start-outlasts-budget", "felix-dataplane-late"}, withoutCalico...),
 	Match: func(f Findings) []Case {
 		var held []Finding
 		for _, r := range f.Bad(checks.NodeLoad.ID) {

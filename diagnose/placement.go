@@ -13,7 +13,7 @@ func placementRules() []*Rule {
 
 // probeImage is the probe's own image.
 var probeImage = &Rule{
-	ID: "probe-image", Title: "the probe's image cannot be had on this node",
+	ID: "probe-image", Layer: LayerPlacement, Title: "the probe's image cannot be had on this node",
 	Doc: `The node's runtime could not get the probe's image: the registry is out of reach from there or refuses, or the image is not this program's. It tells little about the node's ills, except that on a node that pulls nothing every new pod waits for its image too: then calico-image or the node's network is what to look at.`,
 	Fix: probe.Fix{
 		Says: "Name an image this node can have, or bring it there.",
@@ -28,7 +28,7 @@ var probeImage = &Rule{
 
 // probePolicy is PodSecurity, a SecurityContextConstraint, a webhook or a mutating policy.
 var probePolicy = &Rule{
-	ID: "probe-policy", Title: "the cluster's policy does not let the probe's pod be as it is asked for",
+	ID: "probe-policy", Layer: LayerPlacement, Title: "the cluster's policy does not let the probe's pod be as it is asked for",
 	Doc: `The probe's pod uses the node's network and mounts its root read-only, which PodSecurity "baseline" and "restricted", OpenShift's SCCs and policy engines refuse. A mutating webhook or policy may also change it: take it off the node's network, add a container, rewrite its image. Such a pod would answer for something else than the node, so it is deleted at once, and nothing of it is believed. The node is not ill for either. The probe goes where privileged pods are allowed, as beside calico-node.`,
 	Fix: probe.Fix{
 		Says: "Use a namespace that admits privileged pods, or let one admit them.",
@@ -51,7 +51,7 @@ var probePolicy = &Rule{
 
 // probeQuota is a namespace that is full.
 var probeQuota = &Rule{
-	ID: "probe-quota", Title: "a quota or limit range of the namespace refuses the probe's pod",
+	ID: "probe-quota", Layer: LayerPlacement, Title: "a quota or limit range of the namespace refuses the probe's pod",
 	Doc: `A ResourceQuota or LimitRange of the namespace leaves no room for one more pod, or demands what the probe's pod does not say: it requests zero CPU and memory, so that no other pod has to make room for it, and limits only its memory. The node is not ill for that.`,
 	Fix: probe.Fix{
 		Says:     "Use another namespace, or raise the quota.",
@@ -64,7 +64,7 @@ var probeQuota = &Rule{
 
 // probeRights is the user's own role.
 var probeRights = &Rule{
-	ID: "probe-rights", Title: "you have no right to put a probe on the node",
+	ID: "probe-rights", Layer: LayerPlacement, Title: "you have no right to put a probe on the node",
 	Doc: `The user who ran this may read the API and not create the probe's pod or ephemeral container. What the API alone knows is in the report; the rest takes what 'calico-probe manifests' grants for a way, or somebody who has that.`,
 	Fix: probe.Fix{
 		Says: "Have the rights given, or have somebody run it who has them.",
@@ -83,7 +83,7 @@ var probeRights = &Rule{
 
 // probeNamespace is a namespace that is not there.
 var probeNamespace = &Rule{
-	ID: "probe-namespace", Title: "the namespace for the probe is missing or ending",
+	ID: "probe-namespace", Layer: LayerPlacement, Title: "the namespace for the probe is missing or ending",
 	Doc: `The namespace given with -n does not exist, or is being deleted and takes nothing new. The node is not ill for that.`,
 	Fix: probe.Fix{
 		Says: "Name another namespace, or have one made.",
@@ -97,7 +97,7 @@ var probeNamespace = &Rule{
 
 // probeRejected is a kubelet that takes no more pods.
 var probeRejected = &Rule{
-	ID: "probe-rejected", Title: "the kubelet rejects the probe's pod",
+	ID: "probe-rejected", Layer: LayerPlacement, Title: "the kubelet rejects the probe's pod",
 	Doc: `The pod is bound to the node without the scheduler, and the kubelet judges it itself: it has no room (OutOfpods, OutOfcpu), is under pressure (Evicted, "The node had condition: DiskPressure"), or its admission refuses. It is alive and says why; every new pod of the node meets the same.`,
 	Fix: probe.Fix{
 		Says: "Do what the kubelet's reason asks for; until then use the way that needs no new pod.",

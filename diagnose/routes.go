@@ -79,7 +79,7 @@ func blocked(f Findings, key probe.Fact, says func(list []string) string) []Case
 
 // blockOwnedTwice is a block that IPAM gave to two nodes.
 var blockOwnedTwice = &Rule{
-	ID: "block-owned-twice", Title: "a block of pod addresses belongs to two nodes",
+	ID: "block-owned-twice", Layer: LayerRoutes, Title: "a block of pod addresses belongs to two nodes",
 	Doc: `Two affinities name one block, so both nodes announce it and others send to the one or the other, or to both in turn: some connections work and others do not. It is left behind by a failed release, a restored backup of the datastore, or a node that was renamed.`,
 	Fix: probe.Fix{
 		Says:     "See which of {one} and {other} has pods with addresses of {block}, and delete the affinity of the other one.",
@@ -97,7 +97,7 @@ var blockOwnedTwice = &Rule{
 
 // routeSwallowed is a blackhole route for other nodes' pods.
 var routeSwallowed = &Rule{
-	ID: "route-swallowed", Title: "this node swallows packets to another node's pods",
+	ID: "route-swallowed", Layer: LayerRoutes, Title: "this node swallows packets to another node's pods",
 	Doc: `There is a blackhole route on this node for a block that belongs to another one. Every node has such routes for its own blocks, by BIRD (static1) or Felix; one for a foreign block is left over from when the block was this node's: an affinity that was not deleted, or an announcement this node did not take back. It wins over what BGP learns, so the session is up, all others reach those pods, and this node does not. Told from a missing route by the kernel's own answer.`,
 	Fix: probe.Fix{
 		Says:     "See whose the block is; delete an affinity of {node} that is left over, then start calico-node of {node} anew.",
@@ -117,7 +117,7 @@ var routeSwallowed = &Rule{
 
 // routeElsewhere is a route to the wrong machine.
 var routeElsewhere = &Rule{
-	ID: "route-elsewhere", Title: "a route leads other nodes' pods to the wrong machine",
+	ID: "route-elsewhere", Layer: LayerRoutes, Title: "a route leads other nodes' pods to the wrong machine",
 	Doc: `The kernel sends packets for a block to another machine than the one IPAM says it belongs to, or to several at once. Somebody announces a block that is no longer his (an affinity left over there), or somebody made a route by hand; who made it is the route's protocol: bird, 80 for Felix, static or boot for people and scripts.`,
 	Fix: probe.Fix{
 		Says: "See who announces or made it, and take that away there.",
@@ -135,7 +135,7 @@ var routeElsewhere = &Rule{
 
 // routeNotInKernel is a route that BIRD has and the kernel has not.
 var routeNotInKernel = &Rule{
-	ID: "route-not-in-kernel", Title: "BIRD knows the way to other nodes' pods and the kernel does not",
+	ID: "route-not-in-kernel", Layer: LayerRoutes, Title: "BIRD knows the way to other nodes' pods and the kernel does not",
 	Doc: `Sessions are up and BIRD has the routes, so nothing is wrong with BGP, ports or peers: the routes do not get into the kernel. Its kernel protocol is down or filters them, the next hop is not reached, or somebody takes them away as soon as they are there: NetworkManager does that with interfaces it manages (cali*, tunl*), systemd-networkd with foreign routes. Told from a graceful restart, in which BIRD holds them back on purpose and says so.`,
 	Fix: probe.Fix{
 		Says: "See who takes them away or keeps them back, and tell NetworkManager to leave Calico's interfaces alone.",

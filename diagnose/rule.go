@@ -9,7 +9,11 @@ import (
 // A Rule knows one kind of fault.
 type Rule struct {
 	ID    string // kebab-case, for ever: JSON key, doc anchor
-	Title string // the fault in a few words
+	Layer Layer  // the part of the node it lies in
+	// Symptom marks a rule that says what does not work, and not why: "X is down". It is never
+	// told with more than medium confidence, nor above a cause it follows from.
+	Symptom bool
+	Title   string // the fault in a few words
 	// Doc is how the fault works, what it is mistaken for, and how it is told apart.
 	Doc string
 	// Fix may name {node}; {pod}, {daemonset}, {config} and {namespace} of calico-node;
@@ -90,4 +94,4 @@ func clues(weight int, of ...[]Finding) []Clue {
 }
 
 // Rules are all there are; of two causes equally sure the earlier comes first.
-func Rules() []*Rule { return slices.Concat(nodeRules(), startRules(), networkRules()) }
+func Rules() []*Rule { return slices.Concat(nodeRules(), saysRules(), startRules(), networkRules()) }

@@ -36,7 +36,7 @@ func TestKubeletFrozen(t *testing.T) {
 		}
 		return "the lease still runs"
 	})
-	d, a := report(t, "run", "--node", "node-b", "--ssh", "none")
+	d, a := report(t, "run", "--node", "node-b", "--via", "pod,ephemeral,exec")
 	if a.exit != 3 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
@@ -57,12 +57,12 @@ func TestRuntimeFrozen(t *testing.T) {
 	t.Cleanup(thaw)
 	signalAll(t, "node-b", "containerd", "STOP")
 	// What hangs in whatever is asked of it is not slow: no second pod is waited for.
-	d, _ := report(t, "run", "--node", "node-b", "--ssh", "none")
+	d, _ := report(t, "run", "--node", "node-b", "--via", "pod,ephemeral,exec")
 	d.want(t, "probe-placed", probe.Unknown, "pod: ", "within 8")
 	d.want(t, "probe-placed", probe.Unknown, "exec: ", "nothing came back in time (10s)")
 	thaw() // 30 s after the freeze the kubelet knows, and so do we
 	signalAll(t, "node-b", "containerd", "STOP")
-	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "10s", "--ssh", "none")
+	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "10s", "--via", "pod,ephemeral,exec")
 	if a.exit != 5 {
 		t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
 	}

@@ -39,11 +39,12 @@ func TestOneClearLine(t *testing.T) {
 		{"wrong flag", "run --nod node-a", 2, "unknown flag: --nod"},
 		{"wrong value", "run --node node-a --timeout soon", 2, "soon"},
 		{"unknown check", "run --node node-a --checks bgp-sesion", 2, "did you mean bgp-session?"},
-		{"unknown way", "run --node node-a --via magic", 2, "auto, api, pod, ephemeral, exec, ssh"},
+		{"unknown way", "run --node node-a --via exce", 2, "did you mean exec?"},
 		{"an option for ssh", "run --node node-a --ssh -oProxyCommand=id", 2, "--ssh \"-oProxyCommand=id\" is no destination"},
 		{"no destination for ssh", "run --node node-a --ssh root@a;b", 2, "--ssh \"root@a;b\" is no destination"},
 		{"no such configuration of ssh", "run --node node-a --ssh-config /nowhere", 2, "/nowhere: no such file"},
-		{"ssh and none", "run --node node-a --via ssh --ssh none", 2, "leave out one of them"},
+		{"a way named twice", "run --node node-a --via pod,pod", 2, "names pod twice"},
+		{"no way for a list", "run --node node-a --via pod,api", 2, "--via api cannot stand in a list"},
 		{"an API nobody asks", "run --via local --context x", 2, "leave out --context"},
 		{"unknown profile", "run --node node-a --profile full", 2, "quick, standard, deep"},
 		{"profile and checks", "run --node node-a --profile deep --checks bgp", 2, "leave out --profile"},
@@ -94,7 +95,7 @@ func TestNoRightToCreatePods(t *testing.T) {
 		}
 		return ""
 	})
-	d, a := report(t, "run", "--node", "node-a", "--as", "reader", "--ssh", "none")
+	d, a := report(t, "run", "--node", "node-a", "--as", "reader", "--via", "pod,ephemeral,exec")
 	if a.exit != 5 {
 		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
 	}
@@ -109,7 +110,7 @@ func TestNoRightToCreatePods(t *testing.T) {
 
 // TestMissingImage also wants the way not tried that could not be undone.
 func TestMissingImage(t *testing.T) {
-	d, a := report(t, "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none", "--ssh", "none")
+	d, a := report(t, "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none", "--via", "pod,ephemeral,exec")
 	if a.exit != 5 {
 		t.Errorf("exit %d, want 5\n%s", a.exit, a.stderr)
 	}

@@ -97,7 +97,7 @@ func TestByExec(t *testing.T) {
 // TestLadderPastTheImage wants an image nobody has to be no obstacle.
 func TestLadderPastTheImage(t *testing.T) {
 	door(t)
-	d, a := report(t, "run", "--node", "node-b", "--image", "nowhere.invalid/probe:none", "--ssh", "none")
+	d, a := report(t, "run", "--node", "node-b", "--image", "nowhere.invalid/probe:none", "--via", "pod,ephemeral,exec")
 	if a.exit == 5 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}

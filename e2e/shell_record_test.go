@@ -261,7 +261,7 @@ func TestShellSideBySide(t *testing.T) {
 	if a.exit != 3 || !strings.Contains(a.stdout, "worse    bird-socket") || !strings.Contains(a.stdout, "B  fault on node node-b") || strings.Contains(a.stdout, "node-disk") {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
-	a = call(t, "shell", "--node", "node-a", "-c", "diff with node-b")
+	a = call(t, "shell", "--node", "node-a", "-c", "diff node-b")
 	if !strings.Contains(a.stdout, "better   bird-socket") { // its session with the other is worse
 		t.Errorf("the good one beside the bad one: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}

@@ -49,6 +49,8 @@ func TestShellTools(t *testing.T) {
 		{"ping -c 1 -s 1400 " + far, 0, []string{"1 came back"}},
 		{"ping -c 1 -s 9000 " + far, 3, []string{"could not leave: larger than the MTU of the interface"}},
 		{"ping -c 1 192.0.2.1", 3, []string{"0 of 1 packet to 192.0.2.1 came back: destination unreachable from", "unreachable)"}},
+		{"ping -c1 node-b", 0, []string{"node-b is " + peer + ", by the API (the node's InternalIP)", "1 came back"}},
+		{"in workload-a dial node-b:10250", 0, []string{"node-b is " + peer, "connected to " + peer + ":10250"}},
 		{"dial " + peer + ":179", 0, []string{"connected to " + peer + ":179 in", "from " + self}},
 		{"dial " + peer + ":99", 3, []string{"refused"}},
 		{"dial --tls 10.96.0.1:443", 0, []string{"TLS 1.3", "subject  CN=kube-apiserver", "kubernetes.default.svc", "valid now"}},

@@ -49,12 +49,14 @@ func TestShellOnTerminal(t *testing.T) {
 	s := newScreen(t)
 	s.client("shell --node node-a")
 	s.wantsLast("node-a>")
+	s.wants(`type "help" for the commands`)
 	s.types("pi")
 	s.press("Tab")
 	s.wantsLast("node-a> ping")
 	s.types("10.96.0.1")
 	s.press("Tab", "Tab") // the API's address, and the DNS's, which begins with it
-	s.wants("10.96.0.10")
+	s.wants("10.96.0.10 (")
+	s.wants("DNS service")
 	s.press("C-u")
 	for _, c := range [][2]string{{"links eth", "links eth0"}, {"logs calico-n", "logs calico-node"}} {
 		s.types(c[0])

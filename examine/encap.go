@@ -44,7 +44,7 @@ const wayPair = "pair"
 
 // proof is what ProveEncap reports; say reports one result.
 func (r *Run) proof(ctx context.Context, here *injector.Session, snap *cluster.Snapshot, say func(probe.Result) error) error {
-	peer := cluster.Opposite(snap)
+	peer := cluster.Opposite(snap, r.about)
 	if peer == nil {
 		return say(probe.Found(probe.Skip, "the cluster has no other node to prove it with"))
 	}

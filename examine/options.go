@@ -19,7 +19,7 @@ import (
 // Options say which node is examined, what it is asked, and how.
 type Options struct {
 	Node    string
-	Via     string   // an access method, or auto
+	Via     string   // auto, an access method, or a list of those that may be tried
 	Profile string   // how much is asked where Checks is empty
 	Checks  []string // only these: IDs, prefixes, globs or tags
 	Skip    []string // all but these
@@ -28,7 +28,7 @@ type Options struct {
 	Image      string
 	PullSecret string
 	Privileged bool
-	SSH        string // [USER@]HOST with {node} and {ip}, "" = the node's InternalIP, SSHNone
+	SSH        string // [USER@]HOST with {node} and {ip}, "" = the node's InternalIP
 	SSHConfig  string
 	Reason     string // why this is run, for auditors
 
@@ -36,13 +36,11 @@ type Options struct {
 	StartTimeout time.Duration // for a probe to start, 0 = what suits method and node
 	CheckTimeout time.Duration // of each check, 0 = its own
 	Baselines    int           // how many healthy nodes are asked for comparison
+	NoFollowUp   bool          // ask nothing that the causes found want, beyond Profile
 }
 
 // The values of Options with a meaning of their own.
 const (
-	ViaAuto = "auto"
-	SSHNone = "none" // auto does not try ssh
-
 	FailOnFail = "fail"
 	FailOnWarn = "warn"
 )
@@ -77,8 +75,8 @@ func (o *Options) Complete() error {
 // Validate checks the options against each other before anything is asked. It does not need
 // a node. Every error is a ui.UsageError.
 func (o Options) Validate() error {
-	if o.Via != ViaAuto && !slices.Contains(injector.MethodNames(), o.Via) {
-		return ui.BadUsage("unknown access method %q: --via takes auto, %s", o.Via, strings.Join(injector.MethodNames(), ", "))
+	if err := validateVia(o.Via); err != nil {
+		return err
 	}
 	if err := o.validateSSH(); err != nil {
 		return err
@@ -107,9 +105,6 @@ func (o Options) validateSSH() error {
 	to := strings.NewReplacer("{node}", "", "{ip}", "").Replace(o.SSH)
 	if strings.HasPrefix(to, "-") || strings.HasSuffix(o.SSH, "@") || strings.ContainsAny(to, " \t\n'`\";&<>|(){}") {
 		return ui.BadUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.SSH)
-	}
-	if o.SSH == SSHNone && o.Via == injector.MethodSSH {
-		return ui.BadUsage("--via ssh and --ssh none: leave out one of them")
 	}
 	if o.SSHConfig == "" || o.SSHConfig == "none" { // which is ssh's word for no file
 		return nil

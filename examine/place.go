@@ -58,7 +58,7 @@ func (r *Run) placeBy(ctx context.Context, methods []injector.Method, snap *clus
 	return r.notPlaced(failed, snap)
 }
 
-// methods is the access method the user named, or all of them.
+// methods are the access methods that --via lets be tried, in that order.
 func (r *Run) methods() ([]injector.Method, error) {
 	if r.opts.Via == injector.MethodLocal {
 		m, err := thisMachine("/")
@@ -72,20 +72,17 @@ func (r *Run) methods() ([]injector.Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []injector.Method{
-		{Name: injector.MethodPod, Open: r.client.InEitherNamespace(injector.Pod(client))},
-		{Name: injector.MethodEphemeral, Open: injector.Ephemeral(client)},
-		{Name: injector.MethodExec, Open: injector.Exec(client)},
+	open := map[string]injector.Open{
+		injector.MethodPod:       r.client.InEitherNamespace(injector.Pod(client)),
+		injector.MethodEphemeral: injector.Ephemeral(client),
+		injector.MethodExec:      injector.Exec(client),
+		injector.MethodSSH:       injector.SSH(),
 	}
-	if r.opts.SSH != SSHNone {
-		all = append(all, injector.Method{Name: injector.MethodSSH, Open: injector.SSH()})
+	var out []injector.Method
+	for _, name := range fallbacks(r.opts.Via) {
+		out = append(out, injector.Method{Name: name, Open: open[name]})
 	}
-	for _, m := range all {
-		if m.Name == r.opts.Via {
-			return []injector.Method{m}, nil
-		}
-	}
-	return all, nil
+	return out, nil
 }
 
 // NoProbeOn says why no probe can run on a node, "" = nothing is known against it. Its

@@ -17,15 +17,25 @@ import (
 // access methods are left, that is returned as lost instead of being reported.
 func (r *Run) talk(ctx context.Context, p injector.Placed, snap *cluster.Snapshot) (lost, err error) {
 	defer r.closing(p.Method, p.Session)
-	whole, lost, err := r.answers(ctx, p, snap)
+	report := func() error { return r.ReportPlaced(p, snap) }
+	whole, lost, err := r.answers(ctx, p, r.Plan(p.Method, snap), report)
 	if lost != nil && (p.Last || ctx.Err() != nil) {
 		if err := r.ReportPlaced(p, snap); err != nil {
 			return nil, err
 		}
 		return nil, r.Add(p.Method, Unanswered(lost))
 	}
-	if err != nil || lost != nil || !whole || !r.ProvesEncap(snap) {
+	if err != nil || lost != nil || !whole {
 		return lost, err
+	}
+	for plan := r.FollowUp(p.Method, snap); plan != nil && whole && err == nil; plan = r.FollowUp(p.Method, snap) {
+		whole, lost, err = r.answers(ctx, p, *plan, func() error { return nil })
+		if lost != nil {
+			return nil, r.Add(p.Method, Unanswered(lost))
+		}
+	}
+	if err != nil || !whole || !r.ProvesEncap(snap) {
+		return nil, err
 	}
 	return nil, r.ProveEncap(ctx, p.Session, snap)
 }
@@ -70,17 +80,16 @@ func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
 	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
 }
 
-// answers reports what a probe answers to its plan; false when that was not all of it, which
-// then has been reported, or is lost where not even a first event came. The error is one of
-// writing the report.
-func (r *Run) answers(ctx context.Context, p injector.Placed, snap *cluster.Snapshot) (whole bool, lost, err error) {
-	plan := r.Plan(p.Method, snap)
+// answers reports what a probe answers to a plan, after begin; false when that was not all of
+// it, which then has been reported, or is lost where not even a first event came. The error is
+// one of writing the report.
+func (r *Run) answers(ctx context.Context, p injector.Placed, plan probe.Plan, begin func() error) (whole bool, lost, err error) {
 	open := slices.Clone(plan.Checks)
 	var writing error
 	heard := false
 	err = p.Session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
 		if !heard {
-			heard, writing = true, r.ReportPlaced(p, snap)
+			heard, writing = true, begin()
 		}
 		if ev.Result != nil {
 			open = slices.DeleteFunc(open, func(id string) bool { return id == ev.Result.Check })

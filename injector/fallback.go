@@ -72,8 +72,8 @@ func (f *Fallback) Do(ctx context.Context) (failed []Failure, err error) {
 			if !worth || !f.Alive() {
 				break
 			}
-			if second.Name == before[0].method {
-				before[0].early = false
+			if first := starterOf(before); second.Name == first.method {
+				first.early = false
 			}
 			failed = slices.DeleteFunc(failed, func(x Failure) bool { return x.Method == second.Name })
 			methods = append(slices.Clone(methods), second)
@@ -84,7 +84,8 @@ func (f *Fallback) Do(ctx context.Context) (failed []Failure, err error) {
 			failed = append(failed, Failure{Method: m.Name, Skip: limits.skip, Reason: limits.because})
 			continue
 		}
-		last := i+1 == len(methods) && (len(before) == 0 || !before[0].early)
+		first := starterOf(before)
+		last := i+1 == len(methods) && (first == nil || !first.early)
 		this, failure, err := f.try(ctx, m, limits, failed, last)
 		if failure == nil {
 			return nil, err
@@ -173,6 +174,8 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	}
 	for _, a := range before {
 		switch {
+		case a.method == MethodExec && a.waited: // it got seconds: what is started may take longer
+			continue
 		case a.reason == facts.ReasonAPI:
 			l.skip = "it leads through the API server too, which fails"
 		case a.reason == facts.ReasonKubelet && a.waited && m.Name == MethodExec:
@@ -218,11 +221,23 @@ func usualLimits(m Method, others, silent bool) limits {
 	return limits{start: StartUsual}
 }
 
-// secondAttempt is the method to try again where none has worked and the first was given up early, because
-// the node may only be slow. Exec is tried again before it: it needs little of the same kubelet and
-// runtime, and if it hangs even now, they hang and nothing would start.
+// starterOf is the first attempt of a method that starts a container; nil = there was none.
+func starterOf(before []attempt) *attempt {
+	for i, a := range before {
+		if a.method != MethodExec && a.method != MethodSSH {
+			return &before[i]
+		}
+	}
+	return nil
+}
+
+// secondAttempt is the method to try again where none has worked and the first that starts a
+// container was given up early: a node that is only slow is given the full time now. Before
+// that, exec is tried again: it takes the same kubelet and runtime, and little of either.
+// Where it hangs for so long, they do, and nothing starts.
 func secondAttempt(methods []Method, before []attempt) (m Method, worth bool) {
-	if len(before) == 0 || !before[0].early {
+	first := starterOf(before)
+	if first == nil || !first.early {
 		return Method{}, false
 	}
 	last := attempt{method: MethodExec, waited: true} // it may not have been tried, as it takes the same runtime
@@ -231,7 +246,7 @@ func secondAttempt(methods []Method, before []attempt) (m Method, worth bool) {
 			last = a
 		}
 	}
-	m = methods[0]
+	m = methods[slices.IndexFunc(methods, func(m Method) bool { return m.Name == first.method })]
 	if i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == MethodExec }); i >= 0 && last.waited {
 		m = methods[i]
 	}

@@ -68,6 +68,10 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
+	hung := []attempt{{method: MethodExec, reason: facts.ReasonKubelet, waited: true}}
+	if got := limitsOf(Method{Name: MethodPod}, true, hung, true); got.skip != "" || got.start != startDoubted {
+		t.Errorf("a pod after an exec that hung: %+v", got)
+	}
 	slow := &PlacementError{Reason: facts.ReasonRuntime, Waited: true}
 	if got := attemptOf(Method{Name: MethodPod}, slow, 9*time.Second, limits{
 		start: StartUsual, idle: idleUsual,
@@ -106,6 +110,8 @@ func TestOnceMore(t *testing.T) {
 			MethodPod},
 		"exec answers that it cannot": {methods, []attempt{pod, {method: MethodExec}, {method: MethodSSH}}, MethodPod},
 		"no exec":                     {methods[:1], []attempt{pod}, MethodPod},
+		"exec first, pod early":       {[]Method{{Name: MethodExec}, {Name: MethodPod}}, []attempt{{method: MethodExec}, pod}, MethodPod},
+		"ssh first, pod early":        {[]Method{{Name: MethodSSH}, {Name: MethodPod}}, []attempt{{method: MethodSSH}, pod}, MethodPod},
 	} {
 		if m, worth := secondAttempt(c.steps, c.before); worth != (c.want != "") || worth && (m.Name != c.want || !m.again) {
 			t.Errorf("%s: %+v, %v", name, m, worth)

@@ -20,10 +20,14 @@ const (
 	MethodLocal     = "local"
 )
 
-// MethodNames lists the access methods, in the order in which auto tries those that it tries.
+// MethodNames lists the access methods.
 func MethodNames() []string {
 	return []string{MethodAPI, MethodPod, MethodEphemeral, MethodExec, MethodSSH, MethodNeighbour, MethodLocal}
 }
+
+// FallbackNames lists the access methods that may be tried one after the other, in the order
+// in which auto tries them.
+func FallbackNames() []string { return []string{MethodPod, MethodEphemeral, MethodExec, MethodSSH} }
 
 // Open puts a probe on a node by one access method and opens a session with it. Where the node or the
 // cluster refuses that, the error is a *PlacementError.

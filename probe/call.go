@@ -82,7 +82,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 	if c.From == nil {
 		out := &spoken{emit: say, atOnce: r.Tools[i].Reads}
 		defer out.end()
-		return run(ctx, &Job{Host: r.Host, Out: out, In: by.typed, Size: c.Size, Sizes: by.sizes})
+		return run(ctx, &Job{Host: r.Host, Out: out, In: by.typed, Size: c.Size, Sizes: by.sizes, Hosts: c.Hosts})
 	}
 	if r.Enter == nil {
 		return Found(Skip, "this probe cannot enter pods")

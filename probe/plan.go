@@ -28,6 +28,7 @@ const (
 	AttrMethod6  = "method6"
 	AttrInternal = "internal"
 	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
+	AttrLogs     = "logs"      // name of the folder of calico-node's logs: NAMESPACE_POD_UID
 	AttrBudget   = "budget_s"  // seconds from a start to the first good answer that its probe allows
 )
 

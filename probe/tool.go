@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/netip"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -38,6 +39,8 @@ type Job struct {
 	// Size is that of the user's terminal at first; Sizes tells of each change.
 	Size  Size
 	Sizes *Sizes
+	// Hosts are the addresses of names that the client knows.
+	Hosts map[string][]netip.Addr
 }
 
 // Sizes is the size that a terminal has now, which changes while a tool runs. What is typed
@@ -90,6 +93,9 @@ type Call struct {
 	From *Target `json:"from,omitempty"`
 	// Key is what its output is sealed with, see Seal.
 	Key []byte `json:"key,omitempty"`
+	// Hosts are the addresses of those arguments that the client knows as names, such as
+	// the names of nodes: the node may have no DNS that does.
+	Hosts map[string][]netip.Addr `json:"hosts,omitempty"`
 }
 
 // spoken makes events of what a tool writes.

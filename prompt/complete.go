@@ -13,7 +13,9 @@ import (
 // completing is how long Tab may take: what is not known by then is not offered.
 const completing = 400 * time.Millisecond
 
-// completer completes the word at the cursor, as liner wants it.
+// completer completes the word at the cursor, as liner wants it. Of several words liner lists
+// all, and types the letters with which all begin: no two words begin with the same word and a
+// blank, so that a description behind the blank is never typed.
 func (s *Shell) completer(ctx context.Context) func(line string, pos int) (string, []string, string) {
 	return func(line string, pos int) (string, []string, string) {
 		runes := []rune(line)
@@ -23,12 +25,34 @@ func (s *Shell) completer(ctx context.Context) func(line string, pos int) (strin
 		}
 		ctx, cancel := context.WithTimeout(ctx, completing)
 		defer cancel()
-		found := Matching(readBack(s.candidates(ctx, words)), word)
-		if len(found) == 1 && (pos == len(runes) || runes[pos] != ' ') {
-			found[0] += " "
+		described := map[string]string{}
+		var texts []string
+		for _, c := range s.candidates(ctx, words) {
+			text, description, _ := strings.Cut(c, "\t")
+			texts, described[text] = append(texts, text), description
+		}
+		found := Matching(readBack(texts), word)
+		if len(found) == 1 {
+			if pos == len(runes) || runes[pos] != ' ' {
+				found[0] += " "
+			}
+			return string(runes[:start]), found, string(runes[pos:])
+		}
+		for i, text := range found {
+			if d := described[text]; d != "" {
+				found[i] += " (" + strings.Map(shown, d) + ")"
+			}
 		}
 		return string(runes[:start]), found, string(runes[pos:])
 	}
+}
+
+// shown is a character of a description as the terminal may have it.
+func shown(r rune) rune {
+	if unicode.IsGraphic(r) {
+		return r
+	}
+	return '?'
 }
 
 // readBack are those of the texts that, put into a line, are one word of it: any other
@@ -36,7 +60,8 @@ func (s *Shell) completer(ctx context.Context) func(line string, pos int) (strin
 func readBack(texts []string) []string {
 	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 		lines, err := Parse("x " + text + " y")
-		return err != nil || len(lines) != 1 || lines[0].Pipe != "" || !slices.Equal(lines[0].Words, []string{"x", text, "y"}) ||
+		return err != nil || len(lines) != 1 || lines[0].Pipe != "" ||
+			!slices.Equal(lines[0].Words, []string{"x", text, "y"}) ||
 			strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) })
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -101,18 +102,19 @@ func (e *Editor) Remember(line string) {
 // ending is how long an editor may take to let go of its prompt.
 const ending = 200 * time.Millisecond
 
+// typedLine is what became of one line: broke is what reading it panicked with.
+type typedLine struct {
+	text  string
+	err   error
+	broke any
+}
+
 // Read reads one line. Its error is io.EOF when the terminal was closed, ErrDropped for
 // a line that was dropped, ErrIdle when nothing was typed for so long, and why ctx ended.
 func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration, complete liner.WordCompleter) (string, error) {
 	if e.lost {
 		return "", io.EOF
 	}
-	type line struct {
-		text  string
-		err   error
-		broke any
-	}
-	got := make(chan line, 1)
 	if e.editing != nil {
 		_ = e.editing.ApplyMode()
 		e.line.SetWordCompleter(complete)
@@ -128,51 +130,57 @@ func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration, co
 		e.keys.start()
 		defer e.keys.stop()
 	}
-	go func() {
-		var l line
-		defer func() {
-			l.broke = recover() // it is the caller's, where the terminal is given back
-			got <- l
-		}()
-		l.text, l.err = e.prompt(prompt)
-	}()
-	var over <-chan time.Time
-	var clock *time.Timer
-	if idle > 0 {
-		clock = time.NewTimer(idle)
-		defer clock.Stop()
-		over = clock.C
+	if idle == 0 {
+		idle = math.MaxInt64 // never
 	}
-	leave := func(err error) (string, error) {
-		e.lost = true
-		if e.keys != nil {
-			e.keys.close()
-			select {
-			case <-got:
-			case <-time.After(ending):
-			}
-		}
-		fmt.Fprintln(e.prompts)
-		return "", err
-	}
+	clock := time.NewTimer(idle)
+	defer clock.Stop()
+	read := e.begin(prompt)
 	for {
 		select {
-		case l := <-got:
+		case l := <-read:
 			if l.broke != nil {
 				e.Close()
 				panic(l.broke)
 			}
 			return l.text, l.err
 		case <-typed:
-			if clock != nil {
-				clock.Reset(idle)
-			}
-		case <-over:
-			return leave(ErrIdle)
+			clock.Reset(idle)
+		case <-clock.C:
+			return "", e.abandon(read, ErrIdle)
 		case <-ctx.Done():
-			return leave(context.Cause(ctx))
+			return "", e.abandon(read, context.Cause(ctx))
 		}
 	}
+}
+
+// begin reads a line in the background. A panic is handed on to the reader of the channel, who
+// gives the terminal back.
+func (e *Editor) begin(prompt string) <-chan typedLine {
+	read := make(chan typedLine, 1)
+	go func() {
+		var l typedLine
+		defer func() {
+			l.broke = recover()
+			read <- l
+		}()
+		l.text, l.err = e.prompt(prompt)
+	}()
+	return read
+}
+
+// abandon leaves the line that is being read, and gives back why. Nothing is read any more.
+func (e *Editor) abandon(read <-chan typedLine, why error) error {
+	e.lost = true
+	if e.keys != nil {
+		e.keys.close()
+		select {
+		case <-read:
+		case <-time.After(ending):
+		}
+	}
+	fmt.Fprintln(e.prompts)
+	return why
 }
 
 // drop is what Drop types: the editor sees a Ctrl-C, and one that reads whole lines a line.
@@ -212,7 +220,7 @@ func (e *Editor) prompt(prompt string) (string, error) {
 }
 
 // Beside is w for what is said while a line may be being typed, which is shown again
-// below it.
+// below it. Lines longer than the terminal is wide are broken between words.
 func (e *Editor) Beside(w io.Writer) io.Writer { return &beside{e, w} }
 
 type beside struct {
@@ -224,11 +232,15 @@ type beside struct {
 func (b *beside) Unwrap() io.Writer { return b.w }
 
 func (b *beside) Write(text []byte) (int, error) {
+	folded := []byte(fold(string(text), columns(b.w)))
 	if f, ok := Bare(b.w).(*os.File); b.e.line == nil || !b.e.busy() || ok && !term.IsTerminal(int(f.Fd())) {
-		return b.w.Write(text)
+		if _, err := b.w.Write(folded); err != nil {
+			return 0, err
+		}
+		return len(text), nil
 	}
 	// To the beginning of the line, and clear it (ECMA-48: CR, EL).
-	if _, err := b.w.Write(append([]byte("\r\x1b[K"), text...)); err != nil {
+	if _, err := b.w.Write(append([]byte("\r\x1b[K"), folded...)); err != nil {
 		return 0, err
 	}
 	redraw()

@@ -17,83 +17,111 @@ type Line struct {
 // or ;, # begins a comment, and what follows | goes to the local shell as it is, up to the
 // end of the line or a ; outside quotes.
 func Parse(text string) ([]Line, error) {
-	var out []Line
-	var line Line
-	var word strings.Builder
-	begun, start, pipe := false, 0, -1
-	var quote rune
-	runes := []rune(text)
-	endWord := func() {
-		if begun && pipe < 0 {
-			line.Words = append(line.Words, word.String())
-		}
-		word.Reset()
-		begun = false
-	}
-	endLine := func(at int) error {
-		endWord()
-		line.Text = strings.TrimSpace(string(runes[start:at]))
-		if pipe >= 0 {
-			line.Pipe = strings.TrimSpace(string(runes[pipe:at]))
-			if line.Pipe == "" || len(line.Words) == 0 || strings.HasPrefix(line.Pipe, "|") {
-				return errors.New("| stands between a command and one of your own machine")
-			}
-		}
-		if len(line.Words) > 0 {
-			out = append(out, line)
-		}
-		line, pipe, start = Line{}, -1, at+1
-		return nil
-	}
-	for i := 0; i < len(runes); i++ {
-		r := runes[i]
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == '\'':
-			word.WriteRune(r)
-		case r == '\\' && i+1 < len(runes):
-			i++
-			if quote == '"' && !strings.ContainsRune("\"\\$`\n", runes[i]) {
-				word.WriteRune(r)
-			}
-			if runes[i] != '\n' {
-				begun = true
-				word.WriteRune(runes[i])
-			}
-		case quote != 0:
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, begun = r, true
-		case r == '\n' || r == ';':
-			if err := endLine(i); err != nil {
-				return nil, err
-			}
-		case r == '|' && pipe < 0:
-			endWord()
-			pipe = i + 1
-		case r == '#' && !begun && pipe < 0:
-			for i+1 < len(runes) && runes[i+1] != '\n' {
-				runes[i] = ' '
-				i++
-			}
-			runes[i] = ' '
-		case strings.ContainsRune("<>&", r) && pipe < 0:
-			return nil, errors.New(string(r) + " means nothing here unless quoted: '| cat >FILE' writes to a file, ; separates commands")
-		case unicode.IsSpace(r):
-			endWord()
-		default:
-			begun = true
-			word.WriteRune(r)
+	p := parser{runes: []rune(text), pipe: -1}
+	for p.at = 0; p.at < len(p.runes); p.at++ {
+		if err := p.read(p.runes[p.at]); err != nil {
+			return nil, err
 		}
 	}
-	if quote != 0 {
+	if p.quote != 0 {
 		return nil, errors.New("a quote is not closed")
 	}
-	if err := endLine(len(runes)); err != nil {
+	if err := p.endLine(); err != nil {
 		return nil, err
 	}
-	return out, nil
+	return p.lines, nil
+}
+
+// parser is a text that is being read, rune by rune.
+type parser struct {
+	runes []rune
+	at    int
+	lines []Line // that have ended
+
+	line  Line
+	start int // where it begins
+	pipe  int // where its command of the user's machine begins, -1 = it has none
+	word  strings.Builder
+	begun bool // a word, if only by quotes with nothing in them
+	quote rune // that is open, 0 = none
+}
+
+// read reads the rune at p.at, and more where they belong to it.
+func (p *parser) read(r rune) error {
+	switch {
+	case r == p.quote && r != 0:
+		p.quote = 0
+	case p.quote == '\'':
+		p.word.WriteRune(r)
+	case r == '\\' && p.at+1 < len(p.runes):
+		p.escaped()
+	case p.quote != 0:
+		p.word.WriteRune(r)
+	case r == '\'' || r == '"':
+		p.quote, p.begun = r, true
+	case r == '\n' || r == ';':
+		return p.endLine()
+	case r == '|' && p.pipe < 0:
+		p.endWord()
+		p.pipe = p.at + 1
+	case r == '#' && !p.begun && p.pipe < 0:
+		p.comment()
+	case strings.ContainsRune("<>&", r) && p.pipe < 0:
+		return errors.New(string(r) + " means nothing here unless quoted: '| cat >FILE' writes to a file, ; separates commands")
+	case unicode.IsSpace(r):
+		p.endWord()
+	default:
+		p.begun = true
+		p.word.WriteRune(r)
+	}
+	return nil
+}
+
+// escaped reads a backslash and the rune after it.
+func (p *parser) escaped() {
+	p.at++
+	next := p.runes[p.at]
+	if p.quote == '"' && !strings.ContainsRune("\"\\$`\n", next) {
+		p.word.WriteRune('\\')
+	}
+	if next != '\n' {
+		p.begun = true
+		p.word.WriteRune(next)
+	}
+}
+
+// comment makes spaces of a comment, which is no part of the line's text.
+func (p *parser) comment() {
+	p.runes[p.at] = ' '
+	for p.at+1 < len(p.runes) && p.runes[p.at+1] != '\n' {
+		p.at++
+		p.runes[p.at] = ' '
+	}
+}
+
+func (p *parser) endWord() {
+	if p.begun && p.pipe < 0 {
+		p.line.Words = append(p.line.Words, p.word.String())
+	}
+	p.word.Reset()
+	p.begun = false
+}
+
+// endLine ends the command before p.at. One without words counts for nothing.
+func (p *parser) endLine() error {
+	p.endWord()
+	p.line.Text = strings.TrimSpace(string(p.runes[p.start:p.at]))
+	if p.pipe >= 0 {
+		p.line.Pipe = strings.TrimSpace(string(p.runes[p.pipe:p.at]))
+		if p.line.Pipe == "" || len(p.line.Words) == 0 || strings.HasPrefix(p.line.Pipe, "|") {
+			return errors.New("| stands between a command and one of your own machine")
+		}
+	}
+	if len(p.line.Words) > 0 {
+		p.lines = append(p.lines, p.line)
+	}
+	p.line, p.pipe, p.start = Line{}, -1, p.at+1
+	return nil
 }
 
 // unfinished is what is being typed at the end of a text: the words of its last command,

@@ -23,10 +23,13 @@ type Command struct {
 	Check func(args []string) error
 	Run   func(ctx context.Context, c *Call) error
 	// Complete lists what the next word may be, whatever of it is typed already; before
-	// are the arguments in front of it.
+	// are the arguments in front of it. What follows a tab describes a word: it is listed
+	// with it, and not typed.
 	Complete func(ctx context.Context, before []string) []string
 	// Terminal says that it takes the user's terminal for itself.
 	Terminal bool
+	// Raw says that its lines are shown as they are, also those wider than the terminal.
+	Raw bool
 	// Plain tells that with these arguments it does not, and can be piped and stand in a
 	// script; nil = never.
 	Plain func(args []string) bool
@@ -178,7 +181,17 @@ func (s *Shell) run(ctx, session context.Context, l Line) error {
 	if l.Pipe != "" {
 		return s.piped(ctx, session, c, l)
 	}
-	return c.Run(ctx, &Call{Args: l.Words[1:], Out: s.Out, Terminal: s.Terminal})
+	call := &Call{Args: l.Words[1:], Out: s.Out, Terminal: s.Terminal}
+	if !s.Terminal || c.Raw || c.Terminal {
+		return c.Run(ctx, call)
+	}
+	folded := &folder{to: s.Out, width: columns(s.Out)}
+	call.Out = folded
+	err = c.Run(ctx, call)
+	if unwritten := folded.flush(); err == nil {
+		err = unwritten
+	}
+	return err
 }
 
 // Interact reads commands from the terminal until it is closed, exit is typed, ctx ends,

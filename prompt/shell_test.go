@@ -150,13 +150,14 @@ func TestCompletionsAreWords(t *testing.T) {
 	for _, text := range offered {
 		head, found, tail := s.completer(t.Context())("links "+text[:min(len(text), 3)], 6+min(len(text), 3))
 		for _, one := range found {
+			one, _, _ = strings.Cut(one, " (") // a description is listed, and not typed
 			lines, err := Parse(head + one + tail)
 			if err != nil || len(lines) != 1 || lines[0].Pipe != "" || !slices.Equal(lines[0].Words, []string{"links", strings.TrimSpace(one)}) {
 				t.Errorf("%q is put in as %q, %v", one, lines, err)
 			}
 		}
 	}
-	if _, found, _ := s.completer(t.Context())("links ", 6); !slices.Equal(found, []string{"$(eth0)", "eth0.100", "eth0@if3", "ethü"}) {
+	if _, found, _ := s.completer(t.Context())("links ", 6); !slices.Equal(found, []string{"$(eth0)", "eth0 (exit)", "eth0.100", "eth0@if3", "ethü"}) {
 		t.Errorf("%q", found)
 	}
 }

@@ -276,6 +276,12 @@ func TestExpressionsAreRead(t *testing.T) {
 	for _, c := range []struct{ format, expr, says string }{
 		{"jsonpath", "{.verdict", "unclosed"}, {"jsonpath", "report.txt", "> FILE"}, {"jsonpath", ".verdict", "'{.verdict}'"},
 		{"go-template", "{{.verdict", "unclosed"}, {"go-template", "report.txt", "> FILE"},
+		{"jsonpath", "{.nope}", `no report has a field "nope"`}, {"jsonpath", "{.verdit}", "did you mean verdict?"},
+		{"jsonpath", `{range .results[?(@.statu=="fail")]}{.check}{end}`, "did you mean status?"},
+		{"jsonpath", "{.results[0]['check','tarqet']}", "did you mean target?"},
+		{"go-template", "{{.nope}}", `no report has a field "nope"`},
+		{"go-template", "{{with .causes}}{{range .}}{{if eq .caus \"x\"}}{{.id}}{{end}}{{end}}{{end}}", "did you mean cause?"},
+		{"go-template", "{{$x := .node}}{{$x.nope}}", `"nope"`}, {"go-template", "{{(index .results 0).chek}}", "did you mean check?"},
 	} {
 		f, err := Find(Formats(), c.format)
 		if err != nil {
@@ -283,6 +289,31 @@ func TestExpressionsAreRead(t *testing.T) {
 		}
 		if _, err := f.Sink(io.Discard, Options{Expr: c.expr}); err == nil || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%s %s: %v", c.format, c.expr, err)
+		}
+	}
+}
+
+// TestExpressionsOfWhatIsNotThere wants nothing printed of a field that only this run lacks.
+func TestExpressionsOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ format, expr string }{
+		{"jsonpath", `{.causes[0].fix.manifest}`}, {"jsonpath", `{.results[?(@.status=="fail")].check}`},
+		{"jsonpath", `{.results[*].facts.load_1m}`}, {"jsonpath", `{.cluster.context}`}, {"jsonpath", "{..log}"},
+		{"go-template", "{{range .results}}{{.facts.load_1m}}{{end}}"}, {"go-template", "{{with .cluster}}{{.context}}{{end}}"},
+	} {
+		f, err := Find(Formats(), c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		sink, err := f.Sink(&out, Options{Expr: c.expr})
+		if err != nil {
+			t.Errorf("%s: %v", c.expr, err)
+			continue
+		}
+		err = sink.Event(probe.Event{Type: probe.EventVerdict, Node: "n", Verdict: &probe.Verdict{Word: WordHealthy}})
+		if err != nil || out.String() != "" {
+			t.Errorf("%s: %v, %q", c.expr, err, out.String())
 		}
 	}
 }

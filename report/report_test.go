@@ -80,7 +80,7 @@ func fixed() []probe.Event {
 
 // exprs are expressions for the formats that take one.
 var exprs = map[string]string{
-	"jsonpath":    `{.verdict} {.elapsed_ns}{"\n"}{range .results[?(@.status=="fail")]}{.check} {.target} {.facts.as}{"\n"}{end}{.nowhere}`,
+	"jsonpath":    `{.verdict} {.elapsed_ns}{"\n"}{range .results[?(@.status=="fail")]}{.check} {.target} {.facts.as}{"\n"}{end}{.ways[?(@.version=="none")].version}`,
 	"go-template": `{{.node}} exits with {{.exit}}{{if eq .exit 3}}, a fault{{end}}{{range .causes}} {{.cause}}: {{index .fix.manifest 0}}{{end}}{{"\n"}}`,
 }
 
@@ -248,22 +248,6 @@ type broken struct{ err error }
 
 func (b broken) Write([]byte) (int, error) { return 0, b.err }
 
-// TestMissingIndex wants nothing of a node that has no cause, and that no error.
-func TestMissingIndex(t *testing.T) {
-	t.Parallel()
-	for _, expr := range []string{"{.causes[0].cause}", "{.nowhere[3]}", "{.nowhere}"} {
-		var out strings.Builder
-		sink, err := newJSONPath(&out, Options{Expr: expr})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{}}); err != nil ||
-			out.String() != "" {
-			t.Errorf("%s: %q, %v", expr, out.String(), err)
-		}
-	}
-}
-
 // TestEachWayHasARow wants no way that failed behind "and 1 unknown".
 func TestEachWayHasARow(t *testing.T) {
 	t.Parallel()
@@ -361,6 +345,27 @@ func TestFewer(t *testing.T) {
 				t.Errorf("%s, %s:\n%s", name, format, got)
 			}
 		}
+	}
+}
+
+// TestWideOrder wants the rows of a family worst first, then by check and target, however they came.
+func TestWideOrder(t *testing.T) {
+	t.Parallel()
+	row := func(check, target string, status probe.Status) probe.Result {
+		return probe.Result{Check: check, Target: target, Status: status, Saw: "seen"}
+	}
+	got := shownAs(t, "wide", Options{Family: func(string) string { return "network" }}, []probe.Result{
+		row("pod-ping", "10.0.0.2", probe.OK), row("node-ping", "b", probe.OK), row("pod-ping", "10.0.0.1", probe.OK),
+		row("route-blocks", "", probe.Fail), row("node-ping", "a", probe.OK), row("bgp-port", "z", probe.Fail),
+	})
+	var order []string
+	for line := range strings.Lines(got) {
+		if f := strings.Fields(line); len(f) > 3 && f[3] == "seen" {
+			order = append(order, f[1]+" "+f[2])
+		}
+	}
+	if want := "bgp-port z, route-blocks -, node-ping a, node-ping b, pod-ping 10.0.0.1, pod-ping 10.0.0.2"; strings.Join(order, ", ") != want {
+		t.Errorf("%v\n%s", order, got)
 	}
 }
 

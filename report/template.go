@@ -23,8 +23,15 @@ func newJSONPath(w io.Writer, o Options) (Sink, error) {
 	if err := needs(o.Expr, "{", "-o jsonpath='{.verdict}'"); err != nil {
 		return nil, err
 	}
-	path := jsonpath.New("report").AllowMissingKeys(true) // as kubectl does
-	if err := path.Parse(o.Expr); err != nil {
+	parsed, err := jsonpath.Parse("report", o.Expr)
+	if err == nil {
+		err = knownInPath(parsed.Root.Nodes)
+	}
+	path := jsonpath.New("report").AllowMissingKeys(true) // those that a run may lack
+	if err == nil {
+		err = path.Parse(o.Expr)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("-o jsonpath=%s: %w", o.Expr, err)
 	}
 	return whole(expanded("jsonpath", func(w io.Writer, tree any) error {
@@ -43,6 +50,9 @@ func newTemplate(w io.Writer, o Options) (Sink, error) {
 		return nil, err
 	}
 	t, err := template.New("report").Parse(o.Expr)
+	if err == nil {
+		err = knownInTemplate(t.Root)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("-o go-template: %w", err)
 	}

@@ -28,7 +28,7 @@ type family struct {
 }
 
 // grouped prints what has arrived, one family of checks after the other: those with something bad
-// first, and within a family the bad answers first. Answers of baseline nodes come last.
+// first, and within a family the bad answers first, then by check and target. Answers of baseline nodes come last.
 func (t *table) grouped(b *strings.Builder) {
 	var all []*family
 	for _, r := range t.waiting {
@@ -53,7 +53,10 @@ func (t *table) grouped(b *strings.Builder) {
 		return cmp.Or(cmp.Compare(a.worst, b.worst), cmp.Compare(a.name, b.name))
 	})
 	for _, f := range all {
-		slices.SortStableFunc(f.rows, func(a, b row) int { return cmp.Compare(urgency(a.Status), urgency(b.Status)) })
+		slices.SortStableFunc(f.rows, func(a, b row) int {
+			return cmp.Or(cmp.Compare(urgency(a.Status), urgency(b.Status)), cmp.Compare(a.Check, b.Check),
+				cmp.Compare(a.Target, b.Target), cmp.Compare(a.From, b.From))
+		})
 		t.header(b)
 		fmt.Fprintf(b, "%s:\n", printable(f.name))
 		for _, r := range f.rows {

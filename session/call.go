@@ -3,8 +3,11 @@ package session
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 
+	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/report"
 	"github.com/calico-probe/calico-probe/ui"
@@ -45,6 +48,7 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 	if !slices.Contains(s.tools, c.Tool) {
 		return probe.Result{}, notAsked("the probe on %s has no %s: it is of another version", s.opts.Node, c.Tool)
 	}
+	c.Hosts = s.hostsIn(c.Args)
 	var outcome *probe.Result
 	var closed error
 	seal := c.Sealed()
@@ -72,6 +76,25 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 		closed = notAsked("what %s wrote is not whole: %v", c.Tool, closed)
 	}
 	return *outcome, closed
+}
+
+// hostsIn are the InternalIPs of the nodes that arguments name, as NODE or NODE:PORT.
+func (s *nodeSession) hostsIn(args []string) map[string][]netip.Addr {
+	if s.snap == nil {
+		return nil
+	}
+	out := map[string][]netip.Addr{}
+	for _, arg := range args {
+		if host, _, err := net.SplitHostPort(arg); err == nil {
+			arg = host
+		}
+		for _, n := range s.snap.Nodes {
+			if n.Name == arg {
+				out[arg] = cluster.InternalIPs(&n)
+			}
+		}
+	}
+	return out
 }
 
 // notAsked is a tool's answer that could not be had.

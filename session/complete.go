@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -86,12 +87,10 @@ func (c *Session) suggest(ctx context.Context, command string, before []string) 
 		last = before[len(before)-1]
 	}
 	switch {
-	case command == "node" && first, command == "diff" && last == "with":
+	case (command == "node" || command == "diff") && first, command == "diff" && last == "with":
 		return c.otherNodes()
-	case command == "diff" && first:
-		return []string{"with"}
 	case command == "ping":
-		return c.addresses()
+		return append(c.otherNodes(), c.addresses()...)
 	case command == "dial":
 		return c.endpoints()
 	case command == "dns" && first:
@@ -172,25 +171,64 @@ func (c *Session) targets() []probe.Target {
 	return targets
 }
 
+// addresses are those of the targets, each with what it belongs to.
 func (c *Session) addresses() []string {
-	var out []string
-	for _, t := range c.targets() {
-		if t.Addr.IsValid() {
-			out = append(out, t.Addr.String())
+	return c.described(func(t probe.Target) string {
+		if !t.Addr.IsValid() {
+			return ""
 		}
-	}
-	return out
+		return t.Addr.String()
+	})
 }
 
-// endpoints are addresses with a port.
+// endpoints are addresses with a port, each with what it belongs to.
 func (c *Session) endpoints() []string {
-	var out []string
+	return c.described(func(t probe.Target) string {
+		if !t.Addr.IsValid() || t.Port == 0 {
+			return ""
+		}
+		return net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port))
+	})
+}
+
+// described are the texts of the targets, "" being none, each once and behind a tab the names
+// of the targets that have it, as prompt.Command describes what it completes.
+func (c *Session) described(text func(probe.Target) string) []string {
+	var texts []string
+	names := map[string][]string{}
 	for _, t := range c.targets() {
-		if t.Addr.IsValid() && t.Port > 0 {
-			out = append(out, net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)))
+		one := text(t)
+		if one == "" {
+			continue
+		}
+		if names[one] == nil {
+			texts = append(texts, one)
+		}
+		if name := ownerOf(t); !slices.Contains(names[one], name) {
+			names[one] = append(names[one], name)
 		}
 	}
-	return out
+	for i, one := range texts {
+		texts[i] += "\t" + strings.Join(names[one], ", ")
+	}
+	return texts
+}
+
+// ownerOf is what an address belongs to, in words.
+func ownerOf(t probe.Target) string {
+	switch t.Kind {
+	case probe.KindBlock, probe.KindEncap, probe.KindSession:
+		return cmp.Or(t.Node, t.Name)
+	case probe.KindTunnel:
+		return "tunnel of " + t.Node
+	case probe.KindDatastore:
+		return "datastore " + t.Name
+	case probe.KindDNS:
+		return "DNS " + t.Name
+	case probe.KindTypha:
+		return "Typha " + t.Name
+	}
+	return t.Name
 }
 
 func (c *Session) names() []string {

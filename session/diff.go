@@ -17,20 +17,31 @@ NODE has a probe then that stays, as with 'node NODE'.`
 
 func (c *Session) diffCommand() *prompt.Command {
 	return &prompt.Command{
-		Name: "diff", Usage: "with NODE", Short: "what this node and another one do not have alike", Doc: diffWithDoc, Run: c.diffWith,
-		Check: func(args []string) error {
-			if len(args) != 2 || args[0] != "with" {
-				return errors.New("say diff with NODE")
-			}
-			return nil
-		},
+		Name: "diff", Usage: "[with] NODE", Short: "how this node and another one differ", Doc: diffWithDoc,
+		Check: func(args []string) error { _, err := otherOf(args); return err },
+		Run:   c.diffWith,
 	}
+}
+
+// otherOf is the node that the arguments of diff name.
+func otherOf(args []string) (string, error) {
+	if len(args) == 2 && args[0] == "with" {
+		args = args[1:]
+	}
+	if len(args) != 1 {
+		return "", errors.New("diff takes the other node: diff NODE")
+	}
+	return args[0], nil
 }
 
 // diffWith compares the node with another one, both asked now.
 func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 	here := c.at
-	other, err := c.meant(call.Args[1])
+	typed, err := otherOf(call.Args)
+	if err != nil {
+		return prompt.Usagef("%w", err)
+	}
+	other, err := c.meant(typed)
 	if err != nil {
 		return err
 	}

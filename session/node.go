@@ -119,18 +119,13 @@ func (s *nodeSession) Ask(ctx context.Context, r *examine.Run, snap *cluster.Sna
 		return err
 	}
 	plan := r.Plan(s.method, snap)
-	var writing error
-	err := s.ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) {
-		if writing == nil {
-			writing = r.Add(s.method, ev)
+	for next := &plan; next != nil; next = r.FollowUp(s.method, snap) {
+		whole, err := s.reply(ctx, r, next)
+		if err != nil || !whole {
+			return err
 		}
-	})
-	switch {
-	case writing != nil:
-		return writing
-	case err != nil:
-		return r.Add(s.method, examine.Unanswered(err))
-	case ctx.Err() == nil && r.ProvesEncap(snap):
+	}
+	if ctx.Err() == nil && r.ProvesEncap(snap) {
 		err := r.ProveEncap(ctx, s.session, snap)
 		if ctx.Err() != nil { // its half of the proof is not waited for
 			s.session.Abandon()
@@ -138,6 +133,24 @@ func (s *nodeSession) Ask(ctx context.Context, r *examine.Run, snap *cluster.Sna
 		return err
 	}
 	return nil
+}
+
+// reply reports what the probe answers to a plan; false when that was not all of it, which
+// then has been reported. The error is one of writing the report.
+func (s *nodeSession) reply(ctx context.Context, r *examine.Run, plan *probe.Plan) (whole bool, err error) {
+	var writing error
+	err = s.ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: plan}, func(ev probe.Event) {
+		if writing == nil {
+			writing = r.Add(s.method, ev)
+		}
+	})
+	switch {
+	case writing != nil:
+		return false, writing
+	case err != nil:
+		return false, r.Add(s.method, examine.Unanswered(err))
+	}
+	return true, nil
 }
 
 // place puts a probe on the node when there is none, or none any more. Where no access method

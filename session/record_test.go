@@ -71,7 +71,7 @@ func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ..
 	}
 	t.Cleanup(func() { _ = session.Close() })
 	opts := examine.Options{
-		Node: "node-a", Via: injector.MethodLocal, Image: probe.Image, Profile: "quick", FailOn: "fail", Timeout: time.Minute, SSH: examine.SSHNone,
+		Node: "node-a", Via: injector.MethodLocal, Image: probe.Image, Profile: "quick", FailOn: "fail", Timeout: time.Minute,
 	}
 	s, err := newNodeSession(testClient(t.Output()), opts)
 	if err != nil {

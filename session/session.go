@@ -164,6 +164,7 @@ func (c *Session) begin(ctx context.Context, e *prompt.Editor, interactive bool)
 // interact reads commands from the terminal.
 func (c *Session) interact(ctx context.Context, s *prompt.Shell) error {
 	c.remember(s)
+	ui.Say(c.stderr, `type "help" for the commands; Tab completes, Ctrl-D leaves`)
 	if end, _ := ctx.Deadline(); time.Until(end) > warning {
 		defer time.AfterFunc(time.Until(end)-warning, func() {
 			c.client.Note("the time of the session is over in %v (--timeout %v)", warning, c.opts.Run.Timeout)

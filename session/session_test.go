@@ -121,17 +121,17 @@ func TestSuggestions(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"node":                         "node-b",
-		"diff":                         "with",
+		"diff":                         "node-b",
 		"diff with":                    "node-b",
 		"run node-ready":               "node-lease",
-		"ping":                         "10.0.0.2",
-		"ping -c 3":                    "10.0.0.2",
-		"route get":                    "10.0.0.2",
-		"in default/web ping":          "10.0.0.2",
-		"in default/web route get":     "10.0.0.2",
+		"ping":                         "10.0.0.2\tnode-b",
+		"ping -c 3":                    "node-b",
+		"route get":                    "10.0.0.2\tnode-b",
+		"in default/web ping":          "10.0.0.2\tnode-b",
+		"in default/web route get":     "10.0.0.2\tnode-b",
 		"bird":                         "show",
 		"bird -6 show":                 "protocols",
-		"bird show route for":          "10.0.0.2",
+		"bird show route for":          "10.0.0.2\tnode-b",
 		"dns":                          "kubernetes.default.svc.cluster.local",
 		"node node-b":                  "",
 		"exit":                         "",
@@ -143,6 +143,47 @@ func TestSuggestions(t *testing.T) {
 		got := commands[words[0]].Complete(t.Context(), words[1:])
 		if want == "" && len(got) > 0 || want != "" && !slices.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestShellKnowsNodes wants a tool to be given the InternalIP of a node that is named, also with a
+// port and in a script, and none of any other word.
+func TestShellKnowsNodes(t *testing.T) {
+	t.Parallel()
+	s := nodeWith(t, &probe.Tool{Name: "hosts", Parse: func([]string) (probe.ToolFunc, error) {
+		return func(_ context.Context, j *probe.Job) probe.Result {
+			j.Say("%v", j.Hosts)
+			return probe.Found(probe.OK, "done")
+		}, nil
+	}})
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}}
+	for _, addr := range []string{"10.0.0.2", "fd00::2"} {
+		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: addr})
+	}
+	s.snap = &cluster.Snapshot{Node: &node, Nodes: []corev1.Node{node}}
+	for args, want := range map[string]string{
+		"-c 1 node-b": "map[node-b:[10.0.0.2 fd00::2]]\n",
+		"node-b:179":  "map[node-b:[10.0.0.2 fd00::2]]\n",
+		"node-bb":     "map[]\n",
+		"10.0.0.2":    "map[]\n",
+	} {
+		var out bytes.Buffer
+		err := (&Session{at: s}).useTool(t.Context(), &prompt.Call{Out: &out}, probe.Call{Tool: "hosts", Args: strings.Fields(args)})
+		if err != nil || out.String() != want {
+			t.Errorf("%s: %q, %v, want %q", args, out.String(), err, want)
+		}
+	}
+}
+
+// TestShellDiffTakesANode with and without the word that was needed before.
+func TestShellDiffTakesANode(t *testing.T) {
+	t.Parallel()
+	diff := (&Session{}).diffCommand()
+	for args, want := range map[string]string{"node-b": "node-b", "with node-b": "node-b", "with": "with", "": "", "a b": "", "with a b": ""} {
+		got, err := otherOf(strings.Fields(args))
+		if got != want || (err == nil) != (want != "") || (diff.Check(strings.Fields(args)) == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", args, got, err)
 		}
 	}
 }

@@ -65,7 +65,7 @@ wrong usage, exit code 2.`,
 		},
 	}
 	cmd.Flags().BoolVar(&typed, "typed", false, "of the transcript of a session: list its commands instead, with time, node and what each came to")
-	cmd.Flags().StringVar(&node, "node", "", "of several nodes, show only this one; the others are still its peers")
+	nodeFlag(cmd.Flags(), &node, "of several nodes, show only this one; the others are still its peers")
 	out.Flag(cmd, report.Formats())
 	return cmd
 }

@@ -87,13 +87,19 @@ func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string, de
 		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": version, "metadata": map[string]any{}, "items": chosen})
 	}))
 	t.Cleanup(server.Close)
+	return kubeconfigTo(t, server.URL), func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(gone) }
+}
+
+// kubeconfigTo is the path of a kubeconfig that leads to a server.
+func kubeconfigTo(t *testing.T, server string) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],
-		"clusters":[{"name":"x","cluster":{"server":%q}}],"users":[{"name":"x","user":{}}]}`, server.URL)
+		"clusters":[{"name":"x","cluster":{"server":%q}}],"users":[{"name":"x","user":{}}]}`, server)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(gone) }
+	return path
 }
 
 // cleaned is what clean says and comes to with this kubeconfig.

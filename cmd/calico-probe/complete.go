@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -49,6 +50,15 @@ func several(values func() []string) completer {
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
+}
+
+// viaMethods completes --via: one word, or after a comma what may stand in a list.
+func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if strings.Contains(typed, ",") {
+		return several(injector.FallbackNames)(cmd, args, typed)
+	}
+	words := append([]string{examine.ViaAuto}, injector.MethodNames()...)
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // selectors are what --checks takes: IDs and tags.

@@ -29,7 +29,7 @@ func (a *app) diff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff FILE[:NODE] FILE[:NODE]", Short: "Say how two saved runs differ", Example: diffExample,
 		Long: `Compares two saved runs A and B ('run -o ndjson' or -o json; - for stdin). FILE:NODE is one
-node of a file that has several, as transcripts do. In a session, 'diff with NODE' compares
+node of a file that has several, as transcripts do. In a session, 'diff NODE' compares
 nodes as they are now.
 
 Shows what B has worse or better than A, what only one of them answers, and which facts

@@ -22,6 +22,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/report"
+	"github.com/calico-probe/calico-probe/suggest"
 	"github.com/calico-probe/calico-probe/ui"
 )
 
@@ -85,15 +86,15 @@ API cannot be reached.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.Node, "node", "", "the node to go to (default: the first that is ready)")
-	f.StringSliceVar(&p.ways, "via", nil, "what has to work: "+strings.Join(preflightWays(), ", "))
+	nodeFlag(f, &p.Node, "the node to go to (default: the first that is ready)")
+	f.StringSliceVar(&p.ways, "via", nil, "access methods that all have to work: auto (one of them is enough), or a list of "+strings.Join(preflightWays(), ", "))
 	out.Flag(cmd, report.Formats())
 	p.imaging(cmd)
-	f.StringVar(&p.SSH, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); none leaves ssh out")
+	f.StringVar(&p.SSH, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
 	f.StringVar(&p.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.BoolVar(&p.Privileged, "privileged", false, "as if the probe pod were given every capability")
 	a.connecting(f)
-	completions(cmd, map[string]completer{"via": several(preflightWays)})
+	completions(cmd, map[string]completer{"via": several(func() []string { return append([]string{examine.ViaAuto}, preflightWays()...) })})
 	p.completions(cmd, factory)
 	return cmd
 }
@@ -111,12 +112,16 @@ func preflightWays() []string { return install.Names() }
 
 // checkFlags refuses flags that cannot be right.
 func (p *preflight) checkFlags() error {
-	for _, way := range p.ways {
-		if !slices.Contains(preflightWays(), way) {
-			return ui.BadUsage("unknown way %q: --via takes %s", way, strings.Join(preflightWays(), ", "))
-		}
-		if way == injector.MethodSSH && p.SSH == examine.SSHNone {
-			return ui.BadUsage("--via ssh and --ssh none: leave out one of them")
+	if slices.Equal(p.ways, []string{examine.ViaAuto}) {
+		p.ways = nil
+	}
+	for i, way := range p.ways {
+		switch {
+		case !slices.Contains(preflightWays(), way):
+			return ui.BadUsage("unknown access method %q%s; --via takes auto, or a list of %s",
+				way, suggest.DidYouMean(way, preflightWays()), strings.Join(preflightWays(), ", "))
+		case slices.Contains(p.ways[:i], way):
+			return ui.BadUsage("--via names %s twice: name each access method once", way)
 		}
 	}
 	p.Via, p.Profile, p.Timeout = examine.ViaAuto, string(probe.Standard), 2*time.Minute
@@ -150,6 +155,9 @@ func (p *preflight) look(ctx context.Context) error {
 		return err
 	}
 	snap, unread := p.snapshot(ctx, client)
+	if errors.As(unread, new(ui.UsageError)) {
+		return unread
+	}
 	if errors.As(unread, new(*cluster.UnknownNodeError)) {
 		return ui.BadUsage("%w", unread)
 	}
@@ -162,10 +170,7 @@ func (p *preflight) look(ctx context.Context) error {
 	}
 	ways := p.ways
 	if len(ways) == 0 {
-		ways = []string{injector.MethodAPI, injector.MethodPod, injector.MethodEphemeral, injector.MethodExec}
-		if p.SSH != examine.SSHNone { // as 'run' tries them
-			ways = append(ways, injector.MethodSSH)
-		}
+		ways = append([]string{injector.MethodAPI}, injector.FallbackNames()...) // as 'run' tries them
 	}
 	if rehearsal := p.run.Placement(injector.MethodPod, snap); slices.ContainsFunc(ways, makesPods) {
 		_, _ = p.rehearse(ctx, writer, rehearsal) // which settles the namespace as a run does; what else it says comes below
@@ -205,6 +210,9 @@ func (p *preflight) rehearse(ctx context.Context, writer *injector.Client, o inj
 
 // snapshot is what the API says of the node that was named, or of the first that is ready.
 func (p *preflight) snapshot(ctx context.Context, client *cluster.Client) (*cluster.Snapshot, error) {
+	if err := p.named(ctx, p.client); err != nil {
+		return nil, err
+	}
 	if p.Node == "" {
 		standings, _, err := client.Standings(ctx)
 		if err != nil {

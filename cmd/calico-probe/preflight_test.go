@@ -304,14 +304,15 @@ func TestManifests(t *testing.T) {
 		"manifests --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
 		"manifests -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},
 		"manifests --calico-namespace a/b":       {report.ExitUsage, `"a/b" is no name of a namespace`},
-		"preflight --via local":                  {report.ExitUsage, `unknown way "local"`},
+		"preflight --via local":                  {report.ExitUsage, `unknown access method "local"; --via takes auto, or a list of api, pod`},
+		"preflight --via pod,pod":                {report.ExitUsage, "--via names pod twice"},
+		"preflight --via pods":                   {report.ExitUsage, "did you mean pod?"},
 		"preflight --ssh root@a;b":               {report.ExitUsage, `--ssh "root@a;b" is no destination`},
 		"preflight --ssh root@":                  {report.ExitUsage, `--ssh "root@" is no destination`},
 		"preflight --ssh {other}":                {report.ExitUsage, `--ssh "{other}" is no destination`},
 		"preflight --ssh-config /nofile":         {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
 		"preflight --ssh-config /":               {report.ExitUsage, "--ssh-config: / is a folder"},
 		"preflight --ssh -x":                     {report.ExitUsage, "is no destination"},
-		"preflight --via ssh --ssh none":         {report.ExitUsage, "leave out one of them"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, strings.Fields(args))
@@ -335,6 +336,12 @@ func TestSeveral(t *testing.T) {
 	complete, ok := verb.GetFlagCompletionFunc("checks")
 	if !ok {
 		t.Fatal("--checks is not completed")
+	}
+	via, _ := verb.GetFlagCompletionFunc("via")
+	one, _ := via(verb, nil, "")
+	more, _ := via(verb, nil, "exec,p")
+	if !slices.Contains(one, "api") || !slices.Contains(one, "auto") || !slices.Equal(more, []string{"exec,pod", "exec,ephemeral", "exec,ssh"}) {
+		t.Errorf("--via: %v, %v", one, more)
 	}
 	got, _ := complete(verb, nil, "bgp-session,fel")
 	if !slices.Contains(got, "bgp-session,felix-live") || !slices.Contains(got, "bgp-session,bgp") || slices.Contains(got, "bgp-session,bgp-session") {

@@ -31,7 +31,7 @@ func (a *app) man() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return ui.BadUsage("%w", err)
 			}
-			return doc.GenManTree(documented(cmd.Root()), &doc.GenManHeader{Section: "1", Source: "calico-probe " + probe.Release, Manual: "calico-probe", Date: built()}, args[0])
+			return doc.GenManTree(a.documented(cmd.Root()), &doc.GenManHeader{Section: "1", Source: "calico-probe " + probe.Release, Manual: "calico-probe", Date: built()}, args[0])
 		},
 	}
 }
@@ -47,11 +47,12 @@ func built() *time.Time {
 }
 
 // documented is the tree of commands without what depends on the machine it is described on.
-func documented(root *cobra.Command) *cobra.Command {
+func (a *app) documented(root *cobra.Command) *cobra.Command {
 	same := map[string]string{"cache-dir": "$HOME/.kube/cache", "image": probe.Image, "toolbox-image": probe.Toolbox}
 	var each func(cmd *cobra.Command)
 	each = func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
+		a.hideKubectls(cmd, true) // the page of options has them
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if text, ok := same[f.Name]; ok {
 				f.DefValue = text
@@ -69,8 +70,9 @@ func documented(root *cobra.Command) *cobra.Command {
 const made = "<!-- Written by 'make docs' from the code: change it there. -->\n"
 
 // writeCLI describes every verb with its flags, in one page.
-func writeCLI(w io.Writer, root *cobra.Command) error {
-	fmt.Fprint(w, made+"\n# calico-probe on the command line\n\nWhat `calico-probe VERB --help` says. Exit codes are in the [README](../../README.md#exit-codes).\n\n")
+func (a *app) writeCLI(w io.Writer, root *cobra.Command) error {
+	fmt.Fprint(w, made+"\n# calico-probe on the command line\n\nWhat `calico-probe VERB --help` says. Exit codes are in the [README](../../README.md#exit-codes).\n"+
+		"Verbs that read a cluster take [kubectl's flags](#calico-probe-options) too.\n\n")
 	anchor := func(file string) string {
 		return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-")
 	}
@@ -89,7 +91,7 @@ func writeCLI(w io.Writer, root *cobra.Command) error {
 		}
 		return nil
 	}
-	return each(documented(root))
+	return each(a.documented(root))
 }
 
 // writeCheckReference is what explain says of each check, in one page.

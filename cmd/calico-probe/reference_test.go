@@ -26,7 +26,7 @@ func TestDocsReference(t *testing.T) {
 	t.Setenv("CALICO_PROBE_TOOLBOX_IMAGE", "elsewhere.example/toolbox")
 	a := &app{flags: genericclioptions.NewConfigFlags(true)}
 	for name, write := range map[string]func(io.Writer) error{
-		"cli": func(w io.Writer) error { return writeCLI(w, a.command()) }, "checks": writeCheckReference, "causes": writeCauseReference,
+		"cli": func(w io.Writer) error { return a.writeCLI(w, a.command()) }, "checks": writeCheckReference, "causes": writeCauseReference,
 	} {
 		file := filepath.Join("../../docs/reference", name+".md")
 		var b bytes.Buffer

@@ -173,10 +173,12 @@ on it, tests the node directly from there and reports what was seen.`,
 	root.SetErr(a.ErrOut)
 	root.SetFlagErrorFunc(wrongFlag)
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
-	for _, verb := range []*cobra.Command{a.run(factory), a.analyze(), a.diff(), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(), a.schema(), a.clean(), a.serve(), a.manifests(), a.preflight(factory), a.version(), a.man()} {
-		root.AddCommand(verb)
-	}
+	root.AddCommand(
+		a.run(factory), a.analyze(), a.diff(), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(),
+		a.schema(), a.clean(), a.serve(), a.manifests(), a.preflight(factory), a.options(), a.version(), a.man(),
+	)
 	root.InitDefaultCompletionCmd()
+	a.shortHelp(root)
 	bashAlone(root)
 	if help := root.HelpFunc(); ui.AsPlugin {
 		root.SetHelpFunc(func(cmd *cobra.Command, args []string) {

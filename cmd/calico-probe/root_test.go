@@ -32,6 +32,34 @@ func TestMistyped(t *testing.T) {
 	}
 }
 
+// TestOptions wants the flags of kubectl listed once, not in each verb's help, and taken and
+// completed all the same.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	_, all, _ := call(t, "options")
+	for _, flag := range []string{"--kubeconfig", "--as", "--token", "--context", "--namespace"} {
+		if !strings.Contains(all, flag+" ") {
+			t.Errorf("options has no %s:\n%s", flag, all)
+		}
+	}
+	for _, verb := range []string{"run", "shell", "runbook run", "preflight", "clean", "serve"} {
+		exit, help, _ := call(t, append(strings.Fields(verb), "--help")...)
+		if exit != 0 || strings.Contains(help, "      --kubeconfig") || strings.Contains(help, "--token string") ||
+			!strings.Contains(help, "--namespace") || !strings.Contains(help, "--context") {
+			t.Errorf("%s --help:\n%s", verb, help)
+		}
+		if !strings.HasSuffix(help, "\nUse 'calico-probe options' for the flags of kubectl, such as --kubeconfig and --as.\n") {
+			t.Errorf("%s --help does not end with where the flags of kubectl are:\n%s", verb, help)
+		}
+		if _, out, _ := call(t, append(append([]string{"__complete"}, strings.Fields(verb)...), "--kubeco")...); !strings.HasPrefix(out, "--kubeconfig") {
+			t.Errorf("%s: %s", verb, out)
+		}
+	}
+	if _, help, _ := call(t, "explain", "--help"); strings.Contains(help, "options' for") {
+		t.Errorf("explain takes none of them:\n%s", help)
+	}
+}
+
 // TestVersion wants the flag and the command to say the same.
 func TestVersion(t *testing.T) {
 	t.Parallel()

@@ -66,7 +66,7 @@ run.
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.examine(cmd, out) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Node, "node", "", "the node to test")
+	nodeFlag(f, &o.Node, "the node to test: its name, as node/NAME too, or its address")
 	out.Flag(cmd, report.Formats())
 	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes to ask for comparison when something is wrong: "+
@@ -82,11 +82,17 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	if err := o.noContradiction(cmd); err != nil {
 		return err
 	}
-	if err := o.Complete(); err != nil {
-		return err
-	}
 	client, err := o.client()
 	if err != nil {
+		return err
+	}
+	if err := o.Complete(); err != nil {
+		if o.Node == "" && ui.IsTerminal(o.ErrOut) {
+			return noNode(cmd.Context(), client, err)
+		}
+		return err
+	}
+	if err := o.named(cmd.Context(), client); err != nil {
 		return err
 	}
 	if err := o.ThisNode(); err != nil {
@@ -149,8 +155,7 @@ func (o *runFlags) asking(cmd *cobra.Command) {
 // reaching adds the flags that say how a node is asked.
 func (o *runFlags) reaching(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.SSH, "ssh", "", "where ssh goes: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP); "+
-		"none keeps auto from trying it")
+	f.StringVar(&o.SSH, "ssh", "", "where ssh goes: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
 	f.StringVar(&o.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.StringVar(&o.Reason, "reason", "", "why this is run; written on what is created, for auditors")
 	o.placing(cmd)
@@ -164,7 +169,7 @@ func (o *runFlags) reaching(cmd *cobra.Command) {
 // placing adds those of them that work in a pod too.
 func (o *runFlags) placing(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Via, "via", examine.ViaAuto, "access method: auto, "+strings.Join(injector.MethodNames(), ", "))
+	f.StringVar(&o.Via, "via", examine.ViaAuto, "access methods that may be tried, in this order: "+examine.ViaUsage())
 	o.imaging(cmd)
 	f.BoolVar(&o.Privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
 }
@@ -198,7 +203,7 @@ func (o *runFlags) completions(cmd *cobra.Command, factory util.Factory) {
 	completions(cmd, map[string]completer{
 		"node":             resources("node"),
 		"calico-namespace": resources("namespace"),
-		"via":              oneOf(append([]string{examine.ViaAuto}, injector.MethodNames()...)),
+		"via":              viaMethods,
 		"profile":          oneOf(examine.ProfileNames()),
 		"checks":           several(selectors),
 		"skip":             several(selectors),

@@ -93,7 +93,7 @@ with 3 where the last run saw a fault, else with 5.`,
 
 func (o *runbookOptions) addFlags(cmd *cobra.Command, factory util.Factory) {
 	f := cmd.Flags()
-	f.StringVar(&o.Node, "node", "", "the node it is about")
+	nodeFlag(f, &o.Node, "the node it is about")
 	o.out.Flag(cmd, recordFormats())
 	f.StringArrayVar(&o.params, "param", nil, "NAME=VALUE of a parameter of the runbook; may be repeated")
 	f.StringArrayVar(&o.answers, "answer", nil, "STEP=TEXT, the answer to a question of the runbook, where nobody is to be asked; may be repeated")
@@ -135,6 +135,9 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	}
 	server, err := o.ready(name)
 	if err != nil {
+		return err
+	}
+	if err := o.named(cmd.Context(), o.client); err != nil {
 		return err
 	}
 	at, err := o.client.Asked(o.Options)

@@ -53,7 +53,7 @@ const serveExample = `  # in a cluster: what 'calico-probe manifests --serve' se
 
 func (a *app) serve() *cobra.Command {
 	opts := examine.Options{
-		FailOn: examine.FailOnFail, Profile: string(probe.Standard), SSH: examine.SSHNone, Timeout: alerts.DefaultLimits().Run,
+		FailOn: examine.FailOnFail, Profile: string(probe.Standard), Timeout: alerts.DefaultLimits().Run,
 	}
 	o := &serveOptions{runFlags: &runFlags{app: a, Options: opts}}
 	cmd := &cobra.Command{
@@ -110,8 +110,11 @@ func (o *serveOptions) check() error {
 		return nil
 	case o.store == "":
 		return ui.BadUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
-	case o.Via == injector.MethodSSH || o.Via == injector.MethodLocal:
-		return ui.BadUsage("--via %s is nothing for a pod: use auto, pod, ephemeral, exec, neighbour or api", o.Via)
+	}
+	for method := range strings.SplitSeq(o.Via, ",") {
+		if method == injector.MethodSSH || method == injector.MethodLocal {
+			return ui.BadUsage("--via %s does not work in a pod: use auto, api, neighbour, or a list of %s", method, viaInPod)
+		}
 	}
 	if err := o.checkListeners(); err != nil {
 		return err
@@ -121,6 +124,9 @@ func (o *serveOptions) check() error {
 	}
 	return o.Validate()
 }
+
+// viaInPod is what auto stands for in a pod, which has no keys for ssh.
+const viaInPod = injector.MethodPod + "," + injector.MethodEphemeral + "," + injector.MethodExec
 
 // checkAccess refuses what would let everybody in, and half of a pair of flags.
 func (o *serveOptions) checkAccess() error {
@@ -300,6 +306,9 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job, folder string) (alerts.Report, error) {
 	client := o.client.Writing(logged{log.With("job", job.ID)})
 	run := o.Options
+	if run.Via == examine.ViaAuto {
+		run.Via = viaInPod
+	}
 	run.Node, run.Profile = job.Node, job.Procedure.Profile
 	run.Reason = "alert " + probe.OneLine(job.Alerts[0].Name) + ", job " + job.ID
 	if job.Procedure.Runbook != "" {

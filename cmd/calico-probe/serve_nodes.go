@@ -28,6 +28,7 @@ const (
 
 // of is the name of the node that has this name or address; "" = there is none.
 func (n *nodeNames) of(ctx context.Context, nameOrAddress string) (string, error) {
+	nameOrAddress = nodeName(nameOrAddress)
 	if name, known, err := n.known(nameOrAddress); known {
 		return name, err
 	}

@@ -58,13 +58,13 @@ func TestServeRefuses(t *testing.T) {
 		"--store " + dir + " --token-file x --insecure-http --tls-key x":                                  "--tls-cert and --tls-key belong together",
 		"--store " + dir + " --client-ca x":                                                               "--client-ca takes TLS: name --tls-cert and --tls-key too",
 		"--store " + dir + " --read-token-file x --client-ca x --tls-cert x --tls-key x":                  "name with --token-file who may post",
-		"--store " + dir + " --token-file x --listen 127.0.0.1:1 --via ssh":                               "--via ssh is nothing for a pod",
+		"--store " + dir + " --token-file x --listen 127.0.0.1:1 --via ssh":                               "--via ssh does not work in a pod",
 		"--store " + dir + " --token-file x --listen [::1]:1 --via other":                                 `unknown access method "other"`,
 		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --via other":                             `unknown access method "other"`,
 		"--store " + dir + " --token-file x --listen localhost:1 --via other":                             `unknown access method "other"`,
 		"--store " + dir + " --token-file x --tls-cert x --tls-key x --via other":                         `unknown access method "other"`,
 		"--store " + dir + " --client-ca x --tls-cert x --tls-key x --via other":                          `unknown access method "other"`,
-		"--store " + dir + " --token-file x --insecure-http --via ssh":                                    "--via ssh is nothing for a pod",
+		"--store " + dir + " --token-file x --insecure-http --via ssh":                                    "--via ssh does not work in a pod",
 		"--store " + dir + " --token-file x --insecure-http --via other":                                  `unknown access method "other"`,
 		"--store " + dir + " --token-file x --insecure-http --log-format xml":                             "--log-format takes text or json",
 		"--store " + dir + " --token-file x --insecure-http --config none":                                "open none: no such file",
@@ -170,7 +170,7 @@ func TestServeRoots(t *testing.T) {
 func TestServeVia(t *testing.T) {
 	t.Parallel()
 	for via, asked := range map[string]string{"mine": `unknown access method "mine"`, "auto": `unknown access method "theirs"`} {
-		o := &serveOptions{runFlags: &runFlags{app: &app{}, Options: examine.Options{Via: via, FailOn: "fail", SSH: examine.SSHNone, Timeout: time.Minute}}}
+		o := &serveOptions{runFlags: &runFlags{app: &app{}, Options: examine.Options{Via: via, FailOn: "fail", Timeout: time.Minute}}}
 		_, err := o.world(slog.New(slog.DiscardHandler), nil, o.Options).Run(t.Context(), "n", runbook.Run{Via: "theirs"})
 		if err == nil || !strings.Contains(err.Error(), asked) {
 			t.Errorf("with --via %s: %v", via, err)
@@ -308,6 +308,7 @@ func TestServeNodeNames(t *testing.T) {
 		}
 		of("10.0.0.1", "a", 1)
 		of("a", "a", 1)
+		of("node/a", "a", 1)
 		of("b", "", 1)
 		have = map[string]string{"a": "a", "b": "b"}
 		time.Sleep(missingFor + time.Millisecond)

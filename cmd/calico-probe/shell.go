@@ -33,13 +33,16 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := o.named(cmd.Context(), client); err != nil {
+				return err
+			}
 			own.Run, own.Scripted = o.Options, cmd.Flags().Changed("command")
 			at := session.Terminal{In: a.In, Out: a.Out, ErrOut: a.ErrOut, Interrupts: a.interrupts}
 			return session.New(client, own, at).Run(cmd.Context())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Node, "node", "", "the node to begin with (default: choose one)")
+	nodeFlag(f, &o.Node, "the node to begin with (default: choose one)")
 	f.StringVarP(&own.Commands, "command", "c", "", "run these commands, separated by ; or new lines, instead of a prompt")
 	f.DurationVar(&own.Idle, "idle", 15*time.Minute, "end the session when nothing was typed at the prompt for so long; 0 = never")
 	f.StringVar(&own.Transcript, "transcript", "", "record the session in this file, new or a transcript to go on with: "+

@@ -12,7 +12,7 @@
 // a line; empty lines mean nothing. Requests:
 //
 //	{"type":"plan","id":1,"plan":{"run":"7f3a09c1","node":"worker-3","checks":["bgp-session"],"targets":[...]}}
-//	{"type":"call","id":2,"call":{"tool":"ping","args":["10.244.7.9"],"size":{"rows":40,"cols":120},"key":"..."}}
+//	{"type":"call","id":2,"call":{"tool":"ping","args":["worker-4"],"size":{"rows":40,"cols":120},"key":"...","hosts":{"worker-4":["10.0.0.4"]}}}
 //	{"type":"typed","id":2,"typed":"bHMK","size":{"rows":50,"cols":120}}
 //	{"type":"stop","id":2}
 //	{"type":"resume","seq":17}

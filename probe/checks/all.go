@@ -73,6 +73,7 @@ func All() []*probe.Check {
 		CNIConfig,
 		CNINodename,
 		CNIToken,
+		CalicoLog,
 		NodeSwap,
 		NodeLoad,
 		NodeMemory,

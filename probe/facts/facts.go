@@ -43,6 +43,8 @@ const (
 	KubeProxy      probe.Fact = "kube_proxy"      // list of the running kube-proxy pods on the node, by name
 	LastEnd        probe.Fact = "last_end"        // how the last run of a container ended: OOMKilled, Error
 	Lived          probe.Fact = "lived_s"         // seconds the last run of a container lived
+	Message        probe.Fact = "message"         // the kubelet's words about a container
+	NotStarted     probe.Fact = "not_started"     // whether a container's program could not be started at all
 	Memory         probe.Fact = "memory"          // bytes a container killed for memory may use, 0 = no limit
 	Operator       probe.Fact = "operator"        // whether the Tigera operator made the calico-node pod
 	Over           probe.Fact = "over"            // whether the present run has been ready for a while

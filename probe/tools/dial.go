@@ -27,8 +27,8 @@ var Dial = &probe.Tool{
 	Short: "open a connection: TCP, TLS, HTTP, UNIX",
 	Doc: `Opens a connection, says how long that took and from which address, and hangs up.
 
-  HOST:PORT    an address, or a name that the node's own /etc/hosts and name servers know;
-               IPv6 in brackets: [fd00::1]:443
+  HOST:PORT    an address, a node's name (its InternalIP), or a name that the node's own
+               /etc/hosts and name servers know; IPv6 in brackets: [fd00::1]:443
   unix:PATH    a socket of the node
   --tls        shakes hands, and shows the server's certificate: whose, by whom, for which
                names, and whether it is valid now. Nothing that is secret is sent, and the

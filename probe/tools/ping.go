@@ -28,9 +28,11 @@ who sent it back and why. A summary follows at the end, also after Ctrl-C.
   -s SIZE      bytes of the whole IP packet, headers too (ping(8) counts without these 28,
                IPv6 48), which nobody may fragment: finds what fits through
   -W WAIT      for the answer to each packet, 1s unless told
-  NAME         is looked up in the node's own /etc/hosts and by its name servers
+  NAME         of a node: its InternalIP, as the API has it; any other is looked up in the
+               node's own /etc/hosts and by its name servers
 
   ping 10.244.7.9
+  ping worker-4
   ping -c1 kubernetes.default.svc.cluster.local
   ping -c 0 -i 1s fd00:10:244::9
   ping -s 1450 10.244.7.9

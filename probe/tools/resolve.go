@@ -17,9 +17,12 @@ import (
 // resolveLimit bounds looking a name up, in all domains of the search list.
 const resolveLimit = 10 * time.Second
 
-// resolve gives the addresses of a name as the node's own programs would find them: in
-// /etc/hosts, else by its name servers and search list.
+// resolve gives the addresses of a name: those that the client knows, as of a node; else as
+// the node's own programs would find them, in /etc/hosts or by its name servers and search list.
 func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr, by string, r probe.Result) {
+	if addrs := j.Hosts[host]; len(addrs) > 0 {
+		return addrs, "the API (the node's InternalIP)", r
+	}
 	if text, err := j.Host.ReadFile("/etc/hosts"); err == nil {
 		if addrs := inHosts(text, host); len(addrs) > 0 {
 			return addrs, "/etc/hosts", r

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -167,6 +168,16 @@ func TestPingName(t *testing.T) {
 	if _, out := use(t.Context(), t, root, Ping, "-c1", "web.test"); !strings.Contains(out,
 		"web.test is 127.0.0.1, by /etc/hosts") {
 		t.Error(out)
+	}
+	ping, err := Ping.Parse([]string{"-c1", "web.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	known := map[string][]netip.Addr{"web.test": {netip.MustParseAddr("127.0.0.2")}}
+	ping(t.Context(), &probe.Job{Host: &probe.Host{Root: root, Proc: "/proc"}, Out: &out, Hosts: known})
+	if !strings.Contains(out.String(), "web.test is 127.0.0.2, by the API (the node's InternalIP)") {
+		t.Errorf("a node's name: %s", out.String())
 	}
 }
 

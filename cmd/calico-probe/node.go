@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/calico-probe/calico-probe/examine"
+	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/ui"
+)
+
+// nodeFlag adds --node, which takes one name, also as 'kubectl get nodes -o name' prints it.
+func nodeFlag(f *pflag.FlagSet, name *string, usage string) {
+	f.Var(&nodeValue{name: name}, "node", usage)
+}
+
+type nodeValue struct {
+	name *string
+	set  bool
+}
+
+func (n *nodeValue) String() string {
+	if n.name == nil { // as pflag makes one, to tell the default
+		return ""
+	}
+	return *n.name
+}
+
+func (n *nodeValue) Type() string { return "string" }
+
+func (n *nodeValue) Set(typed string) error {
+	if n.set {
+		return errors.New("a run takes one node: run it once for each, or have 'calico-probe serve' do so")
+	}
+	*n.name, n.set = nodeName(typed), true
+	return nil
+}
+
+// nodeName is the name in what kubectl prints of a node, node/NAME.
+func nodeName(typed string) string { return strings.TrimPrefix(typed, "node/") }
+
+// named makes an address that --node gives the name of the node that has it. What no node
+// has stays as it is: whoever reads the cluster next says so, with the names there are.
+func (o *runFlags) named(ctx context.Context, client *examine.Client) error {
+	if _, err := netip.ParseAddr(o.Node); err != nil || o.Via == injector.MethodLocal {
+		return nil
+	}
+	reader, err := client.Reader()
+	if err != nil {
+		return err
+	}
+	names, err := reader.NodeNames(ctx)
+	if err != nil {
+		return err
+	}
+	name, known := names[o.Node]
+	switch {
+	case known && name == "":
+		return ui.BadUsage("several nodes have the address %s: name one of them with --node", o.Node)
+	case known:
+		o.Node = name
+	}
+	return nil
+}
+
+// listedNodes is how many nodes a message lists, and listLimit how long it waits for them.
+const (
+	listedNodes = 10
+	listLimit   = 3 * time.Second
+)
+
+// noNode is the error of a run without --node on a terminal: it lists the nodes there are. It is
+// plain where they cannot be listed.
+func noNode(ctx context.Context, client *examine.Client, plain error) error {
+	ctx, cancel := context.WithTimeout(ctx, listLimit)
+	defer cancel()
+	reader, err := client.Reader()
+	if err != nil {
+		return plain
+	}
+	all, err := reader.NodeNames(ctx)
+	if err != nil || len(all) == 0 {
+		return plain
+	}
+	maps.DeleteFunc(all, func(key, name string) bool { return key != name }) // an address
+	names, more := slices.Sorted(maps.Keys(all)), ""
+	if n := len(names) - listedNodes; n > 0 {
+		names, more = names[:listedNodes], fmt.Sprintf(" and %d more", n)
+	}
+	return ui.BadUsage("no node is named: use --node NODE; the cluster has %s%s", strings.Join(names, ", "), more)
+}

@@ -1,0 +1,29 @@
+package diagnose
+
+// A Layer is the part of a node that a cause lies in. A fault in one layer shows in all that
+// come after it: without a network there is no datastore, and without that no Felix. So a cause
+// may explain those of its own layer and of later ones, never of earlier ones.
+type Layer int
+
+// The layers, in the order in which a node comes up.
+const (
+	LayerMachine   Layer = iota + 1 // power, CPU, memory, disks, clock, swap
+	LayerKernel                     // kernel settings and tables, the loopback, the uplink
+	LayerRuntime                    // containerd, docker, shims
+	LayerKubelet                    // the kubelet and its certificates
+	LayerStart                      // the pod of calico-node: image, limits, time to start
+	LayerInit                       // its init containers
+	LayerDatastore                  // the way to the API server or etcd, the services it leads through, the rights there
+	LayerCalico                     // the CNI files, Felix, BIRD, confd, and the address that Calico registered
+	LayerPeers                      // BGP sessions, and the other nodes
+	LayerRoutes                     // routes and tunnels
+	LayerPaths                      // firewalls, policies, and the network between the nodes
+	LayerServices                   // DNS
+	LayerPlacement                  // what keeps the probe off the node, and says little about it
+)
+
+// mayExplain tells whether a cause of this rule may have one of another as its consequence:
+// not one of an earlier layer, unless that is a symptom and this is none.
+func (r *Rule) mayExplain(other *Rule) bool {
+	return r.Layer <= other.Layer || other.Symptom && !r.Symptom
+}

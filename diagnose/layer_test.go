@@ -1,0 +1,49 @@
+package diagnose
+
+import (
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestLayers makes of each pair of rules two that are equally sure, where what speaks for the
+// second follows from the first. The first is then the cause, unless it lies in a later layer;
+// a symptom is never sure, and never stands before its reason.
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	seen := func(check string) Finding {
+		return Finding{Node: "a", Result: probe.Result{Check: check, Status: probe.Fail, Saw: "bad"}}
+	}
+	f := Findings{Node: "a", All: []Finding{seen("first"), seen("second")}}
+	as := func(r *Rule, evidence Finding, covers ...Cover) *Rule {
+		return &Rule{ID: r.ID, Layer: r.Layer, Symptom: r.Symptom, Match: func(Findings) []Case {
+			return []Case{{For: clues(proof, []Finding{evidence}), Covers: covers}}
+		}}
+	}
+	for _, first := range Rules() {
+		for _, second := range Rules() {
+			if first == second {
+				continue
+			}
+			d := Explain(f, []*Rule{as(second, f.All[1]), as(first, f.All[0], Cover{Check: "second"})})
+			later := first.Layer > second.Layer
+			want := 1
+			switch {
+			case first.Symptom && !second.Symptom, later && !second.Symptom, later && first.Symptom:
+				want = 2 // a symptom is less sure than what is none, so it explains only other symptoms
+			}
+			if len(d.Causes) != want {
+				t.Errorf("%s, and %s that follows from it: %d causes, want %d", first.ID, second.ID, len(d.Causes), want)
+			}
+			for i, c := range d.Causes {
+				symptom := c.ID == first.ID && first.Symptom || c.ID == second.ID && second.Symptom
+				if symptom && c.Confidence == probe.High {
+					t.Errorf("symptom %s is told with high confidence", c.ID)
+				}
+				if symptom && i == 0 && len(d.Causes) == 2 && first.Symptom != second.Symptom {
+					t.Errorf("symptom %s stands before %s", c.ID, d.Causes[1].ID)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// saysRules are those of what the kubelet, calico-node and its init containers say themselves. They
+// stand above what does not work because of it.
+func saysRules() []*Rule {
+	return []*Rule{containerNotStarted, settingRefused, calicoForbidden, resourceMissing, calicoEnds}
+}
+
+// withoutStart is what has not even begun where a container of calico-node cannot run.
+var withoutStart = append([]string{"start-outlasts-budget", "upgrade-ipam-stuck", "install-cni-fails", "calico-ends"},
+	withoutCalico...)
+
+// afterLog are the symptoms of a calico-node that ends for a reason it logs.
+var afterLog = append([]string{"start-outlasts-budget", "install-cni-fails"}, withoutCalico...)
+
+// containerNotStarted is a container whose program the runtime cannot start.
+var containerNotStarted = &Rule{
+	ID: "container-not-started", Layer: LayerStart, Title: "a container of calico-node's pod cannot be started",
+	Doc: `The image is there and the runtime cannot start the container: its command does not exist, a file or folder that it mounts is missing or of another kind, a ConfigMap or Secret that it names is not there, a security profile is unknown, or the program is for another architecture. The kubelet has the runtime's own words in the container's state (StartError, ContainerCannotRun, CreateContainerConfigError, RunContainerError). Such a run never began, so it has no log, and its time of start is zero.
+Told from a program that starts and ends by that state, and by the missing log.`,
+	Fix: probe.Fix{
+		Says: "The message names what is missing: put it right in the pod's template, or on the node.",
+		Manifest: []string{
+			"kubectl -n {namespace} describe pod {pod}  # state and message of each container",
+			"kubectl -n {namespace} rollout history ds {daemonset}  # whether the template was changed lately",
+		},
+		Radius: "looking touches nothing; a changed template restarts calico-node on every node, one after the other",
+	},
+	Explains: withoutStart,
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(facts.CheckCalicoPod) {
+			if r.Facts[facts.NotStarted] != true {
+				continue
+			}
+			out = append(out, Case{
+				Says: fmt.Sprintf("container %s of calico-node's pod on {node} cannot be started: %s", r.Facts.Str(facts.Container), r.Facts.Str(facts.Message)),
+				For:  clues(proof, []Finding{r}), Covers: append(calicoDown, notStarted...),
+			})
+		}
+		return out[:min(len(out), 1)] // the first that fails; those after it wait for it
+	},
+}
+
+// logLines are the findings of calico-log with one of these signatures that stand for something now.
+func logLines(f Findings, signatures ...string) []Finding {
+	return keep(f.Bad(checks.CalicoLog.ID), func(r Finding) bool {
+		return slices.Contains(signatures, r.Facts.Str(checks.FactSignature))
+	})
+}
+
+// settingRefused is a setting that calico-node does not take.
+var settingRefused = &Rule{
+	ID: "setting-refused", Layer: LayerStart, Title: "calico-node does not accept one of its settings",
+	Doc: `calico-node reads its environment at each start and ends where a value is none: an address that is not one (IP=999.1.2.3), an autodetection method it does not know or that finds nothing, an AS number, a pool that does not parse. Felix ends in the same way over a setting of its own. It starts again and again, each time to the same line of its log, and everything after it (Felix, BIRD) is down for that reason alone.
+Told from a crash by the line it ends with, which names the setting.`,
+	Fix: probe.Fix{
+		Says: "Put the setting right that the line names.",
+		Manifest: []string{
+			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list",
+			"kubectl -n {namespace} rollout history ds {daemonset}  # whether it was changed lately",
+		},
+		Operator: []string{"kubectl get installation default -o yaml", "kubectl get felixconfigurations.crd.projectcalico.org -o yaml"},
+		Radius:   "looking touches nothing; a changed setting restarts calico-node on every node, one after the other",
+	},
+	Explains: append([]string{"calico-ends"}, afterLog...),
+	Match: func(f Findings) []Case {
+		lines := logLines(f, checks.SaysBadAddress, checks.SaysBadSetting, checks.SaysNoAddress)
+		if len(lines) == 0 {
+			return nil
+		}
+		return []Case{logged("does not accept a setting", lines)}
+	},
+}
+
+// logged is the case of a line that says it outright.
+func logged(what string, lines []Finding) Case {
+	r := lines[0]
+	return Case{
+		Says: fmt.Sprintf("%s on {node} %s: %s", r.Facts.Str(checks.FactOfContainer), what, r.Facts.Str(checks.FactLine)),
+		For:  clues(proof, lines), Covers: append(Covers(checks.CalicoLog.ID), append(calicoDown, notStarted...)...),
+	}
+}
+
+// calicoForbidden is a right that calico-node's account lacks.
+var calicoForbidden = &Rule{
+	ID: "calico-forbidden", Layer: LayerDatastore, Title: "calico-node's account lacks a right that it needs",
+	Doc: `The API server knows the account and refuses what it asks for ("is forbidden"): the ClusterRole or its binding was deleted, changed, or is of an older version of Calico than the image. At its start install-cni is refused first (a token for the CNI plugin), so calico-node stays in its init containers; a running calico-node whose rights are taken away goes on with what it knows and says nothing for a while.
+Told from a token that has run out, which is "Unauthorized"; from an API server that is not reached by the answer, which is one.`,
+	Fix: probe.Fix{
+		Says: "Give the account its role again: apply the roles and bindings of the manifest (or chart, or operator) of the version that runs.",
+		Manifest: []string{
+			"kubectl get clusterrolebindings -o wide | grep -E 'calico|NAME'",
+			"kubectl auth can-i --list --as=system:serviceaccount:{account}  # what it may do",
+		},
+		Operator: []string{"kubectl get tigerastatus calico -o yaml  # the operator makes roles anew by itself, unless it does not run"},
+		Radius:   "looking touches nothing; a role that is given back takes nothing away",
+	},
+	Explains: append([]string{"calico-ends", "cni-config-missing", "felix-waits"}, afterLog...),
+	Match: func(f Findings) []Case {
+		lines := logLines(f, checks.SaysForbidden)
+		if len(lines) == 0 {
+			return nil
+		}
+		c := logged("is refused by the API server", lines)
+		account := lines[0].Facts.Str(checks.FactWho)
+		if may := lines[0].Facts.Str(checks.FactMay); account != "" && may != "" {
+			c.Says = fmt.Sprintf("account %s may not %s, which %s on {node} needs", account, may, lines[0].Facts.Str(checks.FactOfContainer))
+		}
+		namespace, name, _ := strings.Cut(account, ":")
+		c.Args = map[string]Arg{"account": checked(account, isName(namespace) && isName(name), "NAMESPACE:NAME")}
+		return []Case{c}
+	},
+}
+
+// resourceMissing is a resource of Calico's that the API server does not know.
+var resourceMissing = &Rule{
+	ID: "calico-resource-missing", Layer: LayerDatastore, Title: "the API server does not know a resource that Calico needs",
+	Doc: `A custom resource definition of Calico's is missing or of an older version than calico-node: deleted, forgotten at an upgrade, or left out by a chart that does not upgrade them. calico-node ends at its start ("the server could not find the requested resource"); one that runs goes on until then.
+Told from a missing right, which is "forbidden".`,
+	Fix: probe.Fix{
+		Says: "Apply the CRDs of the version of Calico that runs; they are in its manifest, and beside its chart.",
+		Manifest: []string{
+			"kubectl get crds | grep projectcalico.org",
+			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[0].image}'  # the version",
+		},
+		Radius: "looking touches nothing; a CRD that is applied anew is empty, if it had been deleted: its objects are gone and are made anew by calico-node or by hand",
+	},
+	Explains: append([]string{"calico-ends", "felix-waits"}, afterLog...),
+	Match: func(f Findings) []Case {
+		lines := logLines(f, checks.SaysNoResource)
+		if len(lines) == 0 {
+			return nil
+		}
+		return []Case{logged("asks for a resource that the API server does not know", lines)}
+	},
+}
+
+// calicoEnds is a container that ends, with the line it ends with.
+var calicoEnds = &Rule{
+	ID: "calico-ends", Layer: LayerCalico, Title: "calico-node, or an init container of it, ends and says why",
+	Doc: `The last line of the run that ended, or of the one before, is the reason in the component's own words; it is quoted as it is where no rule knows it better. What does not work on the node follows from it.
+Told from a container that is killed from outside by that line: one that is killed has none.`,
+	Fix: probe.Fix{
+		Says:     "Read the lines before it.",
+		Manifest: []string{"kubectl -n {namespace} logs {pod} -c {container} --tail=50", "kubectl -n {namespace} logs {pod} -c {container} --tail=50 --previous"},
+		Radius:   "none, it only reads",
+	},
+	Explains: afterLog,
+	Match: func(f Findings) []Case {
+		ended := keep(f.With(checks.CalicoLog.ID, checks.FactEnded, true), func(r Finding) bool { return bad(r.Status) })
+		if len(ended) == 0 {
+			return nil
+		}
+		c := logged("ended", ended[:1])
+		c.For[0].Weight = strong
+		name := ended[0].Facts.Str(checks.FactOfContainer)
+		c.Args = map[string]Arg{"container": checked(name, isName(name), "CONTAINER")}
+		return []Case{c}
+	},
+}

@@ -1,0 +1,103 @@
+package checks
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/podlog"
+)
+
+// The lines are of the forms that calico-node v3.32.1 writes; the reasons are those it was seen to end for.
+func TestContainerLog(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 33, 30, 0, time.UTC)
+	// log makes a file of lines "SECONDS LEVEL TEXT" before now, in Calico's and the runtime's form.
+	log := func(lines ...string) string {
+		var b strings.Builder
+		for _, l := range lines {
+			var before int
+			var level string
+			_, err := fmt.Sscan(l, &before, &level)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := now.Add(-time.Duration(before) * time.Second)
+			text := strings.SplitN(l, " ", 3)[2]
+			if level != "-" {
+				text = at.Format("2006-01-02 15:04:05.000") + " [" + level + "][9] " + text
+			}
+			fmt.Fprintf(&b, "%s stdout F %s\n", at.Format(time.RFC3339Nano), text)
+		}
+		return b.String()
+	}
+	refused := `cni-installer/install.go 475: Unable to create token for CNI kubeconfig error=serviceaccounts "calico-cni-plugin" is forbidden: User "system:serviceaccount:kube-system:calico-node" cannot create resource "serviceaccounts/token" in API group "" in the namespace "kube-system"`
+	for name, c := range map[string]struct {
+		runs      []string
+		status    probe.Status
+		signature string
+		says      string
+	}{
+		"no rights": {[]string{log("9 INFO install.go 134: Running", "8 FATAL "+refused)}, probe.Fail, SaysForbidden, "cannot create"},
+		"an address that is none": {[]string{log("3 WARNING startup/startup.go 753: Environment does not contain a valid IPv4 address: IP=999.1.2.3",
+			"3 WARNING startup/utils.go 47: Terminating", "3 - Calico node failed to start")}, probe.Fail, SaysBadAddress, "999.1.2.3"},
+		"a resource that is not there": {[]string{log("3 ERROR startup/startup.go 233: Unable to set global default configuration error=the server could not find the requested resource (post FelixConfigurations.crd.projectcalico.org)",
+			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, SaysNoResource, "could not find"},
+		"Felix ended and was started anew": {[]string{log("30 FATAL felix/daemon.go 1: Kernel's RPF check is set to 'loose'",
+			"2 INFO felix/daemon.go 2: Felix starting up")}, probe.Warn, SaysLooseRPF, "loose"},
+		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, SaysForbidden, "another has just begun"},
+		"the run before, and nothing yet": {[]string{log("90 FATAL " + refused), ""}, probe.Warn, SaysForbidden, "run 0 ended"},
+		"the run before, long ago":        {[]string{log("9000 FATAL " + refused), log("20 INFO install.go 134: Running")}, probe.OK, "", "no error"},
+		"mended since":                    {[]string{log("900 FATAL " + refused), log("800 INFO a", "1 INFO b")}, probe.OK, "", "no error"},
+		"a panic":                         {[]string{log("2 - panic: runtime error: index out of range", "2 - goroutine 1 [running]:")}, probe.Fail, "", "panic"},
+		"an error that is not known":      {[]string{log("2 ERROR felix/x.go 1: something odd", "1 INFO felix/y.go 2: fine")}, probe.Info, "", "something odd"},
+		"an old one that is":              {[]string{log("2000 ERROR x.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, SaysNoAPI, "goes on"},
+		"warnings are usual":              {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
+		"nothing written":                 {nil, probe.Skip, "", "nothing yet"},
+	} {
+		root := t.TempDir()
+		folder := filepath.Join(root, "c")
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i, text := range c.runs {
+			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%d.log", i)), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := containerLog(&probe.Host{Root: root}, "/c", now)
+		if r.Status != c.status || r.Facts.Str(FactSignature) != c.signature || !strings.Contains(r.Saw, c.says) {
+			t.Errorf("%s: %s %q %q, want %s %q with %q", name, r.Status, r.Facts.Str(FactSignature), r.Saw, c.status, c.signature, c.says)
+		}
+	}
+	r := judge(podlog.Parse([]byte(log("8 FATAL "+refused)))).result(probe.Fail, "run %d: %s", 0, now)
+	if r.Facts.Str(FactWho) != "kube-system:calico-node" || r.Facts.Str(FactMay) != "create serviceaccounts/token" {
+		t.Errorf("who may not do what: %v", r.Facts)
+	}
+}
+
+func TestQuotedLeavesSecretsOut(t *testing.T) {
+	t.Parallel()
+	for line, gone := range map[string]string{
+		`Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJr.c2ln`: "eyJ",
+		`etcd password="hunter22"`:                                     "hunter22",
+		`{"token": "s3cr3ts3cr3t"}`:                                    "s3cr3t",
+		`url?api_key=abcdef123456&x=1`:                                 "abcdef",
+		`secret: 0123456789abcdef (bird)`:                              "0123456789",
+	} {
+		if got := quoted(line); strings.Contains(got, gone) || !strings.Contains(got, "(left out)") {
+			t.Errorf("%s: %s", line, got)
+		}
+	}
+	whole := "Unable to create token for CNI kubeconfig"
+	if got := quoted(whole); got != whole {
+		t.Errorf("%q became %q", whole, got)
+	}
+	if got := quoted(strings.Repeat("a", 1000) + " error=the reason"); len(got) > logQuote+10 || !strings.HasSuffix(got, "the reason") {
+		t.Errorf("a long line: %q", got)
+	}
+}

@@ -1,0 +1,124 @@
+package prompt
+
+import (
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// columns is how wide the terminal is that a writer leads to, 0 = it leads to none.
+func columns(w io.Writer) int {
+	f, ok := Bare(w).(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// narrowest is the width below which lines are left to the terminal to break.
+const narrowest = 20
+
+// fold breaks the lines of a text that are longer than a width between words, 0 = none is. What
+// follows is indented by two columns more than the line began. A word longer than a line stays
+// whole, and so does a colour, which takes no column.
+func fold(text string, width int) string {
+	if width < narrowest {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		foldLine(&b, line, width)
+	}
+	return b.String()
+}
+
+func foldLine(b *strings.Builder, line string, width int) {
+	indent := len(line) - len(strings.TrimLeft(line, " ")) + 2
+	if indent > width/2 {
+		indent = 2
+	}
+	at := 0 // the column
+	for line != "" {
+		blanks := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		rest := line[len(blanks):]
+		end := strings.IndexByte(rest, ' ')
+		if end < 0 {
+			end = len(rest)
+		}
+		word := rest[:end]
+		line = rest[end:]
+		before, long := at+len(blanks), letters(word)
+		if long == 0 { // blanks at the end
+			b.WriteString(word)
+			continue
+		}
+		if at > indent && before+long > width {
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent + long
+		} else {
+			b.WriteString(blanks)
+			at = before + long
+		}
+		b.WriteString(word)
+	}
+}
+
+// letters is how many columns a word takes, without colours and the end of its line.
+func letters(word string) int {
+	word = strings.TrimRight(word, "\n")
+	n := utf8.RuneCountInString(word)
+	for {
+		_, colour, more := strings.Cut(word, "\x1b[")
+		if !more {
+			return n
+		}
+		code, rest, _ := strings.Cut(colour, "m")
+		n -= len("\x1b[m") + len(code)
+		word = rest
+	}
+}
+
+// folder folds what a command writes to the terminal, line by line.
+type folder struct {
+	to    io.Writer
+	width int
+	begun []byte // a line that has not ended
+}
+
+// longestBegun is how much of a line is kept until it ends.
+const longestBegun = 64 << 10
+
+// Unwrap is the writer behind it.
+func (f *folder) Unwrap() io.Writer { return f.to }
+
+func (f *folder) Write(text []byte) (int, error) {
+	f.begun = append(f.begun, text...)
+	whole := strings.LastIndexByte(string(f.begun), '\n') + 1
+	if len(f.begun)-whole > longestBegun {
+		whole = len(f.begun)
+	}
+	if err := f.write(whole); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// flush writes a line that has not ended.
+func (f *folder) flush() error { return f.write(len(f.begun)) }
+
+// write folds and writes the first bytes of what is kept.
+func (f *folder) write(n int) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := io.WriteString(f.to, fold(string(f.begun[:n]), f.width))
+	f.begun = append(f.begun[:0], f.begun[n:]...)
+	return err
+}

@@ -1,0 +1,117 @@
+package prompt
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs the shell of TestAtTerminal on a terminal of so many columns. It gives what
+// types there, and what waits until the terminal has shown a text since the last key.
+func onTerminal(t *testing.T, columns uint16) (types func(string), wants func(string)) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	fd := int(ours.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAtTerminal$")
+	shell.Env = append(os.Environ(), "SHELL_TEST_TERMINAL=1", "TERM=xterm")
+	shell.Stdin, shell.Stdout, shell.Stderr = theirs, theirs, theirs
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = shell.Process.Kill(); _ = shell.Wait() })
+	var mu sync.Mutex
+	var shown bytes.Buffer
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := ours.Read(b)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			shown.Write(b[:n])
+			mu.Unlock()
+		}
+	}()
+	steers := regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|\r`)
+	sees := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return steers.ReplaceAllString(shown.String(), "")
+	}
+	types = func(keys string) {
+		t.Helper()
+		mu.Lock()
+		shown.Reset()
+		mu.Unlock()
+		if _, err := ours.WriteString(keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants = func(text string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !strings.Contains(sees(), text); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("no %q in\n%s", text, sees())
+			}
+		}
+	}
+	wants("at> ")
+	return types, wants
+}
+
+// TestShellListsWhatAWordIs wants Tab to list what each address belongs to, and to type the
+// address alone.
+func TestShellListsWhatAWordIs(t *testing.T) {
+	t.Parallel()
+	types, wants := onTerminal(t, 100)
+	types("go 1\t\t")
+	wants("10.0.0.1 (node-a)")
+	wants("10.0.0.12 (default/web-1)")
+	wants("192.0.2.1 (node-b)")
+	types("0\t\t")
+	wants("at> go 10.0.0.1")
+	types("2\t\n")
+	wants("gone to [10.0.0.12]\n")
+	types("go 19\t\n")
+	wants("gone to [192.0.2.1]\n")
+}
+
+// TestShellBreaksLinesBetweenWords on a terminal that is narrower than what is written there.
+func TestShellBreaksLinesBetweenWords(t *testing.T) {
+	t.Parallel()
+	types, wants := onTerminal(t, 60)
+	types("row\n")
+	wants("kube-system/calico-node-x7k2p  calico-node  running  41d  0\n  calico/node:v3.32.1\n")
+	types("fails\n")
+	wants("calico-probe: node-b does not answer: the probe on it has\n  ended by itself\n")
+}
