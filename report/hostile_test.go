@@ -281,7 +281,8 @@ func TestExpressionsAreRead(t *testing.T) {
 		{"jsonpath", "{.results[0]['check','tarqet']}", "did you mean target?"},
 		{"go-template", "{{.nope}}", `no report has a field "nope"`},
 		{"go-template", "{{with .causes}}{{range .}}{{if eq .caus \"x\"}}{{.id}}{{end}}{{end}}{{end}}", "did you mean cause?"},
-		{"go-template", "{{$x := .node}}{{$x.nope}}", `"nope"`}, {"go-template", "{{(index .results 0).chek}}", "did you mean check?"},
+		{"go-template", "{{$x := .node}}{{$x.nope}}", `"nope"`},
+		{"go-template", "{{(index .results 0).chek}}", "did you mean check?"},
 	} {
 		f, err := Find(Formats(), c.format)
 		if err != nil {
