@@ -4,7 +4,10 @@ package e2e
 
 import (
 	"os"
+	"slices"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Calico itself in place of the sandbox's stand-in, for TestReal*: a folder with its image
@@ -28,6 +31,9 @@ func TestRealHealthy(t *testing.T) {
 				d, a := report(t, "run", "--node", node, "--profile", profile, "--skip", "node-load")
 				if d.Verdict != "healthy" || d.Exit != 0 || len(d.Causes) != 0 {
 					t.Errorf("%s, exit %d, causes %v, want healthy, 0 and none\n%s", d.Verdict, d.Exit, d.Causes, a.stderr)
+					t.Logf("not ok: %v", slices.DeleteFunc(slices.Clone(d.Results), func(r located) bool {
+						return slices.Contains([]probe.Status{probe.OK, probe.Info, probe.Skip}, r.Status)
+					}))
 				}
 				d.want(t, "felix-ready", "ok")
 			})

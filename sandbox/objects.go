@@ -311,7 +311,7 @@ func waitsFor(p *corev1.Pod) string {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		last := ""
 		if t := s.LastTerminationState.Terminated; t != nil {
-			last = fmt.Sprintf("; it ended with exit %d (%s) %s", t.ExitCode, t.Reason, strings.TrimSpace(t.Message))
+			last = strings.TrimSpace(fmt.Sprintf("; it ended with exit %d (%s) %s", t.ExitCode, t.Reason, t.Message))
 		}
 		switch w := s.State.Waiting; {
 		case w != nil && w.Reason != "PodInitializing":

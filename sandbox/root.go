@@ -85,6 +85,13 @@ func mountSystem(root string, l layout, m member) error {
 	); err != nil {
 		return fmt.Errorf("mounting proc and sys: %w", err)
 	}
+	// As systemd does: without it Calico's ebpf-bootstrap warns. A kernel without it has no /sys/fs/bpf.
+	if there(at("sys/fs/bpf")) {
+		const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+		if err := unix.Mount("bpf", at("sys/fs/bpf"), "bpf", flags, "mode=700"); err != nil {
+			return fmt.Errorf("mounting /sys/fs/bpf: %w", err)
+		}
+	}
 	if err := mountCgroups(at("sys/fs/cgroup"), all); err != nil {
 		return err
 	}
