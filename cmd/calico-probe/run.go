@@ -71,6 +71,8 @@ run.
 	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "what makes the exit code non-zero: fail, or warn for warnings too")
 	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes to ask for comparison when something is wrong: "+
 		"their answers, whether they reach the node, both ends of BGP sessions; 0 = none")
+	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
+		"do not ask on where no cause is proven: what the likeliest causes want to know beyond --profile")
 	o.asking(cmd)
 	a.connecting(f)
 	o.completions(cmd, factory)
