@@ -74,7 +74,9 @@ func TestWaitsFor(t *testing.T) {
 		{Name: "upgrade-ipam", Ready: true, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
 		{
 			Name: "install-cni", State: waiting("CrashLoopBackOff", "back-off 10s"),
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}},
+			LastTerminationState: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"},
+			},
 		},
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", State: waiting("PodInitializing", "")}}
