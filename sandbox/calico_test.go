@@ -57,7 +57,8 @@ func TestReadCalico(t *testing.T) {
 				}
 				return
 			}
-			if !errors.As(err, new(errUsage)) || !strings.Contains(err.Error(), c.refused) || strings.Contains(err.Error(), "\n") {
+			if !errors.As(err, new(errUsage)) || !strings.Contains(err.Error(), c.refused) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line of bad usage with %q", err, c.refused)
 			}
 		})
