@@ -47,7 +47,7 @@ func TestReadCalico(t *testing.T) {
 		{name: "no such manifest", dir: good, file: filepath.Join(good, "gone.yaml"), refused: "no such file"},
 		{name: "nothing in it", dir: good, file: write("empty.yaml", "---\n"), refused: "no object"},
 		{name: "no manifest", dir: good, file: write("words.yaml", "- a\n- b\n"), refused: "document 1"},
-		{name: "no kind", dir: good, file: write("kind.yaml", "metadata: {name: a}\n"), refused: "no apiVersion, kind or name"},
+		{name: "no kind", dir: good, file: write("kind.yaml", "metadata: {name: a}\n"), refused: "no apiVersion, kind"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, manifest, err := readCalico(options{calico: c.dir, manifest: c.file})
