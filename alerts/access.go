@@ -50,7 +50,7 @@ func openAccess(from Access, log *slog.Logger) (*access, error) {
 	a := &access{Access: from, log: log}
 	switch {
 	case from.TokenFile == "" && from.ClientCA == "":
-		return nil, errors.New("nobody is kept from starting runs: name a file of tokens, or a CA of client certificates")
+		return nil, errors.New("no authentication is configured: name a file of tokens, or a CA of client certificates")
 	case from.ReadTokenFile != "" && from.TokenFile == "":
 		return nil, errors.New("tokens that only let read take others that let post: name a file of these too")
 	case (from.Cert == "") != (from.Key == ""):

@@ -1,6 +1,6 @@
 // Package alerts takes what Alertmanager sends and has a node looked at for it: once for
 // each node and procedure, so many at a time, and none that was accepted is lost when
-// the program ends. How a node is found, looked at and told is given to it as functions;
+// the program ends. How a node is found and asked, and an event written on it, are functions that it is given;
 // of Kubernetes it knows nothing.
 package alerts
 
@@ -22,7 +22,7 @@ type Cluster struct {
 	// what was left there when the program was killed is there the next time. An error
 	// says that it could not be carried out.
 	Look func(ctx context.Context, job Job, folder string) (Report, error)
-	// Tell says on the node what came of it; false = it was told often enough of late. Of a
+	// Tell says on the node what came of it; false = the node got too many of late. Of a
 	// job in which the program was killed it may be called once more.
 	Tell func(ctx context.Context, job Job) (bool, error)
 }
@@ -80,7 +80,7 @@ type Job struct {
 	Ended     time.Time `json:"ended,omitzero"`
 	Verdict   string    `json:"verdict,omitempty"`
 	Says      string    `json:"says,omitempty"`
-	Untold    string    `json:"untold,omitempty"` // why the node was not told
+	Untold    string    `json:"untold,omitempty"` // why no event was written on the node
 }
 
 // Alert is one firing of an alert.

@@ -159,7 +159,7 @@ func (s *Server) paged(next http.Handler) http.Handler {
 	})
 }
 
-// guard lets nobody pass without credentials.
+// guard lets no request pass without credentials.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := s.access.admits(r, time.Now())
@@ -179,7 +179,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			refuse(w, http.StatusUnauthorized, err)
 		case err != nil:
 			if n, due := s.unchecked.due(time.Now()); due {
-				s.log.Error("nobody can be let in: credentials cannot be checked", "requests", n, "last", r.RemoteAddr, "error", err.Error())
+				s.log.Error("every request is refused: credentials cannot be checked", "requests", n, "last", r.RemoteAddr, "error", err.Error())
 			}
 			refuse(w, http.StatusServiceUnavailable, errors.New("credentials cannot be checked now"))
 		case !admitted(r):
@@ -192,7 +192,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// refusedEvery is how often it is written down that nobody was let in: anybody can send as
+// refusedEvery is how often refused requests are logged: anybody can send as
 // many requests as they like.
 const refusedEvery = time.Minute
 
@@ -252,7 +252,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		s.checking.Unlock()
 	}
 	if no {
-		// Everybody may ask, and is not told which file it is.
+		// Anybody may ask, so the answer does not name the file.
 		http.Error(w, "not ready: the store cannot be written, or the program stops", http.StatusServiceUnavailable)
 		return
 	}
@@ -267,7 +267,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(code)
 			return
 		}
-		s.log.Warn("a notification is not taken, or not all of it", "code", code, "why", probe.Plain(probe.Cut(why.Error(), 500)))
+		s.log.Warn("a notification is not accepted, or not all of it", "code", code, "why", probe.Plain(probe.Cut(why.Error(), 500)))
 		if code == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "10")
 		}

@@ -134,8 +134,8 @@ func TestAccess(t *testing.T) {
 		Access
 		want string
 	}{
-		"nothing":        {Access{}, "nobody is kept from"},
-		"TLS alone":      {Access{Cert: empty, Key: empty}, "nobody is kept from"},
+		"nothing":        {Access{}, "no authentication is configured"},
+		"TLS alone":      {Access{Cert: empty, Key: empty}, "no authentication is configured"},
 		"half a pair":    {Access{TokenFile: empty, Cert: empty}, "belong together"},
 		"a CA alone":     {Access{ClientCA: empty}, "take TLS"},
 		"no token":       {Access{TokenFile: empty}, "has no token"},

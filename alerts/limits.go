@@ -15,7 +15,7 @@ type Limits struct {
 	RunsPerHour int           // jobs begun within any hour; others wait
 	Cooldown    time.Duration // how long after a job an alert of the same node and procedure is taken for the same trouble
 	Job         time.Duration // limit of a job
-	Grace       time.Duration // how long running jobs may go on when the program is told to stop
+	Grace       time.Duration // how long running jobs may go on when the program is stopped
 
 	// Of each run in a job, which the worker keeps to.
 	Run   time.Duration // limit of the run

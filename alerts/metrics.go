@@ -11,9 +11,9 @@ import (
 
 // What came of telling a node.
 const (
-	toldWritten    = "written"
-	toldSuppressed = "suppressed"
-	toldFailed     = "failed"
+	eventWritten    = "written"
+	eventSuppressed = "suppressed"
+	eventFailed     = "failed"
 )
 
 // metrics are what a Server counts. No label has the name of a node: a large cluster has
@@ -28,7 +28,7 @@ type metrics struct {
 	runs         *prometheus.CounterVec
 	duration     *prometheus.HistogramVec
 	last         *prometheus.GaugeVec
-	told         *prometheus.CounterVec
+	nodeEvents   *prometheus.CounterVec
 	storeErrors  prometheus.Counter
 }
 
@@ -52,14 +52,14 @@ func newMetrics(s *Server) *metrics {
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: ns, Name: "last_run_timestamp_seconds", Help: "When the last job with this verdict was done.",
 		}, []string{"verdict"}),
-		told:        prometheus.NewCounterVec(counter("node_events_total", "Events for nodes, by outcome: written, suppressed (often enough of late) or failed."), []string{"outcome"}),
+		nodeEvents:  prometheus.NewCounterVec(counter("node_events_total", "Events for nodes, by outcome: written, suppressed (the node got too many of late) or failed."), []string{"outcome"}),
 		storeErrors: prometheus.NewCounter(counter("store_errors_total", "Times the store could not be written.")),
 	}
 	for _, o := range outcomes() {
 		m.alerts.WithLabelValues(o)
 	}
-	for _, o := range []string{toldWritten, toldSuppressed, toldFailed} {
-		m.told.WithLabelValues(o)
+	for _, o := range []string{eventWritten, eventSuppressed, eventFailed} {
+		m.nodeEvents.WithLabelValues(o)
 	}
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help}, func() float64 {
@@ -71,7 +71,7 @@ func newMetrics(s *Server) *metrics {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "build_info", Help: "The version of this program; always 1.", ConstLabels: prometheus.Labels{"version": probe.Release}})
 	info.Set(1)
 	m.registry.MustRegister(m.alerts, m.truncated, m.requests, m.unauthorized, m.crowded, m.runs, m.duration, m.last,
-		m.told, m.storeErrors, info,
+		m.nodeEvents, m.storeErrors, info,
 		gauge("jobs_queued", "Jobs that wait.", func() float64 { return float64(s.inState(Queued)) }),
 		gauge("jobs_queued_limit", "Jobs that may wait (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
 		gauge("jobs_running", "Jobs that run.", func() float64 { return float64(s.inState(Running)) }),

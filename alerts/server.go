@@ -24,7 +24,7 @@ const (
 	retryStore  = 10 * time.Second
 	tellLimit   = 10 * time.Second
 	beatEvery   = 10 * time.Second
-	// cleanUp is how long a job that was told to stop may take to remove what it made.
+	// cleanUp is how long a job that was stopped may take to remove what it made.
 	cleanUp = 20 * time.Second
 )
 
@@ -34,7 +34,7 @@ const (
 	outcomeSame     = "deduplicated" // a job there is, or was, is for it too
 	outcomeUnmapped = "unmapped"     // nothing is done about it, and why is kept
 	outcomeResolved = "resolved"
-	outcomeRejected = "rejected" // could not be taken now: Alertmanager is told to send it again
+	outcomeRejected = "rejected" // could not be accepted now: Alertmanager is asked to send it again
 )
 
 func outcomes() []string {
@@ -173,7 +173,7 @@ func (s *Server) restore(now time.Time) error {
 // Close leaves the store to others. Nothing may be done with the server after it.
 func (s *Server) Close() error { return s.store.close() }
 
-// add makes a job known. mu is held, or nobody else there yet.
+// add makes a job known. mu is held, or no other goroutine has the server yet.
 func (s *Server) add(j Job) {
 	s.jobs[j.ID] = &j
 	s.order = append(s.order, j.ID)
@@ -194,7 +194,7 @@ const (
 )
 
 // compact forgets the firings that were not heard of for long, or are too many, and writes
-// the others. turn is held, or nobody else there yet.
+// the others. turn is held, or no other goroutine has the server yet.
 func (s *Server) compact(now time.Time) error {
 	s.mu.Lock()
 	list := slices.SortedFunc(maps.Values(s.seen), func(a, b heard) int { return a.Last.Compare(b.Last) })
@@ -229,7 +229,7 @@ func (s *Server) jobOf(a Alert, now time.Time) (*Job, bool) {
 
 func keyOf(node string, p Procedure) string { return node + "\x00" + p.String() }
 
-// newID is of time, so that jobs sort, and chance, so that nobody guesses it.
+// newID is of time, so that jobs sort, and chance, so that it cannot be guessed.
 func newID(now time.Time) string {
 	b := make([]byte, 4)
 	_, _ = rand.Read(b) // never fails (crypto/rand)

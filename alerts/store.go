@@ -21,7 +21,7 @@ import (
 // called at the same time, but for read, check, and what is of a job's own work/ID.
 type store struct {
 	dir   string
-	lock  *os.File             // nobody else has the folder while it is open
+	lock  *os.File             // no other process has the folder while it is open
 	flush func(*os.File) error // Sync, which tests have fail
 }
 
@@ -284,7 +284,7 @@ func (s *store) work(id string) (string, error) {
 // doneWith removes what only a job that is not done needs.
 func (s *store) doneWith(id string) error { return os.RemoveAll(filepath.Join(s.dir, folderWork, id)) }
 
-// forget removes a job: its report first, so that none is left that nobody knows of.
+// forget removes a job: its report first, so that none is left without a job.
 func (s *store) forget(id string) error {
 	if err := s.doneWith(id); err != nil {
 		return fmt.Errorf("store: %w", err)

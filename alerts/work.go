@@ -138,7 +138,7 @@ func (s *Server) Run(ctx context.Context) {
 	s.stopping = true
 	running := s.inState(Running)
 	s.mu.Unlock()
-	s.log.Info("stopping: no alert is taken any more", "running", running, "grace", s.limits.Grace.String())
+	s.log.Info("stopping: no alert is accepted any more", "running", running, "grace", s.limits.Grace.String())
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
 	select {
@@ -269,14 +269,14 @@ func (s *Server) tell(ctx context.Context, job Job) string {
 	told, err := s.cluster.Tell(ctx, job)
 	switch {
 	case err != nil:
-		s.metrics.told.WithLabelValues(toldFailed).Inc()
-		s.log.Error("the node cannot be told", "job", job.ID, "node", job.Node, "error", probe.Plain(err.Error()))
+		s.metrics.nodeEvents.WithLabelValues(eventFailed).Inc()
+		s.log.Error("no event can be written on the node", "job", job.ID, "node", job.Node, "error", probe.Plain(err.Error()))
 		return probe.Cut(probe.Plain(err.Error()), 300)
 	case !told:
-		s.metrics.told.WithLabelValues(toldSuppressed).Inc()
-		return "it was told often enough of late"
+		s.metrics.nodeEvents.WithLabelValues(eventSuppressed).Inc()
+		return "it got too many events of late"
 	}
-	s.metrics.told.WithLabelValues(toldWritten).Inc()
+	s.metrics.nodeEvents.WithLabelValues(eventWritten).Inc()
 	return ""
 }
 

@@ -45,7 +45,7 @@ func (c *Client) readPeering(ctx context.Context) (peering, error) {
 	return peering{peers, configs}, err
 }
 
-// port is where BIRD is told to listen on a node; 0 when nobody says.
+// port is the port that BIRD is configured to listen on, on a node; 0 = none is configured.
 func (p peering) port(n *corev1.Node) int {
 	out := 0
 	for _, name := range []string{"default", "node." + n.Name} {
@@ -105,8 +105,8 @@ func (l *sessions) addNode(scope string, peer speaker, wanted func(netip.Addr) b
 }
 
 // sessionTargets are the BGP sessions that confd makes for a node out of what the
-// API says, and what kept some from being told. Peers among the node's own
-// workloads are not told: they come and go with pods.
+// API says, and why some are missing. Peers among the node's own workloads are left out: they come and
+// go with pods.
 func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	if s.peeringErr != nil {
 		return nil, s.peeringErr

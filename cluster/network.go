@@ -11,7 +11,7 @@ import (
 
 // abandoned tells whether a pool gives out no more addresses, and nobody has any of
 // it: disabling a pool leaves the blocks and pods that are there as they are. Another
-// IPAM keeps no blocks, so there nobody can tell.
+// IPAM keeps no blocks, so there it is not known.
 func abandoned(s *Snapshot, spec map[string]any, cidr netip.Prefix) bool {
 	off, _ := spec["disabled"].(bool)
 	return off && len(s.blocks) > 0 && !slices.ContainsFunc(s.blocks,

@@ -10,10 +10,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Neighbours picks at most n healthy nodes to look at the snapshot's node from: first
-// those with one of the preferred addresses, in their order, such as the other ends
-// of its bad BGP sessions; then others, spread evenly over the names.
-func Neighbours(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
+// BaselineNodes picks at most n healthy nodes to compare the snapshot's node with: first those with one of
+// the preferred addresses, in their order, such as the peers of its bad BGP sessions; then others, spread
+// evenly over the names.
+func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	var fit []*corev1.Node
 	with := map[netip.Addr]*corev1.Node{}
 	for _, node := range peers(s, len(s.Nodes)) {
@@ -43,8 +43,7 @@ func Neighbours(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	return out
 }
 
-// fitToCompare tells whether a node is healthy by the API and nobody wants pods off it:
-// what is cordoned or drained is no example.
+// fitToCompare reports whether a node is healthy by the API and neither cordoned nor drained.
 func fitToCompare(n *corev1.Node) bool {
 	return stateOf(n) == nil && !n.Spec.Unschedulable && n.DeletionTimestamp == nil &&
 		!slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute })
@@ -86,7 +85,7 @@ func Outside(s *Snapshot) []probe.Target {
 			add(a, portSSH, nil)
 			add(a, kubelet, nil)
 		}
-		// Where the backend could not be read there may be nobody to listen.
+		// Where the backend could not be read, nothing may listen.
 		if s.backend == "bird" && slices.ContainsFunc(own, func(t probe.Target) bool { return t.Addr == a }) {
 			add(a, cmp.Or(s.peering.port(s.Node), defaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
 		}

@@ -43,7 +43,7 @@ func (c *Client) readDNS(ctx context.Context) ([]probe.Target, *corev1.Service, 
 // readService lists a service's own addresses and those of its endpoints, as
 // targets of a kind. A port that is both UDP and TCP is one target. Endpoints that
 // are not ready kube-proxy does not use either; they are listed where no other is,
-// of Typha, which is asked although nobody is sent to it.
+// of Typha, which is asked although no client is sent to it.
 func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
 	var out, unready []probe.Target
 	add := func(into *[]probe.Target, name, node, addr string, port int32) {

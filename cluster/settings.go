@@ -53,7 +53,7 @@ func given(calico *corev1.Pod, name string) string {
 	return env.Value
 }
 
-// felixTarget is where this node's Felix is told to answer: the pod's
+// felixTarget is where this node's Felix is configured to answer: the pod's
 // environment wins over FelixConfiguration, which wins over Felix's defaults.
 func felixTarget(s *Snapshot) probe.Target {
 	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name}

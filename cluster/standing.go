@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Standing is how a node stands by what the API says of all of them.
+// Standing is the state of a node by the objects of the API that are read for all nodes at once.
 type Standing struct {
 	Node   string
 	Status probe.Status // the worst of what the checks node-ready, node-lease and calico-pod say
@@ -38,8 +38,8 @@ const (
 	rankWindows
 )
 
-// Standings reads how every node stands, the worst first. What could not be read beside
-// the nodes themselves is told in gaps, and of that nothing is held against a node.
+// Standings reads the state of every node, the worst first. gaps says what could not be read beside the
+// nodes themselves; it counts against no node.
 func (c *Client) Standings(ctx context.Context) (out []Standing, gaps []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

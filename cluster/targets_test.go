@@ -351,7 +351,7 @@ func TestPolicies(t *testing.T) {
 
 // TestNeighbours wants the other ends of bad sessions asked first, and no node that is
 // not ready.
-func TestNeighbours(t *testing.T) {
+func TestBaselineNodes(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"),
 		node("c", "10.1.0.3", "10.1.0.3/24"), node("d", "10.1.0.4", "10.9.0.4/24"), node("e", "10.1.0.5", "10.1.0.5/24"))
 	s.Nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
@@ -375,7 +375,7 @@ func TestNeighbours(t *testing.T) {
 			at("10.1.0.2", "10.1.0.1", "192.0.2.1", "10.1.0.6"), "c d"}, {3, at("10.1.0.5"), "e c d"},
 	} {
 		var got []string
-		for _, n := range Neighbours(s, c.n, c.prefer) {
+		for _, n := range BaselineNodes(s, c.n, c.prefer) {
 			got = append(got, n.Name)
 		}
 		if strings.Join(got, " ") != c.want {

@@ -193,7 +193,7 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 	}
 }
 
-// TestKubeletRestartsInMidRun ends the kubelet under a run, which cuts the line to the
+// TestKubeletRestartsInMidRun ends the kubelet under a run, which cuts the connection to the
 // probe, and wants the whole answer all the same.
 func TestKubeletRestartsInMidRun(t *testing.T) {
 	unchanged(t)

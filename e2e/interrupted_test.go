@@ -39,7 +39,7 @@ type interruption struct {
 // interruptedRun is one that is ended early.
 type interruptedRun struct {
 	*exec.Cmd
-	relay  *relay // its own line to the API server, nil = the tests'
+	relay  *relay // its own connection to the API server, nil = the tests'
 	way    string
 	reason string // which is on what it creates, and nobody else's
 	live   bool   // a probe had begun to answer, and had not ended, when there was no more to read
@@ -134,7 +134,7 @@ func toInterrupt(t *testing.T, round int, kind interruption, ssh []string) *inte
 	args = slices.Concat(args, []string{"--node", node, "--reason", r.reason}, kind.flags)
 	switch {
 	case kind.name == "evicted": // which only a pod can be
-	case round%5 == 1 && kind.name != "cut": // its line is not the API server's
+	case round%5 == 1 && kind.name != "cut": // its connection is not the API server's
 		r.way = "ssh"
 		args = append(args, ssh...)
 	case round%20 == 2:

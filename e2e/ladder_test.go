@@ -16,26 +16,26 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// door puts a privileged container with a shell on the network of node-b, by a DaemonSet in
+// execTarget puts a privileged container with a shell on the network of node-b, by a DaemonSet in
 // kube-system as kube-proxy's is; the sandbox's own containers have no shell.
-func door(t testing.TB) {
+func execTarget(t testing.TB) {
 	t.Helper()
 	sets, pods := kube(t).AppsV1().DaemonSets("kube-system"), kube(t).CoreV1().Pods("kube-system")
-	ours := map[string]string{"e2e": "door"}
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "e2e-door"}, Spec: appsv1.DaemonSetSpec{
+	ours := map[string]string{"e2e": "target"}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "e2e-target"}, Spec: appsv1.DaemonSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: ours},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ours}, Spec: withShell("agent")},
 	}}
 	set.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-b"}
 	state := func(ctx context.Context, want int) string {
-		got, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "e2e=door"})
+		got, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "e2e=target"})
 		switch {
 		case err != nil:
 			return err.Error()
 		case len(got.Items) != want:
-			return fmt.Sprintf("%d pods of the door, want %d", len(got.Items), want)
+			return fmt.Sprintf("%d pods of the target, want %d", len(got.Items), want)
 		case want > 0 && got.Items[0].Status.Phase != corev1.PodRunning:
-			return "the door is " + string(got.Items[0].Status.Phase)
+			return "the target is " + string(got.Items[0].Status.Phase)
 		}
 		return ""
 	}
@@ -83,12 +83,12 @@ func TestByExec(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Unknown, "kube-system/calico-node-", "/calico-node (no shell)")
-	door(t)
+	execTarget(t)
 	d, a = report(t, "run", "--node", "node-b", "--via", "exec", "--skip", "node-load")
 	if a.exit != 0 || a.stderr != "" {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.OK, "kube-system/e2e-door-", "/agent")
+	d.want(t, "probe-placed", probe.OK, "kube-system/e2e-target-", "/agent")
 	pod, _ := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load")
 	sameAnswers(t, pod, d)
 	nothingLeft(t)
@@ -96,7 +96,7 @@ func TestByExec(t *testing.T) {
 
 // TestLadderPastTheImage wants an image nobody has to be no obstacle.
 func TestLadderPastTheImage(t *testing.T) {
-	door(t)
+	execTarget(t)
 	d, a := report(t, "run", "--node", "node-b", "--image", "nowhere.invalid/probe:none", "--via", "pod,ephemeral,exec")
 	if a.exit == 5 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
@@ -161,10 +161,10 @@ func TestLadderPastADeadKubelet(t *testing.T) {
 }
 
 // TestLadderPastAFrozenKubelet is the same with a kubelet that answers nothing: it is
-// asked at two doors and no more.
+// asked in two containers and no more.
 func TestLadderPastAFrozenKubelet(t *testing.T) {
 	calicoReady(t, "node-b")
-	door(t)
+	execTarget(t)
 	signalAll(t, "node-b", "kubelet", "STOP")
 	t.Cleanup(func() { signalAll(t, "node-b", "kubelet", "CONT"); nodeReady(t, "node-b") })
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-b")...)
@@ -182,7 +182,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 
 // TestNothingIsLeftByExec ends runs in somebody else's container at odd moments.
 func TestNothingIsLeftByExec(t *testing.T) {
-	door(t)
+	execTarget(t)
 	folder := func(does string) {
 		shell(t, "node-b", "for d in /proc/[0-9]*/root; do if [ -d $d/nodeproc ]; then "+does+" $d/run/calico-probe-00000000 && break; fi; done")
 	}

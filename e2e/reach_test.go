@@ -95,30 +95,30 @@ func TestFloodWhileBringing(t *testing.T) {
 		})
 	}
 	t.Run("exec", func(t *testing.T) {
-		door(t)
-		inDoor(t, `mkdir -p /tmp; cp /usr/bin/dash /tmp/shell
+		execTarget(t)
+		inTarget(t, `mkdir -p /tmp; cp /usr/bin/dash /tmp/shell
 printf '#!/tmp/shell\nexec /usr/bin/tr "\\0" x </dev/zero\n' >/tmp/flood; chmod 755 /tmp/flood
 mount --bind /tmp/flood /usr/bin/sh; mount --bind /tmp/flood /bin/sh`)
 		flood(t, "more than 1 MiB came back before the probe was there", "run", "--node", "node-b", "--via", "exec")
 	})
 }
 
-// inDoor runs a script in the mount namespace of the container that door makes.
-func inDoor(t testing.TB, script string) {
+// inTarget runs a script in the mount namespace of the container that execTarget makes.
+func inTarget(t testing.TB, script string) {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range pods.Items {
-		if strings.HasPrefix(p.Name, "e2e-door") {
+		if strings.HasPrefix(p.Name, "e2e-target") {
 			shell(t, "node-b", fmt.Sprintf(`for p in /proc/[0-9]*; do
 if tr - _ <$p/cgroup | grep -q %s && [ "$(readlink $p/root/usr/bin/sh)" ] && [ "$(cat $p/comm)" != pause ]; then exec nsenter -t ${p#/proc/} -m sh -ec '%s'; fi
 done; exit 1`, strings.ReplaceAll(string(p.UID), "-", "_"), strings.ReplaceAll(script, "'", `'\''`)))
 			return
 		}
 	}
-	t.Fatal("there is no door")
+	t.Fatal("there is no target")
 }
 
 // TestSSHGivesNothingAway wants nothing of the user's environment, no shared connection and
@@ -224,7 +224,7 @@ func TestMachine(t *testing.T) {
 		!strings.Contains(saw, "see where node-a leads") {
 		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
 	}
-	door(t)
+	execTarget(t)
 	shell(t, "node-b", "mv /etc/machine-id /etc/machine-id.away")
 	t.Cleanup(func() { shell(t, "node-b", "mv /etc/machine-id.away /etc/machine-id") })
 	run := []string{"run", "--node", "node-b", "--checks", "node-swap"}

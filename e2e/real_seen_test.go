@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// settles is how long after a fault shows the tool is asked, once: nobody on call is faster.
+// settles is how long after a fault shows the tool is asked, once: an engineer on call is not faster.
 const settles = 20 * time.Second
 
 // TestRealFaults breaks a node of Calico itself in ways that the rules were not made for, asks once, and wants the

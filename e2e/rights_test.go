@@ -40,7 +40,7 @@ func kubectl(t testing.TB, stdin string, args ...string) string {
 // TestRights wants what 'manifests' grants to be enough for every use, and nothing
 // in it to be idle: one verb less is said, by a run and by preflight, and leaves nothing.
 func TestRights(t *testing.T) {
-	door(t)
+	execTarget(t)
 	printed := call(t, "manifests", "--service-account", install.Namespace+":oncall")
 	if printed.exit != 0 {
 		t.Fatal(printed.stderr)
@@ -245,7 +245,7 @@ func (l lesser) objects(t *testing.T) []runtime.Object {
 
 // unsaid are rights that a good run on a healthy node does without, and why.
 var unsaid = map[string]string{
-	"get pods":                                     "no address is borrowed, no line is cut",
+	"get pods":                                     "no address is borrowed, no connection is lost",
 	"list leases.coordination.k8s.io":              "only a list of nodes takes it",
 	"list felixconfigurations.projectcalico.org":   "Felix answers at its default port",
 	"list ipamblocks.projectcalico.org":            "every route is that of a node's own block",
@@ -253,8 +253,8 @@ var unsaid = map[string]string{
 	"list networkpolicies.projectcalico.org":       "nothing is refused",
 	"list globalnetworkpolicies.projectcalico.org": "nothing is refused",
 	"list events":                                  "the probe starts; but see below",
-	"get pods/attach":                              "the line is made by SPDY",
-	"get pods/exec":                                "the line is made by SPDY",
+	"get pods/attach":                              "the connection is made by SPDY",
+	"get pods/exec":                                "the connection is made by SPDY",
 	"get pods/log":                                 "no answer breaks off",
 	"patch jobs.batch":                             "it is over before the deadline is moved on; but see below",
 }

@@ -211,7 +211,7 @@ func TestShellProbeHangsOnItsLine(t *testing.T) {
 		nothingLeft(t)
 	}
 	t.Run("exec", func(t *testing.T) {
-		door(t)
+		execTarget(t)
 		r := newRelay(t)
 		s := opened(t, r.kubeconfig(t), commands, "--node", "node-b", "--via", "exec")
 		s.says(t, "   5  ")

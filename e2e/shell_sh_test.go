@@ -149,7 +149,7 @@ func shUnlogged(t *testing.T, text string) {
 }
 
 // TestShLeft leaves shells by Enter ~ . in which a program hangs that has made the terminal
-// its own, also where the line to them is cut; and by Ctrl-C one whose probe does not come.
+// its own, also where the connection to them is cut; and by Ctrl-C one whose probe does not come.
 func TestShLeft(t *testing.T) {
 	relay := newRelay(t)
 	p := newScreen(t, "KUBECONFIG="+relay.kubeconfig(t))

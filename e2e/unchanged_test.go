@@ -206,7 +206,7 @@ func fingerprint(t testing.TB, item unstructured.Unstructured) string {
 // and shells, cleans up, and is killed, and wants everything that is not the client's own
 // to be as it was: UIDs, specs, labels, restarts.
 func TestNothingElseChanges(t *testing.T) {
-	door(t)
+	execTarget(t)
 	byWay := map[string][]string{
 		"api":       {"--via", "api"},
 		"pod":       {"--via", "pod"},

@@ -28,7 +28,8 @@ const (
 
 // Compares tells whether baseline nodes may be asked at all.
 func (r *Run) Compares(snap *cluster.Snapshot) bool {
-	return snap != nil && r.opts.Baselines > 0 && r.opts.Via != injector.MethodAPI && slices.Contains(r.picked, checks.NeighbourReach)
+	return snap != nil && r.opts.Baselines > 0 && r.opts.Via != injector.MethodAPI &&
+		slices.Contains(r.picked, checks.NeighbourReach)
 }
 
 // troubled tells whether there is something to compare: a bad answer about the node, or no
@@ -103,7 +104,7 @@ func (g *comparison) heardNothing(kubeletSilent bool) bool {
 
 // compare asks the baseline nodes now; the result has to be waited for.
 func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *comparison {
-	nodes := cluster.Neighbours(snap, r.opts.Baselines, preferred(r.Seen))
+	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, preferred(r.Seen))
 	asked := worthComparing(r.Seen, r.picked)
 	answers := make([]baseline, len(nodes))
 	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
@@ -160,7 +161,9 @@ func (r *Run) reportBaselines(all []baseline) error {
 }
 
 // askBaseline asks one baseline node, and the API about it.
-func (r *Run) askBaseline(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check) baseline {
+func (r *Run) askBaseline(
+	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check,
+) baseline {
 	out := baseline{node: node.Name}
 	var theirs *cluster.Snapshot
 	var unread error
@@ -205,7 +208,9 @@ func orLate(ctx context.Context, err error) error {
 // planFor is what a baseline node is asked: about itself as the node in question is, and
 // about that node.
 func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check) probe.Plan {
-	plan := probe.Plan{Run: r.ID, Node: node.Name, Way: injector.MethodNeighbour, Checks: CheckIDs(asked), Limit: r.opts.CheckTimeout}
+	plan := probe.Plan{
+		Run: r.ID, Node: node.Name, Way: injector.MethodNeighbour, Checks: CheckIDs(asked), Limit: r.opts.CheckTimeout,
+	}
 	plan.Targets, plan.Gaps = cluster.Targets(theirs)
 	plan.Targets = append(plan.Targets, cluster.Outside(snap)...)
 	plan.Now = theirs.Now.Add(time.Since(theirs.Read))
@@ -215,7 +220,9 @@ func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked [
 // apiAbout answers those of the checks about a baseline node that the API answers.
 func apiAbout(ctx context.Context, theirs *cluster.Snapshot, asked []*probe.Check) []probe.Event {
 	var out []probe.Event
-	runner := probe.Runner{Suite: cluster.Checks(theirs), Host: &probe.Host{Node: theirs.Node.Name}, Version: probe.Release}
+	runner := probe.Runner{
+		Suite: cluster.Checks(theirs), Host: &probe.Host{Node: theirs.Node.Name}, Version: probe.Release,
+	}
 	for _, c := range asked {
 		if c.From != probe.FromAPI {
 			continue

@@ -21,7 +21,9 @@ func TestWorthComparing(t *testing.T) {
 	t.Parallel()
 	seen := diagnose.Findings{Node: "node-a"}
 	add := func(node, check string, s probe.Status, facts probe.Facts) {
-		seen.Add(probe.Event{Type: probe.EventResult, Node: node, Result: &probe.Result{Check: check, Status: s, Facts: facts}})
+		seen.Add(probe.Event{
+			Type: probe.EventResult, Node: node, Result: &probe.Result{Check: check, Status: s, Facts: facts},
+		})
 	}
 	asked := func() string { return strings.Join(CheckIDs(worthComparing(seen, Suite())), " ") }
 	add("node-a", "node-disk", probe.OK, nil)
@@ -46,7 +48,9 @@ func TestWorthComparing(t *testing.T) {
 		t.Errorf("preferred %v", got)
 	}
 	alone := diagnose.Findings{Node: "node-a"}
-	alone.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: probe.CheckPlaced, Status: probe.Unknown}})
+	alone.Add(probe.Event{
+		Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: probe.CheckPlaced, Status: probe.Unknown},
+	})
 	if !troubled(alone) {
 		t.Error("a node nobody gets onto is trouble")
 	}
@@ -92,7 +96,8 @@ func TestALateBaselineIsNotTheAPI(t *testing.T) {
 	defer cancel()
 	<-ctx.Done()
 	for _, err := range []error{fmt.Errorf("reading: %w", ctx.Err()), fmt.Errorf("stopped: %w", context.Cause(ctx))} {
-		if got := cluster.Explain(orLate(ctx, err)); strings.Contains(got, "API server") || !strings.Contains(got, baselineLimit.String()) {
+		if got := cluster.Explain(orLate(ctx, err)); strings.Contains(got, "API server") ||
+			!strings.Contains(got, baselineLimit.String()) {
 			t.Error(got)
 		}
 	}

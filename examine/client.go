@@ -207,7 +207,8 @@ func bothRefused(refused *injector.PlacementError, first string, err error, othe
 // admitted are the reasons for which a pod fails that a namespace has taken.
 func admitted() []facts.Reason {
 	return []facts.Reason{
-		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach, facts.ReasonSilent,
+		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach,
+		facts.ReasonSilent,
 	}
 }
 

@@ -52,8 +52,8 @@ func (c *Collector) Conclude() error {
 		ev.Node = c.Node
 		return c.Sink.Event(ev)
 	}
-	for _, line := range diagnose.Contrast(c.Seen) {
-		if err := show(probe.Event{Type: probe.EventContrast, Text: line}); err != nil {
+	for _, line := range diagnose.Comparison(c.Seen) {
+		if err := show(probe.Event{Type: probe.EventComparison, Text: line}); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,10 @@ func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
 // packets pass between them. The error is one of writing the report.
 func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *cluster.Snapshot) error {
 	began, counts := time.Now(), probe.Counts{}
-	start := probe.Start{V: probe.Version, Version: probe.Release, Run: r.ID, Node: r.Node, Way: wayPair, Time: began.UTC(), Checks: []string{checks.EncapProof.ID}}
+	start := probe.Start{
+		V: probe.Version, Version: probe.Release, Run: r.ID, Node: r.Node, Way: wayPair, Time: began.UTC(),
+		Checks: []string{checks.EncapProof.ID},
+	}
 	if err := r.Add(wayPair, probe.Event{Type: probe.EventStart, Start: &start}); err != nil {
 		return err
 	}
@@ -36,14 +39,18 @@ func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *clus
 	if err := r.proof(ctx, here, snap, say); err != nil {
 		return err
 	}
-	return r.Add(wayPair, probe.Event{Type: probe.EventEnd, End: &probe.End{Results: counts.Total(), Counts: counts, Elapsed: time.Since(began)}})
+	return r.Add(wayPair, probe.Event{
+		Type: probe.EventEnd, End: &probe.End{Results: counts.Total(), Counts: counts, Elapsed: time.Since(began)},
+	})
 }
 
 // wayPair is the name under which two probes that talk to each other report.
 const wayPair = "pair"
 
 // proof is what ProveEncap reports; say reports one result.
-func (r *Run) proof(ctx context.Context, here *injector.Session, snap *cluster.Snapshot, say func(probe.Result) error) error {
+func (r *Run) proof(
+	ctx context.Context, here *injector.Session, snap *cluster.Snapshot, say func(probe.Result) error,
+) error {
 	peer := cluster.Opposite(snap, r.about)
 	if peer == nil {
 		return say(probe.Found(probe.Skip, "the cluster has no other node to prove it with"))
@@ -61,7 +68,8 @@ func (r *Run) proof(ctx context.Context, here *injector.Session, snap *cluster.S
 	for _, d := range [][2]end{{near, far}, {far, near}} {
 		got, err := r.direction(ctx, snap, d[0], d[1])
 		if err != nil {
-			got = append(got, probe.Found(probe.Unknown, "from %s to %s: %s", d[0].node.Name, d[1].node.Name, cluster.Explain(err)))
+			r := probe.Found(probe.Unknown, "from %s to %s: %s", d[0].node.Name, d[1].node.Name, cluster.Explain(err))
+			got = append(got, r)
 		}
 		for _, res := range got {
 			if err := say(res); err != nil {
@@ -73,7 +81,9 @@ func (r *Run) proof(ctx context.Context, here *injector.Session, snap *cluster.S
 }
 
 // placeOn puts a probe on another node, by a pod of its own.
-func (r *Run) placeOn(ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check, start time.Duration) (*injector.Session, error) {
+func (r *Run) placeOn(
+	ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check, start time.Duration,
+) (*injector.Session, error) {
 	client, err := r.client.writer()
 	if err != nil {
 		return nil, err
@@ -137,7 +147,9 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	}
 	select {
 	case err = <-ended: // before the sender had: what it has not heard may have been sent later
-		sent = slices.DeleteFunc(sent, func(r probe.Result) bool { return r.Status == probe.OK && r.Facts.Str(checks.FactPath) != "BGP" })
+		sent = slices.DeleteFunc(sent, func(r probe.Result) bool {
+			return r.Status == probe.OK && r.Facts.Str(checks.FactPath) != "BGP"
+		})
 	default:
 		err = <-ended
 	}

@@ -14,9 +14,12 @@ func TestJoined(t *testing.T) {
 	}
 	got := joined(
 		[]probe.Result{half("VXLAN", probe.OK), half("WireGuard", probe.Fail), half("BGP", probe.OK)},
-		[]probe.Result{half("VXLAN", probe.Fail), half("WireGuard", probe.Fail), half("IPIP", probe.Info), half("Unheard", probe.OK)},
+		[]probe.Result{half("VXLAN", probe.Fail), half("WireGuard", probe.Fail),
+			half("IPIP", probe.Info), half("Unheard", probe.OK)},
 	)
-	want := map[string]probe.Status{"VXLAN": probe.Fail, "WireGuard": probe.Fail, "BGP": probe.OK, "IPIP": probe.Unknown, "Unheard": probe.OK}
+	want := map[string]probe.Status{
+		"VXLAN": probe.Fail, "WireGuard": probe.Fail, "BGP": probe.OK, "IPIP": probe.Unknown, "Unheard": probe.OK,
+	}
 	if len(got) != len(want) {
 		t.Errorf("%d results: %v", len(got), got)
 	}

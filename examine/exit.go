@@ -10,7 +10,9 @@ import (
 // WorseExit is the exit code that weighs more: a fault that was seen, a mistake, what could
 // not be done, what is incomplete, warnings. Codes of other programs are of the third kind.
 func WorseExit(a, b int) int {
-	weight := []int{report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitTool, report.ExitUsage, report.ExitFault}
+	weight := []int{
+		report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitTool, report.ExitUsage, report.ExitFault,
+	}
 	of := func(code int) int {
 		if i := slices.Index(weight, code); i >= 0 {
 			return i

@@ -28,7 +28,9 @@ func (r *Run) FollowUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	r.picked = append(r.picked, more...)
 	r.client.Progress("no cause is proven yet: asking %s too", strings.Join(CheckIDs(more), ", "))
 	plan := r.Plan(method, snap)
-	plan.Checks = CheckIDs(slices.DeleteFunc(more, func(c *probe.Check) bool { return !slices.Contains(plan.Checks, c.ID) }))
+	plan.Checks = CheckIDs(slices.DeleteFunc(more, func(c *probe.Check) bool {
+		return !slices.Contains(plan.Checks, c.ID)
+	}))
 	if len(plan.Checks) == 0 {
 		return nil
 	}
@@ -46,6 +48,8 @@ func (r *Run) mayAsk(ids []string, snap *cluster.Snapshot) []*probe.Check {
 		second := c == checks.EncapProof // which puts a probe on another node, as the comparison does
 		return !slices.Contains(ids, c.ID) || slices.Contains(r.picked, c) || !c.OnNode() || c == checks.NeighbourReach ||
 			second && (snap == nil || r.opts.Baselines == 0 || r.opts.Via == injector.MethodLocal) ||
-			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool { return !slices.Contains(have, need) })
+			slices.ContainsFunc(probe.Capabilities([]*probe.Check{c}), func(need string) bool {
+				return !slices.Contains(have, need)
+			})
 	})
 }

@@ -70,7 +70,7 @@ func (m machine) is(node string) (unsure string, err error) {
 	short, _, _ := strings.Cut(m.hostname, ".")
 	bare, _, _ := strings.Cut(node, ".")
 	switch {
-	case strings.EqualFold(node, m.hostname), strings.EqualFold(node, m.nodename), // of which the latter knows of --hostname-override
+	case strings.EqualFold(node, m.hostname), strings.EqualFold(node, m.nodename), // which knows of --hostname-override
 		strings.EqualFold(short, bare) && (short == m.hostname || bare == node):
 		return "", nil
 	case m.has(node):

@@ -41,7 +41,8 @@ func TestWhetherThisMachineIsTheNode(t *testing.T) {
 		if (err == nil) != c.is || unsure != c.unsure {
 			t.Errorf("%s: %q, %v", name, unsure, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), c.m.hostname+" and not "+c.node) && !strings.Contains(err.Error(), c.m.hostname+",") {
+		if err != nil && !strings.Contains(err.Error(), c.m.hostname+" and not "+c.node) &&
+			!strings.Contains(err.Error(), c.m.hostname+",") {
 			t.Errorf("%s: says not what this machine is called: %v", name, err)
 		}
 	}

@@ -36,7 +36,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	steps := []injector.Method{
 		{Name: injector.MethodPod, Open: func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 			if tries = append(tries, opts); len(tries) == 1 {
-				return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not taken up"}
+				return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not started"}
 			}
 			return local(ctx, opts)
 		}},
@@ -50,7 +50,8 @@ func TestPatientInTheEnd(t *testing.T) {
 	if err := r.placeBy(t.Context(), steps, nil, func() bool { return true }, talk); err != nil {
 		t.Fatal(err)
 	}
-	if len(tries) != 2 || tries[0].Run != r.ID || tries[1].Run == r.ID || tries[0].Idle == 0 || tries[1].Idle != 0 || tries[1].Start != injector.StartUsual {
+	if len(tries) != 2 || tries[0].Run != r.ID || tries[1].Run == r.ID ||
+		tries[0].Idle == 0 || tries[1].Idle != 0 || tries[1].Start != injector.StartUsual {
 		t.Errorf("%+v", tries)
 	}
 	var said []string
@@ -87,7 +88,8 @@ func TestMuteImageStaysOut(t *testing.T) {
 	var got seenEvents
 	r := newTestRun(Options{Image: "workload:1"}, io.Discard, &got)
 	talk := func(p injector.Placed) (lost, err error) { return r.talk(t.Context(), p, nil) }
-	if err := r.placeBy(t.Context(), []injector.Method{mute(injector.MethodPod), mute(injector.MethodEphemeral), mute(injector.MethodExec)}, nil, func() bool { return true }, talk); err != nil {
+	mutes := []injector.Method{mute(injector.MethodPod), mute(injector.MethodEphemeral), mute(injector.MethodExec)}
+	if err := r.placeBy(t.Context(), mutes, nil, func() bool { return true }, talk); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Join(tried, " ") != "pod exec" {
@@ -110,11 +112,12 @@ func TestWaitedAsAsked(t *testing.T) {
 	way := func(name string) injector.Method {
 		return injector.Method{Name: name, Open: func(_ context.Context, opts injector.Options) (*injector.Session, error) {
 			tried = append(tried, fmt.Sprintf("%s %v %v", name, opts.Start, opts.Idle))
-			return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not taken up"}
+			return nil, &injector.PlacementError{Reason: facts.ReasonKubelet, Waited: true, Text: "not started"}
 		}}
 	}
 	r := newTestRun(Options{StartTimeout: 200 * time.Millisecond}, io.Discard, &seenEvents{})
-	if err := r.placeBy(t.Context(), []injector.Method{way(injector.MethodPod), way(injector.MethodExec)}, nil, func() bool { return true }, nil); err != nil {
+	both := []injector.Method{way(injector.MethodPod), way(injector.MethodExec)}
+	if err := r.placeBy(t.Context(), both, nil, func() bool { return true }, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(tried, ", "); got != "pod 200ms 0s, exec 200ms 0s" {
@@ -141,7 +144,10 @@ func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
 			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: message},
 		}}}}
 		r := newTestRun(Options{}, io.Discard, &seenEvents{})
-		steps := []injector.Method{{Name: injector.MethodPod, Open: gaveUp(injector.MethodPod)}, {Name: injector.MethodSSH, Open: gaveUp(injector.MethodSSH)}}
+		steps := []injector.Method{
+			{Name: injector.MethodPod, Open: gaveUp(injector.MethodPod)},
+			{Name: injector.MethodSSH, Open: gaveUp(injector.MethodSSH)},
+		}
 		if err := r.placeBy(t.Context(), steps, snap, func() bool { return true }, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -161,18 +167,23 @@ func TestNodesWithoutLinux(t *testing.T) {
 		info   corev1.NodeSystemInfo
 		says   string
 	}{
-		"linux":                  {map[string]string{corev1.LabelOSStable: "linux"}, linux, ""},
-		"never heard of":         {nil, corev1.NodeSystemInfo{}, ""},
-		"windows by its label":   {map[string]string{corev1.LabelOSStable: "windows"}, linux, "runs Windows"},
-		"windows by its kubelet": {nil, corev1.NodeSystemInfo{OperatingSystem: "windows", KubeletVersion: "v1.36.0", KernelVersion: "10.0"}, "runs Windows"},
-		"virtual by its label":   {map[string]string{"type": "virtual-kubelet"}, linux, "is virtual"},
-		"without a kernel":       {nil, corev1.NodeSystemInfo{OperatingSystem: "Linux", KubeletVersion: "v1.33-vk"}, "is virtual"},
+		"linux":                {map[string]string{corev1.LabelOSStable: "linux"}, linux, ""},
+		"never heard of":       {nil, corev1.NodeSystemInfo{}, ""},
+		"windows by its label": {map[string]string{corev1.LabelOSStable: "windows"}, linux, "runs Windows"},
+		"windows by its kubelet": {nil, corev1.NodeSystemInfo{
+			OperatingSystem: "windows", KubeletVersion: "v1.36.0", KernelVersion: "10.0",
+		}, "runs Windows"},
+		"virtual by its label": {map[string]string{"type": "virtual-kubelet"}, linux, "is virtual"},
+		"without a kernel": {nil, corev1.NodeSystemInfo{
+			OperatingSystem: "Linux", KubeletVersion: "v1.33-vk",
+		}, "is virtual"},
 	} {
 		tries := 0
-		step := injector.Method{Name: injector.MethodPod, Open: func(context.Context, injector.Options) (*injector.Session, error) {
+		open := func(context.Context, injector.Options) (*injector.Session, error) {
 			tries++
 			return nil, &injector.PlacementError{Reason: facts.ReasonRBAC, Text: "no right"}
-		}}
+		}
+		step := injector.Method{Name: injector.MethodPod, Open: open}
 		snap := &cluster.Snapshot{Node: &corev1.Node{Status: corev1.NodeStatus{NodeInfo: c.info}}}
 		snap.Node.Name, snap.Node.Labels = "n1", c.labels
 		var got seenEvents
@@ -181,11 +192,13 @@ func TestNodesWithoutLinux(t *testing.T) {
 			t.Fatal(err)
 		}
 		res := got[len(got)-1].Result
-		if told := tries == 0; told != (c.says != "") || !strings.Contains(res.Saw, c.says) || told && res.Status != probe.Unknown {
+		if told := tries == 0; told != (c.says != "") || !strings.Contains(res.Saw, c.says) ||
+			told && res.Status != probe.Unknown {
 			t.Errorf("%s: %d tries, %s %s", name, tries, res.Status, res.Saw)
 		}
 		step.Name = injector.MethodLocal // somebody who is there asks what is there
-		if err := r.placeBy(t.Context(), []injector.Method{step}, snap, func() bool { return true }, nil); err != nil || tries == 0 {
+		if err := r.placeBy(t.Context(), []injector.Method{step}, snap, func() bool { return true }, nil); err != nil ||
+			tries == 0 {
 			t.Errorf("%s: local was not tried: %v", name, err)
 		}
 	}
@@ -193,9 +206,11 @@ func TestNodesWithoutLinux(t *testing.T) {
 
 func TestDestination(t *testing.T) {
 	t.Parallel()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-		{Type: corev1.NodeHostName, Address: "w3"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"}, {Type: corev1.NodeInternalIP, Address: "fd00::7"},
-	}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3"}}
+	node.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeHostName, Address: "w3"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"},
+		{Type: corev1.NodeInternalIP, Address: "fd00::7"},
+	}
 	for ssh, want := range map[string]string{
 		"": "10.0.0.7", "admin@{ip}": "admin@10.0.0.7", "{node}.example.com": "worker-3.example.com", "jump": "jump",
 	} {
@@ -213,8 +228,10 @@ func TestDestination(t *testing.T) {
 func TestHostileAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"root@other": "", "-oProxyCommand=id": "", "10.0.0.7\x1b[2J": "", " 10.0.0.7": "", "other.example.com": "", "10.0.0.7/24": "",
-		"fe80::1%eth0": "", "fd00::7%-oX": "", "127.0.0.1": "", "::1": "", "::ffff:127.0.0.1": "", "0.0.0.0": "", "224.0.0.1": "", "169.254.169.254": "",
+		"root@other": "", "-oProxyCommand=id": "", "10.0.0.7\x1b[2J": "", " 10.0.0.7": "", "other.example.com": "",
+		"10.0.0.7/24":  "",
+		"fe80::1%eth0": "", "fd00::7%-oX": "", "127.0.0.1": "", "::1": "", "::ffff:127.0.0.1": "", "0.0.0.0": "",
+		"224.0.0.1": "", "169.254.169.254": "",
 		"010.0.0.7": "", "10.0.0.7": "10.0.0.7", "FD00:0::7": "fd00::7", "::ffff:10.0.0.7": "10.0.0.7",
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3"}}
@@ -267,19 +284,22 @@ func TestEitherNamespace(t *testing.T) {
 		tried  string // for the first probe and the second
 		says   string
 	}{
-		"admitted":               {tried: "kube-system kube-system"},
-		"no right":               {beside: refused(facts.ReasonRBAC), tried: "kube-system calico-probe calico-probe"},
-		"policy":                 {beside: refused(facts.ReasonAdmission), tried: "kube-system calico-probe calico-probe"},
-		"quota":                  {beside: refused(facts.ReasonQuota), tried: "kube-system calico-probe calico-probe"},
-		"no right anywhere":      {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonRBAC), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by rbac; nor in namespace " + both + "no right there either"},
-		"nothing installed":      {beside: refused(facts.ReasonAdmission), there: refused(facts.ReasonNamespace), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by admission; nor in namespace " + both + "refused by namespace"},
-		"a dead kubelet":         {beside: refused(facts.ReasonKubelet), tried: "kube-system kube-system", says: "refused by kubelet"},
-		"a dead kubelet there":   {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
-		"the API fails there":    {beside: refused(facts.ReasonQuota), there: refused(facts.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
-		"stopped there":          {beside: refused(facts.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
-		"named":                  {named: "kube-system", beside: refused(facts.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'manifests' was applied, it is -n calico-probe"},
-		"named, policy":          {named: "kube-system", beside: refused(facts.ReasonAdmission), tried: "kube-system kube-system", says: "refused by admission"},
-		"named as it is printed": {named: install.Namespace, there: refused(facts.ReasonRBAC), tried: "calico-probe calico-probe", says: "refused by rbac"},
+		"admitted":          {tried: "kube-system kube-system"},
+		"no right":          {beside: refused(facts.ReasonRBAC), tried: "kube-system calico-probe calico-probe"},
+		"policy":            {beside: refused(facts.ReasonAdmission), tried: "kube-system calico-probe calico-probe"},
+		"quota":             {beside: refused(facts.ReasonQuota), tried: "kube-system calico-probe calico-probe"},
+		"no right anywhere": {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonRBAC), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by rbac; nor in namespace " + both + "no right there either"},
+		"nothing installed": {beside: refused(facts.ReasonAdmission), there: refused(facts.ReasonNamespace), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by admission; nor in namespace " + both + "refused by namespace"},
+		"a dead kubelet": {beside: refused(facts.ReasonKubelet), tried: "kube-system kube-system",
+			says: "refused by kubelet"},
+		"a dead kubelet there": {beside: refused(facts.ReasonRBAC), there: refused(facts.ReasonKubelet), tried: "kube-system calico-probe calico-probe", says: "refused by kubelet"},
+		"the API fails there":  {beside: refused(facts.ReasonQuota), there: refused(facts.ReasonAPI), tried: "kube-system calico-probe kube-system calico-probe", says: "refused by api; and namespace kube-system does not take it: refused by quota"},
+		"stopped there":        {beside: refused(facts.ReasonQuota), there: context.Canceled, tried: "kube-system calico-probe kube-system calico-probe", says: "context canceled; and namespace kube-system does not take it: refused by quota"},
+		"named":                {named: "kube-system", beside: refused(facts.ReasonRBAC), tried: "kube-system kube-system", says: "refused by rbac; where 'manifests' was applied, it is -n calico-probe"},
+		"named, policy": {named: "kube-system", beside: refused(facts.ReasonAdmission), tried: "kube-system kube-system",
+			says: "refused by admission"},
+		"named as it is printed": {named: install.Namespace, there: refused(facts.ReasonRBAC),
+			tried: "calico-probe calico-probe", says: "refused by rbac"},
 	} {
 		var errs bytes.Buffer
 		r := newTestRun(Options{}, &errs, nil)
@@ -352,7 +372,8 @@ func TestWhereTheProbeGoes(t *testing.T) {
 	}
 	snap := &cluster.Snapshot{Node: &corev1.Node{}, CalicoErr: &cluster.UnverifiedError{}}
 	opts := r.Placement(injector.MethodEphemeral, snap)
-	if pe, ok := errors.AsType[*injector.PlacementError](opts.CalicoErr); !ok || pe.Reason != facts.ReasonNoCalico || opts.Calico != nil {
+	if pe, ok := errors.AsType[*injector.PlacementError](opts.CalicoErr); !ok || pe.Reason != facts.ReasonNoCalico ||
+		opts.Calico != nil {
 		t.Errorf("to join there is %v, %v", opts.Calico, opts.CalicoErr)
 	}
 }
@@ -387,8 +408,10 @@ func TestNamedNamespace(t *testing.T) {
 		r.client.Namespace = c.named
 		tries := 0
 		refuse := func(context.Context, injector.Options) (*injector.Session, error) { tries++; return nil, c.refused }
-		err := r.placeBy(t.Context(), []injector.Method{{Name: injector.MethodPod, Open: refuse}, {Name: injector.MethodEphemeral, Open: refuse}}, nil, func() bool { return true }, nil)
-		if tries != c.tries || errors.As(err, new(ui.UsageError)) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+		methods := []injector.Method{{Name: injector.MethodPod, Open: refuse}, {Name: injector.MethodEphemeral, Open: refuse}}
+		err := r.placeBy(t.Context(), methods, nil, func() bool { return true }, nil)
+		if tries != c.tries || errors.As(err, new(ui.UsageError)) != (c.says != "") ||
+			err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("-n %q: %d methods tried, %v", c.named, tries, err)
 		}
 	}

@@ -140,7 +140,8 @@ func (r *Run) Gather(ctx context.Context, from Source) error {
 	if r.entersNode() {
 		err = from.Ask(ctx, r, snap, alive)
 	}
-	if compared == nil && err == nil && ctx.Err() == nil && r.Compares(snap) && (len(r.opts.Checks) > 0 || troubled(r.Seen)) {
+	if compared == nil && err == nil && ctx.Err() == nil && r.Compares(snap) &&
+		(len(r.opts.Checks) > 0 || troubled(r.Seen)) {
 		compared = r.compare(ctx, client, snap)
 	}
 	if compared != nil {

@@ -69,7 +69,8 @@ func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
 			return err
 		}
 	}
-	placed := probe.Found(probe.OK, "probe running after %s: %s", p.Took.Round(10*time.Millisecond), strings.Join(p.Session.Created(), ", "))
+	placed := probe.Found(probe.OK, "probe running after %s: %s", p.Took.Round(10*time.Millisecond),
+		strings.Join(p.Session.Created(), ", "))
 	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, p.Method, p.Took
 	if id := p.Session.ImageID(); id != "" {
 		placed = placed.With(probe.FactImageID, id)
@@ -83,7 +84,9 @@ func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
 // answers reports what a probe answers to a plan, after begin; false when that was not all of
 // it, which then has been reported, or is lost where not even a first event came. The error is
 // one of writing the report.
-func (r *Run) answers(ctx context.Context, p injector.Placed, plan probe.Plan, begin func() error) (whole bool, lost, err error) {
+func (r *Run) answers(
+	ctx context.Context, p injector.Placed, plan probe.Plan, begin func() error,
+) (whole bool, lost, err error) {
 	open := slices.Clone(plan.Checks)
 	var writing error
 	heard := false

@@ -42,7 +42,8 @@ func TestVia(t *testing.T) {
 		}
 	}
 	for via, want := range map[string]string{
-		"pods": "did you mean pod?", "pod,exce": "did you mean exec?", "": `unknown access method ""`, "pod,": `unknown access method ""`,
+		"pods": "did you mean pod?", "pod,exce": "did you mean exec?", "": `unknown access method ""`,
+		"pod,":    `unknown access method ""`,
 		"pod,pod": "--via names pod twice", "pod,api": "--via api cannot stand in a list", "auto,pod": "--via auto cannot stand in a list",
 		"pod,local": "--via local cannot stand in a list", "neighbour,pod": "--via neighbour cannot stand in a list",
 	} {

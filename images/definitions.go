@@ -29,7 +29,7 @@ func definitions() []definition {
 			files: []file{{from: "build/linux-{arch}/probe", to: "/probe"}},
 		},
 		{
-			// The client, which carries the probe and who signs certificates of the world, for a
+			// The client, with the embedded probe and who signs certificates of the world, for a
 			// cluster that runs it.
 			name: "client", platforms: []string{"linux/amd64", "linux/arm64"}, user: "65532:65532",
 			entrypoint: []string{"/calico-probe"},

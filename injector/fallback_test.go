@@ -110,15 +110,19 @@ func TestOnceMore(t *testing.T) {
 			MethodPod},
 		"exec answers that it cannot": {methods, []attempt{pod, {method: MethodExec}, {method: MethodSSH}}, MethodPod},
 		"no exec":                     {methods[:1], []attempt{pod}, MethodPod},
-		"exec first, pod early": {
-			[]Method{{Name: MethodExec}, {Name: MethodPod}}, []attempt{{method: MethodExec}, pod}, MethodPod,
-		},
-		"ssh first, pod early": {
-			[]Method{{Name: MethodSSH}, {Name: MethodPod}}, []attempt{{method: MethodSSH}, pod}, MethodPod,
-		},
+		"exec first, pod early":       {named(MethodExec, MethodPod), []attempt{{method: MethodExec}, pod}, MethodPod},
+		"ssh first, pod early":        {named(MethodSSH, MethodPod), []attempt{{method: MethodSSH}, pod}, MethodPod},
 	} {
 		if m, worth := secondAttempt(c.steps, c.before); worth != (c.want != "") || worth && (m.Name != c.want || !m.again) {
 			t.Errorf("%s: %+v, %v", name, m, worth)
 		}
 	}
+}
+
+// named are methods that nothing opens.
+func named(names ...string) (out []Method) {
+	for _, name := range names {
+		out = append(out, Method{Name: name})
+	}
+	return out
 }

@@ -130,7 +130,7 @@ func (c *container) through(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// attach is a line to the container, which is cut where c.cut says.
+// attach is a connection to the container, which is cut where c.cut says.
 func (c *container) attach(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := c.through(ctx); err != nil {
 		return err
@@ -258,7 +258,7 @@ func TestKeptLineCutAnywhere(t *testing.T) {
 					t.Errorf("run: %s\nwant: %s", got, want)
 				}
 				if c.attaches < 3 || len(notes()) == 0 {
-					t.Errorf("the line was hardly ever cut: %d lines, %q", c.attaches, notes())
+					t.Errorf("the connection was hardly ever cut: %d connections, %q", c.attaches, notes())
 				}
 			})
 		})
@@ -286,10 +286,10 @@ func TestKeptLineBackInTime(t *testing.T) {
 		c.sever(errors.New("connection refused"))
 		time.Sleep(2 * time.Second)
 		if !s.Lost() {
-			t.Error("a line that is cut passes for one")
+			t.Error("a connection that is lost passes for one")
 		}
 		if err := s.Type(t.Context(), 1, []byte("lost"), probe.Size{}); err == nil {
-			t.Error("what was typed while the line is cut passes for sent")
+			t.Error("what was typed while the connection is lost passes for sent")
 		}
 		id, err := s.Send(t.Context(), call("stay"))
 		if err != nil {

@@ -29,7 +29,7 @@ echo '{"seq":1,"type":"end","end":{}}'
 while read more; do :; done
 `
 
-// laden are options with a carried probe, for a run of the test's own.
+// laden are options with an embedded probe, for a run of the test's own.
 func laden(t *testing.T, program string) Options {
 	t.Helper()
 	var b bytes.Buffer
@@ -47,7 +47,7 @@ func laden(t *testing.T, program string) Options {
 	return o
 }
 
-// here is a line to a shell on this machine.
+// here is a shell on this machine.
 func here(shell string, env ...string) remoteShell {
 	return func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 		if _, err := exec.LookPath(shell); err != nil {
@@ -272,7 +272,7 @@ func TestScriptIsOneLine(t *testing.T) {
 	}
 }
 
-// TestStandsStill sends nothing, and does not end either, as when a line is cut without
+// TestStandsStill sends nothing, and does not end either, as when a connection is cut without
 // a word: the script ends by itself, with shortened time.
 func TestStandsStill(t *testing.T) {
 	onUnix(t)

@@ -95,7 +95,7 @@ func (s Scope) Where(namespace, calico string) string {
 func (o Options) where(in Scope) string { return in.Where(o.Namespace, o.CalicoNamespace) }
 
 // role is the name of a use's roles. Some of them are the whole cluster's, or in namespaces
-// that all share: those of an installation elsewhere than is usual are told apart by where.
+// that all share: those of an installation in another namespace have that in their names.
 func (o Options) role(use string) string {
 	if o.Namespace == Namespace {
 		return "calico-probe:" + use
@@ -170,7 +170,7 @@ func YAML(objects []runtime.Object) ([]byte, error) {
 	return []byte(strings.Join(docs, "---\n")), nil
 }
 
-// pruned leaves out what Go's types write although nobody has set it.
+// pruned leaves out what Go's types write although it is not set.
 func pruned(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -96,7 +96,7 @@ func reading() []Right {
 	out := slices.Concat(
 		lost(Cluster, "", "nodes", []string{"list"}, ""),
 		lost(Cluster, "", "pods", []string{"list"}, "calico-node's pod and the pods to ask about are not known"),
-		lost(Cluster, "", "pods", []string{"get"}, "a probe whose line was cut is not looked for, nor is a borrowed address"),
+		lost(Cluster, "", "pods", []string{"get"}, "a probe whose connection was lost is not found again, nor is a borrowed address"),
 		lost(Cluster, "", "services", []string{"get"}, "where the API server and Typha are is not known"),
 		lost(Cluster, "", "services", []string{"list"}, "no service is asked, nor the cluster's DNS"),
 		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "no service is asked at its endpoints"),
@@ -154,7 +154,7 @@ func Named(names ...string) ([]Use, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(Uses(), func(u Use) bool { return u.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("unknown way %q: there are %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("unknown access method %q: there are %s", name, strings.Join(Names(), ", "))
 		}
 		want = append(want, cmp.Or(Uses()[i].As, name))
 	}

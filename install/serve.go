@@ -61,7 +61,7 @@ type Serve struct {
 const AlertsFrom = "monitoring"
 
 // ServeObjects are what 'serve' takes beside Objects: the roles that are not among these,
-// which nobody else is bound to, who it is, what it may, and its Deployment, which answers
+// which no other subject is bound to, who it is, what it may, and its Deployment, which answers
 // at its Service.
 func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	uses, err := Named(serveUses()...)
@@ -126,7 +126,7 @@ func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec 
 			continue
 		}
 		from = append(from, networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{
-			MatchLabels: map[string]string{corev1.LabelMetadataName: admit}, // which nobody but the API server sets
+			MatchLabels: map[string]string{corev1.LabelMetadataName: admit}, // which only the API server sets
 		}})
 	}
 	return networkingv1.NetworkPolicySpec{

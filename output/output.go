@@ -66,9 +66,9 @@ type Place struct {
 // Flag adds -o to a verb. The first of the formats is what stdout gets by default.
 func (o *Set) Flag(cmd *cobra.Command, formats []report.Format) {
 	o.formats = formats
-	cmd.Flags().StringArrayVarP(&o.typed, "output", "o", nil, "output format, by default "+formats[0].Name+": "+strings.Join(report.Spelled(formats), ", ")+
-		"; FORMAT=FILE writes a file beside what is on stdout; may be repeated")
-	err := cmd.RegisterFlagCompletionFunc("output", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	cmd.Flags().StringArrayVarP(&o.typed, "output", "o", nil, "output format, by default "+formats[0].Name+": "+
+		strings.Join(report.Spelled(formats), ", ")+"; FORMAT=FILE writes a file beside what is on stdout; may be repeated")
+	complete := func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if name, _, ok := strings.Cut(typed, "="); ok {
 			if f, err := report.Find(formats, name); err == nil && f.Expr == "" {
 				return nil, cobra.ShellCompDirectiveDefault // the shell knows its files
@@ -80,8 +80,8 @@ func (o *Set) Flag(cmd *cobra.Command, formats []report.Format) {
 			out = append(out, cobra.CompletionWithDesc(name, formats[i].For))
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
-	})
-	if err != nil { // the flag exists, and has no completion yet
+	}
+	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil { // the flag is new
 		panic(err)
 	}
 }
@@ -117,7 +117,8 @@ func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 		if slices.ContainsFunc(inputs, func(in fs.FileInfo) bool { return os.SameFile(in, info) }) {
 			return ui.BadUsage("%s is what is read, and -o %s would write to it: name another file", cmp.Or(out.file, "stdout"), out.Name)
 		}
-		if j := slices.IndexFunc(o.to[:i], func(other *Place) bool { o := infoOf(other.w); return o != nil && os.SameFile(o, info) }); j >= 0 {
+		same := func(other *Place) bool { at := infoOf(other.w); return at != nil && os.SameFile(at, info) }
+		if j := slices.IndexFunc(o.to[:i], same); j >= 0 {
 			return ui.BadUsage("-o %s and -o %s would both be written to %s: name one file for each", o.to[j].Name, out.Name, cmp.Or(out.file, o.to[j].file))
 		}
 	}

@@ -50,14 +50,16 @@ func TestALostOutputLosesNoOther(t *testing.T) {
 		t.Error(err)
 	}
 	err := o.Close(ui.Exit(3))
-	if err == nil || errors.As(err, new(ui.Exit)) || !strings.Contains(err.Error(), "-o ndjson to /dev/full: ") || !strings.Contains(out.String(), "fault") || !strings.Contains(read(t, file), `"fault"`) {
+	if err == nil || errors.As(err, new(ui.Exit)) || !strings.Contains(err.Error(), "-o ndjson to /dev/full: ") ||
+		!strings.Contains(out.String(), "fault") || !strings.Contains(read(t, file), `"fault"`) {
 		t.Errorf("%v, %q", err, out.String())
 	}
 	o, sink = opened(fullDisk{}, "json="+file)
 	if err := sink.Event(verdict); err != nil {
 		t.Error(err)
 	}
-	if err := o.Close(ui.Exit(3)); err == nil || errors.As(err, new(ui.Exit)) || !strings.Contains(read(t, file), `"fault"`) {
+	if err := o.Close(ui.Exit(3)); err == nil || errors.As(err, new(ui.Exit)) ||
+		!strings.Contains(read(t, file), `"fault"`) {
 		t.Error(err)
 	}
 	o, sink = opened(fullDisk{})
@@ -94,7 +96,9 @@ func TestWhoDoesNotReadHoldsNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	err = sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: "fault", Exit: 3}})
+	err = sink.Event(probe.Event{
+		Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: "fault", Exit: 3},
+	})
 	if err = errors.Join(err, o.Close(ui.Exit(3))); err == nil || err.Error() != "-o table to stdout: nobody reads it" || !strings.Contains(read(t, file), `"fault"`) {
 		t.Error(err)
 	}

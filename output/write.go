@@ -45,7 +45,7 @@ func (out *Place) Write(b []byte) (int, error) {
 }
 
 func (out *Place) fail(err error) {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok { // the name is said already
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, ui.ErrReaderGone) { // the name is said already
 		err = pe.Err
 	}
 	if out.err == nil {
@@ -83,7 +83,8 @@ func (o *Set) Sink() (report.Sink, error) {
 			continue
 		}
 		var err error
-		if out.takes, err = out.Sink(out, report.Options{Colour: out.colour, Width: out.width, Expr: out.expr, Family: o.Family}); err != nil {
+		opts := report.Options{Colour: out.colour, Width: out.width, Expr: out.expr, Family: o.Family}
+		if out.takes, err = out.Sink(out, opts); err != nil {
 			return nil, ui.BadUsage("%w", err)
 		}
 	}
@@ -106,7 +107,8 @@ func (o *Set) FilesSink() report.Sink {
 }
 
 // Close closes the files and returns the verb's error. A broken output makes it exit code 1,
-// whatever was found: somebody may read only that file.
+// whatever was found: somebody may read only that file. A reader of stdout that is gone breaks
+// nothing; where nothing else was written the error is ui.ErrReaderGone.
 func (o *Set) Close(came error) error {
 	for _, out := range o.to {
 		if len(out.docs) > 0 && out.err == nil {
@@ -118,11 +120,13 @@ func (o *Set) Close(came error) error {
 	o.shut()
 	var lost []string
 	for _, out := range o.to {
-		if out.err != nil {
+		if out.err != nil && !errors.Is(out.err, ui.ErrReaderGone) {
 			lost = append(lost, out.err.Error())
 		}
 	}
 	switch said := strings.Join(lost, "; "); {
+	case said == "" && errors.Is(came, ErrAllBroken):
+		return ui.ErrReaderGone
 	case said == "":
 		return came
 	case came == nil, errors.As(came, new(ui.Exit)), errors.Is(came, ErrAllBroken):

@@ -2,7 +2,7 @@ package probe
 
 // Cause is what explains bad results of a run, concluded by the client from
 // everything that was seen. It names no more than was observed: how sure it is
-// stands in Confidence, and what would have told more in Missing.
+// stands in Confidence, and in Missing what would have made it surer.
 type Cause struct {
 	ID         string     `json:"cause"`               // of the rule, for ever the same
 	About      string     `json:"about,omitempty"`     // a peer, a device, where a rule can hold more than once
@@ -11,7 +11,7 @@ type Cause struct {
 	For        []Clue     `json:"for"`                 // the evidence
 	Against    []Clue     `json:"against,omitempty"`   // what speaks against it
 	RuledOut   []string   `json:"ruled_out,omitempty"` // checks one would suspect next, and that are fine
-	Missing    []string   `json:"missing,omitempty"`   // what would have told more and was not had: a check, and why
+	Missing    []string   `json:"missing,omitempty"`   // what would have made it surer and is missing: a check, and why
 	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that follow from it
 	Fix        Fix        `json:"fix"`
 }

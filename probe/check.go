@@ -32,7 +32,7 @@ type Profile string
 // The profiles.
 const (
 	Quick    Profile = "quick"    // what answers within a second or two and needs the least of the node
-	Standard Profile = "standard" // all that a run asks when nobody says
+	Standard Profile = "standard" // what a run asks by default
 	Deep     Profile = "deep"     // also what takes longer, or a second probe on another node
 )
 

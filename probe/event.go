@@ -25,8 +25,8 @@ const (
 	EventOut    EventType = "out"    // a piece of what a tool writes, newlines and all
 	EventResume EventType = "resume" // what follows was said before, from this number on
 
-	// EventContrast is one line of how the node compares with its peers, in Text.
-	EventContrast EventType = "contrast"
+	// EventComparison is one line, in Text, of the comparison with the baseline nodes.
+	EventComparison EventType = "contrast"
 	// EventCause is a cause the client concluded, before the verdict.
 	EventCause EventType = "cause"
 	// EventVerdict closes a saved run: written by the client, once, last.
@@ -47,7 +47,7 @@ const (
 // EventTypes lists every type of an event.
 func EventTypes() []EventType {
 	return []EventType{
-		EventStart, EventResult, EventLog, EventBeat, EventEnd, EventOut, EventResume, EventContrast,
+		EventStart, EventResult, EventLog, EventBeat, EventEnd, EventOut, EventResume, EventComparison,
 		EventCause, EventVerdict, EventTyped, EventDone, EventAsked, EventSession, EventRun,
 	}
 }
@@ -189,7 +189,7 @@ func (e *Encoder) put(ev Event) {
 }
 
 // Keep makes the Encoder remember the last lines it wrote, of so many bytes in all,
-// for a reader whose line was cut.
+// for a reader whose connection was lost.
 func (e *Encoder) Keep(bytes int) {
 	e.lock()
 	defer e.unlock()

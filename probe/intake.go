@@ -130,7 +130,7 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	return []Event{own}, nil
 }
 
-// start is the first event of an answer. Of a later format nobody here knows what it means.
+// start is the first event of an answer. What an event of a later format means is not known here.
 func (i *Intake) start(s Start) (*Start, bool) {
 	if i.started || i.asked.Plan == nil && i.asked.Call == nil {
 		return nil, false

@@ -82,7 +82,7 @@ const (
 	AttrScope = "scope" // mesh, global or node: as Calico calls its peers; bgp on a KindOutside one
 	AttrAS    = "as"    // the peer's AS number
 
-	AttrPassword = "password" // "true" when the session has one, of which nothing else is told
+	AttrPassword = "password" // "true" when the session has one, and nothing else of it is sent
 )
 
 // FelixSettings are the attributes a KindFelix target carries beside its own,
@@ -100,7 +100,7 @@ func FelixSettings() []string {
 const AttrEnabled = "enabled"
 
 // AttrProbed is on a KindFelix target when calico-node's own probe asks another host
-// than the one Felix is told to answer at.
+// than the one Felix is configured to answer at.
 const AttrProbed = "probed"
 
 // The kinds of target a plan names.
@@ -137,10 +137,10 @@ const (
 	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 
-// WayNeighbour is the way of what healthy nodes say of another one.
+// WayNeighbour is the access method of answers about a node that come from baseline nodes.
 const WayNeighbour = "neighbour"
 
-// GapEtcd is the gap of what Calico keeps in an etcd of its own, which nobody asks: a
+// GapEtcd is the gap of what Calico keeps in an etcd of its own, which is not read: a
 // check that wants it skips.
 const GapEtcd = "kept in Calico's own etcd"
 

@@ -115,7 +115,7 @@ func (r Result) With(key Fact, value any) Result {
 
 // Under takes a fail back to a warning where a policy may be what forbids the
 // packets of the target asked, or of the pod asked from, and names it. Where
-// policies could not be read, nobody knows.
+// policies could not be read, it is not known.
 func (r Result) Under(t Target) Result {
 	name, unread := t.Attrs[AttrPolicy], t.Attrs[AttrUnread]
 	switch {

@@ -183,7 +183,7 @@ func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collecto
 }
 
 // reporter takes the results of one check until it is closed: a check that overruns its deadline may go on
-// reporting, and nobody listens any more.
+// reporting, and nothing reads it any more.
 type reporter struct {
 	check   *Check
 	from    string // the pod it is asked from, "" = the node

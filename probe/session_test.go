@@ -131,7 +131,7 @@ func TestCallsAreAnsweredOnce(t *testing.T) {
 		send(first)
 		send(second)
 		send(request(t, Request{Type: RequestStop, ID: 2}))
-		send(second[:20]) // the line is cut
+		send(second[:20]) // the connection is lost
 		send("\n" + first + second)
 		send(request(t, Request{Type: RequestTyped, ID: 1, Typed: []byte("hello\n")}))
 		send(request(t, Request{Type: RequestTyped, ID: 7, Typed: []byte("nobody's\n")}))

@@ -28,7 +28,7 @@ type Tool struct {
 }
 
 // ToolFunc does what a tool's arguments say. The result's status is how it went: ok,
-// fail when what was asked is bad (nobody answers), skip and unknown as with a check.
+// fail when what was asked is bad (nothing answers), skip and unknown as with a check.
 type ToolFunc func(ctx context.Context, j *Job) Result
 
 // Job is what a running tool may touch.
@@ -63,7 +63,7 @@ func (s *Sizes) Put(now Size) {
 	s.now, s.fresh = now, true
 	select {
 	case s.Changed <- struct{}{}:
-	default: // nobody has looked at the last one
+	default: // the last one was not read yet
 	}
 }
 

@@ -111,7 +111,8 @@ type typedLine struct {
 
 // Read reads one line. Its error is io.EOF when the terminal was closed, ErrDropped for
 // a line that was dropped, ErrIdle when nothing was typed for so long, and why ctx ended.
-func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration, complete liner.WordCompleter) (string, error) {
+func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration,
+	complete liner.WordCompleter) (string, error) {
 	if e.lost {
 		return "", io.EOF
 	}

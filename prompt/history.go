@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Remembered is how many lines a history keeps.
-const Remembered = 1000
+// remembered is how many lines a history keeps.
+const remembered = 1000
 
 // History is what was typed in this session and others, in a file. Sessions at the same
 // time add to it line by line.
@@ -36,8 +36,8 @@ func OpenHistory(path string) (*History, []string, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the history: %w", err)
 	}
-	if len(lines) > Remembered || size > mostHistory {
-		lines = lines[max(0, len(lines)-Remembered):]
+	if len(lines) > remembered || size > mostHistory {
+		lines = lines[max(0, len(lines)-remembered):]
 		if err := h.replace(f, size, lines); err != nil {
 			return nil, nil, fmt.Errorf("shortening the history: %w", err)
 		}
@@ -45,8 +45,8 @@ func OpenHistory(path string) (*History, []string, error) {
 	return h, lines, nil
 }
 
-// Add appends a line, but one that begins with a space, as shells do. Each is one write to a file opened anew, which another session may
-// have replaced meanwhile.
+// Add appends a line, but one that begins with a space, as shells do. Each is one write to a
+// file opened anew, which another session may have replaced meanwhile.
 func (h *History) Add(line string) error {
 	if strings.HasPrefix(line, " ") {
 		return nil
@@ -121,7 +121,8 @@ func linesOf(f *os.File) ([]string, int64, error) {
 	}
 	for line := range strings.Lines(string(b)) {
 		line = strings.TrimRight(line, "\r\n")
-		if line != "" && utf8.ValidString(line) && !strings.ContainsFunc(line, func(r rune) bool { return r != '\t' && !unicode.IsGraphic(r) }) {
+		hidden := func(r rune) bool { return r != '\t' && !unicode.IsGraphic(r) }
+		if line != "" && utf8.ValidString(line) && !strings.ContainsFunc(line, hidden) {
 			lines = append(lines, line)
 		}
 	}

@@ -22,7 +22,8 @@ func TestPipeEndsWithTheSession(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.Script(ctx, "say a | sh -c 'echo $$ >"+file+".new; mv "+file+".new "+file+"; exec sleep 300'", func(Line, error) {})
+		ended <- s.Script(ctx, "say a | sh -c 'echo $$ >"+file+".new; mv "+file+".new "+file+"; exec sleep 300'",
+			func(Line, error) {})
 	}()
 	var pid int
 	for pid == 0 && t.Context().Err() == nil {

@@ -60,7 +60,7 @@ func (e UsageError) Unwrap() error { return e.error }
 // ErrExit ends the session, as a command's error.
 var ErrExit = errors.New("exit")
 
-// ErrIdle says that nobody typed anything for so long that the session ended.
+// ErrIdle says that nothing was typed for so long that the session ended.
 var ErrIdle = errors.New("nothing was typed")
 
 // Shell is a prompt and its commands.
@@ -71,14 +71,14 @@ type Shell struct {
 	Terminal bool          // Out is a terminal
 	Editor   *Editor       // reads what is typed; nil = only scripts are run
 	Prompt   func() string // what stands before what is typed
-	Idle     time.Duration // ends a session at whose prompt nobody types for so long
-	Read     func(string)  // is told of each line that was typed, before it is looked at; may be nil
-	Typed    func(Line)    // is told of each command before it runs; may be nil
+	Idle     time.Duration // ends a session at whose prompt nothing is typed for so long
+	Read     func(string)  // is given each line that was typed, before it is parsed; may be nil
+	Typed    func(Line)    // is given each command before it runs; may be nil
 	// Failed says what a command came to, on a terminal; never called with nil. A line
 	// that could not be read has no words.
 	Failed func(Line, error)
-	// Interrupts makes Ctrl-C call taken, until back is called.
-	Interrupts func(taken func()) (back func())
+	// Interrupts makes Ctrl-C call pressed, until back is called.
+	Interrupts func(pressed func()) (back func())
 
 	mu          sync.Mutex
 	interrupted func() // what Ctrl-C does now; nil = nothing: it came too late
@@ -195,7 +195,7 @@ func (s *Shell) run(ctx, session context.Context, l Line) error {
 }
 
 // Interact reads commands from the terminal until it is closed, exit is typed, ctx ends,
-// or nobody types for too long (ErrIdle). All that time Ctrl-C is its own.
+// or nothing is typed for too long (ErrIdle). All that time Ctrl-C is its own.
 func (s *Shell) Interact(ctx context.Context) error {
 	defer s.Interrupts(s.interrupt)()
 	for {

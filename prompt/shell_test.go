@@ -16,21 +16,24 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]Line{
-		"":                            nil,
-		" ;; \n # nothing":            nil,
-		"ping 10.1.2.3":               {{Words: []string{"ping", "10.1.2.3"}, Text: "ping 10.1.2.3"}},
-		"a b; c\r\nd":                 {{Words: []string{"a", "b"}, Text: "a b"}, {Words: []string{"c"}, Text: "c"}, {Words: []string{"d"}, Text: "d"}},
-		`a 'b c' "d;e" f\ g`:          {{Words: []string{"a", "b c", "d;e", "f g"}, Text: `a 'b c' "d;e" f\ g`}},
-		`a "" ''`:                     {{Words: []string{"a", "", ""}, Text: `a "" ''`}},
-		`a "\d\"\\" '\d'`:             {{Words: []string{"a", `\d"\`, `\d`}, Text: `a "\d\"\\" '\d'`}},
-		`a b\`:                        {{Words: []string{"a", `b\`}, Text: `a b\`}},
-		"a \\\nb":                     {{Words: []string{"a", "b"}, Text: "a \\\nb"}},
-		"a#b # c; d":                  {{Words: []string{"a#b"}, Text: "a#b"}},
-		"a # c; d\nb":                 {{Words: []string{"a"}, Text: "a"}, {Words: []string{"b"}, Text: "b"}},
-		"a|less; b":                   {{Words: []string{"a"}, Pipe: "less", Text: "a|less"}, {Words: []string{"b"}, Text: "b"}},
-		`a b | grep "x;y" | tee >f &`: {{Words: []string{"a", "b"}, Pipe: `grep "x;y" | tee >f &`, Text: `a b | grep "x;y" | tee >f &`}},
-		"a | sed 's/#.*//'":           {{Words: []string{"a"}, Pipe: "sed 's/#.*//'", Text: "a | sed 's/#.*//'"}},
-		`a '|' ">"`:                   {{Words: []string{"a", "|", ">"}, Text: `a '|' ">"`}},
+		"":                 nil,
+		" ;; \n # nothing": nil,
+		"ping 10.1.2.3":    {{Words: []string{"ping", "10.1.2.3"}, Text: "ping 10.1.2.3"}},
+		"a b; c\r\nd": {{Words: []string{"a", "b"}, Text: "a b"}, {Words: []string{"c"}, Text: "c"},
+			{Words: []string{"d"}, Text: "d"}},
+		`a 'b c' "d;e" f\ g`: {{Words: []string{"a", "b c", "d;e", "f g"}, Text: `a 'b c' "d;e" f\ g`}},
+		`a "" ''`:            {{Words: []string{"a", "", ""}, Text: `a "" ''`}},
+		`a "\d\"\\" '\d'`:    {{Words: []string{"a", `\d"\`, `\d`}, Text: `a "\d\"\\" '\d'`}},
+		`a b\`:               {{Words: []string{"a", `b\`}, Text: `a b\`}},
+		"a \\\nb":            {{Words: []string{"a", "b"}, Text: "a \\\nb"}},
+		"a#b # c; d":         {{Words: []string{"a#b"}, Text: "a#b"}},
+		"a # c; d\nb":        {{Words: []string{"a"}, Text: "a"}, {Words: []string{"b"}, Text: "b"}},
+		"a|less; b": {{Words: []string{"a"}, Pipe: "less", Text: "a|less"}, {Words: []string{"b"},
+			Text: "b"}},
+		`a b | grep "x;y" | tee >f &`: {{Words: []string{"a", "b"}, Pipe: `grep "x;y" | tee >f &`,
+			Text: `a b | grep "x;y" | tee >f &`}},
+		"a | sed 's/#.*//'": {{Words: []string{"a"}, Pipe: "sed 's/#.*//'", Text: "a | sed 's/#.*//'"}},
+		`a '|' ">"`:         {{Words: []string{"a", "|", ">"}, Text: `a '|' ">"`}},
 	} {
 		got, err := Parse(text)
 		if err != nil {
@@ -131,7 +134,8 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", line, got, want)
 		}
 	}
-	if head, found, tail := complete("node o rest", 6); head != "node " || !slices.Equal(found, []string{"other"}) || tail != " rest" {
+	if head, found, tail := complete("node o rest", 6); head != "node " || !slices.Equal(found, []string{"other"}) ||
+		tail != " rest" {
 		t.Errorf("within a line: %q %q %q", head, found, tail)
 	}
 }
@@ -152,12 +156,14 @@ func TestCompletionsAreWords(t *testing.T) {
 		for _, one := range found {
 			one, _, _ = strings.Cut(one, " (") // a description is listed, and not typed
 			lines, err := Parse(head + one + tail)
-			if err != nil || len(lines) != 1 || lines[0].Pipe != "" || !slices.Equal(lines[0].Words, []string{"links", strings.TrimSpace(one)}) {
+			if err != nil || len(lines) != 1 || lines[0].Pipe != "" || !slices.Equal(lines[0].Words, []string{"links",
+				strings.TrimSpace(one)}) {
 				t.Errorf("%q is put in as %q, %v", one, lines, err)
 			}
 		}
 	}
-	if _, found, _ := s.completer(t.Context())("links ", 6); !slices.Equal(found, []string{"$(eth0)", "eth0 (exit)", "eth0.100", "eth0@if3", "ethü"}) {
+	if _, found, _ := s.completer(t.Context())("links ", 6); !slices.Equal(found, []string{"$(eth0)", "eth0 (exit)",
+		"eth0.100", "eth0@if3", "ethü"}) {
 		t.Errorf("%q", found)
 	}
 }
@@ -188,7 +194,8 @@ func TestMistakes(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("a script with a mistake has run: %s", out)
 	}
-	if err := s.Script(t.Context(), "help; help ping", func(_ Line, err error) { t.Error(err) }); err != nil || !strings.Contains(out.String(), "Ctrl-D") {
+	if err := s.Script(t.Context(), "help; help ping", func(_ Line, err error) { t.Error(err) }); err != nil ||
+		!strings.Contains(out.String(), "Ctrl-D") {
 		t.Errorf("%v, %s", err, out)
 	}
 }
@@ -200,7 +207,8 @@ func TestScript(t *testing.T) {
 	s, out := testShell(says("say", "hello"), bad, leave)
 	var failed []string
 	err := s.Script(t.Context(), "say a 'b c'; bad\nsay d; exit; say never", func(l Line, err error) { failed = append(failed, l.Text+": "+err.Error()) })
-	if got := strings.Join(failed, ";"); err != nil || got != "bad: it is bad" || out.String() != "hello a,b c\nhello d\n" {
+	if got := strings.Join(failed, ";"); err != nil || got != "bad: it is bad" ||
+		out.String() != "hello a,b c\nhello d\n" {
 		t.Errorf("%v, %q, %q", err, got, out)
 	}
 }
@@ -239,7 +247,8 @@ func TestPipe(t *testing.T) {
 		cancel()
 		code.Code = 0
 		errors.As(failed, &code)
-		if err != nil || out.String() != want.out || code.Code != want.code || want.err != "" != (failed != nil && strings.Contains(failed.Error(), "bad")) {
+		if err != nil || out.String() != want.out || code.Code != want.code || want.err != "" != (failed != nil &&
+			strings.Contains(failed.Error(), "bad")) {
 			t.Errorf("%s: %v, %q, %v, want %+v", text, err, out, failed, want)
 		}
 		if want.code == 0 && want.err == "" && failed != nil {
@@ -269,7 +278,8 @@ func TestInterrupts(t *testing.T) {
 		s.interrupt() // of somebody in a hurry
 		return ctx.Err()
 	}}}
-	if stopped, err := s.attended(t.Context(), Line{Words: []string{"stubborn"}}); !stopped || !errors.Is(err, context.Canceled) {
+	if stopped, err := s.attended(t.Context(), Line{Words: []string{"stubborn"}}); !stopped || !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("stopped %v, %v", stopped, err)
 	}
 	s.interrupt() // between a command and the prompt
@@ -285,13 +295,13 @@ func TestHistory(t *testing.T) {
 	if err != nil || len(lines) != 0 {
 		t.Fatal(lines, err)
 	}
-	for i := range Remembered + 10 {
+	for i := range remembered + 10 {
 		if err := one.Add(fmt.Sprint("line ", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	two, lines, err := OpenHistory(path)
-	if err != nil || len(lines) != Remembered || lines[0] != "line 10" {
+	if err != nil || len(lines) != remembered || lines[0] != "line 10" {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}
 	// Both go on, and a third shortens the file between them.
@@ -300,7 +310,8 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, lines, err = OpenHistory(path); err != nil || len(lines) != Remembered || lines[Remembered-1] != "a line of two" || lines[Remembered-2] != "a line of two" {
+	if _, lines, err = OpenHistory(path); err != nil || len(lines) != remembered ||
+		lines[remembered-1] != "a line of two" || lines[remembered-2] != "a line of two" {
 		t.Errorf("%d lines, the last %q, %v", len(lines), lines[len(lines)-1], err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

@@ -47,7 +47,7 @@ func causeLines(c probe.Cause, width int) []string {
 		for _, text := range texts {
 			lines := []string{printable(text)}
 			if width > 0 {
-				lines = wrapped(lines[0], width-widthWord-1)
+				lines = probe.Wrap(lines[0], width-widthWord-1)
 			}
 			for _, l := range lines {
 				out = append(out, fmt.Sprintf("%-*s %s", widthWord, word, l))

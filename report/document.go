@@ -48,11 +48,12 @@ type Document struct {
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
 	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	*probe.Verdict
-	Causes   []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
-	Ways     []Segment     `json:"ways"`
-	Contrast []string      `json:"contrast,omitempty"` // in words; the peers' answers are among the results
-	Results  []Located     `json:"results"`
-	Log      []string      `json:"log,omitempty"` // what probes said about themselves
+	Causes []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
+	Ways   []Segment     `json:"ways"`
+	// the comparison with baseline nodes, in words; their answers are among the results
+	Contrast []string  `json:"contrast,omitempty"`
+	Results  []Located `json:"results"`
+	Log      []string  `json:"log,omitempty"` // what probes said about themselves
 }
 
 // Segment is one way that was used: what answered, and whether it ended.
@@ -91,7 +92,7 @@ func (d *document) Event(ev probe.Event) error {
 		d.results = append(d.results, Located{ev.Way, ev.Node, *ev.Result})
 	case probe.EventCause:
 		d.causes = append(d.causes, *ev.Cause)
-	case probe.EventContrast:
+	case probe.EventComparison:
 		d.lines = append(d.lines, ev.Text)
 	case probe.EventLog:
 		d.log = append(d.log, ev.Text)
@@ -132,6 +133,15 @@ func (d Document) own() []Located {
 		}
 	}
 	return out
+}
+
+// checks is how many of them have an answer about the node in question.
+func (d Document) checks() int {
+	had := map[string]bool{}
+	for _, r := range d.own() {
+		had[r.Check] = true
+	}
+	return len(had)
 }
 
 // asked are the ways by which the node itself answered.

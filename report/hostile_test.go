@@ -47,7 +47,7 @@ func played(text string, statuses ...probe.Status) []probe.Event {
 	return append(out,
 		probe.Event{Type: probe.EventLog, Node: "node-" + text, Way: "pod", Text: text},
 		probe.Event{Type: probe.EventEnd, Node: "node-" + text, Way: "pod", End: &probe.End{}},
-		probe.Event{Type: probe.EventContrast, Node: "node-" + text, Text: text},
+		probe.Event{Type: probe.EventComparison, Node: "node-" + text, Text: text},
 		probe.Event{Type: probe.EventCause, Node: "node-" + text, Cause: &probe.Cause{
 			ID: "of-a-test", About: text, Says: text, Confidence: probe.High, For: []probe.Clue{clue},
 			Against: []probe.Clue{clue}, RuledOut: []string{text}, Missing: []string{text},
@@ -355,7 +355,7 @@ func TestEveryFieldIsHostile(t *testing.T) {
 	const said = "x\x1b[2J\x1b[32m\u202e\u009b\x07\nforged: all is well"
 	var events []probe.Event
 	for _, kind := range []probe.EventType{probe.EventRun, probe.EventStart, probe.EventResult, probe.EventLog,
-		probe.EventEnd, probe.EventContrast, probe.EventCause} {
+		probe.EventEnd, probe.EventComparison, probe.EventCause} {
 		var ev probe.Event
 		everywhere(reflect.ValueOf(&ev).Elem(), said)
 		ev.Type = kind

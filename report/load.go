@@ -146,7 +146,7 @@ func loadStream(b []byte) (Run, error) {
 // Add takes an event; what that program concluded is kept apart.
 func (run *Run) Add(ev probe.Event) {
 	switch ev.Type {
-	case probe.EventContrast:
+	case probe.EventComparison:
 	case probe.EventCause:
 		run.Causes = append(run.Causes, *ev.Cause)
 	case probe.EventVerdict:

@@ -44,7 +44,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s: %+v, live %+v", format, got, want)
 		}
 		for _, text := range []string{"compared with baseline node node-b:", "bgp-session\x1b  ok on node-b: Established"} {
-			if err := sink.Event(probe.Event{Type: probe.EventContrast, Text: text}); err != nil {
+			if err := sink.Event(probe.Event{Type: probe.EventComparison, Text: text}); err != nil {
 				t.Fatal(err)
 			}
 		}

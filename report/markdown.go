@@ -27,7 +27,8 @@ func writeMarkdown(w io.Writer, d Document) error {
 			named[r.Status] = append(named[r.Status], r.Check)
 		}
 	}
-	fmt.Fprintf(&b, "**%s** on node %s: %s (%s)\n", d.Word, Code(d.Node)+d.where(), counted(d.Counts), answers(d.Counts))
+	fmt.Fprintf(&b, "**%s** on node %s: %s (%s)\n", d.Word, Code(d.Node)+d.where(), counted(d.Counts),
+		answers(d.Counts, d.checks()))
 	for i, c := range d.Causes {
 		if i == shownCauses {
 			fmt.Fprintf(&b, "\n%d more causes are in the JSON report.\n", len(d.Causes)-i)
@@ -62,7 +63,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 	}
 	if text := fewer(d.placed(), skipped); text != "" {
 		fmt.Fprint(&b, "\n")
-		fence(&b, "text", wrapped(printable(text), foldAt))
+		fence(&b, "text", probe.Wrap(printable(text), foldAt))
 	}
 	fmt.Fprintf(&b, "\n%s\n", d.provenance())
 	_, err := io.WriteString(w, b.String())
@@ -168,26 +169,12 @@ func fence(b *strings.Builder, language string, lines []string) {
 	fmt.Fprint(b, mark+language+"\n"+body+mark+"\n")
 }
 
-// wrapped breaks a text at spaces into lines of at most so many bytes, where it has any.
-func wrapped(text string, width int) []string {
-	var out []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			out = append(out, line)
-			line = ""
-		}
-		line = strings.TrimSpace(line + " " + word)
-	}
-	return append(out, line)
-}
-
 // Fence is a text as a block of code of Markdown, which none of its lines can end; long
 // ones are broken at spaces.
 func Fence(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		lines = append(lines, wrapped(line, foldAt)...)
+		lines = append(lines, probe.Wrap(line, foldAt)...)
 	}
 	var b strings.Builder
 	fence(&b, "text", lines)

@@ -22,6 +22,7 @@ const (
 	ExitFault      = 3
 	ExitWarnings   = 4 // only with --fail-on=warn
 	ExitIncomplete = 5 // no verdict: something could not be asked
+	ExitPipe       = 141
 )
 
 // An ExitCode is one of the client's and what it means.
@@ -40,6 +41,7 @@ func ExitCodes() []ExitCode {
 		{ExitWarnings, "only warnings, with --fail-on warn"},
 		{ExitIncomplete, "incomplete: something could not be asked, so there is no verdict"},
 		{130, "interrupted by Ctrl-C, after cleaning up"},
+		{ExitPipe, "the reader of stdout went before the end, as head does, after cleaning up"},
 		{143, "ended by SIGTERM, after cleaning up"},
 	}
 }
@@ -147,8 +149,15 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// answers says how many answers a summary counts: a check may have several.
-func answers(c probe.Counts) string { return plural(c.Total(), "answer") }
+// answers says how many answers a summary counts, and to how many checks: each may have several,
+// one for each target, and a list of names has each check once.
+func answers(c probe.Counts, checks int) string {
+	text := plural(c.Total(), "answer")
+	if checks > 0 {
+		text += " to " + plural(checks, "check")
+	}
+	return text
+}
 
 func plural(n int, noun string) string {
 	if n == 1 {

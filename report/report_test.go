@@ -63,8 +63,8 @@ func fixed() []probe.Event {
 			Lines: []string{"not shown"}}),
 		end("pod"),
 		peer(probe.EventStart), peer(probe.EventResult), peer(probe.EventEnd),
-		{Type: probe.EventContrast, Node: "node-a", Text: "compared with baseline node node-b:"},
-		{Type: probe.EventContrast, Node: "node-a", Text: "bgp-session\x1b  ok on node-b: Established"},
+		{Type: probe.EventComparison, Node: "node-a", Text: "compared with baseline node node-b:"},
+		{Type: probe.EventComparison, Node: "node-a", Text: "bgp-session\x1b  ok on node-b: Established"},
 		{Type: probe.EventCause, Node: "node-a", Cause: &probe.Cause{
 			ID: "peer-refuses", About: "node-b", Says: "BIRD does not run on node-b", Confidence: probe.Medium,
 			For: []probe.Clue{{Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail, Saw: "Active for 5m"},
@@ -381,7 +381,7 @@ func TestWorstAnswer(t *testing.T) {
 	}
 	got := shownAs(t, "table", Options{}, answers)
 	for _, line := range []string{"info     route-can-reach\n", "ok       pod-ping, node-clock\n",
-		"1 skip, 1 info, 3 ok on node node-a (5 answers in "} {
+		"1 skip, 1 info, 3 ok on node node-a (5 answers to 3 checks in "} {
 		if !strings.Contains(got, line) {
 			t.Errorf("no %q:\n%s", line, got)
 		}

@@ -31,6 +31,7 @@ type table struct {
 	causes   int
 	compared bool                      // the head of the comparison is shown
 	named    map[probe.Status][]string // checks by status, in order
+	asked    map[string]bool           // the checks with an answer about the node
 	alike    map[string]int            // how many answers of a check with one status there were
 	placed   []probe.Result            // how the attempts to place a probe ended
 	skipped  int                       // checks with no answer but skip
@@ -67,7 +68,7 @@ func (t *table) Event(ev probe.Event) error {
 		}
 	case probe.EventResult:
 		t.result(&b, ev.Node, *ev.Result)
-	case probe.EventContrast:
+	case probe.EventComparison:
 		t.rest(&b)
 		t.contrast(&b, ev.Text)
 	case probe.EventCause:
@@ -127,7 +128,7 @@ func (t *table) from(column int, text string) string {
 	if t.width == 0 || column+len(text) <= t.width {
 		return text
 	}
-	return strings.Join(wrapped(text, t.width-column), "\n"+strings.Repeat(" ", column))
+	return strings.Join(probe.Wrap(text, t.width-column), "\n"+strings.Repeat(" ", column))
 }
 
 // room tells whether there is a line for one more answer of its kind.
@@ -155,8 +156,9 @@ func lined(r probe.Result) bool {
 // note remembers which checks had which answers.
 func (t *table) note(r probe.Result) {
 	if t.named == nil {
-		t.named = map[probe.Status][]string{}
+		t.named, t.asked = map[probe.Status][]string{}, map[string]bool{}
 	}
+	t.asked[r.Check] = true
 	if names := t.named[r.Status]; !slices.Contains(names, r.Check) {
 		t.named[r.Status] = append(names, r.Check)
 	}
@@ -236,7 +238,7 @@ const narrowest = 80
 
 // folded breaks a list of names into lines of the terminal's width, the later ones indented.
 func (t *table) folded(names []string, indent int) string {
-	lines := wrapped(printable(strings.Join(names, ", ")), cmp.Or(t.width, narrowest)-1-indent)
+	lines := probe.Wrap(printable(strings.Join(names, ", ")), cmp.Or(t.width, narrowest)-1-indent)
 	return strings.Join(lines, "\n"+strings.Repeat(" ", indent))
 }
 
@@ -263,7 +265,8 @@ func (t *table) verdict(b *strings.Builder, ev probe.Event) {
 		by = ", via " + strings.Join(t.ways, " and ")
 	}
 	text := t.indented(0, fmt.Sprintf("%s: %s on node %s (%s in %s%s)",
-		v.Word, summary(v.Counts, t.named), ev.Node, answers(v.Counts), v.Elapsed.Round(100*time.Millisecond), by))
+		v.Word, summary(v.Counts, t.named), ev.Node, answers(v.Counts, len(t.asked)),
+		v.Elapsed.Round(100*time.Millisecond), by))
 	fmt.Fprint(b, "\n", t.paint(verdictStatus(v.Word), v.Word), strings.TrimPrefix(text, v.Word))
 	if v.Word == WordHealthy && slices.Equal(t.ways, []string{"api"}) {
 		fmt.Fprintln(b, "only the API was asked, not the node itself")

@@ -80,10 +80,10 @@ func (w *walk) notRun(s *Step, unknown error) string {
 		return "it was not allowed; --allow-actions " + s.Name + " does"
 	case !w.Commands:
 		return "commands are not allowed here"
-	case w.World.Nobody:
-		return fmt.Sprintf("nobody can confirm it: %v", ErrNobody)
+	case w.World.Unattended:
+		return fmt.Sprintf("no person can confirm it: %v", ErrNoPerson)
 	case w.Journal.Err() != nil:
-		return "the journal cannot be written, and without it nobody would know that it was done"
+		return "the journal cannot be written, and without it there would be no record that it was done"
 	}
 	return ""
 }
@@ -129,8 +129,8 @@ func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (D
 	}
 	yes, err := w.World.Confirm(ctx, Proposal{Step: s.Name, Deed: out, Seen: w.old()})
 	switch {
-	case errors.Is(err, ErrNobody):
-		out.NotRun = fmt.Sprintf("nobody confirmed it: %v", err)
+	case errors.Is(err, ErrNoPerson):
+		out.NotRun = fmt.Sprintf("not confirmed: %v", err)
 		return out, nil
 	case err != nil:
 		return out, err
@@ -183,7 +183,7 @@ func lastLines(text string) []string {
 func (w *walk) perform(ctx context.Context, at, step string, out Deed) (Deed, error) {
 	out.By = w.World.Who
 	if err := w.Journal.certainly(at, step, out); err != nil {
-		out.NotRun = plainly(err.Error()) + ", and without it nobody would know that it was done"
+		out.NotRun = plainly(err.Error()) + ", and without it there would be no record that it was done"
 		return out, nil
 	}
 	began := time.Now()

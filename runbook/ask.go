@@ -33,10 +33,10 @@ func (w *walk) answer(ctx context.Context, s *Step, question string) (Answer, er
 	for {
 		text, err := w.World.Ask(ctx, q)
 		switch {
-		case errors.Is(err, ErrNobody) && q.Default != nil:
+		case errors.Is(err, ErrNoPerson) && q.Default != nil:
 			return Answer{*q.Default, "default"}, nil
-		case errors.Is(err, ErrNobody):
-			return Answer{}, stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s is not answered (%s), and %v: give --answer %s=TEXT", s.Name, brief(question), ErrNobody, s.Name)}, true}
+		case errors.Is(err, ErrNoPerson):
+			return Answer{}, stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s is not answered (%s), and %v: give --answer %s=TEXT", s.Name, brief(question), ErrNoPerson, s.Name)}, true}
 		case err != nil:
 			return Answer{}, err
 		}

@@ -40,7 +40,7 @@ func known() runbook.Known {
 			}
 			return ids, err
 		},
-		Ways: []string{"auto"},
+		Methods: []string{"auto"},
 	}
 	for _, c := range suite {
 		k.Checks = append(k.Checks, c.ID)
@@ -287,8 +287,8 @@ func played(
 				nights = nights[min(1, len(nights)-1):]
 				return tonight, nil
 			},
-			Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
-			Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
+			Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
+			Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
 			Show:     func(runbook.Entry) error { return nil },
 			Progress: silent, Say: silent, Waits: silent,
 		},
@@ -532,8 +532,8 @@ func TestActionsKubectl(t *testing.T) {
 			World: runbook.World{
 				Kubeconfig: func() (string, func(), error) { return "/nowhere", func() {}, nil }, NoKubectl: not,
 				Run:      func(context.Context, string, runbook.Run) (report.Run, error) { return ill, nil },
-				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
-				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
+				Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
+				Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
 				Show:     func(runbook.Entry) error { return nil },
 				Progress: silent, Say: silent, Waits: silent,
 			},

@@ -108,7 +108,7 @@ func (w *walk) checkCommand(ctx context.Context, c *Check) (Result, error) {
 }
 
 func (w *walk) notify(ctx context.Context, e *Entry, s *Step) error {
-	out, at, err := effect(w, e.Step, s.Name, func() (Told, error) {
+	out, at, err := effect(w, e.Step, s.Name, func() (Notified, error) {
 		if s.Notify.Webhook != nil {
 			return w.post(ctx, s.Notify.Webhook)
 		}
@@ -117,14 +117,14 @@ func (w *walk) notify(ctx context.Context, e *Entry, s *Step) error {
 	if err != nil {
 		return err
 	}
-	e.At, e.Told = at, &out
+	e.At, e.Notified = at, &out
 	return nil
 }
 
 // tell gives the record so far to a program.
-func (w *walk) tell(ctx context.Context, command []string) (Told, error) {
+func (w *walk) tell(ctx context.Context, command []string) (Notified, error) {
 	words, err := w.words(ctx, command)
-	out := Told{Whom: command[0]}
+	out := Notified{Whom: command[0]}
 	switch {
 	case ctx.Err() != nil:
 		return out, context.Cause(ctx)
@@ -158,8 +158,8 @@ const (
 
 // post sends the record so far. Of its URL, which may hold a token, only the host is
 // ever said.
-func (w *walk) post(ctx context.Context, h *Webhook) (Told, error) {
-	out := Told{Whom: "a webhook"}
+func (w *walk) post(ctx context.Context, h *Webhook) (Notified, error) {
+	out := Notified{Whom: "a webhook"}
 	where, err := w.sight().text(ctx, h.URL)
 	if err == nil && h.URLFrom != "" {
 		if where = os.Getenv(h.URLFrom); where == "" {

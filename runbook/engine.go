@@ -32,9 +32,9 @@ type World struct {
 	Run func(ctx context.Context, node string, r Run) (report.Run, error)
 	// Nodes names the nodes a selector or a number of others picks, without the one given.
 	Nodes func(ctx context.Context, n Nodes, besides string) ([]string, error)
-	// Ask puts a question to a person; ErrNobody where there is none.
+	// Ask puts a question to a person; ErrNoPerson where there is none.
 	Ask func(ctx context.Context, q Question) (string, error)
-	// Confirm asks whether an action is to be done; ErrNobody where there is nobody to ask.
+	// Confirm asks whether an action is to be done; ErrNoPerson where there is no person to ask.
 	Confirm func(ctx context.Context, p Proposal) (bool, error)
 	// Show is given every step when it is over, in order, also those of before a resume.
 	Show func(Entry) error
@@ -42,17 +42,17 @@ type World struct {
 	Progress, Say func(text string)
 	// Waits tells of a wait: that it begins, and what came of each attempt, in place of what
 	// it told before; "" when it is over.
-	Waits  func(text string)
-	Who    string // runs this
-	Nobody bool   // there is no person to confirm anything
+	Waits      func(text string)
+	Who        string // runs this
+	Unattended bool   // there is no person to confirm anything
 	// Kubeconfig makes a file that leads a command to the cluster of the runbook, and is
 	// removed when that has ended: it may hold secrets. nil where commands find it themselves.
 	Kubeconfig func() (name string, remove func(), err error)
 	NoKubectl  string // why kubectl cannot be led there, "" where it can
 }
 
-// ErrNobody says that there is no person to ask.
-var ErrNobody = errors.New("there is no terminal to ask on")
+// ErrNoPerson says that there is no person to ask.
+var ErrNoPerson = errors.New("there is no terminal to ask on")
 
 // Mistake is an error of what was given: the runbook does not go on with it.
 type Mistake struct{ Err error }
@@ -85,7 +85,7 @@ type Engine struct {
 	Actions  []string          // steps whose actions are allowed
 	Commands bool              // programs may be started on this machine
 
-	past bool // only what the journal has is told
+	past bool // only what the journal has is shown
 }
 
 // Replay tells what a journal has of its runbook, and does nothing.
@@ -308,7 +308,7 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	}
 	switch then := w.Journal.cut; {
 	case err == nil:
-	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as it was told when it was stopped
+	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as it was shown when it was stopped
 		e = *then.Entry
 	case !w.past && ctx.Err() != nil && (s.Run != nil || s.Wait != nil):
 		e.cut()
@@ -339,7 +339,7 @@ func (w *walk) show(e Entry) error {
 	return nil
 }
 
-// holds evaluates a condition of a step; what cannot be told stops the runbook, since
+// holds evaluates a condition of a step; what cannot be evaluated stops the runbook, since
 // either way might be the wrong one.
 func (w *walk) holds(ctx context.Context, at string, s *Step, text string) (bool, error) {
 	holds, err := w.sight().holds(ctx, text)

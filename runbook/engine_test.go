@@ -113,14 +113,14 @@ func (w *world) functions() runbook.World {
 		Ask: func(_ context.Context, q runbook.Question) (string, error) {
 			w.count("ask " + q.Step)
 			if w.ask == nil {
-				return "", runbook.ErrNobody
+				return "", runbook.ErrNoPerson
 			}
 			return w.ask(q)
 		},
 		Confirm: func(_ context.Context, p runbook.Proposal) (bool, error) {
 			w.count("confirm " + p.Step)
 			if w.confirm == nil {
-				return false, runbook.ErrNobody
+				return false, runbook.ErrNoPerson
 			}
 			return w.confirm(p)
 		},
@@ -456,14 +456,14 @@ func TestNotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := strings.TrimPrefix(s.URL, "https://")
-	openly := runbook.Told{Whom: "a webhook", Failed: "a secret is not sent over http: use https"}
-	for name, want := range map[string]runbook.Told{
+	openly := runbook.Notified{Whom: "a webhook", Failed: "a secret is not sent over http: use https"}
+	for name, want := range map[string]runbook.Notified{
 		"hook": {Whom: host}, "moved": {Whom: host, Failed: "answers with a redirect (307), which is not followed"}, "refused": {Whom: host, Failed: "answers 403"},
 		"by-variable": openly, "by-value": openly, "named": openly,
 		"no-secret": {Whom: strings.TrimPrefix(plain.URL, "http://")},
 		"unset":     {Whom: "a webhook", Failed: "the environment variable NO_SUCH_HOOK is not set"}, "command": {Whom: "grep"}, "failing": {Whom: "sh", Failed: "exit code 4: gone"},
 	} {
-		if told := *step(t, r, name).Told; told != want {
+		if told := *step(t, r, name).Notified; told != want {
 			t.Errorf("%s: %+v, want %+v", name, told, want)
 		}
 	}
@@ -495,7 +495,7 @@ func TestAction(t *testing.T) {
 	}{
 		"not allowed": {nil, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "--allow-actions mend does"},
 		"another one": {[]string{"other"}, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "not allowed"},
-		"nobody":      {[]string{"mend"}, nil, "true", "nobody confirmed it"},
+		"nobody":      {[]string{"mend"}, nil, "true", "not confirmed: there is no terminal"},
 		"no": {[]string{"mend"}, func(runbook.Proposal) (bool, error) {
 			return false, nil
 		}, "true", "not confirmed"},

@@ -79,7 +79,7 @@ type Journal struct {
 	began map[string]line // and has not ended
 	done  map[string]line
 	came  Outcome // where it has ended
-	cut   *left   // where it was left last, and nobody has gone on since
+	cut   *left   // where it was left last, and no run has gone on since
 }
 
 // left is how a runbook was left that can be gone on with.
@@ -101,7 +101,7 @@ func CreateJournal(name string, b Begun) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("beginning the journal: %w", err)
 	}
-	filelock.Lock(f) // nobody else knows of it
+	filelock.Lock(f) // no other process knows of it
 	j.file = f
 	if err := j.write(j.Begun); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(name))
@@ -325,7 +325,7 @@ func (j *Journal) write(v any) error {
 	return nil
 }
 
-// Prune removes the journals of a folder that nobody needs any more: those older than the
+// Prune removes the journals of a folder that are not needed any more: those older than the
 // age, and the oldest ones above the number to keep, but none that is in use. Errors are
 // nobody's concern: it is tried again the next time.
 func Prune(dir string, age time.Duration, keep int) {

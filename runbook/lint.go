@@ -15,7 +15,7 @@ type Known struct {
 	Checks []string // IDs a result can have
 	// Selects are the IDs of the checks that --checks, --skip and --profile of a run pick.
 	Selects  func(checks, skip []string, profile string) ([]string, error)
-	Ways     []string
+	Methods  []string
 	Profiles []string
 }
 
@@ -261,7 +261,7 @@ func (l *linter) run(at string, r *Run, in *scope) {
 		}
 	}
 	l.oneOf(at+".profile", "profile", r.Profile, l.known.Profiles)
-	l.oneOf(at+".via", "way", r.Via, l.known.Ways)
+	l.oneOf(at+".via", "access method", r.Via, l.known.Methods)
 	if r.On == nil {
 		return
 	}

@@ -102,10 +102,10 @@ func (e Entry) markdown(b *strings.Builder) {
 		if e.Text != "" {
 			block(e.Text)
 		}
-	case e.Told != nil && e.Told.Failed != "":
-		fmt.Fprintf(b, ": %s was **not** told: %s\n", report.Code(e.Told.Whom), report.Code(e.Told.Failed))
-	case e.Told != nil:
-		fmt.Fprintf(b, ": %s was told\n", report.Code(e.Told.Whom))
+	case e.Notified != nil && e.Notified.Failed != "":
+		fmt.Fprintf(b, ": %s was **not** notified: %s\n", report.Code(e.Notified.Whom), report.Code(e.Notified.Failed))
+	case e.Notified != nil:
+		fmt.Fprintf(b, ": %s was notified\n", report.Code(e.Notified.Whom))
 	case e.Deed != nil:
 		e.Deed.markdown(b, block)
 	default:

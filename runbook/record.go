@@ -39,16 +39,16 @@ type Entry struct {
 	// LeftOut is the condition that did not hold; nothing below is there then.
 	LeftOut string `json:"left_out,omitempty"`
 
-	Text   string  `json:"text,omitempty"`   // the note, the question, what an assert or a wait says that did not hold
-	That   string  `json:"that,omitempty"`   // the expression of an assert or a wait
-	Held   *bool   `json:"held,omitempty"`   // whether it did
-	Tries  int     `json:"tries,omitempty"`  // of a wait
-	Asked  []Asked `json:"asked,omitempty"`  // of a run, and the last of a wait
-	Result *Result `json:"result,omitempty"` // of a check
-	Answer *Answer `json:"answer,omitempty"` // to an ask
-	Choice *Choice `json:"choice,omitempty"`
-	Told   *Told   `json:"told,omitempty"` // by a notify
-	Deed   *Deed   `json:"deed,omitempty"` // of an action
+	Text     string    `json:"text,omitempty"`   // the note, the question, what an assert or a wait says that did not hold
+	That     string    `json:"that,omitempty"`   // the expression of an assert or a wait
+	Held     *bool     `json:"held,omitempty"`   // whether it did
+	Tries    int       `json:"tries,omitempty"`  // of a wait
+	Asked    []Asked   `json:"asked,omitempty"`  // of a run, and the last of a wait
+	Result   *Result   `json:"result,omitempty"` // of a check
+	Answer   *Answer   `json:"answer,omitempty"` // to an ask
+	Choice   *Choice   `json:"choice,omitempty"`
+	Notified *Notified `json:"told,omitempty"` // by a notify
+	Deed     *Deed     `json:"deed,omitempty"` // of an action
 }
 
 // Answer is what was answered, and by whom.
@@ -64,8 +64,8 @@ type Choice struct {
 	Not    []string `json:"not,omitempty"`    // the branches above it that did not hold
 }
 
-// Told is who was notified.
-type Told struct {
+// Notified is the receiver of a notification.
+type Notified struct {
 	Whom   string `json:"whom"` // a host, or a command
 	Failed string `json:"failed,omitempty"`
 }

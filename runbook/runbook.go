@@ -123,7 +123,7 @@ type Check struct {
 type Ask struct {
 	Question string   `json:"question"`
 	Options  []string `json:"options,omitempty"` // nil = any text
-	Default  *string  `json:"default,omitempty"` // where nobody can be asked; nil = the runbook stops there, incomplete
+	Default  *string  `json:"default,omitempty"` // where no person can be asked; nil = the runbook stops there, incomplete
 	// the option after which the runbook stays open: gone on with, it asks again
 	Later string `json:"later,omitempty"`
 }

@@ -114,9 +114,9 @@ func TestNobodyConfirms(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "did")
 	r := does(t, "  - name: mend\n    action: {says: a, touches: b, dryRun: [touch, "+file+"], command: [\"true\"]}\n", &world{}, func(e *runbook.Engine) {
-		e.Actions, e.World.Nobody = []string{"mend"}, true
+		e.Actions, e.World.Unattended = []string{"mend"}, true
 	})
-	if d := step(t, r, "mend").Deed; !strings.Contains(d.NotRun, "nobody can confirm") {
+	if d := step(t, r, "mend").Deed; !strings.Contains(d.NotRun, "no person can confirm") {
 		t.Errorf("%+v", d)
 	}
 	if _, err := os.Stat(file); err == nil {
@@ -159,7 +159,7 @@ func TestBodyIsJSON(t *testing.T) {
 	}
 	got = ""
 	r := does(t, fmt.Sprintf(steps, hook.URL, "${results[0].saw}"), w)
-	if told := step(t, r, "tell").Told; got != "" || !strings.Contains(told.Failed, "no JSON") {
+	if told := step(t, r, "tell").Notified; got != "" || !strings.Contains(told.Failed, "no JSON") {
 		t.Errorf("%+v, it was sent %s", told, got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// width is that of a terminal nobody has widened, in columns.
+// width is that of an ordinary terminal, in columns.
 const width = 80
 
 // WriteEntry tells a person of one step.
@@ -54,10 +54,10 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Kind == "assert":
 		para(0, head+": this does not hold: "+e.That)
 		para(4, e.Text)
-	case e.Told != nil && e.Told.Failed != "":
-		para(0, fmt.Sprintf("%s: %s was NOT told: %s", head, e.Told.Whom, e.Told.Failed))
-	case e.Told != nil:
-		para(0, fmt.Sprintf("%s: %s was told", head, e.Told.Whom))
+	case e.Notified != nil && e.Notified.Failed != "":
+		para(0, fmt.Sprintf("%s: %s was NOT notified: %s", head, e.Notified.Whom, e.Notified.Failed))
+	case e.Notified != nil:
+		para(0, fmt.Sprintf("%s: %s was notified", head, e.Notified.Whom))
 	case e.Deed != nil:
 		e.Deed.write(&b, para, head)
 	case e.Kind == "conclude": // the outcome says it

@@ -30,7 +30,7 @@ func (c *Clock) Now() (now time.Time, known bool) {
 	return time.Now().Add(c.skew), c.seen
 }
 
-// Transport reads the clock off everything that next brings.
+// Transport reads the clock from the answers of next.
 func (c *Clock) Transport(next http.RoundTripper) http.RoundTripper { return &transport{next, c} }
 
 // note takes the Date of an answer, which has whole seconds.

@@ -113,7 +113,7 @@ func (s *nodeSession) broken(ctx context.Context, session *injector.Session, rea
 		session.Abandon()
 		why := "the probe does not say that it has stopped"
 		if session.Lost() {
-			why = "the line to the probe is cut"
+			why = "the connection to the probe is lost"
 		}
 		return fmt.Errorf("stopped, and %s: what it still says of this is not waited for", why)
 	}

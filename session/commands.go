@@ -113,7 +113,8 @@ func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Cal
 
 // through runs a tool whose output goes to a writer, and ends it once that takes no more:
 // it may be the end of a pipe that has ended.
-func (s *nodeSession) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte, each func(probe.Event)) (probe.Result, error) {
+func (s *nodeSession) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte,
+	each func(probe.Event)) (probe.Result, error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	var writing error

@@ -74,7 +74,7 @@ func (k *known) end(ctx context.Context) error {
 	case <-running:
 		return nil
 	case <-ctx.Done(): // it could not even be sent
-		return fmt.Errorf("the line to the probe takes nothing: %w", context.Cause(ctx))
+		return fmt.Errorf("the connection to the probe takes no input: %w", context.Cause(ctx))
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *Session) bird(before []string) []string {
 	return nil
 }
 
-// snapshot is the latest of the node in question, nil when none was taken.
+// snapshot is the latest of the node in question, nil when none was read.
 func (c *Session) snapshot() *cluster.Snapshot {
 	if c.at == nil {
 		return nil
@@ -241,7 +241,7 @@ func (c *Session) names() []string {
 	return out
 }
 
-// pods are those on the node that the API told of.
+// pods are those on the node that the API lists.
 func (c *Session) pods() []string {
 	var out []string
 	for _, t := range c.targets() {

@@ -104,7 +104,9 @@ func (c *Session) runInside(ctx context.Context, call *prompt.Call) error {
 
 // podNamed is a pod of the node in whose network a tool can be run.
 func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
-	fit := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Name != name && p.Namespace+"/"+p.Name != name })
+	fit := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+		return p.Name != name && p.Namespace+"/"+p.Name != name
+	})
 	switch {
 	case len(fit) == 0:
 		return probe.Target{}, prompt.Usagef("no pod %s runs on %s; 'ps pods' lists them", name, node)
@@ -118,7 +120,8 @@ func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 	}
 	for _, ip := range p.Status.PodIPs {
 		if a, err := netip.ParseAddr(ip.IP); err == nil {
-			return probe.Target{Kind: probe.KindLocal, Name: full, Node: node, Addr: a, Attrs: map[string]string{probe.AttrUID: string(p.UID)}}, nil
+			return probe.Target{Kind: probe.KindLocal, Name: full, Node: node, Addr: a,
+				Attrs: map[string]string{probe.AttrUID: string(p.UID)}}, nil
 		}
 	}
 	return probe.Target{}, fmt.Errorf("%s has no address yet: 'run cni-' looks for why", full)

@@ -188,7 +188,8 @@ func (s *nodeSession) outliving(open injector.Open) injector.Open {
 
 // greet waits for the first word of a probe that was put on the node, which says what tools
 // it has, and keeps the probe. Where none comes the next access method is tried, if any.
-func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p injector.Placed, snap *cluster.Snapshot) (lost, err error) {
+func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p injector.Placed,
+	snap *cluster.Snapshot) (lost, err error) {
 	var tools []string
 	plan := &probe.Plan{Run: r.ID, Node: r.Node, Way: p.Method}
 	lost = p.Session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: plan}, func(ev probe.Event) bool {

@@ -46,7 +46,8 @@ func nodeWith(t *testing.T, all ...*probe.Tool) *nodeSession {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = session.Close() })
-	s := &nodeSession{client: testClient(io.Discard), opts: examine.Options{Node: "node-a"}, session: session, answers: report.Latest{Node: "node-a"}}
+	s := &nodeSession{client: testClient(io.Discard), opts: examine.Options{Node: "node-a"}, session: session,
+		answers: report.Latest{Node: "node-a"}}
 	for _, tool := range all {
 		s.tools = append(s.tools, tool.Name)
 	}
@@ -79,7 +80,8 @@ func TestStopKeepsTheProbe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // before anything is sent
 	began := time.Now()
-	if got, err := s.call(ctx, probe.Call{Tool: "stay"}, func(probe.Event) {}); err != nil || time.Since(began) > stopLimit {
+	if got, err := s.call(ctx, probe.Call{Tool: "stay"}, func(probe.Event) {}); err != nil ||
+		time.Since(began) > stopLimit {
 		t.Errorf("%v, %v after %v", got, err, time.Since(began))
 	}
 	if err := leaveAll([]*nodeSession{s, {}}); err != nil || s.session != nil {
@@ -97,7 +99,8 @@ func TestAProbeThatEndsIsLetGo(t *testing.T) {
 	if s.session.Gone() == nil {
 		t.Error("a probe that has ended passes for there")
 	}
-	if err := s.ask(t.Context(), probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: "go"}}, func(probe.Event) {}); err == nil {
+	if err := s.ask(t.Context(), probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: "go"}},
+		func(probe.Event) {}); err == nil {
 		t.Error("it answered")
 	}
 	if s.session != nil || !s.lost {
@@ -140,7 +143,8 @@ func TestAPagerThatIsReadKeepsTheProbe(t *testing.T) {
 // TestWhatCouldNotBeAsked wants that not to pass for a mistake of this program's.
 func TestWhatCouldNotBeAsked(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]*nodeSession{"no probe": {opts: examine.Options{Node: "node-a"}}, "another version": withTools(t)} {
+	for name, s := range map[string]*nodeSession{"no probe": {opts: examine.Options{Node: "node-a"}},
+		"another version": withTools(t)} {
 		_, err := s.call(t.Context(), probe.Call{Tool: "none"}, func(probe.Event) {})
 		if codeOf(err) != report.ExitIncomplete {
 			t.Errorf("%s: %v is exit code %d", name, err, codeOf(err))
@@ -194,7 +198,8 @@ func TestNodeMeant(t *testing.T) {
 		"worker-": "! fits 2 nodes: worker-1, worker-12", "n": "! fits 6 nodes: n1, n2, n3, n4, n5, ...",
 	} {
 		got, err := c.meant(typed)
-		if want, ambiguous := strings.CutPrefix(want, "!"); ambiguous != (err != nil) || err != nil && !strings.HasSuffix(err.Error(), want) || err == nil && got != want {
+		if want, ambiguous := strings.CutPrefix(want, "!"); ambiguous != (err != nil) || err != nil &&
+			!strings.HasSuffix(err.Error(), want) || err == nil && got != want {
 			t.Errorf("%s: %q, %v", typed, got, err)
 		}
 	}
@@ -205,5 +210,6 @@ func TestNodeMeant(t *testing.T) {
 
 // testClient is a client without a cluster.
 func testClient(messages io.Writer) *examine.Client {
-	return examine.NewClient(examine.Config{Probe: func(string) []byte { return nil }, Ours: func(string) bool { return false }}, messages)
+	return examine.NewClient(examine.Config{Probe: func(string) []byte { return nil },
+		Ours: func(string) bool { return false }}, messages)
 }

@@ -64,7 +64,8 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 	}
 	for _, r := range answers {
 		if r.Facts.Str(checks.FactPeer) == "" && r.Status != probe.OK {
-			if _, err := fmt.Fprintf(call.Out, "%s %s %s: %s\n", r.Status, id, probe.OneLine(r.Target), probe.OneLine(r.Saw)); err != nil {
+			if _, err := fmt.Fprintf(call.Out, "%s %s %s: %s\n", r.Status, id, probe.OneLine(r.Target),
+				probe.OneLine(r.Saw)); err != nil {
 				return err
 			}
 		}
@@ -107,7 +108,9 @@ func peerRows(snap *cluster.Snapshot, answers []probe.Result) []peerRow {
 		row.bad += worst
 		out = append(out, row)
 	}
-	slices.SortStableFunc(out, func(a, b peerRow) int { return cmp.Or(cmp.Compare(b.bad, a.bad), cmp.Compare(a.name, b.name)) })
+	slices.SortStableFunc(out, func(a, b peerRow) int {
+		return cmp.Or(cmp.Compare(b.bad, a.bad), cmp.Compare(a.name, b.name))
+	})
 	return out
 }
 

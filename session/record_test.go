@@ -62,10 +62,15 @@ func TestWatchArguments(t *testing.T) {
 
 // watchedBy is a session on a node whose probe, in this process, has a check and tools
 // that do as they are told; it writes a transcript.
-func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ...*probe.Tool) (c *Session, transcript string) {
+func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ...*probe.Tool) (c *Session,
+	transcript string) {
 	t.Helper()
-	check := &probe.Check{ID: "node-swap", From: probe.FromNode, Run: probe.Once(func(ctx context.Context, _ *probe.Host) probe.Result { return swap(ctx) })}
-	session, err := injector.Local((&probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{check}, Tools: all}).Serve)(t.Context(), injector.Options{})
+	check := &probe.Check{ID: "node-swap", From: probe.FromNode, Run: probe.Once(func(ctx context.Context,
+		_ *probe.Host) probe.Result {
+		return swap(ctx)
+	})}
+	session, err := injector.Local((&probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{check},
+		Tools: all}).Serve)(t.Context(), injector.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +93,8 @@ func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ..
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	return &Session{
-		opts: Options{Run: opts}, client: s.client, stdout: io.Discard, stderr: t.Output(), interrupts: &ui.Interrupts{}, at: s, log: log,
+		opts: Options{Run: opts}, client: s.client, stdout: io.Discard, stderr: t.Output(), interrupts: &ui.Interrupts{},
+		at: s, log: log,
 	}, transcript
 }
 
@@ -165,7 +171,8 @@ func TestWatchATool(t *testing.T) {
 	}}
 	c, _ := watchedBy(t, nil, dial, bird)
 	var out strings.Builder
-	if err := c.watch(t.Context(), &prompt.Call{Args: []string{"bird", "show", "route"}, Out: &out}); err == nil || !strings.Contains(err.Error(), "more than 4 MB") || codeOf(err) != 2 {
+	if err := c.watch(t.Context(), &prompt.Call{Args: []string{"bird", "show", "route"}, Out: &out}); err == nil ||
+		!strings.Contains(err.Error(), "more than 4 MB") || codeOf(err) != 2 {
 		t.Errorf("%v %s", err, out.String())
 	}
 	if err := c.watch(ctx, &prompt.Call{Args: []string{"-n", "0.5", "dial", "10.0.0.12:179"}, Out: &out}); err != nil {
@@ -190,7 +197,8 @@ func TestWhyOfLittle(t *testing.T) {
 		out.Reset()
 		return run(t.Context(), &prompt.Call{Args: args, Out: &out})
 	}
-	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "nothing was asked") || c.bad.cameTo(5) != "incomplete (exit code 5)" {
+	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(),
+		"nothing was asked") || c.bad.cameTo(5) != "incomplete (exit code 5)" {
 		t.Errorf("%v %s", err, out.String())
 	}
 	if err := do(c.runChecks, "node-swap"); err != nil {
@@ -227,7 +235,8 @@ func TestPace(t *testing.T) {
 		want    time.Duration
 		deaths  int
 	}{
-		{0, true, 2 * time.Second, 1}, {5 * time.Second, true, 4 * time.Second, 2}, {5 * time.Second, false, 8 * time.Second, 2},
+		{0, true, 2 * time.Second, 1}, {5 * time.Second, true, 4 * time.Second, 2}, {5 * time.Second, false,
+			8 * time.Second, 2},
 		{9 * time.Second, true, 16 * time.Second, 3}, {2 * time.Minute, true, 2 * time.Second, 1},
 	} {
 		now = now.Add(c.after)
@@ -239,7 +248,8 @@ func TestPace(t *testing.T) {
 
 func TestSaveArguments(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{"x.json": "x.json", "-f x": "x f", "x -f": "x f", "": "", "a b": "", "~/x": "", "-x": "", "-f": ""} {
+	for args, want := range map[string]string{"x.json": "x.json", "-f x": "x f", "x -f": "x f", "": "", "a b": "",
+		"~/x": "", "-x": "", "-f": ""} {
 		name, over, err := saving(strings.Fields(args))
 		got := name
 		if over {
@@ -267,7 +277,9 @@ func TestSaveWhole(t *testing.T) {
 		name string
 		over bool
 		says string
-	}{{link, true, "is not saved: no space left"}, {filepath.Join(folder, "new"), false, "is not saved: no space left"}, {name, false, "is there already"}, {os.DevNull, true, "is no file"}, {folder, false, "is a folder"}, {folder, true, "is a folder"}} {
+	}{{link, true, "is not saved: no space left"}, {filepath.Join(folder, "new"), false,
+		"is not saved: no space left"}, {name, false, "is there already"}, {os.DevNull, true, "is no file"}, {folder,
+		false, "is a folder"}, {folder, true, "is a folder"}} {
 		if err := writeSaved(try.name, try.over, full); err == nil || !strings.Contains(err.Error(), try.says) {
 			t.Errorf("%s: %v", try.name, err)
 		}
@@ -278,11 +290,15 @@ func TestSaveWhole(t *testing.T) {
 	if b, err := os.ReadFile(name); err != nil || string(b) != "old" {
 		t.Errorf("%v %q", err, b)
 	}
-	if err := writeSaved(link, true, func(sink report.Sink) (ui.Exit, error) { return 0, sink.Event(probe.Event{Type: probe.EventLog}) }); err != nil {
+	if err := writeSaved(link, true, func(sink report.Sink) (ui.Exit, error) {
+		return 0,
+			sink.Event(probe.Event{Type: probe.EventLog})
+	}); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() < 10 || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+	if err != nil || !info.Mode().IsRegular() || info.Size() < 10 || runtime.GOOS != "windows" &&
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", err, info)
 	}
 }
@@ -307,7 +323,8 @@ func TestPeerRows(t *testing.T) {
 	with := func(s probe.Status, node, saw string) probe.Result {
 		return probe.Found(s, "%s", saw).With(checks.FactNode, node)
 	}
-	answers := []probe.Result{with(probe.OK, "fine", "Established for 3s"), with(probe.Fail, "refuses", "refused"), with(probe.Warn, "gone", "start Connect")}
+	answers := []probe.Result{with(probe.OK, "fine", "Established for 3s"), with(probe.Fail, "refuses", "refused"),
+		with(probe.Warn, "gone", "start Connect")}
 	var got []string
 	for _, r := range peerRows(snap, answers) {
 		got = append(got, strings.Join([]string{r.name, r.ready, r.address, r.calico, r.bgp}, "|"))
@@ -321,7 +338,8 @@ func TestPeerRows(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	both := []probe.Result{with(probe.OK, "fine", "up").With(checks.FactPeer, "10.0.0.2"), with(probe.Fail, "fine", "down").With(checks.FactPeer, "fd00::2")}
+	both := []probe.Result{with(probe.OK, "fine", "up").With(checks.FactPeer, "10.0.0.2"), with(probe.Fail, "fine",
+		"down").With(checks.FactPeer, "fd00::2")}
 	for text, of := range map[string][]probe.Result{"10.0.0.2 ok: up; fd00::2 fail: down": both, "not asked": nil, "not known": {probe.Found(probe.Unknown, "BIRD is dead")}} {
 		if got, _ := sessionWith("fine", of); got != text {
 			t.Errorf("%q, want %q", got, text)

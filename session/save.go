@@ -42,7 +42,8 @@ func (c *Session) mark(s *nodeSession, ev probe.Event) {
 
 // cameTo puts an exit code into words, for the transcript.
 func (b badOnes) cameTo(code ui.Exit) string {
-	word := map[ui.Exit]string{report.ExitFault: report.WordFault, report.ExitWarnings: report.WordWarnings, report.ExitIncomplete: report.WordIncomplete}[code]
+	word := map[ui.Exit]string{report.ExitFault: report.WordFault, report.ExitWarnings: report.WordWarnings,
+		report.ExitIncomplete: report.WordIncomplete}[code]
 	var parts []string
 	for _, s := range []probe.Status{probe.Fail, probe.Warn, probe.Unknown} {
 		if len(b[s]) > 0 {
@@ -121,7 +122,8 @@ func (c *Session) asks(ctx context.Context, s *nodeSession, run *examine.Run, sh
 }
 
 // asksInto does the same and has its answers recorded by record.
-func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run, record func(*nodeSession, probe.Event), shown report.Sink) error {
+func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run,
+	record func(*nodeSession, probe.Event), shown report.Sink) error {
 	run.Sink = report.SinkFunc(func(ev probe.Event) error {
 		record(s, ev)
 		return shown.Event(ev)
@@ -140,7 +142,8 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 
 // round says that a node is asked anew.
 func round(run *examine.Run, snap *cluster.Snapshot, at *probe.Cluster) probe.Event {
-	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release, Run: run.ID, Time: time.Now().UTC(), Checks: run.Owes(snap), Cluster: at}}
+	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release,
+		Run: run.ID, Time: time.Now().UTC(), Checks: run.Owes(snap), Cluster: at}}
 	if run.Compares(snap) {
 		ev.Way = probe.WayNeighbour
 	}

@@ -60,8 +60,8 @@ type Session struct {
 	unwritten sync.Once          // tells that it cannot be
 	bad       badOnes            // what the command that runs was answered
 
-	known known
-	told  bool // what a shell means
+	known     known
+	explained bool // what a shell means
 
 	toolboxes []*nodeSession // in containers that stay for the session
 }

@@ -31,12 +31,13 @@ func TestPickedNode(t *testing.T) {
 	nodes[0].Status, nodes[0].Saw = probe.Fail, "not Ready for 5m"
 	nodes = append(nodes, cluster.Standing{Node: "17"})
 	for typed, want := range map[string][]string{
-		"":           {"worker-0"},
-		"3":          {"worker-2"}, // the number in the list
-		"17":         {"17"},       // a name goes before a number
-		"20":         {"worker-19"},
-		"worker-1":   {"worker-1"},
-		"ker-99":     {"worker-99", "worker-990", "worker-991", "worker-992", "worker-993", "worker-994", "worker-995", "worker-996", "worker-997", "worker-998", "worker-999"},
+		"":         {"worker-0"},
+		"3":        {"worker-2"}, // the number in the list
+		"17":       {"17"},       // a name goes before a number
+		"20":       {"worker-19"},
+		"worker-1": {"worker-1"},
+		"ker-99": {"worker-99", "worker-990", "worker-991", "worker-992", "worker-993", "worker-994", "worker-995",
+			"worker-996", "worker-997", "worker-998", "worker-999"},
 		"999":        {"worker-999"},
 		"nobody":     nil,
 		"0":          nil,
@@ -114,7 +115,8 @@ func TestSuggestions(t *testing.T) {
 		return n
 	}
 	nodes := []corev1.Node{named("node-a", "10.0.0.1"), named("node-b", "10.0.0.2")}
-	c := &Session{at: &nodeSession{opts: examine.Options{Node: "node-a"}, snap: &cluster.Snapshot{Node: &nodes[0], Nodes: nodes}}}
+	c := &Session{at: &nodeSession{opts: examine.Options{Node: "node-a"}, snap: &cluster.Snapshot{Node: &nodes[0],
+		Nodes: nodes}}}
 	commands := map[string]*prompt.Command{}
 	for _, command := range c.completed(c.Commands()) {
 		commands[command.Name] = command
@@ -169,7 +171,8 @@ func TestShellKnowsNodes(t *testing.T) {
 		"10.0.0.2":    "map[]\n",
 	} {
 		var out bytes.Buffer
-		err := (&Session{at: s}).useTool(t.Context(), &prompt.Call{Out: &out}, probe.Call{Tool: "hosts", Args: strings.Fields(args)})
+		err := (&Session{at: s}).useTool(t.Context(), &prompt.Call{Out: &out}, probe.Call{Tool: "hosts",
+			Args: strings.Fields(args)})
 		if err != nil || out.String() != want {
 			t.Errorf("%s: %q, %v, want %q", args, out.String(), err, want)
 		}
@@ -180,7 +183,8 @@ func TestShellKnowsNodes(t *testing.T) {
 func TestShellDiffTakesANode(t *testing.T) {
 	t.Parallel()
 	diff := (&Session{}).diffCommand()
-	for args, want := range map[string]string{"node-b": "node-b", "with node-b": "node-b", "with": "with", "": "", "a b": "", "with a b": ""} {
+	for args, want := range map[string]string{"node-b": "node-b", "with node-b": "node-b", "with": "with", "": "",
+		"a b": "", "with a b": ""} {
 		got, err := otherOf(strings.Fields(args))
 		if got != want || (err == nil) != (want != "") || (diff.Check(strings.Fields(args)) == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", args, got, err)
@@ -209,7 +213,8 @@ func TestNoToolSteersTheTerminal(t *testing.T) {
 		}})
 		var out bytes.Buffer
 		c := &Session{at: s}
-		if err := c.useTool(t.Context(), &prompt.Call{Out: &out}, probe.Call{Tool: "says"}); err != nil || out.String() != want+"\n" {
+		if err := c.useTool(t.Context(), &prompt.Call{Out: &out}, probe.Call{Tool: "says"}); err != nil ||
+			out.String() != want+"\n" {
 			t.Errorf("%q: got %q, %v, want %q", said, out.String(), err, want)
 		}
 		if got := string(lines([]byte(said))); strings.ContainsAny(got, "\x1b\x07\u009b\u202e\x00") {
@@ -303,13 +308,16 @@ func TestPeersAreCleaned(t *testing.T) {
 	}
 	s := nodeWith(t)
 	here := node("node-a")
-	s.reader, s.snap = &cluster.Client{}, &cluster.Snapshot{Node: &here, Nodes: []corev1.Node{here, node("node-b")}, Read: time.Now()}
-	s.answers.Add(probe.Event{Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: checks.BGPSession.ID, Status: probe.OK}})
+	s.reader, s.snap = &cluster.Client{}, &cluster.Snapshot{Node: &here, Nodes: []corev1.Node{here, node("node-b")},
+		Read: time.Now()}
+	s.answers.Add(probe.Event{Type: probe.EventResult, Node: "node-a",
+		Result: &probe.Result{Check: checks.BGPSession.ID, Status: probe.OK}})
 	var out bytes.Buffer
 	if err := (&Session{at: s}).peersOf(t.Context(), &prompt.Call{Out: &out}); err != nil {
 		t.Fatal(err)
 	}
-	if strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Contains(out.String(), "forged") || !strings.Contains(out.String(), "node-b") {
+	if strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Contains(out.String(), "forged") ||
+		!strings.Contains(out.String(), "node-b") {
 		t.Errorf("%q", out.String())
 	}
 }

@@ -59,7 +59,8 @@ func (c *Session) sh(ctx context.Context, call *prompt.Call) error {
 	}
 	outcome, err := c.shOf(ctx, call, call.Args, toolbox)
 	reason := outcome.Facts.Str(probe.FactReason)
-	if err == nil && !toolbox && outcome.Status == probe.Skip && (reason == tools.ReasonNoShell || reason == tools.ReasonNoRoot) {
+	if err == nil && !toolbox && outcome.Status == probe.Skip &&
+		(reason == tools.ReasonNoShell || reason == tools.ReasonNoRoot) {
 		ui.Say(c.stderr, "%s; taking the toolbox instead", outcome.Saw)
 		outcome, err = c.shOf(ctx, call, append([]string{"--toolbox"}, call.Args...), true)
 	}
@@ -95,12 +96,12 @@ func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, to
 		kind, fit = "dumb", lines
 	}
 	own := []string{"--term", kind}
-	if c.told {
+	if c.explained {
 		own = append(own, "--quiet")
 	}
 	what.Args = append(own, args...)
 	outcome, err := c.onTerminal(ctx, s, what, in, out, fit)
-	c.told = c.told || outcome.Status == probe.OK
+	c.explained = c.explained || outcome.Status == probe.OK
 	return outcome, errors.Join(err, leave())
 }
 
@@ -153,7 +154,8 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 
 // placeShell puts a probe that may start a shell beside the one on the node; where none
 // could be put there, came is why.
-func (s *nodeSession) placeShell(ctx context.Context, own examine.Options) (shell *nodeSession, came string, err error) {
+func (s *nodeSession) placeShell(ctx context.Context, own examine.Options) (
+	shell *nodeSession, came string, err error) {
 	_, snap, err := s.Snapshot(ctx)
 	if err != nil {
 		return nil, "", err

@@ -66,7 +66,7 @@ func TestOtherScreen(t *testing.T) {
 		for size := 1; size <= max(1, len(text)); size++ {
 			for _, itself := range []bool{false, true} {
 				var out bytes.Buffer
-				shell := &taken{out: &out, cooked: func() {}, plain: func() {}, forget: func() {}}
+				shell := &rawTerminal{out: &out, cooked: func() {}, plain: func() {}, forget: func() {}}
 				for at := 0; at < len(text); at += size {
 					if _, err := io.WriteString(shell, text[at:min(at+size, len(text))]); err != nil {
 						t.Fatal(err)

@@ -29,7 +29,8 @@ var errLeft = errors.New("left the shell")
 // onTerminal runs a tool that has the user's terminal to itself, from its start on: every
 // key goes to it then, also Ctrl-C, and before that Ctrl-C ends it as it ends any other.
 // The terminal comes back as it was, however it ends, and at once.
-func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Call, in, out *os.File, fit func([]byte) []byte) (probe.Result, error) {
+func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Call, in, out *os.File,
+	fit func([]byte) []byte) (probe.Result, error) {
 	changes, stop := resizes() // first, so that none is missed
 	defer stop()
 	var err error
@@ -77,8 +78,8 @@ func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Cal
 type attached struct {
 	limit   time.Duration // how long nothing may be typed or written
 	end     context.CancelCauseFunc
-	idle    *time.Timer // nil = the tool has not begun
-	mine    *taken      // nil = the terminal is not taken
+	idle    *time.Timer  // nil = the tool has not begun
+	mine    *rawTerminal // nil = the terminal is still the prompt's
 	keys    cancelreader.CancelReader
 	typing  sync.WaitGroup
 	watches func() bool   // ends the watch for the end of the context
@@ -96,7 +97,7 @@ func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error
 	}
 	a.watches = context.AfterFunc(ctx, func() {
 		defer close(a.ended)
-		a.keys.Cancel() // no key that is meant for the prompt is taken
+		a.keys.Cancel() // no key that is meant for the prompt is read
 		a.mine.giveBack(false)
 		if errors.Is(context.Cause(ctx), errLeft) {
 			ui.Say(c.stderr, "left the shell: ending what runs in it")
@@ -178,7 +179,8 @@ func (t *typed) read(ctx context.Context, keys io.Reader, heard func(), end func
 
 // send hands on what is typed, and each new size of the terminal. What goes into a line
 // that is cut may be lost; the shell is not. So the size goes again with every key.
-func (t *typed) send(ctx context.Context, session *injector.Session, id int64, sent probe.Size, changes <-chan resized, out *os.File) {
+func (t *typed) send(ctx context.Context, session *injector.Session, id int64, sent probe.Size,
+	changes <-chan resized, out *os.File) {
 	for {
 		now, err := sizeOf(out)
 		if err != nil {
@@ -246,8 +248,8 @@ func sizeOf(out *os.File) (probe.Size, error) {
 	return probe.Size{Rows: uint16(rows), Cols: uint16(cols)}, nil
 }
 
-// taken is the user's terminal while a tool has it to itself.
-type taken struct {
+// rawTerminal is the user's terminal while a tool has it to itself.
+type rawTerminal struct {
 	cooked func() // makes of keys lines again
 	plain  func() // makes the console not understand what steers it
 	forget func()
@@ -262,13 +264,13 @@ type taken struct {
 
 // take puts the terminal in raw mode, in which every key is read as it is, until the terminal
 // is given back, or the program is ended by a second signal.
-func (c *Session) take(in, out *os.File) (*taken, error) {
+func (c *Session) take(in, out *os.File) (*rawTerminal, error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("taking the terminal: %w", err)
 	}
 	ui.SetRaw(true)
-	t := &taken{out: out, plain: steerable(out), cooked: func() {
+	t := &rawTerminal{out: out, plain: steerable(out), cooked: func() {
 		ui.SetRaw(false)
 		_ = term.Restore(int(in.Fd()), before) // a terminal that is gone needs nothing back
 	}}
@@ -277,7 +279,7 @@ func (c *Session) take(in, out *os.File) (*taken, error) {
 }
 
 // Write shows what the tool writes, while the terminal is its own.
-func (t *taken) Write(b []byte) (int, error) {
+func (t *rawTerminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
@@ -305,7 +307,7 @@ const unmade = "\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l
 
 // giveBack makes the terminal what it was, also where the tool ended in the middle of
 // what it did there.
-func (t *taken) giveBack(itself bool) {
+func (t *rawTerminal) giveBack(itself bool) {
 	t.once.Do(func() {
 		t.cooked()
 		t.mu.Lock()

@@ -31,7 +31,7 @@ the last. A time that Ctrl-C cuts short does not count.
   watch -n 10 felix
   watch bird show protocols`
 
-// watching is what watch was told.
+// watching are the arguments of watch.
 type watching struct {
 	every time.Duration
 	want  []string    // checks
@@ -191,7 +191,8 @@ func (t *turn) write(c *Session) {
 }
 
 // once asks one time; lost says why the answers are not whole.
-func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result, lost string, err error) {
+func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result,
+	lost string, err error) {
 	if what.tool != nil {
 		return c.useOnce(ctx, s, what, into)
 	}
@@ -201,7 +202,11 @@ func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into 
 	}
 	run.OnlyNamed()
 	var events []probe.Event
-	err = c.asksInto(ctx, s, run, into.add, report.SinkFunc(func(ev probe.Event) error { events = append(events, ev); return nil }))
+	err = c.asksInto(ctx, s, run, into.add, report.SinkFunc(func(ev probe.Event) error {
+		events = append(events,
+			ev)
+		return nil
+	}))
 	for _, r := range only(s, events) {
 		switch {
 		case r.Check != probe.CheckPlaced && r.Check != probe.CheckAnswered:
@@ -221,7 +226,8 @@ const mostWatched = 4 << 20
 
 // useOnce runs a tool one time. How it went is an answer, and so is each line it writes,
 // about its first word, which in a table is a name.
-func (c *Session) useOnce(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result, lost string, err error) {
+func (c *Session) useOnce(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result,
+	lost string, err error) {
 	var out strings.Builder
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()

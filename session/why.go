@@ -52,7 +52,10 @@ func (c *Session) tableTo(call *prompt.Call) report.Sink {
 func (c *Session) why(_ context.Context, call *prompt.Call) error {
 	s := c.at
 	asked := s.answers.Asked()
-	known := slices.ContainsFunc(s.answers.Run().Events, func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Status == probe.Unknown })
+	known := slices.ContainsFunc(s.answers.Run().Events, func(ev probe.Event) bool {
+		return ev.Result != nil &&
+			ev.Result.Status == probe.Unknown
+	})
 	if len(asked) == 0 && !known {
 		if _, err := fmt.Fprintf(call.Out, "nothing was asked of %s so far: 'run' asks everything, 'run CHECK...' some of it\n", s.opts.Node); err != nil {
 			return err

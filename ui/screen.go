@@ -2,10 +2,13 @@ package ui
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -28,6 +31,10 @@ type Screen struct {
 	colours []string
 	rest    []byte // the first bytes of a letter that was written in two pieces
 }
+
+// ErrReaderGone is the error of writing where nobody reads any more, as after '| head'. It is
+// no failure: the reader has seen enough.
+var ErrReaderGone = errors.New("the reader is gone")
 
 // NewScreen returns a Screen that writes to a writer and lets these colours through.
 func NewScreen(to io.Writer, colours []string) *Screen { return &Screen{to: to, colours: colours} }
@@ -53,6 +60,9 @@ func (s *Screen) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	if _, err := io.WriteString(s.to, shown(string(text[:n]), s.colours)); err != nil {
+		if errors.Is(err, syscall.EPIPE) {
+			err = fmt.Errorf("%w: %w", ErrReaderGone, err)
+		}
 		return 0, err
 	}
 	return len(b), nil

@@ -20,7 +20,8 @@ func TestSayStopping(t *testing.T) {
 		t.Error(text)
 	}
 	back := i.Stopping("nothing was removed")
-	if text := said(); !strings.HasPrefix(text, "\n") || !strings.HasSuffix(text, "nothing was removed\n") || strings.Contains(text, "created") {
+	if text := said(); !strings.HasPrefix(text, "\n") || !strings.HasSuffix(text, "nothing was removed\n") ||
+		strings.Contains(text, "created") {
 		t.Errorf("%q", text)
 	}
 	back()

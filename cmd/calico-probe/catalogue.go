@@ -102,9 +102,10 @@ func (a *app) explain() *cobra.Command {
 // explainID says what there is to know about a check or a cause, or about all checks
 // that begin so or have that tag.
 func explainID(out io.Writer, id string) error {
+	var b strings.Builder
 	if i := slices.Index(causeIDs(), id); i >= 0 {
-		explainCause(out, diagnose.Rules()[i])
-		return nil
+		explainCause(&b, diagnose.Rules()[i])
+		return ui.Page(out, b.String())
 	}
 	found, err := probe.Select(examine.Suite(), []string{id}, nil)
 	if err != nil {
@@ -112,14 +113,14 @@ func explainID(out io.Writer, id string) error {
 	}
 	for i, d := range described(found) {
 		if i > 0 {
-			fmt.Fprintln(out)
+			b.WriteString("\n")
 		}
-		fmt.Fprintf(out, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
+		fmt.Fprintf(&b, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
 		for _, row := range d.rows() {
-			fmt.Fprintf(out, "%-10s  %s\n", row[0], row[1])
+			fmt.Fprintf(&b, "%-10s  %s\n", row[0], row[1])
 		}
 	}
-	return nil
+	return ui.Page(out, b.String())
 }
 
 func (a *app) causes() *cobra.Command {

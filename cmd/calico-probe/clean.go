@@ -55,7 +55,7 @@ code is 1: only a new calico-node pod ends it.`,
 	f.StringVar(&o.run, "run", "", "what belongs to the run with this ID, and nothing else, also where it may be in use")
 	f.BoolVar(&o.all, "all", false, "also what a run may be using, of any user: lists it and asks first")
 	f.BoolVar(&o.yes, "yes", false, "with --all: do not ask")
-	a.connecting(f)
+	a.connecting(cmd)
 	completions(cmd, map[string]completer{"run": o.runs})
 	return cmd
 }

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
@@ -59,6 +64,82 @@ func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobr
 	}
 	words := append([]string{examine.ViaAuto}, injector.MethodNames()...)
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completionLimit is how long a completion may take: somebody waits at a prompt.
+const completionLimit = 3 * time.Second
+
+// nodeNames and namespaceNames complete the names of the cluster's.
+func (a *app) nodeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return a.listed(func(ctx context.Context, kube corev1.CoreV1Interface, cached metav1.ListOptions) (names []string, _ error) {
+		list, err := kube.Nodes().List(ctx, cached)
+		for _, n := range list.Items {
+			names = append(names, n.Name)
+		}
+		return names, err
+	})
+}
+
+func (a *app) namespaceNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return a.listed(func(ctx context.Context, kube corev1.CoreV1Interface, cached metav1.ListOptions) (names []string, _ error) {
+		list, err := kube.Namespaces().List(ctx, cached)
+		for _, n := range list.Items {
+			names = append(names, n.Name)
+		}
+		return names, err
+	})
+}
+
+// listed completes what a list has; where it cannot be had there is nothing to offer.
+func (a *app) listed(
+	list func(context.Context, corev1.CoreV1Interface, metav1.ListOptions) ([]string, error),
+) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
+	defer cancel()
+	config, err := a.restConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	kube, err := corev1.NewForConfig(config)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, err := list(ctx, kube, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// contexts completes the contexts of the kubeconfig.
+func (a *app) contexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	config, err := a.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// savedNodes completes FILE:NODE by the nodes of the file, and else leaves files to the shell.
+func (a *app) savedNodes(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	file, _, node := strings.Cut(typed, ":")
+	switch {
+	case len(args) > 1:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case !node || file == "-":
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	saved, err := a.load(file)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var out []string
+	for _, run := range saved.Runs {
+		if name := file + ":" + run.Node; !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // selectors are what --checks takes: IDs and tags.

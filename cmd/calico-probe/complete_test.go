@@ -1,11 +1,15 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // TestBashAlone has a real bash without the package bash-completion complete what bash itself takes
@@ -40,6 +44,31 @@ func TestBashAlone(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "given "+c.given+"\n") || !strings.Contains(strings.ReplaceAll(string(out), `\`, ""), "reply "+c.want) {
 			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+	}
+}
+
+// TestCompletesTheCluster wants contexts, namespaces, nodes and the nodes of a saved run offered, and
+// an API that does not answer not waited for.
+func TestCompletesTheCluster(t *testing.T) {
+	t.Parallel()
+	api := nodesAPI(t, []string{"node-a"}, []string{"node-b"}) // whatever is listed is these two
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	saved := saveRun(t, "node-b", true, probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap"})
+	for typed, want := range map[string]string{
+		"run --kubeconfig " + api + " --context ": "x", "serve --kubeconfig " + api + " --context ": "x",
+		"run --kubeconfig " + api + " -n ": "node-b", "clean --kubeconfig " + api + " --namespace ": "node-b",
+		"preflight --kubeconfig " + api + " --node ": "node-a",
+		"diff " + saved + ":":                        saved + ":node-b", "diff " + saved + " " + saved + ":n": saved + ":node-b",
+		"run --kubeconfig " + kubeconfigTo(t, "http://"+mute.Addr().String()) + " --node ": ":4",
+	} {
+		_, out, _ := call(t, append([]string{"__complete"}, strings.Split(typed, " ")...)...)
+		if !slices.Contains(strings.Split(out, "\n"), want) {
+			t.Errorf("%s: no %q in %q", typed, want, out)
 		}
 	}
 }

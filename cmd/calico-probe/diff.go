@@ -38,6 +38,7 @@ about the same kind of target, by the worst of them.
 
 Exits with 3 when B is worse somewhere; with 5 when it is not, but is incomplete or does
 not answer all that A does; else with 0.`,
+		ValidArgsFunction: a.savedNodes,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return ui.BadUsage("diff takes two saved runs")

@@ -48,7 +48,7 @@ func (n *nodeValue) Set(typed string) error {
 func nodeName(typed string) string { return strings.TrimPrefix(typed, "node/") }
 
 // named makes an address that --node gives the name of the node that has it. What no node
-// has stays as it is: the next reader of the cluster says so, with the names there are.
+// has stays as it is: reading the cluster says so next, with the names there are.
 func (o *runFlags) named(ctx context.Context, client *examine.Client) error {
 	if _, err := netip.ParseAddr(o.Node); err != nil || o.Via == injector.MethodLocal {
 		return nil

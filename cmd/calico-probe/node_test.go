@@ -33,7 +33,11 @@ func nodesAPI(t *testing.T, nodes ...[]string) string {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "NodeList", "apiVersion": "v1", "metadata": map[string]any{}, "items": items})
+		kind := "NodeList"
+		if strings.HasSuffix(r.URL.Path, "/namespaces") {
+			kind = "NamespaceList"
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": "v1", "metadata": map[string]any{}, "items": items})
 	}))
 	t.Cleanup(server.Close)
 	return kubeconfigTo(t, server.URL)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -287,5 +289,37 @@ func TestOutputCompletion(t *testing.T) {
 		if exit, out, _ := call(t, "__complete", "run", "-o", typed); exit != 0 || !slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool { return strings.HasPrefix(l, want) }) {
 			t.Errorf("%q: %s", typed, out)
 		}
+	}
+}
+
+// TestReaderGone has the reader of stdout go before anything is written: that is no failure, and a
+// file is written all the same.
+func TestReaderGone(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("CALICO_PROBE_TEST_ARGS") != "" {
+		os.Exit(Run(t.Context(), genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+			strings.Split(os.Getenv("CALICO_PROBE_TEST_ARGS"), " ")))
+	}
+	faulty := saveRun(t, "node-b", true, probe.Result{Check: "node-swap", Status: probe.Fail, Saw: "swap"})
+	file := filepath.Join(t.TempDir(), "report.json")
+	for args, want := range map[string]int{
+		"analyze " + faulty: report.ExitPipe, "explain bgp-session": report.ExitPipe, "checks": report.ExitPipe, "schema event": report.ExitPipe,
+		"analyze " + faulty + " -o json=" + file: report.ExitFault,
+	} {
+		r, w, err := os.Pipe()
+		if err = errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReaderGone$")
+		var errs bytes.Buffer
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "CALICO_PROBE_TEST_ARGS="+args), w, &errs
+		_ = cmd.Run() // its exit code is looked at
+		if got := cmd.ProcessState.ExitCode(); got != want || strings.Contains(errs.String(), "error:") {
+			t.Errorf("%s: exit %d, want %d: %s", args, got, want, &errs)
+		}
+		_ = w.Close()
+	}
+	if b, err := os.ReadFile(file); err != nil || !bytes.Contains(b, []byte(`"node-swap"`)) {
+		t.Errorf("the file: %v, %s", err, b)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
@@ -37,8 +36,8 @@ const (
 	askRights    = "rights"
 	askAdmission = "admission"
 	askImage     = "image"
-	askCarried   = "carried-probe"
-	askDoor      = "container"
+	askEmbedded   = "carried-probe"
+	askContainer      = "container"
 	askSSH       = "ssh"
 )
 
@@ -59,7 +58,7 @@ type preflight struct {
 	found  []probe.Event
 }
 
-func (a *app) preflight(factory util.Factory) *cobra.Command {
+func (a *app) preflight() *cobra.Command {
 	p, out := &preflight{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Say which access methods to a node would work", Args: noArguments,
@@ -93,9 +92,9 @@ API cannot be reached.`,
 	f.StringVar(&p.SSH, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
 	f.StringVar(&p.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
 	f.BoolVar(&p.Privileged, "privileged", false, "as if the probe pod were given every capability")
-	a.connecting(f)
+	a.connecting(cmd)
 	completions(cmd, map[string]completer{"via": several(func() []string { return append([]string{examine.ViaAuto}, preflightWays()...) })})
-	p.completions(cmd, factory)
+	p.completions(cmd)
 	return cmd
 }
 
@@ -128,23 +127,12 @@ func (p *preflight) checkFlags() error {
 	return p.Validate()
 }
 
+// look asks everything there is to ask, and reports it.
 func (p *preflight) look(ctx context.Context) error {
 	if err := p.checkFlags(); err != nil {
 		return err
 	}
-	var err error
-	if p.client, err = p.app.client(); err != nil {
-		return err
-	}
-	config, err := p.restConfig()
-	if err != nil {
-		return err
-	}
-	client, err := p.client.Reader()
-	if err != nil {
-		return err
-	}
-	writer, err := injector.NewClient(config)
+	client, writer, err := p.clients()
 	if err != nil {
 		return err
 	}
@@ -155,13 +143,10 @@ func (p *preflight) look(ctx context.Context) error {
 		return err
 	}
 	snap, unread := p.snapshot(ctx, client)
-	if errors.As(unread, new(ui.UsageError)) {
+	if unread = examine.NoSuchNode(unread); errors.As(unread, new(ui.UsageError)) {
 		return unread
 	}
-	if errors.As(unread, new(*cluster.UnknownNodeError)) {
-		return ui.BadUsage("%w", unread)
-	}
-	p.Node = cmp.Or(p.Node, "any") // nothing could be read of one, and none is asked about
+	p.Node = cmp.Or(p.Node, "none") // nothing could be read of any, and the report is about the cluster
 	if p.run, err = examine.New(p.client, p.Options, p.sink); err != nil {
 		return err
 	}
@@ -183,6 +168,32 @@ func (p *preflight) look(ctx context.Context) error {
 		return p.conclude(nil)
 	}
 	p.calico(snap)
+	p.methods(ctx, writer, client, snap, ways)
+	return p.conclude(ways)
+}
+
+// clients are the reading and the writing half of the API.
+func (p *preflight) clients() (*cluster.Client, *injector.Client, error) {
+	var err error
+	if p.client, err = p.app.client(); err != nil {
+		return nil, nil, err
+	}
+	config, err := p.restConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, err := p.client.Reader()
+	if err != nil {
+		return nil, nil, err
+	}
+	writer, err := injector.NewClient(config)
+	return reader, writer, err
+}
+
+// methods asks about each access method, all at once.
+func (p *preflight) methods(
+	ctx context.Context, writer *injector.Client, client *cluster.Client, snap *cluster.Snapshot, ways []string,
+) {
 	var all sync.WaitGroup
 	found := make([][]probe.Event, len(ways))
 	for i, way := range ways {
@@ -190,7 +201,6 @@ func (p *preflight) look(ctx context.Context) error {
 	}
 	all.Wait()
 	p.found = append(p.found, slices.Concat(found...)...)
-	return p.conclude(ways)
 }
 
 // makesPods tells whether a use has its rights where probe pods go.

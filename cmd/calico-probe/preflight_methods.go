@@ -30,7 +30,7 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	}
 	switch way {
 	case injector.MethodNeighbour:
-		near := cluster.Neighbours(snap, 1, nil)
+		near := cluster.BaselineNodes(snap, 1, nil)
 		if len(near) == 0 {
 			return []probe.Event{answerOf(way, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.Node))}
 		}
@@ -41,9 +41,9 @@ func (p *preflight) ofWay(ctx context.Context, writer *injector.Client, client *
 	case injector.MethodEphemeral:
 		return p.ofEphemeral(ctx, writer, o, snap)
 	case injector.MethodExec:
-		return []probe.Event{answerOf(way, askCarried, carries(o.Embedded, o.Arch)), answerOf(way, askDoor, p.container(ctx, client, snap))}
+		return []probe.Event{answerOf(way, askEmbedded, hasEmbedded(o.Embedded, o.Arch)), answerOf(way, askContainer, p.container(ctx, client, snap))}
 	case injector.MethodSSH:
-		return []probe.Event{answerOf(way, askCarried, carries(o.Embedded, o.Arch)), answerOf(way, askSSH, p.login(ctx, o))}
+		return []probe.Event{answerOf(way, askEmbedded, hasEmbedded(o.Embedded, o.Arch)), answerOf(way, askSSH, p.login(ctx, o))}
 	}
 	return nil
 }
@@ -91,35 +91,35 @@ func (p *preflight) container(ctx context.Context, client *cluster.Client, snap 
 	if err != nil {
 		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.Node, why(err))
 	}
-	doors := injector.ExecTargets(running, snap.Calico)
-	if len(doors) == 0 {
+	targets := injector.ExecTargets(running, snap.Calico)
+	if len(targets) == 0 {
 		return probe.Found(probe.Fail, "%s", injector.NoExecTarget(p.Node, snap.Calico))
 	}
 	var asks []authorizationv1.ResourceAttributes
-	for _, d := range doors {
+	for _, d := range targets {
 		asks = append(asks, authorizationv1.ResourceAttributes{Namespace: namespaceOf(d), Verb: "create", Resource: "pods", Subresource: "exec"})
 	}
 	may, err := client.May(ctx, asks)
 	if err != nil {
 		return probe.Found(probe.Unknown, "%s", why(err))
 	}
-	return enterable(doors, may)
+	return enterable(targets, may)
 }
 
-func namespaceOf(door string) string {
-	namespace, _, _ := strings.Cut(door, "/")
+func namespaceOf(target string) string {
+	namespace, _, _ := strings.Cut(target, "/")
 	return namespace
 }
 
 // enterable says which of the containers, as NAMESPACE/POD/CONTAINER, the way exec would go
 // into: the first that one may. They are in other namespaces than calico-node's too, where
 // that does not run.
-func enterable(doors []string, may []bool) probe.Result {
+func enterable(targets []string, may []bool) probe.Result {
 	if i := slices.Index(may, true); i >= 0 {
-		return probe.Found(probe.Unknown, "container %s is there to go into; whether it has a shell is not known: a run shows it", doors[i])
+		return probe.Found(probe.Unknown, "container %s is there to go into; whether it has a shell is not known: a run shows it", targets[i])
 	}
 	var lack []string
-	for _, d := range doors {
+	for _, d := range targets {
 		if namespace := namespaceOf(d); !slices.Contains(lack, namespace) {
 			lack = append(lack, namespace)
 		}
@@ -160,11 +160,11 @@ func imageOn(node *corev1.Node, image string) probe.Result {
 	return probe.Found(probe.Unknown, "%s is not on node %s yet: a run shows whether the node can pull it", image, node.Name)
 }
 
-func carries(packed []byte, arch string) probe.Result {
+func hasEmbedded(packed []byte, arch string) probe.Result {
 	if len(packed) == 0 {
-		return probe.Found(probe.Fail, "this client carries no probe for %s: take one that was released, or build it with 'make build'", arch)
+		return probe.Found(probe.Fail, "this client has no embedded probe for %s: use a release, or build it with 'make build'", arch)
 	}
-	return probe.Found(probe.OK, "this client carries a probe for %s (%d KB)", arch, len(packed)>>10)
+	return probe.Found(probe.OK, "this client has an embedded probe for %s (%d KB)", arch, len(packed)>>10)
 }
 
 // login logs in by ssh where the user asks for ssh, as a run would. Else it connects to nothing, and

@@ -297,7 +297,7 @@ func TestManifests(t *testing.T) {
 		says string
 	}{
 		"install":                                {report.ExitUsage, `unknown command "install"`},
-		"manifests --ways pods":                  {report.ExitUsage, `unknown way "pods"`},
+		"manifests --ways pods":                  {report.ExitUsage, `unknown access method "pods"`},
 		"manifests --service-account runner":     {report.ExitUsage, "NAMESPACE:NAME"},
 		"manifests --ways api --user jane":       {report.ExitHealthy, "name: jane"},
 		"manifests --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
@@ -383,7 +383,7 @@ func TestAdvised(t *testing.T) {
 // right that lacks, in the namespace it lacks in.
 func TestEnterable(t *testing.T) {
 	t.Parallel()
-	doors := []string{"calico-system/calico-node-x/calico-node", "kube-system/kube-proxy-y/kube-proxy"}
+	targets := []string{"calico-system/calico-node-x/calico-node", "kube-system/kube-proxy-y/kube-proxy"}
 	for want, c := range map[string]struct {
 		may    []bool
 		status probe.Status
@@ -392,7 +392,7 @@ func TestEnterable(t *testing.T) {
 		"container kube-system/kube-proxy-y/kube-proxy is there to go into; whether it has a shell is not known":                                         {[]bool{false, true}, probe.Unknown},
 		"create pods/exec in namespace calico-system or kube-system: ask for what 'calico-probe manifests --ways exec --calico-namespace calico-system'": {[]bool{false, false}, probe.Fail},
 	} {
-		if r := enterable(doors, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {
+		if r := enterable(targets, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {
 			t.Errorf("%v: %s %s", c.may, r.Status, r.Saw)
 		}
 	}
@@ -411,4 +411,23 @@ func preflightOf(t *testing.T, namespace string, sink report.Sink) *preflight {
 	}
 	a := &app{flags: genericclioptions.NewConfigFlags(false)}
 	return &preflight{runFlags: &runFlags{app: a, Options: opts}, client: client, run: run, sink: sink}
+}
+
+// TestPreflightOfNoNode wants a report where no node could be read to claim none.
+func TestPreflightOfNoNode(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/version" {
+			_, _ = w.Write([]byte(`{"major":"1","minor":"36","gitVersion":"v1.36.0"}`))
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`))
+	}))
+	t.Cleanup(server.Close)
+	exit, out, errs := call(t, "preflight", "--kubeconfig", kubeconfigTo(t, server.URL))
+	if exit != report.ExitIncomplete && exit != report.ExitFault || !strings.Contains(out, "on node none (") || strings.Contains(out, "node any") {
+		t.Errorf("exit %d\n%s%s", exit, out, errs)
+	}
 }

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
@@ -63,9 +62,13 @@ func (a *app) inNamespace() error {
 }
 
 // connecting adds the flags that say which cluster is read, and where Calico is in it.
-func (a *app) connecting(f *pflag.FlagSet) {
+func (a *app) connecting(cmd *cobra.Command) {
+	f := cmd.Flags()
 	a.flags.AddFlags(f)
 	f.Var(&a.calicoNamespace, "calico-namespace", "the only namespace whose calico-node is believed (default: kube-system and calico-system)")
+	completions(cmd, map[string]completer{
+		"context": a.contexts, "namespace": a.namespaceNames, "calico-namespace": a.namespaceNames,
+	})
 }
 
 // restConfig is how to reach the cluster. Without any configuration client-go
@@ -119,7 +122,11 @@ func (a *app) client() (*examine.Client, error) {
 	if a.flags.Namespace != nil {
 		config.Namespace = *a.flags.Namespace
 	}
-	return examine.NewClient(config, a.ErrOut), nil
+	client := examine.NewClient(config, a.ErrOut)
+	if !ui.IsTerminal(a.Out) { // as '| less': progress would be written over the page
+		client = client.Quiet()
+	}
+	return client, nil
 }
 
 // Run is the whole program: arguments in, exit code out.
@@ -141,6 +148,8 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		return report.ExitHealthy
 	case errors.As(err, &done):
 		return int(done)
+	case errors.Is(err, ui.ErrReaderGone):
+		return report.ExitPipe
 	}
 	ui.Say(streams.ErrOut, "error: %s", cluster.Explain(err))
 	if errors.As(err, new(ui.UsageError)) {
@@ -172,10 +181,9 @@ on it, tests the node directly from there and reports what was seen.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.ErrOut)
 	root.SetFlagErrorFunc(wrongFlag)
-	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(a.flags))
 	root.AddCommand(
-		a.run(factory), a.analyze(), a.diff(), a.shell(factory), a.runbook(factory), a.checks(), a.causes(), a.explain(),
-		a.schema(), a.clean(), a.serve(), a.manifests(), a.preflight(factory), a.options(), a.version(), a.man(),
+		a.run(), a.analyze(), a.diff(), a.shell(), a.runbook(), a.checks(), a.causes(), a.explain(),
+		a.schema(), a.clean(), a.serve(), a.manifests(), a.preflight(), a.options(), a.version(), a.man(),
 	)
 	root.InitDefaultCompletionCmd()
 	a.shortHelp(root)

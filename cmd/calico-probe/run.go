@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/util/completion"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
@@ -48,7 +46,7 @@ const runExample = `  # everything about one node
   # one field, as kubectl has it
   calico-probe run --node worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
-func (a *app) run(factory util.Factory) *cobra.Command {
+func (a *app) run() *cobra.Command {
 	o, out := &runFlags{app: a}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "run --node NODE", Short: "Test one node and report what was seen", Example: runExample,
@@ -74,8 +72,8 @@ run.
 	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
 		"do not ask on where no cause is proven: what the likeliest causes want to know beyond --profile")
 	o.asking(cmd)
-	a.connecting(f)
-	o.completions(cmd, factory)
+	a.connecting(cmd)
+	o.completions(cmd)
 	return cmd
 }
 
@@ -196,20 +194,14 @@ func (o *runFlags) noContradiction(cmd *cobra.Command) error {
 	return nil
 }
 
-func (o *runFlags) completions(cmd *cobra.Command, factory util.Factory) {
-	resources := func(kind string) completer {
-		return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return completion.CompGetResource(factory, kind, typed), cobra.ShellCompDirectiveNoFileComp
-		}
-	}
+func (o *runFlags) completions(cmd *cobra.Command) {
 	completions(cmd, map[string]completer{
-		"node":             resources("node"),
-		"calico-namespace": resources("namespace"),
-		"via":              viaMethods,
-		"profile":          oneOf(examine.ProfileNames()),
-		"checks":           several(selectors),
-		"skip":             several(selectors),
-		"fail-on":          oneOf([]string{examine.FailOnFail, examine.FailOnWarn}),
+		"node":    o.nodeNames,
+		"via":     viaMethods,
+		"profile": oneOf(examine.ProfileNames()),
+		"checks":  several(selectors),
+		"skip":    several(selectors),
+		"fail-on": oneOf([]string{examine.FailOnFail, examine.FailOnWarn}),
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/injector"
@@ -22,13 +21,13 @@ import (
 	"github.com/calico-probe/calico-probe/ui"
 )
 
-func (a *app) runbook(factory util.Factory) *cobra.Command {
+func (a *app) runbook() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "runbook run|list|show|lint|record", Short: "Run a written procedure: what to ask, what to make of it, whom to tell",
 		Args: aVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.runbookRun(factory), a.runbookList(), a.runbookShow(), a.runbookLint(), a.runbookRecord())
+	cmd.AddCommand(a.runbookRun(), a.runbookList(), a.runbookShow(), a.runbookLint(), a.runbookRecord())
 	return cmd
 }
 
@@ -42,7 +41,7 @@ func knownToRunbooks() runbook.Known {
 			picked, err := examine.Select(want, skip, cmp.Or(profile, string(probe.Standard)))
 			return examine.CheckIDs(picked), err
 		},
-		Ways:     append([]string{examine.ViaAuto}, injector.MethodNames()...),
+		Methods:  append([]string{examine.ViaAuto}, injector.MethodNames()...),
 		Profiles: examine.ProfileNames(),
 	}
 }

@@ -47,7 +47,7 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 	select {
 	case l, more := <-o.lines:
 		if l.err != nil || !more {
-			return "", runbook.ErrNobody
+			return "", runbook.ErrNoPerson
 		}
 	default:
 	}
@@ -70,7 +70,7 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 	case l, more := <-o.lines:
 		if l.err != nil || !more { // Ctrl-D, or the terminal has gone
 			fmt.Fprintln(o.ErrOut)
-			return "", runbook.ErrNobody
+			return "", runbook.ErrNoPerson
 		}
 		return strings.TrimSpace(l.text), nil
 	case <-ctx.Done():
@@ -81,7 +81,7 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 
 func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (string, error) {
 	if !o.atTerminal() {
-		return "", runbook.ErrNobody
+		return "", runbook.ErrNoPerson
 	}
 	if q.Wrong != "" {
 		ui.Say(o.ErrOut, "%q is no answer here", q.Wrong)
@@ -103,7 +103,7 @@ func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (str
 // confirm shows what an action would do, and has the name of its step typed.
 func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool, error) {
 	if !o.atTerminal() {
-		return false, runbook.ErrNobody
+		return false, runbook.ErrNoPerson
 	}
 	w := o.ErrOut
 	for _, k := range p.Kept {

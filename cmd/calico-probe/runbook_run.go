@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/cluster"
 	"github.com/calico-probe/calico-probe/examine"
@@ -51,7 +50,7 @@ const runbookExample = `  # what the alert KubeNodeNotReady asks for, by hand
   # go on after a lost terminal: the first line on stderr said how
   calico-probe runbook run --resume FILE`
 
-func (a *app) runbookRun(factory util.Factory) *cobra.Command {
+func (a *app) runbookRun() *cobra.Command {
 	o := &runbookOptions{runFlags: &runFlags{app: a, Options: examine.Options{Profile: string(probe.Standard), FailOn: examine.FailOnFail}}}
 	cmd := &cobra.Command{
 		Use: "run NAME|FILE --node NODE", Short: "Run a runbook on a node", Example: runbookExample,
@@ -87,11 +86,11 @@ with 3 where the last run saw a fault, else with 5.`,
 			return o.begin(cmd, args[0])
 		},
 	}
-	o.addFlags(cmd, factory)
+	o.addFlags(cmd)
 	return cmd
 }
 
-func (o *runbookOptions) addFlags(cmd *cobra.Command, factory util.Factory) {
+func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	nodeFlag(f, &o.Node, "the node it is about")
 	o.out.Flag(cmd, recordFormats())
@@ -106,9 +105,9 @@ func (o *runbookOptions) addFlags(cmd *cobra.Command, factory util.Factory) {
 	f.Lookup("timeout").DefValue, o.Timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
-	o.connecting(f)
+	o.connecting(cmd)
 	completions(cmd, map[string]completer{"allow-actions": o.completeActions})
-	o.completions(cmd, factory)
+	o.completions(cmd)
 }
 
 // completeActions completes the actions of the runbook that is named.
@@ -311,7 +310,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 				}
 				person.say(text)
 			},
-			Who: ui.Whoami(), Nobody: !o.atTerminal(),
+			Who: ui.Whoami(), Unattended: !o.atTerminal(),
 		},
 	}
 	e.World.Kubeconfig, e.World.NoKubectl = o.kubeconfig()

@@ -93,7 +93,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	f.BoolVar(&o.insecure, "insecure-http", false, "take tokens without TLS on an address that others reach: anybody on the way can read them, and use them")
 	f.StringVar(&o.logFormat, "log-format", "text", "what is written to stderr: text or json")
 	o.placing(cmd)
-	a.connecting(f)
+	a.connecting(cmd)
 	return cmd
 }
 

@@ -146,8 +146,8 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 			return by.runOn(ctx, node, r)
 		},
 		Nodes:    by.nodes,
-		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNobody },
-		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNobody },
+		Ask:      func(context.Context, runbook.Question) (string, error) { return "", runbook.ErrNoPerson },
+		Confirm:  func(context.Context, runbook.Proposal) (bool, error) { return false, runbook.ErrNoPerson },
 		Show:     func(runbook.Entry) error { return nil },
 		Progress: func(string) {}, Waits: func(string) {}, Say: func(text string) { log.Info(probe.OneLine(text)) }, Who: servant,
 	}

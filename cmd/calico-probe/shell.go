@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/calico-probe/calico-probe/examine"
 	"github.com/calico-probe/calico-probe/session"
@@ -19,7 +18,7 @@ const shellExample = `  # choose a node, the worst first, and look around
   # the same from a file; the exit code is that of the worst answer
   calico-probe shell --node worker-3 <questions`
 
-func (a *app) shell(factory util.Factory) *cobra.Command {
+func (a *app) shell() *cobra.Command {
 	o := &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail, Baselines: 2}}
 	own := session.Options{Lookups: lookups()}
 	cmd := &cobra.Command{
@@ -53,7 +52,7 @@ func (a *app) shell(factory util.Factory) *cobra.Command {
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"
-	a.connecting(f)
-	o.completions(cmd, factory)
+	a.connecting(cmd)
+	o.completions(cmd)
 	return cmd
 }

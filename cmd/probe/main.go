@@ -23,7 +23,7 @@
 // call of a tool by a start event, what the tool writes in out events, and an end
 // event with how it went. Both are answered one after the other, in the order they
 // came. Their id rises; one that is not above all before it has been asked already, by
-// a client whose line was cut, and is passed over. Without id, or with 0, it is new.
+// a client whose connection was lost, and is passed over. Without id, or with 0, it is new.
 // stop ends what has that id now, or before it begins: what is known of it still comes,
 // and its end event says "stopped":true. typed is for the call with that id while it
 // runs: bytes for its input (base64), the new size of its terminal, or both; for any
@@ -60,7 +60,7 @@
 // answer to one request, what a tool writes left out. It drops results of checks it has not
 // asked for, and calls an answer incomplete in which there were such, or that lacks a check.
 //
-// Where the line of a client is cut and the probe's stdin does not end with it, the
+// Where a client's connection is lost and the probe's stdin does not end with it, the
 // client goes on over another: it ends the line it may have left unfinished, asks with
 // resume for all events from number seq on, and repeats what it has asked and has no end
 // of. The resume event that answers has no number of its own: its seq is that of the
@@ -68,7 +68,7 @@
 // last 4 MiB of what it said, remembers no more: then of what the client asked before that,
 // and has no end of, the end may never come.
 //
-// The probe ends when stdin ends (the line of a container's client may be cut without
+// The probe ends when stdin ends (a container's client may lose its connection without
 // that), when it is told to, when no request has come
 // for 30 seconds, or after --life. A plan that runs when the client is gone is still
 // answered, a call is stopped. Clients send a beat every 5 seconds.

@@ -54,7 +54,7 @@ var errNoAddress = errors.New("finds no address")
 // ErrMethod says that there is no such method: calico-node ends with it.
 var ErrMethod = errors.New("is no autodetection method")
 
-// First is the method calico-node uses unless told otherwise.
+// First is the method that calico-node uses by default.
 const First = "first-found"
 
 // Detect picks the address of a family, 4 or 6, by a method as it stands in

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // BGPPort asks below BGP: can this node open the connection that a session needs,
@@ -28,8 +29,9 @@ skip: Calico's networking backend here is not bird, or the API expects no BGP se
 
 // Facts of bgp-port.
 const (
-	FactPort     probe.Fact = "port"     // TCP
-	FactPassword probe.Fact = "password" // true: a session there has a password, and a kernel that wants it answers no connection without
+	FactPort probe.Fact = "port" // TCP
+	// true: a session there has a password, and a kernel that wants it answers no connection without
+	FactPassword probe.Fact = "password"
 )
 
 const bgpDefaultPort = 179
@@ -204,4 +206,24 @@ func reportListener(p *probe.Pass, port uint16) {
 	default:
 		p.Report(probe.Found(probe.OK, "listening on %s", strings.Join(at, ", ")).On(here).With(FactListening, at))
 	}
+}
+
+// listening gives the addresses of this network namespace that listen on a TCP
+// port.
+func listening(port uint16) ([]string, error) {
+	out := []string{}
+	err := kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { out = append(out, s.Near.String()) })
+	return out, err
+}
+
+// connected gives the addresses that this network namespace has a TCP connection
+// with, whose one end has the port.
+func connected(port uint16) (map[netip.Addr]bool, error) {
+	out := map[netip.Addr]bool{}
+	add := func(s kernel.Socket) { out[s.Far.Addr()] = true }
+	err := kernel.TCP(kernel.Established, port, 0, add)
+	if err == nil {
+		err = kernel.TCP(kernel.Established, 0, port, add)
+	}
+	return out, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // BirdConfig looks at the file between confd and BIRD. While confd has not
@@ -63,7 +64,7 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD", set))
 		return
 	}
-	if comm, err := readProc(p.Host, "1/comm"); err != nil || strings.TrimSpace(comm) == "probe" {
+	if comm, err := kernel.ReadProc(p.Host, "1/comm"); err != nil || strings.TrimSpace(comm) == "probe" {
 		p.Report(probe.Found(probe.Skip, "the node's processes are not visible by this access method"))
 		return
 	}

@@ -106,7 +106,8 @@ func TestBirdConfig(t *testing.T) {
 
 	outside := node(t, files(map[string]string{"proc/7/cmdline": start, "secret": renderedConfig,
 		"proc/7/root/etc/calico/confd/config/x": ""}))
-	if err := os.Symlink("/secret", filepath.Join(outside.Root, "proc/7/root", file)); err != nil { // leads into the container's root, never out of it
+	// leads into the container's root, never out of it
+	if err := os.Symlink("/secret", filepath.Join(outside.Root, "proc/7/root", file)); err != nil {
 		t.Fatal(err)
 	}
 	want(t, ask(outside), file, probe.Fail, "does not exist")

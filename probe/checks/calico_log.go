@@ -216,7 +216,8 @@ func (r runLog) result(status probe.Status, format string, number int, now time.
 	if !it.Time.IsZero() {
 		text += ", " + probe.Age(max(0, now.Sub(it.Time))) + " ago"
 	}
-	out := probe.Found(status, format, number, text).With(FactLine, line).With(FactRun, number).With(FactEnded, r.end != nil)
+	out := probe.Found(status, format, number, text).With(FactLine, line).With(FactRun, number).With(FactEnded,
+		r.end != nil)
 	if it.signature != nil {
 		out = out.With(FactSignature, it.signature.id)
 		if m := forbidden.FindStringSubmatch(it.Text); m != nil {

@@ -25,7 +25,8 @@ func levelOf(line string) (level int, text string) {
 	m := calicoLine.FindStringSubmatch(line)
 	if m == nil {
 		switch {
-		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "), strings.HasPrefix(line, "runtime: out of memory"):
+		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "), strings.HasPrefix(line,
+			"runtime: out of memory"):
 			return levelFatal, line
 		case strings.HasPrefix(line, "bird") && (strings.Contains(line, "Fatal") || strings.Contains(line, "syntax error")):
 			return levelError, line
@@ -45,7 +46,8 @@ func levelOf(line string) (level int, text string) {
 
 // endsRun tells whether a line is the last that start-up writes before it ends in vain.
 func endsRun(text string) bool {
-	return strings.HasSuffix(text, ": Terminating") || strings.HasSuffix(text, " Terminating") || text == "Calico node failed to start"
+	return strings.HasSuffix(text, ": Terminating") || strings.HasSuffix(text, " Terminating") ||
+		text == "Calico node failed to start"
 }
 
 // secret is what a line may hold and nobody is to read.

@@ -52,12 +52,13 @@ func TestContainerLog(t *testing.T) {
 		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, SaysForbidden, "another has just begun"},
 		"the run before, and nothing yet": {[]string{log("90 FATAL " + refused), ""}, probe.Warn, SaysForbidden, "run 0 ended"},
 		"the run before, long ago":        {[]string{log("9000 FATAL " + refused), log("20 INFO install.go 134: Running")}, probe.OK, "", "no error"},
-		"mended since":                    {[]string{log("900 FATAL " + refused), log("800 INFO a", "1 INFO b")}, probe.OK, "", "no error"},
-		"a panic":                         {[]string{log("2 - panic: runtime error: index out of range", "2 - goroutine 1 [running]:")}, probe.Fail, "", "panic"},
-		"an error that is not known":      {[]string{log("2 ERROR felix/x.go 1: something odd", "1 INFO felix/y.go 2: fine")}, probe.Info, "", "something odd"},
-		"an old one that is":              {[]string{log("2000 ERROR x.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, SaysNoAPI, "goes on"},
-		"warnings are usual":              {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
-		"nothing written":                 {nil, probe.Skip, "", "nothing yet"},
+		"mended since": {[]string{log("900 FATAL " + refused), log("800 INFO a", "1 INFO b")},
+			probe.OK, "", "no error"},
+		"a panic":                    {[]string{log("2 - panic: runtime error: index out of range", "2 - goroutine 1 [running]:")}, probe.Fail, "", "panic"},
+		"an error that is not known": {[]string{log("2 ERROR felix/x.go 1: something odd", "1 INFO felix/y.go 2: fine")}, probe.Info, "", "something odd"},
+		"an old one that is":         {[]string{log("2000 ERROR x.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, SaysNoAPI, "goes on"},
+		"warnings are usual":         {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
+		"nothing written":            {nil, probe.Skip, "", "nothing yet"},
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, "c")
@@ -97,7 +98,8 @@ func TestQuotedLeavesSecretsOut(t *testing.T) {
 	if got := quoted(whole); got != whole {
 		t.Errorf("%q became %q", whole, got)
 	}
-	if got := quoted(strings.Repeat("a", 1000) + " error=the reason"); len(got) > logQuote+10 || !strings.HasSuffix(got, "the reason") {
+	if got := quoted(strings.Repeat("a", 1000) + " error=the reason"); len(got) > logQuote+10 ||
+		!strings.HasSuffix(got, "the reason") {
 		t.Errorf("a long line: %q", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // CNIMTU compares the sizes of packet that the parts of a pod's path take: small
@@ -63,7 +64,7 @@ func (l leg) takes() int {
 }
 
 func cniMTU(_ context.Context, p *probe.Pass) {
-	all, err := devices()
+	all, err := kernel.Links()
 	if err != nil {
 		p.Report(unseen(err))
 		return
@@ -71,7 +72,7 @@ func cniMTU(_ context.Context, p *probe.Pass) {
 	pods := map[int]int{}
 	for _, d := range all {
 		if isPods(d) {
-			pods[d.mtu]++
+			pods[d.MTU]++
 		}
 	}
 	setting, from := podMTU(p.Host)
@@ -108,14 +109,14 @@ func cniMTU(_ context.Context, p *probe.Pass) {
 
 // isPods tells whether an interface is the node's end of a pod's, by Calico's name
 // for it. New versions make netkit ones for eBPF.
-func isPods(d device) bool {
-	return strings.HasPrefix(d.name, "cali") && (d.kind == "veth" || d.kind == "netkit")
+func isPods(d kernel.Link) bool {
+	return strings.HasPrefix(d.Name, "cali") && (d.Kind == "veth" || d.Kind == "netkit")
 }
 
 // legsOf lists the ways of one family: through the interface with the node's
 // address, packed as the pools say, and as the devices suggest where it is not known
 // what the pools say, which is the error.
-func legsOf(p *probe.Pass, all []device, f int) (legs []leg, unsure error) {
+func legsOf(p *probe.Pass, all []kernel.Link, f int) (legs []leg, unsure error) {
 	out, subnet := uplink(p, all, f)
 	if out == nil {
 		return nil, nil
@@ -123,7 +124,7 @@ func legsOf(p *probe.Pass, all []device, f int) (legs []leg, unsure error) {
 	for _, e := range encapsulations {
 		mode, err := e.use(p)
 		_, others := e.ends(p)
-		i := slices.IndexFunc(all, func(d device) bool { return d.name == e.device && d.up })
+		i := slices.IndexFunc(all, func(d kernel.Link) bool { return d.Name == e.device && d.Up })
 		if e.family != f || i < 0 || mode == "" && err == nil {
 			continue
 		}
@@ -136,10 +137,10 @@ func legsOf(p *probe.Pass, all []device, f int) (legs []leg, unsure error) {
 		}) {
 			continue
 		}
-		legs = append(legs, leg{e.device, all[i].mtu, e.name, e.overhead, out.name, out.mtu})
+		legs = append(legs, leg{e.device, all[i].MTU, e.name, e.overhead, out.Name, out.MTU})
 	}
 	if len(legs) == 0 {
-		legs = []leg{{out: out.name, outMTU: out.mtu}}
+		legs = []leg{{out: out.Name, outMTU: out.MTU}}
 	}
 	return legs, unsure
 }

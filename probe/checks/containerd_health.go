@@ -182,7 +182,8 @@ func over(ctx context.Context) bool {
 // frozenShims names the shims that are stopped or wait for a device, by the pods
 // or containers they hold.
 func frozenShims(h *probe.Host) []string {
-	shims, err := processesOf(h, outsidePods, func(comm string) bool { return comm == "containerd-shim" }) // containerd-shim-runc-v2
+	// containerd-shim-runc-v2
+	shims, err := processesOf(h, outsidePods, func(comm string) bool { return comm == "containerd-shim" })
 	if err != nil {
 		return nil
 	}

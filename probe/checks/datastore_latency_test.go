@@ -151,7 +151,8 @@ func TestEtcdFiles(t *testing.T) {
 	want(t, got, etcdFiles+"etcd-cert", probe.Warn, "expires on")
 	want(t, got, etcdFiles+"etcd-ca", probe.Fail, "expired")
 	want(t, got, "etcd 127.0.0.1:1", probe.Fail, "refused")
-	if c, err := certificateIn([]byte(text(time.Now().Add(-time.Hour)) + text(time.Now().Add(time.Hour)))); err != nil || c.NotAfter.Before(time.Now()) {
+	both := text(time.Now().Add(-time.Hour)) + text(time.Now().Add(time.Hour))
+	if c, err := certificateIn([]byte(both)); err != nil || c.NotAfter.Before(time.Now()) {
 		t.Error(c, err)
 	}
 	if _, err := certificateIn([]byte("secret")); err == nil || strings.Contains(err.Error(), "secret") {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // InitStall looks at the processes of calico-node's init containers themselves. In
@@ -92,7 +93,7 @@ func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
 	}
 	r := probe.Found(status, "%s (process %d) has been running for %v, state %s", program, p.PID, age, stat.State)
 	waits := ""
-	if text, err := readProc(h, fmt.Sprintf("%d/wchan", p.PID)); err == nil && text != "0" {
+	if text, err := kernel.ReadProc(h, fmt.Sprintf("%d/wchan", p.PID)); err == nil && text != "0" {
 		waits = strings.TrimSpace(text)
 		r.Saw += ", waiting in " + waits
 	}
@@ -127,7 +128,7 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 			continue // just closed
 		}
 		open = append(open, to)
-		wanted[socketInode(to)] = true
+		wanted[kernel.SocketInode(to)] = true
 	}
 	delete(wanted, 0)
 	sockets, err := tcpByInode(wanted)
@@ -135,7 +136,7 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 		sockets = nil // then they are numbers alone
 	}
 	for i, to := range open {
-		socket := sockets[socketInode(to)]
+		socket := sockets[kernel.SocketInode(to)]
 		if socket != "" {
 			leads = append(leads, socket)
 		}
@@ -144,19 +145,23 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	return open, leads
 }
 
-// socketInode is the number in socket:[4711], what a file descriptor links to; 0 for
-// other files.
-func socketInode(to string) uint32 {
-	var inode uint32
-	_, _ = fmt.Sscanf(to, "socket:[%d]", &inode)
-	return inode
+// tcpByInode describes the TCP sockets of this network namespace that have these
+// numbers.
+func tcpByInode(wanted map[uint32]bool) (map[uint32]string, error) {
+	out := map[uint32]string{}
+	err := kernel.TCP(kernel.Open, 0, 0, func(s kernel.Socket) {
+		if wanted[s.Inode] {
+			out[s.Inode] = fmt.Sprintf("TCP %s to %s, %s", s.Near, s.Far, s.State)
+		}
+	})
+	return out, err
 }
 
 // stack is where in the kernel a process is, the innermost first; none where that
 // takes more than this probe has.
 func stack(h *probe.Host, pid int) []string {
 	const deep = 4
-	text, err := readProc(h, fmt.Sprintf("%d/stack", pid))
+	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/stack", pid))
 	if err != nil {
 		return nil
 	}

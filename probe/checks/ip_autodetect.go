@@ -11,6 +11,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/autodetect"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // IPAutodetect replays how calico-node picks the node's address. In the field a new
@@ -42,7 +43,7 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 		p.Report(gap(p, probe.KindCalico, "how Calico is configured on this node is not known"))
 		return
 	}
-	all, err := devices()
+	all, err := kernel.Links()
 	if err != nil {
 		p.Report(unseen(err))
 		return
@@ -50,7 +51,7 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	node := autodetect.Node{Version: set[0].Name, Reach: reach(ctx)}
 	for _, d := range all {
 		node.Interfaces = append(node.Interfaces,
-			autodetect.Interface{Index: d.index, Name: d.name, Kind: d.kind, Addrs: d.addrs})
+			autodetect.Interface{Index: d.Index, Name: d.Name, Kind: d.Kind, Addrs: d.Addrs})
 	}
 	for text := range strings.SplitSeq(set[0].Attrs[probe.AttrInternal], ",") {
 		if a, err := netip.ParseAddr(text); err == nil {

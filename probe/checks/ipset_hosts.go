@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // IPSetHosts looks into the sets by which Felix decides whose tunnelled packets it
@@ -28,49 +29,6 @@ const (
 	FactSet    probe.Fact = "set"    // name
 	FactAbsent probe.Fact = "absent" // list of node and address
 )
-
-// span is a range of addresses, both ends in it.
-type span struct{ first, last netip.Addr }
-
-// boundary is where a range in a set of nftables begins, or the first address after it.
-type boundary struct {
-	addr netip.Addr
-	end  bool
-}
-
-// spans makes ranges of what nftables lists, in any order. Without intervals each
-// key is one address.
-func spans(keys []boundary, intervals bool) []span {
-	slices.SortStableFunc(keys, func(a, b boundary) int {
-		if a.addr != b.addr || a.end == b.end {
-			return a.addr.Compare(b.addr)
-		}
-		return map[bool]int{true: -1, false: 1}[a.end]
-	})
-	var out []span
-	for i, k := range keys {
-		switch {
-		case k.end:
-		case !intervals:
-			out = append(out, span{k.addr, k.addr})
-		case i+1 < len(keys):
-			out = append(out, span{k.addr, keys[i+1].addr.Prev()})
-		default: // up to the highest address
-			out = append(out, span{k.addr, last(netip.PrefixFrom(k.addr, 0))})
-		}
-	}
-	return out
-}
-
-// last is the highest address of a prefix.
-func last(p netip.Prefix) netip.Addr {
-	b := p.Addr().AsSlice()
-	for i := p.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 1 << (7 - i%8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
-}
 
 // hostSets are the sets of peers, and the tunnel whose packets they are for.
 var hostSets = []struct {
@@ -113,12 +71,12 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 // hostSet reads a set where Felix keeps it. After a change of mode a dead copy may
 // be left in the other place, and which is which does not show: a peer must be
 // in neither to be called absent.
-func hostSet(family int, name string) ([]span, error) {
-	inNFT, err := nftSet(family, "calico", name)
+func hostSet(family int, name string) ([]kernel.Span, error) {
+	inNFT, err := kernel.NFTSet(family, "calico", name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	inSet, err2 := ipSet(name)
+	inSet, err2 := kernel.IPSet(name)
 	if err2 != nil && !errors.Is(err2, fs.ErrNotExist) {
 		return nil, err2
 	}
@@ -128,7 +86,7 @@ func hostSet(family int, name string) ([]span, error) {
 	return append(inNFT, inSet...), nil
 }
 
-func judgeMembers(set string, others []probe.Target, members []span) probe.Result {
+func judgeMembers(set string, others []probe.Target, members []kernel.Span) probe.Result {
 	total := 0
 	var absent []string
 	for _, t := range others {
@@ -138,7 +96,7 @@ func judgeMembers(set string, others []probe.Target, members []span) probe.Resul
 		}
 		total++
 		if !slices.ContainsFunc(members,
-			func(s span) bool { return s.first.Compare(outer) <= 0 && outer.Compare(s.last) <= 0 }) {
+			func(s kernel.Span) bool { return s.First.Compare(outer) <= 0 && outer.Compare(s.Last) <= 0 }) {
 			absent = append(absent, fmt.Sprintf("%s %s", cmp.Or(t.Node, t.Name), outer))
 		}
 	}

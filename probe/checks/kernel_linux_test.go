@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/vishvananda/netlink"
 )
 
 // TestTCPSockets has a connection of the test's own among whatever else there is.
@@ -37,12 +35,6 @@ func TestTCPSockets(t *testing.T) {
 			if to, err := connected(port); err != nil || len(to) != 1 || !to[far.Addr()] {
 				t.Errorf("connected by port %d: %v, %v", port, to, err)
 			}
-		}
-		var states []uint8
-		if err := tcpSockets(everyState, far.Port(), 0,
-			func(s tcpSocket) { states = append(states, s.state) }); err != nil ||
-			!slices.Contains(states, netlink.TCP_LISTEN) || !slices.Contains(states, netlink.TCP_ESTABLISHED) {
-			t.Errorf("%v, %v", states, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/httpget"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // KubeProxyHealth asks kube-proxy on the ports it has on the node. In the field
@@ -90,7 +91,7 @@ func left(p *probe.Pass, health string) probe.Result {
 		}
 		r := probe.Found(probe.Warn,
 			"nothing listens on %s, but kube-proxy's rules for %.0f services are still here (%s): nothing updates them", health, n, mode)
-		links, _ := devices() // without them the setting alone tells
+		links, _ := kernel.Links() // without them the setting alone tells
 		proxies, _ := processesOf(p.Host, inNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 		if len(proxies) > 0 {
 			r = probe.Found(probe.Info,
@@ -109,7 +110,7 @@ func left(p *probe.Pass, health string) probe.Result {
 func published(h *probe.Host, mode string) (probe.Result, bool) {
 	switch mode {
 	case "ipvs":
-		f, err := openProc(h, "net/ip_vs")
+		f, err := kernel.OpenProc(h, "net/ip_vs")
 		if err != nil {
 			return probe.Result{}, false
 		}
@@ -120,12 +121,12 @@ func published(h *probe.Host, mode string) (probe.Result, bool) {
 		}
 		return judgeIPVS(v), true
 	case "iptables", "nftables":
-		chains, err := nftChains()
+		chains, err := kernel.NFTChains(worthKeeping)
 		if err != nil {
 			return probe.Result{}, false
 		}
 		if mode == "iptables" {
-			legacy, _, err := legacyChains(h, "nat")
+			legacy, err := kernel.LegacyChains(h, "nat")
 			if err != nil {
 				return probe.Result{}, false
 			}
@@ -137,18 +138,18 @@ func published(h *probe.Host, mode string) (probe.Result, bool) {
 }
 
 // judgeServiceChains counts kube-proxy's chains.
-func judgeServiceChains(mode string, chains []chain) probe.Result {
+func judgeServiceChains(mode string, chains []kernel.Chain) probe.Result {
 	there, services := false, 0
 	for _, c := range chains {
 		switch {
-		case mode == "nftables" && c.table == "kube-proxy":
+		case mode == "nftables" && c.Table == "kube-proxy":
 			there = true
-			if strings.HasPrefix(c.name, "service-") {
+			if strings.HasPrefix(c.Name, "service-") {
 				services++
 			}
-		case mode == "iptables" && c.table == "nat":
-			there = there || c.name == "KUBE-SERVICES"
-			if strings.HasPrefix(c.name, "KUBE-SVC-") {
+		case mode == "iptables" && c.Table == "nat":
+			there = there || c.Name == "KUBE-SERVICES"
+			if strings.HasPrefix(c.Name, "KUBE-SVC-") {
 				services++
 			}
 		}

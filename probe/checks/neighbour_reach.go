@@ -10,6 +10,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NeighbourReach looks at another node from outside. It is all there is of a node
@@ -202,7 +203,7 @@ func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Ta
 // first trusted for five seconds and then asked for three times, a second apart
 // (delay_first_probe_time, ucast_solicit: neighbour states delay and probe): of a node
 // of which nothing else is heard, that is waited for.
-func onLink(ctx context.Context, targets []probe.Target, f int, alive bool) []neighbour {
+func onLink(ctx context.Context, targets []probe.Target, f int, alive bool) []kernel.Neighbour {
 	for {
 		// Without the table there is less to tell and nothing amiss.
 		table, err := neighbours(f)

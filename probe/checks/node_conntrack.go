@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeConntrack asks for the table without which no new connection passes the
@@ -34,14 +35,14 @@ const (
 const conntrackPause = 500 * time.Millisecond
 
 func nodeConntrack(ctx context.Context, h *probe.Host) probe.Result {
-	entries, err := sysctl(h, "net/netfilter/nf_conntrack_count")
+	entries, err := kernel.Sysctl(h, "net/netfilter/nf_conntrack_count")
 	if errors.Is(err, fs.ErrNotExist) {
 		return probe.Found(probe.Skip, "connection tracking is not loaded here")
 	}
 	if err != nil {
 		return probe.Failed(err)
 	}
-	most, err := sysctl(h, "net/netfilter/nf_conntrack_max")
+	most, err := kernel.Sysctl(h, "net/netfilter/nf_conntrack_max")
 	if err != nil {
 		return probe.Failed(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeFirewall asks which of Linux's firewalls holds Calico's rules: two at once
@@ -23,7 +24,8 @@ skip: the eBPF data plane, or the capability NET_ADMIN is missing. Read are the 
 
 // Facts of node-firewall.
 const (
-	FactBackends probe.Fact = "backends"     // list of the firewalls with chains of Calico's: legacy, iptables-nft, nftables
+	// list of the firewalls with chains of Calico's: legacy, iptables-nft, nftables
+	FactBackends probe.Fact = "backends"
 	FactInUse    probe.Fact = "in_use"       // list of these that send forwarded packets to them
 	FactServices probe.Fact = "services_in"  // list of those with chains of kube-proxy's
 	FactDrops    probe.Fact = "drops"        // list of chains that drop forwarded packets by policy
@@ -43,13 +45,13 @@ type walls struct {
 	calico   map[string]int // chains of Calico's in each
 	used     []string       // those that lead forwarded packets to them
 	services []string       // those with kube-proxy's
-	drops    []chain        // chains that drop forwarded packets by policy
+	drops    []kernel.Chain // chains that drop forwarded packets by policy
 	dropsIn  []string       // in which firewall each of these is
 	unread   error          // of legacy iptables
 }
 
 func nodeFirewall(_ context.Context, p *probe.Pass) {
-	all, err := devices()
+	all, err := kernel.Links()
 	if err != nil {
 		p.Report(unseen(err))
 		return
@@ -58,12 +60,12 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the data plane is eBPF, which does not use these rules"))
 		return
 	}
-	chains, err := nftChains()
+	chains, err := kernel.NFTChains(worthKeeping)
 	if err != nil {
 		p.Report(unseen(err))
 		return
 	}
-	legacy, _, unread := legacyChains(p.Host, "filter")
+	legacy, unread := kernel.LegacyChains(p.Host, "filter")
 	pods := 0
 	for _, d := range all {
 		if isPods(d) {
@@ -84,47 +86,47 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 
 // ebpf tells whether Calico's data plane is the one with eBPF: by its settings, or
 // by the interfaces it makes.
-func ebpf(p *probe.Pass, all []device) bool {
+func ebpf(p *probe.Pass, all []kernel.Link) bool {
 	on, _ := strconv.ParseBool(felixSetting(p, "bpfEnabled"))
-	return on || slices.ContainsFunc(all, func(d device) bool { return d.name == "bpfin.cali" })
+	return on || slices.ContainsFunc(all, func(d kernel.Link) bool { return d.Name == "bpfin.cali" })
 }
 
 // wallsOf sorts the chains of a family by firewall.
-func wallsOf(family int, nft, legacy []chain) walls {
+func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 	w := walls{calico: map[string]int{}}
 	add := func(list *[]string, wall string) {
 		if !slices.Contains(*list, wall) {
 			*list = append(*list, wall)
 		}
 	}
-	look := func(wall string, c chain) {
-		name := c.name
-		if wall == inNative && c.table == "calico" { // filter-cali-FORWARD
+	look := func(wall string, c kernel.Chain) {
+		name := c.Name
+		if wall == inNative && c.Table == "calico" { // filter-cali-FORWARD
 			_, name, _ = strings.Cut(name, "-")
 		}
 		switch {
 		case strings.HasPrefix(name, "cali-"):
 			w.calico[wall]++
-		case name == "KUBE-SERVICES", c.table == "kube-proxy":
+		case name == "KUBE-SERVICES", c.Table == "kube-proxy":
 			add(&w.services, wall)
 		}
-		if c.forward && slices.ContainsFunc(c.jumps,
+		if c.Forward && slices.ContainsFunc(c.Jumps,
 			func(to string) bool { return strings.HasSuffix(to, "cali-FORWARD") }) {
 			add(&w.used, wall)
 		}
-		if c.forward && c.drops {
+		if c.Forward && c.Drops {
 			w.drops, w.dropsIn = append(w.drops, c), append(w.dropsIn, wall)
 		}
 	}
 	for _, c := range legacy {
-		if c.family == family {
+		if c.Family == family {
 			look(inLegacy, c)
 		}
 	}
 	for _, c := range nft {
 		switch {
-		case c.family != family && c.family != 0:
-		case slices.Contains([]string{"filter", "nat", "mangle", "raw"}, c.table) && c.family != 0:
+		case c.Family != family && c.Family != 0:
+		case slices.Contains([]string{"filter", "nat", "mangle", "raw"}, c.Table) && c.Family != 0:
 			look(inNFT, c)
 		default:
 			look(inNative, c)
@@ -139,10 +141,10 @@ func (w walls) dropping() (names, shut, others []string) {
 	// What Calico accepts is accepted only in the firewall where its chains are. Tables
 	// somebody wrote for nftables himself are taken to know the pods.
 	for i, c := range w.drops {
-		name := fmt.Sprintf("%s of %s", c.name, w.dropsIn[i])
+		name := fmt.Sprintf("%s of %s", c.Name, w.dropsIn[i])
 		switch {
-		case w.dropsIn[i] == inNative && c.table != "calico":
-			name = fmt.Sprintf("%s of nftables' table %s", c.name, c.table)
+		case w.dropsIn[i] == inNative && c.Table != "calico":
+			name = fmt.Sprintf("%s of nftables' table %s", c.Name, c.Table)
 			others = append(others, name)
 		case !slices.Contains(w.used, w.dropsIn[i]):
 			shut = append(shut, name)
@@ -204,4 +206,11 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 	}
 	return r.With(FactBackends, first(in)).With(FactInUse, first(w.used)).With(FactServices, first(w.services)).
 		With(FactDrops, first(names)).With(FactPods, pods).With(FactChains, w.calico)
+}
+
+// worthKeeping leaves out what no check asks about: kube-proxy's iptables have some
+// chains for every endpoint.
+func worthKeeping(c kernel.Chain) bool {
+	return c.Table == "calico" || c.Table == "kube-proxy" || strings.HasPrefix(c.Name, "cali-") ||
+		c.Name == "KUBE-SERVICES" || strings.HasPrefix(c.Name, "KUBE-SVC-")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 func TestNodeMemory(t *testing.T) {
@@ -186,7 +187,7 @@ func TestNodeNeighbours(t *testing.T) {
 			t.Errorf("%d entries: %+v", entries, r)
 		}
 	}
-	if s := stateOf([]neighbour{{netip.MustParseAddr("10.0.0.2"), "failed"}},
+	if s := stateOf([]kernel.Neighbour{{Addr: netip.MustParseAddr("10.0.0.2"), State: "failed"}},
 		netip.MustParseAddr("10.0.0.2")); s != "failed" {
 		t.Error(s)
 	}

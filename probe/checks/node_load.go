@@ -15,13 +15,15 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeLoad asks whether the node is too busy to do anything in time: in the
 // field, a load of tens of times the peers' made every start outlast its budget.
 var NodeLoad = &probe.Check{
 	ID: "node-load", Asks: "is the node overloaded, and by what?", From: probe.FromNode,
-	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeLoad, Limit: 15 * time.Second, // on the very node it asks about it gets little time
+	Tags: []string{tagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"}, Run: nodeLoad,
+	Limit: 15 * time.Second, // on the very node it asks about it gets little time
 	Doc: `The load average of the last minute against the number of CPUs, and the kernel's own measure of how long tasks waited (pressure stall information), where it has one. Twice within half a second: how much time the hypervisor gave to others, and which processes wait in the kernel without being interruptible.
 ok: less than 4 for each CPU. info: the load is low, but a process was stuck both times. warn: 4 or more: starts and probes get slow; or the hypervisor kept three tenths of the time for others. fail: 10 or more: processes wait for most of their time, and a container's start can outlast its liveness budget.
 The load also counts processes stuck in disk or network file systems: then it is high while the CPUs are idle, and the pressure on CPU is low. They are named.
@@ -202,7 +204,7 @@ func uninterruptible(proc procfs.FS) map[int]string {
 // stuckAt adds to a process what it waits for in the kernel, where that may be seen.
 func stuckAt(h *probe.Host, pid int, name string) string {
 	at := fmt.Sprintf("%s (%d)", name, pid)
-	if text, err := readProc(h, fmt.Sprintf("%d/wchan", pid)); err == nil && text != "0" && text != "" {
+	if text, err := kernel.ReadProc(h, fmt.Sprintf("%d/wchan", pid)); err == nil && text != "0" && text != "" {
 		at += " in " + text
 	}
 	return at
@@ -256,7 +258,7 @@ func limitsIn(stat string) (periods, throttled int) {
 
 // cgroupFile reads a file of the cgroup that a process is in, of either version.
 func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error) {
-	text, err := readProc(h, fmt.Sprintf("%d/cgroup", pid))
+	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/cgroup", pid))
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeMemory asks whether the node runs out of memory, or has killed for it.
@@ -83,7 +84,7 @@ func memory(h *probe.Host) probe.Result {
 
 // oomKills is the kernel's count since boot (from Linux 4.13).
 func oomKills(h *probe.Host) (int, bool) {
-	text, err := readProc(h, "vmstat")
+	text, err := kernel.ReadProc(h, "vmstat")
 	if err != nil {
 		return 0, false
 	}
@@ -100,7 +101,8 @@ func killedInside(h *probe.Host) (kills int, limited, known bool) {
 	if err != nil || !ok {
 		return 0, false, false
 	}
-	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} { // of cgroup v2 and v1
+	// of cgroup v2 and v1
+	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} {
 		if text, err := cgroupFile(h, felix.PID, "memory", file[0]); err == nil {
 			kills, known = oomKill(text)
 			limit, _ := cgroupFile(h, felix.PID, "memory", file[1])

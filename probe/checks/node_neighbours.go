@@ -8,6 +8,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeNeighbours asks for the kernel's table of who is on the link: when it
@@ -23,12 +24,6 @@ info: the kernel does not say how many entries there may be; or a node that once
 // FactNeighbour is a neighbour's state: reachable, stale, failed, ...
 const FactNeighbour probe.Fact = "neighbour"
 
-// neighbour is one entry of the kernel's table.
-type neighbour struct {
-	addr  netip.Addr
-	state string
-}
-
 func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		table, err := neighbours(f)
@@ -38,7 +33,7 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 			continue
 		}
 		// Permanent entries, such as Felix writes for tunnels, do not count.
-		counted := slices.DeleteFunc(slices.Clone(table), func(n neighbour) bool { return n.state == "permanent" })
+		counted := slices.DeleteFunc(slices.Clone(table), func(n kernel.Neighbour) bool { return n.State == "permanent" })
 		p.Report(full(p.Host, f, len(counted)).On(target).With(FactFamily, f))
 		failed := slices.DeleteFunc(unique(p.Of(probe.KindNode, probe.KindPeer)),
 			func(t probe.Target) bool { return stateOf(table, t.Addr) != "failed" })
@@ -48,11 +43,18 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	}
 }
 
+// neighbours lists the kernel's table of a family, without the entries that are
+// about no neighbour (multicast, loopback).
+func neighbours(family int) ([]kernel.Neighbour, error) {
+	all, err := kernel.Neighbours(family)
+	return slices.DeleteFunc(all, func(n kernel.Neighbour) bool { return n.State == "" || n.State == "noarp" }), err
+}
+
 // stateOf is a neighbour's state, "" when the table does not have it.
-func stateOf(table []neighbour, addr netip.Addr) string {
+func stateOf(table []kernel.Neighbour, addr netip.Addr) string {
 	for _, n := range table {
-		if n.addr == addr {
-			return n.state
+		if n.Addr == addr {
+			return n.State
 		}
 	}
 	return ""
@@ -87,7 +89,7 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 }
 
 func full(h *probe.Host, family, entries int) probe.Result {
-	most, err := sysctl(h, fmt.Sprintf("net/ipv%d/neigh/default/gc_thresh3", family))
+	most, err := kernel.Sysctl(h, fmt.Sprintf("net/ipv%d/neigh/default/gc_thresh3", family))
 	if err != nil {
 		return probe.Found(probe.Info, "%d entries; the kernel does not tell the limit", entries).
 			With(FactEntries, entries)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeSysctl asks for the kernel settings without which a node routes nothing for
@@ -43,7 +44,7 @@ func nodeSysctl(_ context.Context, p *probe.Pass) {
 	}
 	want := map[string]bool{"net/ipv4/ip_forward": has(4) || len(own) == 0, "net/ipv6/conf/all/forwarding": has(6)}
 	for name, needed := range want {
-		value, err := sysctl(p.Host, name)
+		value, err := kernel.Sysctl(p.Host, name)
 		r := probe.Found(probe.OK, "%d", value)
 		switch {
 		case !needed:
@@ -64,19 +65,19 @@ func nodeSysctl(_ context.Context, p *probe.Pass) {
 
 // uplinkName is the interface with the node's IPv4 address, "" where that cannot be told.
 func uplinkName(p *probe.Pass) string {
-	known, err := devices()
+	known, err := kernel.Links()
 	if err != nil {
 		return ""
 	}
 	if d, _ := uplink(p, known, 4); d != nil {
-		return d.name
+		return d.Name
 	}
 	return ""
 }
 
 func reversePath(p *probe.Pass) probe.Result {
 	const conf = "net/ipv4/conf/"
-	all, err := sysctl(p.Host, conf+"all/rp_filter")
+	all, err := kernel.Sysctl(p.Host, conf+"all/rp_filter")
 	if errors.Is(err, fs.ErrNotExist) {
 		return probe.Found(probe.Skip, "this kernel has no such setting")
 	}
@@ -98,7 +99,7 @@ func reversePath(p *probe.Pass) probe.Result {
 		if !pods && name != out && !tunnel {
 			continue
 		}
-		value, err := sysctl(p.Host, conf+name+"/rp_filter")
+		value, err := kernel.Sysctl(p.Host, conf+name+"/rp_filter")
 		if err != nil {
 			continue // gone
 		}
@@ -142,7 +143,7 @@ func refusesLoose(version string) bool {
 // reverseDropped is how many packets this check has cost, in this network namespace
 // (from Linux 3.0).
 func reverseDropped(h *probe.Host) (int, bool) {
-	text, err := readProc(h, "net/netstat")
+	text, err := kernel.ReadProc(h, "net/netstat")
 	if err != nil {
 		return 0, false
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // NodeUplink asks whether packets can leave the node at all. What goes over the
@@ -28,7 +29,7 @@ const (
 )
 
 func nodeUplink(_ context.Context, p *probe.Pass) {
-	all, err := devices()
+	all, err := kernel.Links()
 	if err != nil {
 		p.Report(unseen(err))
 		return
@@ -37,7 +38,7 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		if out, at := uplink(p, all, f); out != nil {
 			found = true
-			p.Report(besideInternal(p, all, f, out, carries(out, at)).On(fmt.Sprintf("%s IPv%d", out.name, f)).
+			p.Report(besideInternal(p, all, f, out, carries(out, at)).On(fmt.Sprintf("%s IPv%d", out.Name, f)).
 				With(FactFamily, f))
 		}
 	}
@@ -49,16 +50,16 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 // besideInternal takes a dead interface back to a warning where another one has the
 // node's InternalIP: what Calico registered is then most likely the wrong one, such as
 // a bridge that nothing hangs on, and packets do leave the node.
-func besideInternal(p *probe.Pass, all []device, f int, out *device, r probe.Result) probe.Result {
+func besideInternal(p *probe.Pass, all []kernel.Link, f int, out *kernel.Link, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		return r
 	}
 	for _, own := range ownAddresses(p, f) {
 		for i, d := range all {
 			if &all[i] != out && carries(&d, netip.Prefix{}).Status == probe.OK &&
-				slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == own }) {
+				slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return a.Addr() == own }) {
 				r.Status = probe.Warn
-				r.Saw += fmt.Sprintf("; %s, with %s, is up", d.name, own)
+				r.Saw += fmt.Sprintf("; %s, with %s, is up", d.Name, own)
 				return r
 			}
 		}
@@ -98,19 +99,19 @@ func ownAddresses(p *probe.Pass, f int) []netip.Addr {
 
 // uplink is the interface with the node's own address. Where that is on a loopback,
 // as with routing on the node, it is the one towards another node.
-func uplink(p *probe.Pass, all []device, f int) (*device, netip.Prefix) {
+func uplink(p *probe.Pass, all []kernel.Link, f int) (*kernel.Link, netip.Prefix) {
 	for _, own := range ownAddresses(p, f) {
 		for i, d := range all {
-			for _, a := range d.addrs {
+			for _, a := range d.Addrs {
 				if a.Addr() != own {
 					continue
 				}
-				if !d.loopback && d.kind != "dummy" {
+				if !d.Loopback && d.Kind != "dummy" {
 					return &all[i], a
 				}
 				for _, t := range splitByFamily(p.Of(probe.KindNode, probe.KindPeer))[f] {
 					if way, err := lookup(t.Addr); err == nil {
-						if j := slices.IndexFunc(all, func(d device) bool { return d.name == way.device }); j >= 0 {
+						if j := slices.IndexFunc(all, func(d kernel.Link) bool { return d.Name == way.device }); j >= 0 {
 							return &all[j], a
 						}
 					}
@@ -125,14 +126,14 @@ func uplink(p *probe.Pass, all []device, f int) (*device, netip.Prefix) {
 // never say more than "unknown".
 var dead = []string{"down", "lower-layer-down", "not-present", "dormant"}
 
-func carries(d *device, at netip.Prefix) probe.Result {
-	r := probe.Found(probe.OK, "%s with %s is %s, MTU %d", d.name, at.Addr(), d.state, d.mtu)
+func carries(d *kernel.Link, at netip.Prefix) probe.Result {
+	r := probe.Found(probe.OK, "%s with %s is %s, MTU %d", d.Name, at.Addr(), d.State, d.MTU)
 	switch {
-	case !d.up:
-		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", d.name, at.Addr())
-	case slices.Contains(dead, d.state):
-		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.name, at.Addr(),
-			d.state)
+	case !d.Up:
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", d.Name, at.Addr())
+	case slices.Contains(dead, d.State):
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.Name, at.Addr(),
+			d.State)
 	}
-	return r.With(FactInterface, d.name).With(FactLinkState, d.state).With(FactLinkMTU, d.mtu)
+	return r.With(FactInterface, d.Name).With(FactLinkState, d.State).With(FactLinkMTU, d.MTU)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // OverlayTunnels compares this node's tunnel devices with what Calico registered for
@@ -34,30 +35,28 @@ const (
 	FactCutOff probe.Fact = "cutoff" // list of these with wrong entries, and what is wrong
 )
 
-// device is an interface of the node.
-type device struct {
-	index    int
-	name     string
-	kind     string
-	mtu      int
-	up       bool
-	state    string // of operation, as RFC 2863 has it
-	loopback bool
-	mac      string
-	addrs    []netip.Prefix
-	vxlan    *vxlan // nil for other kinds
-}
-
-type vxlan struct {
-	vni, port int
-	local     netip.Addr
-	external  bool // each packet says where it goes: there are no entries
-}
-
 // forwarding is what a VXLAN device knows about the other ends.
 type forwarding struct {
 	fdb  map[string][]netip.Addr // MAC -> where packets to it are sent
 	macs map[netip.Addr]string   // tunnel address -> MAC
+}
+
+// vteps reads what a VXLAN device of a family knows about the other ends.
+func vteps(d kernel.Link, family int) (forwarding, error) {
+	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
+	known, sentTo, err := kernel.NeighboursOn(d, family)
+	if err != nil {
+		return f, err
+	}
+	for _, n := range sentTo {
+		f.fdb[n.MAC] = append(f.fdb[n.MAC], n.Addr)
+	}
+	for _, n := range known {
+		if n.MAC != "" && n.State != "failed" && n.State != "incomplete" {
+			f.macs[n.Addr] = n.MAC
+		}
+	}
+	return f, nil
 }
 
 // Felix's defaults (FelixConfiguration's vxlanVNI and vxlanPort).
@@ -147,7 +146,7 @@ func (e encapsulation) ends(p *probe.Pass) (own *probe.Target, others []probe.Ta
 }
 
 func overlayTunnels(_ context.Context, p *probe.Pass) {
-	all, err := devices()
+	all, err := kernel.Links()
 	if err != nil {
 		p.Report(unseen(err))
 		return
@@ -155,8 +154,8 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 	silent := true
 	say := func(r probe.Result) { silent = false; p.Report(r) }
 	for _, e := range encapsulations {
-		i := slices.IndexFunc(all, func(d device) bool { return d.name == e.device })
-		var d *device
+		i := slices.IndexFunc(all, func(d kernel.Link) bool { return d.Name == e.device })
+		var d *kernel.Link
 		if i >= 0 {
 			d = &all[i]
 		}
@@ -166,9 +165,9 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 		case mode == "" && err == nil:
 			// The kernel makes a tunl0 of its own, down and without an address; the eBPF data
 			// plane uses VXLAN whatever the pools say.
-			if d != nil && d.up && len(d.addrs) > 0 && !ebpf(p, all) {
+			if d != nil && d.Up && len(d.Addrs) > 0 && !ebpf(p, all) {
 				say(probe.Found(probe.Info, "%s exists with %s, but nothing in Calico's configuration uses %s",
-					d.name, d.addrs[0].Addr(), e.name).On(e.device))
+					d.Name, d.Addrs[0].Addr(), e.name).On(e.device))
 			}
 		case err != nil && own == nil && d == nil:
 		case err != nil && own == nil:
@@ -184,8 +183,8 @@ func overlayTunnels(_ context.Context, p *probe.Pass) {
 				e.device).On(e.device))
 		default:
 			say(judgeTunnel(e, mode, d, *own, settingsOf(p, e)).On(e.device))
-			if d != nil && d.up && d.vxlan != nil && !d.vxlan.external && len(others) > 0 {
-				f, err := vteps(d.index, e.family)
+			if d != nil && d.Up && d.VXLAN != nil && !d.VXLAN.External && len(others) > 0 {
+				f, err := vteps(*d, e.family)
 				if err != nil {
 					say(unseen(err).On(e.device + " peers"))
 					continue
@@ -218,7 +217,7 @@ func settingsOf(p *probe.Pass, e encapsulation) tunnelSettings {
 
 // judgeTunnel judges a device, nil when there is none, by its end in Calico's
 // datastore. IPIP and WireGuard are judged on what every interface has.
-func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set tunnelSettings) probe.Result {
+func judgeTunnel(e encapsulation, mode string, d *kernel.Link, own probe.Target, set tunnelSettings) probe.Result {
 	if d == nil {
 		return probe.Found(probe.Fail,
 			"there is no interface %s, though Calico uses %s (%s) and registered %s for this node's end",
@@ -229,36 +228,36 @@ func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set 
 		faults = append(faults, fault)
 		wrong = append(wrong, fmt.Sprintf(format, args...))
 	}
-	if !d.up {
+	if !d.Up {
 		bad("down", "it is down")
 	}
-	if !slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == own.Addr }) {
+	if !slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return a.Addr() == own.Addr }) {
 		bad("address", "it has %s, but Calico registered %s for it", addresses(d, e.family), own.Addr)
 	}
-	saw := []string{fmt.Sprintf("%s is up with %s", e.device, own.Addr), fmt.Sprintf("MTU %d", d.mtu)}
+	saw := []string{fmt.Sprintf("%s is up with %s", e.device, own.Addr), fmt.Sprintf("MTU %d", d.MTU)}
 	local := ""
-	if v := d.vxlan; v != nil {
+	if v := d.VXLAN; v != nil {
 		outer, _ := netip.ParseAddr(own.Attrs[probe.AttrOuter])
-		if v.external {
-			saw = append(saw, fmt.Sprintf("port %d, in the mode of the eBPF data plane", v.port))
+		if v.External {
+			saw = append(saw, fmt.Sprintf("port %d, in the mode of the eBPF data plane", v.Port))
 		} else {
-			saw = append(saw, fmt.Sprintf("VNI %d, port %d", v.vni, v.port))
-			if set.vni != 0 && v.vni != set.vni {
-				bad("vni", "its VNI is %d, not %d", v.vni, set.vni)
+			saw = append(saw, fmt.Sprintf("VNI %d, port %d", v.VNI, v.Port))
+			if set.vni != 0 && v.VNI != set.vni {
+				bad("vni", "its VNI is %d, not %d", v.VNI, set.vni)
 			}
 		}
-		if set.port != 0 && v.port != set.port {
-			bad("port", "its UDP port is %d, not %d", v.port, set.port)
+		if set.port != 0 && v.Port != set.port {
+			bad("port", "its UDP port is %d, not %d", v.Port, set.port)
 		}
-		if v.local.IsValid() && !v.local.IsUnspecified() {
-			local = v.local.String()
+		if v.Local.IsValid() && !v.Local.IsUnspecified() {
+			local = v.Local.String()
 			saw = append(saw, "from "+local)
-			if outer.IsValid() && v.local != outer {
-				bad("local", "it sends from %s, but Calico registered %s for this node", v.local, outer)
+			if outer.IsValid() && v.Local != outer {
+				bad("local", "it sends from %s, but Calico registered %s for this node", v.Local, outer)
 			}
 		}
-		if mac := own.Attrs[probe.AttrMAC]; mac != "" && !strings.EqualFold(mac, d.mac) {
-			bad("mac", "its MAC is %s, but the other nodes use %s", d.mac, mac)
+		if mac := own.Attrs[probe.AttrMAC]; mac != "" && !strings.EqualFold(mac, d.MAC) {
+			bad("mac", "its MAC is %s, but the other nodes use %s", d.MAC, mac)
 		}
 	}
 	if e.name == "WireGuard" {
@@ -268,22 +267,22 @@ func judgeTunnel(e encapsulation, mode string, d *device, own probe.Target, set 
 	switch {
 	case len(wrong) > 0:
 		r = probe.Found(probe.Fail, "%s: %s", e.device, strings.Join(wrong, "; "))
-	case set.mtu != 0 && d.mtu != set.mtu:
+	case set.mtu != 0 && d.MTU != set.mtu:
 		faults = append(faults, "mtu")
-		r = probe.Found(probe.Warn, "the MTU of %s is %d, and %s is set to %d", e.device, d.mtu, e.mtu, set.mtu)
+		r = probe.Found(probe.Warn, "the MTU of %s is %d, and %s is set to %d", e.device, d.MTU, e.mtu, set.mtu)
 	}
-	r = r.With(FactFaults, faults).With(FactMTU, d.mtu)
-	if d.vxlan != nil {
-		r = r.With(FactVNI, d.vxlan.vni).With(FactPort, d.vxlan.port).With(FactLocal, local)
+	r = r.With(FactFaults, faults).With(FactMTU, d.MTU)
+	if d.VXLAN != nil {
+		r = r.With(FactVNI, d.VXLAN.VNI).With(FactPort, d.VXLAN.Port).With(FactLocal, local)
 	}
 	return r
 }
 
 // addresses names what an interface has of one family, without what the kernel
 // gives every interface.
-func addresses(d *device, f int) string {
+func addresses(d *kernel.Link, f int) string {
 	var out []string
-	for _, a := range d.addrs {
+	for _, a := range d.Addrs {
 		if family(a.Addr()) == f && !a.Addr().IsLinkLocalUnicast() {
 			out = append(out, a.Addr().String())
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // TestTunnelJudged has the devices that the kernel of the tests cannot make: IPIP's
@@ -15,17 +16,17 @@ func TestTunnelJudged(t *testing.T) {
 		return probe.Target{Kind: probe.KindTunnel, Name: "a", Addr: netip.MustParseAddr(addr),
 			Attrs: map[string]string{probe.AttrOuter: "10.9.0.1", probe.AttrKey: "k"}}
 	}
-	dev := func(name, kind string, up bool, addrs ...string) *device {
-		d := &device{name: name, kind: kind, mtu: 1440, up: up}
+	dev := func(name, kind string, up bool, addrs ...string) *kernel.Link {
+		d := &kernel.Link{Name: name, Kind: kind, MTU: 1440, Up: up}
 		for _, a := range addrs {
-			d.addrs = append(d.addrs, netip.MustParsePrefix(a))
+			d.Addrs = append(d.Addrs, netip.MustParsePrefix(a))
 		}
 		return d
 	}
 	ipip, wg, wg6 := encapsulations[0], encapsulations[3], encapsulations[4]
 	for name, c := range map[string]struct {
 		e    encapsulation
-		d    *device
+		d    *kernel.Link
 		addr string
 		set  tunnelSettings
 		want probe.Status

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,24 +84,4 @@ func icmpSaid(m unix.SocketControlMessage) (icmpAnswer, bool) {
 		return unreachable(code, false, netip.AddrFrom16([16]byte(offender[8:24]))), true
 	}
 	return icmpAnswer{}, false
-}
-
-// promised is how big a packet may be that goes to an address, and by which
-// device: what a link or a route is set to, not what the kernel has learnt of the
-// path.
-func promised(to netip.Addr) (mtu int, device string, err error) {
-	routes, err := netlink.RouteGet(to.AsSlice())
-	if err != nil || len(routes) == 0 {
-		return 0, "", fmt.Errorf("asking for the route to %s: %w", to, err)
-	}
-	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
-	if err != nil {
-		return 0, "", fmt.Errorf("asking for interface %d: %w", routes[0].LinkIndex, err)
-	}
-	mtu = link.Attrs().MTU
-	if set, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true}); err == nil &&
-		len(set) > 0 && set[0].MTU > 0 {
-		mtu = min(mtu, set[0].MTU)
-	}
-	return mtu, link.Attrs().Name, nil
 }

@@ -3,9 +3,6 @@
 package checks
 
 import (
-	"errors"
-	"fmt"
-	"net/netip"
 	"syscall"
 )
 
@@ -15,7 +12,3 @@ type errorQueue struct{}
 func (errorQueue) open(string, string, syscall.RawConn) error { return nil }
 func (errorQueue) close()                                     {}
 func (errorQueue) last() icmpAnswer                           { return icmpAnswer{} }
-
-func promised(to netip.Addr) (int, string, error) {
-	return 0, "", fmt.Errorf("asking for the route to %s: %w", to, errors.ErrUnsupported)
-}

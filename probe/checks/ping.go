@@ -3,13 +3,13 @@ package checks
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // Facts of the ping checks.
@@ -111,15 +111,12 @@ var refusals = map[string]string{
 // elsewhere are the targets with an address that is not one of where the question
 // is asked: a pod does not ask itself.
 func elsewhere(targets []probe.Target) []probe.Target {
-	own, err := net.InterfaceAddrs()
+	own, err := kernel.Links()
 	if err != nil {
 		return targets // then it asks itself too
 	}
 	return slices.DeleteFunc(targets, func(t probe.Target) bool {
-		return slices.ContainsFunc(own, func(a net.Addr) bool {
-			n, ok := a.(*net.IPNet)
-			return ok && n.IP.Equal(t.Addr.AsSlice())
-		})
+		return slices.ContainsFunc(own, func(l kernel.Link) bool { return l.Has(t.Addr.Unmap()) })
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // PodMTU finds the packets that vanish for their size alone. Names resolve, pings
@@ -163,4 +164,23 @@ func (s sizes) result() probe.Result {
 		r = r.With(FactSmallest, s.vanishes)
 	}
 	return r.With(FactPromised, s.promised).With(FactPasses, s.passes).With(FactDevice, s.device)
+}
+
+// promised is how big a packet may be that goes to an address, and by which
+// device: what a link or a route is set to, not what the kernel has learnt of the
+// path.
+func promised(to netip.Addr) (mtu int, device string, err error) {
+	way, matched, err := kernel.RouteOf(kernel.Packet{To: to})
+	if err != nil {
+		return 0, "", err
+	}
+	link, err := kernel.LinkNamed(way.Hops[0].Device)
+	if err != nil {
+		return 0, "", err
+	}
+	mtu = link.MTU
+	if matched != nil && matched.MTU > 0 {
+		mtu = min(mtu, matched.MTU)
+	}
+	return mtu, link.Name, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // PodUplink asks whether packets can leave the pod that the others are asked from:
@@ -21,7 +22,7 @@ skip: no pod on this node to ask from, or none that can be entered.`,
 }
 
 func podUplink(_ context.Context, p *probe.Pass) {
-	all, err := devices()
+	all, err := kernel.Links()
 	if err != nil {
 		p.Report(unseen(err))
 		return
@@ -30,8 +31,8 @@ func podUplink(_ context.Context, p *probe.Pass) {
 		if t.Name != p.From {
 			continue
 		}
-		i := slices.IndexFunc(all, func(d device) bool {
-			return slices.ContainsFunc(d.addrs, func(a netip.Prefix) bool { return a.Addr() == t.Addr })
+		i := slices.IndexFunc(all, func(d kernel.Link) bool {
+			return slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return a.Addr() == t.Addr })
 		})
 		f := family(t.Addr)
 		r := probe.Found(probe.Fail, "no interface in the pod has its address %s", t.Addr)
@@ -43,16 +44,17 @@ func podUplink(_ context.Context, p *probe.Pass) {
 }
 
 // leaves judges a pod's interface and the way out of it.
-func leaves(d *device, f int) probe.Result {
-	outside := map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1")}[f] // RFC 5737, RFC 3849: nobody's
+func leaves(d *kernel.Link, f int) probe.Result {
+	// RFC 5737, RFC 3849: nobody's
+	outside := map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1")}[f]
 	way, err := lookup(outside)
-	r := probe.Found(probe.OK, "%s is %s, MTU %d, with a default route", d.name, d.state, d.mtu)
+	r := probe.Found(probe.OK, "%s is %s, MTU %d, with a default route", d.Name, d.State, d.MTU)
 	switch {
-	case !d.up:
-		r = probe.Found(probe.Fail, "%s in the pod is switched off", d.name)
-	case slices.Contains(dead, d.state):
+	case !d.Up:
+		r = probe.Found(probe.Fail, "%s in the pod is switched off", d.Name)
+	case slices.Contains(dead, d.State):
 		r = probe.Found(probe.Fail, "%s in the pod has no carrier (%s): its other end, on the node, is down or gone",
-			d.name, d.state)
+			d.Name, d.State)
 	case err != nil && unroutable(err).Status == probe.Fail:
 		r = probe.Found(probe.Fail, "the pod has no default route: %s", unroutable(err).Saw)
 	case err != nil:
@@ -60,5 +62,5 @@ func leaves(d *device, f int) probe.Result {
 	default:
 		r = r.With(FactGateway, way.gateway.String())
 	}
-	return r.With(FactInterface, d.name).With(FactLinkState, d.state).With(FactLinkMTU, d.mtu)
+	return r.With(FactInterface, d.Name).With(FactLinkState, d.State).With(FactLinkMTU, d.MTU)
 }

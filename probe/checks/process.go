@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // running is one of the node's processes.
@@ -114,7 +115,7 @@ func inPod(h *probe.Host, p procfs.Proc) bool {
 		return !errors.Is(err, fs.ErrNotExist) // a kernel without cgroups has no pods
 	}
 	node := map[int]string{}
-	if first, err := readProc(h, "1/cgroup"); err == nil {
+	if first, err := kernel.ReadProc(h, "1/cgroup"); err == nil {
 		node = cgroupPaths(first)
 	}
 	return slices.ContainsFunc(groups, func(g procfs.Cgroup) bool {

@@ -159,7 +159,8 @@ func TestRealBirdConfig(t *testing.T) {
 	want(t, ask(), file, probe.Fail, "the file does not exist")
 	kill(t, cmd)
 	want(t, ask(), "", probe.Fail, "neither BIRD nor confd runs")
-	confd := exec.Command(bashAs(t, "confd"), "-c", "read x") // a process of that name is all of confd that can be had without Calico
+	// a process of that name is all of confd that can be had without Calico
+	confd := exec.Command(bashAs(t, "confd"), "-c", "read x")
 	if _, err := confd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +254,8 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	want(t, ask(own(blockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")), "IPv4 addresses", probe.Fail,
 		"10.244.23.7 of c")
 	r = want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node discards packets to 1 of 1")
-	if of := r.Facts[FactOwners].(map[probe.Fact]map[string][]string)[FactSwallowed]; !slices.Equal(of["10.244.23.0/26"], []string{"c"}) {
+	if of := r.Facts[FactOwners].(map[probe.Fact]map[string][]string)[FactSwallowed]; !slices.Equal(
+		of["10.244.23.0/26"], []string{"c"}) {
 		t.Errorf("%+v", r.Facts)
 	}
 

@@ -51,7 +51,9 @@ nft add rule inet t out ct state new accept
 		for ; made < entries; made++ { // every packet is a connection to another port of 127.1.0.0/16
 			to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, 0, byte(made >> 15)}),
 				uint16(1<<15+made&(1<<15-1)))
-			if _, err := c.WriteToUDPAddrPort([]byte("x"), to); err != nil && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.EPERM) { // of one before, and of one too many
+			// of one before, and of one too many
+			if _, err := c.WriteToUDPAddrPort([]byte("x"), to); err != nil && !errors.Is(err, syscall.ECONNREFUSED) &&
+				!errors.Is(err, syscall.EPERM) {
 				t.Error(err)
 				return
 			}

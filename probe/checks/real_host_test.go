@@ -35,7 +35,8 @@ import (
 func realCRI(t *testing.T, h *probe.Host, more string) (socket string) {
 	t.Helper()
 	socket = h.Root + "/run/containerd/containerd.sock"
-	config := "version = 3\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + socket + "'\n" +
+	config := "version = 3\nroot = '" + h.Root + "/root'\n" +
+		"state = '" + h.Root + "/state'\n[grpc]\naddress = '" + socket + "'\n" +
 		"[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'registry.k8s.io/pause:3.10'\n" +
 		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" + more // without CAP_SYS_RESOURCE nobody may lower a score
 	file := filepath.Join(h.Root, "config.toml")
@@ -92,7 +93,8 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 	pod := &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: filepath.Base(h.Root)},
 		LogDirectory: h.Root,
-		Linux:        &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}}},
+		Linux: &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{
+			NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}}},
 	}
 	sandbox, err := client.RunPodSandbox(t.Context(), &cri.RunPodSandboxRequest{Config: pod})
 	if err != nil {

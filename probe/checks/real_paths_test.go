@@ -204,23 +204,23 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	do(t, "nft add rule ip s nat ip daddr 10.96.0.1 tcp dport 443 dnat to 10.244.1.2:443")
 	want(t, run(t, ServiceClusterIP, &probe.Host{}, api), "default/kubernetes 10.96.0.1:443", probe.OK, "connected to")
 
-	door := func(node, addr string) probe.Target {
+	nodePort := func(node, addr string) probe.Target {
 		t := port(at(probe.KindNodePort, "d/web", addr), 30080)
 		t.Node = node
 		return t
 	}
 	// As in the incident: this node and the one with the pod answer, another does not.
-	got = run(t, ServiceNodePort, &probe.Host{}, door("a", "10.9.0.1"), door("b", "10.9.1.2"),
-		door("c", "10.244.1.4"), door("d", "10.9.1.9"))
+	got = run(t, ServiceNodePort, &probe.Host{}, nodePort("a", "10.9.0.1"), nodePort("b", "10.9.1.2"),
+		nodePort("c", "10.244.1.4"), nodePort("d", "10.9.1.9"))
 	want(t, got, "d/web a 10.9.0.1:30080", probe.OK, "connected to")
 	want(t, got, "d/web b 10.9.1.2:30080", probe.OK, "connected to")
 	want(t, got, "d/web c 10.244.1.4:30080", probe.Fail, "no answer from 10.244.1.4:30080")
 	want(t, got, "d/web d 10.9.1.9:30080", probe.Fail, "refused")
 	do(t, "nft delete table ip s")
-	got = run(t, ServiceNodePort, &probe.Host{}, door("a", "10.9.0.1"), door("d", "10.9.1.9"))
+	got = run(t, ServiceNodePort, &probe.Host{}, nodePort("a", "10.9.0.1"), nodePort("d", "10.9.1.9"))
 	want(t, got, "d/web a 10.9.0.1:30080", probe.Info, "as at every node")
 	want(t, got, "d/web d 10.9.1.9:30080", probe.Info, "as at every node")
-	want(t, run(t, ServiceNodePort, &probe.Host{}, door("d", "10.9.1.9")), "d/web d 10.9.1.9:30080", probe.Fail,
+	want(t, run(t, ServiceNodePort, &probe.Host{}, nodePort("d", "10.9.1.9")), "d/web d 10.9.1.9:30080", probe.Fail,
 		"refused")
 }
 

@@ -3,16 +3,13 @@
 package checks
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -308,32 +305,6 @@ func TestRealFirewall(t *testing.T) {
 	}
 }
 
-// TestRealDisturbed changes the rules of nftables while they are listed: what was read
-// then is not the answer.
-func TestRealDisturbed(t *testing.T) {
-	if !nstest.Enter(t, furniture) {
-		return
-	}
-	asked := 0
-	disturbed := func(times int) func() (int, error) {
-		asked = 0
-		return func() (int, error) {
-			if asked++; asked <= times {
-				do(t, "nft add table ip disturbs", "nft delete table ip disturbs")
-			}
-			return asked, fs.ErrNotExist // as of a chain that has just gone
-		}
-	}
-	for _, times := range []int{0, 1, 2} {
-		if got, err := steady(disturbed(times)); got != times+1 || !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("disturbed %d times: %d, %v", times, got, err)
-		}
-	}
-	if got, err := steady(disturbed(9)); !errors.Is(err, netlink.ErrDumpInterrupted) {
-		t.Errorf("disturbed always: %d, %v", got, err)
-	}
-}
-
 // TestRealHostSets leaves a node out of a real ipset and of a real set of nftables.
 func TestRealHostSets(t *testing.T) {
 	if !nstest.Enter(t, furniture) {
@@ -357,7 +328,8 @@ func TestRealHostSets(t *testing.T) {
 	want(t, got, "cali40all-vxlan-net", probe.Fail,
 		"tunnelled packets from b 10.9.0.2 are dropped here: not in cali40all-vxlan-net")
 	want(t, got, "cali60all-vxlan-net", probe.Fail, "b fd09::2")
-	want(t, ask(felixWith(), pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool uses a tunnel") // the set is left over
+	// the set is left over
+	want(t, ask(felixWith(), pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool uses a tunnel")
 
 	do(t, "nft add table ip calico", "nft add set ip calico cali40all-vxlan-net { type ipv4_addr ; flags interval ; }",
 		"nft add element ip calico cali40all-vxlan-net { 10.9.0.2, 10.9.0.3, 10.77.0.0/24 }")
@@ -441,7 +413,7 @@ func TestRealWithoutNetAdmin(t *testing.T) {
 	want(t, run(t, NodeFirewall, h, felixWith()), "", probe.Skip, "without the capability NET_ADMIN")
 	want(t, run(t, IPSetHosts, h, vxlanPlan()...), "cali40all-vxlan-net", probe.Skip,
 		"without the capability NET_ADMIN")
-	if _, _, err := legacyChains(h, "filter"); err == nil {
+	if _, err := kernel.LegacyChains(h, "filter"); err == nil {
 		t.Error("legacy iptables could be read")
 	}
 	for _, mode := range []string{"iptables", "nftables"} {

@@ -33,7 +33,8 @@ const (
 	FactSwallowed probe.Fact = "swallowed" // list of block and node
 	FactShared    probe.Fact = "shared"    // list of block and the nodes it belongs to
 	FactOwners    probe.Fact = "owners"    // by wrong, swallowed or shared: by block, the nodes it belongs to
-	FactInBIRD    probe.Fact = "in_bird"   // of those without a route, the ones BIRD knows, and from which of its protocols
+	// of those without a route, the ones BIRD knows, and from which of its protocols
+	FactInBIRD probe.Fact = "in_bird"
 )
 
 // ipamBlock is a block of pod addresses, or one borrowed address, that belongs to a node.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // RouteCanReach asks the kernel what it would do with a packet, which is what
@@ -39,6 +40,21 @@ type hop struct {
 	source  netip.Addr
 	match   netip.Prefix // the route that matches; invalid where the kernel does not tell
 	proto   string       // who made it
+}
+
+// lookup asks the kernel for the way to an address. An error of the kernel's own
+// wraps its errno.
+func lookup(to netip.Addr) (hop, error) {
+	way, matched, err := kernel.RouteOf(kernel.Packet{To: to})
+	if err != nil {
+		return hop{}, err
+	}
+	first := way.Hops[0]
+	out := hop{device: first.Device, gateway: first.Gateway, source: way.Source}
+	if matched != nil {
+		out.match, out.proto = matched.To, kernel.ProtocolName(matched.Proto)
+	}
+	return out, nil
 }
 
 func routeCanReach(_ context.Context, p *probe.Pass) {

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // entry is what the kernel's table has for exactly one prefix.
@@ -29,11 +31,40 @@ type routeView struct {
 	unread error // why there is no table
 }
 
+// routesTo lists what this network namespace's main table has for exactly these
+// prefixes.
+func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry, error) {
+	routes, err := kernel.Routes(family, kernel.TableMain, math.MaxInt,
+		func(r kernel.Route) bool { return r.To.Bits() > 0 && wanted[r.To] })
+	if err != nil {
+		return nil, err
+	}
+	out := map[netip.Prefix]entry{}
+	for _, r := range routes {
+		old, have := out[r.To]
+		if have && old.metric < r.Metric {
+			continue
+		}
+		now := entry{blackhole: r.Type == kernel.Blackhole, metric: r.Metric}
+		if have && old.metric == r.Metric { // old kernels have one route for each next hop in IPv6
+			now.gateways = old.gateways
+		}
+		for _, hop := range r.Hops {
+			if hop.Gateway.IsValid() {
+				now.gateways = append(now.gateways, hop.Gateway)
+			}
+		}
+		out[r.To] = now
+	}
+	return out, nil
+}
+
 // What leads says beside where a route leads.
 const (
-	noRoute   = "nowhere"         // only the default route covers it, or none
-	swallowed = "into blackhole"  // this node has a blackhole route for exactly it
-	byRouter  = "through routers" // the gateway is no node: between networks without encapsulation that is how it should be
+	noRoute   = "nowhere"        // only the default route covers it, or none
+	swallowed = "into blackhole" // this node has a blackhole route for exactly it
+	// the gateway is no node: between networks without encapsulation that is how it should be
+	byRouter = "through routers"
 )
 
 // leads says where packets to a block go when that is not its node: "" when it is.
@@ -46,7 +77,8 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	}
 	way, err := lookup(to)
 	switch {
-	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil): // without the table, a wider one perhaps
+	// without the table, a wider one perhaps
+	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil):
 		return swallowed, nil
 	case err != nil && unroutable(err).Status == probe.Fail:
 		return noRoute, nil

@@ -53,8 +53,9 @@ type claim struct {
 
 // claimant is a runtime that can be asked.
 type claimant interface {
-	running(context.Context) ([]claim, error)           // without their processes
-	process(context.Context, string) (pid int, _ error) // of a container by its ID; 0 = it does not run, or that is not told
+	running(context.Context) ([]claim, error) // without their processes
+	// of a container by its ID; 0 = it does not run, or that is not told
+	process(context.Context, string) (pid int, _ error)
 }
 
 func runtimeGhosts(ctx context.Context, p *probe.Pass) {

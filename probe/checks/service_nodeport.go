@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ServiceNodePort asks one service at every node's door. In the field a NodePort
+// ServiceNodePort asks one service at the same port of every node. In the field a NodePort
 // worked on the node that had the pod and on no other, and kube-proxy was blamed
 // for a pod network that was down.
 var ServiceNodePort = &probe.Check{

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // StartupBudget holds what a start of calico-node takes against what its probe
@@ -34,10 +35,11 @@ const (
 	FactBudget  probe.Fact = "budget_s"  // seconds its probe allows
 	FactStretch probe.Fact = "stretch"   // by how much the load makes work last longer
 	FactTrip    probe.Fact = "trip_ms"   // one call to the datastore
-	FactFar     probe.Fact = "far_ms"    // the shortest handshake of TCP with it: the way alone, without what a server or a load makes of it
-	FactCalls   probe.Fact = "calls"     // to the datastore in one start
-	FactWork    probe.Fact = "work_s"    // seconds a start computes besides, under this load
-	FactOver    probe.Fact = "over"      // whether start-up has ended and Felix was started
+	// the shortest handshake of TCP with it: the way alone, without what a server or a load makes of it
+	FactFar   probe.Fact = "far_ms"
+	FactCalls probe.Fact = "calls"  // to the datastore in one start
+	FactWork  probe.Fact = "work_s" // seconds a start computes besides, under this load
+	FactOver  probe.Fact = "over"   // whether start-up has ended and Felix was started
 )
 
 const (
@@ -202,7 +204,7 @@ func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 func ticks(n uint64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
 func uptime(h *probe.Host) (time.Duration, error) {
-	text, err := readProc(h, "uptime")
+	text, err := kernel.ReadProc(h, "uptime")
 	if err != nil {
 		return 0, err
 	}
@@ -216,7 +218,8 @@ func uptime(h *probe.Host) (time.Duration, error) {
 // estimated measures the way to the datastore and reckons.
 func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Result {
 	targets := p.Of(probe.KindDatastore)
-	if slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Name == nameEtcd }) { // then Calico does not keep its data elsewhere
+	// then Calico does not keep its data elsewhere
+	if slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Name == nameEtcd }) {
 		targets = slices.DeleteFunc(targets, func(t probe.Target) bool { return t.Name != nameEtcd })
 	}
 	if len(targets) == 0 {

@@ -100,12 +100,14 @@ func TestEstimated(t *testing.T) {
 		})
 	}
 	idle := loaded("0.10", "0.00")
-	for seconds, s := range map[string]probe.Status{"60": probe.OK, "6": probe.Warn, "3": probe.Fail} { // 20 calls of 60 ms, and 2 s
+	// 20 calls of 60 ms, and 2 s
+	for seconds, s := range map[string]probe.Status{"60": probe.OK, "6": probe.Warn, "3": probe.Fail} {
 		want(t, run(t, StartupBudget, idle, datastore, budget(seconds)), "estimate", s, "20 calls of ", "allows ")
 	}
 	want(t, run(t, StartupBudget, loaded("40.00", "99.00"), datastore, budget("60")), "estimate", probe.Fail,
 		"40.0 times as long")
-	want(t, run(t, StartupBudget, loaded("40.00", "3.00"), datastore, budget("60")), "estimate", probe.OK, "20 calls") // they wait for a disk
+	// they wait for a disk
+	want(t, run(t, StartupBudget, loaded("40.00", "3.00"), datastore, budget("60")), "estimate", probe.OK, "20 calls")
 	etcd := apiAt(netip.MustParseAddrPort("127.0.0.1:1"))
 	etcd.Name = nameEtcd
 	want(t, run(t, StartupBudget, idle, datastore, etcd, budget("60")), "estimate", probe.Skip, "does not answer")

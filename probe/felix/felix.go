@@ -65,7 +65,7 @@ func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error)
 	return &Answer{Code: page.Code, Body: string(page.Body), Components: parseTable(page.Body)}, nil
 }
 
-// parseTable reads the table of components. Columns are told by their headings,
+// parseTable reads the table of components. Columns are found by their headings,
 // so borders, widths and capitals may change; without a table there are none.
 func parseTable(body []byte) []Component {
 	var heads []string

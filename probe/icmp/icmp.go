@@ -1,5 +1,5 @@
 // Package icmp pings many addresses at once: one socket for each family, several
-// packets for each address, replies told apart by number.
+// packets for each address, replies matched by number.
 //
 //	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}) // err: nothing could be asked at all
 //	if stats[0].Received == 0 && stats[0].Bounced != "" { ... } // a router answered in its place
@@ -81,7 +81,7 @@ const (
 )
 
 // One sends one echo request to an address and waits for its answer. A size that is not
-// zero is that of the whole IP packet, which nobody may fragment.
+// zero is that of the whole IP packet, which must not be fragmented.
 func One(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -99,7 +99,7 @@ func One(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (St
 }
 
 // Whole sends three echo requests to an address as IP packets of exactly size
-// bytes that nobody may fragment, whatever is already known about the path. It
+// bytes that must not be fragmented, whatever is already known about the path. It
 // waits for the last one's answer as long as told.
 func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())

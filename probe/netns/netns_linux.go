@@ -1,14 +1,12 @@
 package netns
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -24,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // Run answers a plan or a call out of the network namespace of a KindLocal pod. The error
@@ -72,7 +71,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 			continue
 		}
 		if wrong = has(ns, pod.Addr); wrong == nil {
-			wrong = e.fit(p.PID)
+			wrong = unproxied(ns)
 		}
 		if wrong == nil {
 			return ns, nil
@@ -135,21 +134,14 @@ const errForeign = unfit("the pod's network namespace belongs to another user na
 // has is nil when an address is on an interface of a namespace.
 func has(ns netns.NsHandle, want netip.Addr) error {
 	return within(ns, func() error {
-		addrs, err := net.InterfaceAddrs()
+		links, err := kernel.Links()
 		if err != nil {
-			return fmt.Errorf("listing a pod's addresses: %w", err)
+			return fmt.Errorf("in a pod: %w", err)
 		}
-		if !slices.ContainsFunc(addrs, func(a net.Addr) bool {
-			n, ok := a.(*net.IPNet)
-			return ok && n.IP.Equal(want.AsSlice())
-		}) {
+		if !slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Has(want.Unmap()) }) {
 			return fmt.Errorf("the pod's network namespace has no address %s", want)
 		}
-		links, err := net.Interfaces()
-		if err != nil {
-			return fmt.Errorf("listing a pod's interfaces: %w", err)
-		}
-		if slices.ContainsFunc(links, func(l net.Interface) bool { return strings.HasSuffix(l.Name, "_kata") }) {
+		if slices.ContainsFunc(links, func(l kernel.Link) bool { return strings.HasSuffix(l.Name, "_kata") }) {
 			return unfit("the pod is a virtual machine (Kata), and answers would go on into it")
 		}
 		return nil
@@ -170,44 +162,19 @@ func (unfit) Is(target error) bool { return target == errors.ErrUnsupported }
 // and without, Consul, Kuma) and Linkerd's.
 var proxies = []uint16{15001, 4140}
 
-// fit is nil when what is asked in the pod of a process is not answered by a proxy
-// in that very pod.
-func (e Entry) fit(pid int) error {
-	for _, table := range []string{"tcp", "tcp6"} {
-		f, err := os.Open(filepath.Join(e.Host.Proc, strconv.Itoa(pid), "net", table))
-		if err != nil {
-			continue // it has just ended, or has no IPv6
-		}
-		ports := listening(f)
-		f.Close()
-		for _, port := range proxies {
-			if slices.Contains(ports, port) {
-				return unfit(fmt.Sprintf("a service mesh's proxy takes the pod's connections (port %d)", port))
+// unproxied is nil when no proxy is seen in a network namespace that would answer what is asked
+// there.
+func unproxied(ns netns.NsHandle) error {
+	return within(ns, func() error {
+		var found error
+		// A kernel that lists no sockets (without inet_diag) does not show one either.
+		_ = kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) {
+			if port := s.Near.Port(); slices.Contains(proxies, port) {
+				found = unfit(fmt.Sprintf("a service mesh's proxy takes the pod's connections (port %d)", port))
 			}
-		}
-	}
-	return nil
-}
-
-// listening reads the ports that a table of TCP sockets begins with: the kernel
-// lists all listeners before any connection, of which there may be very many.
-func listening(table io.Reader) []uint16 {
-	const listen = "0A"
-	var ports []uint16
-	lines := bufio.NewScanner(table)
-	lines.Scan() // the heading
-	for lines.Scan() {
-		//   0: 0100007F:1B9E 00000000:0000 0A 00000000:00000000 ...
-		f := strings.Fields(lines.Text())
-		if len(f) < 4 || f[3] != listen {
-			break
-		}
-		_, hex, _ := strings.Cut(f[1], ":")
-		if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
-			ports = append(ports, uint16(port))
-		}
-	}
-	return ports
+		})
+		return found
+	})
 }
 
 // within runs f on a thread inside a namespace, which ends with it. It is never

@@ -30,9 +30,9 @@ func All() []*probe.Tool {
 		Route,
 		Links,
 		Neigh,
-		Conns,
-		Bird,
-		PS,
+		connsTool,
+		birdTool,
+		psTool,
 		Logs,
 		Sh,
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// Bird asks the routing daemon. Every conversation is restricted, so that BIRD itself
+// birdTool asks the routing daemon. Every conversation is restricted, so that BIRD itself
 // refuses to be changed.
-var Bird = &probe.Tool{
+var birdTool = &probe.Tool{
 	Name: "bird", Usage: "[-6] show WHAT...", Short: "ask BIRD (read-only)",
 	Doc: `Sends a command to BIRD's control socket, after "restrict": BIRD itself then refuses
 to be changed, and only what begins with "show" is sent at all. -6 asks the BIRD
@@ -38,7 +38,7 @@ const (
 	mostOfBird = 200_000
 )
 
-// asking is what bird was told.
+// asking are the arguments of bird.
 type asking struct {
 	socket, command string
 	limit           time.Duration

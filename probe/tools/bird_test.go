@@ -32,15 +32,15 @@ func birdRoot(t *testing.T, recording string) string {
 func TestBird(t *testing.T) {
 	t.Parallel()
 	root := birdRoot(t, "../bird/testdata/bird-2.0.12.txt")
-	r, out := use(t.Context(), t, root, Bird, "show", "status")
+	r, out := use(t.Context(), t, root, birdTool, "show", "status")
 	wants(t, r, probe.OK, "7 lines")
 	if !strings.HasPrefix(out, "BIRD 2.0.12\nRouter ID is 10.0.0.2\n") ||
 		!strings.HasSuffix(out, "Daemon is up and running\n") {
 		t.Errorf("%q", out)
 	}
-	r, _ = use(t.Context(), t, root, Bird, "show", "nonsense")
+	r, _ = use(t.Context(), t, root, birdTool, "show", "nonsense")
 	wants(t, r, probe.Fail, "BIRD answers: syntax error")
-	r, _ = use(t.Context(), t, root, Bird, "-6", "show", "status")
+	r, _ = use(t.Context(), t, root, birdTool, "-6", "show", "status")
 	wants(t, r, probe.Skip, "there is no /run/calico/bird6.ctl")
 }
 
@@ -52,7 +52,7 @@ func TestBirdOfMany(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, out := use(t.Context(), t, birdRoot(t, file), Bird, "show", "route")
+	r, out := use(t.Context(), t, birdRoot(t, file), birdTool, "show", "route")
 	wants(t, r, probe.OK, "more than 200000 lines")
 	if n := strings.Count(out, "\n"); n != mostOfBird+1 ||
 		!strings.Contains(out[len(out)-200:], "the rest is not shown") {
@@ -80,7 +80,7 @@ func TestBirdPatterns(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, _ := use(t.Context(), t, birdRoot(t, file), Bird, "show", "protocols", "Mesh_*")
+	r, _ := use(t.Context(), t, birdRoot(t, file), birdTool, "show", "protocols", "Mesh_*")
 	wants(t, r, probe.OK, "1 line")
 }
 
@@ -129,7 +129,7 @@ func TestBirdHung(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := make(chan probe.Result, 1)
 	go func() {
-		r, _ := use(ctx, t, h.Root, Bird, "show", "status")
+		r, _ := use(ctx, t, h.Root, birdTool, "show", "status")
 		got <- r
 	}()
 	time.AfterFunc(100*time.Millisecond, cancel)

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Conns lists TCP sockets.
-var Conns = &probe.Tool{
+// connsTool lists TCP sockets.
+var connsTool = &probe.Tool{
 	Name: "conns", Usage: "[-e] [PORT | ADDRESS]", Short: "who listens on TCP, and who is connected",
 	Doc: `Lists the TCP sockets that listen in the node's own network, and the process of each. Those
-of pods are not among them, and UDP is not told.
+of pods are not among them, nor is UDP.
 
   -e        connections instead: established, opening, closing
   PORT      of either end
@@ -38,13 +38,6 @@ Fails when there is none.`,
 // ownersLimit bounds looking for the processes of sockets among all there are.
 const ownersLimit = 5 * time.Second
 
-// socket is one as it is shown.
-type socket struct {
-	state     string
-	near, far netip.AddrPort
-	inode     uint32
-}
-
 func parseConns(args []string) (probe.ToolFunc, error) {
 	var connected bool
 	f := options("conns")
@@ -53,7 +46,7 @@ func parseConns(args []string) (probe.ToolFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted, of := func(socket) bool { return true }, ""
+	wanted, of := func(kernel.Socket) bool { return true }, ""
 	if len(rest) > 0 {
 		port, bad := strconv.ParseUint(rest[0], 10, 16)
 		a, err := netip.ParseAddr(rest[0])
@@ -61,59 +54,60 @@ func parseConns(args []string) (probe.ToolFunc, error) {
 			return nil, fmt.Errorf("conns takes one port or address, not %q", strings.Join(rest, " "))
 		}
 		of = " with " + rest[0]
-		wanted = func(s socket) bool {
+		wanted = func(s kernel.Socket) bool {
 			if bad == nil {
-				return s.near.Port() == uint16(port) || s.far.Port() == uint16(port)
+				return s.Near.Port() == uint16(port) || s.Far.Port() == uint16(port)
 			}
-			return s.has(a.Unmap(), !connected)
+			return socketHas(s, a.Unmap(), !connected)
 		}
 	}
 	return func(ctx context.Context, j *probe.Job) probe.Result { return listConns(ctx, j, connected, wanted, of) }, nil
 }
 
-// has tells whether an address is one of the socket's.
-func (s socket) has(a netip.Addr, listens bool) bool {
-	everywhere := listens && s.near.Addr().IsUnspecified() && (s.near.Addr().Is6() || a.Is4())
-	return s.near.Addr() == a || s.far.Addr() == a || everywhere
+// socketHas tells whether an address is one of a socket's.
+func socketHas(s kernel.Socket, a netip.Addr, listens bool) bool {
+	everywhere := listens && s.Near.Addr().IsUnspecified() && (s.Near.Addr().Is6() || a.Is4())
+	return s.Near.Addr() == a || s.Far.Addr() == a || everywhere
 }
 
-func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(socket) bool, of string) probe.Result {
-	var all []socket
+func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(kernel.Socket) bool,
+	of string) probe.Result {
+	var all []kernel.Socket
 	n := 0
-	err := checks.Sockets(!connected, func(state string, near, far netip.AddrPort, inode uint32) {
-		if s := (socket{state, near, far, inode}); wanted(s) {
+	what, states := "socket that listens", kernel.Listening
+	if connected {
+		what, states = "connection", kernel.Connections
+	}
+	err := kernel.TCP(states, 0, 0, func(s kernel.Socket) {
+		if wanted(s) {
 			if n++; n <= mostRows {
 				all = append(all, s)
 			}
 		}
 	})
-	what := "socket that listens"
-	if connected {
-		what = "connection"
-	}
 	switch {
 	case err != nil:
 		return unread(err)
 	case n == 0:
 		return probe.Found(probe.Fail, "there is no %s%s", what, of).With(probe.FactReason, "missing")
 	}
-	slices.SortFunc(all, func(a, b socket) int {
-		return cmp.Or(cmp.Compare(a.near.Port(), b.near.Port()), a.near.Compare(b.near), a.far.Compare(b.far))
+	slices.SortFunc(all, func(a, b kernel.Socket) int {
+		return cmp.Or(cmp.Compare(a.Near.Port(), b.Near.Port()), a.Near.Compare(b.Near), a.Far.Compare(b.Far))
 	})
 	limited, cancel := context.WithTimeout(ctx, ownersLimit)
 	defer cancel()
 	owner, whole := owners(limited, j.Host, all)
 	t := newTable(j, "STATE", "HERE", "THERE", "PROCESS")
 	for _, s := range all {
-		far := s.far.String()
+		far := s.Far.String()
 		if !connected {
 			far = ""
 		}
-		process := owner[s.inode]
+		process := owner[s.Inode]
 		if process == "" && !whole {
 			process = "?"
 		}
-		t.row(s.state, s.near.String(), far, process)
+		t.row(s.State, s.Near.String(), far, process)
 	}
 	t.end()
 	if n > mostRows {
@@ -129,10 +123,10 @@ func listConns(ctx context.Context, j *probe.Job, connected bool, wanted func(so
 
 // owners finds the processes that have sockets open: "bird (1234)", and whether all were
 // looked at before ctx ended.
-func owners(ctx context.Context, h *probe.Host, sockets []socket) (_ map[uint32]string, whole bool) {
+func owners(ctx context.Context, h *probe.Host, sockets []kernel.Socket) (_ map[uint32]string, whole bool) {
 	sought := map[uint32]bool{}
 	for _, s := range sockets {
-		sought[s.inode] = true
+		sought[s.Inode] = true
 	}
 	out := map[uint32]string{}
 	processes, err := os.ReadDir(h.Proc)
@@ -153,8 +147,8 @@ func owners(ctx context.Context, h *probe.Host, sockets []socket) (_ map[uint32]
 		}
 		for _, fd := range open {
 			to, err := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
-			inode, ok := socketInode(to)
-			if err != nil || !ok || !sought[inode] || out[inode] != "" {
+			inode := kernel.SocketInode(to)
+			if err != nil || !sought[inode] || out[inode] != "" {
 				continue
 			}
 			comm, err := os.ReadFile(filepath.Join(dir, "comm"))
@@ -165,11 +159,4 @@ func owners(ctx context.Context, h *probe.Host, sockets []socket) (_ map[uint32]
 		}
 	}
 	return out, true
-}
-
-// socketInode reads what an open file that is a socket leads to: "socket:[4711]".
-func socketInode(link string) (uint32, bool) {
-	text, ok := strings.CutPrefix(link, "socket:[")
-	n, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 32)
-	return uint32(n), ok && err == nil
 }

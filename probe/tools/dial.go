@@ -40,19 +40,19 @@ var Dial = &probe.Tool{
                which is the node's credentials, only the status, and which headers
   -u           UDP: an empty packet. What answers is there, an ICMP refusal is one, and
                silence says nothing
-  -t TIMEOUT   3s unless told
+  -t TIMEOUT   3s by default
 
   dial 10.0.0.12:179
   dial --tls 10.96.0.1:443
   dial --http /liveness 127.0.0.1:9099
   dial unix:/run/containerd/containerd.sock
 
-Fails when nobody takes the connection, or the answer is an error (HTTP 400 and above, a
+Fails when nothing accepts the connection, or the answer is an error (HTTP 400 and above, a
 certificate that is not valid now).`,
 	Parse: parseDial,
 }
 
-// dialling is what dial was told.
+// dialling are the arguments of dial.
 type dialling struct {
 	text, host string
 	port       uint16
@@ -133,7 +133,7 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 	said := map[string]string{
 		"refused": "the socket exists but nothing listens: the daemon is dead or restarting",
 		"missing": "there is no such socket",
-		"timeout": "the socket is there and its queue is full: nobody has taken a connection within " + short(d.wait),
+		"timeout": "the socket is there and its queue is full: no connection was accepted within " + short(d.wait),
 	}
 	reason := probe.Reason(err)
 	switch {

@@ -91,7 +91,9 @@ func carried(a netip.Addr) []netip.Addr {
 	}
 	b := a.As16()
 	var out []netip.Addr
-	for _, at := range [][4]int{{4, 5, 6, 7}, {5, 6, 7, 9}, {6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}} { // byte 8 is nobody's
+	// byte 8 is nobody's
+	for _, at := range [][4]int{{4, 5, 6, 7}, {5, 6, 7, 9}, {6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12},
+		{12, 13, 14, 15}} {
 		out = append(out, netip.AddrFrom4([4]byte{b[at[0]], b[at[1]], b[at[2]], b[at[3]]}))
 	}
 	if b[0] == 0x20 && b[1] == 0x02 {

@@ -199,9 +199,10 @@ func TestTellsSecrets(t *testing.T) {
 		"2001:db8:a9fe:a9fe::": true, "2001:db8:1a9:fea9:fe::": true, "2001:db8:122:a9fe:a9:fe00::": true,
 		"2001:db8:122:3a9:fe:a9fe::": true, "2001:db8:122:344:a9:fea9:fe00:0": true,
 		"2001:db8:122:344::169.254.169.254": true,
-		"10.0.0.1":                          false, "169.253.169.254": false, "100.100.100.201": false, "64:ff9b::10.0.0.1": false,
-		"2001:db8::1": false,
-		"fd00::1":     false, "::1": false, "2002:a00:1::1": false, "2001:db8:122:344::192.0.2.33": false,
+		"10.0.0.1":                          false, "169.253.169.254": false, "100.100.100.201": false,
+		"64:ff9b::10.0.0.1": false,
+		"2001:db8::1":       false,
+		"fd00::1":           false, "::1": false, "2002:a00:1::1": false, "2001:db8:122:344::192.0.2.33": false,
 	} {
 		if got := tellsSecrets(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: %v", text, got)

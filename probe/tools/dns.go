@@ -27,14 +27,14 @@ their time to live, and how long it took. An answer that is cut short by UDP is
 asked for again by TCP.
 
   NAME         as it stands, whether it ends with a dot or not
-  TYPE         A and AAAA unless told: MX, NS, SOA, SRV, TXT, CNAME, PTR, ...
+  TYPE         A and AAAA by default: MX, NS, SOA, SRV, TXT, CNAME, PTR, ...
   @SERVER      the address of a server, with its port if that is not 53; without it those
                in the node's own /etc/resolv.conf, in turn, until one answers
   -x ADDRESS   the name of an address
   --search     try NAME in the domains of the node's search list too, in the order in
                which a program would
   --tcp        by TCP at once
-  -t TIMEOUT   for each try, 2s unless told; by UDP there are two
+  -t TIMEOUT   for each try, 2s by default; by UDP there are two
 
   dns kubernetes.default.svc.cluster.local @10.96.0.10
   dns example.com MX
@@ -45,7 +45,7 @@ find out (SERVFAIL) or no server answers.`,
 	Parse: parseDNS,
 }
 
-// lookup is what dns was told.
+// lookup are the arguments of dns.
 type lookup struct {
 	name        string // with its dot
 	types       []uint16

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // Links lists the network interfaces.
@@ -37,18 +39,7 @@ answer came; permanent = written by hand or by Felix.
 	Parse: parseNeigh,
 }
 
-// link is an interface as it is shown.
-type link struct {
-	name, kind, state, mac string
-	mtu                    int
-	addrs                  []netip.Prefix
-	in, out                uint64 // bytes
-	errIn, errOut          uint64
-	dropIn, dropOut        uint64
-	peer                   string // what it is fixed to: a master, or a parent
-}
-
-// most bounds what links and neigh print.
+// mostRows bounds what links and neigh print.
 const mostRows = 5_000
 
 func parseLinks(args []string) (probe.ToolFunc, error) {
@@ -63,25 +54,26 @@ func parseLinks(args []string) (probe.ToolFunc, error) {
 }
 
 func listLinks(j *probe.Job, begins string) probe.Result {
-	all, err := links()
+	all, err := kernel.Links()
 	if err != nil {
 		return unread(err)
 	}
+	slices.SortFunc(all, func(a, b kernel.Link) int { return strings.Compare(a.Name, b.Name) })
 	t := newTable(j, "NAME", "KIND", "STATE", "MTU", "MAC", "ADDRESSES", "IN", "OUT", "ERRORS", "DROPS", "MASTER")
 	n := 0
 	for _, l := range all {
-		if !strings.HasPrefix(l.name, begins) {
+		if !strings.HasPrefix(l.Name, begins) {
 			continue
 		}
 		if n++; n > mostRows {
 			continue
 		}
-		addrs := make([]string, len(l.addrs))
-		for i, a := range l.addrs {
+		addrs := make([]string, len(l.Addrs))
+		for i, a := range l.Addrs {
 			addrs[i] = a.String()
 		}
-		t.row(l.name, l.kind, l.state, strconv.Itoa(l.mtu), l.mac, strings.Join(addrs, ","), bytesOf(l.in),
-			bytesOf(l.out), both(l.errIn, l.errOut), both(l.dropIn, l.dropOut), l.peer)
+		t.row(l.Name, l.Kind, stateOf(l), strconv.Itoa(l.MTU), l.MAC, strings.Join(addrs, ","), bytesOf(l.BytesIn),
+			bytesOf(l.BytesOut), both(l.ErrorsIn, l.ErrorsOut), both(l.DropsIn, l.DropsOut), l.Master)
 	}
 	if n == 0 {
 		return probe.Found(probe.Fail, "there is no interface %s", begins).With(probe.FactReason, "missing")
@@ -91,6 +83,19 @@ func listLinks(j *probe.Job, begins string) probe.Result {
 		j.Say("(%d more are not shown: name the beginning)", n-mostRows)
 	}
 	return probe.Found(probe.OK, "%s", several(n, "interface"))
+}
+
+// stateOf is the state of an interface in a word.
+func stateOf(l kernel.Link) string {
+	switch {
+	case !l.Up:
+		return "down"
+	case !l.Carrier:
+		return "no-carrier"
+	case l.State == "unknown": // the loopback, tunnels: they do not tell
+		return "up"
+	}
+	return l.State
 }
 
 // both is a counter of each direction.
@@ -110,64 +115,50 @@ func bytesOf(n uint64) string {
 	return fmt.Sprintf("%.1f%s", f, units[i])
 }
 
-// neighbour is one of the neighbour table.
-type neighbour struct {
-	addr               netip.Addr
-	device, mac, state string
-	router             bool
-}
-
-// neighStates are those the kernel tells (linux/neighbour.h).
-var neighStates = map[int]string{0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay", 0x10: "probe",
-	0x20: "failed", 0x40: "noarp", 0x80: "permanent"}
-
 func parseNeigh(args []string) (probe.ToolFunc, error) {
-	fits := func(neighbour) bool { return true }
-	known := func(word string) bool {
-		for _, s := range neighStates {
-			if s == word {
-				return true
-			}
-		}
-		return false
-	}
+	fits := func(kernel.Neighbour) bool { return true }
 	switch {
 	case len(args) == 0:
-		fits = func(n neighbour) bool { return n.state != "noarp" } // multicast and loopback
+		fits = func(n kernel.Neighbour) bool { return n.State != "noarp" } // multicast and loopback
 	case len(args) == 2 && args[0] == "dev":
-		fits = func(n neighbour) bool { return n.device == args[1] && n.state != "noarp" }
-	case len(args) == 1 && known(args[0]):
-		fits = func(n neighbour) bool { return n.state == args[0] }
+		fits = func(n kernel.Neighbour) bool { return n.Device == args[1] && n.State != "noarp" }
+	case len(args) == 1 && kernel.IsNeighbourState(args[0]):
+		fits = func(n kernel.Neighbour) bool { return n.State == args[0] }
 	case len(args) == 1:
 		a, err := netip.ParseAddr(args[0])
 		if err != nil {
 			return nil, fmt.Errorf("neigh takes an address, dev NAME or a state (reachable, stale, failed, ...), not %q", args[0])
 		}
-		fits = func(n neighbour) bool { return n.addr == a.Unmap() }
+		fits = func(n kernel.Neighbour) bool { return n.Addr == a.Unmap() }
 	default:
 		return nil, errors.New("neigh takes an address, dev NAME or a state: neigh failed")
 	}
 	return func(_ context.Context, j *probe.Job) probe.Result { return listNeighbours(j, fits) }, nil
 }
 
-func listNeighbours(j *probe.Job, fits func(neighbour) bool) probe.Result {
-	all, err := neighbours()
-	if err != nil {
-		return unread(err)
+func listNeighbours(j *probe.Job, fits func(kernel.Neighbour) bool) probe.Result {
+	var all []kernel.Neighbour
+	for _, family := range []int{4, 6} {
+		table, err := kernel.Neighbours(family)
+		if err != nil {
+			return unread(err)
+		}
+		all = append(all, table...)
 	}
+	slices.SortFunc(all, func(a, b kernel.Neighbour) int { return a.Addr.Compare(b.Addr) })
 	t := newTable(j, "ADDRESS", "DEVICE", "MAC", "STATE", "ROUTER")
 	n, bad := 0, 0
 	for _, e := range all {
 		if !fits(e) {
 			continue
 		}
-		if e.state == "failed" || e.state == "incomplete" {
+		if e.State == "failed" || e.State == "incomplete" {
 			bad++
 		}
 		if n++; n > mostRows {
 			continue
 		}
-		t.row(e.addr.String(), e.device, e.mac, e.state, map[bool]string{true: "router"}[e.router])
+		t.row(e.Addr.String(), e.Device, e.MAC, e.State, map[bool]string{true: "router"}[e.Router])
 	}
 	if n == 0 {
 		return probe.Found(probe.Fail, "there is no such neighbour").With(probe.FactReason, "missing")

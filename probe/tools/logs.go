@@ -28,7 +28,7 @@ the container wrote it: works while the API server is away, and for containers t
 ended. The name is a container's, a pod's, POD/CONTAINER, NAMESPACE/POD/CONTAINER or the
 beginning of an ID; where several fit, they are listed.
 
-  -n LINES      50 unless told, 100000 at most
+  -n LINES      50 by default, 100000 at most
   -f            go on with what is written from now on, until it is stopped (Ctrl-C) or the
                 container ends
   -t            with the time of each line
@@ -46,7 +46,7 @@ Files that the kubelet has compressed are named and not read.`,
 	Endless: func(args []string) bool { l, err := parseLogs(args); return err == nil && l.follow },
 }
 
-// reading is what logs was told.
+// reading are the arguments of logs.
 type reading struct {
 	name                  string
 	lines                 int

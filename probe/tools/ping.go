@@ -23,11 +23,11 @@ var Ping = &probe.Tool{
 	Doc: `Sends one packet after the other and prints a line for each: the time to its answer, or
 who sent it back and why. A summary follows at the end, also after Ctrl-C.
 
-  -c COUNT     packets, 5 unless told; 0 = until it is stopped
-  -i INTERVAL  between two packets, 200ms unless told, 10ms at least
+  -c COUNT     packets, 5 by default; 0 = until it is stopped
+  -i INTERVAL  between two packets, 200ms by default, 10ms at least
   -s SIZE      bytes of the whole IP packet, headers too (ping(8) counts without these 28,
                IPv6 48), which nobody may fragment: finds what fits through
-  -W WAIT      for the answer to each packet, 1s unless told
+  -W WAIT      for the answer to each packet, 1s by default
   NAME         of a node: its InternalIP, as the API has it; any other is looked up in the
                node's own /etc/hosts and by its name servers
 
@@ -45,7 +45,7 @@ Fails when nothing came back.`,
 	Endless: func(args []string) bool { p, err := parsePing(args); return err == nil && p.count == 0 },
 }
 
-// pinging is what ping was told.
+// pinging are the arguments of ping.
 type pinging struct {
 	host        string     // a name that is to be looked up, "" = there is an address
 	addr        netip.Addr // invalid until the name is looked up

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-// PS lists what the container runtime has.
-var PS = &probe.Tool{
+// psTool lists what the container runtime has.
+var psTool = &probe.Tool{
 	Name: "ps", Usage: "[-a] [pods | images] [WORD]", Short: "containers, pods and images of the node, by its runtime",
 	Doc: `Asks the container runtime on its socket, as the kubelet does: works while the API server
 is away. Lists the containers that run or wait, and those that ended with an error; a
@@ -147,7 +147,8 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 		n.shown++
 		addrs := ""
 		if asked++; ready && asked <= mostStates && limited.Err() == nil {
-			if one, err := ask(limited, client.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: s.Id}); err == nil { // else it has just gone
+			// else it has just gone
+			if one, err := ask(limited, client.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: s.Id}); err == nil {
 				addrs = addressesOf(one.GetStatus())
 			}
 		}

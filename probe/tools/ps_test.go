@@ -43,7 +43,9 @@ func (made) ContainerStatus(_ context.Context, r *cri.ContainerStatusRequest) (*
 	if r.ContainerId == "mute" {
 		return nil, errors.New("it does not tell")
 	}
-	return &cri.ContainerStatusResponse{Status: &cri.ContainerStatus{ExitCode: map[string]int32{"bad": 1}[r.ContainerId], FinishedAt: time.Now().UnixNano()}}, nil
+	status := &cri.ContainerStatus{ExitCode: map[string]int32{"bad": 1}[r.ContainerId],
+		FinishedAt: time.Now().UnixNano()}
+	return &cri.ContainerStatusResponse{Status: status}, nil
 }
 
 func (made) ListPodSandbox(context.Context, *cri.ListPodSandboxRequest) (*cri.ListPodSandboxResponse, error) {

@@ -298,26 +298,26 @@ func TestRealTable(t *testing.T) {
 		}
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if r, out := use(t.Context(), t, root, Bird, "show", "route", "count"); r.Status == probe.OK &&
+		if r, out := use(t.Context(), t, root, birdTool, "show", "route", "count"); r.Status == probe.OK &&
 			strings.Contains(out, "100000 of 100000 routes") {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatal(r.Saw, out)
 		}
 	}
-	r, out := use(t.Context(), t, root, Bird, "show", "protocols", "dev*")
+	r, out := use(t.Context(), t, root, birdTool, "show", "protocols", "dev*")
 	wants(t, r, probe.OK, "2 lines")
 	if !strings.Contains(out, "device1") {
 		t.Error(out)
 	}
-	r, out = use(t.Context(), t, root, Bird, "show", "route")
+	r, out = use(t.Context(), t, root, birdTool, "show", "route")
 	wants(t, r, probe.OK, "lines")
 	if n := strings.Count(out, "/32"); n != 100_000 {
 		t.Errorf("%d routes of 100000, %s", n, r.Saw)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, _ = use(ctx, t, root, Bird, "show", "route")
+	r, _ = use(ctx, t, root, birdTool, "show", "route")
 	wants(t, r, probe.Unknown, "stopped")
 }
 

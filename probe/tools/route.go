@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // Route asks the kernel for its routes.
@@ -16,7 +19,7 @@ var Route = &probe.Tool{
 	Name: "route", Usage: "[show] [default | PREFIX | ADDRESS] [dev NAME] [proto NAME] [table N] | get ADDRESS [from ADDRESS] [iif NAME]", Short: "the kernel's routes, and the one it takes",
 	Doc: `'route get' asks the kernel what it would do with a packet: by which device, through
 whom, from which address, and which route says so. 'route show' lists the routes, of
-the main table unless told, IPv4 and then IPv6.
+the main table by default, IPv4 and then IPv6.
 
   default      the default routes
   PREFIX       what lies within it, and the route that is it
@@ -39,13 +42,13 @@ the main table unless told, IPv4 and then IPv6.
 // mostRoutes bounds what is printed: a full table of a route reflector's has 100,000.
 const mostRoutes = 20_000
 
-// getting is what 'route get' was told.
+// getting are the arguments of 'route get'.
 type getting struct {
 	to, from netip.Addr
 	in       string
 }
 
-// showing is what 'route show' was told.
+// showing are the arguments of 'route show'.
 type showing struct {
 	byDefault bool         // default routes only, of both families
 	within    netip.Prefix // invalid = all
@@ -62,7 +65,7 @@ func parseRoute(args []string) (probe.ToolFunc, error) {
 	if len(args) > 0 && args[0] == "show" {
 		args = args[1:]
 	}
-	s := showing{proto: -1, table: tableMain}
+	s := showing{proto: -1, table: kernel.TableMain}
 	for len(args) > 0 {
 		word := args[0]
 		if args = args[1:]; word == "dev" || word == "proto" || word == "table" {
@@ -99,7 +102,7 @@ func (s *showing) only(word, value string) error {
 		s.device = value
 	case "proto":
 		s.proto = int(n)
-		if named, ok := protocols[value]; ok {
+		if named, ok := kernel.Protocols[value]; ok {
 			s.proto = named
 		} else if err != nil || n > 255 {
 			return fmt.Errorf("route knows no protocol %q; bird, felix, kernel, boot, static, ra, dhcp or a number",
@@ -107,8 +110,7 @@ func (s *showing) only(word, value string) error {
 		}
 	case "table":
 		s.table = int(n)
-		if named, ok := map[string]int{"main": tableMain, "local": tableLocal, "default": tableDefault,
-			"all": 0}[value]; ok {
+		if named, ok := kernel.Tables[value]; ok || value == "all" {
 			s.table = named
 		} else if err != nil || n == 0 {
 			return fmt.Errorf("route knows no table %q; main, local, default, all or a number", value)
@@ -149,117 +151,22 @@ func parseGet(args []string) (probe.ToolFunc, error) {
 	return g.run, nil
 }
 
-// The kernel's names for its tables (rtnetlink(7)).
-const (
-	tableDefault = 253
-	tableMain    = 254
-	tableLocal   = 255
-)
-
-// protocols are who makes routes (linux/rtnetlink.h); 80 is Felix's own choice
-// (felix/dataplane/linux, DefaultRouteProto).
-var protocols = map[string]int{
-	"redirect": 1, "kernel": 2, "boot": 3, "static": 4, "ra": 9, "zebra": 11, "bird": 12, "dhcp": 16,
-	"keepalived": 18, "felix": 80, "bgp": 186, "isis": 187, "ospf": 188, "rip": 189,
-}
-
-func protocolName(n int) string {
-	for name, is := range protocols {
-		if is == n {
-			return name
-		}
-	}
-	return strconv.Itoa(n)
-}
-
-// kinds are what routes of other types than the usual one do (linux/rtnetlink.h).
-var kinds = map[int]string{2: "local", 3: "broadcast", 4: "anycast", 5: "multicast", 6: "blackhole", 7: "unreachable",
-	8: "prohibit", 9: "throw", 10: "nat"}
-
-// way is a route as it is shown.
-type way struct {
-	to     netip.Prefix
-	kind   int
-	hops   []hop
-	proto  int
-	src    netip.Addr
-	metric int
-	mtu    int
-	scope  string // "" when it is global
-	table  int
-}
-
-// hop is one of the next hops of a route.
-type hop struct {
-	via     netip.Addr
-	device  string
-	flagged string
-}
-
-// String is the route in one line, as 'ip route' would put it.
-func (w way) String() string {
-	var b strings.Builder
-	if k := kinds[w.kind]; k != "" {
-		b.WriteString(k + " ")
-	}
-	if w.to.Bits() == 0 {
-		b.WriteString("default")
-	} else if w.to.IsSingleIP() {
-		b.WriteString(w.to.Addr().String())
-	} else {
-		b.WriteString(w.to.String())
-	}
-	for i, h := range w.hops {
-		if len(w.hops) > 1 {
-			fmt.Fprintf(&b, " hop %d", i+1)
-		}
-		if h.via.IsValid() {
-			fmt.Fprintf(&b, " via %s", h.via)
-		}
-		if h.device != "" {
-			fmt.Fprintf(&b, " dev %s", h.device)
-		}
-		if h.flagged != "" {
-			b.WriteString(" " + h.flagged)
-		}
-	}
-	if w.proto != 0 { // none made what 'get' composes
-		fmt.Fprintf(&b, " proto %s", protocolName(w.proto))
-	}
-	if w.scope != "" {
-		fmt.Fprintf(&b, " scope %s", w.scope)
-	}
-	if w.src.IsValid() {
-		fmt.Fprintf(&b, " src %s", w.src)
-	}
-	if w.metric != 0 {
-		fmt.Fprintf(&b, " metric %d", w.metric)
-	}
-	if w.mtu != 0 {
-		fmt.Fprintf(&b, " mtu %d", w.mtu)
-	}
-	if w.table != tableMain && w.table != 0 {
-		fmt.Fprintf(&b, " table %d", w.table)
-	}
-	return b.String()
-}
-
 // shown tells whether a route is one of those asked for.
-func (s showing) shown(w way) bool {
+func (s showing) shown(r kernel.Route) bool {
 	switch {
-	case s.table != 0 && w.table != s.table,
-		s.proto >= 0 && w.proto != s.proto,
-		s.byDefault && w.to.Bits() != 0,
-		s.having.IsValid() && !w.to.Contains(s.having),
-		s.within.IsValid() && (s.within.Bits() > w.to.Bits() || !s.within.Contains(w.to.Addr())),
-		s.within.IsValid() && s.within.Bits() == 0 && w.to.Bits() != 0: // "0.0.0.0/0" and "::/0" are default routes
+	case s.table != 0 && r.Table != s.table,
+		s.proto >= 0 && r.Proto != s.proto,
+		s.byDefault && r.To.Bits() != 0,
+		s.having.IsValid() && !r.To.Contains(s.having),
+		s.within.IsValid() && (s.within.Bits() > r.To.Bits() || !s.within.Contains(r.To.Addr())),
+		s.within.IsValid() && s.within.Bits() == 0 && r.To.Bits() != 0: // "0.0.0.0/0" and "::/0" are default routes
 		return false
 	}
 	if s.device == "" {
 		return true
 	}
-	for _, h := range w.hops {
-		if h.device == s.device {
+	for _, h := range r.Hops {
+		if h.Device == s.device {
 			return true
 		}
 	}
@@ -284,11 +191,11 @@ func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 	for _, family := range s.families() {
 		// All of them before the first is printed: while a slow line is written to, the
 		// kernel's table changes, and its list would have to be asked for again.
-		found, err := routes(family, s.table, mostRoutes+1-n,
-			func(w way) bool { return s.shown(w) && ctx.Err() == nil })
+		found, err := kernel.Routes(family, s.table, mostRoutes+1-n,
+			func(r kernel.Route) bool { return s.shown(r) && ctx.Err() == nil })
 		many, flush := buffered(j)
-		for _, w := range found[:min(len(found), mostRoutes-n)] {
-			many.Say("%s", w)
+		for _, r := range found[:min(len(found), mostRoutes-n)] {
+			many.Say("%s", r)
 		}
 		_ = flush() // a session that is gone ends the tool
 		n += len(found)
@@ -306,4 +213,75 @@ func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 		return probe.Found(probe.Fail, "there is no such route").With(probe.FactReason, "missing")
 	}
 	return probe.Found(probe.OK, "%s", several(n, "route"))
+}
+
+// run asks the kernel for the way of one packet.
+func (g getting) run(_ context.Context, j *probe.Job) probe.Result {
+	way, matched, err := kernel.RouteOf(kernel.Packet{To: g.to, From: g.from, In: g.in})
+	switch {
+	case errors.Is(err, kernel.ErrNoInterface):
+		return probe.Found(probe.Fail, "there is no interface %s", g.in).With(probe.FactReason, "missing")
+	case err != nil:
+		return g.refused(err)
+	}
+	j.Say("%s", way)
+	if matched == nil {
+		return probe.Found(probe.OK, "%s goes %s", g.to, whereTo(way))
+	}
+	j.Say("by the route: %s", matched)
+	return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.to, whereTo(way), matched.To,
+		kernel.ProtocolName(matched.Proto))
+}
+
+// refusals say what the kernel means by an error instead of a route to an address.
+var refusals = map[syscall.Errno]string{
+	syscall.ENETUNREACH:  "the kernel has no route to %s",
+	syscall.EHOSTUNREACH: "an unreachable route rejects packets to %s, or forwarding from that device is off",
+	syscall.EACCES:       "a prohibit route rejects packets to %s",
+	syscall.EINVAL:       "a blackhole route discards packets to %s",
+	syscall.EXDEV: "the kernel drops such a packet to %s: its source is not expected on that device (rp_filter), " +
+		"or is its own",
+}
+
+// refused judges what the kernel answers instead of a route.
+func (g getting) refused(err error) probe.Result {
+	if g.from.IsValid() && g.in == "" && !isOwn(g.from) {
+		return probe.Found(probe.Fail,
+			"%s is no address of this node; for what the node forwards, name the device it comes by: iif NAME", g.from)
+	}
+	for errno, saw := range refusals {
+		if errors.Is(err, errno) {
+			return probe.Found(probe.Fail, saw, g.to).With(probe.FactReason, probe.Reason(err))
+		}
+	}
+	return unread(err)
+}
+
+// isOwn tells whether an address is one of this network namespace.
+func isOwn(a netip.Addr) bool {
+	links, err := kernel.Links()
+	if err != nil {
+		return true // then the kernel's word stands
+	}
+	return slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Has(a.Unmap()) })
+}
+
+// whereTo is the first hop of a route in words.
+func whereTo(r kernel.Route) string {
+	if r.Type == kernel.Local {
+		return "nowhere: it is an address of this node"
+	} else if name := r.TypeName(); name != "" {
+		return "nowhere: " + name
+	}
+	var b strings.Builder
+	for _, h := range r.Hops[:min(len(r.Hops), 1)] {
+		fmt.Fprintf(&b, "by %s", h.Device)
+		if h.Gateway.IsValid() {
+			fmt.Fprintf(&b, " through %s", h.Gateway)
+		}
+	}
+	if r.Source.IsValid() {
+		fmt.Fprintf(&b, " from %s", r.Source)
+	}
+	return b.String()
 }

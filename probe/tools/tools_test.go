@@ -125,7 +125,7 @@ func TestMistakes(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Bird.Parse([]string{"show", "status\nconfigure"}); err == nil {
+	if _, err := birdTool.Parse([]string{"show", "status\nconfigure"}); err == nil {
 		t.Error("two commands pass for one")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// placed is an alert with what is to be done about it.
-type placed struct {
+// assigned is an alert with the node and the procedure it is about.
+type assigned struct {
 	Alert
 	procedure Procedure
 	node      string
@@ -40,8 +40,8 @@ func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 const asksAtOnce = 16
 
 // place asks the cluster about the alerts that are new.
-func (s *Server) place(ctx context.Context, list []Alert) []placed {
-	out := make([]placed, len(list))
+func (s *Server) place(ctx context.Context, list []Alert) []assigned {
+	out := make([]assigned, len(list))
 	asked := s.cluster
 	asked.PodNode = s.podNode
 	var all sync.WaitGroup
@@ -106,8 +106,8 @@ func (s *Server) podNode(ctx context.Context, namespace, pod string) (string, er
 	return "", nil
 }
 
-// taken is what is made of a notification.
-type taken struct {
+// decision is what a notification changes.
+type decision struct {
 	counts   map[string]int
 	made     map[string]*Job // jobs that are new, by ID
 	changed  map[string]*Job // jobs as they become
@@ -117,12 +117,12 @@ type taken struct {
 	refused  error           // why some are to be sent again
 }
 
-// decide changes nothing. beyond is how many alerts there were that were not read. turn
-// is held.
-func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
+// decide decides about every alert of a notification and changes nothing yet. beyond is how many alerts of it
+// were not read. The caller holds turn.
+func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &taken{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}}
+	t := &decision{counts: map[string]int{}, made: map[string]*Job{}, changed: map[string]*Job{}}
 	t.counts[outcomeUnmapped] = beyond
 	none := newNoted(s.unmapped)
 	waiting, waits := s.waiting(), s.waitingOf()
@@ -157,8 +157,8 @@ func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 			t.firings = append(t.firings, heard{a.key(), job.ID, now})
 		case a.err != nil:
 			refuse(a.err)
-		case a.node == "": // it was known when it was placed, and its job has been forgotten since
-			refuse(errors.New("an alert was forgotten meanwhile"))
+		case a.node == "": // it was known before, and its job has been removed since
+			refuse(errors.New("the job of an alert was removed meanwhile"))
 		case s.stopping:
 			refuse(errStopping)
 		case waiting >= s.limits.Queue:
@@ -177,7 +177,7 @@ func (s *Server) decide(all []placed, beyond int, now time.Time) *taken {
 }
 
 // queue makes a job for an alert.
-func (t *taken) queue(a placed, now time.Time) *Job {
+func (t *decision) queue(a assigned, now time.Time) *Job {
 	job := &Job{ID: newID(now), Node: a.node, Procedure: a.procedure, State: Queued, Queued: now}
 	join(job, a.Alert)
 	t.counts[outcomeQueued]++
@@ -199,7 +199,9 @@ func (s *Server) waitingOf() map[Procedure]int {
 
 // belongs is the job that an alert is for, nil where none is there yet; known is that of the same
 // alert in this notification, latest those that it made. had tells that the alert has had a job.
-func (s *Server) belongs(t *taken, a placed, known *Job, latest map[string]*Job, now time.Time) (job *Job, had bool) {
+func (s *Server) belongs(
+	t *decision, a assigned, known *Job, latest map[string]*Job, now time.Time,
+) (job *Job, had bool) {
 	if known != nil {
 		return known, false
 	}
@@ -218,7 +220,7 @@ func (s *Server) belongs(t *taken, a placed, known *Job, latest map[string]*Job,
 }
 
 // reject takes back what was decided and could not be written: all of it is to be sent again.
-func (s *Server) reject(t *taken, err error) error {
+func (s *Server) reject(t *decision, err error) error {
 	s.storeFailed(err)
 	for id := range t.made { // or the next start would find them
 		if gone := s.store.forget(id); gone != nil {
@@ -235,7 +237,7 @@ func (s *Server) reject(t *taken, err error) error {
 }
 
 // version is a job as this notification has it: a copy, the same for all its alerts.
-func (t *taken) version(j *Job) *Job {
+func (t *decision) version(j *Job) *Job {
 	if j == nil {
 		return nil
 	}
@@ -301,7 +303,7 @@ func (n *noted) latest() []Unmapped {
 }
 
 // accept writes what was decided, and makes it so once it is written. turn is held.
-func (s *Server) accept(t *taken) error {
+func (s *Server) accept(t *decision) error {
 	var jobs []Job
 	for _, id := range t.order {
 		jobs = append(jobs, *t.made[id])

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checks"
 )
 
-func TestContrast(t *testing.T) {
+func TestComparison(t *testing.T) {
 	t.Parallel()
 	f := Findings{Node: "node-b"}
 	add := func(node, check, target string, s probe.Status, saw string, facts probe.Facts) {
@@ -25,11 +25,11 @@ func TestContrast(t *testing.T) {
 			checks.FactBGPState: "Passive"})
 	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "nobody listens",
 		probe.Facts{checks.FactFamily: 6})
-	if got := Contrast(f); got != nil {
+	if got := Comparison(f); got != nil {
 		t.Errorf("without a peer: %q", got)
 	}
 	add("node-a", "probe-placed", "neighbour", probe.Unknown, "no right", nil)
-	if got := Contrast(f); got != nil {
+	if got := Comparison(f); got != nil {
 		t.Errorf("a peer that was not asked: %q", got)
 	}
 	add("node-a", "node-swap", "", probe.OK, "no swap", nil)
@@ -58,7 +58,7 @@ pod-ping           node-a fails only towards node-b: default/b 10.1.3.1 none of 
 node-b seen from node-a: answers icmp; does not: tcp 179 of 10.0.0.2 (refused)
 BGP IPv4  node-b to node-a: start Passive | node-a to node-b: start Connect, Socket: Connection refused
 BGP IPv6  node-b to node-a: BIRD does not answer | node-a to node-b: Established`
-	if got := strings.Join(Contrast(f), "\n"); got != want {
+	if got := strings.Join(Comparison(f), "\n"); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	for i := range 30 { // a night on which everything is bad stays short
@@ -66,7 +66,7 @@ BGP IPv6  node-b to node-a: BIRD does not answer | node-a to node-b: Established
 		add("node-b", id, "", probe.Fail, "bad", nil)
 		add("node-a", id, "", probe.OK, "good", nil)
 	}
-	if got := Contrast(f); len(got) > 12 {
+	if got := Comparison(f); len(got) > 12 {
 		t.Errorf("%d lines", len(got))
 	}
 }

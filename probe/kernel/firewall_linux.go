@@ -1,4 +1,4 @@
-package checks
+package kernel
 
 import (
 	"encoding/binary"
@@ -19,78 +19,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Undisturbed lists again when the kernel's table changed under the list: on a busy
-// node pods come and go, and half a table must not pass for a fault.
-func Undisturbed[T any](list func() (T, error)) (out T, err error) {
-	for range 3 {
-		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
-	return out, err
-}
-
-// devices lists the interfaces of this network namespace.
-func devices() ([]device, error) {
-	links, err := Undisturbed(netlink.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("listing interfaces: %w", err)
-	}
-	addrs, err := Undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
-	if err != nil {
-		return nil, fmt.Errorf("listing addresses: %w", err)
-	}
-	on := map[int][]netip.Prefix{}
-	for _, a := range addrs {
-		if ip, ok := netip.AddrFromSlice(a.IP); ok {
-			bits, _ := a.Mask.Size()
-			on[a.LinkIndex] = append(on[a.LinkIndex], netip.PrefixFrom(ip.Unmap(), bits))
-		}
-	}
-	var out []device
-	for _, l := range links {
-		a := l.Attrs()
-		d := device{index: a.Index, name: a.Name, kind: l.Type(), mtu: a.MTU, state: a.OperState.String(),
-			up: a.RawFlags&unix.IFF_UP != 0, mac: a.HardwareAddr.String(), addrs: on[a.Index]}
-		if a.RawFlags&unix.IFF_LOWER_UP == 0 && a.OperState == netlink.OperUp {
-			d.state = "lower-layer-down" // the state follows the flag within a second
-		}
-		d.loopback = a.RawFlags&unix.IFF_LOOPBACK != 0
-		if v, ok := l.(*netlink.Vxlan); ok {
-			local, _ := netip.AddrFromSlice(v.SrcAddr)
-			d.vxlan = &vxlan{vni: v.VxlanId, port: v.Port, local: local.Unmap(), external: v.FlowBased}
-		}
-		out = append(out, d)
-	}
-	return out, nil
-}
-
-// vteps reads what a VXLAN device of a family knows about the other ends.
-func vteps(index, family int) (forwarding, error) {
-	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
-	entries, err := Undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, unix.AF_BRIDGE) })
-	if err != nil {
-		return f, fmt.Errorf("listing forwarding entries: %w", err)
-	}
-	for _, n := range entries {
-		if a, ok := netip.AddrFromSlice(n.IP); ok {
-			mac := n.HardwareAddr.String()
-			f.fdb[mac] = append(f.fdb[mac], a.Unmap())
-		}
-	}
-	entries, err = neighboursOn(index, family)
-	if err != nil {
-		return f, err
-	}
-	for _, n := range entries {
-		a, ok := netip.AddrFromSlice(n.IP)
-		if ok && len(n.HardwareAddr) > 0 && n.State&(netlink.NUD_FAILED|netlink.NUD_INCOMPLETE) == 0 {
-			f.macs[a.Unmap()] = n.HardwareAddr.String()
-		}
-	}
-	return f, nil
-}
-
 // firewallError says in words what the kernel's refusal of a question about its
 // firewall means: a lack of rights, or (EINVAL, from netlink itself) that this
 // kernel has no such firewall. Other errors stay what they are.
@@ -107,7 +35,7 @@ func firewallError(err error) error {
 // steady lists again when the rules of nftables changed under the list, which the
 // library for them does not tell.
 func steady[T any](list func() (T, error)) (T, error) {
-	return Undisturbed(func() (out T, err error) {
+	return undisturbed(func() (out T, err error) {
 		before, err := generation()
 		if err != nil {
 			return out, err
@@ -147,46 +75,39 @@ func generation() ([]byte, error) {
 var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6,
 	nftables.TableFamilyINet: 0}
 
-// nftChains lists those chains of nftables, and of iptables-nft, that are Calico's or
-// kube-proxy's or see all forwarded packets; none in a kernel without nftables. The
-// kernel loads its module for nftables when asked, as for nft and iptables-nft.
-func nftChains() ([]chain, error) {
+// NFTChains lists those chains of nftables, and of iptables-nft, that are wanted or see all
+// forwarded packets; none in a kernel without nftables. The kernel loads its module for nftables
+// when asked, as for nft and iptables-nft.
+func NFTChains(wanted func(Chain) bool) ([]Chain, error) {
 	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return steady(listChains)
+	return steady(func() ([]Chain, error) { return listChains(wanted) })
 }
 
-func listChains() ([]chain, error) {
+func listChains(wanted func(Chain) bool) ([]Chain, error) {
 	var c nftables.Conn
-	var out []chain
+	var out []Chain
 	for f, number := range nftFamilies {
 		chains, err := c.ListChainsOfTableFamily(f)
 		if err != nil {
 			return nil, fmt.Errorf("listing the chains of nftables: %w", firewallError(err))
 		}
 		for _, n := range chains {
-			next := chain{family: number, table: n.Table.Name, name: n.Name}
+			next := Chain{Family: number, Table: n.Table.Name, Name: n.Name}
 			if n.Hooknum != nil && *n.Hooknum == *nftables.ChainHookForward && n.Type == nftables.ChainTypeFilter {
-				next.forward = true
-				next.drops = n.Policy != nil && *n.Policy == nftables.ChainPolicyDrop
-				if next.jumps, err = nftJumps(&c, n); err != nil {
+				next.Forward = true
+				next.Drops = n.Policy != nil && *n.Policy == nftables.ChainPolicyDrop
+				if next.Jumps, err = nftJumps(&c, n); err != nil {
 					return nil, err
 				}
 			}
-			if next.forward || worthKeeping(next) {
+			if next.Forward || wanted(next) {
 				out = append(out, next)
 			}
 		}
 	}
 	return out, nil
-}
-
-// worthKeeping leaves out what nobody asks about: kube-proxy's iptables have some
-// chains for every endpoint.
-func worthKeeping(c chain) bool {
-	return c.table == "calico" || c.table == "kube-proxy" || strings.HasPrefix(c.name, "cali-") ||
-		c.name == "KUBE-SERVICES" || strings.HasPrefix(c.name, "KUBE-SVC-")
 }
 
 // nftJumps lists where the rules of one chain lead.
@@ -206,13 +127,13 @@ func nftJumps(c *nftables.Conn, of *nftables.Chain) ([]string, error) {
 	return out, nil
 }
 
-// nftSet reads the addresses in a named set of nftables; ErrNotExist when there is
+// NFTSet reads the addresses in a named set of nftables; ErrNotExist when there is
 // no such set.
-func nftSet(family int, table, name string) ([]span, error) {
-	return steady(func() ([]span, error) { return listSet(family, table, name) })
+func NFTSet(family int, table, name string) ([]Span, error) {
+	return steady(func() ([]Span, error) { return listSet(family, table, name) })
 }
 
-func listSet(family int, table, name string) ([]span, error) {
+func listSet(family int, table, name string) ([]Span, error) {
 	f := nftables.TableFamilyIPv4
 	if family == 6 {
 		f = nftables.TableFamilyIPv6
@@ -235,13 +156,13 @@ func listSet(family int, table, name string) ([]span, error) {
 	return spans(keys, set.Interval), nil
 }
 
-// ipSet reads the addresses in an ipset; ErrNotExist when there is no such set.
-func ipSet(name string) ([]span, error) {
+// IPSet reads the addresses in an ipset; ErrNotExist when there is no such set.
+func IPSet(name string) ([]Span, error) {
 	set, err := netlink.IpsetList(name)
 	if err != nil {
 		return nil, fmt.Errorf("listing the ipset %s: %w", name, firewallError(err))
 	}
-	var out []span
+	var out []Span
 	for _, e := range set.Entries {
 		a, ok := netip.AddrFromSlice(e.IP)
 		if !ok {
@@ -253,7 +174,7 @@ func ipSet(name string) ([]span, error) {
 			bits = int(e.CIDR)
 		}
 		if p, err := a.Prefix(bits); err == nil {
-			out = append(out, span{first: p.Addr(), last: last(p)})
+			out = append(out, Span{p.Addr(), last(p)})
 		}
 	}
 	return out, nil
@@ -263,10 +184,11 @@ func ipSet(name string) ([]span, error) {
 // 80,000 rules. The kernel hands it out only whole.
 const maxTable = 16 << 20
 
-// legacyChains lists the chains of the filter tables that legacy iptables has in
-// this network namespace, and tells which tables there are. It asks for those
-// alone: to be asked for another one would make the kernel load it.
-func legacyChains(h *probe.Host, table string) (out []chain, tables []string, err error) {
+// LegacyChains lists the chains that legacy iptables has in a table of this network
+// namespace, none where there is no such table: that is not asked for, which would make
+// the kernel load it.
+func LegacyChains(h *probe.Host, table string) ([]Chain, error) {
+	var out []Chain
 	for _, l := range []struct {
 		family, af, level int
 		names             string
@@ -275,32 +197,30 @@ func legacyChains(h *probe.Host, table string) (out []chain, tables []string, er
 		{4, unix.AF_INET, unix.SOL_IP, "net/ip_tables_names", legacy4},
 		{6, unix.AF_INET6, unix.SOL_IPV6, "net/ip6_tables_names", legacy6},
 	} {
-		text, err := readProc(h, l.names)
+		text, err := ReadProc(h, l.names)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // this kernel has none
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		names := strings.Fields(text)
-		tables = append(tables, names...)
-		if !slices.Contains(names, table) {
+		if !slices.Contains(strings.Fields(text), table) {
 			continue
 		}
 		info, entries, err := legacyTable(l.af, l.level, table)
 		if err != nil {
-			return nil, tables, err
+			return nil, err
 		}
 		chains, err := legacyParse(l.layout, info, entries)
 		if err != nil {
-			return nil, tables, err
+			return nil, err
 		}
 		for _, c := range chains {
-			c.family, c.table = l.family, table
+			c.Family, c.Table = l.family, table
 			out = append(out, c)
 		}
 	}
-	return out, tables, nil
+	return out, nil
 }
 
 // What linux/netfilter_ipv4/ip_tables.h calls IPT_SO_GET_INFO and

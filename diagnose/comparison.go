@@ -17,10 +17,10 @@ const (
 	mostSessions = 4
 )
 
-// Contrast compares the node in question with its baseline nodes in a few lines: what is bad here
+// Comparison compares the node in question with its baseline nodes in a few lines: what is bad here
 // and ok there, what is bad on both, what of the node answers when asked from there, and both ends
 // of the BGP sessions between them. Without an answer from a baseline node there are no lines.
-func Contrast(f Findings) []string {
+func Comparison(f Findings) []string {
 	var baseline []string
 	for _, node := range f.Others() {
 		if slices.ContainsFunc(f.At(node).where(everything), func(r Finding) bool { return answered(r.Status) }) {

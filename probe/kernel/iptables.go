@@ -1,4 +1,4 @@
-package checks
+package kernel
 
 import (
 	"bytes"
@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// chain is one chain of a firewall: of nftables, of iptables on top of it, or of
+// Chain is one chain of a firewall: of nftables, of iptables on top of it, or of
 // legacy iptables.
-type chain struct {
-	family      int // 4, 6, or 0 for a table that sees both
-	table, name string
+type Chain struct {
+	Family      int // 4, 6, or 0 for a table that sees both
+	Table, Name string
 	// What is known of a chain that all forwarded packets pass: whether it drops what
 	// no rule accepts, and where its rules lead.
-	forward, drops bool
-	jumps          []string
+	Forward, Drops bool
+	Jumps          []string
 }
 
 // legacyInfo is what the kernel says of a table of legacy iptables: where in its
@@ -43,11 +43,11 @@ var errLegacy = errors.New("the table of legacy iptables cannot be understood")
 
 // legacyParse lists the chains among the entries of a table. A chain of somebody's
 // own begins after an entry with the target ERROR that bears its name.
-func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]chain, error) {
+func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, error) {
 	const target = 32 // bytes of struct xt_entry_target
-	var out []chain
+	var out []Chain
 	starts := map[int32]string{}
-	forward := chain{name: "FORWARD", forward: true}
+	forward := Chain{Name: "FORWARD", Forward: true}
 	var jumps []int32
 	for at := 0; at < len(entries); {
 		rest := entries[at:]
@@ -65,7 +65,7 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]chain, erro
 		switch {
 		case name == "ERROR":
 			if called := text(data); called != "ERROR" { // that one ends the table
-				out = append(out, chain{name: called})
+				out = append(out, Chain{Name: called})
 				starts[int32(at+next)] = called
 			}
 		case name == "" && inForward:
@@ -73,13 +73,13 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]chain, erro
 			if verdict >= 0 {
 				jumps = append(jumps, verdict)
 			}
-			forward.drops = verdict == -1 // the last word is the policy: -NF_DROP - 1
+			forward.Drops = verdict == -1 // the last word is the policy: -NF_DROP - 1
 		}
 		at += next
 	}
 	for _, to := range jumps {
 		if name := starts[to]; name != "" {
-			forward.jumps = append(forward.jumps, name)
+			forward.Jumps = append(forward.Jumps, name)
 		}
 	}
 	return append(out, forward), nil

@@ -1,0 +1,48 @@
+//go:build !linux
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// errNotLinux is every answer elsewhere.
+var errNotLinux = fmt.Errorf("asking the kernel: %w", errors.ErrUnsupported)
+
+// RouteOf needs Linux.
+func RouteOf(Packet) (Route, *Route, error) { return Route{}, nil, errNotLinux }
+
+// Routes needs Linux.
+func Routes(int, int, int, func(Route) bool) ([]Route, error) { return nil, errNotLinux }
+
+// Links needs Linux.
+func Links() ([]Link, error) { return nil, errNotLinux }
+
+// LinkNamed needs Linux.
+func LinkNamed(string) (Link, error) { return Link{}, errNotLinux }
+
+// Neighbours needs Linux.
+func Neighbours(int) ([]Neighbour, error) { return nil, errNotLinux }
+
+// NeighboursOn needs Linux.
+func NeighboursOn(Link, int) (neighbours, forwarding []Neighbour, _ error) {
+	return nil, nil, errNotLinux
+}
+
+// TCP needs Linux.
+func TCP(States, uint16, uint16, func(Socket)) error { return errNotLinux }
+
+// NFTChains needs Linux.
+func NFTChains(func(Chain) bool) ([]Chain, error) { return nil, errNotLinux }
+
+// LegacyChains needs Linux.
+func LegacyChains(*probe.Host, string) ([]Chain, error) { return nil, errNotLinux }
+
+// NFTSet needs Linux.
+func NFTSet(int, string, string) ([]Span, error) { return nil, errNotLinux }
+
+// IPSet needs Linux.
+func IPSet(string) ([]Span, error) { return nil, errNotLinux }

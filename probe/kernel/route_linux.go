@@ -1,0 +1,132 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// RouteOf asks the kernel what it does with a packet. matched is the entry of its table that says
+// so, nil where the kernel does not tell (before 4.13). An error of the kernel's own wraps its
+// errno, such as EINVAL for a blackhole; ErrNoInterface that there is no p.In.
+func RouteOf(p Packet) (way Route, matched *Route, err error) {
+	to := p.To.Unmap()
+	options := netlink.RouteGetOptions{Iif: p.In}
+	if p.From.IsValid() {
+		options.SrcAddr = p.From.AsSlice()
+	}
+	found, err := netlink.RouteGetWithOptions(to.AsSlice(), &options)
+	switch {
+	case errors.As(err, new(netlink.LinkNotFoundError)):
+		return way, nil, ErrNoInterface
+	case err != nil:
+		return way, nil, fmt.Errorf("asking for the route to %s: %w", to, err)
+	case len(found) == 0:
+		return way, nil, fmt.Errorf("asking for the route to %s: the kernel answers nothing", to)
+	}
+	names := devices{}
+	way = names.route(found[0], to.Is4())
+	if p.From.IsValid() { // the kernel does not repeat it
+		way.Source = p.From
+	}
+	options.FIBMatch = true
+	if found, err = netlink.RouteGetWithOptions(to.AsSlice(), &options); err != nil || len(found) == 0 {
+		return way, nil, nil
+	}
+	entry := names.route(found[0], to.Is4())
+	return way, &entry, nil
+}
+
+// Routes lists the routes of a family, 4 or 6, and a table, 0 = all, that are wanted, up to a
+// number: a table may hold a million others, which are not kept. Where the error is errChanged
+// the routes that were found come with it.
+func Routes(family, table, most int, wanted func(Route) bool) ([]Route, error) {
+	names := namesOf()
+	filter := netlink.Route{Table: table}
+	out, err := undisturbed(func() (out []Route, err error) {
+		err = netlink.RouteListFilteredIter(addressFamily(family), &filter, netlink.RT_FILTER_TABLE,
+			func(r netlink.Route) bool {
+				if route := names.route(r, family == 4); wanted(route) {
+					out = append(out, route)
+				}
+				return len(out) < most
+			})
+		return out, err
+	})
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return out, fmt.Errorf("listing routes: %w", errChanged)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing routes: %w", err)
+	}
+	return out, nil
+}
+
+func (d devices) route(r netlink.Route, v4 bool) Route {
+	out := Route{To: prefixOf(r.Dst, v4), Type: r.Type, Proto: int(r.Protocol), Metric: r.Priority, MTU: r.MTU,
+		Table: r.Table, Source: addrOf(r.Src)}
+	if out.Type == unix.RTN_UNICAST {
+		out.Type = 0
+	}
+	if r.Scope != netlink.SCOPE_UNIVERSE {
+		out.Scope = r.Scope.String()
+	}
+	for _, h := range r.MultiPath {
+		out.Hops = append(out.Hops, Hop{gateway(h.Gw, h.Via), d.name(h.LinkIndex), hopFlags(h.Flags)})
+	}
+	if len(r.MultiPath) == 0 {
+		out.Hops = []Hop{{gateway(r.Gw, r.Via), d.name(r.LinkIndex), hopFlags(r.Flags)}}
+	}
+	return out
+}
+
+func hopFlags(flags int) string {
+	var out []string
+	for _, f := range []struct {
+		bit  int
+		name string
+	}{{unix.RTNH_F_DEAD, "dead"}, {unix.RTNH_F_LINKDOWN, "linkdown"}, {unix.RTNH_F_ONLINK, "onlink"}} {
+		if flags&f.bit != 0 {
+			out = append(out, f.name)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// gateway is the next hop's address: of the route's family, or of the other.
+func gateway(ip net.IP, via netlink.Destination) netip.Addr {
+	if v, ok := via.(*netlink.Via); ok && v != nil {
+		ip = v.Addr
+	}
+	return addrOf(ip)
+}
+
+// prefixOf is where a route goes; a default route has no destination.
+func prefixOf(n *net.IPNet, v4 bool) netip.Prefix {
+	if n == nil {
+		if v4 {
+			return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		}
+		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	bits, _ := n.Mask.Size()
+	return netip.PrefixFrom(addrOf(n.IP), bits)
+}
+
+func addrOf(ip net.IP) netip.Addr {
+	a, _ := netip.AddrFromSlice(ip)
+	return a.Unmap()
+}
+
+// addressFamily is what the kernel calls 4 or 6.
+func addressFamily(family int) int {
+	if family == 6 {
+		return unix.AF_INET6
+	}
+	return unix.AF_INET
+}

@@ -1,0 +1,53 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// tcpStates are the states of a TCP connection (RFC 9293), as the kernel counts
+// them.
+var tcpStates = map[uint8]string{
+	netlink.TCP_ESTABLISHED: "established", netlink.TCP_SYN_SENT: "syn-sent", netlink.TCP_SYN_RECV: "syn-received",
+	netlink.TCP_FIN_WAIT1: "fin-wait-1", netlink.TCP_FIN_WAIT2: "fin-wait-2", netlink.TCP_CLOSE: "closed",
+	netlink.TCP_CLOSE_WAIT: "close-wait", netlink.TCP_LAST_ACK: "last-ack", netlink.TCP_LISTEN: "listens",
+	netlink.TCP_CLOSING: "closing",
+}
+
+// TCP gives each TCP socket that has one of the states and, where they are not 0, the ports at
+// this end and at the other. The kernel chooses and they come one by one: a busy node has
+// hundreds of thousands (linux/inet_diag.h).
+func TCP(states States, near, far uint16, each func(Socket)) error {
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		asked := make([]byte, 56) // struct inet_diag_req_v2
+		asked[0], asked[1] = family, unix.IPPROTO_TCP
+		binary.NativeEndian.PutUint32(asked[4:], uint32(states))
+		binary.BigEndian.PutUint16(asked[8:], near)
+		binary.BigEndian.PutUint16(asked[10:], far)
+		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
+		req.AddRawData(asked)
+		err := req.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(m []byte) bool {
+			if len(m) < 72 { // struct inet_diag_msg
+				return true
+			}
+			end := func(port, addr int) netip.AddrPort {
+				a := netip.AddrFrom16([16]byte(m[addr:])).Unmap()
+				if m[0] == unix.AF_INET {
+					a = netip.AddrFrom4([4]byte(m[addr:]))
+				}
+				return netip.AddrPortFrom(a, binary.BigEndian.Uint16(m[port:]))
+			}
+			each(Socket{tcpStates[m[1]], end(4, 8), end(6, 24), binary.NativeEndian.Uint32(m[68:])})
+			return true
+		})
+		if err != nil {
+			return fmt.Errorf("asking for TCP sockets: %w", err)
+		}
+	}
+	return nil
+}

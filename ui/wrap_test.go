@@ -1,0 +1,28 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestPaged wants no line but a command wider than the terminal, and nothing but spaces changed.
+func TestPaged(t *testing.T) {
+	t.Parallel()
+	text := "swap-on: the node swaps\n\n" + strings.Repeat("a kubelet that swaps is slow ", 8) + "\n\nok          " +
+		strings.Repeat("no swap ", 12) + "\n     kubectl --context a get node b -o jsonpath='{.status.nodeInfo.machineID}'\n"
+	got := paged(text, 40)
+	for line := range strings.Lines(got) {
+		if len(strings.TrimSuffix(line, "\n")) > 40 && !strings.Contains(line, "kubectl --context a get node b -o jsonpath=") {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+	if a, b := strings.Fields(got), strings.Fields(text); strings.Join(a, " ") != strings.Join(b, " ") {
+		t.Errorf("another text:\n%s", got)
+	}
+	if !strings.Contains(got, "\nok          no swap no swap no swap no\n            swap") {
+		t.Errorf("the answer's text is not below itself:\n%s", got)
+	}
+	if got := paged(text, 0); got != text {
+		t.Errorf("without a terminal:\n%s", got)
+	}
+}
