@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// TestTCPSockets has a connection of the test's own among whatever else there is.
 // TestTCPSockets looks for its own sockets alone: other programs may have the same port at
 // another address.
 func TestTCPSockets(t *testing.T) {
