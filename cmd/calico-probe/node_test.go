@@ -37,7 +37,8 @@ func nodesAPI(t *testing.T, nodes ...[]string) string {
 		if strings.HasSuffix(r.URL.Path, "/namespaces") {
 			kind = "NamespaceList"
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": "v1", "metadata": map[string]any{}, "items": items})
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": "v1",
+			"metadata": map[string]any{}, "items": items})
 	}))
 	t.Cleanup(server.Close)
 	return kubeconfigTo(t, server.URL)
@@ -49,11 +50,13 @@ func TestNodeFlag(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"run", "shell -c help", "preflight", "runbook run node-not-ready", "analyze -"} {
 		exit, out, errs := call(t, append(strings.Fields(verb), "--node", "a", "--node", "b")...)
-		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "a run takes one node") {
+		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 ||
+			!strings.Contains(errs, "a run takes one node") {
 			t.Errorf("%s: exit %d, %s%s", verb, exit, out, errs)
 		}
 	}
-	kubeconfig := nodesAPI(t, []string{"node-b", "10.0.0.2", "10.0.0.9"}, []string{"node-a", "10.0.0.1", "10.0.0.9"}, []string{"10.0.0.2"})
+	kubeconfig := nodesAPI(t, []string{"node-b", "10.0.0.2", "10.0.0.9"},
+		[]string{"node-a", "10.0.0.1", "10.0.0.9"}, []string{"10.0.0.2"})
 	for typed, want := range map[string]string{
 		"node/node-a": "node-a", "node-b": "node-b", "10.0.0.1": "node-a",
 		"10.0.0.2": "10.0.0.2", // a node's name, before another one's address
@@ -107,7 +110,8 @@ func TestNoNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := noNode(t.Context(), client, plain); !errors.As(err, new(ui.UsageError)) || !strings.HasSuffix(err.Error(), want) {
+		if err := noNode(t.Context(), client, plain); !errors.As(err, new(ui.UsageError)) ||
+			!strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
