@@ -44,10 +44,9 @@ type candidate struct {
 	covered []int
 }
 
-// surest sorts what is surer first, and of two equally sure a reason before a symptom.
+// surest sorts what is surer first.
 func surest(a, b candidate) int {
-	return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), symptomLast(a, b),
-		cmp.Compare(b.score, a.score))
+	return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 }
 
 func symptomLast(a, b candidate) int {
@@ -81,7 +80,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		kept[i].covered = covers(f, kept[i])
 	}
 	slices.SortStableFunc(kept, func(a, b candidate) int {
-		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)),
+		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)), symptomLast(a, b),
 			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
 	var d Diagnosis
