@@ -61,7 +61,7 @@ func TestNodeFlag(t *testing.T) {
 		"node/node-a": "node-a", "node-b": "node-b", "10.0.0.1": "node-a",
 		"10.0.0.2": "10.0.0.2", // a node's name, before another one's address
 		"10.0.0.7": "10.0.0.7", "fd00::1": "fd00::1",
-		"10.0.0.9": "several nodes have the address 10.0.0.9",
+		"10.0.0.9": "node-a and node-b have the address 10.0.0.9",
 	} {
 		a := &app{flags: genericclioptions.NewConfigFlags(true), IOStreams: genericiooptions.IOStreams{ErrOut: io.Discard}}
 		*a.flags.KubeConfig = kubeconfig
@@ -81,7 +81,7 @@ func TestNodeFlag(t *testing.T) {
 	}
 	for _, verb := range []string{"run", "shell -c help", "preflight", "runbook run node-not-ready"} {
 		exit, _, errs := call(t, append(strings.Fields(verb), "--kubeconfig", kubeconfig, "--node", "10.0.0.9")...)
-		if exit != report.ExitUsage || !strings.Contains(errs, "several nodes have the address 10.0.0.9") {
+		if exit != report.ExitUsage || !strings.Contains(errs, "node-a and node-b have the address 10.0.0.9") {
 			t.Errorf("%s: exit %d, %s", verb, exit, errs)
 		}
 	}

@@ -141,9 +141,7 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: run}, client: client, runTimeout: o.Timeout}
 	return runbook.World{
 		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
-			if o.Via != examine.ViaAuto { // the administrator holds it back by that
-				r.Via = ""
-			}
+			r.Via = o.viaOf(r.Via)
 			return by.runOn(ctx, node, r)
 		},
 		Nodes:    by.nodes,
@@ -153,6 +151,18 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 		Progress: func(string) {}, Waits: func(string) {},
 		Say: func(text string) { log.Info(probe.OneLine(text)) }, Who: servant,
 	}
+}
+
+// viaOf is by which access methods a runbook's step runs that asks for some: not where the
+// administrator holds it back by serve's own, and never by ssh.
+func (o *serveOptions) viaOf(step string) string {
+	switch {
+	case o.Via != examine.ViaAuto:
+		return ""
+	case step == examine.ViaAuto:
+		return viaInPod
+	}
+	return step
 }
 
 // reported is the report of a runbook that has come to its end.

@@ -184,6 +184,19 @@ func TestServeVia(t *testing.T) {
 	}
 }
 
+// TestServeTakesNoSSH wants a step that asks for any method to get none that takes keys.
+func TestServeTakesNoSSH(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ serve, step, want string }{
+		{"auto", "auto", viaInPod}, {"auto", "pod", "pod"}, {"auto", "", ""}, {"api", "auto", ""}, {"pod", "exec", ""},
+	} {
+		o := &serveOptions{runFlags: &runFlags{Options: examine.Options{Via: c.serve}}}
+		if got := o.viaOf(c.step); got != c.want {
+			t.Errorf("serve --via %s, a step's %q: %q, want %q", c.serve, c.step, got, c.want)
+		}
+	}
+}
+
 // TestServeJournal goes on with what a program left that was killed.
 func TestServeJournal(t *testing.T) {
 	t.Parallel()
