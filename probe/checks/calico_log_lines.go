@@ -52,7 +52,7 @@ func endsRun(text string) bool {
 
 // quoted is a line as it may be shown.
 func quoted(line string) string {
-	line = probe.Plain(withoutSecrets(plainText(strings.Join(strings.Fields(line), " "))))
+	line = probe.Masked(line)
 	if runes := []rune(line); len(runes) > logQuote { // the reason stands at the end: error=...
 		line = string(runes[:logQuote/3]) + " ... " + string(runes[len(runes)-logQuote*2/3:])
 	}
