@@ -6,6 +6,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checks"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // loadRules are those of the machine at work: its kernel, its clock, its load.
@@ -54,7 +55,7 @@ Told from a start that is killed for it by calico-budget, which is fine here; a 
 			return nil
 		}
 		c := Case{Says: "the node is overloaded: " + load[0].Saw, For: clues(strong, load),
-			Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID)}
+			Covers: Covers(checks.NodeLoad.ID, checks.StartupBudget.ID, facts.CheckPodsStart)}
 		for _, id := range []string{checks.KubeletHealth.ID, checks.FelixLive.ID, checks.FelixReady.ID} {
 			if len(f.With(id, probe.FactReason, "timeout")) > 0 {
 				c.Covers = append(c.Covers, Cover{Check: id})
