@@ -148,7 +148,6 @@ func nodeTaints(s *Snapshot, report func(probe.Result)) {
 	}
 }
 
-// message is the text of an API condition, fit for a sentence.
 // longestMessage bounds, in characters, what is shown of a text of the API's.
 const longestMessage = 300
 
