@@ -21,7 +21,7 @@ const settles = 20 * time.Second
 // ACCURACY=FILE it writes the table of first answers there besides.
 func TestRealFaults(t *testing.T) {
 	onCalico(t)
-	var table []answered
+	var table []firstAnswer
 	t.Cleanup(func() { writeAccuracy(t, table) })
 	for _, f := range realFaults {
 		t.Run(f.name, func(t *testing.T) {
@@ -54,12 +54,12 @@ func TestRealFaults(t *testing.T) {
 	}
 }
 
-// answered is the first answer about one fault.
-type answered struct{ fault, want, verdict, first, confidence string }
+// firstAnswer is the first answer about one fault.
+type firstAnswer struct{ fault, want, verdict, first, confidence string }
 
 // is tells how good the answer is: right, silent where a cause was wanted and none was told, else wrong, which is
 // worse where it was told with high confidence.
-func (a answered) is() string {
+func (a firstAnswer) is() string {
 	switch {
 	case a.first == a.want && (a.want == "none") == (a.verdict == "healthy"):
 		return "right"
@@ -72,7 +72,7 @@ func (a answered) is() string {
 }
 
 // writeAccuracy writes the table of first answers where ACCURACY says.
-func writeAccuracy(t *testing.T, table []answered) {
+func writeAccuracy(t *testing.T, table []firstAnswer) {
 	file := os.Getenv("ACCURACY")
 	if file == "" || len(table) < len(realFaults) {
 		return
@@ -100,7 +100,7 @@ Of %d: %d right, %d silent, %d wrong, %d wrong with high confidence.
 }
 
 // judge asks about the broken node once and compares its first cause.
-func judge(t *testing.T, f realFault, dir string) answered {
+func judge(t *testing.T, f realFault, dir string) firstAnswer {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func judge(t *testing.T, f realFault, dir string) answered {
 	if err := json.Unmarshal([]byte(contents(t, at("run.json"))), &d); err != nil {
 		t.Fatalf("%v: %s", err, a.stderr)
 	}
-	out := answered{fault: f.name, want: f.want, verdict: string(d.Verdict), first: "none"}
+	out := firstAnswer{fault: f.name, want: f.want, verdict: string(d.Verdict), first: "none"}
 	if len(d.Causes) > 0 {
 		out.first, out.confidence = d.Causes[0].ID, string(d.Causes[0].Confidence)
 	}
