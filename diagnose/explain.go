@@ -47,8 +47,8 @@ type candidate struct {
 // surest sorts what is surer first, and of two equally sure a reason before a symptom; what is
 // bad only later comes last.
 func surest(a, b candidate) int {
-	return cmp.Or(last(a.rule.Later, b.rule.Later), cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), last(a.rule.Symptom, b.rule.Symptom),
-		cmp.Compare(b.score, a.score))
+	return cmp.Or(last(a.rule.Later, b.rule.Later), cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)),
+		last(a.rule.Symptom, b.rule.Symptom), cmp.Compare(b.score, a.score))
 }
 
 // last sorts what is marked behind what is not.
