@@ -92,6 +92,7 @@ func FelixSettings() []string {
 	return []string{
 		"bpfEnabled", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode", "programClusterRoutes",
 		"vxlanMTU", "vxlanMTUV6", "vxlanPort", "vxlanVNI", "wireguardEnabled", "wireguardEnabledV6",
+		"wireguardHostEncryptionEnabled",
 		"wireguardListeningPort", "wireguardListeningPortV6", "wireguardMTU", "wireguardMTUV6",
 	}
 }
