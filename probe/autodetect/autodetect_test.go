@@ -70,8 +70,8 @@ func TestDetect(t *testing.T) {
 		{"anchored", Node{Version: "v3.26.1", Interfaces: []Interface{nic(2, "slow0", "device", "10.1.1.1/24")}},
 			"first-found", 4, "10.1.1.1 on slow0 (device)", nil},
 		{"no such method", incident3, "firstfound", 4, "", ErrMethod},
-		{"bad expression", incident3, "interface=(", 4, "", ErrMethod},
-		{"bad cidr", incident3, "cidr=10.0.0.0", 4, "", ErrMethod},
+		{"bad expression", incident3, "interface=(", 4, "", errNoAddress},
+		{"bad cidr", incident3, "cidr=10.0.0.0", 4, "", errNoAddress},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := c.node.Detect(c.method, c.family)
