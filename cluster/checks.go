@@ -93,6 +93,13 @@ What usually breaks it: a new NIC, a bridge made by docker network create, autod
 			Doc: `Calico's resource ClusterInformation has a switch, datastoreReady. While it is off, the CNI plugin makes no pod's network ("Calico is currently not ready to process requests"), and Felix programs nothing. A Ready calico-node says nothing about it: Felix calls itself live and ready while it waits for the switch, and a start of calico-node does not look at it.
 ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at work, or was left half done. warn: it is off and a DatastoreMigration is there, which keeps it off on purpose while it moves resources to the group projectcalico.org; that group is read where calico-node is configured to use it (CALICO_API_GROUP). skip: there is no such resource here, as with Calico's data in an etcd of its own, or before Calico has started for the first time.`,
 		},
+		{
+			ID: facts.CheckCalicoRights, Asks: "may calico-node do what it needs, and does the API server know its kinds?",
+			Run: bind(calicoRights),
+			Doc: `calico-node and its install-cni read and write the API with a service account. Where its ClusterRole or the binding is gone, or a CustomResourceDefinition is, a start ends at once, while one that runs goes on for hours with what it knows. The API server is asked what that account may do (SubjectAccessReview, which stores nothing), and which of Calico's kinds it serves.
+ok: all that was asked about. fail: something is missing and calico-node is not ready. warn: something is missing and calico-node is ready: it breaks at its next start. skip: you may not create subjectaccessreviews, or Calico keeps its data in an etcd of its own.
+What usually breaks it: an uninstalled chart that took cluster-wide objects with it, a clean-up of unused roles, a role that is older than the image, CRDs that a chart does not upgrade.`,
+		},
 	}
 }
 

@@ -63,6 +63,7 @@ type Snapshot struct {
 	blockErr        error
 	ipam            ipam
 	placed          placement
+	rights          rights
 	policies        policies
 	pools           map[string]map[string]any // specs of the IP pools
 	poolErr         error
@@ -156,6 +157,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { c.readEvents(ctx, &s.placed) })
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
 	}
+	all.Go(func() { s.rights = c.readRights(ctx, s) })
 	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Wait()
 	s.inEtcd()

@@ -57,7 +57,8 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 		if migration := off[0].Facts.Str(facts.Migration); migration != "" {
 			return []Case{{
 				Says: fmt.Sprintf("Calico's datastore is locked by DatastoreMigration %s, so no new pod gets a network on any node", migration),
-				For:  clues(proof, off), Fix: &migrating, Covers: append(Covers(checks.FelixReady.ID, checks.InitStall.ID), calicoDown...),
+				For:  clues(proof, off), Fix: &migrating,
+				Covers: append(Covers(checks.FelixReady.ID, checks.InitStall.ID), calicoDown...),
 			}}
 		}
 		return []Case{{Says: "Calico's datastore is marked not ready (ClusterInformation, datastoreReady false), so no pod gets a network on any node", For: clues(proof, off), Covers: append(Covers(checks.FelixReady.ID, checks.InitStall.ID), calicoDown...)}}

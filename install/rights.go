@@ -125,6 +125,8 @@ func reading() []Right {
 	} {
 		out = append(out, Right{In: Cluster, Groups: calicoGroups, Resource: r.resource, Verb: "list", Without: r.without})
 	}
+	out = append(out, lost(Cluster, "authorization.k8s.io", "subjectaccessreviews", []string{"create"},
+		"whether calico-node's account may do what it needs is not known")...)
 	return append(out, lost(Cluster, "migration.projectcalico.org", "datastoremigrations", []string{"list"},
 		"whether a migration keeps Calico's datastore locked is not known")...)
 }
