@@ -142,7 +142,7 @@ var bgpFiltered = &Rule{
 	Match: func(f Findings) []Case {
 		return perSession(f, func(s session, c *Case) bool {
 			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[checks.FactPassword] == true ||
-				reasonOf(s.Finding) == "password" {
+				reasonOf(s.Finding) == "password" || s.forPassword(f) {
 				return false
 			}
 			c.For = append(clues(strong, []Finding{s.port}), append(clues(hint, []Finding{s.ping}),
@@ -294,31 +294,6 @@ var bgpWrongAS = &Rule{
 				}
 			}
 			c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(checks.FactASNumber))
-			return true
-		})
-	},
-}
-
-// bgpPassword is a password that only one end has, or another one.
-var bgpPassword = &Rule{
-	ID: "bgp-password", Layer: LayerPeers, Title: "the session's password (TCP MD5) does not fit",
-	Doc: `With a password on a session the kernels sign every segment and drop what is not signed rightly, without a word: the end that dials gets no answer, as if a firewall dropped it. Calico takes the password from a Secret that the BGPPeer or BGPConfiguration names, in calico-node's namespace; where calico-node has no right to read it the session is made without.`,
-	Fix: probe.Fix{
-		Says:     "Compare the two ends' passwords, and whether calico-node may read the Secret; no firewall has to be changed.",
-		Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org,bgpconfigurations.crd.projectcalico.org -o yaml | grep -n -A4 -i password", "kubectl auth can-i get secrets -n {namespace} --as system:serviceaccount:{namespace}:calico-node"},
-		Radius:   "nothing: both only read",
-	},
-	Match: func(f Findings) []Case {
-		return perSession(f, func(s session, c *Case) bool {
-			switch {
-			case reasonOf(s.Finding) == "password":
-				c.For = clues(proof, []Finding{s.Finding})
-			case s.refusal() == "timeout" && s.port.Facts[checks.FactPassword] == true && s.answers():
-				c.For = append(clues(strong, []Finding{s.Finding}), clues(0, []Finding{s.port, s.ping})...)
-			default:
-				return false
-			}
-			c.Says = fmt.Sprintf("the session with %s has a password, and the two ends do not have the same one, or its port is dropped", s.Target)
 			return true
 		})
 	},

@@ -44,17 +44,18 @@ type candidate struct {
 	covered []int
 }
 
-// surest sorts what is surer first, and of two equally sure a reason before a symptom.
+// surest sorts what is surer first; what is bad only later comes last.
 func surest(a, b candidate) int {
-	return cmp.Or(cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), symptomLast(a, b),
-		cmp.Compare(b.score, a.score))
+	return cmp.Or(last(a.rule.Later, b.rule.Later),
+		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 }
 
-func symptomLast(a, b candidate) int {
+// last sorts what is marked behind what is not.
+func last(a, b bool) int {
 	switch {
-	case a.rule.Symptom == b.rule.Symptom:
+	case a == b:
 		return 0
-	case a.rule.Symptom:
+	case a:
 		return 1
 	}
 	return -1
@@ -81,7 +82,7 @@ func Explain(f Findings, rules []*Rule) Diagnosis {
 		kept[i].covered = covers(f, kept[i])
 	}
 	slices.SortStableFunc(kept, func(a, b candidate) int {
-		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)),
+		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)), last(a.rule.Symptom, b.rule.Symptom),
 			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
 	var d Diagnosis

@@ -14,7 +14,7 @@ import (
 // before the answer itself.
 func felixRules() []*Rule {
 	return []*Rule{loopbackDropped, localhostForeign, felixElsewhere, felixHealthOff, felixWaits, felixDataplaneLate,
-		felixStuck, felixDown}
+		felixStuck, felixDown, breaksAtNextStart}
 }
 
 // felixIll is what a health port leaves behind that does not answer the kubelet: it

@@ -23,7 +23,11 @@ const (
 )
 
 // mayExplain tells whether a cause of this rule may have one of another as its consequence:
-// not one of an earlier layer, unless that is a symptom and this is none.
+// not one of an earlier layer, unless that is a symptom and this is none; and what is bad only
+// later explains nothing that is bad now.
 func (r *Rule) mayExplain(other *Rule) bool {
+	if r.Later && !other.Later {
+		return false
+	}
 	return r.Layer <= other.Layer || other.Symptom && !r.Symptom
 }

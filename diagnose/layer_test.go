@@ -8,7 +8,7 @@ import (
 
 // TestLayers makes of each pair of rules two that are equally sure, where what speaks for the
 // second follows from the first. The first is then the cause, unless it lies in a later layer;
-// a symptom is never sure, and never stands before its reason.
+// a symptom is never sure, and never stands before its reason; what is bad only later stands last.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	seen := func(check string) Finding {
@@ -16,9 +16,8 @@ func TestLayers(t *testing.T) {
 	}
 	f := Findings{Node: "a", All: []Finding{seen("first"), seen("second")}}
 	as := func(r *Rule, evidence Finding, covers ...Cover) *Rule {
-		return &Rule{ID: r.ID, Layer: r.Layer, Symptom: r.Symptom, Match: func(Findings) []Case {
-			return []Case{{For: clues(proof, []Finding{evidence}), Covers: covers}}
-		}}
+		match := func(Findings) []Case { return []Case{{For: clues(proof, []Finding{evidence}), Covers: covers}} }
+		return &Rule{ID: r.ID, Layer: r.Layer, Symptom: r.Symptom, Later: r.Later, Match: match}
 	}
 	for _, first := range Rules() {
 		for _, second := range Rules() {
@@ -29,18 +28,23 @@ func TestLayers(t *testing.T) {
 			later := first.Layer > second.Layer
 			want := 1
 			switch {
-			case first.Symptom && !second.Symptom, later && !second.Symptom, later && first.Symptom:
+			case first.Later && !second.Later, first.Symptom && !second.Symptom, later && !second.Symptom, later && first.Symptom:
 				want = 2 // a symptom is less sure than what is none, so it explains only other symptoms
 			}
 			if len(d.Causes) != want {
 				t.Errorf("%s, and %s that follows from it: %d causes, want %d", first.ID, second.ID, len(d.Causes), want)
+			}
+			if len(d.Causes) == 2 && first.Later != second.Later && d.Causes[0].ID == map[bool]string{true: first.ID,
+				false: second.ID}[first.Later] {
+				t.Errorf("%s, which is bad later, stands first", d.Causes[0].ID)
 			}
 			for i, c := range d.Causes {
 				symptom := c.ID == first.ID && first.Symptom || c.ID == second.ID && second.Symptom
 				if symptom && c.Confidence == probe.High {
 					t.Errorf("symptom %s is told with high confidence", c.ID)
 				}
-				if symptom && i == 0 && len(d.Causes) == 2 && first.Symptom != second.Symptom {
+				if symptom && i == 0 && len(d.Causes) == 2 && first.Symptom != second.Symptom &&
+					first.Later == second.Later {
 					t.Errorf("symptom %s stands before %s", c.ID, d.Causes[1].ID)
 				}
 			}

@@ -13,7 +13,10 @@ type Rule struct {
 	// Symptom marks a rule that says what does not work, and not why: "X is down". It is never
 	// told with more than medium confidence, nor above a cause it follows from.
 	Symptom bool
-	Title   string // the fault in a few words
+	// Later marks a rule of what breaks nothing yet and will: it stands below every cause of what
+	// is bad now, however sure it is.
+	Later bool
+	Title string // the fault in a few words
 	// Doc is how the fault works, what it is mistaken for, and how it is told apart.
 	Doc string
 	// Fix may name {node}; {pod}, {daemonset}, {config} and {namespace} of calico-node;

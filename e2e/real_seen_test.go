@@ -57,7 +57,8 @@ func judge(t *testing.T, f realFault, dir string) {
 		t.Fatal(err)
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
-	a := call(t, "run", "--node", "node-a", "--skip", "node-load", "-o", "json="+at("run.json"), "-o", "ndjson="+at("run.ndjson"), "-o", "table="+at("run.txt"))
+	a := call(t, "run", "--node", "node-a", "--skip", "node-load", "-o", "json="+at("run.json"), "-o",
+		"ndjson="+at("run.ndjson"), "-o", "table="+at("run.txt"))
 	var d document
 	if err := json.Unmarshal([]byte(contents(t, at("run.json"))), &d); err != nil {
 		t.Fatalf("%v: %s", err, a.stderr)
@@ -110,7 +111,8 @@ func keepSeen(t *testing.T, f realFault, at func(string) string, said string) {
 func script(t *testing.T, lines string) (string, error) {
 	t.Helper()
 	cmd := exec.Command("timeout", "180", "bash", "-c", realWords+lines)
-	cmd.Env = append(os.Environ(), "E2E_CLUSTER="+clusterName, "PATH="+file(".cache/bin")+":"+file("bin")+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "E2E_CLUSTER="+clusterName,
+		"PATH="+file(".cache/bin")+":"+file("bin")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -157,7 +157,7 @@ func TestNodesFilesAreReadByHost(t *testing.T) {
 	allowed := map[string]string{
 		"host_linux.go":         "is how Host does it",
 		"host_other.go":         "is how Host does it",
-		"checks/proc.go":        "reads the proc file system, which is the kernel's",
+		"kernel/proc.go":        "reads the proc file system, which is the kernel's",
 		"checks/process.go":     "reads the proc file system",
 		"checks/init_stall.go":  "reads the proc file system",
 		"checks/node_sysctl.go": "reads the proc file system",

@@ -47,7 +47,7 @@ func TestReadCalico(t *testing.T) {
 		{name: "no such manifest", dir: good, file: filepath.Join(good, "gone.yaml"), refused: "no such file"},
 		{name: "nothing in it", dir: good, file: write("empty.yaml", "---\n"), refused: "no object"},
 		{name: "no manifest", dir: good, file: write("words.yaml", "- a\n- b\n"), refused: "document 1"},
-		{name: "no kind", dir: good, file: write("kind.yaml", "metadata: {name: a}\n"), refused: "no apiVersion, kind or name"},
+		{name: "no kind", dir: good, file: write("kind.yaml", "metadata: {name: a}\n"), refused: "no apiVersion, kind"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, manifest, err := readCalico(options{calico: c.dir, manifest: c.file})
@@ -57,7 +57,8 @@ func TestReadCalico(t *testing.T) {
 				}
 				return
 			}
-			if !errors.As(err, new(errUsage)) || !strings.Contains(err.Error(), c.refused) || strings.Contains(err.Error(), "\n") {
+			if !errors.As(err, new(errUsage)) || !strings.Contains(err.Error(), c.refused) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line of bad usage with %q", err, c.refused)
 			}
 		})
@@ -74,11 +75,14 @@ func TestWaitsFor(t *testing.T) {
 		{Name: "upgrade-ipam", Ready: true, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
 		{
 			Name: "install-cni", State: waiting("CrashLoopBackOff", "back-off 10s"),
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}},
+			LastTerminationState: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"},
+			},
 		},
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", State: waiting("PodInitializing", "")}}
-	want := "kube-system/calico-node-x on node-a: container install-cni: CrashLoopBackOff back-off 10s; it ended with exit 1 (Error)"
+	want := "kube-system/calico-node-x on node-a: container install-cni: CrashLoopBackOff back-off 10s; " +
+		"it ended with exit 1 (Error)"
 	if got := waitsFor(pod); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

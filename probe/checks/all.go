@@ -51,6 +51,7 @@ func All() []*probe.Check {
 		ServiceNodePort,
 		RouteCanReach,
 		RouteBlocks,
+		RoutePods,
 		OverlayTunnels,
 		IPSetHosts,
 		CNIMTU,

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -16,22 +17,31 @@ import (
 // leaves out: the last error, routes, and whether a restart holds routes back.
 var BGPSession = &probe.Check{
 	ID: "bgp-session", Asks: "is the BGP session with every peer established?", From: probe.FromNode,
-	Tags: []string{tagBGP}, Access: []string{"run/calico"}, Needs: []*probe.Check{NodeUplink, BirdSocket},
-	Run: bgpSession,
+	Tags: []string{tagBGP}, Access: []string{"run/calico", "proc", "host network"},
+	Needs: []*probe.Check{NodeUplink, BirdSocket}, Run: bgpSession,
 	Doc: `Each peer is one result, as BIRD has it: state, since when, last error, routes imported and exported.
 ok: Established. fail: any other state. Passive: this side only waits for the peer to connect, so look there. Connect without an error: packets to port 179 are dropped on the way. "Connection refused": the peer's host is up, its BIRD is not. "Network unreachable": this node has no route to the peer's address, often a wrong one. "Connection closed": the peer accepts and does not know this node's address.
 One more result is about BIRD as a whole, under its socket. warn: graceful restart: after a start BIRD holds all BGP routes back from the kernel until every peer is up or 240 s have passed; the peers it waits for are named. One dead peer costs the whole time. fail: sessions are up and BIRD's kernel protocol is down or not there, so no route gets into the kernel (warn when Calico configured no session). A peer that Calico did not configure is at most warn, and so is a node that the API calls NotReady.
-info: BIRD has no peers at all, or some are down.`,
+info: BIRD has no peers at all, or some are down.
+Where a session is down the kernel's counters of TCP MD5 are read, which both ends of a session with a password have. warn: one grows: segments come here unsigned, or signed where this node has no password, or signed with another. info: one is not zero, and did not grow within these seconds.`,
 }
 
 // FactHeard is true where the last error is what the peer said, not BIRD here.
 const FactHeard probe.Fact = "heard"
 
 func bgpSession(ctx context.Context, p *probe.Pass) {
-	each(daemons(), func(d daemon) { d.sessions(ctx, p) })
+	before := md5Counts(p.Host)
+	var down atomic.Int32
+	each(daemons(), func(d daemon) { down.Add(int32(d.sessions(ctx, p))) })
+	if down.Load() > 0 && before != nil {
+		if r, ok := md5Dropped(ctx, p.Host, before); ok {
+			p.Report(r.On(TargetMD5))
+		}
+	}
 }
 
-func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
+// sessions reports all peers of one BIRD, and tells how many are down.
+func (d daemon) sessions(ctx context.Context, p *probe.Pass) int {
 	// calico-node's own check waits two seconds.
 	one, limit, cancel := part(ctx, 3)
 	defer cancel()
@@ -43,7 +53,7 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
 		}
 		p.Report(r.On(name).With(FactFamily, d.family))
-		return
+		return 0
 	}
 	defer c.Close()
 	status, err := c.Status()
@@ -53,7 +63,7 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 	}
 	if err != nil {
 		p.Report(d.dead(p, limit, err).On(name).With(FactFamily, d.family))
-		return
+		return 0
 	}
 	peers, up := 0, 0
 	for _, proto := range protocols {
@@ -68,6 +78,7 @@ func (d daemon) sessions(ctx context.Context, p *probe.Pass) {
 	}
 	p.Report(asWhole(status, protocols, peers, up).On(name).With(FactFamily, d.family).With(FactPeerCount, peers).
 		With(FactUpCount, up))
+	return peers - up
 }
 
 // asWhole judges what holds for all peers of one BIRD: whether their routes get

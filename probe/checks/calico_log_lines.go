@@ -50,21 +50,9 @@ func endsRun(text string) bool {
 		text == "Calico node failed to start"
 }
 
-// secret is what a line may hold and nobody is to read.
-var secret = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]+\.?[\w-]*|(?i:(bearer|password|passwd|secret|token|authorization|api[_-]?key)("?\s*[:=]\s*"?|\s+))[^\s",}]{6,}`)
-
 // quoted is a line as it may be shown.
 func quoted(line string) string {
-	line = secret.ReplaceAllStringFunc(line, func(found string) string {
-		if m := secret.FindStringSubmatch(found); m[1] != "" {
-			if m[2] != "" && strings.TrimSpace(m[2]) == "" && !strings.EqualFold(m[1], "bearer") {
-				return found // a sentence that goes on: "token for CNI kubeconfig"
-			}
-			return m[1] + m[2] + "(left out)"
-		}
-		return "(left out)"
-	})
-	line = strings.TrimSpace(probe.OneLine(line))
+	line = probe.Masked(line)
 	if runes := []rune(line); len(runes) > logQuote { // the reason stands at the end: error=...
 		line = string(runes[:logQuote/3]) + " ... " + string(runes[len(runes)-logQuote*2/3:])
 	}

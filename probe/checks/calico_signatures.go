@@ -64,7 +64,7 @@ var signatures = []*signature{
 	{SaysReadOnly, "errno EROFS", regexp.MustCompile(`read-only file system`)},
 	{SaysOutOfMemory, "Go's runtime; errno ENOMEM", regexp.MustCompile(`cannot allocate memory|runtime: out of memory`)},
 	{SaysExecFormat, "errno ENOEXEC", regexp.MustCompile(`exec format error`)},
-	{SaysBPFMount, "node, mountns and bpf", regexp.MustCompile(`(?i:failed to mount bpf|unable to mount bpf|BPF filesystem is not mounted)`)},
+	{SaysBPFMount, "node, mountns and bpf", regexp.MustCompile(`(?i:failed to mount bpf|unable to mount bpf)`)},
 	{SaysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe",
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
 	{SaysBIRDConfig, "BIRD's parser", regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},

@@ -74,14 +74,24 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 			worst = r
 		}
 	}
+	if worst.Facts.Str(probe.FactReason) == "refused" {
+		if r, ok := whereItListens(ctx, p, at, addrs, path); ok {
+			p.Report(r)
+			return
+		}
+	}
 	p.Report(meaning(p, worst, at))
 }
 
 // asksElsewhere asks where calico-node's own probe does, when that is not where Felix
 // has just answered.
 func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
-	addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port())
-	if at.Attrs[probe.AttrProbed] == "" || answers == addr || answers.Addr() == netip.IPv6Loopback() {
+	addr, moved := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port()), at.Attrs[probe.AttrProbed] != ""
+	if here := runningFelix(p.Host); here.known {
+		probed, ok := here.probed(ctx, p.Host)
+		addr, moved = probed, ok && probed.Port() != answers.Port() || moved
+	}
+	if !moved || answers == addr || answers.Addr() == netip.IPv6Loopback() && addr.Port() == answers.Port() {
 		return
 	}
 	one, limit, cancel := part(ctx, 3)
@@ -93,7 +103,7 @@ func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers 
 		}
 		r := noAnswer(err, addr.String(), limit).With(FactAddress, addr.String()).
 			With(FactListening, []string{answers.String()})
-		r.Saw = fmt.Sprintf("calico-node's liveness probe asks %s (%s), but Felix answers at %s, as FelixConfiguration's healthHost says", addr, r.Facts.Str(probe.FactReason), answers)
+		r.Saw = fmt.Sprintf("calico-node's liveness probe asks %s (%s), but Felix answers at %s, as FelixConfiguration's healthHost or healthPort says", addr, r.Facts.Str(probe.FactReason), answers)
 		p.Report(r.On("localhost"))
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestTCPSockets has a connection of the test's own among whatever else there is.
+// TestTCPSockets looks for its own sockets alone: other programs may have the same port at
+// another address.
 func TestTCPSockets(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
@@ -25,14 +26,14 @@ func TestTCPSockets(t *testing.T) {
 		}
 		defer c.Close()
 		near, far := netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(l.Addr().String())
-		if at, err := listening(far.Port()); err != nil || !slices.Equal(at, []string{far.String()}) {
+		if at, err := listening(far.Port()); err != nil || !slices.Contains(at, far.String()) {
 			t.Errorf("listening on %s: %v, %v", far, at, err)
 		}
-		if at, err := listening(near.Port()); err != nil || len(at) != 0 {
+		if at, err := listening(near.Port()); err != nil || slices.Contains(at, near.String()) {
 			t.Errorf("listening on %s: %v, %v", near, at, err)
 		}
 		for _, port := range []uint16{near.Port(), far.Port()} {
-			if to, err := connected(port); err != nil || len(to) != 1 || !to[far.Addr()] {
+			if to, err := connected(port); err != nil || !to[far.Addr()] {
 				t.Errorf("connected by port %d: %v, %v", port, to, err)
 			}
 		}

@@ -196,3 +196,20 @@ func programOf(p procfs.Proc) string {
 func mountsOf(h *probe.Host, pid int) (string, error) {
 	return os.Readlink(filepath.Join(h.Proc, strconv.Itoa(pid), "ns/mnt"))
 }
+
+// socketsOf are the numbers of a process's sockets, none where they are not to be seen.
+func socketsOf(h *probe.Host, pid int) map[uint32]bool {
+	dir := filepath.Join(h.Proc, strconv.Itoa(pid), "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	out := map[uint32]bool{}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
+			out[kernel.SocketInode(to)] = true
+		}
+	}
+	delete(out, 0)
+	return out
+}

@@ -308,3 +308,38 @@ func TestRealPodMTU(t *testing.T) {
 		"ip netns exec router nft add rule inet t f drop")
 	want(t, ask(), "far 10.244.1.2", probe.Unknown, "not even packets of 256 bytes")
 }
+
+// TestRealRoutePods takes a pod's route away, leads it to another pod, and puts it back.
+func TestRealRoutePods(t *testing.T) {
+	if !nstest.Enter(t, twoNodes+`
+ip link add caliab026e27ce4 type veth peer name eth7 netns far
+ip link add cali961ed78da02 type veth peer name eth8 netns far
+ip link set caliab026e27ce4 up
+ip link set cali961ed78da02 up
+ip -n far link set eth7 up
+ip -n far link set eth8 up
+ip route add 10.244.0.7 dev caliab026e27ce4
+ip -6 route add fd00:244:7::7 dev caliab026e27ce4
+ip route add 10.244.0.8 dev cali961ed78da02
+ip route add blackhole 10.244.0.0/26
+`) {
+		return
+	}
+	pods := []probe.Target{at(probe.KindLocal, "default/workload-a", "10.244.0.7"),
+		at(probe.KindLocal, "default/workload-a", "fd00:244:7::7")}
+	ask := func() []probe.Result { return run(t, RoutePods, &probe.Host{}, pods...) }
+	if got := ask(); len(got) != 2 {
+		t.Errorf("%+v", got)
+	}
+	want(t, ask(), "IPv4", probe.OK, "1 of 1 pods")
+	want(t, ask(), "IPv6", probe.OK, "1 of 1 pods")
+	do(t, "ip route del 10.244.0.7", "ip route del 10.244.0.8")
+	got := ask()
+	want(t, got, "IPv4", probe.Fail, "default/workload-a 10.244.0.7, whose interface caliab026e27ce4 is there")
+	want(t, got, "IPv6", probe.OK, "1 of 1 pods")
+	want(t, got, "other pods", probe.Warn, "cali961ed78da02")
+	do(t, "ip route add 10.244.0.7 dev cali961ed78da02")
+	want(t, ask(), "IPv4", probe.Fail, "leads to cali961ed78da02 and its interface is caliab026e27ce4")
+	want(t, run(t, RoutePods, &probe.Host{}, at(probe.KindLocal, "default/other", "10.244.0.9")), "", probe.Skip,
+		"Calico's name")
+}

@@ -65,6 +65,7 @@ func TestRealRoutes(t *testing.T) {
 		want(t, got, "docker 172.18.0.1", probe.Fail, "no route")
 		want(t, got, "pod6 fd00:244::2", probe.OK, "through fd09::2", "made by bird")
 		want(t, got, "none6 fd77::1", probe.Fail, "no route")
+		want(t, got, "IPv4 default route", probe.Info, "there is no default route")
 	})
 	t.Run("default route", func(t *testing.T) {
 		if !nstest.Enter(t, furniture+"ip route add default via 10.9.0.2\n") {
@@ -75,6 +76,7 @@ func TestRealRoutes(t *testing.T) {
 			at(probe.KindSelf, "self", "10.0.0.66"))
 		want(t, got, "pod 10.244.9.2", probe.Info, "only the default route")
 		want(t, got, "peer 10.9.0.2", probe.Info, "Calico registered 10.0.0.66")
+		want(t, got, "IPv4 default route", probe.OK, "by eth0 through 10.9.0.2")
 	})
 }
 

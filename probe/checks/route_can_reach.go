@@ -21,6 +21,7 @@ var RouteCanReach = &probe.Check{
 	Doc: `The kernel is asked through netlink for the route to each other node, each address Calico registered for it, and a pod there: interface, gateway, source address, the route that matches and who made it.
 ok: there is a route. fail: there is none, or one that forbids (unreachable, blackhole, prohibit).
 info: a pod is reached by the default route alone, so BIRD or Felix has made no route for its block; normal where the underlying network routes pods itself, otherwise the reason why pod-ping fails.
+Told beside it is the default route of each family in which Calico registered an address: info where there is none. Nothing is wrong with that alone, unless service addresses (which no other route covers) or names outside are to be reached.
 info: towards another node the kernel uses a source address that is not the one Calico registered for this node; peers that expect the registered one refuse the session.`,
 }
 
@@ -30,6 +31,7 @@ const (
 	FactGateway    probe.Fact = "gateway"
 	FactMatch      probe.Fact = "match"      // the route that matches, as a prefix
 	FactRouteProto probe.Fact = "proto"      // who made it: bird, kernel, boot, felix, ...
+	FactDefault    probe.Fact = "default"    // whether there is a default route
 	FactRegistered probe.Fact = "registered" // the address Calico registered for this node
 )
 
@@ -64,6 +66,11 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 		return
 	}
 	own := p.Of(probe.KindSelf)
+	for f, of := range splitByFamily(own) {
+		if r, ok := defaultRoute(f); ok && len(of) > 0 {
+			p.Report(r.On(fmt.Sprintf("IPv%d default route", f)).With(FactFamily, f))
+		}
+	}
 	for _, t := range targets {
 		way, err := lookup(t.Addr)
 		r := routed(t, way, own)
@@ -72,6 +79,26 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 		}
 		p.Report(r.On(t.String()).With(FactFamily, family(t.Addr)).With(FactNode, t.Node))
 	}
+}
+
+// nobodys are addresses that are nobody's (RFC 5737, RFC 3849): only a default route leads there.
+var nobodys = map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1")}
+
+// defaultRoute tells whether there is a route for what no other one covers, in whichever table;
+// false where the kernel does not say.
+func defaultRoute(f int) (probe.Result, bool) {
+	way, err := lookup(nobodys[f])
+	switch {
+	case errors.Is(err, syscall.ENETUNREACH):
+		return probe.Found(probe.Info, "there is no default route").With(FactDefault, false), true
+	case err != nil:
+		return probe.Result{}, false
+	}
+	r := probe.Found(probe.OK, "by %s", way.device)
+	if way.gateway.IsValid() {
+		r = probe.Found(probe.OK, "by %s through %s", way.device, way.gateway).With(FactGateway, way.gateway.String())
+	}
+	return r.With(FactDefault, true).With(FactInterface, way.device), true
 }
 
 // unroutable judges what the kernel answers instead of a route.

@@ -1,0 +1,73 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// noWay is the reason of what cannot leave because no route covers it.
+const noWay = "net-unreachable"
+
+// defaultRouteMissing is a node without a route for what is not its neighbourhood.
+var defaultRouteMissing = &Rule{
+	ID: "default-route-missing", Layer: LayerKernel, Title: "the node has no default route, and needs one",
+	Doc: `A program of the host chooses the route before a service's address is translated, and the service network has no route of its own: without a default route the kernel refuses ("Network is unreachable") what would have been translated a moment later. So no service works from the node itself, for the kubelet, calico-node or any pod in the host's network, although kube-proxy's rules are all there; pods go on, because they have a default route of their own. What is outside of the node's networks, as registries and the name servers that CoreDNS asks, is out of reach for pods on this node too.
+It is lost when a DHCP lease is not renewed, when an interface that had it was taken down and put up again by hand, or by an edited netplan, NetworkManager or networkd configuration.
+Told from a broken kube-proxy by the kernel's own refusal; a node that reaches all it needs without a default route is fine.`,
+	Fix: probe.Fix{
+		Says: "Bring the default route back by what made it; 'ip route show default' on another node of the same network shows the gateway.",
+		Manifest: []string{
+			"ssh {node} ip route show table all default",
+			"ssh {node} 'networkctl --no-pager status; nmcli device status'",
+		},
+		Radius: "nothing: both only look",
+	},
+	RuledOut: []string{checks.KubeProxyHealth.ID, checks.NodeUplink.ID, checks.NodePing.ID},
+	Explains: []string{"service-path-broken", "dns-no-upstream", "dns-down", "api-cut-off", "start-outlasts-budget",
+		"felix-waits", "typha-unreachable", "install-cni-fails"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.With(checks.RouteCanReach.ID, checks.FactDefault, false) {
+			var refused []Finding
+			for _, id := range []string{checks.DatastoreLatency.ID, checks.ServiceClusterIP.ID, checks.DNSCluster.ID,
+				checks.DNSExternal.ID, checks.TyphaReach.ID} {
+				refused = append(refused, keep(f.Bad(id), func(b Finding) bool {
+					return b.From == "" && reasonOf(b) == noWay && addressFamily(b) == familyOf(r)
+				})...)
+			}
+			if len(refused) == 0 {
+				continue
+			}
+			c := Case{
+				About: familyName(familyOf(r)), Family: familyOf(r), Covers: append(serviceless, calicoDown...),
+				For:  append(clues(strong, refused), clues(hint, []Finding{r})...),
+				Says: fmt.Sprintf("{node} has no default route, so %s is out of reach: %s", refused[0].Target, refused[0].Saw),
+			}
+			for _, o := range f.Elsewhere(checks.RouteCanReach.ID) {
+				if o.Facts[checks.FactDefault] == false && familyOf(o) == familyOf(r) { // others do without
+					c.Against = append(c.Against, clues(strong, []Finding{o})...)
+				}
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// addressFamily is the family of a result, by the address that was asked where it has no other.
+func addressFamily(r Finding) int {
+	if f := familyOf(r); f != 0 {
+		return f
+	}
+	at, err := netip.ParseAddrPort(r.Facts.Str(checks.FactAddress))
+	switch {
+	case err != nil:
+		return 0
+	case at.Addr().Unmap().Is4():
+		return 4
+	}
+	return 6
+}

@@ -1,0 +1,64 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/checks"
+)
+
+// podRouteMissing is a pod of this node without the last step of the way to it.
+var podRouteMissing = &Rule{
+	ID: "pod-route-missing", Layer: LayerRoutes, Title: "a pod of this node has no route of its own here",
+	Doc: `The CNI plugin makes a route of one address to each pod, by the pod's cali* interface. Where it is gone, the blackhole route of the node's block takes the pod's packets: nobody reaches the pod, not even its own node, and what the pod asks gets no answer. Services and DNS with a server in that pod fail now and then, here and on every other node. Felix puts the route back when it next looks at all of them, or is started anew; where it goes again, somebody takes it away: NetworkManager or systemd-networkd that manages cali* interfaces, or a script.
+Told from a pod that is ill by its interface, which is there; from a broken path by the other pods of this node, which answer.`,
+	Fix: probe.Fix{
+		Says: "See whether the route comes back within some minutes, and who takes it away; a new calico-node makes it at once.",
+		Manifest: []string{
+			"ssh {node} ip route show {address}",
+			"ssh {node} 'timeout 10 ip monitor route'",
+			"ssh {node} 'systemctl is-active NetworkManager systemd-networkd; cat /etc/NetworkManager/conf.d/*.conf'",
+		},
+		OnlyIf: []probe.Conditional{{If: "the first command still shows no route by a cali* interface", Manifest: []string{restartCalico}}},
+		Radius: "looking: nothing; " + restartRadius,
+	},
+	RuledOut: []string{checks.RouteBlocks.ID, checks.NodePing.ID, checks.KubeProxyHealth.ID},
+	Explains: []string{"service-path-broken", "peer-nodeports", "peer-pods", "dns-down", "policy-forbids"},
+	Match: func(f Findings) []Case {
+		var out []Case
+		for _, r := range f.Failed(checks.RoutePods.ID) {
+			pods := slices.Concat(listOf(r, checks.FactNoRoute), listOf(r, checks.FactWrong))
+			if len(pods) == 0 {
+				continue
+			}
+			_, address, _ := strings.Cut(pods[0], " ")
+			c := Case{
+				About: r.Target, Family: familyOf(r), For: clues(proof, []Finding{r}), Covers: ofPods(f, familyOf(r), pods),
+				Args: map[string]Arg{"address": addressArg(address)},
+				Says: fmt.Sprintf("packets to %s do not get into the pod: %s", strings.Join(pods, ", "), r.Saw),
+			}
+			out = append(out, c)
+		}
+		return out
+	},
+}
+
+// ofPods are the bad results about some of this node's pods, those asked from inside them, and
+// those of services, which may have a server there.
+func ofPods(f Findings, family int, pods []string) []Cover {
+	var out []Cover
+	services := []string{checks.ServiceClusterIP.ID, checks.ServiceNodePort.ID, checks.DNSCluster.ID,
+		checks.DNSExternal.ID, checks.DatastoreLatency.ID}
+	for _, r := range f.where(func(r Finding) bool { return bad(r.Status) || r.Status == probe.Unknown }) {
+		inside := r.From != "" && slices.ContainsFunc(pods,
+			func(pod string) bool { return strings.HasPrefix(pod, r.From+" ") })
+		service := slices.Contains(services, r.Check) && reasonOf(r) != "refused"
+		same := familyOf(r) == 0 || familyOf(r) == family
+		if inside || same && service || slices.Contains(pods, r.Target) {
+			out = append(out, Cover{Check: r.Check, About: r.Target})
+		}
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package checks
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
+)
+
+// TestMD5 has the counters of the kernel as both ends of a session had them whose password was on
+// one side alone, while a session is down.
+func TestMD5(t *testing.T) {
+	t.Parallel()
+	netstat := func(missing, unexpected, different int) string {
+		return fmt.Sprintf("TcpExt: SyncookiesSent TCPMD5NotFound TCPMD5Unexpected TCPMD5Failure\nTcpExt: 0 %d %d %d\n",
+			missing, unexpected, different)
+	}
+	for name, c := range map[string]struct {
+		before, later string
+		status        probe.Status
+		saw, word     string
+	}{
+		"the password is here":    {netstat(73, 0, 0), netstat(75, 0, 0), probe.Warn, "just dropped 2 TCP segments that were not signed", MD5Missing},
+		"the password is there":   {netstat(0, 73, 0), netstat(0, 74, 0), probe.Warn, "just dropped 1 TCP segments that were signed", MD5Unexpected},
+		"two passwords":           {netstat(9, 0, 1), netstat(9, 0, 2), probe.Warn, "with another password", MD5Different},
+		"of another time":         {netstat(3, 0, 0), "", probe.Info, "since boot the kernel has dropped 3", MD5Missing},
+		"no password was at odds": {netstat(0, 0, 0), "", "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := node(t, map[string]string{"run/calico/ipam.lock": "", "proc/net/netstat": c.before})
+			h.Proc = filepath.Join(h.Root, "proc")
+			birdtest.Serve(t, filepath.Join(h.Root, "run/calico/bird.ctl"), "../bird/testdata/bird-1.6.8-restarting.txt")
+			if c.later != "" {
+				time.AfterFunc(300*time.Millisecond, func() {
+					_ = os.WriteFile(filepath.Join(h.Proc, "net/netstat"), []byte(c.later), 0o600)
+				})
+			}
+			got := run(t, BGPSession, h, backend("bird"), self("10.0.0.1"))
+			if c.status == "" {
+				for _, r := range got {
+					if r.Target == TargetMD5 {
+						t.Errorf("%+v", r)
+					}
+				}
+				return
+			}
+			r := want(t, got, TargetMD5, c.status, c.saw)
+			if r.Facts.Str(FactMD5) != c.word || !strings.Contains(r.Saw, "TCP segments") {
+				t.Errorf("%+v", r.Facts)
+			}
+		})
+	}
+}

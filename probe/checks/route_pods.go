@@ -1,0 +1,185 @@
+package checks
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // it names interfaces and protects nothing
+	"encoding/hex"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
+)
+
+// RoutePods asks for the last step of a packet to a pod of this node: the block's route
+// brings it to the node, and one of the pod's own into the pod.
+var RoutePods = &probe.Check{
+	ID: "route-pods", Asks: "does each of this node's own pods have its route, by its own interface?",
+	From: probe.FromNode,
+	Tags: []string{tagNetwork, tagCNI}, Access: []string{"host network", "netlink"}, Run: routePods,
+	Doc: `The CNI plugin gives a pod a cali* interface on the node and a route of one address to it; Felix puts the route back when it looks at all of them again. Without it the blackhole route of the node's own block takes the pod's packets, from everywhere, and what the pod sends gets no answer. The name of the interface follows from the pod's, so that the route is compared with the right one.
+fail: a running pod has its interface and no route, or the route leads to another interface. warn: interfaces of other pods have no route either, twice within a second and a half: a pod that just comes or goes lacks it for less.
+ok: all that are known here have it. skip: no workload pod of this node is known, or none has an interface of Calico's name.`,
+}
+
+// Facts of route-pods; FactNoRoute and FactWrong list pods with their addresses, FactPods is
+// how many were looked at.
+const (
+	FactBare       probe.Fact = "bare"       // interfaces that no route leads to
+	FactInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
+)
+
+// bareAgain is how long a pod that comes or goes may have an interface and no route: the
+// plugin makes one right after the other, also on a slow node.
+const bareAgain = 1500 * time.Millisecond
+
+// podLinks are the interfaces of this node's pods, and the routes by them.
+type podLinks struct {
+	up     map[string]bool // by name, whether it is up
+	routes map[netip.Addr][]string
+}
+
+func readPodLinks() (podLinks, error) {
+	links, err := kernel.Links()
+	if err != nil {
+		return podLinks{}, err
+	}
+	out := podLinks{up: map[string]bool{}, routes: map[netip.Addr][]string{}}
+	for _, l := range links {
+		if isPods(l) {
+			out.up[l.Name] = l.Up && l.Carrier
+		}
+	}
+	for _, f := range []int{4, 6} {
+		all, err := kernel.Routes(f, kernel.TableMain, math.MaxInt, func(r kernel.Route) bool {
+			return r.To.IsSingleIP() && r.Type == 0
+		})
+		if err != nil {
+			return podLinks{}, err
+		}
+		for _, r := range all {
+			for _, h := range r.Hops {
+				out.routes[r.To.Addr()] = append(out.routes[r.To.Addr()], h.Device)
+			}
+		}
+	}
+	return out, nil
+}
+
+// bare are the interfaces that are up and that no route of one address leads to.
+func (l podLinks) bare() []string {
+	led := map[string]bool{}
+	for _, devices := range l.routes {
+		for _, d := range devices {
+			led[d] = true
+		}
+	}
+	var out []string
+	for name, up := range l.up {
+		if up && !led[name] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// interfaceOf is the name that Calico's CNI plugin gives a pod's interface on the node.
+func interfaceOf(pod string) string {
+	sum := sha1.Sum([]byte(strings.Replace(pod, "/", ".", 1))) //nolint:gosec // as Calico does
+	return "cali" + hex.EncodeToString(sum[:])[:11]
+}
+
+func routePods(ctx context.Context, p *probe.Pass) {
+	pods := p.Of(probe.KindLocal)
+	if len(pods) == 0 {
+		p.Report(gap(p, probe.KindLocal, "no workload pod of this node is known"))
+		return
+	}
+	seen, err := readPodLinks()
+	if err != nil {
+		p.Report(unseen(err))
+		return
+	}
+	bare := seen.bare()
+	if len(bare) > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(bareAgain):
+		}
+		if seen, err = readPodLinks(); err != nil {
+			p.Report(unseen(err))
+			return
+		}
+		still := seen.bare()
+		bare = slices.DeleteFunc(bare, func(name string) bool { return !slices.Contains(still, name) })
+	}
+	judged := false
+	for _, f := range []int{4, 6} {
+		if r, ok := seen.judge(splitByFamily(pods)[f]); ok {
+			judged = true
+			p.Report(r.On(fmt.Sprintf("IPv%d", f)).With(FactFamily, f))
+		}
+	}
+	if !judged {
+		p.Report(probe.Found(probe.Skip, "no pod here that is known has an interface of Calico's name"))
+	}
+	own := map[string]bool{}
+	for _, t := range pods {
+		own[interfaceOf(t.Name)] = true
+	}
+	bare = slices.DeleteFunc(bare, func(name string) bool { return own[name] })
+	if len(bare) > 0 {
+		p.Report(probe.Found(probe.Warn, "no route leads to %d interfaces of other pods: %s", len(bare), some(bare)).
+			On("other pods").With(FactBare, first(bare)))
+	}
+}
+
+// judge compares the pods of one family with their interfaces; false where none has one.
+func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
+	total := 0
+	var missing, astray, bad []string
+	interfaces := map[string]string{}
+	for _, t := range pods {
+		device := interfaceOf(t.Name)
+		if _, there := l.up[device]; !there {
+			continue // another plugin's, or it has just gone
+		}
+		total++
+		leads := l.routes[t.Addr.Unmap()]
+		if slices.Contains(leads, device) && len(leads) == 1 {
+			continue
+		}
+		if len(interfaces) < listed {
+			interfaces[t.Addr.String()] = device
+		}
+		if len(leads) == 0 {
+			missing = append(missing, t.String())
+		} else {
+			astray = append(astray, t.String())
+			bad = append(bad, fmt.Sprintf("%s leads to %s and its interface is %s", t, strings.Join(leads, " and "), device))
+		}
+	}
+	if total == 0 {
+		return probe.Result{}, false
+	}
+	r := probe.Found(probe.OK, "%d of %d pods asked about have their route", total, total)
+	if len(missing) > 0 {
+		text := fmt.Sprintf("no route leads to %d of %d pods of this node: %s", len(missing), total, some(missing))
+		if len(missing) == 1 {
+			text += ", whose interface " + interfaces[leftAddress(missing[0])] + " is there"
+		}
+		bad = append([]string{text}, bad...)
+	}
+	if len(bad) > 0 {
+		r = probe.Found(probe.Fail, "%s", strings.Join(bad[:min(len(bad), 3)], "; ")).With(FactInterfaces, interfaces)
+	}
+	return r.With(FactPods, total).With(FactNoRoute, first(missing)).With(FactWrong, first(astray)), true
+}
+
+// leftAddress is the address at the end of a target's name.
+func leftAddress(target string) string { return target[strings.LastIndex(target, " ")+1:] }
