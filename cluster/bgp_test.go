@@ -226,7 +226,12 @@ func TestReadSpec(t *testing.T) {
 		"no CRDs":        {nil, nil, true},
 	} {
 		client := serverOf(t, c.objects, map[string]http.HandlerFunc{v3: out, v3 + "/default": out, v3 + "/node.a": out})
-		got, err := client.readSpec(t.Context(), "felixconfigurations", "default", "node.a")
+		all, _, err := client.list(t.Context(), "felixconfigurations", 0)
+		var got map[string]any
+		if err == nil {
+			a := node("a", "10.0.0.1", "")
+			got = felixSettings(all, &a)
+		}
 		if !maps.Equal(got, c.want) || (err != nil) != c.broken {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

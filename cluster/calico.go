@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,58 +22,64 @@ import (
 )
 
 // groups are the API groups Calico's resources can be in; the installation decides
-// which exists. Where both do, the v3 one is a view of the other.
+// which exists. Where both do, the v3 one is a view of the other, unless calico-node is configured to
+// use native resources of that group (CALICO_API_GROUP).
 var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"},
 	{Group: "projectcalico.org", Version: "v3"}}
 
-// readSpec merges the specs of Calico's resources of one kind and these names, the
-// later over the earlier. Without any there are Calico's defaults. They are listed:
-// of a resource that is not there one group has to be enough, for in an outage the
-// other may be the one that is out.
-func (c *Client) readSpec(ctx context.Context, resource string, names ...string) (map[string]any, error) {
-	all, err := c.listSpecs(ctx, resource, 0)
+// readSpec is the spec of Calico's resource of one kind and name, and the group it is in. Without
+// one there are Calico's defaults. They are listed: of a resource that is not there one group has to
+// be enough, for in an outage the other may be the one that is out.
+func (c *Client) readSpec(ctx context.Context, resource, name string) (spec map[string]any, group string, err error) {
+	items, group, err := c.list(ctx, resource, 0)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	merged := map[string]any{}
-	for _, name := range names {
-		maps.Copy(merged, all[name])
+	for _, item := range items {
+		if item.GetName() == name {
+			spec, _, err = unstructured.NestedMap(item.Object, "spec")
+			return spec, group, err
+		}
 	}
-	return merged, nil
+	return map[string]any{}, group, nil
 }
 
 // listSpecs lists the specs of Calico's resources of one kind by their names, those in namespaces as
 // namespace/name, none where that kind is not installed. A limit gives the first few of them; 0 gives
 // all, out of the API server's cache.
 func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (map[string]map[string]any, error) {
+	items, group, err := c.list(ctx, resource, limit)
+	if err != nil || group == "" {
+		return nil, err
+	}
+	out := map[string]map[string]any{}
+	for _, item := range items {
+		spec, _, err := unstructured.NestedMap(item.Object, "spec")
+		if err != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", resource, item.GetName(), err)
+		}
+		out[strings.TrimPrefix(item.GetNamespace()+"/"+item.GetName(), "/")] = spec
+	}
+	return out, nil
+}
+
+// list lists Calico's resources of one kind in the first group that has it, "" where none has.
+func (c *Client) list(ctx context.Context, resource string, limit int64) (of []unstructured.Unstructured, group string, err error) {
 	options := metav1.ListOptions{Limit: limit}
 	if limit == 0 {
 		options.ResourceVersion = "0"
 	}
-	var last error
-	for _, gv := range groups {
-		list, err := c.calls.Resource(gv.WithResource(resource)).List(ctx, options)
-		if apierrors.IsNotFound(err) { // the group is not installed
-			continue
+	for _, gv := range c.groups {
+		list, listErr := c.calls.Resource(gv.WithResource(resource)).List(ctx, options)
+		switch {
+		case apierrors.IsNotFound(listErr): // the group is not installed
+		case listErr != nil:
+			err = fmt.Errorf("listing %s: %w", resource, listErr)
+		default:
+			return list.Items, gv.Group, nil
 		}
-		if err != nil {
-			last = err
-			continue
-		}
-		out := map[string]map[string]any{}
-		for _, item := range list.Items {
-			spec, _, err := unstructured.NestedMap(item.Object, "spec")
-			if err != nil {
-				return nil, fmt.Errorf("reading %s %s: %w", resource, item.GetName(), err)
-			}
-			out[strings.TrimPrefix(item.GetNamespace()+"/"+item.GetName(), "/")] = spec
-		}
-		return out, nil
 	}
-	if last != nil {
-		return nil, fmt.Errorf("listing %s: %w", resource, last)
-	}
-	return nil, nil
+	return nil, "", err
 }
 
 // block is one block of pod addresses that belongs to a node, or one address of a
@@ -159,51 +166,29 @@ func (c *Client) readBorrowed(ctx context.Context, specs map[string]map[string]a
 	return out, nil
 }
 
-// environment is what the calico-node container gets as a variable: a literal, as
-// the operator writes it, or a key of a ConfigMap, as Calico's manifests have it;
-// "" when it has none.
-func (c *Client) environment(ctx context.Context, calico *corev1.Pod, name string) (string, error) {
-	env := envOf(calico, name)
-	switch {
-	case env.ValueFrom == nil:
-		return env.Value, nil
-	case env.ValueFrom.ConfigMapKeyRef == nil:
-		return "", fmt.Errorf("%s is set from elsewhere than a ConfigMap", name)
-	}
-	ref := env.ValueFrom.ConfigMapKeyRef
-	m, err := c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, err)
-	}
-	return m.Data[ref.Key], nil
-}
-
 // readBackend is Calico's networking backend; a container without the variable
 // gets Calico's default.
-func (c *Client) readBackend(ctx context.Context, calico *corev1.Pod) (string, error) {
+func readBackend(calico *corev1.Pod, env environment) (string, error) {
 	if spec, _ := calicoContainerOf(calico); spec == nil {
 		return "", nil
 	}
-	backend, err := c.environment(ctx, calico, "CALICO_NETWORKING_BACKEND")
+	backend, err := env.get("CALICO_NETWORKING_BACKEND")
 	if err != nil {
 		return "", fmt.Errorf("the networking backend of Calico: %w", err)
 	}
-	if backend == "" && envOf(calico, "CALICO_NETWORKING_BACKEND").ValueFrom == nil {
-		return "bird", nil
-	}
-	return backend, nil
+	return cmp.Or(backend, "bird"), nil
 }
 
 // readEtcd lists the endpoints of a Calico that keeps its data in etcd.
-func (c *Client) readEtcd(ctx context.Context, calico *corev1.Pod) ([]probe.Target, error) {
-	text, err := c.environment(ctx, calico, "ETCD_ENDPOINTS")
+func readEtcd(env environment) ([]probe.Target, error) {
+	text, err := env.get("ETCD_ENDPOINTS")
 	if err != nil {
 		return nil, err
 	}
 	var out []probe.Target
 	var errs []error
 	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part == "" || calico == nil {
+		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
 		u, err := url.Parse(part)

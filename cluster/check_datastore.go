@@ -6,16 +6,25 @@ import (
 )
 
 func datastoreReady(s *Snapshot, report func(probe.Result)) {
-	if s.infoErr != nil {
-		report(unread(s.infoErr))
-		return
+	tell := func(r probe.Result) {
+		if s.group != "" {
+			r = r.With(facts.Group, s.group)
+		}
+		report(r)
 	}
-	switch on, there := s.info["datastoreReady"].(bool); {
+	on, there := s.info["datastoreReady"].(bool)
+	switch {
+	case s.infoErr != nil:
+		report(unread(s.infoErr))
 	case !there:
 		report(probe.Found(probe.Skip, "no ClusterInformation says it"))
 	case on:
-		report(probe.Found(probe.OK, "datastoreReady is true").With(facts.DatastoreReady, true))
+		tell(probe.Found(probe.OK, "datastoreReady is true").With(facts.DatastoreReady, true))
+	case s.migration != "":
+		tell(probe.Found(probe.Warn, "datastoreReady is false in %s while DatastoreMigration %s is there: no new pod gets a network until it is over, or calico-node uses the other group", s.group, s.migration).
+			With(facts.DatastoreReady, false).With(facts.Migration, s.migration))
 	default:
-		report(probe.Found(probe.Fail, "datastoreReady is false: no pod gets a network, and no calico-node starts").With(facts.DatastoreReady, false))
+		tell(probe.Found(probe.Fail, "datastoreReady is false: no new pod gets a network, and Felix makes no changes; calico-node may be Ready all the same").
+			With(facts.DatastoreReady, false))
 	}
 }

@@ -11,6 +11,10 @@ import (
 )
 
 func ipRegistered(s *Snapshot, report func(probe.Result)) {
+	if why := s.unregistered(); why != "" {
+		report(probe.Found(probe.Skip, "Calico registers no address on Nodes here: %s", why))
+		return
+	}
 	found := false
 	for _, key := range []string{annotationIPv4, annotationIPv6} {
 		found = registeredFamily(s, key, report) || found
@@ -18,6 +22,18 @@ func ipRegistered(s *Snapshot, report func(probe.Result)) {
 	if !found {
 		report(probe.Found(probe.Warn, "no node carries a projectcalico.org/IPv4Address or IPv6Address annotation: Calico registered no address here"))
 	}
+}
+
+// unregistered says why Calico writes no addresses on Nodes, "" where it does. What stands there all
+// the same is left over from before.
+func (s *Snapshot) unregistered() string {
+	switch {
+	case s.poolErr != nil && s.poolErr.Error() == probe.GapEtcd:
+		return "its data is in an etcd of its own"
+	case s.backend == "none" && !s.olderThan(3, 26, 2):
+		return "its networking backend is none"
+	}
+	return ""
 }
 
 // registration is one node's addresses in one family: the one Calico registered and the one the

@@ -17,7 +17,8 @@ import (
 // How long a pod may take to start before something is made of it. The kubelet tries a sandbox again
 // after some ten seconds, so one that fails still has failed at least twice.
 const (
-	settled     = 30 * time.Second // where the kubelet says what failed
+	settled     = 20 * time.Second // where the kubelet says what failed
+	exhausted   = 10 * time.Second // where IPAM has no address, which the next try does not change
 	unsaid      = time.Minute      // where it says nothing
 	pullingLong = 10 * time.Minute // of an image that is on its way
 	calicoFresh = time.Minute      // since calico-node became ready: pods that waited for it are tried again
@@ -89,6 +90,8 @@ func (g group) patience() time.Duration {
 	switch g.starts {
 	case facts.StartsUnsaid, facts.StartsPulling, facts.StartsVolume:
 		return unsaid
+	case facts.StartsAddresses:
+		return exhausted
 	}
 	return settled
 }

@@ -51,7 +51,7 @@ ok: none. info: taints that somebody set, or the node is cordoned. warn: taints 
 		},
 		{
 			ID: facts.CheckPodsStart, Asks: "do the pods that are bound to the node start?", Run: bind(podsStart),
-			Doc: `A node whose new pods do not start is not healthy, however well those that run are. This looks at pods that are bound to the node and wait, without calico-node's own (see calico-pod), and puts those together that wait for the same: by the kubelet's state of their containers, and by the last event of the twelve that wait longest, without the names and IDs in it. A pod that has waited for less than 30 s, or for less than a minute where nothing is said, is no finding.
+			Doc: `A node whose new pods do not start is not healthy, however well those that run are. This looks at pods that are bound to the node and wait, without calico-node's own (see calico-pod), and puts those together that wait for the same: by the kubelet's state of their containers, and by the last event of the twelve that wait longest, without the names and IDs in it. A pod that has waited for less than 20 s, or for less than a minute where nothing is said, is no finding.
 ok: none waits. fail: two or more, or one for more than two minutes, get no address (addresses), fail in the CNI plugin (cni), find no network configuration (network), get no sandbox or container from the runtime (sandbox, container), cannot have images of several registries (image), or are not begun and nobody says why (unsaid).
 warn: the same of one pod within two minutes, or while calico-node itself has just come up; a volume that is not mounted (volume). info: the reason is the pods' own (own): no such image, ConfigMap or Secret, a program that ends; one registry that does not answer; an image on its way (pulling).
 Where pods get no address, IPAM is reckoned up: the pools for this node, its blocks and how many it may have, what is free in them and elsewhere, reservations, and addresses that are kept for pods that are gone.`,
@@ -85,13 +85,20 @@ ok: running and ready. warn: it waits, ended, is not ready or has restarted with
 			ID: facts.CheckIPRegistered, Asks: "is the address Calico registered the one its nodes use?",
 			Run: bind(ipRegistered),
 			Doc: `Calico registers one address per node and family (annotation projectcalico.org/IPv4Address and IPv6Address); peers open BGP sessions and tunnels to it. When autodetection picks another NIC or a bridge, peers get an address they cannot reach.
-ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered.
+ok: registered and InternalIP are the same on all nodes. info: they differ on every node in the same manner, as on clusters with a network of its own for pods. fail: this node's differs and lies outside the peers' network, or two nodes registered the same address. warn: another node is odd, or nothing is registered. skip: Calico registers nothing on Nodes here: its networking backend is none (from v3.26.2 on), or its data is in an etcd of its own.
 What usually breaks it: a new NIC, a bridge made by docker network create, autodetection method first-found.`,
 		},
 		{
 			ID: facts.CheckDatastoreReady, Asks: "does Calico call its datastore ready?", Run: bind(datastoreReady),
-			Doc: `Calico's resource ClusterInformation has a switch, datastoreReady. While it is off, the CNI plugin makes no pod's network ("Calico is currently not ready to process requests"), Felix waits, and a start of calico-node does not end.
-ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at work, or was left half done. skip: there is no such resource here, as with Calico's data in an etcd of its own, or before Calico has started for the first time.`,
+			Doc: `Calico's resource ClusterInformation has a switch, datastoreReady. While it is off, the CNI plugin makes no pod's network ("Calico is currently not ready to process requests"), and Felix programs nothing. A Ready calico-node says nothing about it: Felix calls itself live and ready while it waits for the switch, and a start of calico-node does not look at it.
+ok: it is on. fail: it is off: a migration or an upgrade of the datastore is at work, or was left half done. warn: it is off and a DatastoreMigration is there, which keeps it off on purpose while it moves resources to the group projectcalico.org; that group is read where calico-node is configured to use it (CALICO_API_GROUP). skip: there is no such resource here, as with Calico's data in an etcd of its own, or before Calico has started for the first time.`,
+		},
+		{
+			ID: facts.CheckCalicoRights, Asks: "may calico-node do what it needs, and does the API server know its kinds?",
+			Run: bind(calicoRights),
+			Doc: `calico-node and its install-cni read and write the API with a service account. Where its ClusterRole or the binding is gone, or a CustomResourceDefinition is, a start ends at once, while one that runs goes on for hours with what it knows. The API server is asked what that account may do (SubjectAccessReview, which stores nothing), and which of Calico's kinds it serves.
+ok: all that was asked about. fail: something is missing and calico-node is not ready. warn: something is missing and calico-node is ready: it breaks at its next start. skip: you may not create subjectaccessreviews, or Calico keeps its data in an etcd of its own.
+What usually breaks it: an uninstalled chart that took cluster-wide objects with it, a clean-up of unused roles, a role that is older than the image, CRDs that a chart does not upgrade.`,
 		},
 	}
 }

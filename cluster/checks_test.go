@@ -422,20 +422,19 @@ func TestBlocks(t *testing.T) {
 // TestBackend wants a backend that could not be read to be a gap, and Calico's
 // default only where nothing is set.
 func TestBackend(t *testing.T) {
-	c := &Client{}
 	s := snapshot(node("a", "10.1.0.1", ""))
 	s.Calico = calico(3)
-	if got, err := c.readBackend(t.Context(), s.Calico); got != "bird" || err != nil {
+	if got, err := readBackend(s.Calico, s.environment()); got != "bird" || err != nil {
 		t.Errorf("nothing set: %q, %v", got, err)
 	}
 	env := &s.Calico.Spec.Containers[0].Env
 	*env = []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND", Value: "vxlan"}}
-	if got, err := c.readBackend(t.Context(), s.Calico); got != "vxlan" || err != nil {
+	if got, err := readBackend(s.Calico, s.environment()); got != "vxlan" || err != nil {
 		t.Errorf("a literal: %q, %v", got, err)
 	}
 	*env = []corev1.EnvVar{{Name: "CALICO_NETWORKING_BACKEND",
 		ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}}}
-	if s.backend, s.backendErr = c.readBackend(t.Context(), s.Calico); s.backendErr == nil {
+	if s.backend, s.backendErr = readBackend(s.Calico, s.environment()); s.backendErr == nil {
 		t.Error("from a secret: no error")
 	}
 	if _, gaps := Targets(s); gaps[probe.KindBackend] == "" {
@@ -572,7 +571,7 @@ func TestDatastoreReady(t *testing.T) {
 	s.info = map[string]any{"datastoreReady": true}
 	wantFirst(t, ask(t, s, "datastore-ready"), probe.OK, "true")
 	s.info = map[string]any{"datastoreReady": false}
-	wantFirst(t, ask(t, s, "datastore-ready"), probe.Fail, "no pod gets a network")
+	wantFirst(t, ask(t, s, "datastore-ready"), probe.Fail, "no new pod gets a network")
 	s.infoErr = errors.New("no route to host")
 	wantFirst(t, ask(t, s, "datastore-ready"), probe.Unknown, "no route to host")
 }

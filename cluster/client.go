@@ -7,6 +7,7 @@ package cluster
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -20,7 +21,8 @@ type Client struct {
 	calls dynamic.Interface
 	clock *serverclock.Clock
 
-	calicoIn []string // the namespaces in which Calico's own pods are looked for
+	groups   []schema.GroupVersion // of Calico's resources, the one to ask first before others
+	calicoIn []string              // the namespaces in which Calico's own pods are looked for
 }
 
 // NewClient returns a Client for config, which is not changed. Calico's own pods are those
@@ -38,5 +40,5 @@ func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
-	return &Client{kube: kube, calls: calls, clock: clock, calicoIn: Namespaces(calicoNamespace)}, nil
+	return &Client{kube: kube, calls: calls, clock: clock, groups: groups, calicoIn: Namespaces(calicoNamespace)}, nil
 }

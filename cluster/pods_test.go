@@ -87,7 +87,7 @@ func TestPodsStart(t *testing.T) {
 		saw         string
 	}{
 		"all run":          {"", "", []corev1.Pod{running}, probe.OK, "", "1 pod in all"},
-		"just young":       {eventSandbox, saidFull, creating(5, 20*time.Second), probe.OK, "", ""},
+		"just young":       {eventSandbox, saidToken, creating(5, 19*time.Second), probe.OK, "", ""},
 		"young and unsaid": {"", "", creating(5, 50*time.Second), probe.OK, "", ""},
 		"no address":       {eventSandbox, saidFull, creating(10, 44*time.Second), probe.Fail, facts.StartsAddresses, "10 pods (default/app-0, default/app-1, default/app-2 and 7 more) wait for 44s: get no address: failed to setup network for sandbox: plugin"},
 		"one, lately":      {eventSandbox, saidToken, creating(1, 44*time.Second), probe.Warn, facts.StartsCNI, "Unauthorized"},
@@ -112,7 +112,7 @@ func TestPodsStart(t *testing.T) {
 		}), probe.OK, "", ""},
 		"a host is back": {"", "", one("ContainerCreating", func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.ContainersReady,
-				LastTransitionTime: ago(20 * time.Second)})
+				LastTransitionTime: ago(50 * time.Second)})
 		}), probe.OK, "", ""},
 		"init is at work": {"", "", one("PodInitializing", func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: runs}}
@@ -179,7 +179,8 @@ func TestRoom(t *testing.T) {
 		"it is reserved":  {func(_, b, c m) { b["unallocated"], c["reserve"] = third, true }, facts.ShortFull, func(r room) bool { return r.reserved == 1 }},
 		"a block is left": {func(p, _, _ m) { p["cidr"] = "10.245.0.0/28" }, "", func(r room) bool { return r.unclaimed == 1 }},
 		"none is claimed": {func(p, _, c m) { p["cidr"] = "10.245.0.0/28"; c["autoAllocateBlocks"] = false }, facts.ShortNoBlocks, nil},
-		"limit":           {func(p, _, c m) { p["cidr"] = "10.245.0.0/28"; c["maxBlocksPerHost"] = int64(1) }, facts.ShortLimit, nil},
+		"limit": {func(p, _, c m) { p["cidr"] = "10.245.0.0/28"; c["maxBlocksPerHost"] = int64(1) },
+			facts.ShortLimit, nil},
 		"may borrow": {func(_, b, _ m) { b["affinity"], b["unallocated"] = "host:node-b", third }, "",
 			func(r room) bool { return r.elsewhere == 1 }},
 		"may not borrow": {func(_, b, c m) {

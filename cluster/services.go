@@ -93,15 +93,15 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 
 // readTypha lists the Typhas that Felix on this node may choose from; none where
 // it is told of none.
-func (c *Client) readTypha(ctx context.Context, calico *corev1.Pod) ([]probe.Target, error) {
-	name, err := c.environment(ctx, calico, "FELIX_TYPHAK8SSERVICENAME")
+func (c *Client) readTypha(ctx context.Context, env environment) ([]probe.Target, error) {
+	name, err := env.get("FELIX_TYPHAK8SSERVICENAME")
 	if err != nil {
 		return nil, err
 	}
 	if name == "" || name == "none" { // as Calico's manifests have it
 		return nil, nil
 	}
-	namespace, err := c.environment(ctx, calico, "FELIX_TYPHAK8SNAMESPACE")
+	namespace, err := env.get("FELIX_TYPHAK8SNAMESPACE")
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -22,19 +21,17 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	if spec == nil {
 		return probe.Target{}, false
 	}
-	version, _ := s.info["calicoVersion"].(string)
-	if m := versionIn.FindStringSubmatch(spec.Image); m != nil {
-		version = "v" + m[1]
-	}
+	version := s.version()
 	budget, _, _ := killBudget(spec)
 	var internal []string
 	for _, a := range InternalIPs(s.Node) {
 		internal = append(internal, a.String())
 	}
+	env := s.environment()
 	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: map[string]string{
-		probe.AttrIP: given(s.Calico, "IP"), probe.AttrIP6: given(s.Calico, "IP6"),
-		probe.AttrMethod:   given(s.Calico, "IP_AUTODETECTION_METHOD"),
-		probe.AttrMethod6:  given(s.Calico, "IP6_AUTODETECTION_METHOD"),
+		probe.AttrIP: env.given("IP"), probe.AttrIP6: env.given("IP6"),
+		probe.AttrMethod:   env.given("IP_AUTODETECTION_METHOD"),
+		probe.AttrMethod6:  env.given("IP6_AUTODETECTION_METHOD"),
 		probe.AttrInternal: strings.Join(internal, ","), probe.AttrPodCIDRs: strings.Join(s.Node.Spec.PodCIDRs, ","),
 		probe.AttrBudget:  strconv.Itoa(int(budget.Seconds())),
 		probe.AttrLogs:    s.Calico.Namespace + "_" + s.Calico.Name + "_" + string(s.Calico.UID),
@@ -42,16 +39,13 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	}}, true
 }
 
-// given is how an address is set, also when that is the pod's own field.
-func given(calico *corev1.Pod, name string) string {
-	env := envOf(calico, name)
-	switch from := env.ValueFrom; {
-	case from != nil && from.FieldRef != nil:
-		return "(" + from.FieldRef.FieldPath + ")"
-	case from != nil:
+// given is how an address is set, "(from elsewhere)" where that is not known.
+func (env environment) given(name string) string {
+	value, err := env.get(name)
+	if env.gaps[name] != nil || err != nil {
 		return "(from elsewhere)"
 	}
-	return env.Value
+	return value
 }
 
 // felixTarget is where this node's Felix is configured to answer: the pod's
@@ -111,37 +105,41 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
+// version is that of the node's own image, "" where none is known.
+func (s *Snapshot) version() string {
+	version, _ := s.info["calicoVersion"].(string)
+	if spec, _ := calicoContainerOf(s.Calico); spec != nil {
+		if m := versionIn.FindStringSubmatch(spec.Image); m != nil {
+			version = "v" + m[1]
+		}
+	}
+	return version
+}
+
+// olderThan tells whether the version is known and comes before another.
+func (s *Snapshot) olderThan(major, minor, patch int) bool {
+	var have [3]int
+	n, _ := fmt.Sscanf(s.version(), "v%d.%d.%d", &have[0], &have[1], &have[2])
+	return n >= 2 && slices.Compare(have[:], []int{major, minor, patch}) < 0
+}
+
+// felixBools are the words Felix takes for a truth value (felix/config, BoolParam).
+var felixBools = map[string]bool{"true": true, "1": true, "yes": true, "y": true, "t": true,
+	"false": false, "0": false, "no": false, "n": false, "f": false}
+
 // felixEnabled tells whether Felix's health endpoint is turned on, which it is
 // not unless somebody says so; false when that cannot be told.
 func felixEnabled(s *Snapshot) (on, known bool) {
-	env := envOf(s.Calico, "FELIX_HEALTHENABLED")
-	if env.Value != "" {
-		on, err := strconv.ParseBool(env.Value)
-		return on, err == nil
+	value, err := s.environment().get("FELIX_HEALTHENABLED")
+	if value != "" {
+		on, known = felixBools[strings.ToLower(value)]
+		return on, known
 	}
-	if spec, _ := calicoContainerOf(s.Calico); spec == nil || env.ValueFrom != nil || s.felixErr != nil {
+	if spec, _ := calicoContainerOf(s.Calico); spec == nil || err != nil || s.felixErr != nil {
 		return false, false
 	}
 	on, _ = s.felix["healthEnabled"].(bool)
 	return on, true
-}
-
-// calicoEnv is the literal value of a variable of the calico-node container.
-func (s *Snapshot) calicoEnv(name string) string { return envOf(s.Calico, name).Value }
-
-// envOf is a variable of the calico-node container, zero when it has none.
-func envOf(calico *corev1.Pod, name string) corev1.EnvVar {
-	if calico == nil {
-		return corev1.EnvVar{}
-	}
-	for _, c := range calico.Spec.Containers {
-		for _, e := range c.Env {
-			if c.Name == calicoContainer && e.Name == name {
-				return e
-			}
-		}
-	}
-	return corev1.EnvVar{}
 }
 
 // calicoContainer is the name of Felix's container in Calico's and Canal's pods.

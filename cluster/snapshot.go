@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -37,34 +39,38 @@ type Snapshot struct {
 	Lease    *coordinationv1.Lease
 	LeaseErr error
 
-	Calico    *corev1.Pod  // the node's calico-node pod, verified; nil when there is none
-	CalicoErr error        // why that is not known: an *UnverifiedError where pods claim to be it and none is believed
-	ignored   []corev1.Pod // pods on the node that claim to be it and are not
-	calicoIn  []string     // the namespaces in which Calico's own pods are looked for
+	Calico     *corev1.Pod  // the node's calico-node pod, verified; nil when there is none
+	configMaps configMaps   // that its environment is from
+	CalicoErr  error        // why that is not known: an *UnverifiedError where pods claim to be it and none is believed
+	ignored    []corev1.Pod // pods on the node that claim to be it and are not
+	calicoIn   []string     // the namespaces in which Calico's own pods are looked for
 
 	Pods    []corev1.Pod // one running workload pod on each sampled peer
 	PodsErr error
 
-	felix          map[string]any // spec of FelixConfiguration, the node's own over default
-	felixErr       error
-	api            []probe.Target // the API server's service and each endpoint
-	apiErr         error
-	dns            []probe.Target // the cluster's DNS: its service and each endpoint
-	dnsErr         error
-	controllers    []corev1.Pod // of calico-kube-controllers
-	controllersErr error
-	dnsService     *corev1.Service // its own, nil when there is none
-	blocks         []block
-	blockErr       error
-	ipam           ipam
-	placed         placement
-	policies       policies
-	pools          map[string]map[string]any // specs of the IP pools
-	poolErr        error
-	tunnelErr      error
-	local          []corev1.Pod // running workload pods on the node itself
-	localErr       error
-	kubeProxy      []string // names of the node's running kube-proxy pods, nil = not known
+	felix           map[string]any // spec of FelixConfiguration, the node's own over default
+	felixErr        error
+	felixConfigs    []unstructured.Unstructured // all there are
+	felixConfigsErr error
+	api             []probe.Target // the API server's service and each endpoint
+	apiErr          error
+	dns             []probe.Target // the cluster's DNS: its service and each endpoint
+	dnsErr          error
+	controllers     []corev1.Pod // of calico-kube-controllers
+	controllersErr  error
+	dnsService      *corev1.Service // its own, nil when there is none
+	blocks          []block
+	blockErr        error
+	ipam            ipam
+	placed          placement
+	rights          rights
+	policies        policies
+	pools           map[string]map[string]any // specs of the IP pools
+	poolErr         error
+	tunnelErr       error
+	local           []corev1.Pod // running workload pods on the node itself
+	localErr        error
+	kubeProxy       []string // names of the node's running kube-proxy pods, nil = not known
 	// the same of a silent node, where the API calls no pod ready
 	unready    []corev1.Pod
 	services   []probe.Target // one TCP service with ready endpoints, at its addresses
@@ -77,6 +83,8 @@ type Snapshot struct {
 	peeringErr error
 	info       map[string]any // spec of ClusterInformation
 	infoErr    error
+	group      string // the API group that has it, "" = none
+	migration  string // a DatastoreMigration and its phase, "" = none is known
 	backendErr error
 	backend    string // Calico's networking backend: bird, vxlan, none; "" = not known
 }
@@ -121,21 +129,24 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	})
 	all.Go(func() { s.Calico, s.ignored, s.CalicoErr = c.readCalicoPod(ctx, node) })
 	all.Go(func() { s.controllers, s.controllersErr = c.readControllers(ctx) })
-	all.Go(func() { s.felix, s.felixErr = c.readSpec(ctx, "felixconfigurations", "default", "node."+node) })
-	all.Go(func() { s.peering, s.peeringErr = c.readPeering(ctx) })
+	c.readCalico(ctx, s, &all)
 	all.Go(func() { s.api, s.apiErr = c.readAPI(ctx) })
 	all.Go(func() { s.dns, s.dnsService, s.dnsErr = c.readDNS(ctx) })
-	all.Go(func() { s.blocks, s.ipam, s.blockErr = c.readBlocks(ctx) })
 	all.Go(func() { s.placed = c.readPlaced(ctx, node) })
-	all.Go(func() { s.policies = c.readPolicies(ctx) })
-	all.Go(func() { s.pools, s.poolErr = c.listSpecs(ctx, "ippools", 0) })
-	all.Go(func() { s.info, s.infoErr = c.readSpec(ctx, "clusterinformations", "default") })
 	all.Wait()
 	if nodesErr != nil {
 		return nil, nodesErr
 	}
 	ctx = whole
-	all.Go(func() { s.backend, s.backendErr = c.readBackend(ctx, s.Calico) })
+	s.configMaps = c.readConfigMaps(ctx, s.Calico)
+	env := s.environment()
+	if c = c.asConfigured(env); c.groups[0].Group != groups[0].Group {
+		c.readCalico(ctx, s, &all)
+		all.Wait()
+	}
+	s.felix, s.felixErr = felixSettings(s.felixConfigs, s.Node), s.felixConfigsErr
+	s.backend, s.backendErr = readBackend(s.Calico, env)
+	s.etcd, s.etcdErr = readEtcd(env)
 	all.Go(func() { s.Pods, s.PodsErr = c.readPods(ctx, peers(s, sampled), 1, s.policies) })
 	all.Go(func() { c.readLocal(ctx, s) })
 	if KubeletSilent(s) {
@@ -146,10 +157,11 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 		all.Go(func() { c.readEvents(ctx, &s.placed) })
 		all.Go(func() { c.readIPAM(ctx, &s.ipam) })
 	}
-	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, s.Calico) })
-	all.Go(func() { s.etcd, s.etcdErr = c.readEtcd(ctx, s.Calico) })
+	all.Go(func() { s.rights = c.readRights(ctx, s) })
+	all.Go(func() { s.typha, s.typhaErr = c.readTypha(ctx, env) })
 	all.Wait()
 	s.inEtcd()
+	s.forgetRegistered()
 	return s, nil
 }
 
@@ -164,6 +176,18 @@ func (s *Snapshot) inEtcd() {
 	s.peering = peering{}
 	if len(s.felix) == 0 {
 		s.felixErr = elsewhere
+	}
+}
+
+// forgetRegistered drops what is left on Nodes where Calico registers nothing: it is no proof.
+func (s *Snapshot) forgetRegistered() {
+	if s.unregistered() == "" {
+		return
+	}
+	for i := range s.Nodes {
+		s.Nodes[i].Annotations = maps.Clone(s.Nodes[i].Annotations)
+		maps.DeleteFunc(s.Nodes[i].Annotations,
+			func(key, _ string) bool { return strings.HasPrefix(key, "projectcalico.org/") })
 	}
 }
 

@@ -183,25 +183,25 @@ func TestServicesWorthAsking(t *testing.T) {
 func TestEtcdAndTypha(t *testing.T) {
 	c := &Client{}
 	p := calico(3)
-	if got, err := c.readTypha(t.Context(), p); got != nil || err != nil {
+	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got != nil || err != nil {
 		t.Errorf("no Typha: %v, %v", got, err)
 	}
 	env := &p.Spec.Containers[0].Env
 	*env = []corev1.EnvVar{{Name: "ETCD_ENDPOINTS", Value: "https://10.1.0.1:2379, http://etcd.example:2379"},
 		{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "none"}}
-	got, err := c.readEtcd(t.Context(), p)
+	got, err := readEtcd(environmentOf(p, configMaps{}))
 	if err != nil || len(got) != 2 || got[0].Addr.String() != "10.1.0.1" || got[1].Host != "etcd.example" ||
 		got[1].Attrs[probe.AttrScheme] != "http" || got[0].Port != 2379 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	(*env)[0].Value = "https://10.1.0.1"
-	if _, err := c.readEtcd(t.Context(), p); err == nil {
+	if _, err := readEtcd(environmentOf(p, configMaps{})); err == nil {
 		t.Error("an endpoint without a port is no error")
 	}
-	if got, err := c.readTypha(t.Context(), p); got != nil || err != nil {
+	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got != nil || err != nil {
 		t.Errorf("Typha is called none: %v, %v", got, err)
 	}
-	if got, err := c.readEtcd(t.Context(), nil); got != nil || err != nil {
+	if got, err := readEtcd(environmentOf(nil, configMaps{})); got != nil || err != nil {
 		t.Errorf("no calico-node: %v, %v", got, err)
 	}
 }
@@ -227,7 +227,7 @@ func TestTyphaNotReady(t *testing.T) {
 		}
 		p := calico(3)
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "calico-typha"}}
-		got, err := c.readTypha(t.Context(), p)
+		got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{}))
 		if want == "" {
 			if err == nil || !strings.Contains(err.Error(), "no endpoint in Typha's service kube-system/calico-typha") {
 				t.Errorf("%v, %v", got, err)

@@ -33,7 +33,8 @@ func inRole(fs []Finding, role string) []Finding {
 // datastoreNotReady is Calico's own switch.
 var datastoreNotReady = &Rule{
 	ID: "datastore-not-ready", Layer: LayerDatastore, Title: "Calico's datastore is marked not ready",
-	Doc: `ClusterInformation's datastoreReady is switched off for a migration (calicoctl datastore migrate lock) and for upgrades between data models, and on again afterwards. While it is off, the CNI plugin answers every pod "Calico is currently not ready to process requests", and a start of calico-node waits for ever. It concerns every node at once; those that run go on as they are.
+	Doc: `ClusterInformation's datastoreReady is switched off for a migration (calicoctl datastore migrate lock) and for upgrades between data models, and on again afterwards. While it is off, the CNI plugin answers every pod "Calico is currently not ready to process requests", and Felix programs nothing: it ends, starts anew and waits, and calls itself live and ready meanwhile, so a Ready calico-node means nothing here. It concerns every node at once; pods that run go on as they are.
+In a migration to native resources of the group projectcalico.org (DatastoreMigration, from v3.32 on) the switch of the old group stays off on purpose; switched on by hand, two halves of the cluster would write to two datastores.
 Told from a datastore out of reach by datastore-latency, which is fine here.`,
 	Fix: probe.Fix{
 		Says: "See that no migration is at work, and switch it on.",
@@ -53,8 +54,27 @@ Told from a datastore out of reach by datastore-latency, which is fine here.`,
 		if len(off) == 0 {
 			return nil
 		}
+		if migration := off[0].Facts.Str(facts.Migration); migration != "" {
+			return []Case{{
+				Says: fmt.Sprintf("Calico's datastore is locked by DatastoreMigration %s, so no new pod gets a network on any node", migration),
+				For:  clues(proof, off), Fix: &migrating,
+				Covers: append(Covers(checks.FelixReady.ID, checks.InitStall.ID), calicoDown...),
+			}}
+		}
 		return []Case{{Says: "Calico's datastore is marked not ready (ClusterInformation, datastoreReady false), so no pod gets a network on any node", For: clues(proof, off), Covers: append(Covers(checks.FelixReady.ID, checks.InitStall.ID), calicoDown...)}}
 	},
+}
+
+// migrating is what to do while Calico moves its resources to another group: never to switch the old
+// one on.
+var migrating = probe.Fix{
+	Says: "Let the migration end: see what it waits for. Never switch datastoreReady on by hand meanwhile.",
+	Manifest: []string{
+		"kubectl get datastoremigrations.migration.projectcalico.org -o wide  # phase and message",
+		"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list | grep CALICO_API_GROUP  # the phase Converged waits for it to be projectcalico.org/v3",
+		"kubectl -n {namespace} logs deploy/calico-kube-controllers --tail=50",
+	},
+	Radius: "none, it only reads",
 }
 
 // apiCutOff is a node that does not reach an API server that is well.

@@ -29,7 +29,7 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 	commands := func(texts []string) []string {
 		var out []string
 		for _, text := range texts {
-			out = append(out, filled(text, with, inCommand))
+			out = append(out, inGroup(f, filled(text, with, inCommand)))
 		}
 		return out
 	}
@@ -42,6 +42,14 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 		fix.OnlyIf[i] = probe.Conditional{If: say(c.If), Manifest: commands(c.Manifest), Operator: commands(c.Operator)}
 	}
 	cause.Fix = fix
+}
+
+// inGroup is a command with Calico's resources named in the API group that this cluster keeps them in.
+func inGroup(f Findings, command string) string {
+	if len(f.With(facts.CheckDatastoreReady, facts.Group, "projectcalico.org")) == 0 {
+		return command
+	}
+	return strings.ReplaceAll(command, ".crd.projectcalico.org", ".projectcalico.org")
 }
 
 // installOf says what manages Calico: "operator", "manifest", or "" where that is not known. The

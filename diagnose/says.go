@@ -13,7 +13,7 @@ import (
 // saysRules are those of what the kubelet, calico-node and its init containers say themselves. They
 // stand above what does not work because of it.
 func saysRules() []*Rule {
-	return []*Rule{containerNotStarted, settingRefused, calicoForbidden, resourceMissing, calicoEnds}
+	return []*Rule{containerNotStarted, settingRefused, calicoForbidden, resourceMissing, nextStartRefused, calicoEnds}
 }
 
 // withoutStart is what has not even begun where a container of calico-node cannot run.
@@ -130,9 +130,9 @@ Told from a token that has run out, which is "Unauthorized"; from an API server 
 	},
 	Explains: append([]string{"calico-ends", "cni-config-missing", "felix-waits"}, afterLog...),
 	Match: func(f Findings) []Case {
-		lines := logLines(f, checks.SaysForbidden)
+		lines, reviewed := logLines(f, checks.SaysForbidden), lacking(f, "account")
 		if len(lines) == 0 {
-			return nil
+			return lacks(reviewed)
 		}
 		c := logged(f, "is refused by the API server", lines)
 		account := lines[0].Facts.Str(checks.FactWho)
@@ -141,7 +141,7 @@ Told from a token that has run out, which is "Unauthorized"; from an API server 
 		}
 		namespace, name, _ := strings.Cut(account, ":")
 		c.Args = map[string]Arg{"account": checked(account, isName(namespace) && isName(name), "NAMESPACE:NAME")}
-		return []Case{c}
+		return []Case{also(c, reviewed)}
 	},
 }
 
@@ -160,11 +160,15 @@ Told from a missing right, which is "forbidden".`,
 	},
 	Explains: append([]string{"calico-ends", "felix-waits"}, afterLog...),
 	Match: func(f Findings) []Case {
-		lines := logLines(f, checks.SaysNoResource)
+		lines, served := logLines(f, checks.SaysNoResource), lacking(f, "kinds")
 		if len(lines) == 0 {
-			return nil
+			return lacks(served)
 		}
+<<<<<<< HEAD
 		return []Case{logged(f, "asks for a resource that the API server does not know", lines)}
+=======
+		return []Case{also(logged("asks for a resource that the API server does not know", lines), served)}
+>>>>>>> w/pods
 	},
 }
 

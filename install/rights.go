@@ -105,9 +105,9 @@ func reading() []Right {
 		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "whether the kubelet is silent is not known"),
 		lost(Leases, "coordination.k8s.io", "leases", []string{"list"}, "a session's list of nodes does not know silent kubelets"),
 	)
-	// In whichever namespace calico-node runs: it is one of these two names that Calico's manifests use.
+	// In whichever namespace calico-node runs: these are the names that Calico's manifests use.
 	config := lost(Cluster, "", "configmaps", []string{"get"}, "Calico's backend and Typha are not known where manifests installed it")
-	config[0].Names = []string{"calico-config", "canal-config"}
+	config[0].Names = []string{"calico-config", "canal-config", "kubernetes-services-endpoint"}
 	out = append(out, config...)
 	for _, r := range []struct{ resource, without string }{
 		{"felixconfigurations", "Felix is asked at its default port"},
@@ -125,7 +125,10 @@ func reading() []Right {
 	} {
 		out = append(out, Right{In: Cluster, Groups: calicoGroups, Resource: r.resource, Verb: "list", Without: r.without})
 	}
-	return out
+	out = append(out, lost(Cluster, "authorization.k8s.io", "subjectaccessreviews", []string{"create"},
+		"whether calico-node's account may do what it needs is not known")...)
+	return append(out, lost(Cluster, "migration.projectcalico.org", "datastoremigrations", []string{"list"},
+		"whether a migration keeps Calico's datastore locked is not known")...)
 }
 
 // spdy is what becomes of a line that may not be made by WebSocket, which asks with GET.

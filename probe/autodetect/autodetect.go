@@ -75,7 +75,7 @@ func (n Node) Detect(method string, family int) (Choice, error) {
 		for _, c := range split(value) {
 			p, err := netip.ParsePrefix(c)
 			if err != nil {
-				return Choice{}, fmt.Errorf("%q %w: %w", method, ErrMethod, err)
+				return Choice{}, fmt.Errorf("%q %w: %w", method, errNoAddress, err)
 			}
 			within = append(within, p)
 		}
@@ -84,9 +84,14 @@ func (n Node) Detect(method string, family int) (Choice, error) {
 		return n.reaching(value, family)
 	case "kubernetes-internal-ip":
 		for _, a := range n.Internal {
-			if familyOf(a) == family {
-				return n.placed(a), nil
+			if familyOf(a) != family {
+				continue
 			}
+			c := n.placed(a)
+			if c.Interface == "" { // Calico then has no prefix for it
+				return Choice{}, fmt.Errorf("%s %w: the InternalIP %s is on no local interface", method, errNoAddress, a)
+			}
+			return c, nil
 		}
 		return Choice{}, fmt.Errorf("%s %w: the node has no InternalIP of that family", method, errNoAddress)
 	}
@@ -131,7 +136,7 @@ func patterns(list []string) (*regexp.Regexp, error) {
 	}
 	re, err := regexp.Compile("(" + strings.Join(list, ")|(") + ")")
 	if err != nil {
-		return nil, fmt.Errorf("an interface expression: %w: %w", ErrMethod, err)
+		return nil, fmt.Errorf("an interface expression %w: %w", errNoAddress, err)
 	}
 	return re, nil
 }

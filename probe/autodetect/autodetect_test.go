@@ -90,8 +90,8 @@ func TestDetect(t *testing.T) {
 		{"nodelocaldns in v3.24.5", local.at("v3.24.5"), "first-found", 4, "10.9.9.9 on nodelocaldns (dummy)", nil},
 		{"the kernel's order, not its numbers", hashed, "first-found", 4, "10.1.1.1 on eth0 (device)", nil},
 		{"no such method", incident3, "firstfound", 4, "", ErrMethod},
-		{"bad expression", incident3, "interface=(", 4, "", ErrMethod},
-		{"bad cidr", incident3, "cidr=10.0.0.0", 4, "", ErrMethod},
+		{"bad expression", incident3, "interface=(", 4, "", errNoAddress},
+		{"bad cidr", incident3, "cidr=10.0.0.0", 4, "", errNoAddress},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := c.node.Detect(c.method, c.family)

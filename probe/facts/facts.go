@@ -26,10 +26,12 @@ const (
 	CheckIPRegistered   = "ip-registered"
 	CheckDatastoreReady = "datastore-ready"
 	CheckPodsStart      = "pods-start"
+	CheckCalicoRights   = "calico-rights"
 )
 
 // Facts of these checks.
 const (
+	Account        probe.Fact = "account"         // whose rights it is about: NAMESPACE:NAME
 	Age            probe.Fact = "age_s"           // seconds
 	AddressesOfPod probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
 	APIReason      probe.Fact = "api_reason"      // the API's own word: KubeletNotReady, CrashLoopBackOff, Init:0/3
@@ -45,14 +47,18 @@ const (
 	FreeBlocks     probe.Fact = "free_blocks"     // blocks that nobody has yet, in the pools that the node may use
 	FreeElsewhere  probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
 	FreeHere       probe.Fact = "free_here"       // free addresses in the node's blocks
+	Group          probe.Fact = "group"           // the API group in which Calico keeps its resources
 	Image          probe.Fact = "image"           // image of the calico-node container
 	Internal       probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet        probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
 	KubeProxy      probe.Fact = "kube_proxy"      // list of the running kube-proxy pods on the node, by name
+	Lacks          probe.Fact = "lacks"           // list of rights, VERB RESOURCE, or of kinds
 	LastEnd        probe.Fact = "last_end"        // how the last run of a container ended: OOMKilled, Error
+	Later          probe.Fact = "later"           // whether it bites only at the next start
 	Leaked         probe.Fact = "leaked"          // addresses that IPAM keeps for pods that are gone
 	Lived          probe.Fact = "lived_s"         // seconds the last run of a container lived
 	Message        probe.Fact = "message"         // the kubelet's words about a container
+	Migration      probe.Fact = "migration"       // a DatastoreMigration and its phase
 	NotStarted     probe.Fact = "not_started"     // whether a container's program could not be started at all
 	Memory         probe.Fact = "memory"          // bytes a container killed for memory may use, 0 = no limit
 	Operator       probe.Fact = "operator"        // whether the Tigera operator made the calico-node pod

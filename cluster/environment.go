@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// environment is what the calico-node container gets as variables, as the kubelet works it out.
+type environment struct {
+	values map[string]string
+	gaps   map[string]error // variables that are set and whose value is not known
+	part   error            // why more may be set than is known; nil = no more is
+}
+
+// configMaps are those that the environment is from: their data, or why there is none.
+type configMaps struct {
+	data map[string]map[string]string
+	errs map[string]error
+}
+
+// readConfigMaps reads the ConfigMaps that calico-node's environment names.
+func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configMaps {
+	out := configMaps{map[string]map[string]string{}, map[string]error{}}
+	spec, _ := calicoContainerOf(calico)
+	if spec == nil {
+		return out
+	}
+	var names []string
+	for _, e := range spec.EnvFrom {
+		if e.ConfigMapRef != nil {
+			names = append(names, e.ConfigMapRef.Name)
+		}
+	}
+	for _, e := range spec.Env {
+		if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+			names = append(names, e.ValueFrom.ConfigMapKeyRef.Name)
+		}
+	}
+	const most = 5 // Calico's manifests have two
+	for _, name := range distinct(names)[:min(len(distinct(names)), most)] {
+		m, err := c.kube.CoreV1().ConfigMaps(calico.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			out.errs[name] = fmt.Errorf("reading ConfigMap %s: %w", name, err)
+			continue
+		}
+		out.data[name] = m.Data
+	}
+	return out
+}
+
+// endpointMap is a ConfigMap that Calico's manifests name and few clusters have. It says where the
+// API server is, so nothing else is in doubt where it cannot be read.
+const endpointMap = "kubernetes-services-endpoint"
+
+// environmentOf works out the variables of the calico-node container: sources first, then each
+// variable in order, which may name those before it as $(NAME).
+func environmentOf(calico *corev1.Pod, from configMaps) environment {
+	env := environment{values: map[string]string{}, gaps: map[string]error{}}
+	spec, _ := calicoContainerOf(calico)
+	if spec == nil {
+		return env
+	}
+	for _, source := range spec.EnvFrom {
+		switch ref := source.ConfigMapRef; {
+		case ref != nil && ref.Name == endpointMap:
+			maps.Copy(env.values, from.data[ref.Name])
+		case ref == nil:
+			env.part = fmt.Errorf("more is set by a Secret")
+		case from.data[ref.Name] != nil:
+			for name, value := range from.data[ref.Name] {
+				env.values[source.Prefix+name] = value
+			}
+		case !apierrors.IsNotFound(from.errs[ref.Name]): // one that is not there gives nothing, or the pod would not run
+			env.part = from.errs[ref.Name]
+		}
+	}
+	for _, e := range spec.Env {
+		delete(env.values, e.Name)
+		value, err := env.valueOf(calico, e, from)
+		if err != nil {
+			env.gaps[e.Name] = err
+			continue
+		}
+		delete(env.gaps, e.Name)
+		if value != "" {
+			env.values[e.Name] = value
+		}
+	}
+	return env
+}
+
+// reference is a variable in the value of another; $$ stands for one dollar.
+var reference = regexp.MustCompile(`\$\$|\$\([\w.-]+\)`)
+
+// valueOf is the value of one variable.
+func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configMaps) (string, error) {
+	if e.ValueFrom == nil {
+		var missing error
+		text := reference.ReplaceAllStringFunc(e.Value, func(ref string) string {
+			name := strings.TrimSuffix(strings.TrimPrefix(ref, "$("), ")")
+			value, known := env.values[name]
+			switch {
+			case ref == "$$":
+				return "$"
+			case env.gaps[name] != nil:
+				missing = env.gaps[name]
+			case known:
+				return value
+			}
+			return ref // as the kubelet leaves it
+		})
+		return text, missing
+	}
+	switch src := e.ValueFrom; {
+	case src.ConfigMapKeyRef != nil:
+		ref := src.ConfigMapKeyRef
+		optional := ref.Optional != nil && *ref.Optional
+		if err := from.errs[ref.Name]; err != nil && !(apierrors.IsNotFound(err) && optional) {
+			return "", fmt.Errorf("%s: %w", e.Name, err)
+		}
+		return from.data[ref.Name][ref.Key], nil
+	case src.FieldRef != nil:
+		if value, ok := fieldOf(calico, src.FieldRef.FieldPath); ok {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("%s is set from elsewhere than a ConfigMap or a field of the pod", e.Name)
+}
+
+// quotedKey is a label or annotation of a pod, as fieldRef names it.
+var quotedKey = regexp.MustCompile(`^metadata\.(labels|annotations)\['([^']+)'\]$`)
+
+// fieldOf is what the downward API gives of a pod.
+func fieldOf(p *corev1.Pod, path string) (string, bool) {
+	if m := quotedKey.FindStringSubmatch(path); m != nil {
+		value, ok := map[string]map[string]string{"labels": p.Labels, "annotations": p.Annotations}[m[1]][m[2]]
+		return value, ok
+	}
+	fields := map[string]string{
+		"metadata.name": p.Name, "metadata.namespace": p.Namespace, "metadata.uid": string(p.UID),
+		"spec.nodeName": p.Spec.NodeName, "spec.serviceAccountName": p.Spec.ServiceAccountName,
+		"status.hostIP": p.Status.HostIP, "status.podIP": p.Status.PodIP,
+	}
+	var hosts, pods []string
+	for _, a := range p.Status.HostIPs {
+		hosts = append(hosts, a.IP)
+	}
+	for _, a := range p.Status.PodIPs {
+		pods = append(pods, a.IP)
+	}
+	fields["status.hostIPs"], fields["status.podIPs"] = strings.Join(hosts, ","), strings.Join(pods, ",")
+	return fields[path], slices.Contains(slices.Collect(maps.Keys(fields)), path) && fields[path] != ""
+}
+
+// get is the value of a variable, "" where it is not set; an error where that is not known.
+func (env environment) get(name string) (string, error) {
+	if err := env.gaps[name]; err != nil {
+		return "", err
+	}
+	if value := env.values[name]; value != "" {
+		return value, nil
+	}
+	return "", env.part
+}
+
+// environment is that of this node's calico-node.
+func (s *Snapshot) environment() environment { return environmentOf(s.Calico, s.configMaps) }
+
+// calicoEnv is the value of a variable of the calico-node container, "" where it is not known.
+func (s *Snapshot) calicoEnv(name string) string { return s.environment().values[name] }

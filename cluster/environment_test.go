@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// TestEnvironment works out what kubespray, kubekey and Calico's manifests set by.
+func TestEnvironment(t *testing.T) {
+	c := serverOf(t, map[string]string{
+		"/api/v1/namespaces/kube-system/configmaps/calico-config": `{"kind":"ConfigMap","data":{"veth_mtu":"1430","calico_backend":"vxlan"}}`,
+		"/api/v1/namespaces/kube-system/configmaps/extra":         `{"kind":"ConfigMap","data":{"HEALTHENABLED":"yes"}}`,
+	}, nil)
+	field := func(path string) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
+	}
+	key := func(key string) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "calico-config"}, Key: key}}
+	}
+	from := func(prefix, name string) corev1.EnvFromSource {
+		return corev1.EnvFromSource{Prefix: prefix, ConfigMapRef: &corev1.ConfigMapEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
+	}
+	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"))
+	s.Calico = calico(3)
+	s.Calico.Namespace, s.Calico.Status.HostIP = "kube-system", "10.0.0.1"
+	s.Calico.Labels = map[string]string{"controller-revision-hash": "5f"}
+	spec := &s.Calico.Spec.Containers[0]
+	spec.EnvFrom = []corev1.EnvFromSource{from("", endpointMap), from("FELIX_", "extra")}
+	spec.Env = []corev1.EnvVar{
+		{Name: "NODEIP", ValueFrom: field("status.hostIP")},
+		{Name: "IP_AUTODETECTION_METHOD", Value: "can-reach=$(NODEIP)"},
+		{Name: "LATER", Value: "$(UNKNOWN) $$(NODEIP)"},
+		{Name: "FELIX_HEALTHHOST", ValueFrom: field("status.hostIP")},
+		{Name: "FELIX_VXLANMTU", ValueFrom: key("veth_mtu")},
+		{Name: "CALICO_NETWORKING_BACKEND", ValueFrom: key("calico_backend")},
+		{Name: "HASH", ValueFrom: field("metadata.labels['controller-revision-hash']")},
+		{Name: "HIDDEN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}},
+		{Name: "ON_HIDDEN", Value: "x-$(HIDDEN)"},
+	}
+	s.configMaps = c.readConfigMaps(t.Context(), s.Calico)
+	env := s.environment()
+	for name, want := range map[string]string{"IP_AUTODETECTION_METHOD": "can-reach=10.0.0.1",
+		"LATER": "$(UNKNOWN) $(NODEIP)", "FELIX_HEALTHENABLED": "yes", "FELIX_VXLANMTU": "1430", "HASH": "5f", "NONE": ""} {
+		if got, err := env.get(name); got != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"HIDDEN", "ON_HIDDEN"} {
+		if got, err := env.get(name); got != "" || err == nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	felix := felixTarget(s)
+	if felix.Host != "10.0.0.1" || felix.Attrs[probe.AttrEnabled] != "true" || felix.Attrs["vxlanMTU"] != "1430" {
+		t.Errorf("%+v", felix)
+	}
+	if target, _ := calicoTarget(s); target.Attrs[probe.AttrMethod] != "can-reach=10.0.0.1" {
+		t.Errorf("%+v", target.Attrs)
+	}
+	if backend, err := readBackend(s.Calico, env); backend != "vxlan" || err != nil {
+		t.Errorf("%q, %v", backend, err)
+	}
+	spec.EnvFrom = append(spec.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{}})
+	if _, err := s.environment().get("NONE"); err == nil {
+		t.Error("what a Secret may set is called not set")
+	}
+}
+
+func TestFelixSettings(t *testing.T) {
+	config := func(name, at string, spec map[string]any) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": name, "creationTimestamp": at}, "spec": spec}}
+	}
+	n := node("a", "10.0.0.1", "")
+	n.Labels = map[string]string{"rack": "1"}
+	got := felixSettings([]unstructured.Unstructured{
+		config("default", "2026-01-01T00:00:00Z", map[string]any{"a": "global", "b": "global", "c": "global"}),
+		config("young", "2026-03-01T00:00:00Z", map[string]any{"nodeSelector": "rack == '1'", "b": "young"}),
+		config("old", "2026-02-01T00:00:00Z", map[string]any{"nodeSelector": "has(rack)", "b": "old", "c": "old"}),
+		config("others", "2026-01-01T00:00:00Z", map[string]any{"nodeSelector": "rack == '2'", "b": "others"}),
+		config("node.a", "2026-04-01T00:00:00Z", map[string]any{"c": "own"}),
+	}, &n)
+	if got["a"] != "global" || got["b"] != "old" || got["c"] != "own" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestGroups has both groups: in a migration the old one stays locked on purpose.
+func TestGroups(t *testing.T) {
+	pod := func(group string) string {
+		return fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"calico-node-x","namespace":"kube-system","labels":{"k8s-app":"calico-node"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"calico-node","controller":true,"uid":"1"}]},"spec":{"nodeName":"a","containers":[{"name":"calico-node","env":[{"name":"CALICO_API_GROUP","value":%q}]}]},"status":{"phase":"Running","containerStatuses":[{"name":"calico-node","ready":true,"state":{"running":{}}}]}}]}`, group)
+	}
+	info := `{"kind":"List","items":[{"metadata":{"name":"default"},"spec":{"datastoreReady":%v}}]}`
+	objects := map[string]string{
+		"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}`,
+		"/apis/crd.projectcalico.org/v1/clusterinformations":            fmt.Sprintf(info, false),
+		"/apis/projectcalico.org/v3/clusterinformations":                fmt.Sprintf(info, true),
+		"/apis/migration.projectcalico.org/v1beta1/datastoremigrations": `{"kind":"List","items":[{"metadata":{"name":"v1-to-v3"},"status":{"phase":"Converged"}}]}`,
+	}
+	for group, want := range map[string]struct {
+		status probe.Status
+		saw    string
+		group  string
+	}{
+		"":                     {probe.Warn, "while DatastoreMigration v1-to-v3 Converged is there", "crd.projectcalico.org"},
+		"projectcalico.org/v3": {probe.OK, "true", "projectcalico.org"},
+	} {
+		objects["/api/v1/pods"] = pod(group)
+		s, err := serverOf(t, objects, nil).Read(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ask(t, s, facts.CheckDatastoreReady)
+		wantFirst(t, got, want.status, want.saw)
+		if got[0].Facts[facts.Group] != want.group {
+			t.Errorf("%q: %v", group, got)
+		}
+	}
+	delete(objects, "/apis/migration.projectcalico.org/v1beta1/datastoremigrations")
+	s, err := serverOf(t, objects, map[string]http.HandlerFunc{}).Read(t.Context(), "a")
+	if err != nil || s.migration != "" {
+		t.Errorf("%q, %v", s.migration, err)
+	}
+}
+
+// TestUnregistered has clusters where Calico writes no addresses on Nodes; what stands there is old.
+func TestUnregistered(t *testing.T) {
+	stale := func(image, backend string) *Snapshot {
+		s := snapshot(node("a", "10.0.0.1", "172.18.0.1/16"), node("b", "10.0.0.2", "10.0.0.2/24"))
+		s.Calico, s.backend = calico(3), backend
+		s.Calico.Spec.Containers[0].Image = image
+		return s
+	}
+	s := stale("calico/node:v3.32.1", "none")
+	s.forgetRegistered()
+	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Skip, "backend is none")
+	targets, _ := Targets(s)
+	for _, target := range targets {
+		if target.Kind == probe.KindSelf || target.Kind == probe.KindPeer || target.Addr == netip.MustParseAddr("172.18.0.1") {
+			t.Errorf("of what is left over: %+v", target)
+		}
+	}
+	s = stale("calico/node:v3.26.1", "none")
+	s.forgetRegistered()
+	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Fail, "172.18.0.1")
+	s = stale("calico/node:v3.32.1", "vxlan")
+	s.etcd = []probe.Target{{Kind: probe.KindDatastore}}
+	s.inEtcd()
+	s.forgetRegistered()
+	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Skip, "etcd")
+	if strings.Contains(fmt.Sprint(s.Nodes[0].Annotations), "172.18") {
+		t.Error("left-over annotations are kept")
+	}
+}

@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// rights is what the API server grants calico-node's account of what it needs, and knows of Calico's kinds.
+type rights struct {
+	account string   // NAMESPACE:NAME, "" = there is no calico-node
+	asked   int      // how many rights
+	lacks   []string // those it has not: VERB RESOURCE
+	err     error
+	group   string   // of Calico's resources, as calico-node finds it out
+	kinds   []string // of Calico's resources that are not there
+	kindErr error
+}
+
+// needed is what calico-node does with the API at a start and after it, on every kind of installation
+// that keeps Calico's data in Kubernetes (its ClusterRole in the manifests and the operator).
+func (s *Snapshot) needed(calico string) []authorizationv1.ResourceAttributes {
+	ask := func(verb, group, resource string) authorizationv1.ResourceAttributes {
+		return authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource}
+	}
+	out := []authorizationv1.ResourceAttributes{
+		ask("get", "", "nodes"), ask("list", calico, "ippools"), ask("list", calico, "felixconfigurations"),
+		ask("get", calico, "clusterinformations"), ask("update", calico, "clusterinformations"),
+	}
+	if typha := s.calicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // else that asks in its place
+		out = append(out, ask("watch", "", "nodes"), ask("watch", "", "pods"), ask("watch", "", "namespaces"),
+			ask("watch", "networking.k8s.io", "networkpolicies"), ask("watch", calico, "felixconfigurations"))
+	}
+	if token := s.tokenFor(); token != "" {
+		t := ask("create", "", "serviceaccounts")
+		t.Subresource, t.Namespace, t.Name = "token", s.Calico.Namespace, token
+		out = append(out, t)
+	}
+	return out
+}
+
+// tokenFor is the account for which install-cni makes tokens, "" where that is not known: its own
+// before v3.26.
+func (s *Snapshot) tokenFor() string {
+	installs := func(c corev1.Container) bool { return c.Name == "install-cni" }
+	switch {
+	case !slices.ContainsFunc(s.Calico.Spec.InitContainers, installs) || s.version() == "" || s.olderThan(3, 24, 0):
+		return ""
+	case s.olderThan(3, 26, 0) || s.Calico.Labels["k8s-app"] == "canal":
+		return s.Calico.Spec.ServiceAccountName
+	}
+	return "calico-cni-plugin"
+}
+
+// kindsNeeded are resources of Calico's without which calico-node or its CNI plugin does not work.
+var kindsNeeded = []string{"ippools", "felixconfigurations", "clusterinformations", "bgpconfigurations", "bgppeers",
+	"ipamblocks", "blockaffinities", "ipamhandles"}
+
+// readRights asks the API server what calico-node's account may do, and which resources it knows.
+func (c *Client) readRights(ctx context.Context, s *Snapshot) rights {
+	if s.Calico == nil || len(s.etcd) > 0 {
+		return rights{}
+	}
+	account := s.Calico.Spec.ServiceAccountName
+	namespace := s.Calico.Namespace
+	out := rights{account: namespace + ":" + account}
+	out.group, out.kinds, out.kindErr = c.missingKinds(ctx)
+	asks := s.needed(out.group)
+	out.asked = len(asks)
+	may, errs := make([]bool, len(asks)), make([]error, len(asks))
+	var all sync.WaitGroup
+	for i, ask := range asks {
+		all.Go(func() {
+			review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{
+					User: "system:serviceaccount:" + namespace + ":" + account,
+					Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace,
+						"system:authenticated"},
+					ResourceAttributes: &ask,
+				}}, metav1.CreateOptions{})
+			if errs[i] = err; err == nil {
+				may[i] = review.Status.Allowed
+				if !may[i] && review.Status.EvaluationError != "" { // an authorizer could not say
+					errs[i] = fmt.Errorf("asking what calico-node may do: %s", review.Status.EvaluationError)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i, ask := range asks {
+		switch {
+		case errs[i] != nil:
+			out.err = errs[i]
+		case !may[i]:
+			out.lacks = append(out.lacks, ask.Verb+" "+strings.TrimSuffix(ask.Resource+"/"+ask.Subresource, "/"))
+		}
+	}
+	return out
+}
+
+// missingKinds lists the resources of Calico's that the API server does not know, in the first group
+// that it has.
+func (c *Client) missingKinds(ctx context.Context) (group string, missing []string, err error) {
+	for _, gv := range c.groups {
+		b, err := c.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + gv.String()).DoRaw(ctx)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		var list metav1.APIResourceList
+		if err == nil {
+			err = json.Unmarshal(b, &list)
+		}
+		if err != nil {
+			return gv.Group, nil, fmt.Errorf("asking which resources of %s there are: %w", gv.Group, err)
+		}
+		served := func(kind string) bool {
+			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == kind })
+		}
+		return gv.Group, slices.DeleteFunc(slices.Clone(kindsNeeded), served), nil
+	}
+	return c.groups[0].Group, kindsNeeded, nil
+}
+
+func calicoRights(s *Snapshot, report func(probe.Result)) {
+	switch r := s.rights; {
+	case s.CalicoErr != nil:
+		report(unread(elsewhereSaid(s.CalicoErr)))
+		return
+	case r.account == "":
+		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
+		return
+	case apierrors.IsForbidden(r.err):
+		report(probe.Found(probe.Skip, "what %s may do is not known: you may not create subjectaccessreviews", r.account).
+			On("account"))
+	case r.err != nil:
+		report(probe.Failed(r.err).On("account"))
+	case len(r.lacks) == 0:
+		report(probe.Found(probe.OK, "%s may do all %d things that were asked about", r.account, r.asked).On("account"))
+	default:
+		report(s.needs("%s may not %s, which calico-node needs", r.account, strings.Join(r.lacks, ", ")).On("account").
+			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
+	}
+	switch r := s.rights; {
+	case r.kindErr != nil:
+		report(unread(r.kindErr).On("kinds"))
+	case len(r.kinds) == 0:
+		report(probe.Found(probe.OK, "the API server knows the %d kinds that calico-node needs", len(kindsNeeded)).On("kinds"))
+	default:
+		report(s.needs("the API server does not know %s of %s, which calico-node needs", strings.Join(r.kinds, ", "), r.group).
+			On("kinds").With(facts.Lacks, r.kinds))
+	}
+}
+
+// needs is the result for something that calico-node needs and has not: it bites now where it does
+// not get up, and else at its next start.
+func (s *Snapshot) needs(format string, args ...any) probe.Result {
+	if podReady(s.Calico) {
+		r := probe.Found(probe.Warn, format, args...)
+		r.Saw += "; the one that runs breaks at its next start at the latest"
+		return r.With(facts.Later, true)
+	}
+	return probe.Found(probe.Fail, format, args...).With(facts.Later, false)
+}
