@@ -164,11 +164,7 @@ Told from a missing right, which is "forbidden".`,
 		if len(lines) == 0 {
 			return lacks(served)
 		}
-<<<<<<< HEAD
-		return []Case{logged(f, "asks for a resource that the API server does not know", lines)}
-=======
-		return []Case{also(logged("asks for a resource that the API server does not know", lines), served)}
->>>>>>> w/pods
+		return []Case{also(logged(f, "asks for a resource that the API server does not know", lines), served)}
 	},
 }
 
