@@ -175,16 +175,16 @@ var tunnelFiltered = &Rule{
 	},
 }
 
-// setMTU and setMTUByOperator give pods another MTU.
+// setMTU and setMTUByOperator give pods another MTU. A node alone says which, and the commands change
+// every node: so they fail until somebody has set it.
 var (
 	setMTU = []string{
 		"kubectl -n {namespace} get configmap {config} -o jsonpath='{.data.veth_mtu}'",
-		`kubectl -n {namespace} patch configmap {config} --type=merge -p '{"data":{"veth_mtu":"{mtu}"}}'`,
-		"kubectl -n {namespace} rollout restart daemonset/{daemonset}",
+		`kubectl -n {namespace} patch configmap {config} --type=merge -p '{"data":{"veth_mtu":"'"${MTU:?first set it}"'"}}' && kubectl -n {namespace} rollout restart daemonset/{daemonset}`,
 	}
 	setMTUByOperator = []string{
 		"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.mtu}'",
-		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":{mtu}}}}'`,
+		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"mtu":'"${MTU:?first set it}"'}}}'`,
 	}
 )
 

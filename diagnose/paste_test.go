@@ -154,7 +154,14 @@ func TestPaste(t *testing.T) {
 	}
 	shell := newShell(t, slices.Collect(maps.Keys(commands)))
 	for _, command := range slices.Sorted(maps.Keys(commands)) {
-		for _, wrong := range shell.paste(t, command) {
+		wrong := shell.paste(t, command)
+		if strings.Contains(command, "${MTU:?") { // which is for the reader to set, and nothing runs before
+			if !slices.Contains(wrong, "it runs nothing") {
+				t.Errorf("it runs without an MTU: %q", command)
+			}
+			wrong = shell.paste(t, "MTU=1400; "+command)
+		}
+		for _, wrong := range wrong {
 			t.Errorf("%s: %q", wrong, command)
 		}
 	}

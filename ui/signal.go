@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Interrupts lets a verb take Ctrl-C for itself for a while, and do a last thing where the
@@ -103,6 +104,10 @@ func (i *Interrupts) taken() bool {
 	return true
 }
 
+// sameStop is for how long another SIGTERM or SIGHUP belongs to the first: timeout(1) sends its own to
+// the program and to its group, and no human is as quick.
+const sameStop = time.Second
+
 // UntilSignal returns a context that ends with the first Ctrl-C, SIGTERM or
 // SIGHUP, so that the verb cleans up and returns; the second one ends the
 // program at once. The second value is 128 + the first signal's number, or 0.
@@ -114,6 +119,7 @@ func UntilSignal(ctx context.Context, errOut io.Writer, i *Interrupts) (context.
 	signal.Ignore(syscall.SIGPIPE) // "run | head" gets an error of writing, and cleans up
 	ended := make(chan struct{})
 	go func() {
+		var began time.Time
 		for {
 			select {
 			case <-ended:
@@ -122,12 +128,16 @@ func UntilSignal(ctx context.Context, errOut io.Writer, i *Interrupts) (context.
 				if s == os.Interrupt && i.taken() {
 					continue
 				}
+				if s != os.Interrupt && !began.IsZero() && time.Since(began) < sameStop {
+					continue
+				}
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
 					Say(errOut, "stopped before everything was removed; what is left ends by itself within a minute; 'calico-probe clean' lists it, and 'calico-probe clean --run ID' removes it at once")
 					i.End()
 					os.Exit(int(code))
 				}
+				began = time.Now()
 				i.End() // first, so that what is said is read
 				i.sayStopping(errOut)
 				cancel()

@@ -1,9 +1,15 @@
 package ui
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestSayStopping wants a signal at a question to say that nothing was removed, and to say
@@ -27,5 +33,46 @@ func TestSayStopping(t *testing.T) {
 	back()
 	if text := said(); !strings.Contains(text, "stopping: removing what was created") {
 		t.Error(text)
+	}
+}
+
+// TestOneStop has timeout(1)'s way of ending a program: its SIGTERM comes twice, by the process and
+// by the group, and is one all the same.
+func TestOneStop(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("UI_STOPPED") != "" {
+		ctx, code, stop := UntilSignal(t.Context(), os.Stderr, &Interrupts{})
+		defer stop()
+		fmt.Println("ready")
+		<-ctx.Done()
+		time.Sleep(300 * time.Millisecond) // removing what was created
+		fmt.Println("removed everything", code())
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestOneStop$")
+	cmd.Env = append(os.Environ(), "UI_STOPPED=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "ready" {
+	}
+	for range 2 {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // or the kernel makes one of the two
+	}
+	if !lines.Scan() || lines.Text() != "removed everything 143" {
+		t.Errorf("it said %q, want everything removed", lines.Text())
+	}
+	for lines.Scan() {
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
