@@ -30,7 +30,9 @@ func TestMayAsk(t *testing.T) {
 		change(&o)
 		return o
 	}
-	plain, capable := checks.KubeletHealth, checks.EncapProof
+	plain, capable, ping := checks.KubeletHealth, checks.EncapProof, []*probe.Check{checks.NodePing}
+	via := func(via string) Options { return but(func(o *Options) { o.Via = via }) }
+	quick := but(func(o *Options) { o.Profile = string(probe.Quick) })
 	for name, c := range map[string]struct {
 		opts   Options
 		snap   *cluster.Snapshot
@@ -46,13 +48,13 @@ func TestMayAsk(t *testing.T) {
 		"from baseline nodes":       {usual, snap, nil, checks.NeighbourReach.ID, false},
 		"a capability it has":       {usual, snap, []*probe.Check{capable}, checks.NodePing.ID, true},
 		"a capability it lacks":     {usual, snap, nil, checks.NodePing.ID, false},
-		"a second pod":              {usual, snap, []*probe.Check{checks.NodePing}, capable.ID, true},
-		"by pod alone":              {but(func(o *Options) { o.Via = "pod,exec" }), snap, []*probe.Check{checks.NodePing}, capable.ID, true},
-		"neither by pod nor auto":   {but(func(o *Options) { o.Via = "ephemeral,ssh" }), snap, []*probe.Check{checks.NodePing}, capable.ID, false},
-		"on the node itself":        {but(func(o *Options) { o.Via = injector.MethodLocal }), nil, []*probe.Check{checks.NodePing}, capable.ID, false},
-		"no other node asked":       {but(func(o *Options) { o.Baselines = 0 }), snap, []*probe.Check{checks.NodePing}, capable.ID, false},
-		"a quick look":              {but(func(o *Options) { o.Profile = string(probe.Quick) }), snap, []*probe.Check{checks.NodePing}, capable.ID, false},
-		"a quick look, on the node": {but(func(o *Options) { o.Profile = string(probe.Quick) }), snap, nil, plain.ID, true},
+		"a second pod":              {usual, snap, ping, capable.ID, true},
+		"by pod alone":              {via("pod,exec"), snap, ping, capable.ID, true},
+		"neither by pod nor auto":   {via("ephemeral,ssh"), snap, ping, capable.ID, false},
+		"on the node itself":        {via(injector.MethodLocal), nil, ping, capable.ID, false},
+		"no other node asked":       {but(func(o *Options) { o.Baselines = 0 }), snap, ping, capable.ID, false},
+		"a quick look":              {quick, snap, ping, capable.ID, false},
+		"a quick look, on the node": {quick, snap, nil, plain.ID, true},
 	} {
 		r := newTestRun(c.opts, io.Discard, nil)
 		r.picked = c.picked
