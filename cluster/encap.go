@@ -11,11 +11,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Opposite is a node to prove with that tunnels pass: the preferred one by its name, else the
-// first of the sampled ones, which is ready if any is; nil when there is no other.
+// Opposite is a node to prove with that tunnels pass: the preferred one by its name where it is as
+// healthy as a baseline node, for another node may have said that name; else the first of the sampled
+// ones, which is ready if any is; nil when there is no other.
 func Opposite(s *Snapshot, preferred string) *corev1.Node {
 	for i, n := range s.Nodes {
-		if n.Name == preferred && n.Name != s.Node.Name {
+		if n.Name == preferred && n.Name != s.Node.Name && fitToCompare(&n) {
 			return &s.Nodes[i]
 		}
 	}

@@ -18,18 +18,15 @@ type Diagnosis struct {
 	wants []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
 }
 
-// Open are the checks that would settle it and were not asked, where no cause is proven, and
-// the other node that they are about, "" where that is all one.
-func (d Diagnosis) Open() (checks []string, about string) {
+// Open are the checks that the causes want and that were not asked, likeliest first, each with the
+// other node that it is about, "" where that is all one. Where a cause is proven and nothing is left
+// unexplained there are none.
+func (d Diagnosis) Open() []Cover {
 	proven := func(c probe.Cause) bool { return c.Confidence == probe.High }
 	if slices.ContainsFunc(d.Causes, proven) && len(d.Unexplained) == 0 {
-		return nil, ""
+		return nil
 	}
-	for _, w := range d.wants {
-		about = cmp.Or(about, w.About)
-		checks = append(checks, w.Check)
-	}
-	return checks, about
+	return d.wants
 }
 
 // candidate is a case on its way to a cause.

@@ -2,7 +2,8 @@ package diagnose
 
 // A Layer is the part of a node that a cause lies in. A fault in one layer shows in all that
 // come after it: without a network there is no datastore, and without that no Felix. So a cause
-// may explain those of its own layer and of later ones, never of earlier ones.
+// may explain those of its own layer and of later ones; of an earlier one only a symptom, where it
+// is a reason itself (mayExplain). What a rule names in Explains is not bound to that.
 type Layer int
 
 // The layers, in the order in which a node comes up.

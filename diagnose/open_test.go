@@ -12,7 +12,7 @@ import (
 )
 
 // TestOpen wants the proof between the two nodes asked where pods of one other node are silent
-// and nothing says why, and nothing more once a cause is proven or the proof was made.
+// and nothing says why, and nothing more once all is explained or the proof was made.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	night := func(name string) Findings {
@@ -23,18 +23,19 @@ func TestOpen(t *testing.T) {
 		files := txtar.Parse(b).Files
 		return read(t, files[slices.IndexFunc(files, func(f txtar.File) bool { return f.Name == "stream" })].Data)
 	}
-	open := func(f Findings) ([]string, string) { return Explain(f, Rules()).Open() }
+	open := func(f Findings) []Cover { return Explain(f, Rules()).Open() }
 
 	silent := night("firewall-forward-drop-from-a-peer")
-	if ids, about := open(silent); !slices.Equal(ids, []string{checks.EncapProof.ID}) || about != "node-b" {
-		t.Errorf("silent pods: asks %q about %q, want %s about node-b", ids, about, checks.EncapProof.ID)
+	want := Cover{Check: checks.EncapProof.ID, About: "node-b"}
+	if got := open(silent); !slices.Equal(got, []Cover{want}) {
+		t.Errorf("silent pods: asks %+v, want %+v", got, want)
 	}
 	unknown := probe.Result{Check: checks.EncapProof.ID, Status: probe.Unknown}
 	silent.All = append(silent.All, Finding{Node: silent.Node, Result: unknown})
-	if ids, _ := open(silent); len(ids) > 0 {
-		t.Errorf("asks again what had no answer: %q", ids)
+	if ids := open(silent); len(ids) > 0 {
+		t.Errorf("asks again what had no answer: %+v", ids)
 	}
-	if ids, _ := open(night("route-swallowed")); len(ids) > 0 {
-		t.Errorf("a proven cause: asks %q", ids)
+	if ids := open(night("route-swallowed")); len(ids) > 0 {
+		t.Errorf("a proven cause: asks %+v", ids)
 	}
 }

@@ -96,7 +96,8 @@ func clues(weight int, of ...[]Finding) []Clue {
 	return out
 }
 
-// Rules are all there are; of two causes equally sure the earlier comes first.
+// Rules are all there are. Of two causes that are alike in all that Explain sorts by, confidence,
+// being a reason, evidence, what it explains and layer, the earlier comes first.
 func Rules() []*Rule {
 	return slices.Concat(nodeRules(), saysRules(), podsRules(), startRules(), networkRules())
 }

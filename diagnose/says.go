@@ -93,7 +93,8 @@ Told from a crash by the line it ends with, which names the setting.`,
 // ended too, and no more than a hint where the API says that calico-node has run ever since it began.
 func logged(f Findings, what string, lines []Finding) Case {
 	r := lines[0]
-	out := Case{Says: fmt.Sprintf("%s on {node} %s: %s", r.Facts.Str(checks.FactOfContainer), what, r.Facts.Str(checks.FactLine))}
+	container, line := r.Facts.Str(checks.FactOfContainer), r.Facts.Str(checks.FactLine)
+	out := Case{Says: fmt.Sprintf("%s on {node} %s: %s", container, what, line)}
 	weight := hint
 	switch {
 	case slices.ContainsFunc(f.Bad(facts.CheckCalicoPod), restarts):

@@ -26,7 +26,7 @@ func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *clus
 	began, counts := time.Now(), probe.Counts{}
 	start := probe.Start{
 		V: probe.Version, Version: probe.Release, Run: r.ID, Node: r.Node, Way: wayPair, Time: began.UTC(),
-		Checks: []string{checks.EncapProof.ID},
+		Checks: []string{checks.EncapProof.ID}, FollowUp: slices.Contains(r.followed, checks.EncapProof),
 	}
 	if err := r.Add(wayPair, probe.Event{Type: probe.EventStart, Start: &start}); err != nil {
 		return err

@@ -38,7 +38,9 @@ type Run struct {
 	client *Client
 	opts   Options
 	picked []*probe.Check
-	about  string // the node that the proof of encapsulation is to be made with, "" = any
+
+	followed []*probe.Check // those of picked that only the causes found so far wanted
+	about    string         // the node that the proof of encapsulation is to be made with, "" = any
 
 	keep  bool // of a session: the probe is to outlive a connection that is cut
 	shell bool // the probe is to start a root shell

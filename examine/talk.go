@@ -18,26 +18,41 @@ import (
 func (r *Run) talk(ctx context.Context, p injector.Placed, snap *cluster.Snapshot) (lost, err error) {
 	defer r.closing(p.Method, p.Session)
 	report := func() error { return r.ReportPlaced(p, snap) }
-	whole, lost, err := r.answers(ctx, p, r.Plan(p.Method, snap), report)
+	whole, lost, err := r.Converse(ctx, p.Method, snap, p.Session.Ask, report)
 	if lost != nil && (p.Last || ctx.Err() != nil) {
 		if err := r.ReportPlaced(p, snap); err != nil {
 			return nil, err
 		}
 		return nil, r.Add(p.Method, Unanswered(lost))
 	}
-	if err != nil || lost != nil || !whole {
+	if !whole || !r.ProvesEncap(snap) {
 		return lost, err
 	}
-	for plan := r.FollowUp(p.Method, snap); plan != nil && whole && err == nil; plan = r.FollowUp(p.Method, snap) {
-		whole, lost, err = r.answers(ctx, p, *plan, func() error { return nil })
+	return nil, r.ProveEncap(ctx, p.Session, snap)
+}
+
+// Asking sends a request to a probe and shows each event of the answer, until one returns false.
+type Asking func(context.Context, probe.Request, func(probe.Event) bool) error
+
+// Converse asks a probe by ask what the run wants to know, and then what that calls for, and
+// reports the answers after begin. whole is false where that was not all of it, which then has been
+// reported, or is lost where not even a first event came. The error is one of writing the report.
+func (r *Run) Converse(
+	ctx context.Context, method string, snap *cluster.Snapshot, ask Asking, begin func() error,
+) (whole bool, lost, err error) {
+	first := r.Plan(method, snap)
+	whole, lost, err = r.answers(ctx, method, first, ask, begin)
+	for whole {
+		next := r.followUp(method, snap)
+		if next == nil {
+			break
+		}
+		whole, lost, err = r.answers(ctx, method, *next, ask, func() error { return nil })
 		if lost != nil {
-			return nil, r.Add(p.Method, Unanswered(lost))
+			return false, nil, r.Add(method, Unanswered(lost))
 		}
 	}
-	if err != nil || !whole || !r.ProvesEncap(snap) {
-		return nil, err
-	}
-	return nil, r.ProveEncap(ctx, p.Session, snap)
+	return whole, lost, err
 }
 
 // closing ends a session; what could not be removed is said under a name.
@@ -81,24 +96,27 @@ func (r *Run) ReportPlaced(p injector.Placed, snap *cluster.Snapshot) error {
 	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
 }
 
-// answers reports what a probe answers to a plan, after begin; false when that was not all of
-// it, which then has been reported, or is lost where not even a first event came. The error is
-// one of writing the report.
+// answers is Converse for one plan.
 func (r *Run) answers(
-	ctx context.Context, p injector.Placed, plan probe.Plan, begin func() error,
+	ctx context.Context, method string, plan probe.Plan, ask Asking, begin func() error,
 ) (whole bool, lost, err error) {
 	open := slices.Clone(plan.Checks)
 	var writing error
 	heard := false
-	err = p.Session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
+	err = ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
 		if !heard {
 			heard, writing = true, begin()
+		}
+		if ev.Start != nil {
+			start := *ev.Start
+			start.FollowUp = len(r.followed) > 0
+			ev.Start = &start
 		}
 		if ev.Result != nil {
 			open = slices.DeleteFunc(open, func(id string) bool { return id == ev.Result.Check })
 		}
 		if writing == nil {
-			writing = r.Add(p.Method, ev)
+			writing = r.Add(method, ev)
 		}
 		return writing == nil
 	})
@@ -112,5 +130,5 @@ func (r *Run) answers(
 	case len(open) > 0:
 		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
 	}
-	return false, nil, r.Add(p.Method, Unanswered(err))
+	return false, nil, r.Add(method, Unanswered(err))
 }

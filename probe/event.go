@@ -94,6 +94,8 @@ type Start struct {
 	Tool    string    `json:"tool,omitempty"`   // of a call, which has no checks
 	Tools   []string  `json:"tools,omitempty"`  // what this probe has; of a plan without checks
 	ID      int64     `json:"id,omitempty"`     // of the request that is answered
+	// FollowUp is true where the checks were asked only because of what was found before.
+	FollowUp bool `json:"follow_up,omitempty"`
 	// Cluster is the one that is asked, where a client says this of itself; none by way of local.
 	Cluster *Cluster `json:"cluster,omitempty"`
 }

@@ -26,24 +26,36 @@ func columns(w io.Writer) int {
 const narrowest = 20
 
 // fold breaks the lines of a text that are longer than a width between words, 0 = none is. What
-// follows is indented by two columns more than the line began. A word longer than a line stays
-// whole, and so does a colour, which takes no column.
+// follows is indented by two columns more than the line began.
 func fold(text string, width int) string {
+	return Fold(text, width, func(line string) int {
+		indent := len(line) - len(strings.TrimLeft(line, " ")) + 2
+		if indent > width/2 {
+			indent = 2
+		}
+		return indent
+	})
+}
+
+// Fold breaks the lines of a text that are longer than a width between words, 0 = none is. What
+// follows is indented by as many columns as indent says of the line; one of which it says -1 stays
+// whole, as does a word longer than a line, and a colour, which takes no column.
+func Fold(text string, width int, indent func(line string) int) string {
 	if width < narrowest {
 		return text
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		foldLine(&b, line, width)
+		if by := indent(line); by < 0 {
+			b.WriteString(line)
+		} else {
+			foldLine(&b, line, width, by)
+		}
 	}
 	return b.String()
 }
 
-func foldLine(b *strings.Builder, line string, width int) {
-	indent := len(line) - len(strings.TrimLeft(line, " ")) + 2
-	if indent > width/2 {
-		indent = 2
-	}
+func foldLine(b *strings.Builder, line string, width, indent int) {
 	at := 0 // the column
 	for line != "" {
 		blanks := line[:len(line)-len(strings.TrimLeft(line, " "))]
@@ -54,7 +66,7 @@ func foldLine(b *strings.Builder, line string, width int) {
 		}
 		word := rest[:end]
 		line = rest[end:]
-		before, long := at+len(blanks), letters(word)
+		before, long := at+len(blanks), Columns(word)
 		if long == 0 { // blanks at the end
 			b.WriteString(word)
 			continue
@@ -70,18 +82,18 @@ func foldLine(b *strings.Builder, line string, width int) {
 	}
 }
 
-// letters is how many columns a word takes, without colours and the end of its line.
-func letters(word string) int {
-	word = strings.TrimRight(word, "\n")
-	n := utf8.RuneCountInString(word)
+// Columns is how many columns a text takes, without colours and the end of its line.
+func Columns(text string) int {
+	text = strings.TrimRight(text, "\n")
+	n := utf8.RuneCountInString(text)
 	for {
-		_, colour, more := strings.Cut(word, "\x1b[")
+		_, colour, more := strings.Cut(text, "\x1b[")
 		if !more {
 			return n
 		}
 		code, rest, _ := strings.Cut(colour, "m")
 		n -= len("\x1b[m") + len(code)
-		word = rest
+		text = rest
 	}
 }
 

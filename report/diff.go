@@ -33,6 +33,7 @@ const (
 	ChangeBetter   = "better"
 	ChangeAppeared = "appeared" // answered by the second run only, and not bad
 	ChangeVanished = "vanished" // answered by the first run only
+	ChangeFollowUp = "followup" // answered by one run only, which asked it because of what it had found
 	ChangeFact     = "fact"     // the same status, and a fact is another
 )
 
@@ -98,13 +99,22 @@ func Diff(nameA string, a Run, nameB string, b Run) Difference {
 		left = slices.DeleteFunc(left, func(r probe.Result) bool { return len(inB[pass.group(r)]) > 0 })
 		right = slices.DeleteFunc(right, func(r probe.Result) bool { return len(inA[pass.group(r)]) > 0 })
 	}
+	onlyA, onlyB := followUps(a, b), followUps(b, a)
 	for _, r := range left {
+		if slices.Contains(onlyA, r.Check) {
+			d.change(ChangeFollowUp, r.Status, "", r)
+			continue
+		}
 		d.add(&r, nil, false)
 	}
 	for _, r := range right {
+		if slices.Contains(onlyB, r.Check) {
+			d.change(ChangeFollowUp, "", r.Status, r)
+			continue
+		}
 		d.add(nil, &r, false)
 	}
-	order := []string{ChangeWorse, ChangeBetter, ChangeAppeared, ChangeVanished, ChangeFact}
+	order := []string{ChangeWorse, ChangeBetter, ChangeAppeared, ChangeVanished, ChangeFollowUp, ChangeFact}
 	slices.SortStableFunc(d.Changes, func(x, y Change) int {
 		return cmp.Compare(slices.Index(order, x.Kind),
 			slices.Index(order, y.Kind))
@@ -132,6 +142,21 @@ func answersIn(run Run) []probe.Result {
 		}
 	}
 	return out
+}
+
+// followUps are the checks that a run asked only because of what it had found before, and the other
+// run not at all.
+func followUps(run, other Run) []string {
+	var out []string
+	for _, ev := range run.Events {
+		if ev.Start != nil && ev.Start.FollowUp && ev.Node == run.Node {
+			out = append(out, ev.Start.Checks...)
+		}
+	}
+	asked := answersIn(other)
+	return slices.DeleteFunc(out, func(id string) bool {
+		return slices.ContainsFunc(asked, func(r probe.Result) bool { return r.Check == id })
+	})
 }
 
 // key is what answers that belong together share. The pod asked from is another one on
@@ -335,7 +360,7 @@ func (d Difference) rows(b *strings.Builder) {
 	for _, c := range d.Changes {
 		counts[c.Kind]++
 		switch {
-		case c.Kind == ChangeAppeared, c.Kind == ChangeVanished && quiet(c.Was):
+		case c.Kind == ChangeAppeared, c.Kind == ChangeFollowUp, c.Kind == ChangeVanished && quiet(c.Was):
 			named[c.Kind] = append(named[c.Kind], c.Check)
 		case counts[c.Kind] <= mostRows:
 			what := fmt.Sprintf("%s, %s %s: %s", cmp.Or(string(c.Is), "not answered"), was,
@@ -351,7 +376,7 @@ func (d Difference) rows(b *strings.Builder) {
 		}
 	}
 	for _, only := range []struct{ kind, says string }{{ChangeAppeared, "answered by B only, and good"},
-		{ChangeVanished, "good in A, and not answered by B"}} {
+		{ChangeVanished, "good in A, and not answered by B"}, {ChangeFollowUp, "asked by one alone, because of what it had found"}} {
 		if checks := named[only.kind]; len(checks) > 0 {
 			slices.Sort(checks)
 			fmt.Fprintf(b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))

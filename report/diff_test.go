@@ -135,3 +135,25 @@ func TestDiffShort(t *testing.T) {
 		}
 	}
 }
+
+// TestDiffOfFollowUps wants what one run asked because of what it had found to be neither a worsening
+// nor a gap of the other, which did not ask it.
+func TestDiffOfFollowUps(t *testing.T) {
+	bad := runOf("node-a", "fault", result("bgp-session", "node-b 10.0.0.2", probe.Fail, "Connect"),
+		result("encap-proof", "node-b", probe.Fail, "VXLAN is lost"))
+	bad.Events = append([]probe.Event{{Type: probe.EventStart, Node: "node-a",
+		Start: &probe.Start{Checks: []string{"encap-proof"}, FollowUp: true}}}, bad.Events...)
+	well := runOf("node-a", "healthy", result("bgp-session", "node-b 10.0.0.2", probe.OK, "Established"))
+	healed := Diff("then", bad, "now", well)
+	if healed.Worse() || healed.Short() || len(healed.Changes) != 2 || healed.Changes[1].Kind != ChangeFollowUp {
+		t.Errorf("healed: %+v", healed)
+	}
+	broke := Diff("then", well, "now", bad)
+	if len(broke.Changes) != 2 || broke.Changes[0].Check != "bgp-session" || broke.Changes[1].Kind != ChangeFollowUp {
+		t.Errorf("broken: %+v", broke)
+	}
+	bad.Events[0].Start.FollowUp = false
+	if d := Diff("then", bad, "now", well); !d.Short() {
+		t.Errorf("what was asked from the beginning is missing: %+v", d)
+	}
+}

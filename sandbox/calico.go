@@ -2,9 +2,11 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,9 +20,25 @@ func (l layout) calicoManifest() string { return l.state("calico", "manifest.yam
 const carriedCalico = "/opt/calico"
 
 // there tells whether a file is there.
-func there(path string) bool {
+func there(path string) (bool, error) {
 	_, err := os.Stat(path)
-	return err == nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for %s: %w", path, err)
+	}
+	return true, nil
+}
+
+// sameCalico tells whether a cluster was started with these archives and this manifest.
+func (l layout) sameCalico(dir string, manifest []byte) bool {
+	has, err := os.Readlink(l.calicoImages())
+	if err != nil || has != dir {
+		return false
+	}
+	kept, err := os.ReadFile(l.calicoManifest())
+	return err == nil && bytes.Equal(kept, manifest)
 }
 
 // readCalico gives the folder of image archives and the manifest that a user named, none without them.

@@ -87,3 +87,29 @@ func TestWaitsFor(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+// TestSameCalico wants a running cluster taken for what 'up --calico' names only where it was started
+// with that, and a file that cannot be looked for told from one that is not there.
+func TestSameCalico(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := layout{name: filepath.Join("..", "..", dir, "cluster")} // below another root than the real ones
+	if l.sameCalico(dir, []byte("a")) {
+		t.Error("a cluster with its stand-in passes for one with Calico")
+	}
+	if err := l.keepCalico(dir, []byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	if !l.sameCalico(dir, []byte("a")) || l.sameCalico(dir, []byte("b")) || l.sameCalico("/elsewhere", []byte("a")) {
+		t.Error("another Calico passes for the one that runs")
+	}
+	if has, err := there(l.calicoManifest()); err != nil || !has {
+		t.Errorf("a manifest: %v %v", has, err)
+	}
+	if has, err := there(filepath.Join(l.calicoManifest(), "x")); err == nil || has {
+		t.Errorf("what cannot be looked for: %v %v", has, err)
+	}
+	if has, err := there(filepath.Join(dir, "nosuch")); err != nil || has {
+		t.Errorf("what is not there: %v %v", has, err)
+	}
+}

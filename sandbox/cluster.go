@@ -21,7 +21,7 @@ func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 // between API server and nodes, starts both, and stays to wait for whatever ends.
 func cluster(l layout) error {
 	runtime.LockOSThread()
-	// 'up' gives up earlier, and says what it waited for.
+	// 'up' gives up earlier, and says what it waited for, unless its --timeout is longer than this.
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	if err := bringUp(ctx, l); err != nil {

@@ -86,7 +86,11 @@ func openLab(l layout) (lab, error) {
 	if err != nil {
 		return lab{}, fmt.Errorf("cluster %s does not run: %w", l.name, err)
 	}
-	if there(l.calicoManifest()) {
+	calico, err := there(l.calicoManifest())
+	if err != nil {
+		return lab{}, err
+	}
+	if calico {
 		return lab{}, fmt.Errorf("cluster %s runs Calico itself: these faults are made with its stand-in", l.name)
 	}
 	o, err := clientFor(config)

@@ -73,7 +73,11 @@ func writeConfigs(m member) error {
 		"kube-proxy.yaml": "/etc/kubernetes/kube-proxy.yaml", "hosts": "/etc/hosts", "resolv.conf": "/etc/resolv.conf",
 	}
 	links := map[string]string{}
-	if !there(carriedCalico) { // others stand in under the names of Calico's plugins
+	calico, err := there(carriedCalico)
+	if err != nil {
+		return err
+	}
+	if !calico { // others stand in under the names of Calico's plugins
 		configs["10-calico.conflist"] = "/etc/cni/net.d/10-calico.conflist"
 		configs["bird.cfg"], configs["bird6.cfg"] = "/var/lib/calico/sandbox/bird.cfg", "/var/lib/calico/sandbox/bird6.cfg"
 		links["calico"], links["calico-ipam"] = "ptp", "host-local"

@@ -149,7 +149,11 @@ func (o *objects) applyOne(ctx context.Context, obj *unstructured.Unstructured) 
 // furnish fills a cluster whose API answers and waits until all of it is ready.
 func furnish(ctx context.Context, l layout, o *objects, stage func(string) error) error {
 	setting := settingOf(members()[0])
-	setting.StandIn = !there(l.calicoManifest())
+	calico, err := there(l.calicoManifest())
+	if err != nil {
+		return err
+	}
+	setting.StandIn = !calico
 	if setting.StandIn {
 		if err := o.standIn(ctx, setting, stage); err != nil {
 			return err
@@ -171,7 +175,7 @@ func furnish(ctx context.Context, l layout, o *objects, stage func(string) error
 			if why, err := os.ReadFile(l.state("nodes", m.Name, "failed")); err == nil {
 				return false, errors.New(string(why))
 			}
-			return there(l.state("nodes", m.Name, "images")), nil
+			return there(l.state("nodes", m.Name, "images"))
 		}); err != nil {
 			return err
 		}

@@ -71,7 +71,11 @@ func mountSystem(root string, l layout, m member) error {
 		{l.state("logs"), at(l.state("logs"))},
 		{l.state("nodes", m.Name), at(l.state("nodes", m.Name))},
 	}
-	if there(l.calicoImages()) {
+	calico, err := there(l.calicoImages())
+	if err != nil {
+		return err
+	}
+	if calico {
 		binds = append(binds, [2]string{l.calicoImages(), at(carriedCalico)})
 	}
 	for _, b := range binds {
@@ -86,7 +90,11 @@ func mountSystem(root string, l layout, m member) error {
 		return fmt.Errorf("mounting proc and sys: %w", err)
 	}
 	// As systemd does: without it Calico's ebpf-bootstrap warns. A kernel without it has no /sys/fs/bpf.
-	if there(at("sys/fs/bpf")) {
+	bpf, err := there(at("sys/fs/bpf"))
+	if err != nil {
+		return err
+	}
+	if bpf {
 		const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 		if err := unix.Mount("bpf", at("sys/fs/bpf"), "bpf", flags, "mode=700"); err != nil {
 			return fmt.Errorf("mounting /sys/fs/bpf: %w", err)

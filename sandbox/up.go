@@ -22,6 +22,9 @@ func up(ctx context.Context, l layout, o options) error {
 	}
 	if pid := supervisorPID(l); pid != 0 {
 		if _, err := os.Stat(l.state("ready")); err == nil {
+			if images != "" && !l.sameCalico(images, manifest) {
+				return fmt.Errorf("cluster %s runs already, and not with this Calico: 'sandbox down --name %s' ends it", l.name, l.name)
+			}
 			fmt.Printf("cluster %s is already up\nexport KUBECONFIG=%s\n", l.name, l.kubeconfig())
 			return nil
 		}

@@ -111,7 +111,11 @@ func felix(l layout, args []string) error {
 	if len(rest) != 1 || !slices.Contains(modes, rest[0]) {
 		return badUsage("felix: say how it answers: %s", strings.Join(modes, ", "))
 	}
-	if there(l.calicoManifest()) {
+	calico, err := there(l.calicoManifest())
+	if err != nil {
+		return err
+	}
+	if calico {
 		return fmt.Errorf("cluster %s runs Calico itself, not its stand-in", l.name)
 	}
 	pid, err := nodePID(l, m.Name)

@@ -86,6 +86,7 @@ func (c *Session) askNow(ctx context.Context, s *nodeSession, want []string) (re
 		return report.Run{}, err
 	}
 	run.WithoutBaselines()
+	run.WithoutFollowUp()
 	if err := c.asks(ctx, s, run, kept); err != nil {
 		return report.Run{}, err
 	}

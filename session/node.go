@@ -118,12 +118,15 @@ func (s *nodeSession) Ask(ctx context.Context, r *examine.Run, snap *cluster.Sna
 	if err := s.place(ctx, r, snap); err != nil || s.session == nil {
 		return err
 	}
-	plan := r.Plan(s.method, snap)
-	for next := &plan; next != nil; next = r.FollowUp(s.method, snap) {
-		whole, err := s.reply(ctx, r, next)
-		if err != nil || !whole {
-			return err
-		}
+	ask := func(ctx context.Context, req probe.Request, each func(probe.Event) bool) error {
+		return s.ask(ctx, req, func(ev probe.Event) { each(ev) })
+	}
+	whole, lost, err := r.Converse(ctx, s.method, snap, ask, func() error { return nil })
+	switch {
+	case lost != nil:
+		return r.Add(s.method, examine.Unanswered(lost))
+	case err != nil || !whole:
+		return err
 	}
 	if ctx.Err() == nil && r.ProvesEncap(snap) {
 		err := r.ProveEncap(ctx, s.session, snap)
@@ -133,24 +136,6 @@ func (s *nodeSession) Ask(ctx context.Context, r *examine.Run, snap *cluster.Sna
 		return err
 	}
 	return nil
-}
-
-// reply reports what the probe answers to a plan; false when that was not all of it, which
-// then has been reported. The error is one of writing the report.
-func (s *nodeSession) reply(ctx context.Context, r *examine.Run, plan *probe.Plan) (whole bool, err error) {
-	var writing error
-	err = s.ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: plan}, func(ev probe.Event) {
-		if writing == nil {
-			writing = r.Add(s.method, ev)
-		}
-	})
-	switch {
-	case writing != nil:
-		return false, writing
-	case err != nil:
-		return false, r.Add(s.method, examine.Unanswered(err))
-	}
-	return true, nil
 }
 
 // place puts a probe on the node when there is none, or none any more. Where no access method

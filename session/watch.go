@@ -201,6 +201,7 @@ func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into 
 		return nil, cluster.Explain(err), nil
 	}
 	run.OnlyNamed()
+	run.WithoutFollowUp()
 	var events []probe.Event
 	err = c.asksInto(ctx, s, run, into.add, report.SinkFunc(func(ev probe.Event) error {
 		events = append(events,

@@ -4,7 +4,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/prompt"
 )
 
 // Page writes a text of several lines, broken at spaces where w leads to a terminal that is
@@ -15,21 +15,21 @@ func Page(w io.Writer, text string) error {
 	return err
 }
 
-// paged is a text for a terminal of this width, 0 = none.
+// paged is a text for a terminal of this width, 0 = none. A name that takes more than a third of it
+// is none to write beside.
 func paged(text string, width int) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if width == 0 || len(line) <= width || strings.HasPrefix(line, " ") {
-			b.WriteString(line)
-			continue
+	return prompt.Fold(text, width, func(line string) int {
+		if strings.HasPrefix(line, " ") {
+			return -1
 		}
-		name, rest := "", line
-		if before, after, row := strings.Cut(line, "  "); row {
-			rest = strings.TrimLeft(after, " ")
-			name = before + strings.Repeat(" ", len(line)-len(before)-len(rest))
+		name, rest, row := strings.Cut(line, "  ")
+		if !row {
+			return 0
 		}
-		indent := strings.Repeat(" ", len(name))
-		b.WriteString(name + strings.Join(probe.Wrap(rest, width-len(name)-1), "\n"+indent) + "\n")
-	}
-	return b.String()
+		blanks := 2 + len(rest) - len(strings.TrimLeft(rest, " "))
+		if beside := prompt.Columns(name) + blanks; beside <= width/3 {
+			return beside
+		}
+		return 2
+	})
 }

@@ -25,4 +25,14 @@ func TestPaged(t *testing.T) {
 	if got := paged(text, 0); got != text {
 		t.Errorf("without a terminal:\n%s", got)
 	}
+	for text, want := range map[string]string{
+		"a head that is far longer than the terminal is  and what stands beside it, which goes on": "a head that is far longer than the\n  terminal is  and what stands beside it,\n  which goes on",
+		"größe     größer grün über ältere Öfen oö":                                                "größe     größer grün über ältere Öfen oö",
+		"ö         größer grün über ältere Öfen oöö":                                               "ö         größer grün über ältere Öfen\n          oöö",
+		"\x1b[31mred\x1b[0m       is no column and this is long":                                   "\x1b[31mred\x1b[0m       is no column and this is long",
+	} {
+		if got := paged(text, 41); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
 }

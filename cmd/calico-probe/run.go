@@ -67,14 +67,20 @@ run.
 	nodeFlag(f, &o.Node, "the node to test: its name, as node/NAME too, or its address")
 	out.Flag(cmd, report.Formats())
 	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "what makes the exit code non-zero: fail, or warn for warnings too")
-	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes to ask for comparison when something is wrong: "+
-		"their answers, whether they reach the node, both ends of BGP sessions; 0 = none")
-	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
-		"do not ask on where no cause is proven: what the likeliest causes want to know beyond --profile")
+	o.others(cmd)
 	o.asking(cmd)
 	a.connecting(cmd)
 	o.completions(cmd)
 	return cmd
+}
+
+// others are the flags of what else is asked where something is wrong.
+func (o *runFlags) others(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntVar(&o.Baselines, "peers", 2, "how many healthy nodes to ask for comparison when something is wrong: "+
+		"their answers, whether they reach the node, both ends of BGP sessions; 0 = none")
+	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
+		"do not ask on where not everything is explained yet: what the likeliest causes want to know beyond --profile")
 }
 
 // examine is one run, as the flags say.

@@ -19,7 +19,7 @@ const shellExample = `  # choose a node, the worst first, and look around
   calico-probe shell --node worker-3 <questions`
 
 func (a *app) shell() *cobra.Command {
-	o := &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail, Baselines: 2}}
+	o := &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}
 	own := session.Options{Lookups: lookups()}
 	cmd := &cobra.Command{
 		Use: "shell [--node NODE]", Short: "Look at nodes by hand, through a probe that stays", Example: shellExample,
@@ -49,6 +49,7 @@ func (a *app) shell() *cobra.Command {
 		"(NDJSON, for 'analyze'); of sh only the command")
 	f.StringVar(&own.ToolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", toolboxImage()),
 		"image whose shell 'sh' takes on a node that has none (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
+	o.others(cmd)
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = "4h0m0s", 4*time.Hour
 	f.Lookup("timeout").Usage = "hard end of the session, also on the server's side"

@@ -29,16 +29,14 @@ skip: not visible by this access method, no verified calico-node is known, or it
 
 // Facts of calico-log.
 const (
-	FactSignature probe.Fact = "signature" // which known fault the line stands for, "" = none
-	FactLine      probe.Fact = "line"      // the line, without its time
-	FactRun       probe.Fact = "run"       // how often the container had been started anew before that run
-	FactEnded     probe.Fact = "ended"     // true: the run ended with that line
-	FactWho       probe.Fact = "who"       // the account that is refused, NAMESPACE:NAME
-	FactMay       probe.Fact = "may"       // what it may not do: VERB RESOURCE
+	FactOfContainer probe.Fact = "container" // whose log it is
+	FactSignature   probe.Fact = "signature" // which known fault the line stands for, "" = none
+	FactLine        probe.Fact = "line"      // the line, without its time
+	FactRun         probe.Fact = "run"       // how often the container had been started anew before that run
+	FactEnded       probe.Fact = "ended"     // true: the run ended with that line
+	FactWho         probe.Fact = "who"       // the account that is refused, NAMESPACE:NAME
+	FactMay         probe.Fact = "may"       // what it may not do: VERB RESOURCE
 )
-
-// FactOfContainer is the container whose log it is.
-const FactOfContainer probe.Fact = "container"
 
 const (
 	logTail   = 64 << 10         // bytes read of each file

@@ -13,29 +13,29 @@ type signature struct {
 // Signatures of the lines that calico-log recognises.
 const (
 	SaysForbidden      = "forbidden"       // the account lacks a right
-	SaysUnauthorized   = "unauthorized"    // its token is refused
+	saysUnauthorized   = "unauthorized"    // its token is refused
 	SaysNoResource     = "no-resource"     // the API server does not know the resource: a CRD is missing
 	SaysBadAddress     = "bad-address"     // the address in its environment is none
 	SaysBadSetting     = "bad-setting"     // a setting has a value that it does not take
-	SaysAddressTaken   = "address-taken"   // another node is registered with its address
+	saysAddressTaken   = "address-taken"   // another node is registered with its address
 	SaysNoAddress      = "no-address"      // the autodetection method finds no address
-	SaysLocked         = "locked"          // the datastore is marked not ready
-	SaysCertificate    = "certificate"     // a certificate has run out, or is of another authority
-	SaysNoAPI          = "no-api"          // the datastore is not reached
-	SaysNoTypha        = "no-typha"        // Typha is not reached
-	SaysDiskFull       = "disk-full"       // no space left
-	SaysReadOnly       = "read-only"       // a file system is read-only
-	SaysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
-	SaysXtablesLock    = "xtables-lock"    // another program holds the lock of iptables
-	SaysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
-	SaysBIRDConfig     = "bird-config"     // BIRD does not take its configuration
-	SaysNoPools        = "no-pools"        // no IP pool fits this node
-	SaysOutOfMemory    = "out-of-memory"   // the process got no memory
-	SaysBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
-	SaysPermission     = "permission"      // the kernel refuses it: a security policy, or a missing capability
-	SaysExecFormat     = "exec-format"     // the program is for another architecture
-	SaysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
-	SaysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
+	saysLocked         = "locked"          // the datastore is marked not ready
+	saysCertificate    = "certificate"     // a certificate has run out, or is of another authority
+	saysNoAPI          = "no-api"          // the datastore is not reached
+	saysNoTypha        = "no-typha"        // Typha is not reached
+	saysDiskFull       = "disk-full"       // no space left
+	saysReadOnly       = "read-only"       // a file system is read-only
+	saysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
+	saysXtablesLock    = "xtables-lock"    // another program holds the lock of iptables
+	saysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
+	saysBIRDConfig     = "bird-config"     // BIRD does not take its configuration
+	saysNoPools        = "no-pools"        // no IP pool fits this node
+	saysOutOfMemory    = "out-of-memory"   // the process got no memory
+	saysBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
+	saysPermission     = "permission"      // the kernel refuses it: a security policy, or a missing capability
+	saysExecFormat     = "exec-format"     // the program is for another architecture
+	saysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
+	saysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
 )
 
 // forbidden names the account and what it may not do.
@@ -58,42 +58,42 @@ var (
 // signatures are asked in order; the first that fits is it.
 var signatures = []*signature{
 	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
-	{SaysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
-	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
+	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
+	{saysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
 		regexp.MustCompile(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
 	{SaysNoResource, "seen: the CRD felixconfigurations deleted (v3.32.1)", anyStart,
 		regexp.MustCompile(`the server could not find the requested resource`)},
 	{SaysBadAddress, "seen: IP=999.1.2.3 (v3.32.1); node, startup.go", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^(?:Environment does not contain a valid IPv[46] address|Invalid IP address specified|Attempt to get the local CIDR: \S+ failed, \S+ is invalid)`)},
-	{SaysAddressTaken, "projectcalico/calico#1628, #2521; node, startup.go", []*regexp.Regexp{byStart},
+	{saysAddressTaken, "projectcalico/calico#1628, #2521; node, startup.go", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^Calico node '[^']*' is already using the IPv[46] address`)},
 	{SaysNoAddress, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^(?:Couldn't autodetect an IPv[46] address|Unable to auto-detect an IPv[46] address|Failed to configure IP addresses .*failed to autodetect an IPv[46] address)`)},
-	{SaysCertificate, "crypto/x509", anyStart, regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
-	{SaysIPAMMigrations, "node, upgrade-ipam", []*regexp.Regexp{byIPAM}, regexp.MustCompile(`^(?:failed to migrate ipam|Error migrating IPAM)`)},
-	{SaysNoTypha, "typha, syncclient; felix, daemon", []*regexp.Regexp{byFelix, byStart},
+	{saysCertificate, "crypto/x509", anyStart, regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
+	{saysIPAMMigrations, "node, upgrade-ipam", []*regexp.Regexp{byIPAM}, regexp.MustCompile(`^(?:failed to migrate ipam|Error migrating IPAM)`)},
+	{saysNoTypha, "typha, syncclient; felix, daemon", []*regexp.Regexp{byFelix, byStart},
 		regexp.MustCompile(`^(?:Failed to connect to Typha|Failed to find Typha)`)},
-	{SaysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
-	{SaysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
+	{saysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
+	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
 		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
-	{SaysDiskFull, "errno ENOSPC", anyStart, regexp.MustCompile(`no space left on device|disk quota exceeded`)},
-	{SaysReadOnly, "errno EROFS", anyStart, regexp.MustCompile(`read-only file system`)},
-	{SaysOutOfMemory, "errno ENOMEM", anyStart, regexp.MustCompile(`cannot allocate memory`)},
-	{SaysOutOfMemory, "Go's runtime", []*regexp.Regexp{byNobody},
+	{saysDiskFull, "errno ENOSPC", anyStart, regexp.MustCompile(`no space left on device|disk quota exceeded`)},
+	{saysReadOnly, "errno EROFS", anyStart, regexp.MustCompile(`read-only file system`)},
+	{saysOutOfMemory, "errno ENOMEM", anyStart, regexp.MustCompile(`cannot allocate memory`)},
+	{saysOutOfMemory, "Go's runtime", []*regexp.Regexp{byNobody},
 		regexp.MustCompile(`^(?:runtime: out of memory|fatal error: runtime: (?:out of memory|cannot allocate memory))`)},
-	{SaysExecFormat, "errno ENOEXEC", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
-	{SaysBPFMount, "node, mountns and bpf", []*regexp.Regexp{byStart, byFelix}, regexp.MustCompile(`^Failed to mount (?:BPF|bpffs)`)},
-	{SaysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
+	{saysExecFormat, "errno ENOEXEC", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
+	{saysBPFMount, "node, mountns and bpf", []*regexp.Regexp{byStart, byFelix}, regexp.MustCompile(`^Failed to mount (?:BPF|bpffs)`)},
+	{saysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
-	{SaysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
-	{SaysNoPools, "libcalico-go, ipam", []*regexp.Regexp{byStart, byIPAM}, regexp.MustCompile(`no configured Calico pools|unable to find an IP pool`)},
-	{SaysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
+	{saysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
+	{saysNoPools, "libcalico-go, ipam", []*regexp.Regexp{byStart, byIPAM}, regexp.MustCompile(`no configured Calico pools|unable to find an IP pool`)},
+	{saysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
 	{SaysBadSetting, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^(?:Invalid (?:IP autodetection method|blocksize|node selector|configuration with NO_DEFAULT_POOLS|CIDR specified in)|Unable to convert blocksize|Unrecognized (?:IPIP|VXLAN) mode|The AS number specified in the environment)`)},
 	{SaysBadSetting, "felix, config_params.go and daemon.go", []*regexp.Regexp{byFelix},
 		regexp.MustCompile(`^Failed to parse (?:value for|config|configuration environment variable)`)},
-	{SaysPermission, "errno EPERM, EACCES", anyStart, regexp.MustCompile(`operation not permitted|permission denied`)},
-	{SaysNoAPI, "client-go; node, startup.go", anyStart,
+	{saysPermission, "errno EPERM, EACCES", anyStart, regexp.MustCompile(`operation not permitted|permission denied`)},
+	{saysNoAPI, "client-go; node, startup.go", anyStart,
 		regexp.MustCompile(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
 }
 

@@ -6,8 +6,8 @@
 //	way, matched, err := kernel.RouteOf(kernel.Packet{To: addr})
 //	links, err := kernel.Links()
 //
-// A table that changes while it is listed is listed again: on a busy node pods come and go, and
-// half a table must not be taken for a fault.
+// A table that changes while it is listed is listed again, a few times: on a busy node pods come and
+// go, and half a table must not be taken for a fault. If it changed each time that is an error.
 package kernel
 
 import (

@@ -43,8 +43,8 @@ func RouteOf(p Packet) (way Route, matched *Route, err error) {
 }
 
 // Routes lists the routes of a family, 4 or 6, and a table, 0 = all, that are wanted, up to a
-// number: a table may hold a million others, which are not kept. Where the error is errChanged
-// the routes that were found come with it.
+// number: a table may hold a million others, which are not kept. Where the table changed each time
+// it was listed, the error says so, and the routes that were found come with it.
 func Routes(family, table, most int, wanted func(Route) bool) ([]Route, error) {
 	names := namesOf()
 	filter := netlink.Route{Table: table}

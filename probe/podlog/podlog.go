@@ -24,59 +24,88 @@ type Line struct {
 	Text string
 }
 
-// Tail is the last lines of a log, of at most so many bytes of its file; a line whose beginning
-// is further back is left out.
+// behind is how far before the last bytes of a file it is looked whether a line there goes on: more
+// than the parts that runtimes split a long line into, of 16 KiB.
+const behind = 32 << 10
+
+// Tail is the last lines of a log: those that begin within so many bytes of its end.
 func Tail(f *os.File, most int64) ([]Line, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("reading a log: %w", err)
 	}
 	from := max(0, info.Size()-most)
-	b := make([]byte, min(info.Size(), most))
-	n, err := f.ReadAt(b, from)
+	start := max(0, from-behind)
+	b := make([]byte, info.Size()-start)
+	n, err := f.ReadAt(b, start)
 	if err != nil && err != io.EOF { // it was cut meanwhile
 		return nil, fmt.Errorf("reading %s: %w", f.Name(), err)
 	}
-	b = b[:n]
-	if from > 0 {
-		_, b, _ = bytes.Cut(b, []byte("\n"))
+	b, skip := b[:n], int(from-start)
+	if start > 0 {
+		rest, _, _ := bytes.Cut(b, []byte("\n")) // of a line that begins even further back
+		b = b[min(len(rest)+1, len(b)):]
+		skip -= len(rest) + 1
 	}
-	return Parse(b), nil
+	return take(b, skip), nil
 }
 
 // Parse takes a log apart. What is in neither format is a line as it stands.
-func Parse(log []byte) []Line {
+func Parse(log []byte) []Line { return take(log, 0) }
+
+// take takes a log apart and leaves out what begins in its first bytes, with all that goes on.
+func take(log []byte, skip int) []Line {
+	const leftOut = -1
 	var out []Line
-	open := false // the last line goes on
+	open := map[string]int{} // by stream, where the line is that goes on
+	pos := 0
 	for text := range strings.Lines(string(log)) {
-		line, more := parse(strings.TrimRight(text, "\r\n"))
-		if open {
-			out[len(out)-1].Text += line.Text
-		} else {
-			out = append(out, line)
+		p := parse(strings.TrimRight(text, "\r\n"))
+		at, goesOn := open[p.stream]
+		switch {
+		case goesOn && at != leftOut:
+			out[at].Text += p.Text
+		case goesOn:
+		case pos < skip:
+			at = leftOut
+		default:
+			at = len(out)
+			out = append(out, p.Line)
 		}
-		open = more
+		delete(open, p.stream)
+		if p.more {
+			open[p.stream] = at
+		}
+		pos += len(text)
 	}
 	return out
 }
 
-// parse takes one line of the file; more = the text goes on in the next.
-func parse(raw string) (line Line, more bool) {
+// part is one line of the file.
+type part struct {
+	Line
+	stream string // "" where the file does not say
+	more   bool   // the text goes on in the next of its stream
+}
+
+// parse takes one line of the file.
+func parse(raw string) part {
 	if strings.HasPrefix(raw, "{") {
 		var docker struct {
-			Log  string    `json:"log"`
-			Time time.Time `json:"time"`
+			Log    string    `json:"log"`
+			Stream string    `json:"stream"`
+			Time   time.Time `json:"time"`
 		}
 		if err := json.Unmarshal([]byte(raw), &docker); err == nil && !docker.Time.IsZero() {
 			text, ended := strings.CutSuffix(docker.Log, "\n")
-			return Line{docker.Time, text}, !ended
+			return part{Line{docker.Time, text}, docker.Stream, !ended}
 		}
 	}
 	if fields := strings.SplitN(raw, " ", 4); len(fields) >= 3 {
 		at, err := time.Parse(time.RFC3339Nano, fields[0])
 		if err == nil && (fields[1] == "stdout" || fields[1] == "stderr") {
-			return Line{at, strings.Join(fields[3:], "")}, strings.HasPrefix(fields[2], "P")
+			return part{Line{at, strings.Join(fields[3:], "")}, fields[1], strings.HasPrefix(fields[2], "P")}
 		}
 	}
-	return Line{Text: raw}, false
+	return part{Line: Line{Text: raw}}
 }

@@ -18,6 +18,8 @@ func TestParse(t *testing.T) {
 		"runtime interface": {"2026-11-22T12:33:21.421Z stderr F [FATAL][1] no\n", []Line{{at, "[FATAL][1] no"}}},
 		"in two parts": {"2026-11-22T12:33:21.421Z stdout P one \n2026-11-22T12:33:22Z stdout F two\n",
 			[]Line{{at, "one two"}}},
+		"two streams at once": {"2026-11-22T12:33:21.421Z stdout P one \n2026-11-22T12:33:21.421Z stderr F error\n" +
+			"2026-11-22T12:33:22Z stdout F two\n", []Line{{at, "one two"}, {at, "error"}}},
 		"empty line":  {"2026-11-22T12:33:21.421Z stdout F \n2026-11-22T12:33:21.421Z stdout F\n", []Line{{at, ""}, {at, ""}}},
 		"docker":      {`{"log":"bird: Started\n","stream":"stdout","time":"2026-11-22T12:33:21.421Z"}` + "\n", []Line{{at, "bird: Started"}}},
 		"neither":     {"{not json\nplain\n", []Line{{Text: "{not json"}, {Text: "plain"}}},
@@ -37,22 +39,46 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTail wants whole lines of the end and no more bytes of the file than allowed.
+// TestTail wants whole lines that begin within the last bytes, and no rest of one as a line.
 func TestTail(t *testing.T) {
 	t.Parallel()
-	name := filepath.Join(t.TempDir(), "0.log")
-	if err := os.WriteFile(name, []byte(strings.Repeat("x", 100)+"\nsecond\nthird\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for most, want := range map[int64]int{16: 2, 10: 1, 1000: 3} {
-		lines, err := Tail(f, most)
-		if err != nil || len(lines) != want {
-			t.Errorf("%d bytes: %+v %v, want %d lines", most, lines, err, want)
+	const part, rest = "2026-11-22T12:33:21Z stdout P one \n", "2026-11-22T12:33:21Z stdout F two\n"
+	const other, last = "2026-11-22T12:33:21Z stderr F error\n", "2026-11-22T12:33:22Z stdout F three\n"
+	long := strings.Repeat("x", 100) + "\n"
+	for name, c := range map[string]struct {
+		log  string
+		most int
+		want string
+	}{
+		"a line begins at the cut":      {long + "second\nthird\n", len("second\nthird\n"), "second|third"},
+		"a line begins before it":       {long + "second\nthird\n", len("second\nthird\n") - 1, "third"},
+		"the whole file":                {long + "second\n", 1000, strings.TrimSpace(long) + "|second"},
+		"between the parts of a line":   {part + rest + last, len(rest + last), "three"},
+		"before both parts":             {part + rest + last, len(part + rest + last), "one two|three"},
+		"within the first":              {part + rest + last, len(rest+last) + 3, "three"},
+		"another stream in between":     {part + other + rest + last, len(other + rest + last), "error|three"},
+		"a line far longer than it all": {strings.Repeat("x", 3*behind) + "\nlast\n", 10, "last"},
+		"a part that never ends":        {part, 10, ""},
+		"behind what is looked at":      {strings.Repeat(last, 2000), len(last), "three"},
+	} {
+		file := filepath.Join(t.TempDir(), "0.log")
+		if err := os.WriteFile(file, []byte(c.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := Tail(f, int64(c.most))
+		var texts []string
+		for _, l := range lines {
+			texts = append(texts, l.Text)
+		}
+		if got := strings.Join(texts, "|"); err != nil || got != c.want {
+			t.Errorf("%s: %q %v, want %q", name, got, err, c.want)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
